@@ -1,0 +1,181 @@
+//! Scores of many queries against many rows at once: one matrix product per block, scanned while it is warm.
+
+use rayon::prelude::*;
+
+use super::ExactIndex;
+use super::frame::Frame;
+use super::shortlist::{Exact, Shortlist};
+use crate::neighbors::Candidate;
+use crate::{Embeddings, NeighborIndex};
+
+/// Queries per task: enough that laying out a block of rows is a small part of multiplying it.
+const QUERIES: usize = 512;
+/// Training rows per product: few enough that the products are still in the cache when they are scanned.
+const ROWS: usize = 512;
+/// Bytes of laid-out training rows, and of shortlists, per task.
+const ROW_BYTES: usize = 16 << 20;
+const LIST_BYTES: usize = 32 << 20;
+/// With fewer queries per block than this the product is slower than direct distances.
+const FEWEST_QUERIES: usize = 8;
+/// Beyond this length a query's products with the training rows may overflow `f32`.
+const LONGEST_QUERY: f64 = 1e30;
+
+/// Whether `k` of `len` neighbors are few enough for shortlists to be short.
+pub(super) fn pays_for(k: usize, len: usize) -> bool {
+    k <= len / 4 && LIST_BYTES / Shortlist::bytes(k) >= FEWEST_QUERIES
+}
+
+/// The nearest rows of each query, one task per block of queries.
+pub(super) fn find(
+    index: &ExactIndex<'_>,
+    frame: &Frame,
+    queries: &Embeddings<'_>,
+    k: usize,
+    excluded: Option<&[u32]>,
+) -> Vec<Vec<Candidate>> {
+    let most = QUERIES.min(LIST_BYTES / Shortlist::bytes(k));
+    // A whole number of rounds over the threads, so that none waits for a last half-empty block.
+    let threads = rayon::current_num_threads();
+    let tasks = queries.len().div_ceil(most).next_multiple_of(threads);
+    let per_task = queries.len().div_ceil(tasks);
+    queries
+        .as_slice()
+        .par_chunks(per_task * queries.dim())
+        .enumerate()
+        .flat_map_iter(|(task, block)| {
+            let first = task * per_task;
+            let excluded = excluded.map(|ids| &ids[first..first + block.len() / queries.dim()]);
+            Block::new(index, frame, block, k, excluded).find()
+        })
+        .collect()
+}
+
+/// One block of queries on its way through all training rows.
+struct Block<'b> {
+    index: &'b ExactIndex<'b>,
+    frame: &'b Frame,
+    queries: Vec<Query<'b>>,
+    /// The queries in the frame, row-major.
+    placed: Vec<f32>,
+}
+
+struct Query<'b> {
+    row: &'b [f32],
+    sq_norm: f64,
+    excluded: Option<u32>,
+    /// `None` for a query too long for `f32` products, which is answered directly.
+    list: Option<Shortlist>,
+    k: usize,
+}
+
+impl<'b> Block<'b> {
+    fn new(
+        index: &'b ExactIndex<'b>,
+        frame: &'b Frame,
+        block: &'b [f32],
+        k: usize,
+        excluded: Option<&[u32]>,
+    ) -> Self {
+        let dim = index.dim();
+        let mut placed = vec![0f32; block.len()];
+        let queries = block
+            .chunks_exact(dim)
+            .zip(placed.chunks_exact_mut(dim))
+            .enumerate()
+            .map(|(i, (row, placed))| {
+                let (sq_norm, excluded) = (frame.sq_norm(row), excluded.map(|ids| ids[i]));
+                let fits = sq_norm < LONGEST_QUERY * LONGEST_QUERY;
+                if fits {
+                    frame.place(row, placed);
+                }
+                Query { row, sq_norm, excluded, k, list: fits.then(|| Shortlist::new(k, excluded)) }
+            })
+            .collect();
+        Self { index, frame, queries, placed }
+    }
+
+    fn find(mut self) -> Vec<Vec<Candidate>> {
+        let dim = self.index.dim();
+        let per_block = (ROW_BYTES / (4 * dim)).clamp(16, ROWS).min(self.index.len());
+        let mut rows = vec![0f32; per_block * dim];
+        let mut products = vec![0f32; self.queries.len() * per_block];
+        let all = self.index.embeddings.as_slice();
+        let blocks = all.chunks(per_block * dim).zip(self.frame.half_sq_norms().chunks(per_block));
+        for (i, (block, half_sq_norms)) in blocks.enumerate() {
+            for (row, placed) in block.chunks_exact(dim).zip(rows.chunks_exact_mut(dim)) {
+                self.frame.place(row, placed);
+            }
+            let n = half_sq_norms.len();
+            multiply_transposed(&self.placed, &rows[..n * dim], dim, &mut products[..self.queries.len() * n]);
+            self.offer((i * per_block) as u32, &products, half_sq_norms);
+        }
+        let index = self.index;
+        let unit = self.frame.unit();
+        self.queries
+            .into_iter()
+            .map(|query| {
+                let Query { row, sq_norm, excluded, list, k } = query;
+                let distance = |id| index.distance(row, id);
+                match list {
+                    Some(list) => list.finish(&Exact { distance: &distance, unit, sq_norm }),
+                    None => index.find_directly(row, k, excluded),
+                }
+            })
+            .collect()
+    }
+
+    fn offer(&mut self, first: u32, products: &[f32], half_sq_norms: &[f32]) {
+        let largest = half_sq_norms.iter().copied().fold(0.0, f32::max);
+        let longest = (2.0 * f64::from(largest)).sqrt();
+        let dim = self.index.dim();
+        for (query, products) in self.queries.iter_mut().zip(products.chunks_exact(half_sq_norms.len())) {
+            let Some(list) = &mut query.list else { continue };
+            let distance = |id| self.index.distance(query.row, id);
+            let exact = Exact { distance: &distance, unit: self.frame.unit(), sq_norm: query.sq_norm };
+            let error = score_error(dim, query.sq_norm.sqrt(), longest);
+            list.offer(first, products, half_sq_norms, error, &exact);
+        }
+    }
+}
+
+/// A bound on the error of a score `½‖b‖² − a·b` computed in `f32` from placed rows.
+///
+/// With $u = 2^{-24}$: the product of $d$ terms errs by at most $d u \|a\|\|b\|$ in any order of summation
+/// (to first order; the factor 1.01 covers the rest up to $d = 10^5$), the coordinates by $3u$ each, the norm
+/// and the difference by a rounding each. The last term is for products that underflow.
+fn score_error(dim: usize, query_norm: f64, row_norm: f64) -> f64 {
+    const U: f64 = 1.0 / (1u64 << 24) as f64;
+    let d = dim as f64;
+    U * ((1.01 * d + 16.0) * query_norm * row_norm + 8.0 * row_norm * row_norm)
+        + d * (1.0 + query_norm) * 1e-43
+}
+
+/// `products = queries · rowsᵀ`, all row-major, on the calling thread.
+fn multiply_transposed(queries: &[f32], rows: &[f32], dim: usize, products: &mut [f32]) {
+    let (m, n) = (queries.len() / dim, rows.len() / dim);
+    assert_eq!((m * dim, n * dim, m * n), (queries.len(), rows.len(), products.len()), "whole matrices");
+    // SAFETY: the strides and sizes describe three distinct buffers whose lengths were just checked.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            dim,
+            products.as_mut_ptr(),
+            1,
+            n as isize,
+            false,
+            queries.as_ptr(),
+            1,
+            dim as isize,
+            rows.as_ptr(),
+            dim as isize,
+            1,
+            0f32,
+            1f32,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}

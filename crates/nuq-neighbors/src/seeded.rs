@@ -1,0 +1,94 @@
+//! The one source of randomness: small, seeded, and the same on every platform and in every release.
+
+/// SplitMix64 (Steele, Lea and Flood 2014): a 64-bit state, one multiply-xor round per number.
+///
+/// Written here rather than taken from a crate because sampled rows are part of a fitted model: the same seed
+/// must give the same model after any upgrade.
+///
+/// ```
+/// use nuq_neighbors::SeededRng;
+/// let mut rng = SeededRng::new(7);
+/// let rows = rng.sample(1000, 3);
+/// assert_eq!(rows, SeededRng::new(7).sample(1000, 3));
+/// assert!(rows.windows(2).all(|w| w[0] < w[1]));
+/// ```
+#[derive(Debug, Clone)]
+pub struct SeededRng {
+    state: u64,
+}
+
+impl SeededRng {
+    /// A generator whose whole stream follows from `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// The next 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in `[0, 1)`.
+    pub fn uniform(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// Uniform in `0..bound`; the bias of the multiply-shift is below `bound / 2^64`.
+    pub fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
+    }
+
+    /// Standard normal, by Box and Muller's transform.
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    /// `count` distinct numbers of `0..n` in ascending order (all of them when `count >= n`), each subset
+    /// equally likely: selection sampling, one pass.
+    pub fn sample(&mut self, n: usize, count: usize) -> Vec<u32> {
+        let mut wanted = count.min(n);
+        let mut chosen = Vec::with_capacity(wanted);
+        for i in 0..n {
+            if wanted > 0 && self.below(n - i) < wanted {
+                chosen.push(i as u32);
+                wanted -= 1;
+            }
+        }
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splitmix64_gives_the_published_stream() {
+        // First outputs for seed 1234567, from the reference implementation by Vigna.
+        let mut rng = SeededRng::new(1_234_567);
+        let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!(expected.map(|_| rng.next_u64()), expected);
+    }
+
+    #[test]
+    fn normal_has_its_moments() {
+        let mut rng = SeededRng::new(0);
+        let draws: Vec<f64> = (0..100_000).map(|_| rng.normal()).collect();
+        let mean = draws.iter().sum::<f64>() / 1e5;
+        let variance = draws.iter().map(|z| z * z).sum::<f64>() / 1e5;
+        // Five standard errors of each.
+        assert!(mean.abs() < 5.0 / 1e5f64.sqrt(), "{mean}");
+        assert!((variance - 1.0).abs() < 5.0 * (2.0 / 1e5f64).sqrt(), "{variance}");
+    }
+
+    #[test]
+    fn sample_takes_all_when_asked_for_more() {
+        assert_eq!(SeededRng::new(3).sample(4, 9), [0, 1, 2, 3]);
+        assert_eq!(SeededRng::new(3).sample(100, 10).len(), 10);
+    }
+}
