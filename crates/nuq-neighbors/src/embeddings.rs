@@ -215,7 +215,9 @@ mod tests {
 
     #[test]
     fn normalized_rows_have_length_one_at_any_scale() {
-        let x = Embeddings::from_rows(&[[3e30, 4e30], [3e-30, 4e-30], [0.0, 0.0]]).unwrap().l2_normalized();
+        let (huge, tiny) = (2f32.powi(100), 2f32.powi(-100));
+        let rows = [[3.0 * huge, 4.0 * huge], [3.0 * tiny, 4.0 * tiny], [0.0, 0.0]];
+        let x = Embeddings::from_rows(&rows).unwrap().l2_normalized();
         assert_eq!(x.as_slice(), [0.6, 0.8, 0.6, 0.8, 0.0, 0.0]);
     }
 }

@@ -1,1 +1,54 @@
-//! x
+//! When not to trust a network: NUQ, nonparametric uncertainty quantification.
+//!
+//! Takes the embeddings and labels of any trained model and gives, per prediction, a label, its probability,
+//! aleatoric, epistemic and total uncertainty, a density, an abstain decision, and the training examples behind
+//! it; after Kotelevskii et al., *Nonparametric Uncertainty Quantification for Single Deterministic Neural
+//! Network*, NeurIPS 2022.
+//!
+//! ```
+//! use nuq::{Embeddings, NuqClassifier, RejectRule};
+//!
+//! let train = Embeddings::from_rows(&[[0.0, 0.0], [0.1, 0.0], [1.0, 1.0], [1.1, 1.0]])?;
+//! let model = NuqClassifier::params().fit(&train, &["cat", "cat", "dog", "dog"])?;
+//!
+//! let queries = Embeddings::from_rows(&[[0.05, 0.0], [9.0, -9.0]])?;
+//! let found = model.predict(&queries)?;
+//! assert_eq!(found.label(0).to_string(), "cat");
+//! assert!(found[1].total() > found[0].total());
+//! let decisions = found.decide(&RejectRule::plug_in(0.2)?);
+//! # assert_eq!(decisions.len(), 2);
+//! # Ok::<(), nuq::Error>(())
+//! ```
+//!
+//! Data flow one way: embeddings → neighbors (crate [`nuq_neighbors`]) → kernel weights and density
+//! (`smoother`) → class probabilities (`posterior`) → uncertainties (`uncertainty`) → decisions (`reject`).
+//! Everything after the distances is `f64` in natural-log space.
+
+pub mod bandwidth;
+mod classifier;
+mod density;
+mod dimension;
+mod error;
+mod kernel;
+mod labels;
+mod log_space;
+mod params;
+mod posterior;
+mod regressor;
+mod reject;
+mod selection;
+mod smoother;
+mod uncertainty;
+
+pub use bandwidth::{Bandwidth, BandwidthRule, Criterion, SelectionCurve, SquaredError};
+pub use classifier::{ClassificationScore, NuqClassifier, Predictions, Probabilities};
+pub use density::{ClassGaussians, Covariance, Density, DensityBandwidth, Shrinkage};
+pub use dimension::Dimension;
+pub use error::Error;
+pub use kernel::Kernel;
+pub use labels::{Classes, Label};
+pub use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
+pub use params::{Classification, Params, Regression, Task, Variance};
+pub use regressor::{Estimate, Estimates, NuqRegressor, RegressionScore};
+pub use reject::{Decision, RejectRule};
+pub use uncertainty::Prediction;

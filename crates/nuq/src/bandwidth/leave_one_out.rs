@@ -1,0 +1,126 @@
+//! Leave-one-out selection of one bandwidth, from one neighbor table.
+//!
+//! Neighbors do not depend on h, so one search of (a seeded sample of) the training points among the others
+//! serves every h on the grid. The whole curve is returned, not just the winner.
+
+use nuq_neighbors::{NeighborIndex, Neighbors};
+use rayon::prelude::*;
+
+use crate::{Error, Kernel};
+
+/// What a classifier's bandwidth is chosen by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Criterion {
+    /// The mean log probability of the left-out labels: the best aleatoric uncertainty.
+    #[default]
+    LogLikelihood,
+    /// The share of left-out labels predicted right, as in the paper. On embeddings of a well-trained network
+    /// it is flat over decades of h, so among those within one standard error of the best, the h of the best
+    /// log-likelihood is taken.
+    Accuracy,
+}
+
+/// What a regressor's bandwidth is chosen by: the mean squared error of the left-out targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SquaredError;
+
+/// One h of the grid and what leaving one out said of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CurvePoint<S> {
+    /// The bandwidth tried.
+    pub bandwidth: f64,
+    /// Its score.
+    pub score: S,
+}
+
+/// Every h that was tried, ascending, and which was taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SelectionCurve<S> {
+    /// The grid.
+    pub points: Vec<CurvePoint<S>>,
+    /// The place of the winner in `points`.
+    pub chosen: usize,
+    /// Training points that were left out in turn.
+    pub rows: usize,
+}
+
+impl<S> SelectionCurve<S> {
+    /// The bandwidth that was taken.
+    pub fn bandwidth(&self) -> f64 {
+        self.points[self.chosen].bandwidth
+    }
+}
+
+/// Training points and their nearest others.
+pub(crate) struct LeaveOneOut<'t> {
+    pub(crate) index: &'t dyn NeighborIndex,
+    pub(crate) rows: &'t [u32],
+    pub(crate) neighbors: &'t Neighbors,
+    pub(crate) kernel: Kernel,
+}
+
+impl LeaveOneOut<'_> {
+    /// `points` values in geometric progression from the smallest positive neighbor distance to the largest.
+    pub(crate) fn grid(&self, points: usize) -> Result<Vec<f64>, Error> {
+        let (mut low, mut high) = (f64::INFINITY, 0f64);
+        for i in 0..self.rows.len() {
+            for &sq in self.neighbors.sq_distances(i).iter().filter(|&&sq| sq > 0.0) {
+                (low, high) = (low.min(sq), high.max(sq));
+            }
+        }
+        if high == 0.0 {
+            return Err(Error::NoSpread { rows: self.index.len() });
+        }
+        let (low, high) = (0.5 * low.ln(), 0.5 * high.ln());
+        let step = (high - low) / (points - 1) as f64;
+        Ok((0..points).map(|i| (low + step * i as f64).exp()).collect())
+    }
+
+    /// For each h the sum over rows of `score(row, ln K ratios of its neighbors)`, in the order of the rows,
+    /// so that no number of threads changes it.
+    pub(crate) fn sums<const N: usize>(
+        &self,
+        grid: &[f64],
+        score: impl Fn(usize, &[f64]) -> [f64; N] + Sync,
+    ) -> Vec<[f64; N]> {
+        grid.par_iter()
+            .map(|&h| {
+                let (mut sums, mut log_ratios) = ([0.0; N], Vec::new());
+                for i in 0..self.rows.len() {
+                    self.log_ratios(i, h, &mut log_ratios);
+                    let scores = score(i, &log_ratios);
+                    sums.iter_mut().zip(scores).for_each(|(sum, s)| *sum += s);
+                }
+                sums
+            })
+            .collect()
+    }
+
+    fn log_ratios(&self, i: usize, h: f64, log_ratios: &mut Vec<f64>) {
+        log_ratios.clear();
+        if self.kernel.is_radial() {
+            let inverse = 1.0 / (h * h);
+            let sq = self.neighbors.sq_distances(i);
+            log_ratios.extend(sq.iter().map(|sq| self.kernel.log_ratio_at(sq * inverse)));
+            return;
+        }
+        let embeddings = self.index.embeddings();
+        let row = embeddings.row(self.rows[i] as usize);
+        log_ratios.extend(self.neighbors.ids(i).iter().map(|&id| {
+            let other = embeddings.row(id as usize);
+            self.kernel.log_ratio(scaled_differences(row, other, self.index.scale(), h))
+        }));
+    }
+}
+
+/// $z_j = (a_j - b_j) / (s_j h)$.
+pub(crate) fn scaled_differences(
+    a: &[f32],
+    b: &[f32],
+    scale: Option<&[f64]>,
+    h: f64,
+) -> impl Iterator<Item = f64> {
+    let inverse = 1.0 / h;
+    let difference = move |j: usize| (f64::from(a[j]) - f64::from(b[j])) * inverse;
+    (0..a.len()).map(move |j| scale.map_or(difference(j), |s| difference(j) / s[j]))
+}

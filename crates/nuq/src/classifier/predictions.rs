@@ -1,0 +1,98 @@
+//! What a classifier says of a batch of queries.
+
+use std::ops::Index;
+
+use nuq_neighbors::Neighbors;
+
+use crate::labels::Label;
+use crate::uncertainty::Prediction;
+use crate::{Classes, Decision, RejectRule};
+
+/// One [`Prediction`] per query, with the training rows behind each.
+#[derive(Debug, Clone)]
+pub struct Predictions<'m> {
+    rows: Vec<Prediction>,
+    neighbors: Neighbors,
+    classes: &'m Classes,
+}
+
+impl<'m> Predictions<'m> {
+    pub(super) fn new(rows: Vec<Prediction>, neighbors: Neighbors, classes: &'m Classes) -> Self {
+        Self { rows, neighbors, classes }
+    }
+
+    /// The number of queries.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there was no query.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// All predictions in the order of the queries.
+    pub fn iter(&self) -> std::slice::Iter<'_, Prediction> {
+        self.rows.iter()
+    }
+
+    /// The label predicted for query `i`.
+    pub fn label(&self, i: usize) -> &'m Label {
+        self.classes.label(self.rows[i].class)
+    }
+
+    /// The training rows behind each prediction.
+    pub fn neighbors(&self) -> &Neighbors {
+        &self.neighbors
+    }
+
+    /// What a rule says of each prediction.
+    pub fn decide(&self, rule: &RejectRule) -> Vec<Decision> {
+        self.rows.iter().map(|row| rule.decide(row, self.classes.len())).collect()
+    }
+}
+
+impl Index<usize> for Predictions<'_> {
+    type Output = Prediction;
+
+    fn index(&self, i: usize) -> &Prediction {
+        &self.rows[i]
+    }
+}
+
+impl<'p> IntoIterator for &'p Predictions<'_> {
+    type Item = &'p Prediction;
+    type IntoIter = std::slice::Iter<'p, Prediction>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// The probabilities of every class for each query: a row-major matrix whose rows sum to one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Probabilities {
+    values: Vec<f64>,
+    classes: usize,
+}
+
+impl Probabilities {
+    pub(super) fn new(values: Vec<f64>, classes: usize) -> Self {
+        Self { values, classes }
+    }
+
+    /// The probabilities of query `i`, in the order of the classes.
+    pub fn row(&self, i: usize) -> &[f64] {
+        &self.values[i * self.classes..][..self.classes]
+    }
+
+    /// All rows.
+    pub fn rows(&self) -> std::slice::ChunksExact<'_, f64> {
+        self.values.chunks_exact(self.classes)
+    }
+
+    /// All values, row after row.
+    pub fn as_slice(&self) -> &[f64] {
+        &self.values
+    }
+}

@@ -1,0 +1,277 @@
+//! One Gaussian per class: $\hat p(x) = \sum_c \pi_c\, N(x; \mu_c, \Sigma_c)$.
+
+use faer::Mat;
+use nuq_neighbors::Embeddings;
+use rayon::prelude::*;
+
+use super::covariance::{CenteredRows, Whitener, check_shrinkage};
+use super::{Covariance, Shrinkage};
+use crate::log_space::log_add;
+use crate::{Classes, Error};
+
+/// The mixture of class Gaussians, fitted without iteration: means and shrunk covariances of each class.
+///
+/// A class of one point, or of equal points, gets a multiple of the identity with the mean variance of all rows
+/// around their class means (around the overall mean when every class is such).
+///
+/// ```
+/// use nuq::{ClassGaussians, Classes, Covariance, Shrinkage};
+/// use nuq_neighbors::Embeddings;
+///
+/// // One class with mean 0 and variance 1 in one dimension.
+/// let x = Embeddings::from_rows(&[[-1.0], [1.0]])?;
+/// let (classes, of_row) = Classes::encode(&[0, 0]);
+/// let model = ClassGaussians::fit(&x, &classes, &of_row, Covariance::Full, Shrinkage::LedoitWolf)?;
+/// let at_mean = model.log_density(&Embeddings::from_rows(&[[0.0]])?)?;
+/// assert!((at_mean[0] + 0.5 * (2.0 * std::f64::consts::PI).ln()).abs() < 1e-12);
+/// # Ok::<(), nuq::Error>(())
+/// ```
+pub struct ClassGaussians<'a> {
+    embeddings: Embeddings<'a>,
+    means: Vec<Vec<f64>>,
+    log_weights: Vec<f64>,
+    shapes: Shapes,
+}
+
+enum Shapes {
+    /// One map per class, with the training rows it was made of.
+    Separate { whiteners: Vec<Whitener>, members: Vec<Vec<u32>> },
+    /// One map for all, applied to the class means beforehand (as columns), with the class of each row.
+    Tied { whitener: Whitener, whitened_means: Mat<f64>, of_row: Vec<u32> },
+}
+
+/// Queries that one task takes through all classes.
+const QUERIES: usize = 256;
+
+impl<'a> ClassGaussians<'a> {
+    /// Fits the mixture to rows whose classes are `of_row`.
+    pub fn fit(
+        embeddings: &Embeddings<'a>,
+        classes: &Classes,
+        of_row: &[u32],
+        covariance: Covariance,
+        shrinkage: Shrinkage,
+    ) -> Result<Self, Error> {
+        if embeddings.is_empty() {
+            return Err(nuq_neighbors::Error::Empty.into());
+        }
+        if of_row.len() != embeddings.len() {
+            let (got, expected) = (of_row.len(), embeddings.len());
+            return Err(Error::LengthMismatch { what: "labels", got, expected });
+        }
+        check_shrinkage(shrinkage)?;
+        let mut members = vec![Vec::new(); classes.len()];
+        for (row, &class) in of_row.iter().enumerate() {
+            members[class as usize].push(row as u32);
+        }
+        let means: Vec<Vec<f64>> = members.par_iter().map(|ids| mean(embeddings, ids)).collect();
+        let total = embeddings.len() as f64;
+        let log_weights = members.iter().map(|ids| (ids.len() as f64 / total).ln()).collect();
+        let shapes = match covariance {
+            Covariance::Tied => tied(embeddings, of_row, &means, shrinkage)?,
+            _ => separate(embeddings, classes, members, &means, covariance, shrinkage)?,
+        };
+        Ok(Self { embeddings: embeddings.clone(), means, log_weights, shapes })
+    }
+
+    /// $\ln \hat p(x)$ of each query.
+    pub fn log_density(&self, queries: &Embeddings<'_>) -> Result<Vec<f64>, Error> {
+        let dim = self.embeddings.dim();
+        if queries.dim() != dim {
+            let (got, expected) = (queries.dim(), dim);
+            return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
+        }
+        let block = |block: &[f32]| match &self.shapes {
+            Shapes::Separate { whiteners, members } => self.separate_block(block, whiteners, members),
+            Shapes::Tied { whitener, whitened_means, of_row } => {
+                let rows = AllRows { embeddings: &self.embeddings, of_row, means: &self.means };
+                self.tied_block(block, whitener, whitened_means, &rows)
+            }
+        };
+        Ok(queries.as_slice().par_chunks(QUERIES * dim).flat_map_iter(block).collect())
+    }
+
+    fn separate_block(&self, block: &[f32], whiteners: &[Whitener], members: &[Vec<u32>]) -> Vec<f64> {
+        let mut log_density = vec![f64::NEG_INFINITY; block.len() / self.embeddings.dim()];
+        for (class, whitener) in whiteners.iter().enumerate() {
+            let mean = &self.means[class];
+            let rows = ClassRows { embeddings: &self.embeddings, ids: &members[class], mean };
+            let whitened = whitener.whiten(offsets(block, mean), &rows);
+            let constant = self.log_weights[class] + self.log_peak(whitener);
+            for (log_density, column) in log_density.iter_mut().zip(whitened.col_iter()) {
+                *log_density = log_add(*log_density, constant - 0.5 * column.squared_norm_l2());
+            }
+        }
+        log_density
+    }
+
+    /// The map is linear: whitening the query once and the means beforehand gives all class distances.
+    fn tied_block(
+        &self,
+        block: &[f32],
+        whitener: &Whitener,
+        whitened_means: &Mat<f64>,
+        rows: &AllRows<'_>,
+    ) -> Vec<f64> {
+        let whitened = whitener.whiten(offsets(block, &self.means[0]), rows);
+        let log_peak = self.log_peak(whitener);
+        let distance = |query: faer::ColRef<'_, f64>, class: usize| -> f64 {
+            let mean = whitened_means.col(class);
+            query.iter().zip(mean.iter()).map(|(q, m)| (q - m).powi(2)).sum()
+        };
+        whitened
+            .col_iter()
+            .map(|query| {
+                (0..self.means.len()).fold(f64::NEG_INFINITY, |sum, class| {
+                    log_add(sum, self.log_weights[class] + log_peak - 0.5 * distance(query, class))
+                })
+            })
+            .collect()
+    }
+
+    /// $\ln N(\mu; \mu, \Sigma)$.
+    fn log_peak(&self, whitener: &Whitener) -> f64 {
+        let dim = self.embeddings.dim() as f64;
+        -0.5 * (dim * (2.0 * std::f64::consts::PI).ln() + whitener.log_det())
+    }
+}
+
+/// The queries minus a mean, one per column.
+fn offsets(block: &[f32], mean: &[f64]) -> Mat<f64> {
+    let dim = mean.len();
+    Mat::from_fn(dim, block.len() / dim, |j, i| f64::from(block[i * dim + j]) - mean[j])
+}
+
+fn separate(
+    embeddings: &Embeddings<'_>,
+    classes: &Classes,
+    members: Vec<Vec<u32>>,
+    means: &[Vec<f64>],
+    covariance: Covariance,
+    shrinkage: Shrinkage,
+) -> Result<Shapes, Error> {
+    let class_rows = |class: usize| ClassRows { embeddings, ids: &members[class], mean: &means[class] };
+    let sums: Vec<f64> = (0..members.len()).into_par_iter().map(|class| sq_sum(&class_rows(class))).collect();
+    let fallback = mean_variance(embeddings, sums.iter().sum());
+    let fit = |class: usize| {
+        let rows = class_rows(class);
+        if sums[class] == 0.0 {
+            let variance = fallback.ok_or(Error::NoSpread { rows: embeddings.len() })?;
+            return Ok(Whitener::isotropic(embeddings.dim(), variance));
+        }
+        let whitener = match covariance {
+            Covariance::Diagonal => Whitener::diagonal(&rows, shrinkage),
+            _ => Whitener::full(&rows, shrinkage),
+        };
+        whitener.ok_or_else(|| singular(classes.label(class).to_string(), shrinkage))
+    };
+    let whiteners = (0..members.len()).into_par_iter().map(fit).collect::<Result<_, Error>>()?;
+    Ok(Shapes::Separate { whiteners, members })
+}
+
+fn tied(
+    embeddings: &Embeddings<'_>,
+    of_row: &[u32],
+    means: &[Vec<f64>],
+    shrinkage: Shrinkage,
+) -> Result<Shapes, Error> {
+    let rows = AllRows { embeddings, of_row, means };
+    let whitener = if sq_sum(&rows) == 0.0 {
+        let variance = mean_variance(embeddings, 0.0).ok_or(Error::NoSpread { rows: embeddings.len() })?;
+        Whitener::isotropic(embeddings.dim(), variance)
+    } else {
+        Whitener::full(&rows, shrinkage).ok_or_else(|| singular("all (tied)".to_owned(), shrinkage))?
+    };
+    let from_first = |j: usize, class: usize| means[class][j] - means[0][j];
+    let whitened_means =
+        whitener.whiten(Mat::from_fn(embeddings.dim(), means.len(), from_first), &rows);
+    Ok(Shapes::Tied { whitener, whitened_means, of_row: of_row.to_vec() })
+}
+
+fn singular(class: String, shrinkage: Shrinkage) -> Error {
+    let shrinkage = match shrinkage {
+        Shrinkage::Fixed(amount) => amount,
+        Shrinkage::LedoitWolf => 0.0,
+    };
+    Error::SingularCovariance { class, shrinkage }
+}
+
+/// The mean variance per column of rows around their class means, given their summed squared distances; around
+/// the overall mean where that is zero; `None` where that is zero too.
+fn mean_variance(embeddings: &Embeddings<'_>, within: f64) -> Option<f64> {
+    let sum = if within > 0.0 {
+        within
+    } else {
+        let ids: Vec<u32> = (0..embeddings.len() as u32).collect();
+        let mean = mean(embeddings, &ids);
+        sq_sum(&ClassRows { embeddings, ids: &ids, mean: &mean })
+    };
+    (sum > 0.0).then(|| sum / (embeddings.len() * embeddings.dim()) as f64)
+}
+
+/// The mean of some rows. Equal rows give exactly that row.
+fn mean(embeddings: &Embeddings<'_>, ids: &[u32]) -> Vec<f64> {
+    let first = embeddings.row(ids[0] as usize);
+    let mut mean = vec![0.0; embeddings.dim()];
+    for &id in ids {
+        let row = embeddings.row(id as usize).iter().zip(first);
+        mean.iter_mut().zip(row).for_each(|(m, (x, f))| *m += f64::from(*x) - f64::from(*f));
+    }
+    mean.iter_mut().zip(first).for_each(|(m, f)| *m = *m / ids.len() as f64 + f64::from(*f));
+    mean
+}
+
+/// $\sum_i \lVert x_i \rVert^2$ of centered rows.
+fn sq_sum(rows: &dyn CenteredRows) -> f64 {
+    let mut row = vec![0.0; rows.dim()];
+    (0..rows.len())
+        .map(|i| {
+            rows.write(i, &mut row);
+            row.iter().map(|x| x * x).sum::<f64>()
+        })
+        .sum()
+}
+
+fn write_centered(row: &[f32], mean: &[f64], centered: &mut [f64]) {
+    for ((c, x), m) in centered.iter_mut().zip(row).zip(mean) {
+        *c = f64::from(*x) - m;
+    }
+}
+
+/// The rows of one class around its mean.
+struct ClassRows<'r> {
+    embeddings: &'r Embeddings<'r>,
+    ids: &'r [u32],
+    mean: &'r [f64],
+}
+
+impl CenteredRows for ClassRows<'_> {
+    fn len(&self) -> usize {
+        self.ids.len()
+    }
+    fn dim(&self) -> usize {
+        self.embeddings.dim()
+    }
+    fn write(&self, i: usize, row: &mut [f64]) {
+        write_centered(self.embeddings.row(self.ids[i] as usize), self.mean, row);
+    }
+}
+
+/// All rows, each around its own class's mean.
+struct AllRows<'r> {
+    embeddings: &'r Embeddings<'r>,
+    of_row: &'r [u32],
+    means: &'r [Vec<f64>],
+}
+
+impl CenteredRows for AllRows<'_> {
+    fn len(&self) -> usize {
+        self.embeddings.len()
+    }
+    fn dim(&self) -> usize {
+        self.embeddings.dim()
+    }
+    fn write(&self, i: usize, row: &mut [f64]) {
+        write_centered(self.embeddings.row(i), &self.means[self.of_row[i] as usize], row);
+    }
+}

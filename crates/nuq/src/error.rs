@@ -1,0 +1,77 @@
+//! Why a model could not be fitted or asked.
+
+/// Bad input, named so that it can be found and mended. Rows and columns count from zero.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Embeddings, queries or a neighbor table were refused.
+    #[error(transparent)]
+    Neighbors(#[from] nuq_neighbors::Error),
+    /// Not one label or target per training row.
+    #[error("{got} {what} for {expected} training rows: give one per row")]
+    LengthMismatch {
+        /// `"labels"` or `"targets"`.
+        what: &'static str,
+        /// How many were given.
+        got: usize,
+        /// The training rows.
+        expected: usize,
+    },
+    /// A regression target that is not finite, or so large that its square is not.
+    #[error("target of row {row} is {value}: targets must be finite and below 1e150 in magnitude")]
+    BadTarget {
+        /// The training row.
+        row: usize,
+        /// Its target.
+        value: f64,
+    },
+    /// A bandwidth that is zero, negative or not finite.
+    #[error("{what} is {value}: it must be positive and finite (1e-100 to 1e100)")]
+    BadBandwidth {
+        /// Which bandwidth, with its position where there are several.
+        what: String,
+        /// Its value.
+        value: f64,
+    },
+    /// Per-dimension or per-point bandwidths of the wrong number.
+    #[error("{got} {kind} bandwidths given, {expected} needed")]
+    BandwidthCount {
+        /// `"per-dimension"` or `"per-point"`.
+        kind: &'static str,
+        /// How many were given.
+        got: usize,
+        /// How many are needed.
+        expected: usize,
+    },
+    /// A bandwidth was to be learned from data that have no scale.
+    #[error(
+        "no bandwidth can be learned from {rows} training rows without two that differ: \
+         give more data, or a fixed bandwidth for posterior and density"
+    )]
+    NoSpread {
+        /// The training rows.
+        rows: usize,
+    },
+    /// A parameter outside its range.
+    #[error("{name} is {value}: {range}")]
+    OutOfRange {
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// A covariance that cannot be inverted, because no shrinkage was allowed.
+    #[error("the covariance of class {class} is singular: give a shrinkage above {shrinkage}")]
+    SingularCovariance {
+        /// The class, or `all (tied)`.
+        class: String,
+        /// The shrinkage that was not enough.
+        shrinkage: f64,
+    },
+}
+
+pub(crate) fn out_of_range(name: &'static str, value: f64, range: &'static str) -> Error {
+    Error::OutOfRange { name, value, range }
+}

@@ -1,0 +1,146 @@
+//! Class labels: any integers or strings, kept and given back.
+
+use std::collections::HashMap;
+use std::fmt;
+
+/// One class label as the user wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Label {
+    /// An integer.
+    Int(i64),
+    /// A string.
+    Text(String),
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Label::Int(value) => value.fmt(f),
+            Label::Text(value) => value.fmt(f),
+        }
+    }
+}
+
+impl From<&str> for Label {
+    fn from(value: &str) -> Self {
+        Label::Text(value.to_owned())
+    }
+}
+
+impl From<&String> for Label {
+    fn from(value: &String) -> Self {
+        Label::Text(value.clone())
+    }
+}
+
+impl From<&&str> for Label {
+    fn from(value: &&str) -> Self {
+        Label::Text((*value).to_owned())
+    }
+}
+
+macro_rules! label_from_integers {
+    ($($int:ty),*) => {$(
+        impl From<$int> for Label {
+            fn from(value: $int) -> Self {
+                Label::Int(i64::from(value))
+            }
+        }
+        impl From<&$int> for Label {
+            fn from(value: &$int) -> Self {
+                Label::Int(i64::from(*value))
+            }
+        }
+    )*};
+}
+label_from_integers!(i8, i16, i32, i64, u8, u16, u32, bool);
+
+/// The classes of a training set, sorted, with the class of each row.
+///
+/// ```
+/// use nuq::Classes;
+/// let (classes, rows) = Classes::encode(&["dog", "cat", "dog"]);
+/// assert_eq!(classes.label(0).to_string(), "cat");
+/// assert_eq!(rows, [1, 0, 1]);
+/// assert_eq!(classes.counts(), [1, 2]);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classes {
+    labels: Vec<Label>,
+    counts: Vec<u64>,
+}
+
+impl Classes {
+    /// Sorts the distinct labels (integers by value, strings by code point) and numbers each row's.
+    pub fn encode<'l, L>(labels: &'l [L]) -> (Self, Vec<u32>)
+    where
+        Label: From<&'l L>,
+    {
+        let mut number: HashMap<Label, u32> = HashMap::new();
+        let mut distinct: Vec<Label> = Vec::new();
+        let mut rows: Vec<u32> = labels
+            .iter()
+            .map(|label| {
+                let label = Label::from(label);
+                let next = distinct.len() as u32;
+                *number.entry(label).or_insert_with_key(|label| {
+                    distinct.push(label.clone());
+                    next
+                })
+            })
+            .collect();
+        let mut order: Vec<u32> = (0..distinct.len() as u32).collect();
+        order.sort_unstable_by(|&a, &b| distinct[a as usize].cmp(&distinct[b as usize]));
+        let mut rank = vec![0u32; order.len()];
+        order.iter().enumerate().for_each(|(new, &old)| rank[old as usize] = new as u32);
+        rows.iter_mut().for_each(|class| *class = rank[*class as usize]);
+        distinct.sort_unstable();
+        let mut counts = vec![0u64; distinct.len()];
+        rows.iter().for_each(|&class| counts[class as usize] += 1);
+        (Self { labels: distinct, counts }, rows)
+    }
+
+    /// The number of classes.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there is no class (only of an empty set).
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// The label of class number `class`.
+    pub fn label(&self, class: usize) -> &Label {
+        &self.labels[class]
+    }
+
+    /// All labels in the order of their numbers.
+    pub fn labels(&self) -> &[Label] {
+        &self.labels
+    }
+
+    /// Training rows per class.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_sort_by_value_and_come_back() {
+        let (classes, rows) = Classes::encode(&[10i64, -3, 2, 10]);
+        assert_eq!(classes.labels(), [Label::Int(-3), Label::Int(2), Label::Int(10)]);
+        assert_eq!(rows, [2, 0, 1, 2]);
+        assert_eq!(classes.counts(), [1, 1, 2]);
+    }
+
+    #[test]
+    fn owned_strings_serve_too() {
+        let (classes, _) = Classes::encode(&[String::from("β"), String::from("a")]);
+        assert_eq!(classes.label(1).to_string(), "β");
+    }
+}

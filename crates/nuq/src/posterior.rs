@@ -1,0 +1,255 @@
+//! Class probabilities: Nadaraya and Watson's estimate with a prior.
+//!
+//! With $S_c = \sum_{k: y_k = c} K(z_k)/K(0)$, class frequencies $\pi_c$ and prior weight $w$ in units of one
+//! training point that sits on the query:
+//!
+//! $$\eta_c = \frac{S_c + w \pi_c}{S + w}$$
+//!
+//! Only classes among the neighbors (and the most frequent class, which wins far away) need a term of their
+//! own; all others share $w \sum \pi_c$, whose sums are exact because they are counts. Every complement
+//! $1 - \eta_c$ is a sum of positive terms or a difference that does not cancel.
+
+use crate::labels::Classes;
+use crate::log_space::{log_add, log_complement, log_sum};
+
+/// What a class is worth before any neighbor is seen.
+#[derive(Debug, Clone)]
+pub(crate) struct Prior {
+    log_weight: f64,
+    counts: Vec<u64>,
+    total: u64,
+    sum_of_squares: u128,
+    most_frequent: u32,
+}
+
+/// What the uncertainties need to know of one query's class probabilities. All in log space.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Summary {
+    /// The class of the highest probability; the lowest number among equals.
+    pub(crate) class: u32,
+    /// $\ln \max_c \eta_c$.
+    pub(crate) log_top: f64,
+    /// $\ln(1 - \max_c \eta_c)$.
+    pub(crate) log_error: f64,
+    /// $\ln \sum_c \eta_c (1 - \eta_c)$.
+    pub(crate) log_variance_sum: f64,
+    /// $\ln \max_c \eta_c (1 - \eta_c)$.
+    pub(crate) log_variance_max: f64,
+}
+
+/// Working memory of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    /// For each class its place in `masses`, or `NONE`.
+    place: Vec<u32>,
+    masses: Vec<Mass>,
+}
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct Mass {
+    class: u32,
+    /// The largest log ratio of the class, and the sum of all relative to it.
+    high: f64,
+    sum: f64,
+    /// $\ln(S_c + w \pi_c)$.
+    log_numerator: f64,
+}
+
+impl Prior {
+    pub(crate) fn new(classes: &Classes, weight: f64) -> Self {
+        let counts = classes.counts().to_vec();
+        let mut most_frequent = 0;
+        for (class, &count) in counts.iter().enumerate() {
+            if count > counts[most_frequent] {
+                most_frequent = class;
+            }
+        }
+        Self {
+            log_weight: weight.ln(),
+            total: counts.iter().sum(),
+            sum_of_squares: counts.iter().map(|&n| u128::from(n) * u128::from(n)).sum(),
+            most_frequent: most_frequent as u32,
+            counts,
+        }
+    }
+
+    fn log_frequency(&self, class: u32) -> f64 {
+        (self.counts[class as usize] as f64 / self.total as f64).ln()
+    }
+
+    /// Fills `scratch.masses` for one query and returns $\ln(S + w)$.
+    fn gather(&self, classes: impl Iterator<Item = u32>, log_ratios: &[f64], scratch: &mut Scratch) -> f64 {
+        scratch.place.resize(self.counts.len(), NONE);
+        scratch.masses.clear();
+        for (class, &ratio) in classes.zip(log_ratios) {
+            scratch.add(class, ratio);
+        }
+        if self.log_weight > f64::NEG_INFINITY {
+            scratch.add(self.most_frequent, f64::NEG_INFINITY);
+        }
+        for mass in &mut scratch.masses {
+            scratch.place[mass.class as usize] = NONE;
+            let log_sum = if mass.sum > 0.0 { mass.high + mass.sum.ln() } else { f64::NEG_INFINITY };
+            mass.log_numerator = log_add(log_sum, self.log_weight + self.log_frequency(mass.class));
+        }
+        let named = log_sum(scratch.masses.iter().map(|mass| mass.log_numerator));
+        log_add(named, self.log_weight + self.unnamed(&scratch.masses).0.ln())
+    }
+
+    /// $\sum \pi_c$ and $\sum \pi_c^2$ over the classes without a term of their own.
+    fn unnamed(&self, masses: &[Mass]) -> (f64, f64) {
+        let count = |mass: &Mass| self.counts[mass.class as usize];
+        let rest = self.total - masses.iter().map(count).sum::<u64>();
+        let squares = masses.iter().map(|mass| u128::from(count(mass)).pow(2)).sum::<u128>();
+        let total = self.total as f64;
+        (rest as f64 / total, (self.sum_of_squares - squares) as f64 / (total * total))
+    }
+
+    /// The class probabilities of one query, from its neighbors' classes and log kernel ratios.
+    pub(crate) fn summarize(
+        &self,
+        classes: impl Iterator<Item = u32>,
+        log_ratios: &[f64],
+        scratch: &mut Scratch,
+    ) -> Summary {
+        let log_total = self.gather(classes, log_ratios, scratch);
+        let masses = &mut scratch.masses;
+        let better = |a: &Mass, b: &Mass| {
+            b.log_numerator.total_cmp(&a.log_numerator).then(a.class.cmp(&b.class))
+        };
+        masses.sort_unstable_by(better);
+        let (sum_rest, sum_sq_rest) = self.unnamed(masses);
+        let log_prior_share = self.log_weight - log_total;
+        let others = masses[1..].iter().map(|mass| mass.log_numerator - log_total);
+        let log_error = log_add(log_sum(others.clone()), log_prior_share + sum_rest.ln());
+        let log_top = masses[0].log_numerator - log_total;
+        // A class that is not the winner has η ≤ 1/2, so that 1 - η does not cancel.
+        let top_variance = log_top + log_error;
+        let log_variance = |log_eta: f64| log_eta + log_complement(log_eta);
+        let mut log_variance_sum = log_add(top_variance, log_sum(others.clone().map(log_variance)));
+        if sum_rest > 0.0 && log_prior_share > f64::NEG_INFINITY {
+            let shrink = log_prior_share.exp() * sum_sq_rest / sum_rest;
+            log_variance_sum = log_add(log_variance_sum, log_prior_share + sum_rest.ln() + (-shrink).ln_1p());
+        }
+        let log_variance_max = others.map(log_variance).fold(top_variance, f64::max);
+        Summary { class: masses[0].class, log_top, log_error, log_variance_sum, log_variance_max }
+    }
+
+    /// Writes all class probabilities of one query.
+    pub(crate) fn probabilities(
+        &self,
+        classes: impl Iterator<Item = u32>,
+        log_ratios: &[f64],
+        scratch: &mut Scratch,
+        probabilities: &mut [f64],
+    ) {
+        let log_total = self.gather(classes, log_ratios, scratch);
+        let share = (self.log_weight - log_total).exp() / self.total as f64;
+        for (probability, &count) in probabilities.iter_mut().zip(&self.counts) {
+            *probability = share * count as f64;
+        }
+        for mass in &scratch.masses {
+            probabilities[mass.class as usize] = (mass.log_numerator - log_total).exp();
+        }
+    }
+
+    /// $\ln \eta_c$ of one class.
+    pub(crate) fn log_probability(
+        &self,
+        class: u32,
+        classes: impl Iterator<Item = u32>,
+        log_ratios: &[f64],
+        scratch: &mut Scratch,
+    ) -> f64 {
+        let log_total = self.gather(classes, log_ratios, scratch);
+        let named = scratch.masses.iter().find(|mass| mass.class == class);
+        let log_numerator = match named {
+            Some(mass) => mass.log_numerator,
+            None => self.log_weight + self.log_frequency(class),
+        };
+        log_numerator - log_total
+    }
+}
+
+impl Scratch {
+    /// Adds $e^{\text{ratio}}$ to a class, keeping the sum relative to its largest term.
+    fn add(&mut self, class: u32, ratio: f64) {
+        let place = &mut self.place[class as usize];
+        if *place == NONE {
+            *place = self.masses.len() as u32;
+            let sum = if ratio > f64::NEG_INFINITY { 1.0 } else { 0.0 };
+            self.masses.push(Mass { class, high: ratio, sum, log_numerator: f64::NEG_INFINITY });
+            return;
+        }
+        let mass = &mut self.masses[*place as usize];
+        if ratio <= mass.high {
+            if ratio > f64::NEG_INFINITY {
+                mass.sum += (ratio - mass.high).exp();
+            }
+        } else {
+            mass.sum = mass.sum * (mass.high - ratio).exp() + 1.0;
+            mass.high = ratio;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prior(labels: &[i64], weight: f64) -> Prior {
+        Prior::new(&Classes::encode(labels).0, weight)
+    }
+
+    #[test]
+    fn by_hand_two_neighbors_three_classes() {
+        // Frequencies 1/2, 1/4, 1/4; neighbors of class 0 (ratio 1) and 1 (ratio 1/2); w = 1/2.
+        let prior = prior(&[0, 0, 1, 2], 0.5);
+        let ratios = [0.0, 0.5f64.ln()];
+        let mut eta = [0.0; 3];
+        prior.probabilities([0, 1].into_iter(), &ratios, &mut Scratch::default(), &mut eta);
+        let expected = [1.25 / 2.0, 0.625 / 2.0, 0.125 / 2.0];
+        for (got, want) in eta.iter().zip(expected) {
+            assert!((got - want).abs() < 1e-15);
+        }
+        let s = prior.summarize([0, 1].into_iter(), &ratios, &mut Scratch::default());
+        assert_eq!(s.class, 0);
+        assert!((s.log_error.exp() - 0.375).abs() < 1e-15);
+        let variance: f64 = expected.iter().map(|e| e * (1.0 - e)).sum();
+        assert!((s.log_variance_sum.exp() - variance).abs() < 1e-15);
+        assert!((s.log_variance_max.exp() - 0.625 * 0.375).abs() < 1e-15);
+    }
+
+    #[test]
+    fn without_a_prior_one_class_of_neighbors_leaves_no_variance() {
+        let s = prior(&[0, 1], 0.0).summarize([1].into_iter(), &[-1e9], &mut Scratch::default());
+        assert_eq!((s.class, s.log_top), (1, 0.0));
+        assert_eq!(s.log_error, f64::NEG_INFINITY);
+        assert_eq!(s.log_variance_sum, f64::NEG_INFINITY);
+        assert_eq!(s.log_variance_max, f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn far_away_the_most_frequent_class_wins_though_no_neighbor_has_it() {
+        let labels = [0, 1, 2, 2, 2];
+        let s = prior(&labels, 1e-3).summarize([0, 1].into_iter(), &[-1e12, -1e12], &mut Scratch::default());
+        assert_eq!(s.class, 2);
+        assert!((s.log_top.exp() - 0.6).abs() < 1e-15);
+        assert!((s.log_variance_sum.exp() - (1.0 - 0.36 - 0.08)).abs() < 1e-15);
+    }
+
+    #[test]
+    fn tiny_probabilities_keep_their_logarithm() {
+        let s = prior(&[0, 1], 0.0).summarize([0, 1].into_iter(), &[0.0, -5000.0], &mut Scratch::default());
+        assert_eq!(s.log_error, -5000.0);
+        assert_eq!(s.log_variance_max, -5000.0);
+    }
+
+    #[test]
+    fn equal_probabilities_go_to_the_first_class() {
+        let s = prior(&[5, 3], 0.0).summarize([1, 0].into_iter(), &[-1.0, -1.0], &mut Scratch::default());
+        assert_eq!(s.class, 0);
+    }
+}

@@ -1,0 +1,175 @@
+//! The regressor: embeddings and numbers in; means, variances and uncertainties out.
+
+mod select;
+mod targets;
+
+pub use select::RegressionScore;
+
+use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
+use rayon::prelude::*;
+
+use crate::bandwidth::SelectionCurve;
+use crate::log_space::log_add;
+use crate::params::{Params, Regression};
+use crate::smoother::{FittedDensity, Groups, Smoother};
+use crate::{Bandwidth, Classes, Error, Kernel};
+use targets::Targets;
+
+/// A fitted NUQ regressor. It borrows or shares the training embeddings.
+///
+/// ```
+/// use nuq::{Embeddings, NuqRegressor};
+///
+/// let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]])?;
+/// let model = NuqRegressor::params().prior_weight(0.0).bandwidth(1.0).fit(&x, &[1.0, 3.0, 1.0])?;
+/// // At the middle point the outer two weigh e^(-1/2) each: mean (3 + 2q)/(1 + 2q).
+/// let q = (-0.5f64).exp();
+/// let found = model.predict(&Embeddings::from_rows(&[[1.0]])?)?;
+/// assert!((found[0].mean - (3.0 + 2.0 * q) / (1.0 + 2.0 * q)).abs() < 1e-12);
+/// # Ok::<(), nuq::Error>(())
+/// ```
+pub struct NuqRegressor<'a> {
+    smoother: Smoother<'a>,
+    targets: Targets,
+    curve: Option<SelectionCurve<RegressionScore>>,
+}
+
+/// What is said of one query. Uncertainties are variances here, in squared units of the target.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// $\hat y$, the weighted mean of the neighbors' targets.
+    pub mean: f64,
+    /// $\ln \sigma^2$, the log of the aleatoric uncertainty: how targets vary near the query.
+    pub log_aleatoric: f64,
+    /// $\ln \tau^2$ with $\tau^2 = \|K\|_2^2 \sigma^2 / (N h^d \hat p)$, the log of the epistemic uncertainty:
+    /// how the mean itself may err.
+    pub log_epistemic: f64,
+    /// $\ln(\sigma^2 + \tau^2)$.
+    pub log_total: f64,
+    /// $\ln \hat p(x)$.
+    pub log_density: f64,
+}
+
+impl Estimate {
+    /// $\sigma^2$.
+    pub fn aleatoric(&self) -> f64 {
+        self.log_aleatoric.exp()
+    }
+
+    /// $\tau^2$.
+    pub fn epistemic(&self) -> f64 {
+        self.log_epistemic.exp()
+    }
+
+    /// $\sigma^2 + \tau^2$.
+    pub fn total(&self) -> f64 {
+        self.log_total.exp()
+    }
+}
+
+/// One [`Estimate`] per query, with the training rows behind each.
+#[derive(Debug, Clone)]
+pub struct Estimates {
+    rows: Vec<Estimate>,
+    neighbors: Neighbors,
+}
+
+impl Estimates {
+    /// The training rows behind each estimate.
+    pub fn neighbors(&self) -> &Neighbors {
+        &self.neighbors
+    }
+}
+
+impl std::ops::Deref for Estimates {
+    type Target = [Estimate];
+
+    fn deref(&self) -> &[Estimate] {
+        &self.rows
+    }
+}
+
+impl Params<Regression> {
+    /// Fits a regressor to `embeddings` and their `targets`, one per row.
+    pub fn fit<'a>(&self, embeddings: &Embeddings<'a>, targets: &[f64]) -> Result<NuqRegressor<'a>, Error> {
+        if targets.len() != embeddings.len() {
+            let (got, expected) = (targets.len(), embeddings.len());
+            return Err(Error::LengthMismatch { what: "targets", got, expected });
+        }
+        let targets = Targets::new(targets, self.prior_weight)?;
+        let (classes, of_row) = Classes::encode(&vec![0u8; embeddings.len()]);
+        let groups = Groups { classes: &classes, of_row: &of_row };
+        let (smoother, curve) =
+            Smoother::fit(self, embeddings, groups, |table, _, grid| select::select(table, grid, &targets))?;
+        Ok(NuqRegressor { smoother, targets, curve })
+    }
+}
+
+impl NuqRegressor<'_> {
+    /// The parameters, at their defaults.
+    pub fn params() -> Params<Regression> {
+        Params::default()
+    }
+
+    /// Mean and uncertainties of each query.
+    pub fn predict(&self, queries: &Embeddings<'_>) -> Result<Estimates, Error> {
+        let queries = self.smoother.prepare(queries);
+        let neighbors = self.smoother.search(&queries)?;
+        self.predict_prepared(&queries, neighbors)
+    }
+
+    /// The same from neighbors that something else found; see
+    /// [`NuqClassifier::predict_from`](crate::NuqClassifier::predict_from).
+    pub fn predict_from(&self, queries: &Embeddings<'_>, neighbors: &Neighbors) -> Result<Estimates, Error> {
+        self.predict_prepared(&self.smoother.prepare(queries), neighbors.clone())
+    }
+
+    fn predict_prepared(&self, queries: &Embeddings<'_>, neighbors: Neighbors) -> Result<Estimates, Error> {
+        let batch = self.smoother.batch(queries, &neighbors)?;
+        let rows = (0..batch.len())
+            .into_par_iter()
+            .map(|i| {
+                let local = batch.local(i);
+                let (mean, log_aleatoric) = self.targets.moments(neighbors.ids(i), &local.log_ratios);
+                let log_epistemic = log_aleatoric + local.log_variance_scale;
+                let log_total = log_add(log_aleatoric, log_epistemic);
+                Estimate { mean, log_aleatoric, log_epistemic, log_total, log_density: local.log_density }
+            })
+            .collect();
+        drop(batch);
+        Ok(Estimates { rows, neighbors })
+    }
+
+    /// The index over the training rows, in the space that the model searches.
+    pub fn index(&self) -> &dyn NeighborIndex {
+        &self.smoother.index
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> Kernel {
+        self.smoother.kernel
+    }
+
+    /// The bandwidth of the mean.
+    pub fn bandwidth(&self) -> &Bandwidth {
+        &self.smoother.bandwidth
+    }
+
+    /// The bandwidth of the kernel density, when it has one of its own.
+    pub fn density_bandwidth(&self) -> Option<f64> {
+        match self.smoother.density {
+            FittedDensity::Kde(h) => Some(h),
+            _ => None,
+        }
+    }
+
+    /// The dimension that stands in the constants.
+    pub fn dimension(&self) -> f64 {
+        self.smoother.dimension
+    }
+
+    /// What leave-one-out said of each bandwidth, when it was asked.
+    pub fn bandwidth_curve(&self) -> Option<&SelectionCurve<RegressionScore>> {
+        self.curve.as_ref()
+    }
+}

@@ -1,0 +1,33 @@
+//! Leave-one-out selection of a regressor's bandwidth.
+
+use super::targets::Targets;
+use crate::bandwidth::leave_one_out::LeaveOneOut;
+use crate::bandwidth::{CurvePoint, SelectionCurve};
+
+/// How a bandwidth predicted the targets of left-out training points.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RegressionScore {
+    /// The mean squared error.
+    pub squared_error: f64,
+}
+
+/// Scores every h of the grid and takes the one of the smallest error; among equals the widest.
+pub(super) fn select(
+    table: &LeaveOneOut<'_>,
+    grid: &[f64],
+    targets: &Targets,
+) -> SelectionCurve<RegressionScore> {
+    let rows = table.rows.len();
+    let sums = table.sums(grid, |i, log_ratios| {
+        let (mean, _) = targets.moments(table.neighbors.ids(i), log_ratios);
+        [(targets.value(table.rows[i]) - mean).powi(2)]
+    });
+    let point = |(&bandwidth, [sum]): (&f64, [f64; 1])| CurvePoint {
+        bandwidth,
+        score: RegressionScore { squared_error: sum / rows as f64 },
+    };
+    let points: Vec<CurvePoint<RegressionScore>> = grid.iter().zip(sums).map(point).collect();
+    let error = |i: usize| points[i].score.squared_error;
+    let chosen = (0..points.len()).reduce(|best, i| if error(i) <= error(best) { i } else { best });
+    SelectionCurve { chosen: chosen.expect("a grid has points"), points, rows }
+}

@@ -1,0 +1,147 @@
+//! When not to answer: classification with a reject option.
+//!
+//! A wrong answer costs 1 and an abstention costs $\lambda$ in (0, 1), so the best rule answers when the chance
+//! of error is at most $\lambda$ (Chow 1970). That chance is only estimated, and Algorithm 2 of the paper leaves
+//! room for the error of the estimate at level $\beta$: with $C$ classes, it answers iff
+//!
+//! $$1 - \max_c \eta_c \le \lambda - z_{1 - \beta/C} \max_c \tau_c$$
+//!
+//! A rule is a value of its own: changing it never needs a refit.
+
+use crate::Error;
+use crate::error::out_of_range;
+use crate::uncertainty::Prediction;
+
+/// Whether to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Give the predicted label.
+    Accept,
+    /// Abstain.
+    Reject,
+}
+
+/// When to abstain, at a cost $\lambda$ per abstention.
+///
+/// ```
+/// use nuq::{Decision, Embeddings, NuqClassifier, RejectRule};
+///
+/// let x = Embeddings::from_rows(&[[0.0], [0.2], [0.4], [0.6], [0.8], [1.0]])?;
+/// let model = NuqClassifier::params().bandwidth(0.1).fit(&x, &[0, 0, 0, 1, 1, 1])?;
+/// let found = model.predict(&Embeddings::from_rows(&[[0.05], [0.5], [50.0]])?)?;
+///
+/// let rule = RejectRule::confident(0.3, 0.05)?;
+/// use Decision::{Accept, Reject};
+/// assert_eq!(found.decide(&rule), [Reject, Reject, Reject]); // six points prove little
+/// let rule = RejectRule::plug_in(0.3)?;
+/// assert_eq!(found.decide(&rule), [Accept, Reject, Reject]);
+/// # Ok::<(), nuq::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RejectRule {
+    cost: f64,
+    level: Option<f64>,
+}
+
+impl RejectRule {
+    /// Algorithm 2: accept only where the data show, at level `level` in (0, 1/2), that the chance of error is
+    /// at most `cost`.
+    pub fn confident(cost: f64, level: f64) -> Result<Self, Error> {
+        if !(level > 0.0 && level < 0.5) {
+            return Err(out_of_range("reject level", level, "it must lie strictly between 0 and 1/2"));
+        }
+        Ok(Self { level: Some(level), ..Self::plug_in(cost)? })
+    }
+
+    /// The plug-in rule: accept where the estimated chance of error is at most `cost`.
+    pub fn plug_in(cost: f64) -> Result<Self, Error> {
+        if !(cost > 0.0 && cost < 1.0) {
+            return Err(out_of_range("reject cost", cost, "it must lie strictly between 0 and 1"));
+        }
+        Ok(Self { cost, level: None })
+    }
+
+    /// What to do with one prediction of a model with `classes` classes.
+    pub fn decide(&self, prediction: &Prediction, classes: usize) -> Decision {
+        let margin = match self.level {
+            None => 0.0,
+            Some(_) if prediction.log_standard_error == f64::NEG_INFINITY => 0.0,
+            Some(level) => upper_quantile(level / classes as f64) * prediction.log_standard_error.exp(),
+        };
+        let seen = self.level.is_none() || prediction.log_density > f64::NEG_INFINITY;
+        if seen && prediction.aleatoric <= self.cost - margin { Decision::Accept } else { Decision::Reject }
+    }
+}
+
+/// $z_{1-p}$, the point that a standard normal variable exceeds with probability $p$ in (0, 1/2).
+///
+/// Newton's method on $\ln Q(z) = \ln p$: $\ln Q$ is concave, so from the left every step stays on the left and
+/// the error is squared.
+fn upper_quantile(p: f64) -> f64 {
+    let mut z = 0.0;
+    for _ in 0..60 {
+        let tail = 0.5 * libm::erfc(z / std::f64::consts::SQRT_2);
+        let density = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        let step = (tail.ln() - p.ln()) * tail / density;
+        z += step;
+        if step.abs() <= 1e-15 * z {
+            break;
+        }
+    }
+    z
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        // scipy.stats.norm.isf
+        let known = [
+            (0.05, 1.644_853_626_951_472_2),
+            (0.025, 1.959_963_984_540_054),
+            (1e-5, 4.264_890_793_922_602),
+            (1e-12, 7.034_483_825_301_131),
+            (0.4999, 0.000_250_662_830_088_035_6),
+        ];
+        for (p, z) in known {
+            assert!((upper_quantile(p) - z).abs() < 1e-12 * z.max(1.0), "{p}: {}", upper_quantile(p));
+        }
+    }
+
+    fn prediction(aleatoric: f64, standard_error: f64) -> Prediction {
+        Prediction {
+            class: 0,
+            probability: 1.0 - aleatoric,
+            aleatoric,
+            log_epistemic: 0.0,
+            log_total: 0.0,
+            log_density: 0.0,
+            log_standard_error: standard_error.ln(),
+        }
+    }
+
+    #[test]
+    fn the_confident_rule_by_hand() {
+        // z for β/C = 0.1/2 is 1.6449: accept iff 0.1 ≤ 0.3 − 1.6449 τ, iff τ ≤ 0.1216.
+        let rule = RejectRule::confident(0.3, 0.1).unwrap();
+        assert_eq!(rule.decide(&prediction(0.1, 0.1215), 2), Decision::Accept);
+        assert_eq!(rule.decide(&prediction(0.1, 0.1217), 2), Decision::Reject);
+        assert_eq!(rule.decide(&prediction(0.1, f64::INFINITY), 2), Decision::Reject);
+        assert_eq!(rule.decide(&prediction(0.1, 0.0), 2), Decision::Accept);
+    }
+
+    #[test]
+    fn costs_and_levels_outside_their_range_are_refused() {
+        for cost in [0.0, 1.0, -0.1, f64::NAN] {
+            assert!(matches!(RejectRule::plug_in(cost), Err(Error::OutOfRange { name: "reject cost", .. })));
+        }
+        for level in [0.0, 0.5, f64::NAN] {
+            assert!(matches!(
+                RejectRule::confident(0.1, level),
+                Err(Error::OutOfRange { name: "reject level", .. })
+            ));
+        }
+    }
+}
