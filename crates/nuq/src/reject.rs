@@ -28,13 +28,12 @@ pub enum Decision {
 ///
 /// let x = Embeddings::from_rows(&[[0.0], [0.2], [0.4], [0.6], [0.8], [1.0]])?;
 /// let model = NuqClassifier::params().bandwidth(0.1).fit(&x, &[0, 0, 0, 1, 1, 1])?;
-/// let found = model.predict(&Embeddings::from_rows(&[[0.05], [0.5], [50.0]])?)?;
+/// let found = model.predict(&Embeddings::from_rows(&[[0.05], [0.42], [50.0]])?)?;
 ///
-/// let rule = RejectRule::confident(0.3, 0.05)?;
 /// use Decision::{Accept, Reject};
-/// assert_eq!(found.decide(&rule), [Reject, Reject, Reject]); // six points prove little
-/// let rule = RejectRule::plug_in(0.3)?;
-/// assert_eq!(found.decide(&rule), [Accept, Reject, Reject]);
+/// assert_eq!(found.decide(&RejectRule::plug_in(0.3)?), [Accept, Accept, Reject]);
+/// // Near the border six points prove little.
+/// assert_eq!(found.decide(&RejectRule::confident(0.3, 0.05)?), [Accept, Reject, Reject]);
 /// # Ok::<(), nuq::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
