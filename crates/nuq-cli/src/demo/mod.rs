@@ -1,0 +1,174 @@
+//! `nuq demo`: Two Moons at two sizes, a table and a figure.
+
+mod moons;
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use nuq::{Bandwidth, Embeddings, NuqClassifier, Prediction};
+use nuq_report::{Field, MapRow, Scale, UncertaintyMaps};
+
+use crate::args::DemoArgs;
+use crate::error::Error;
+use crate::output;
+use moons::{EXTENT, Region};
+
+const SIZES: [usize; 2] = [200, 2000];
+const SEED: u64 = 7;
+const TEST_POINTS: usize = 4000;
+/// Columns and rows of each map.
+const GRID: (usize, usize) = (180, 150);
+/// Pixels of the PNG per unit of the SVG.
+const PNG_SCALE: f32 = 2.0;
+
+/// What the table says of one data set.
+struct Findings {
+    size: usize,
+    accuracy: f64,
+    bandwidth: f64,
+    density_bandwidth: f64,
+    dimension: f64,
+    /// Mean aleatoric uncertainty and mean decimal log of the epistemic one: inside, between, far.
+    aleatoric: [f64; 3],
+    log10_epistemic: [f64; 3],
+}
+
+const REGIONS: [Region; 3] = [Region::Inside, Region::Between, Region::Far];
+
+/// Fits, prints, draws.
+pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
+    output::make_folder(&args.out)?;
+    let steps = steps(SIZES.len() as u64 + 1);
+    let grid = grid();
+    let mut rows = Vec::new();
+    let mut findings = Vec::new();
+    for size in SIZES {
+        steps.set_message(format!("fitting {size} points"));
+        let (found, row) = study(size, &grid)?;
+        findings.push(found);
+        rows.push(row);
+        steps.inc(1);
+    }
+    steps.set_message("drawing");
+    let figure = UncertaintyMaps {
+        title: "What NUQ knows about Two Moons".to_owned(),
+        extent: EXTENT,
+        columns: GRID.0,
+        fields: fields(),
+        rows,
+    }
+    .draw();
+    let (svg, png) = (args.out.join("two-moons.svg"), args.out.join("two-moons.png"));
+    output::write_file(&svg, figure.svg().as_bytes())?;
+    output::write_file(&png, &figure.png(PNG_SCALE)?)?;
+    steps.finish_and_clear();
+    output::print(&format!("{}\nFigure: {} and {}\n", table(&findings), png.display(), svg.display()))
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn steps(count: u64) -> ProgressBar {
+    let bar = ProgressBar::new(count); // draws to stderr, and only when that is a terminal
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}").expect("a valid template");
+    bar.set_style(style);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+/// The centers of the maps' cells, from the top left.
+fn grid() -> Embeddings<'static> {
+    let (columns, rows) = GRID;
+    let center = |i: usize, count: usize, (low, high): (f64, f64)| {
+        low + (high - low) * (i as f64 + 0.5) / count as f64
+    };
+    let mut values = Vec::with_capacity(2 * columns * rows);
+    for row in (0..rows).rev() {
+        for column in 0..columns {
+            values.push(center(column, columns, EXTENT.x) as f32);
+            values.push(center(row, rows, EXTENT.y) as f32);
+        }
+    }
+    Embeddings::new(values, 2).expect("cell centers are finite")
+}
+
+fn study(size: usize, grid: &Embeddings<'_>) -> Result<(Findings, MapRow), Error> {
+    let (x, labels) = moons::sample(size, SEED);
+    let model = NuqClassifier::params().fit(&x, &labels)?;
+    let (test, truth) = moons::sample(TEST_POINTS, SEED + 1);
+    let on_test = model.predict(&test)?;
+    let right = on_test.iter().zip(&truth).filter(|(found, truth)| found.class as i64 == **truth).count();
+    let on_grid = model.predict(grid)?;
+    let mean = |region: Region, value: fn(&Prediction) -> f64| {
+        let inside = grid.rows().zip(&on_grid).filter(|(cell, _)| {
+            moons::region(f64::from(cell[0]), f64::from(cell[1])) == Some(region)
+        });
+        let values: Vec<f64> = inside.map(|(_, found)| value(found)).collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    let Bandwidth::Scalar(bandwidth) = *model.bandwidth() else {
+        unreachable!("leave-one-out finds one bandwidth")
+    };
+    let findings = Findings {
+        size,
+        accuracy: right as f64 / TEST_POINTS as f64,
+        bandwidth,
+        density_bandwidth: model.density_bandwidth().unwrap_or(bandwidth),
+        dimension: model.dimension(),
+        aleatoric: REGIONS.map(|region| mean(region, |found| found.aleatoric)),
+        log10_epistemic: REGIONS
+            .map(|region| mean(region, |found| found.log_epistemic / std::f64::consts::LN_10)),
+    };
+    let logs = |value: fn(&Prediction) -> f64| on_grid.iter().map(value).collect();
+    let row = MapRow {
+        title: format!("{size} points"),
+        points: x
+            .rows()
+            .zip(&labels)
+            .map(|(row, &label)| (f64::from(row[0]), f64::from(row[1]), label as usize))
+            .collect(),
+        log_values: vec![
+            logs(|found| found.aleatoric.ln()),
+            logs(|found| found.log_epistemic),
+            logs(|found| found.log_total),
+        ],
+    };
+    Ok((findings, row))
+}
+
+fn fields() -> Vec<Field> {
+    let field = |title: &str, caption: &str, scale| Field {
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        scale,
+    };
+    vec![
+        field("Aleatoric", "estimated chance of error", Scale::Linear { low: 0.0, high: 0.5 }),
+        field("Epistemic", "error of that estimate, for lack of data", Scale::Log { low: -3, high: 1 }),
+        field("Total", "their sum: a bound on the risk", Scale::Linear { low: 0.0, high: 1.0 }),
+    ]
+}
+
+/// The findings side by side.
+fn table(findings: &[Findings]) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, cell: &dyn Fn(&Findings) -> String| {
+        let cells: String = findings.iter().map(|found| format!("{:>13}", cell(found))).collect();
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}", format!("{name:<39}{cells}").trim_end());
+    };
+    line("Two Moons", &|found| format!("{} points", found.size));
+    line("accuracy on 4000 new points", &|found| format!("{:.3}", found.accuracy));
+    line("bandwidth, by leave-one-out", &|found| format!("{:.3}", found.bandwidth));
+    line("bandwidth of the density", &|found| format!("{:.3}", found.density_bandwidth));
+    line("intrinsic dimension", &|found| format!("{:.2}", found.dimension));
+    let regions = ["  inside the moons", "  between them", "  far away"];
+    line("mean aleatoric uncertainty", &|_| String::new());
+    for (i, region) in regions.iter().enumerate() {
+        line(region, &|found| format!("{:.3}", found.aleatoric[i]));
+    }
+    line("geometric mean epistemic uncertainty", &|_| String::new());
+    for (i, region) in regions.iter().enumerate() {
+        line(region, &|found| format!("{:.0e}", 10f64.powf(found.log10_epistemic[i])));
+    }
+    text
+}

@@ -1,0 +1,69 @@
+//! Colors: a map for magnitudes, a pair for classes, a few for lines, inks for text.
+
+use std::fmt;
+
+/// An sRGB color.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Color(pub(crate) [u8; 3]);
+
+impl fmt::Display for Color {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [r, g, b] = self.0;
+        write!(f, "#{r:02x}{g:02x}{b:02x}")
+    }
+}
+
+impl Color {
+    pub(crate) const WHITE: Color = Color([255, 255, 255]);
+    pub(crate) const INK: Color = Color([32, 33, 36]);
+    pub(crate) const FAINT_INK: Color = Color([95, 99, 104]);
+    pub(crate) const FRAME: Color = Color([189, 193, 198]);
+    pub(crate) const GRID: Color = Color([232, 234, 237]);
+    /// Colors of classes and lines; told apart by people with any kind of color vision (Okabe and Ito 2008).
+    pub(crate) const SERIES: [Color; 5] = [
+        Color([0, 114, 178]),
+        Color([213, 94, 0]),
+        Color([0, 158, 115]),
+        Color([204, 121, 167]),
+        Color([86, 180, 233]),
+    ];
+
+    /// The map viridis at `t` in [0, 1]: dark for low, light for high, even to the eye and in gray.
+    pub(crate) fn viridis(t: f64) -> Color {
+        const STOPS: [[u8; 3]; 9] = [
+            [68, 1, 84],
+            [71, 44, 122],
+            [59, 81, 139],
+            [44, 113, 142],
+            [33, 144, 141],
+            [39, 173, 129],
+            [92, 200, 99],
+            [170, 220, 50],
+            [253, 231, 37],
+        ];
+        let at = t.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
+        let below = (at as usize).min(STOPS.len() - 2);
+        let part = at - below as f64;
+        let mix = |i: usize| {
+            let (low, high) = (f64::from(STOPS[below][i]), f64::from(STOPS[below + 1][i]));
+            (low + part * (high - low)).round() as u8
+        };
+        Color([mix(0), mix(1), mix(2)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_map_starts_and_ends_where_it_says_and_only_gets_lighter() {
+        assert_eq!(Color::viridis(-1.0), Color([68, 1, 84]));
+        assert_eq!(Color::viridis(2.0).to_string(), "#fde725");
+        let light = |t: f64| {
+            let [r, g, b] = Color::viridis(t).0.map(f64::from);
+            0.2126 * r + 0.7152 * g + 0.0722 * b
+        };
+        assert!((0..100).all(|i| light(f64::from(i) / 100.0) <= light(f64::from(i + 1) / 100.0) + 0.5));
+    }
+}

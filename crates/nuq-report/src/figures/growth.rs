@@ -1,0 +1,95 @@
+//! How quantities grow with size: lines over decades, both axes logarithmic.
+
+use crate::canvas::{Anchor, Area, Canvas, Style};
+use crate::color::Color;
+use crate::figure::Figure;
+
+/// One line.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// What it is, written at its end.
+    pub name: String,
+    /// Positive abscissas and ordinates.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// The figure.
+#[derive(Debug, Clone)]
+pub struct Growth {
+    /// Above everything.
+    pub title: String,
+    /// Below the title.
+    pub caption: String,
+    /// Below the horizontal axis.
+    pub x_title: String,
+    /// Above the vertical axis.
+    pub y_title: String,
+    /// The lines.
+    pub lines: Vec<Line>,
+}
+
+const WIDTH: f64 = 820.0;
+const HEIGHT: f64 = 500.0;
+const PLOT: Area = Area { x: 78.0, y: 110.0, width: 600.0, height: 320.0 };
+
+impl Growth {
+    /// Draws the figure.
+    pub fn draw(&self) -> Figure {
+        let mut canvas = Canvas::new(WIDTH, HEIGHT);
+        let style = |size, weight, color, anchor| Style { size, weight, color, anchor };
+        canvas.text(PLOT.x, 38.0, &self.title, style(20.0, 500, Color::INK, Anchor::Start));
+        canvas.text(PLOT.x, 62.0, &self.caption, style(14.0, 400, Color::FAINT_INK, Anchor::Start));
+        canvas.text(PLOT.x, PLOT.y - 12.0, &self.y_title, style(14.0, 500, Color::INK, Anchor::Start));
+        let foot = PLOT.y + PLOT.height;
+        let middle = PLOT.x + 0.5 * PLOT.width;
+        canvas.text(middle, foot + 46.0, &self.x_title, style(14.0, 500, Color::INK, Anchor::Middle));
+        let (xs, ys) = (self.decades(|point| point.0), self.decades(|point| point.1));
+        let place = |value: f64, (low, high): (i32, i32)| (value.log10() - f64::from(low)) / f64::from(high - low);
+        let at = |x: f64, y: f64| (PLOT.x + place(x, xs) * PLOT.width, foot - place(y, ys) * PLOT.height);
+        for power in xs.0..=xs.1 {
+            let (x, _) = at(10f64.powi(power), 1.0);
+            canvas.line(&[(x, PLOT.y), (x, foot)], Color::GRID, 1.0);
+            canvas.text(x, foot + 22.0, &decade(power), style(14.0, 400, Color::FAINT_INK, Anchor::Middle));
+        }
+        for power in ys.0..=ys.1 {
+            let (_, y) = at(1.0, 10f64.powi(power));
+            canvas.line(&[(PLOT.x, y), (PLOT.x + PLOT.width, y)], Color::GRID, 1.0);
+            canvas.text(PLOT.x - 10.0, y + 5.0, &decade(power), style(14.0, 400, Color::FAINT_INK, Anchor::End));
+        }
+        let mut labels: Vec<(f64, usize)> = Vec::new();
+        for (i, line) in self.lines.iter().enumerate() {
+            let color = Color::SERIES[i % Color::SERIES.len()];
+            let points: Vec<(f64, f64)> = line.points.iter().map(|&(x, y)| at(x, y)).collect();
+            canvas.line(&points, color, 2.5);
+            points.iter().for_each(|&(x, y)| canvas.circle(x, y, 4.0, color, 1.0));
+            labels.extend(points.last().map(|&(_, y)| (y, i)));
+        }
+        // Names stand at the lines' ends, pushed apart where they would overlap.
+        labels.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut lowest = f64::NEG_INFINITY;
+        for (y, i) in labels {
+            lowest = y.max(lowest + 20.0);
+            let style = style(14.0, 500, Color::SERIES[i % Color::SERIES.len()], Anchor::Start);
+            canvas.text(PLOT.x + PLOT.width + 12.0, lowest + 5.0, &self.lines[i].name, style);
+        }
+        canvas.finish()
+    }
+
+    /// The decades that hold all coordinates.
+    fn decades(&self, coordinate: impl Fn(&(f64, f64)) -> f64) -> (i32, i32) {
+        let values = || self.lines.iter().flat_map(|line| line.points.iter().map(&coordinate));
+        let low = values().fold(f64::INFINITY, f64::min).log10().floor() as i32;
+        let high = values().fold(0.0, f64::max).log10().ceil() as i32;
+        (low, high.max(low + 1))
+    }
+}
+
+/// 10, 1000, 0.01: plain where that is short.
+fn decade(power: i32) -> String {
+    match power {
+        -3..=4 => format!("{}", 10f64.powi(power)),
+        5 => "100,000".to_owned(),
+        6 => "1 million".to_owned(),
+        _ => format!("1e{power}"),
+    }
+}

@@ -1,0 +1,4 @@
+//! The figures, one file each.
+
+pub(crate) mod growth;
+pub(crate) mod uncertainty_maps;
