@@ -1,5 +1,7 @@
 //! Scores of many queries against many rows at once: one matrix product per block, scanned while it is warm.
 
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use super::ExactIndex;
@@ -9,9 +11,9 @@ use crate::neighbors::Candidate;
 use crate::{Embeddings, NeighborIndex};
 
 /// Queries per task: enough that laying out a block of rows is a small part of multiplying it.
-const QUERIES: usize = 512;
+const QUERIES: usize = 1024;
 /// Training rows per product: few enough that the products are still in the cache when they are scanned.
-const ROWS: usize = 512;
+const ROWS: usize = 256;
 /// Bytes of laid-out training rows, and of shortlists, per task.
 const ROW_BYTES: usize = 16 << 20;
 const LIST_BYTES: usize = 32 << 20;
@@ -153,29 +155,8 @@ fn score_error(dim: usize, query_norm: f64, row_norm: f64) -> f64 {
 /// `products = queries · rowsᵀ`, all row-major, on the calling thread.
 fn multiply_transposed(queries: &[f32], rows: &[f32], dim: usize, products: &mut [f32]) {
     let (m, n) = (queries.len() / dim, rows.len() / dim);
-    assert_eq!((m * dim, n * dim, m * n), (queries.len(), rows.len(), products.len()), "whole matrices");
-    // SAFETY: the strides and sizes describe three distinct buffers whose lengths were just checked.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            dim,
-            products.as_mut_ptr(),
-            1,
-            n as isize,
-            false,
-            queries.as_ptr(),
-            1,
-            dim as isize,
-            rows.as_ptr(),
-            dim as isize,
-            1,
-            0f32,
-            1f32,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
+    let queries = MatRef::from_row_major_slice(queries, m, dim);
+    let rows = MatRef::from_row_major_slice(rows, n, dim);
+    let products = MatMut::from_row_major_slice_mut(products, m, n);
+    matmul(products, Accum::Replace, queries, rows.transpose(), 1.0, Par::Seq);
 }

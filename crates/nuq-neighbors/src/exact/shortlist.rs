@@ -144,10 +144,11 @@ fn next_at_most_any(half_sq_norms: &[f32], products: &[f32], cut: f32, from: usi
     let mut at = 0;
     for (norm, product) in norm_chunks.iter().zip(product_chunks) {
         let mut lowest = [f32::INFINITY; 8];
-        for lane in 0..LANES {
-            let score = norm[lane] - product[lane];
-            let low = &mut lowest[lane % 8];
-            *low = if score < *low { score } else { *low };
+        for (norm, product) in norm.as_chunks::<8>().0.iter().zip(product.as_chunks::<8>().0) {
+            for lane in 0..8 {
+                let score = norm[lane] - product[lane];
+                lowest[lane] = if score < lowest[lane] { score } else { lowest[lane] };
+            }
         }
         if lowest.iter().any(|&score| score <= cut) {
             break;

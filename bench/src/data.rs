@@ -1,0 +1,40 @@
+//! Clustered data of low intrinsic dimension, as embeddings are: a 32-dimensional latent point near one of the
+//! classes' centers, mapped linearly into d dimensions, with noise.
+
+use nuq_neighbors::{Embeddings, SeededRng};
+use rayon::prelude::*;
+
+const LATENT: usize = 32;
+
+/// What generates a data set: the same seed gives the same classes.
+pub(crate) struct Source {
+    dim: usize,
+    classes: usize,
+    map: Vec<f32>,
+    centers: Vec<f32>,
+}
+
+impl Source {
+    pub(crate) fn new(dim: usize, classes: usize, seed: u64) -> Self {
+        let mut rng = SeededRng::new(seed);
+        let mut normals = |n: usize| (0..n).map(|_| rng.normal() as f32).collect::<Vec<f32>>();
+        let map = normals(LATENT * dim).iter().map(|v| v / (LATENT as f32).sqrt()).collect();
+        Self { dim, classes, map, centers: normals(classes * LATENT) }
+    }
+
+    /// `rows` embeddings and labels.
+    pub(crate) fn draw(&self, rows: usize, seed: u64) -> (Embeddings<'static>, Vec<i64>) {
+        let mut values = vec![0f32; rows * self.dim];
+        values.par_chunks_mut(self.dim).enumerate().for_each(|(i, row)| {
+            let mut rng = SeededRng::new(seed.wrapping_mul(0x9E37_79B9).wrapping_add(i as u64));
+            let center = &self.centers[i % self.classes * LATENT..][..LATENT];
+            for (c, map) in center.iter().zip(self.map.chunks_exact(self.dim)) {
+                let z = c + 0.7 * rng.normal() as f32;
+                row.iter_mut().zip(map).for_each(|(x, m)| *x += z * m);
+            }
+            row.iter_mut().for_each(|x| *x += 0.3 * (rng.uniform() as f32 - 0.5));
+        });
+        let labels = (0..rows).map(|i| (i % self.classes) as i64).collect();
+        (Embeddings::new(values, self.dim).expect("finite draws"), labels)
+    }
+}

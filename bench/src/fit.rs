@@ -1,0 +1,113 @@
+//! Whole models: fit with leave-one-out selection and predict, with the peak memory of the process.
+
+use std::process::Command;
+use std::time::Instant;
+
+use nuq::NuqClassifier;
+
+use crate::data::Source;
+use crate::peers;
+
+/// What the authors' Python package needs for the same sizes, on two quiet cores of a machine like the one this project
+/// was first measured on: seconds to fit and to predict. Quoted, not measured here: it cannot be installed.
+struct Authors {
+    fit: f64,
+    predict: f64,
+}
+
+struct Case {
+    rows: usize,
+    dim: usize,
+    classes: usize,
+    authors: Authors,
+}
+
+const QUERIES: usize = 10_000;
+const CASES: [Case; 2] = [
+    Case { rows: 40_000, dim: 50, classes: 10, authors: Authors { fit: 35.0, predict: 2.0 } },
+    Case { rows: 50_000, dim: 512, classes: 100, authors: Authors { fit: 133.0, predict: 4.2 } },
+];
+
+/// What one process measured.
+pub(crate) struct Measured {
+    pub(crate) fit: f64,
+    pub(crate) predict: f64,
+    pub(crate) accuracy: f64,
+    /// Bytes; `None` where the system does not say.
+    pub(crate) peak: Option<f64>,
+}
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+pub(crate) fn run() -> Result<(), String> {
+    println!("\nFit with leave-one-out selection, then predict {QUERIES} queries; best of 3 runs");
+    println!(
+        "{:>8} {:>5} {:>8} {:>8} {:>10} {:>11} {:>14} {:>9}  peak memory (bound)",
+        "rows", "dim", "classes", "fit s", "predict s", "× authors", "× authors", "accuracy"
+    );
+    println!("{:>8} {:>5} {:>8} {:>8} {:>10} {:>11} {:>14}", "", "", "", "", "", "(fit)", "(predict)");
+    for case in CASES {
+        let Case { rows, dim, classes, authors } = case;
+        let mut best = in_own_process(rows, dim, classes, QUERIES)?;
+        for _ in 0..2 {
+            let again = in_own_process(rows, dim, classes, QUERIES)?;
+            best.fit = best.fit.min(again.fit);
+            best.predict = best.predict.min(again.predict);
+        }
+        // Training rows and queries are both embeddings in memory.
+        let bound = 1.25 * ((rows + QUERIES) * dim * 4) as f64 + 200.0 * MIB;
+        let memory = match best.peak {
+            Some(peak) => format!("{:.0} MiB ({:.0})", peak / MIB, bound / MIB),
+            None => "not known on this system".to_owned(),
+        };
+        println!(
+            "{rows:>8} {dim:>5} {classes:>8} {:>8.2} {:>10.2} {:>11.0} {:>14.1} {:>9.3}  {memory}",
+            best.fit,
+            best.predict,
+            authors.fit / best.fit,
+            authors.predict / best.predict,
+            best.accuracy
+        );
+    }
+    println!("× authors: times of their package as published with this project's first measurements, on another machine");
+    Ok(())
+}
+
+/// Runs one case in a process of its own.
+pub(crate) fn in_own_process(rows: usize, dim: usize, classes: usize, queries: usize) -> Result<Measured, String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let numbers = [rows, dim, classes, queries].map(|n| n.to_string());
+    let printed = peers::run(Command::new(program).arg("measure").args(numbers))?;
+    let numbers: Vec<f64> = printed.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match numbers.as_slice() {
+        [fit, predict, accuracy, peak] => {
+            let peak = (*peak > 0.0).then_some(*peak);
+            Ok(Measured { fit: *fit, predict: *predict, accuracy: *accuracy, peak })
+        }
+        _ => Err(format!("a measurement printed {printed:?}")),
+    }
+}
+
+/// Fits and predicts once; prints seconds, accuracy and the peak memory in bytes (0 when not known).
+pub(crate) fn measure(arguments: &[&str]) -> Result<(), String> {
+    let numbers: Vec<usize> = arguments.iter().filter_map(|word| word.parse().ok()).collect();
+    let [rows, dim, classes, queries] = numbers[..] else { return Err("measure takes four numbers".to_owned()) };
+    let source = Source::new(dim, classes, 1);
+    let ((x, y), (q, truth)) = (source.draw(rows, 2), source.draw(queries, 3));
+    let start = Instant::now();
+    let model = NuqClassifier::params().fit(&x, &y).map_err(|e| e.to_string())?;
+    let fit = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let found = model.predict(&q).map_err(|e| e.to_string())?;
+    let predict = start.elapsed().as_secs_f64();
+    let right = found.iter().zip(&truth).filter(|(found, truth)| found.class as i64 == **truth).count();
+    println!("{fit} {predict} {} {}", right as f64 / queries as f64, peak_memory().unwrap_or(0.0));
+    Ok(())
+}
+
+/// The largest resident size of this process so far.
+fn peak_memory() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kib| 1024.0 * kib)
+}

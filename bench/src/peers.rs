@@ -1,0 +1,58 @@
+//! Peers from PyPI, in a virtual environment that is made here.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A Python with the given packages.
+pub(crate) struct Python {
+    program: PathBuf,
+}
+
+/// Where bench files go: the folder `target/bench` of the workspace.
+pub(crate) fn folder() -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench");
+    std::fs::create_dir_all(&folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+    folder.canonicalize().map_err(|e| e.to_string())
+}
+
+impl Python {
+    /// Makes the environment on the first call and installs what is missing.
+    pub(crate) fn with(packages: &[&str]) -> Result<Self, String> {
+        let venv = folder()?.join("venv");
+        let program = venv.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+        if !program.exists() {
+            run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        }
+        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        run(Command::new(&program).args(install).args(packages))?;
+        Ok(Self { program })
+    }
+
+    /// Runs a script with arguments and the pool's number of threads; returns what it prints.
+    pub(crate) fn script(&self, script: &str, arguments: &[&str]) -> Result<String, String> {
+        let threads = rayon::current_num_threads().to_string();
+        run(Command::new(&self.program)
+            .args(["-c", script])
+            .args(arguments)
+            .env("OMP_NUM_THREADS", &threads)
+            .env("OPENBLAS_NUM_THREADS", &threads))
+    }
+}
+
+/// Runs a command and returns its output; an error carries what it said.
+pub(crate) fn run(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot run {name}: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("{name} failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Writes numbers as a raw little-endian file that numpy maps.
+pub(crate) fn write_raw(name: &str, values: &[f32]) -> Result<PathBuf, String> {
+    let path = folder()?.join(name);
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    std::fs::write(&path, bytes).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    Ok(path)
+}
