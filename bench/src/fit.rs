@@ -69,12 +69,19 @@ pub(crate) fn run() -> Result<(), String> {
             best.accuracy
         );
     }
-    println!("× authors: times of their package as published with this project's first measurements, on another machine");
+    println!(
+        "× authors: times of their package as published with this project's first measurements, on another machine"
+    );
     Ok(())
 }
 
 /// Runs one case in a process of its own.
-pub(crate) fn in_own_process(rows: usize, dim: usize, classes: usize, queries: usize) -> Result<Measured, String> {
+pub(crate) fn in_own_process(
+    rows: usize,
+    dim: usize,
+    classes: usize,
+    queries: usize,
+) -> Result<Measured, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let numbers = [rows, dim, classes, queries].map(|n| n.to_string());
     let printed = peers::run(Command::new(program).arg("measure").args(numbers))?;
@@ -91,7 +98,9 @@ pub(crate) fn in_own_process(rows: usize, dim: usize, classes: usize, queries: u
 /// Fits and predicts once; prints seconds, accuracy and the peak memory in bytes (0 when not known).
 pub(crate) fn measure(arguments: &[&str]) -> Result<(), String> {
     let numbers: Vec<usize> = arguments.iter().filter_map(|word| word.parse().ok()).collect();
-    let [rows, dim, classes, queries] = numbers[..] else { return Err("measure takes four numbers".to_owned()) };
+    let [rows, dim, classes, queries] = numbers[..] else {
+        return Err("measure takes four numbers".to_owned());
+    };
     let source = Source::new(dim, classes, 1);
     let ((x, y), (q, truth)) = (source.draw(rows, 2), source.draw(queries, 3));
     let start = Instant::now();

@@ -39,6 +39,6 @@ pub(crate) fn run() -> Result<(), String> {
     };
     write("growth.svg", figure.svg().as_bytes())?;
     write("growth.png", &figure.png(2.0).map_err(|e| e.to_string())?)?;
-    println!("wrote docs/figures/growth.svg and growth.png");
+
     Ok(())
 }

@@ -34,7 +34,10 @@ pub(crate) fn run() -> Result<(), String> {
         Some(peak) => println!("multiply-add peak of this machine: {peak:.0} GFLOP/s"),
         None => println!("multiply-add peak of this machine: not known"),
     }
-    println!("{:>8} {:>5} {:>8} {:>8} {:>8} {:>9} {:>9}  agreement", "rows", "dim", "queries", "nuq s", "of peak", "faiss s", "× faiss");
+    println!(
+        "{:>8} {:>5} {:>8} {:>8} {:>8} {:>9} {:>9}  agreement",
+        "rows", "dim", "queries", "nuq s", "of peak", "faiss s", "× faiss"
+    );
     for (rows, dim, queries) in CASES {
         let source = Source::new(dim, 100, 1);
         let ((x, _), (q, _)) = (source.draw(rows, 2), source.draw(queries, 3));
@@ -50,9 +53,9 @@ pub(crate) fn run() -> Result<(), String> {
         let (base, other) = (write_raw("base.f32", x.as_slice())?, write_raw("queries.f32", q.as_slice())?);
         let numbers = [dim.to_string(), K.to_string(), REPEATS.to_string()];
         let paths = [base.to_string_lossy(), other.to_string_lossy()];
-        let printed =
-            python.script(FAISS, &[&paths[0], &paths[1], &numbers[0], &numbers[1], &numbers[2]])?;
-        let faiss: f64 = printed.split_whitespace().next().and_then(|s| s.parse().ok()).ok_or("no time from faiss")?;
+        let printed = python.script(FAISS, &[&paths[0], &paths[1], &numbers[0], &numbers[1], &numbers[2]])?;
+        let faiss: f64 =
+            printed.split_whitespace().next().and_then(|s| s.parse().ok()).ok_or("no time from faiss")?;
         let theirs = std::fs::read(format!("{}.faiss", paths[0])).map_err(|e| e.to_string())?;
         let same = theirs
             .chunks_exact(4 * K)

@@ -1,1 +1,63 @@
-fn main() {}
+//! The chores that a person would otherwise have to remember: `cargo xtask test | bench | docs`.
+
+mod docs;
+mod steps;
+
+use std::process::ExitCode;
+
+use steps::{Failed, cargo, cargo_with, has, skip};
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  test                          everything that must hold before a change lands
+  bench [search | fit | growth] speed against named peers on this machine
+  docs                          run the demo and all benchmarks, and write their figures and tables into docs/
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["test"] => test(),
+        ["bench", rest @ ..] => bench(rest),
+        ["docs"] => docs::write(),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("xtask: unknown command `{}`\n\n{USAGE}", words.join(" "));
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failed(step)) => {
+            eprintln!("xtask: failed: {step}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Formatting, lints, tests with all documentation examples, and the API documentation without a warning.
+fn test() -> Result<(), Failed> {
+    if has("fmt") {
+        cargo(&["fmt", "--all", "--check"])?;
+    } else {
+        skip("formatting", "rustup component add rustfmt");
+    }
+    if has("clippy") {
+        cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
+    } else {
+        skip("lints", "rustup component add clippy");
+    }
+    cargo(&["test", "--workspace"])?;
+    cargo_with(&["doc", "--workspace", "--lib", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")])
+}
+
+/// Builds the benchmarks and runs them.
+fn bench(arguments: &[&str]) -> Result<(), Failed> {
+    let command = ["run", "--quiet", "--release", "--package", "nuq-bench", "--"];
+    cargo(&[&command[..], arguments].concat())
+}

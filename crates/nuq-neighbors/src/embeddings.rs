@@ -165,7 +165,6 @@ impl<'a> Embeddings<'a> {
     }
 }
 
-
 impl fmt::Debug for Embeddings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Embeddings({} × {})", self.len(), self.dim)

@@ -15,12 +15,7 @@ pub trait NeighborIndex: Send + Sync {
 
     /// The `k` nearest rows of each query. `excluded`, when given, holds for each query the one id that must
     /// not be returned: a training point is not its own neighbor, wherever it would rank.
-    fn find(
-        &self,
-        queries: &Embeddings<'_>,
-        k: usize,
-        excluded: Option<&[u32]>,
-    ) -> Result<Neighbors, Error>;
+    fn find(&self, queries: &Embeddings<'_>, k: usize, excluded: Option<&[u32]>) -> Result<Neighbors, Error>;
 
     /// The squared distances of rows that something else chose: `ids` holds `k` of them per query.
     fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error>;

@@ -131,9 +131,9 @@ impl Neighbors {
             for (offset, table) in shards {
                 let found = table.sq_distances(query).iter().zip(table.ids(query));
                 for (&sq, &id) in found {
-                    let id = id.checked_add(*offset).ok_or(Error::TooManyRows {
-                        rows: id as usize + *offset as usize + 1,
-                    })?;
+                    let id = id
+                        .checked_add(*offset)
+                        .ok_or(Error::TooManyRows { rows: id as usize + *offset as usize + 1 })?;
                     row.push((sq, id));
                 }
             }

@@ -1,5 +1,7 @@
 //! The exact index: the battery, and what only an exact index can promise.
 
+#![allow(clippy::unwrap_used)]
+
 use nuq_neighbors::{Embeddings, Error, ExactIndex, NeighborIndex, Neighbors};
 use nuq_testkit::{battery, data, oracle};
 use proptest::prelude::*;

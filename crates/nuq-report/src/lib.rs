@@ -1,6 +1,6 @@
 //! What people look at: figures, drawn once as SVG and rendered from it to PNG.
 //!
-//! This crate computes nothing of what it shows. A figure takes numbers, lays them out on a [`Canvas`](canvas) and
+//! This crate computes nothing of what it shows. A figure takes numbers, lays them out on a canvas and
 //! becomes a [`Figure`]: an SVG document that carries its own font, so that it reads the same everywhere.
 
 mod canvas;

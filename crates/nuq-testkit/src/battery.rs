@@ -54,7 +54,9 @@ fn check_against_brute_force(
 }
 
 fn finds_the_nearest(build: Build<'_>, recall: f64) {
-    for (rows, dim, queries) in [(1, 3, 6), (50, 1, 40), (700, 2, 300), (3000, 17, 600), (900, 130, 7), (1100, 64, 1)] {
+    for (rows, dim, queries) in
+        [(1, 3, 6), (50, 1, 40), (700, 2, 300), (3000, 17, 600), (900, 130, 7), (1100, 64, 1)]
+    {
         let (x, _) = data::clusters(rows, dim, 7, 3.0, 11);
         let (q, _) = data::clusters(queries, dim, 7, 3.0, 12);
         check_against_brute_force(&*build(&x), &x, &q, 20.min(rows), recall);
@@ -86,7 +88,8 @@ fn breaks_ties_by_id(build: Build<'_>) {
     let x = Embeddings::new(vec![2.5; 400], 2).expect("finite");
     let index = build(&x);
     for queries in [1, 40] {
-        let found = index.search(&Embeddings::new(vec![1.0; 2 * queries], 2).expect("finite"), 4).expect("valid");
+        let found =
+            index.search(&Embeddings::new(vec![1.0; 2 * queries], 2).expect("finite"), 4).expect("valid");
         for i in 0..queries {
             assert_eq!(found.ids(i), [0, 1, 2, 3]);
         }
@@ -124,17 +127,11 @@ fn refuses_bad_queries(build: Build<'_>) {
     let x = data::normal(10, 5, 1);
     let index = build(&x);
     let one_column = Embeddings::new(vec![0.0; 7], 1).expect("finite");
-    assert_eq!(
-        index.search(&one_column, 3).unwrap_err(),
-        Error::DimensionMismatch { got: 1, expected: 5 }
-    );
-    assert_eq!(index.search(&x, 0).unwrap_err(), Error::ZeroNeighbors);
+    assert_eq!(index.search(&one_column, 3), Err(Error::DimensionMismatch { got: 1, expected: 5 }));
+    assert_eq!(index.search(&x, 0), Err(Error::ZeroNeighbors));
     assert!(matches!(index.find(&x, 1, Some(&[0])), Err(Error::LengthMismatch { .. })));
     let unknown = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10];
-    assert_eq!(
-        index.find(&x, 1, Some(&unknown)).unwrap_err(),
-        Error::UnknownId { query: 9, id: 10, len: 10 }
-    );
+    assert_eq!(index.find(&x, 1, Some(&unknown)), Err(Error::UnknownId { query: 9, id: 10, len: 10 }));
     assert!(index.search(&Embeddings::new(vec![], 5).expect("an empty batch"), 3).expect("valid").is_empty());
 }
 

@@ -51,7 +51,6 @@ impl Golden {
         name: &str,
         widen: impl Fn(T) -> f64,
     ) -> Result<(Vec<f64>, Vec<usize>), ReadNpzError> {
-
         let array: ArrayD<T> = self.reader.by_name(name)?;
         Ok((array.iter().map(|&v| widen(v)).collect(), array.shape().to_vec()))
     }

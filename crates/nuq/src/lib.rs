@@ -52,3 +52,8 @@ pub use params::{Classification, Params, Regression, Task, Variance};
 pub use regressor::{Estimate, Estimates, NuqRegressor, RegressionScore};
 pub use reject::{Decision, RejectRule};
 pub use uncertainty::Prediction;
+
+/// The README's example, run with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -32,7 +32,9 @@ mod tests {
         assert_eq!(log_add(-1e6, -1e6), -1e6 + std::f64::consts::LN_2);
         assert_eq!(log_sum([f64::NEG_INFINITY; 3].into_iter()), f64::NEG_INFINITY);
         assert_eq!(log_add(f64::NEG_INFINITY, f64::NEG_INFINITY), f64::NEG_INFINITY);
-        assert!((log_sum([-2000.0, -2001.0].into_iter()) + 2000.0 - (1.0 + (-1f64).exp()).ln()).abs() < 1e-12);
+        assert!(
+            (log_sum([-2000.0, -2001.0].into_iter()) + 2000.0 - (1.0 + (-1f64).exp()).ln()).abs() < 1e-12
+        );
     }
 
     #[test]

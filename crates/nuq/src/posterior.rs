@@ -116,9 +116,8 @@ impl Prior {
     ) -> Summary {
         let log_total = self.gather(classes, log_ratios, scratch);
         let masses = &mut scratch.masses;
-        let better = |a: &Mass, b: &Mass| {
-            b.log_numerator.total_cmp(&a.log_numerator).then(a.class.cmp(&b.class))
-        };
+        let better =
+            |a: &Mass, b: &Mass| b.log_numerator.total_cmp(&a.log_numerator).then(a.class.cmp(&b.class));
         masses.sort_unstable_by(better);
         let (sum_rest, sum_sq_rest) = self.unnamed(masses);
         let log_prior_share = self.log_weight - log_total;

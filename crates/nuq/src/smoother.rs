@@ -28,7 +28,7 @@ pub(crate) enum FittedDensity<'a> {
     /// The posterior's bandwidth.
     Same,
     Kde(f64),
-    Gaussians(ClassGaussians<'a>),
+    Gaussians(Box<ClassGaussians<'a>>),
 }
 
 /// One query's neighborhood.
@@ -95,7 +95,7 @@ impl<'a> Smoother<'a> {
             Density::Gaussians { covariance, shrinkage } => {
                 let Groups { classes, of_row } = groups;
                 let fitted = ClassGaussians::fit(embeddings, classes, of_row, *covariance, *shrinkage)?;
-                FittedDensity::Gaussians(fitted)
+                FittedDensity::Gaussians(Box::new(fitted))
             }
         };
         let dimension = match selection {
@@ -166,9 +166,8 @@ fn known_bandwidth<'a, T: Task>(
     embeddings: &Embeddings<'a>,
 ) -> Result<(Option<Bandwidth>, ExactIndex<'a>), Error> {
     let per_dimension = |rule: fn(&[f64]) -> Option<f64>| bandwidth::per_dimension(embeddings, rule);
-    let fallback = |column: &[f64]| {
-        bandwidth::improved_sheather_jones(column).or_else(|| bandwidth::silverman(column))
-    };
+    let fallback =
+        |column: &[f64]| bandwidth::improved_sheather_jones(column).or_else(|| bandwidth::silverman(column));
     let known = match &params.bandwidth {
         BandwidthRule::LeaveOneOut { .. } => None,
         BandwidthRule::Fixed(given) => {
@@ -229,8 +228,7 @@ impl Batch<'_> {
         let log_ratios = self.log_ratios(i, &posterior);
         let log_mass = log_sum(log_ratios.iter().copied());
         // N h^d p̂ with p̂ of the posterior's own bandwidth is the plain kernel sum; h^d follows from both.
-        let weighted =
-            ids.iter().zip(&log_ratios).map(|(&id, ratio)| ratio - d * posterior(id).ln());
+        let weighted = ids.iter().zip(&log_ratios).map(|(&id, ratio)| ratio - d * posterior(id).ln());
         let log_own_density = log_sum(weighted) - self.smoother.log_scale_volume();
         let log_volume = log_mass - log_own_density;
         let log_density = match (density, &self.gaussian) {

@@ -1,5 +1,7 @@
 //! Degenerate and hostile input: a typed error that names the culprit, or a documented value. Never a panic.
 
+#![allow(clippy::unwrap_used)]
+
 use nuq::bandwidth::BandwidthRule;
 use nuq::{
     Bandwidth, Covariance, Criterion, Density, DensityBandwidth, Embeddings, Error, Kernel, Neighbors,
@@ -46,8 +48,13 @@ fn equal_rows_have_no_bandwidth_to_learn() {
     let x = Embeddings::new(vec![0.5; 60], 3).unwrap();
     let y = two_classes(20);
     assert_eq!(NuqClassifier::params().fit(&x, &y).err(), Some(Error::NoSpread { rows: 20 }));
-    for rule in [BandwidthRule::Silverman, BandwidthRule::ImprovedSheatherJones, BandwidthRule::KthNeighbor { k: 3 }] {
-        assert_eq!(NuqClassifier::params().bandwidth(rule).fit(&x, &y).err(), Some(Error::NoSpread { rows: 20 }));
+    for rule in
+        [BandwidthRule::Silverman, BandwidthRule::ImprovedSheatherJones, BandwidthRule::KthNeighbor { k: 3 }]
+    {
+        assert_eq!(
+            NuqClassifier::params().bandwidth(rule).fit(&x, &y).err(),
+            Some(Error::NoSpread { rows: 20 })
+        );
     }
     let gaussians = Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
     let fit = NuqClassifier::params().bandwidth(1.0).density(gaussians).fit(&x, &y);
@@ -75,7 +82,12 @@ fn scales_of_1e30_and_1e_minus_30_give_the_answers_of_scale_one() {
         for (a, b) in plain.iter().zip(answers(power)) {
             assert_eq!(a.class, b.class);
             assert!((a.probability - b.probability).abs() < 1e-9);
-            assert!((a.log_epistemic - b.log_epistemic).abs() < 1e-7, "{} {}", a.log_epistemic, b.log_epistemic);
+            assert!(
+                (a.log_epistemic - b.log_epistemic).abs() < 1e-7,
+                "{} {}",
+                a.log_epistemic,
+                b.log_epistemic
+            );
         }
     }
 }
@@ -144,7 +156,8 @@ fn parameters_outside_their_range_are_refused() {
         NuqClassifier::params().selection_rows(1).fit(&x, &y).err(),
         Some(Error::OutOfRange { name: "selection rows", .. })
     ));
-    let density = |amount| Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::Fixed(amount) };
+    let density =
+        |amount| Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::Fixed(amount) };
     for amount in [-0.1, 1.1, f64::NAN] {
         let fit = NuqClassifier::params().density(density(amount)).fit(&x, &y);
         assert!(matches!(fit.err(), Some(Error::OutOfRange { name: "shrinkage", .. })));
@@ -212,11 +225,9 @@ fn without_shrinkage_a_singular_covariance_is_an_error_that_names_the_class() {
     let labels: Vec<&str> = (0..40).map(|i| if i < 20 { "flat" } else { "full" }).collect();
     for covariance in [Covariance::Full, Covariance::Diagonal] {
         let density = |shrinkage| Density::Gaussians { covariance, shrinkage };
-        let error = NuqClassifier::params().density(density(Shrinkage::Fixed(0.0))).fit(&x, &labels).err().unwrap();
-        assert_eq!(
-            error.to_string(),
-            "the covariance of class flat is singular: give a shrinkage above 0",
-        );
+        let error =
+            NuqClassifier::params().density(density(Shrinkage::Fixed(0.0))).fit(&x, &labels).err().unwrap();
+        assert_eq!(error.to_string(), "the covariance of class flat is singular: give a shrinkage above 0",);
         NuqClassifier::params().density(density(Shrinkage::LedoitWolf)).fit(&x, &labels).unwrap();
     }
     // Fewer points than dimensions, and no shrinkage at all.

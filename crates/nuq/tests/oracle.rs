@@ -1,10 +1,12 @@
 //! The library against the textbook: every kernel × bandwidth kind × density × prior weight, on the same
 //! neighbors, from d = 1 to d = 2048, near the data and a million bandwidths away.
 
+#![allow(clippy::unwrap_used)]
+
 use nuq::bandwidth::BandwidthRule;
 use nuq::{
-    Bandwidth, Covariance, Density, DensityBandwidth, Dimension, Embeddings, Kernel, NuqClassifier, NuqRegressor,
-    Shrinkage, Variance,
+    Bandwidth, Covariance, Density, DensityBandwidth, Dimension, Embeddings, Kernel, NuqClassifier,
+    NuqRegressor, Shrinkage, Variance,
 };
 use nuq_neighbors::SeededRng;
 use nuq_testkit::{data, gaussians, oracle};
@@ -78,7 +80,8 @@ fn check_classifier(case: Case<'_>) {
     let Case { params, x, labels, queries, kernel, bandwidth, prior_weight, density, name } = case;
     let y: Vec<usize> = labels.iter().map(|&l| l as usize).collect();
     let (rows, query_rows) = (data::to_rows(x), data::to_rows(queries));
-    let [sum, max] = [Variance::Sum, Variance::Max].map(|v| params.clone().variance(v).fit(x, labels).unwrap());
+    let [sum, max] =
+        [Variance::Sum, Variance::Max].map(|v| params.clone().variance(v).fit(x, labels).unwrap());
     let found = sum.predict(queries).unwrap();
     let largest = max.predict(queries).unwrap();
     let eta = sum.predict_proba(queries).unwrap();
@@ -108,7 +111,10 @@ fn check_classifier(case: Case<'_>) {
         close(largest[i].log_epistemic, answer.log_epistemic_max, "epistemic (max)");
         assert!(found[i].log_density.is_finite(), "{name}: density is finite");
         if prior_weight > 0.0 {
-            assert!(found[i].log_epistemic.is_finite() && found[i].log_total.is_finite(), "{name}: finite logs");
+            assert!(
+                found[i].log_epistemic.is_finite() && found[i].log_total.is_finite(),
+                "{name}: finite logs"
+            );
         }
     }
 }
@@ -122,7 +128,11 @@ fn classifier_with_kernel_densities() {
             for (bandwidth, oracle_bandwidth) in &bandwidths(dim) {
                 for prior_weight in [0.0, 1e-3, 1.0] {
                     for dimension in [Dimension::Intrinsic, Dimension::Ambient] {
-                        for density in [DensityBandwidth::Same, DensityBandwidth::KthNeighbor, DensityBandwidth::Fixed(0.8)] {
+                        for density in [
+                            DensityBandwidth::Same,
+                            DensityBandwidth::KthNeighbor,
+                            DensityBandwidth::Fixed(0.8),
+                        ] {
                             check_classifier(Case {
                                 params: NuqClassifier::params()
                                     .neighbors(K)
@@ -138,7 +148,9 @@ fn classifier_with_kernel_densities() {
                                 bandwidth: oracle_bandwidth,
                                 prior_weight,
                                 density: &|_, own| own.map_or(oracle::Density::Same, oracle::Density::Own),
-                                name: format!("{kernel:?} {density:?} w={prior_weight} d={dim} {dimension:?}"),
+                                name: format!(
+                                    "{kernel:?} {density:?} w={prior_weight} d={dim} {dimension:?}"
+                                ),
                             });
                         }
                     }
@@ -158,7 +170,12 @@ fn classifier_with_class_gaussians() {
         for shape in [Shape::Full, Shape::Tied, Shape::Diagonal] {
             for shrinkage in [None, Some(0.1), Some(1.0)] {
                 let log_densities = gaussians::log_density(
-                    &data::to_rows(&x), &y, CLASSES, shape, shrinkage, &data::to_rows(&queries),
+                    &data::to_rows(&x),
+                    &y,
+                    CLASSES,
+                    shape,
+                    shrinkage,
+                    &data::to_rows(&queries),
                 );
                 for (kernel, oracle_kernel) in KERNELS {
                     for (bandwidth, oracle_bandwidth) in &bandwidths(dim) {
@@ -234,7 +251,8 @@ fn regressor_with_every_kernel_and_bandwidth() {
                             dimension: model.dimension(),
                             prior_weight,
                         };
-                        let ids: Vec<usize> = found.neighbors().ids(i).iter().map(|&id| id as usize).collect();
+                        let ids: Vec<usize> =
+                            found.neighbors().ids(i).iter().map(|&id| id as usize).collect();
                         let sq = found.neighbors().sq_distances(i);
                         let answer = textbook.regress(&y, q, &ids, sq);
                         let name = format!("{kernel:?} w={prior_weight} d={dim} query {i}");
@@ -260,7 +278,8 @@ fn leave_one_out_curve_is_that_of_leaving_one_out() {
     let rows = data::to_rows(&x);
     for (kernel, oracle_kernel) in KERNELS {
         let rule = BandwidthRule::LeaveOneOut { criterion: nuq::Criterion::LogLikelihood, points: 9 };
-        let model = NuqClassifier::params().neighbors(K).kernel(kernel).bandwidth(rule).fit(&x, &labels).unwrap();
+        let model =
+            NuqClassifier::params().neighbors(K).kernel(kernel).bandwidth(rule).fit(&x, &labels).unwrap();
         let curve = model.bandwidth_curve().unwrap();
         let mut distances = Vec::new();
         for point in &curve.points {
@@ -290,7 +309,10 @@ fn leave_one_out_curve_is_that_of_leaving_one_out() {
         }
         let best = curve.points.iter().map(|p| p.score.log_likelihood).fold(f64::NEG_INFINITY, f64::max);
         assert_eq!(curve.points[curve.chosen].score.log_likelihood, best);
-        let (low, high) = (distances.iter().copied().fold(f64::MAX, f64::min), distances.iter().copied().fold(0.0, f64::max));
+        let (low, high) = (
+            distances.iter().copied().fold(f64::MAX, f64::min),
+            distances.iter().copied().fold(0.0, f64::max),
+        );
         assert!((curve.points[0].bandwidth / low - 1.0).abs() < 1e-12);
         assert!((curve.points[8].bandwidth / high - 1.0).abs() < 1e-12);
     }

@@ -1,8 +1,10 @@
 //! What must hold for any data: the mathematics as properties.
 
+#![allow(clippy::unwrap_used)]
+
 use nuq::{
-    Bandwidth, Density, DensityBandwidth, Dimension, Embeddings, Kernel, Neighbors, NuqClassifier, NuqRegressor,
-    RejectRule, Variance,
+    Bandwidth, Density, DensityBandwidth, Dimension, Embeddings, Kernel, Neighbors, NuqClassifier,
+    NuqRegressor, RejectRule, Variance,
 };
 use nuq_testkit::data;
 use proptest::prelude::*;

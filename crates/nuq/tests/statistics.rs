@@ -1,7 +1,10 @@
 //! Does it mean what it says? The 1-D mixture with known η, as in the paper's appendix.
 
+#![allow(clippy::unwrap_used)]
+
 use nuq::{
-    Criterion, Decision, Density, DensityBandwidth, Dimension, Embeddings, NuqClassifier, RejectRule, Variance,
+    Criterion, Decision, Density, DensityBandwidth, Dimension, Embeddings, NuqClassifier, RejectRule,
+    Variance,
 };
 use nuq_testkit::data::Mixture;
 

@@ -99,9 +99,10 @@ fn study(size: usize, grid: &Embeddings<'_>) -> Result<(Findings, MapRow), Error
     let right = on_test.iter().zip(&truth).filter(|(found, truth)| found.class as i64 == **truth).count();
     let on_grid = model.predict(grid)?;
     let mean = |region: Region, value: fn(&Prediction) -> f64| {
-        let inside = grid.rows().zip(&on_grid).filter(|(cell, _)| {
-            moons::region(f64::from(cell[0]), f64::from(cell[1])) == Some(region)
-        });
+        let inside = grid
+            .rows()
+            .zip(&on_grid)
+            .filter(|(cell, _)| moons::region(f64::from(cell[0]), f64::from(cell[1])) == Some(region));
         let values: Vec<f64> = inside.map(|(_, found)| value(found)).collect();
         values.iter().sum::<f64>() / values.len() as f64
     };

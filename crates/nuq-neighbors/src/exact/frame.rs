@@ -28,9 +28,8 @@ impl Frame {
             .as_slice()
             .par_chunks(embeddings.dim())
             .map(|row| {
-                let offset = |(j, (&x, &m)): (usize, (&f32, &f32))| {
-                    ((f64::from(x) - f64::from(m)) * inverse(j)).abs()
-                };
+                let offset =
+                    |(j, (&x, &m)): (usize, (&f32, &f32))| ((f64::from(x) - f64::from(m)) * inverse(j)).abs();
                 row.iter().zip(&center).enumerate().map(offset).fold(0.0, f64::max)
             })
             .reduce(|| 0.0, f64::max);

@@ -98,12 +98,7 @@ impl NeighborIndex for ExactIndex<'_> {
         self.scale.as_deref()
     }
 
-    fn find(
-        &self,
-        queries: &Embeddings<'_>,
-        k: usize,
-        excluded: Option<&[u32]>,
-    ) -> Result<Neighbors, Error> {
+    fn find(&self, queries: &Embeddings<'_>, k: usize, excluded: Option<&[u32]>) -> Result<Neighbors, Error> {
         let available = self.len() - usize::from(excluded.is_some());
         check_queries(queries, self.dim())?;
         match (k, available, excluded) {

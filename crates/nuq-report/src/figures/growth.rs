@@ -44,7 +44,8 @@ impl Growth {
         let middle = PLOT.x + 0.5 * PLOT.width;
         canvas.text(middle, foot + 46.0, &self.x_title, style(14.0, 500, Color::INK, Anchor::Middle));
         let (xs, ys) = (self.decades(|point| point.0), self.decades(|point| point.1));
-        let place = |value: f64, (low, high): (i32, i32)| (value.log10() - f64::from(low)) / f64::from(high - low);
+        let place =
+            |value: f64, (low, high): (i32, i32)| (value.log10() - f64::from(low)) / f64::from(high - low);
         let at = |x: f64, y: f64| (PLOT.x + place(x, xs) * PLOT.width, foot - place(y, ys) * PLOT.height);
         for power in xs.0..=xs.1 {
             let (x, _) = at(10f64.powi(power), 1.0);
@@ -54,7 +55,12 @@ impl Growth {
         for power in ys.0..=ys.1 {
             let (_, y) = at(1.0, 10f64.powi(power));
             canvas.line(&[(PLOT.x, y), (PLOT.x + PLOT.width, y)], Color::GRID, 1.0);
-            canvas.text(PLOT.x - 10.0, y + 5.0, &decade(power), style(14.0, 400, Color::FAINT_INK, Anchor::End));
+            canvas.text(
+                PLOT.x - 10.0,
+                y + 5.0,
+                &decade(power),
+                style(14.0, 400, Color::FAINT_INK, Anchor::End),
+            );
         }
         let mut labels: Vec<(f64, usize)> = Vec::new();
         for (i, line) in self.lines.iter().enumerate() {
@@ -84,12 +90,28 @@ impl Growth {
     }
 }
 
-/// 10, 1000, 0.01: plain where that is short.
+/// 10, 1,000, 0.01: plain where that is short.
 fn decade(power: i32) -> String {
     match power {
-        -3..=4 => format!("{}", 10f64.powi(power)),
-        5 => "100,000".to_owned(),
+        -3..=2 => format!("{}", 10f64.powi(power)),
+        3..=5 => format!("{},000", 10f64.powi(power - 3)),
         6 => "1 million".to_owned(),
         _ => format!("1e{power}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decades_hold_all_points_and_read_well() {
+        let line = Line { name: "fit".to_owned(), points: vec![(1000.0, 0.02), (50_000.0, 3.0)] };
+        let [title, caption, x_title, y_title] = ["t", "c", "x", "y"].map(str::to_owned);
+        let figure = Growth { title, caption, x_title, y_title, lines: vec![line] };
+        assert_eq!(figure.decades(|point| point.0), (3, 5));
+        assert_eq!(figure.decades(|point| point.1), (-2, 1));
+        assert_eq!([-2, 0, 3, 5, 6].map(decade), ["0.01", "1", "1,000", "100,000", "1 million"]);
+        assert!(figure.draw().svg().contains("100,000"));
     }
 }

@@ -57,8 +57,17 @@ impl Scale {
             Scale::Log { low, high } => {
                 let step = ((high - low) / 2).max(1) as usize;
                 let tick = |power: i32| {
-                    let sign = if power == high { "≥ " } else if power == low { "≤ " } else { "" };
-                    (f64::from(power - low) / f64::from(high - low), format!("{sign}10{}", superscript(power)))
+                    let sign = if power == high {
+                        "≥ "
+                    } else if power == low {
+                        "≤ "
+                    } else {
+                        ""
+                    };
+                    (
+                        f64::from(power - low) / f64::from(high - low),
+                        format!("{sign}10{}", superscript(power)),
+                    )
                 };
                 (low..=high).step_by(step).map(tick).collect()
             }
@@ -141,7 +150,8 @@ impl UncertaintyMaps {
             self.side_title(&mut canvas, area(i, 0), &row.title);
             self.scatter(&mut canvas, area(i, 0), row);
             for (j, (field, values)) in self.fields.iter().zip(&row.log_values).enumerate() {
-                let pixels: Vec<Color> = values.iter().map(|&v| Color::viridis(field.scale.place(v))).collect();
+                let pixels: Vec<Color> =
+                    values.iter().map(|&v| Color::viridis(field.scale.place(v))).collect();
                 canvas.image(area(i, j + 1), self.columns, &pixels);
                 canvas.frame(area(i, j + 1), Color::FRAME);
             }

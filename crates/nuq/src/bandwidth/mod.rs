@@ -1,7 +1,7 @@
 //! How far a training point's word carries: the bandwidth $h$ of the kernel $K((x - x_i)/h)$.
 //!
 //! [`Bandwidth`] is a value, [`BandwidthRule`] a way to find one: by leave-one-out over a grid
-//! ([`leave_one_out`]), by a rule of thumb per dimension ([`plug_in`], [`sheather_jones`]), or from each
+//! (`leave_one_out.rs`), by a rule of thumb per dimension (`plug_in.rs`, `sheather_jones.rs`), or from each
 //! training point's distance to its k-th neighbor.
 
 pub(crate) mod leave_one_out;

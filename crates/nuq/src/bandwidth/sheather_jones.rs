@@ -107,7 +107,8 @@ fn optimal_time(power: &[f64], points: f64, t: f64) -> f64 {
         let s = f64::from(stage);
         let odd_product: f64 = (1..=stage).map(|i| f64::from(2 * i - 1)).product();
         let constant = (1.0 + 0.5f64.powf(s + 0.5)) / 3.0;
-        let time = (2.0 * constant * odd_product / ((2.0 * PI).sqrt() * points * norm)).powf(2.0 / (3.0 + 2.0 * s));
+        let time =
+            (2.0 * constant * odd_product / ((2.0 * PI).sqrt() * points * norm)).powf(2.0 / (3.0 + 2.0 * s));
         norm = sq_norm(stage, time);
     }
     (2.0 * points * PI.sqrt() * norm).powf(-0.4)

@@ -107,7 +107,8 @@ impl NuqClassifier<'_> {
             .into_par_iter()
             .map_init(Scratch::default, |scratch, i| {
                 let local = batch.local(i);
-                let summary = self.prior.summarize(self.classes_of(&neighbors, i), &local.log_ratios, scratch);
+                let summary =
+                    self.prior.summarize(self.classes_of(&neighbors, i), &local.log_ratios, scratch);
                 Prediction::new(&summary, &local, self.variance)
             })
             .collect();

@@ -183,8 +183,7 @@ fn tied(
         Whitener::full(&rows, shrinkage).ok_or_else(|| singular("all (tied)".to_owned(), shrinkage))?
     };
     let from_first = |j: usize, class: usize| means[class][j] - means[0][j];
-    let whitened_means =
-        whitener.whiten(Mat::from_fn(embeddings.dim(), means.len(), from_first), &rows);
+    let whitened_means = whitener.whiten(Mat::from_fn(embeddings.dim(), means.len(), from_first), &rows);
     Ok(Shapes::Tied { whitener, whitened_means, of_row: of_row.to_vec() })
 }
 

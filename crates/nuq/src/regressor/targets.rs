@@ -20,7 +20,7 @@ const LARGEST: f64 = 1e150;
 
 impl Targets {
     pub(super) fn new(values: &[f64], prior_weight: f64) -> Result<Self, Error> {
-        if let Some(row) = values.iter().position(|y| !(y.abs() < LARGEST)) {
+        if let Some(row) = values.iter().position(|y| y.is_nan() || y.abs() >= LARGEST) {
             return Err(Error::BadTarget { row, value: values[row] });
         }
         let n = values.len() as f64;

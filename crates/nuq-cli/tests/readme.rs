@@ -1,0 +1,48 @@
+//! Every command of the README runs, and what the README shows is what it prints.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::Command;
+
+/// The lines of each ```` ```console ```` block.
+fn console_blocks(page: &str) -> Vec<Vec<&str>> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() == "```console" {
+            blocks.push(lines.by_ref().take_while(|line| line.trim() != "```").collect());
+        }
+    }
+    blocks
+}
+
+#[test]
+fn every_command_runs_and_prints_what_it_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut ran = 0;
+    for block in console_blocks(&readme) {
+        let command = block[0].strip_prefix("$ ").expect("a block starts with its command");
+        let words: Vec<&str> = command.split_whitespace().collect();
+        match words.as_slice() {
+            ["cargo", "run", "--release", "--", arguments @ ..] => {
+                let mut nuq = Command::new(env!("CARGO_BIN_EXE_nuq"));
+                let output = nuq.args(arguments).current_dir(folder.path()).output().unwrap();
+                assert!(output.status.success(), "{command}");
+                let printed = String::from_utf8(output.stdout).unwrap();
+                assert_eq!(printed.trim_end().lines().collect::<Vec<_>>(), block[1..], "{command}");
+                ran += 1;
+            }
+            // This test runs inside `cargo xtask test`; that the other chores exist is all it can check.
+            ["cargo", "xtask", chore] => {
+                let source = std::fs::read_to_string(root.join("xtask/src/main.rs")).unwrap();
+                assert!(source.contains(&format!("[\"{chore}\"")), "{command}");
+                ran += 1;
+            }
+            _ => panic!("the README runs `{command}`, which this test does not know"),
+        }
+    }
+    assert!(ran >= 2, "the README shows its two commands");
+}

@@ -1,0 +1,46 @@
+//! `cargo xtask docs`: figures and tables of the documentation, made by the commands they document.
+
+use std::fs;
+
+use crate::steps::{Failed, cargo, cargo_output, root};
+
+/// Runs the demo and the benchmarks and writes `docs/figures` and `docs/benchmarks.md`.
+pub(crate) fn write() -> Result<(), Failed> {
+    cargo(&["run", "--quiet", "--release", "--", "demo", "--out", "docs/figures"])?;
+    let bench =
+        |name: &str| cargo_output(&["run", "--quiet", "--release", "--package", "nuq-bench", "--", name]);
+    let (search, fit, growth) = (bench("search")?, bench("fit")?, bench("growth")?);
+    let page = format!(
+        "# Benchmarks\n\n\
+         Written by `cargo xtask docs` in one run on one machine ({}); `cargo xtask bench` prints the same tables on \
+         yours. Ratios above 1 mean that nuq is faster.\n\n\
+         ## Exact search\n\n```text\n{}\n```\n\n\
+         *Agreement* is the share of neighbors that both found; they differ only where faiss's `f32` distances tie or \
+         cancel.\n\n\
+         ## Fit and predict\n\n```text\n{}\n```\n\n\
+         ## Growth with the number of rows\n\n![Seconds against training rows](figures/growth.png)\n\n```text\n{}\n```\n\n\
+         Up to 10,000 rows every training point is left out in turn, and fitting grows with the square of the rows; \
+         beyond that a sample of 10,000 is, and it grows in proportion.\n",
+        machine(),
+        search.trim(),
+        fit.trim(),
+        growth.trim(),
+    );
+    let path = root().join("docs/benchmarks.md");
+    fs::write(&path, page).map_err(|error| Failed(format!("writing {}: {error}", path.display())))
+}
+
+/// The processor, as the system names it.
+fn machine() -> String {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        info.lines()
+            .find(|line| line.starts_with(name))
+            .and_then(|line| line.split(": ").nth(1))
+            .unwrap_or("")
+    };
+    let model = field("model name");
+    let wide = if field("flags").contains("avx512f") { ", AVX-512" } else { "" };
+    format!("{}{wide}, {threads} threads", if model.is_empty() { std::env::consts::ARCH } else { model })
+}

@@ -1,0 +1,54 @@
+//! Running cargo, one visible step at a time.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The step that failed.
+pub(crate) struct Failed(pub(crate) String);
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments).envs(variables.iter().copied()).current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+/// Runs `cargo` with arguments in the root of the workspace.
+pub(crate) fn cargo(arguments: &[&str]) -> Result<(), Failed> {
+    cargo_with(arguments, &[])
+}
+
+/// Runs `cargo` with arguments and environment variables.
+pub(crate) fn cargo_with(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(), Failed> {
+    let name = format!("cargo {}", arguments.join(" "));
+    eprintln!("xtask: {name}");
+    match command(arguments, variables).status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(Failed(name)),
+    }
+}
+
+/// Runs `cargo` with arguments and returns what it prints.
+pub(crate) fn cargo_output(arguments: &[&str]) -> Result<String, Failed> {
+    let name = format!("cargo {}", arguments.join(" "));
+    eprintln!("xtask: {name}");
+    match command(arguments, &[]).stderr(Stdio::inherit()).output() {
+        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        _ => Err(Failed(name)),
+    }
+}
+
+/// Whether cargo has a subcommand.
+pub(crate) fn has(subcommand: &str) -> bool {
+    let mut command = command(&[subcommand, "--version"], &[]);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// Says what is not checked on this machine, and how to change that.
+pub(crate) fn skip(what: &str, remedy: &str) {
+    eprintln!("xtask: {what} not checked, the tool is not installed: {remedy}");
+}
