@@ -21,6 +21,9 @@ pub(crate) struct Smoother<'a> {
     /// The dimension in the constants.
     pub(crate) dimension: f64,
     pub(crate) neighbors: usize,
+    /// The part of $\ln h^d$ that the search space has absorbed: all of it with a bandwidth per dimension, whose
+    /// geometric mean counts, and none otherwise.
+    log_scale_volume: f64,
     normalize: bool,
 }
 
@@ -102,6 +105,12 @@ impl<'a> Smoother<'a> {
             Some(selection) if intrinsic => intrinsic_dimension(&selection.neighbors, embeddings.dim()),
             _ => embeddings.dim() as f64,
         };
+        let log_scale_volume = match &bandwidth {
+            Bandwidth::PerDimension(scale) => {
+                dimension * scale.iter().map(|h| h.ln()).sum::<f64>() / scale.len() as f64
+            }
+            _ => 0.0,
+        };
         let smoother = Self {
             index,
             kernel: params.kernel,
@@ -109,6 +118,7 @@ impl<'a> Smoother<'a> {
             density,
             dimension,
             neighbors: params.neighbors,
+            log_scale_volume,
             normalize: params.normalize,
         };
         Ok((smoother, curve))
@@ -124,7 +134,7 @@ impl<'a> Smoother<'a> {
         Ok(self.index.search(queries, self.neighbors)?)
     }
 
-    /// Checks a neighbor table against prepared queries, and evaluates densities that need whole batches.
+    /// Checks a neighbor table against prepared queries.
     pub(crate) fn batch<'b>(
         &'b self,
         queries: &'b Embeddings<'b>,
@@ -141,21 +151,31 @@ impl<'a> Smoother<'a> {
             return Err(nuq_neighbors::Error::LengthMismatch { what, got, expected }.into());
         }
         neighbors.check_ids(self.index.len())?;
-        let gaussian = match &self.density {
-            FittedDensity::Gaussians(gaussians) => Some(gaussians.log_density(queries)?),
-            _ => None,
-        };
-        Ok(Batch { smoother: self, queries, neighbors, gaussian })
+        Ok(Batch { smoother: self, queries, neighbors, log_gaussians: None })
     }
 
-    /// $\ln h^d$ of the bandwidth's part that the search space has absorbed.
-    fn log_scale_volume(&self) -> f64 {
+    /// The posterior's bandwidth at training point `id`, in the search space.
+    fn bandwidth_of(&self, id: u32) -> f64 {
         match &self.bandwidth {
-            Bandwidth::PerDimension(scale) => {
-                let log_mean = scale.iter().map(|h| h.ln()).sum::<f64>() / scale.len() as f64;
-                self.dimension * log_mean
+            Bandwidth::Scalar(h) => *h,
+            Bandwidth::PerDimension(_) => 1.0,
+            Bandwidth::PerPoint(h) => h[id as usize],
+        }
+    }
+
+    /// $\ln h^d$ at a query. With a bandwidth per point, $h^{-d}$ is the kernel-weighted mean of the neighbors'
+    /// $h_k^{-d}$, so that $N h^d \hat p$ is the plain kernel sum when the density has the same bandwidths.
+    fn log_volume(&self, ids: &[u32], log_ratios: &[f64]) -> f64 {
+        let d = self.dimension;
+        match &self.bandwidth {
+            Bandwidth::Scalar(h) => d * h.ln(),
+            Bandwidth::PerDimension(_) => self.log_scale_volume,
+            Bandwidth::PerPoint(h) => {
+                let top = log_ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let weights = log_ratios.iter().map(|ratio| ratio - top);
+                let divided = weights.clone().zip(ids).map(|(weight, &id)| weight - d * h[id as usize].ln());
+                log_sum(weights) - log_sum(divided)
             }
-            _ => 0.0,
         }
     }
 }
@@ -205,8 +225,9 @@ fn leave_one_out<'t>(
 pub(crate) struct Batch<'b> {
     smoother: &'b Smoother<'b>,
     queries: &'b Embeddings<'b>,
-    pub(crate) neighbors: &'b Neighbors,
-    gaussian: Option<Vec<f64>>,
+    neighbors: &'b Neighbors,
+    /// $\ln \hat p$ of each query, where the density is one of Gaussians.
+    log_gaussians: Option<Vec<f64>>,
 }
 
 impl Batch<'_> {
@@ -214,38 +235,42 @@ impl Batch<'_> {
         self.queries.len()
     }
 
+    /// Evaluates the densities that take whole batches; [`local`](Self::local) needs it.
+    pub(crate) fn with_density(self) -> Result<Self, Error> {
+        let log_gaussians = match &self.smoother.density {
+            FittedDensity::Gaussians(gaussians) => Some(gaussians.log_density(self.queries)?),
+            _ => None,
+        };
+        Ok(Self { log_gaussians, ..self })
+    }
+
+    /// $\ln K(z_k)/K(0)$ of query `i`'s neighbors with the posterior's bandwidth.
+    pub(crate) fn log_ratios(&self, i: usize) -> Vec<f64> {
+        self.log_ratios_with(i, &|id| self.smoother.bandwidth_of(id))
+    }
+
     /// The neighborhood of query `i`.
     pub(crate) fn local(&self, i: usize) -> Local {
-        let Smoother { index, kernel, bandwidth, density, dimension, .. } = self.smoother;
+        let Smoother { index, kernel, density, dimension, log_scale_volume, .. } = self.smoother;
         let (n, d) = (index.len() as f64, *dimension);
         let log_peak = kernel.log_peak(d);
-        let posterior = |id: u32| match bandwidth {
-            Bandwidth::Scalar(h) => *h,
-            Bandwidth::PerDimension(_) => 1.0,
-            Bandwidth::PerPoint(h) => h[id as usize],
-        };
-        let ids = self.neighbors.ids(i);
-        let log_ratios = self.log_ratios(i, &posterior);
-        let log_mass = log_sum(log_ratios.iter().copied());
-        // N h^d p̂ with p̂ of the posterior's own bandwidth is the plain kernel sum; h^d follows from both.
-        let weighted = ids.iter().zip(&log_ratios).map(|(&id, ratio)| ratio - d * posterior(id).ln());
-        let log_own_density = log_sum(weighted) - self.smoother.log_scale_volume();
-        let log_volume = log_mass - log_own_density;
-        let log_density = match (density, &self.gaussian) {
-            (FittedDensity::Same, _) => log_peak + log_own_density - n.ln(),
+        let log_ratios = self.log_ratios(i);
+        let log_volume = self.smoother.log_volume(self.neighbors.ids(i), &log_ratios);
+        let log_density = match (density, &self.log_gaussians) {
+            (FittedDensity::Same, _) => log_peak + log_sum(log_ratios.iter().copied()) - log_volume - n.ln(),
             (FittedDensity::Kde(h), _) => {
-                let log_sum = log_sum(self.log_ratios(i, &|_| *h).into_iter());
-                log_peak + log_sum - d * h.ln() - self.smoother.log_scale_volume() - n.ln()
+                let log_mass = log_sum(self.log_ratios_with(i, &|_| *h).into_iter());
+                log_peak + log_mass - d * h.ln() - log_scale_volume - n.ln()
             }
             (FittedDensity::Gaussians(_), Some(log_densities)) => log_densities[i],
-            (FittedDensity::Gaussians(_), None) => unreachable!("a batch evaluates its Gaussians"),
+            (FittedDensity::Gaussians(_), None) => unreachable!("with_density evaluates the Gaussians"),
         };
         let log_variance_scale = kernel.log_sq_norm(d) - n.ln() - log_volume - log_density;
         Local { log_ratios, log_density, log_variance_scale }
     }
 
     /// $\ln K(z_k)/K(0)$ of query `i`'s neighbors, each with its bandwidth in the search space.
-    fn log_ratios(&self, i: usize, bandwidth: &dyn Fn(u32) -> f64) -> Vec<f64> {
+    fn log_ratios_with(&self, i: usize, bandwidth: &dyn Fn(u32) -> f64) -> Vec<f64> {
         let Smoother { index, kernel, .. } = self.smoother;
         let neighbors = self.neighbors.ids(i).iter().zip(self.neighbors.sq_distances(i));
         if kernel.is_radial() {

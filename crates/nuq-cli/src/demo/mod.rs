@@ -41,11 +41,13 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     output::make_folder(&args.out)?;
     let steps = steps(SIZES.len() as u64 + 1);
     let grid = grid();
+    let regions: Vec<Option<Region>> =
+        grid.rows().map(|cell| moons::region(f64::from(cell[0]), f64::from(cell[1]))).collect();
     let mut rows = Vec::new();
     let mut findings = Vec::new();
     for size in SIZES {
         steps.set_message(format!("fitting {size} points"));
-        let (found, row) = study(size, &grid)?;
+        let (found, row) = study(size, &grid, &regions)?;
         findings.push(found);
         rows.push(row);
         steps.inc(1);
@@ -91,7 +93,11 @@ fn grid() -> Embeddings<'static> {
     Embeddings::new(values, 2).expect("cell centers are finite")
 }
 
-fn study(size: usize, grid: &Embeddings<'_>) -> Result<(Findings, MapRow), Error> {
+fn study(
+    size: usize,
+    grid: &Embeddings<'_>,
+    regions: &[Option<Region>],
+) -> Result<(Findings, MapRow), Error> {
     let (x, labels) = moons::sample(size, SEED);
     let model = NuqClassifier::params().fit(&x, &labels)?;
     let (test, truth) = moons::sample(TEST_POINTS, SEED + 1);
@@ -99,11 +105,8 @@ fn study(size: usize, grid: &Embeddings<'_>) -> Result<(Findings, MapRow), Error
     let right = on_test.iter().zip(&truth).filter(|(found, truth)| found.class as i64 == **truth).count();
     let on_grid = model.predict(grid)?;
     let mean = |region: Region, value: fn(&Prediction) -> f64| {
-        let inside = grid
-            .rows()
-            .zip(&on_grid)
-            .filter(|(cell, _)| moons::region(f64::from(cell[0]), f64::from(cell[1])) == Some(region));
-        let values: Vec<f64> = inside.map(|(_, found)| value(found)).collect();
+        let there = regions.iter().zip(&on_grid).filter(|(place, _)| **place == Some(region));
+        let values: Vec<f64> = there.map(|(_, found)| value(found)).collect();
         values.iter().sum::<f64>() / values.len() as f64
     };
     let Bandwidth::Scalar(bandwidth) = *model.bandwidth() else {

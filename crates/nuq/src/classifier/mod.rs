@@ -102,7 +102,7 @@ impl NuqClassifier<'_> {
         queries: &Embeddings<'_>,
         neighbors: Neighbors,
     ) -> Result<Predictions<'_>, Error> {
-        let batch = self.smoother.batch(queries, &neighbors)?;
+        let batch = self.smoother.batch(queries, &neighbors)?.with_density()?;
         let rows = (0..batch.len())
             .into_par_iter()
             .map_init(Scratch::default, |scratch, i| {
@@ -120,12 +120,28 @@ impl NuqClassifier<'_> {
     pub fn predict_proba(&self, queries: &Embeddings<'_>) -> Result<Probabilities, Error> {
         let queries = self.smoother.prepare(queries);
         let neighbors = self.smoother.search(&queries)?;
-        let batch = self.smoother.batch(&queries, &neighbors)?;
+        self.proba_prepared(&queries, &neighbors)
+    }
+
+    /// The same from neighbors that something else found; see [`predict_from`](Self::predict_from).
+    pub fn predict_proba_from(
+        &self,
+        queries: &Embeddings<'_>,
+        neighbors: &Neighbors,
+    ) -> Result<Probabilities, Error> {
+        self.proba_prepared(&self.smoother.prepare(queries), neighbors)
+    }
+
+    fn proba_prepared(
+        &self,
+        queries: &Embeddings<'_>,
+        neighbors: &Neighbors,
+    ) -> Result<Probabilities, Error> {
+        let batch = self.smoother.batch(queries, neighbors)?;
         let classes = self.classes.len();
         let mut values = vec![0.0; queries.len() * classes];
         values.par_chunks_mut(classes).enumerate().for_each_init(Scratch::default, |scratch, (i, row)| {
-            let local = batch.local(i);
-            self.prior.probabilities(self.classes_of(&neighbors, i), &local.log_ratios, scratch, row);
+            self.prior.probabilities(self.classes_of(neighbors, i), &batch.log_ratios(i), scratch, row);
         });
         Ok(Probabilities::new(values, classes))
     }

@@ -125,7 +125,7 @@ impl NuqRegressor<'_> {
     }
 
     fn predict_prepared(&self, queries: &Embeddings<'_>, neighbors: Neighbors) -> Result<Estimates, Error> {
-        let batch = self.smoother.batch(queries, &neighbors)?;
+        let batch = self.smoother.batch(queries, &neighbors)?.with_density()?;
         let rows = (0..batch.len())
             .into_par_iter()
             .map(|i| {
