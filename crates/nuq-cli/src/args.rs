@@ -18,11 +18,12 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// See it work: fit Two Moons, print a table, draw the uncertainty maps
+    ///
+    /// Fits NUQ to Two Moons of 200 and of 2000 points, prints what it learned and how uncertain it is inside the
+    /// moons, between them and far away, and draws the maps as SVG and PNG.
     Demo(DemoArgs),
 }
 
-/// Fits NUQ to Two Moons of 200 and of 2000 points, prints what it learned and how uncertain it is inside the moons,
-/// between them and far away, and draws the maps as SVG and PNG.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
     /// Folder for the figure; made when it is not there

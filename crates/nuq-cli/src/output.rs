@@ -1,6 +1,6 @@
 //! Writing files and lines so that nothing is ever half there.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -8,26 +8,29 @@ use crate::error::Error;
 
 /// Makes a folder and those above it.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
+    if path.exists() && !path.is_dir() {
+        let source = io::Error::new(io::ErrorKind::NotADirectory, "it is a file, not a folder");
+        return Err(Error::Write { path: path.to_owned(), source });
+    }
     fs::create_dir_all(path).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
 /// Writes a file under a temporary name beside it and renames it, so that the final name holds all or nothing.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Error> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.partial", std::process::id()));
+    let partial = path.with_file_name(name);
     let write = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".nuq-").tempfile_in(folder)?;
+        let mut file = File::create_new(&partial)?;
         file.write_all(contents)?;
-        file.as_file().sync_all()?;
-        #[cfg(unix)]
-        {
-            // A temporary file is for its owner alone; a result is for whoever may read the folder's files.
-            use std::os::unix::fs::PermissionsExt;
-            file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
-        }
-        file.persist(path)?;
-        Ok(())
+        file.sync_all()?;
+        fs::rename(&partial, path)
     };
-    write().map_err(|source| Error::Write { path: path.to_owned(), source })
+    write().map_err(|source| {
+        // The write has failed already; that the rest cannot be removed either changes nothing.
+        let _ = fs::remove_file(&partial);
+        Error::Write { path: path.to_owned(), source }
+    })
 }
 
 /// Prints to stdout. A reader that has closed its end (`nuq … | head`) has seen enough and is no error.
@@ -50,5 +53,14 @@ mod tests {
         let error = write_file(&taken, b"data").unwrap_err();
         assert!(error.to_string().starts_with(&format!("cannot write {}", taken.display())));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_replaces_its_predecessor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result");
+        write_file(&path, b"old").unwrap();
+        write_file(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 }

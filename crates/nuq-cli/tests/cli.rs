@@ -95,6 +95,10 @@ fn a_folder_that_cannot_be_made_is_named_with_its_own_exit_code() {
     fs::write(folder.path().join("taken"), "a file").unwrap();
     let output = nuq(&["demo", "--out", "taken"], folder.path());
     assert_eq!(output.status.code(), Some(3));
-    assert!(text(&output.stderr).starts_with("nuq: cannot write taken: "), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).starts_with("nuq: cannot write taken: it is a file, not a folder"),
+        "{}",
+        text(&output.stderr)
+    );
     assert_eq!(text(&output.stdout), "");
 }

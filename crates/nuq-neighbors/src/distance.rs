@@ -8,10 +8,14 @@ const LANES: usize = 8;
 
 /// $\sum_j (a_j - b_j)^2$.
 ///
+/// # Panics
+/// When the rows have different lengths.
+///
 /// ```
 /// assert_eq!(nuq_neighbors::sq_distance(&[0.0, 3.0], &[4.0, 0.0]), 25.0);
 /// ```
 pub fn sq_distance(a: &[f32], b: &[f32]) -> f64 {
+    assert_eq!(a.len(), b.len(), "rows of one dimension");
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2, which is all that the function asks for.
@@ -38,7 +42,6 @@ fn sq_distance_avx2(a: &[f32], b: &[f32]) -> f64 {
 
 #[inline(always)]
 fn sq_distance_lanes(a: &[f32], b: &[f32]) -> f64 {
-    debug_assert_eq!(a.len(), b.len(), "rows of one dimension");
     let (a_chunks, a_rest) = a.as_chunks::<LANES>();
     let (b_chunks, b_rest) = b.as_chunks::<LANES>();
     let mut sums = [0f64; LANES];

@@ -43,9 +43,10 @@ impl Embeddings<'static> {
         Self::shared(Arc::new(values), dim)
     }
 
-    /// Copies rows given one by one; they must be of equal length.
+    /// Copies rows given one by one; they must be of equal length. No rows have no dimension and are refused: an
+    /// empty batch is `Embeddings::new(vec![], dim)`.
     pub fn from_rows<R: AsRef<[f32]>>(rows: &[R]) -> Result<Self, Error> {
-        let dim = rows.first().map_or(1, |row| row.as_ref().len());
+        let dim = rows.first().ok_or(Error::Empty)?.as_ref().len();
         let mut values = Vec::with_capacity(rows.len() * dim);
         for (row, cells) in rows.iter().map(AsRef::as_ref).enumerate() {
             if cells.len() != dim {
@@ -58,9 +59,11 @@ impl Embeddings<'static> {
 
     /// Rounds a row-major `f64` buffer to `f32`; values beyond its range are refused, not made infinite.
     pub fn from_f64(values: &[f64], dim: usize) -> Result<Self, Error> {
+        if dim == 0 {
+            return Err(Error::ZeroColumns);
+        }
         let rounded: Vec<f32> = values.iter().map(|&v| v as f32).collect();
         if let Some(at) = rounded.iter().zip(values).position(|(r, v)| r.is_infinite() && v.is_finite()) {
-            let dim = dim.max(1);
             return Err(Error::OutOfRange { row: at / dim, column: at % dim, value: values[at] });
         }
         Self::new(rounded, dim)
@@ -179,6 +182,8 @@ mod tests {
     fn shapes_that_make_no_sense_are_refused() {
         assert_eq!(Embeddings::new(vec![], 0).unwrap_err(), Error::ZeroColumns);
         assert_eq!(Embeddings::from_rows(&[[0f32; 0]; 3]).unwrap_err(), Error::ZeroColumns);
+        assert_eq!(Embeddings::from_rows(&[[0f32; 4]; 0]).unwrap_err(), Error::Empty);
+        assert_eq!(Embeddings::from_f64(&[1e300], 0).unwrap_err(), Error::ZeroColumns);
         assert_eq!(Embeddings::new(vec![0.0; 5], 2).unwrap_err(), Error::PartialRow { len: 5, dim: 2 });
         let ragged = [vec![0.0, 1.0], vec![0.0]];
         assert_eq!(

@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum Error {
     /// There is no row to search among.
-    #[error("the training set is empty: at least one embedding is needed")]
+    #[error("there are no rows: at least one embedding is needed")]
     Empty,
     /// Rows without a single coordinate.
     #[error("embeddings have zero columns: each row needs at least one coordinate")]
@@ -65,14 +65,14 @@ pub enum Error {
     /// A search for no neighbors.
     #[error("k is 0: at least one neighbor must be asked for")]
     ZeroNeighbors,
-    /// A list that must hold one entry per query and does not.
-    #[error("{what}: {got} entries for {expected} queries")]
+    /// A list of the wrong length.
+    #[error("{got} {what} given, {expected} needed")]
     LengthMismatch {
         /// The list.
         what: &'static str,
         /// Its length.
         got: usize,
-        /// The number of queries.
+        /// What its length should be.
         expected: usize,
     },
     /// An id that names no row.

@@ -28,6 +28,9 @@ pub trait NeighborIndex: Send + Sync {
     /// The `k` nearest *other* rows of the training rows `ids`, for cross-validation. Duplicates of a row
     /// stay; the row itself goes, by id.
     fn leave_one_out(&self, ids: &[u32], k: usize) -> Result<Neighbors, Error> {
+        if let Some((query, &id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= self.len()) {
+            return Err(Error::UnknownId { query, id, len: self.len() });
+        }
         self.find(&self.embeddings().gather(ids), k, Some(ids))
     }
 

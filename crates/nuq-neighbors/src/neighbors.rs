@@ -32,11 +32,11 @@ impl Neighbors {
             return Err(Error::PartialRow { len: ids.len(), dim: k });
         }
         if sq_distances.len() != ids.len() {
-            let (got, expected) = (sq_distances.len() / k, ids.len() / k);
+            let (got, expected) = (sq_distances.len(), ids.len());
             return Err(Error::LengthMismatch { what: "squared distances", got, expected });
         }
         let mut table = Self::with_capacity(k, ids.len() / k);
-        let mut seen = Vec::with_capacity(k);
+        let mut seen = Vec::new();
         for (query, (ids, sq)) in ids.chunks(k).zip(sq_distances.chunks(k)).enumerate() {
             if let Some(&value) = sq.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
                 return Err(Error::BadDistance { query, value });
@@ -60,7 +60,7 @@ impl Neighbors {
 
     /// Appends one query's row, already nearest first.
     pub(crate) fn push(&mut self, row: &[Candidate]) {
-        debug_assert_eq!(row.len(), self.k, "every row of a table has k neighbors");
+        assert_eq!(row.len(), self.k, "every row of a table has k neighbors");
         self.ids.extend(row.iter().map(|candidate| candidate.1));
         self.sq_distances.extend(row.iter().map(|candidate| candidate.0));
     }
@@ -81,11 +81,17 @@ impl Neighbors {
     }
 
     /// The ids of query `i`'s neighbors, nearest first.
+    ///
+    /// # Panics
+    /// When `i` is not below [`len`](Self::len).
     pub fn ids(&self, i: usize) -> &[u32] {
         &self.ids[i * self.k..][..self.k]
     }
 
     /// The squared distances of query `i`'s neighbors, ascending.
+    ///
+    /// # Panics
+    /// When `i` is not below [`len`](Self::len).
     pub fn sq_distances(&self, i: usize) -> &[f64] {
         &self.sq_distances[i * self.k..][..self.k]
     }
@@ -98,7 +104,8 @@ impl Neighbors {
         }
     }
 
-    /// The neighbors of the whole from those of its shards: each shard comes with the id of its first row.
+    /// The neighbors of the whole from those of its shards: each shard comes with the id of its first row. Shards
+    /// share no row.
     ///
     /// When every shard was asked for the same k, the result is bit for bit the table of one search over all
     /// rows, because an exact index computes each distance from the two rows alone.
@@ -120,7 +127,11 @@ impl Neighbors {
         let queries = shards.first().map_or(0, |(_, table)| table.len());
         for (_, table) in shards {
             if table.len() != queries {
-                return Err(Error::LengthMismatch { what: "shard", got: table.len(), expected: queries });
+                return Err(Error::LengthMismatch {
+                    what: "queries of a shard",
+                    got: table.len(),
+                    expected: queries,
+                });
             }
         }
         let available: usize = shards.iter().map(|(_, table)| table.k).sum();
@@ -138,6 +149,10 @@ impl Neighbors {
                 }
             }
             keep_nearest(&mut row, k);
+            // A row that two shards share is found twice at the same distance: side by side.
+            if let Some(pair) = row.windows(2).find(|pair| pair[0].1 == pair[1].1) {
+                return Err(Error::RepeatedId { query, id: pair[0].1 });
+            }
             merged.push(&row);
         }
         Ok(merged)
@@ -175,7 +190,9 @@ mod tests {
         assert_eq!(bad(vec![0, 1, 4, 4], vec![0.0; 4]), Error::RepeatedId { query: 1, id: 4 });
         assert_eq!(bad(vec![0, 1], vec![-1.0, 0.0]), Error::BadDistance { query: 0, value: -1.0 });
         assert!(matches!(bad(vec![0, 1], vec![f64::NAN, 0.0]), Error::BadDistance { query: 0, .. }));
-        assert!(matches!(bad(vec![0, 1], vec![0.0; 4]), Error::LengthMismatch { .. }));
+        let error = bad(vec![0, 1, 2, 3], vec![0.0; 5]);
+        assert_eq!(error.to_string(), "5 squared distances given, 4 needed");
+        assert!(Neighbors::new(usize::MAX, vec![], vec![]).unwrap().is_empty());
         let faiss_miss = Neighbors::new(1, vec![u32::MAX], vec![0.0]).unwrap();
         assert_eq!(
             faiss_miss.check_ids(10).unwrap_err(),
@@ -195,6 +212,8 @@ mod tests {
     fn shards_must_answer_the_same_queries() {
         let a = Neighbors::new(1, vec![0], vec![1.0]).unwrap();
         let b = Neighbors::new(1, vec![0, 1], vec![1.0, 2.0]).unwrap();
-        assert!(matches!(Neighbors::merge(&[(0, a), (1, b)], 1), Err(Error::LengthMismatch { .. })));
+        assert!(matches!(Neighbors::merge(&[(0, a.clone()), (1, b)], 1), Err(Error::LengthMismatch { .. })));
+        let shared = Neighbors::merge(&[(5, a.clone()), (5, a)], 2);
+        assert_eq!(shared, Err(Error::RepeatedId { query: 0, id: 5 }));
     }
 }

@@ -16,7 +16,8 @@ pub fn run(build: Build<'_>, recall: f64) {
     excludes_by_id_and_keeps_duplicates(build);
     breaks_ties_by_id(build);
     ignores_a_common_offset(build, recall);
-    answers_queries_of_any_scale(build);
+    answers_queries_of_any_scale(build, recall);
+    answers_alone_as_in_a_batch(build);
     refuses_bad_queries(build);
     measures_given_ids(build);
 }
@@ -107,20 +108,52 @@ fn ignores_a_common_offset(build: Build<'_>, recall: f64) {
     check_against_brute_force(&*build(&x), &x, &q, 20, recall);
 }
 
-fn answers_queries_of_any_scale(build: Build<'_>) {
+fn answers_queries_of_any_scale(build: Build<'_>, recall: f64) {
     for unit in [1e-38f32, 1e-30, 1.0, 1e30] {
         let scaled = |rows, seed| {
             let values = data::normal(rows, 8, seed).as_slice().iter().map(|v| v * unit).collect();
             Embeddings::new(values, 8).expect("finite")
         };
         let x = scaled(500, 3);
-        check_against_brute_force(&*build(&x), &x, &scaled(20, 4), 10, 1.0);
+        check_against_brute_force(&*build(&x), &x, &scaled(20, 4), 10, recall);
     }
-    // Queries a million times farther away than the data are wide, and one beyond f32 products.
+    // Queries farther away than the data are wide, and one beyond f32 products.
     let x = data::normal(500, 8, 3);
     let mut far: Vec<f32> = data::normal(20, 8, 4).as_slice().iter().map(|v| v * 1e6).collect();
     far[0] = 3e38;
-    check_against_brute_force(&*build(&x), &x, &Embeddings::new(far, 8).expect("finite"), 10, 1.0);
+    check_against_brute_force(&*build(&x), &x, &Embeddings::new(far, 8).expect("finite"), 10, recall);
+}
+
+/// Where rounding leaves distances tied or nearly so, the answer is still one: the same for a query alone and in
+/// company.
+fn answers_alone_as_in_a_batch(build: Build<'_>) {
+    let normal = data::normal(2000, 8, 3);
+    // Rows of size 1e-20 in a block of their own, and two at ±1.
+    let mut tiny: Vec<f32> = data::normal(4096, 4, 5).as_slice().iter().map(|v| v * 1e-20).collect();
+    tiny.extend([1.0, 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0]);
+    let tiny = Embeddings::new(tiny, 4).expect("finite");
+    // Differences that overflow f32 though no coordinate does.
+    let diagonal = (0..200).flat_map(|i| {
+        let t = 3e35 * (i as f32 - 99.5);
+        [-4.5e37 + t, -4.5e37 - t]
+    });
+    let diagonal = Embeddings::new(diagonal.collect(), 2).expect("finite");
+    for (x, sizes) in [(&normal, &[1e9, 1e13, 1e20][..]), (&tiny, &[1.0, 1e-20]), (&diagonal, &[1.0, 3e37])] {
+        let index = build(x);
+        for size in sizes {
+            let values = data::normal(12, x.dim(), 6).as_slice().iter().map(|v| v * size).collect();
+            let mut queries = Embeddings::new(values, x.dim()).expect("finite");
+            if x.dim() == 2 {
+                let values = [queries.as_slice(), &[3.4e38, 3.4e38]].concat();
+                queries = Embeddings::new(values, 2).expect("finite");
+            }
+            let together = index.search(&queries, 10).expect("a valid search");
+            for i in 0..queries.len() {
+                let alone = index.search(&queries.gather(&[i as u32]), 10).expect("a valid search");
+                assert_eq!(alone.ids(0), together.ids(i), "query {i} of size {size}");
+            }
+        }
+    }
 }
 
 fn refuses_bad_queries(build: Build<'_>) {
@@ -129,6 +162,8 @@ fn refuses_bad_queries(build: Build<'_>) {
     let one_column = Embeddings::new(vec![0.0; 7], 1).expect("finite");
     assert_eq!(index.search(&one_column, 3), Err(Error::DimensionMismatch { got: 1, expected: 5 }));
     assert_eq!(index.search(&x, 0), Err(Error::ZeroNeighbors));
+    let outside = index.leave_one_out(&[3, 999], 2);
+    assert_eq!(outside, Err(Error::UnknownId { query: 1, id: 999, len: 10 }));
     assert!(matches!(index.find(&x, 1, Some(&[0])), Err(Error::LengthMismatch { .. })));
     let unknown = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10];
     assert_eq!(index.find(&x, 1, Some(&unknown)), Err(Error::UnknownId { query: 9, id: 10, len: 10 }));
@@ -142,5 +177,7 @@ fn measures_given_ids(build: Build<'_>) {
     let ids: Vec<u32> = (0..40).flat_map(|i| found.ids(i).to_vec()).collect();
     let measured: Neighbors = index.measure(&x, 4, &ids).expect("known ids");
     assert_eq!(measured, found);
-    assert!(matches!(index.measure(&x, 4, &ids[1..]), Err(Error::LengthMismatch { .. })));
+    for (k, ids) in [(4, &ids[1..]), (usize::MAX, &ids)] {
+        assert!(matches!(index.measure(&x, k, ids), Err(Error::LengthMismatch { .. })));
+    }
 }

@@ -26,7 +26,7 @@ pub enum Error {
         value: f64,
     },
     /// A bandwidth that is zero, negative or not finite.
-    #[error("{what} is {value}: it must be positive and finite (1e-100 to 1e100)")]
+    #[error("{what} is {value:?}: it must be positive and finite (1e-100 to 1e100)")]
     BadBandwidth {
         /// Which bandwidth, with its position where there are several.
         what: String,
@@ -43,17 +43,17 @@ pub enum Error {
         /// How many are needed.
         expected: usize,
     },
-    /// A bandwidth was to be learned from data that have no scale.
+    /// A scale was to be learned from rows that have none.
     #[error(
-        "no bandwidth can be learned from {rows} training rows without two that differ: \
-         give more data, or a fixed bandwidth for posterior and density"
+        "no two of the training rows ({rows}) differ, and no scale can be learned from them: give more data, or fixed \
+         bandwidths for posterior and kernel density"
     )]
     NoSpread {
         /// The training rows.
         rows: usize,
     },
     /// A parameter outside its range.
-    #[error("{name} is {value}: {range}")]
+    #[error("{name} is {value:?}: {range}")]
     OutOfRange {
         /// The parameter.
         name: &'static str,

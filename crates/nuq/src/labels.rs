@@ -6,8 +6,8 @@ use std::fmt;
 /// One class label as the user wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
-    /// An integer.
-    Int(i64),
+    /// An integer; wide enough for any of 64 bits, signed or not.
+    Int(i128),
     /// A string.
     Text(String),
 }
@@ -18,6 +18,24 @@ impl fmt::Display for Label {
             Label::Int(value) => value.fmt(f),
             Label::Text(value) => value.fmt(f),
         }
+    }
+}
+
+impl From<&Label> for Label {
+    fn from(value: &Label) -> Self {
+        value.clone()
+    }
+}
+
+impl PartialEq<str> for Label {
+    fn eq(&self, other: &str) -> bool {
+        matches!(self, Label::Text(text) if text == other)
+    }
+}
+
+impl PartialEq<i64> for Label {
+    fn eq(&self, other: &i64) -> bool {
+        *self == Label::Int(i128::from(*other))
     }
 }
 
@@ -43,24 +61,24 @@ macro_rules! label_from_integers {
     ($($int:ty),*) => {$(
         impl From<$int> for Label {
             fn from(value: $int) -> Self {
-                Label::Int(i64::from(value))
+                Label::Int(value as i128)
             }
         }
         impl From<&$int> for Label {
             fn from(value: &$int) -> Self {
-                Label::Int(i64::from(*value))
+                Label::Int(*value as i128)
             }
         }
     )*};
 }
-label_from_integers!(i8, i16, i32, i64, u8, u16, u32, bool);
+label_from_integers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, bool);
 
 /// The classes of a training set, sorted, with the class of each row.
 ///
 /// ```
 /// use nuq::Classes;
 /// let (classes, rows) = Classes::encode(&["dog", "cat", "dog"]);
-/// assert_eq!(classes.label(0).to_string(), "cat");
+/// assert_eq!(classes.label(0), "cat");
 /// assert_eq!(rows, [1, 0, 1]);
 /// assert_eq!(classes.counts(), [1, 2]);
 /// ```
@@ -136,11 +154,16 @@ mod tests {
         assert_eq!(classes.labels(), [Label::Int(-3), Label::Int(2), Label::Int(10)]);
         assert_eq!(rows, [2, 0, 1, 2]);
         assert_eq!(classes.counts(), [1, 1, 2]);
+        assert!(classes.label(0) == &-3);
+        let (again, _) = Classes::encode(classes.labels());
+        assert_eq!(again.labels(), classes.labels());
+        let (wide, _) = Classes::encode(&[u64::MAX, 0]);
+        assert_eq!(wide.label(1).to_string(), u64::MAX.to_string());
     }
 
     #[test]
     fn owned_strings_serve_too() {
         let (classes, _) = Classes::encode(&[String::from("β"), String::from("a")]);
-        assert_eq!(classes.label(1).to_string(), "β");
+        assert!(classes.label(1) == "β" && classes.label(1) != "a" && classes.label(1) != &7);
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! let queries = Embeddings::from_rows(&[[0.05, 0.0], [9.0, -9.0]])?;
 //! let found = model.predict(&queries)?;
-//! assert_eq!(found.label(0).to_string(), "cat");
+//! assert_eq!(found.label(0), "cat");
 //! assert!(found[1].total() > found[0].total());
 //! let decisions = found.decide(&RejectRule::plug_in(0.2)?);
 //! # assert_eq!(decisions.len(), 2);
@@ -47,7 +47,7 @@ pub use dimension::Dimension;
 pub use error::Error;
 pub use kernel::Kernel;
 pub use labels::{Classes, Label};
-pub use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
+pub use nuq_neighbors::{self, Embeddings, ExactIndex, NeighborIndex, Neighbors};
 pub use params::{Classification, Params, Regression, Task, Variance};
 pub use regressor::{Estimate, Estimates, NuqRegressor, RegressionScore};
 pub use reject::{Decision, RejectRule};

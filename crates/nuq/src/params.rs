@@ -59,7 +59,7 @@ pub enum Variance {
 ///     .bandwidth(0.2)
 ///     .fit(&x, &["left", "left", "right", "right"])?;
 /// let found = model.predict(&Embeddings::from_rows(&[[0.05]])?)?;
-/// assert_eq!(found.label(0).to_string(), "left");
+/// assert_eq!(found.label(0), "left");
 /// # Ok::<(), nuq::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -180,7 +180,8 @@ impl Params<Classification> {
         self
     }
 
-    /// Algorithm 1 of the paper as printed: no prior, the largest class variance, one bandwidth chosen by
+    /// Algorithm 1 of the paper as printed (a query whose neighbors share a class has no epistemic uncertainty, however
+    /// far away it is): no prior, the largest class variance, one bandwidth chosen by
     /// accuracy for posterior and density, the ambient dimension.
     pub fn paper() -> Self {
         Self::default()

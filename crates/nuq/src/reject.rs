@@ -45,6 +45,10 @@ pub struct RejectRule {
 impl RejectRule {
     /// Algorithm 2: accept only where the data show, at level `level` in (0, 1/2), that the chance of error is
     /// at most `cost`.
+    ///
+    /// The margin is an asymptotic standard error. It is zero where the neighbors leave no variance (one class, or a
+    /// prior weight of 0 as in the preset `paper`), and it needs $\hat p$ and $h^d$ of the right magnitude: with tens
+    /// of intrinsic dimensions it is too small, and a threshold calibrated on held-out data is the better guard.
     pub fn confident(cost: f64, level: f64) -> Result<Self, Error> {
         if !(level > 0.0 && level < 0.5) {
             return Err(out_of_range("reject level", level, "it must lie strictly between 0 and 1/2"));
@@ -58,6 +62,16 @@ impl RejectRule {
             return Err(out_of_range("reject cost", cost, "it must lie strictly between 0 and 1"));
         }
         Ok(Self { cost, level: None })
+    }
+
+    /// $\lambda$, what an abstention costs.
+    pub fn cost(&self) -> f64 {
+        self.cost
+    }
+
+    /// $\beta$, the level of the confident rule.
+    pub fn level(&self) -> Option<f64> {
+        self.level
     }
 
     /// What to do with one prediction of a model with `classes` classes.

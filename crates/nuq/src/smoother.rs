@@ -1,6 +1,8 @@
 //! What a query's neighborhood says before any label is looked at: kernel weights, density, and the scale of
 //! the estimate's variance. Classifier and regressor both stand on it.
 
+use std::fmt;
+
 use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
 
 use crate::bandwidth::leave_one_out::{LeaveOneOut, scaled_differences};
@@ -32,6 +34,18 @@ pub(crate) enum FittedDensity<'a> {
     Same,
     Kde(f64),
     Gaussians(Box<ClassGaussians<'a>>),
+}
+
+impl fmt::Debug for Smoother<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Smoother")
+            .field("embeddings", self.index.embeddings())
+            .field("neighbors", &self.neighbors)
+            .field("kernel", &self.kernel)
+            .field("bandwidth", &self.bandwidth)
+            .field("dimension", &self.dimension)
+            .finish_non_exhaustive()
+    }
 }
 
 /// One query's neighborhood.
@@ -97,7 +111,8 @@ impl<'a> Smoother<'a> {
             }
             Density::Gaussians { covariance, shrinkage } => {
                 let Groups { classes, of_row } = groups;
-                let fitted = ClassGaussians::fit(embeddings, classes, of_row, *covariance, *shrinkage)?;
+                let fitted =
+                    ClassGaussians::fit_encoded(embeddings, classes, of_row, *covariance, *shrinkage)?;
                 FittedDensity::Gaussians(Box::new(fitted))
             }
         };
@@ -129,6 +144,16 @@ impl<'a> Smoother<'a> {
         if self.normalize { queries.l2_normalized() } else { queries.clone() }
     }
 
+    /// The distances of rows that something else chose, for queries as the user has them.
+    pub(crate) fn measure(
+        &self,
+        queries: &Embeddings<'_>,
+        k: usize,
+        ids: &[u32],
+    ) -> Result<Neighbors, Error> {
+        Ok(self.index.measure(&self.prepare(queries), k, ids)?)
+    }
+
     /// The neighbors of prepared queries.
     pub(crate) fn search(&self, queries: &Embeddings<'_>) -> Result<Neighbors, Error> {
         Ok(self.index.search(queries, self.neighbors)?)
@@ -147,7 +172,7 @@ impl<'a> Smoother<'a> {
         }
         if neighbors.len() != queries.len() {
             let (got, expected) = (neighbors.len(), queries.len());
-            let what = "neighbor table";
+            let what = "rows of the neighbor table";
             return Err(nuq_neighbors::Error::LengthMismatch { what, got, expected }.into());
         }
         neighbors.check_ids(self.index.len())?;

@@ -114,7 +114,7 @@ fn neighbor_tables_that_do_not_fit_are_refused() {
     let error = model.predict_from(&x.gather(&[0]), &unknown).err().unwrap();
     assert_eq!(error.to_string(), "query 0: neighbor id 30 is not among the 30 training rows");
     let error = model.predict_from(&x, &unknown).err().unwrap();
-    assert_eq!(error.to_string(), "neighbor table: 1 entries for 30 queries");
+    assert_eq!(error.to_string(), "1 rows of the neighbor table given, 30 needed");
 }
 
 #[test]

@@ -211,12 +211,10 @@ fn class_gaussians_in_2048_dimensions() {
     let (x, labels) = data::clusters(rows, dim, 2, 0.2, 3);
     let y: Vec<usize> = labels.iter().map(|&l| l as usize).collect();
     let queries = data::clusters(3, dim, 2, 0.2, 4).0;
-    let (classes, of_row) = nuq::Classes::encode(&labels);
     for (shape, covariance) in [(Shape::Full, Covariance::Full), (Shape::Tied, Covariance::Tied)] {
         let want =
             gaussians::log_density(&data::to_rows(&x), &y, 2, shape, Some(0.05), &data::to_rows(&queries));
-        let fitted =
-            nuq::ClassGaussians::fit(&x, &classes, &of_row, covariance, Shrinkage::Fixed(0.05)).unwrap();
+        let fitted = nuq::ClassGaussians::fit(&x, &labels, covariance, Shrinkage::Fixed(0.05)).unwrap();
         for (got, want) in fitted.log_density(&queries).unwrap().iter().zip(want) {
             assert!((got / want - 1.0).abs() < 1e-10, "{covariance:?}: {got} {want}");
         }

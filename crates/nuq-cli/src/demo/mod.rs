@@ -55,17 +55,22 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     steps.set_message("drawing");
     let figure = UncertaintyMaps {
         title: "What NUQ knows about Two Moons".to_owned(),
+        note: "Far from the data the estimate falls back to the class frequencies, an even chance of error, and the \
+               error of the estimate grows without bound."
+            .to_owned(),
         extent: EXTENT,
         columns: GRID.0,
         fields: fields(),
         rows,
     }
     .draw();
+    let pixels = figure.png(PNG_SCALE)?;
+    steps.finish_and_clear();
+    output::print(&table(&findings))?;
     let (svg, png) = (args.out.join("two-moons.svg"), args.out.join("two-moons.png"));
     output::write_file(&svg, figure.svg().as_bytes())?;
-    output::write_file(&png, &figure.png(PNG_SCALE)?)?;
-    steps.finish_and_clear();
-    output::print(&format!("{}\nFigure: {} and {}\n", table(&findings), png.display(), svg.display()))
+    output::write_file(&png, &pixels)?;
+    output::print(&format!("\nFigure: {} and {}\n", png.display(), svg.display()))
 }
 
 /// A bar on a terminal, nothing elsewhere.

@@ -6,9 +6,9 @@ use rayon::prelude::*;
 
 use super::ExactIndex;
 use super::frame::Frame;
-use super::shortlist::{Exact, Shortlist};
+use super::shortlist::{Exact, Shortlist, distance_error};
+use crate::NeighborIndex;
 use crate::neighbors::Candidate;
-use crate::{Embeddings, NeighborIndex};
 
 /// Queries per task: enough that laying out a block of rows is a small part of multiplying it.
 const QUERIES: usize = 1024;
@@ -27,26 +27,25 @@ pub(super) fn pays_for(k: usize, len: usize) -> bool {
     k <= len / 4 && LIST_BYTES / Shortlist::bytes(k) >= FEWEST_QUERIES
 }
 
-/// The nearest rows of each query, one task per block of queries.
+/// The nearest rows of each query (row-major), one task per block of queries.
 pub(super) fn find(
     index: &ExactIndex<'_>,
     frame: &Frame,
-    queries: &Embeddings<'_>,
+    queries: &[f32],
     k: usize,
     excluded: Option<&[u32]>,
 ) -> Vec<Vec<Candidate>> {
+    let (dim, count) = (index.dim(), queries.len() / index.dim());
     let most = QUERIES.min(LIST_BYTES / Shortlist::bytes(k));
     // A whole number of rounds over the threads, so that none waits for a last half-empty block.
-    let threads = rayon::current_num_threads();
-    let tasks = queries.len().div_ceil(most).next_multiple_of(threads);
-    let per_task = queries.len().div_ceil(tasks);
+    let tasks = count.div_ceil(most).next_multiple_of(rayon::current_num_threads());
+    let per_task = count.div_ceil(tasks).max(FEWEST_QUERIES);
     queries
-        .as_slice()
-        .par_chunks(per_task * queries.dim())
+        .par_chunks(per_task * dim)
         .enumerate()
         .flat_map_iter(|(task, block)| {
             let first = task * per_task;
-            let excluded = excluded.map(|ids| &ids[first..first + block.len() / queries.dim()]);
+            let excluded = excluded.map(|ids| &ids[first..first + block.len() / dim]);
             Block::new(index, frame, block, k, excluded).find()
         })
         .collect()
@@ -86,9 +85,10 @@ impl<'b> Block<'b> {
             .enumerate()
             .map(|(i, (row, placed))| {
                 let (sq_norm, excluded) = (frame.sq_norm(row), excluded.map(|ids| ids[i]));
-                let fits = sq_norm < LONGEST_QUERY * LONGEST_QUERY;
-                if fits {
-                    frame.place(row, placed);
+                frame.place(row, placed);
+                let fits = sq_norm < LONGEST_QUERY * LONGEST_QUERY && placed.iter().all(|a| a.is_finite());
+                if !fits {
+                    placed.fill(0.0);
                 }
                 Query { row, sq_norm, excluded, k, list: fits.then(|| Shortlist::new(k, excluded)) }
             })
@@ -119,7 +119,9 @@ impl<'b> Block<'b> {
                 let Query { row, sq_norm, excluded, list, k } = query;
                 let distance = |id| index.distance(row, id);
                 match list {
-                    Some(list) => list.finish(&Exact { distance: &distance, unit, sq_norm }),
+                    Some(list) => {
+                        list.finish(&Exact { distance: &distance, dim: index.dim(), unit, sq_norm })
+                    }
                     None => index.find_directly(row, k, excluded),
                 }
             })
@@ -127,29 +129,34 @@ impl<'b> Block<'b> {
     }
 
     fn offer(&mut self, first: u32, products: &[f32], half_sq_norms: &[f32]) {
-        let largest = half_sq_norms.iter().copied().fold(0.0, f32::max);
+        // What underflows to a norm of zero is below the smallest number.
+        let largest = half_sq_norms.iter().copied().fold(0.0, f32::max) + f32::MIN_POSITIVE;
         let longest = (2.0 * f64::from(largest)).sqrt();
         let dim = self.index.dim();
         for (query, products) in self.queries.iter_mut().zip(products.chunks_exact(half_sq_norms.len())) {
             let Some(list) = &mut query.list else { continue };
             let distance = |id| self.index.distance(query.row, id);
-            let exact = Exact { distance: &distance, unit: self.frame.unit(), sq_norm: query.sq_norm };
+            let exact = Exact { distance: &distance, dim, unit: self.frame.unit(), sq_norm: query.sq_norm };
             let error = score_error(dim, query.sq_norm.sqrt(), longest);
             list.offer(first, products, half_sq_norms, error, &exact);
         }
     }
 }
 
-/// A bound on the error of a score `½‖b‖² − a·b` computed in `f32` from placed rows.
+/// A bound on how far a score `½‖b‖² − a·b` computed in `f32` from placed rows may be from the one that half the
+/// computed `f64` distance implies.
 ///
-/// With $u = 2^{-24}$: the product of $d$ terms errs by at most $d u \|a\|\|b\|$ in any order of summation
-/// (to first order; the factor 1.01 covers the rest up to $d = 10^5$), the coordinates by $3u$ each, the norm
-/// and the difference by a rounding each. The last term is for products that underflow.
+/// With $u = 2^{-24}$: a product of $d$ terms errs by at most $\gamma_d \|a\|\|b\|$ in any order of summation,
+/// $\gamma_d = du/(1 - du)$; the coordinates err by $3u$ each, the norm and the difference by a rounding each. The
+/// next term is for products that underflow, the last for the rounding of the distance that ranks.
 fn score_error(dim: usize, query_norm: f64, row_norm: f64) -> f64 {
     const U: f64 = 1.0 / (1u64 << 24) as f64;
     let d = dim as f64;
-    U * ((1.01 * d + 16.0) * query_norm * row_norm + 8.0 * row_norm * row_norm)
+    let gamma = if d * U < 0.5 { d * U / (1.0 - d * U) } else { f64::INFINITY };
+    (1.01 * gamma + 16.0 * U) * query_norm * row_norm
+        + 8.0 * U * row_norm * row_norm
         + d * (1.0 + query_norm) * 1e-43
+        + distance_error(dim, (query_norm + row_norm).powi(2))
 }
 
 /// `products = queries · rowsᵀ`, all row-major, on the calling thread.

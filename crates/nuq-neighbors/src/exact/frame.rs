@@ -72,10 +72,12 @@ impl Frame {
         row.iter().zip(&self.center).zip(&self.factors).map(square).sum()
     }
 
+    /// Squared distance in the frame per squared distance outside it.
     pub(super) fn unit(&self) -> f64 {
         self.unit
     }
 
+    /// $\tfrac12\|b\|^2$ of each training row; zero where that underflows.
     pub(super) fn half_sq_norms(&self) -> &[f32] {
         &self.half_sq_norms
     }

@@ -30,6 +30,8 @@ pub struct ExactIndex<'a> {
 
 /// Below this many queries a matrix product cannot pay for laying out its blocks.
 const FEWEST_BLOCKED_QUERIES: usize = 5;
+/// Candidates held at a time.
+const MOST_CANDIDATES: usize = 1 << 23;
 /// Training rows per task when distances are computed directly.
 const DIRECT_ROWS: usize = 4096;
 
@@ -43,9 +45,11 @@ impl<'a> ExactIndex<'a> {
     /// dimension, neighbors are those of the scaled space. Distances are those of the scaled space too.
     pub fn scaled(embeddings: &Embeddings<'a>, scale: Vec<f64>) -> Result<Self, Error> {
         if scale.len() != embeddings.dim() {
-            return Err(Error::DimensionMismatch { got: scale.len(), expected: embeddings.dim() });
+            let (got, expected) = (scale.len(), embeddings.dim());
+            return Err(Error::LengthMismatch { what: "scales", got, expected });
         }
-        let usable = |s: f64| s > 0.0 && s.is_finite() && (1.0 / s).is_finite();
+        // Squares of any f32 over these stay finite and positive.
+        let usable = |s: f64| (1e-100..=1e100).contains(&s);
         if let Some(column) = scale.iter().position(|&s| !usable(s)) {
             return Err(Error::BadScale { column, value: scale[column] });
         }
@@ -71,12 +75,13 @@ impl<'a> ExactIndex<'a> {
     /// One query against every row, without approximation: for a handful of queries, for k near the number of
     /// rows, and for numbers beyond the reach of `f32` products.
     fn find_directly(&self, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Candidate> {
-        let len = self.embeddings.len() as u32;
-        let mut nearest = (0..len.div_ceil(DIRECT_ROWS as u32))
+        let len = self.embeddings.len();
+        let mut nearest = (0..len.div_ceil(DIRECT_ROWS))
             .into_par_iter()
             .flat_map_iter(|block| {
-                let first = block * DIRECT_ROWS as u32;
-                let mut row: Vec<Candidate> = (first..len.min(first + DIRECT_ROWS as u32))
+                let rows = block * DIRECT_ROWS..len.min((block + 1) * DIRECT_ROWS);
+                let mut row: Vec<Candidate> = rows
+                    .map(|id| id as u32)
                     .filter(|&id| Some(id) != excluded)
                     .map(|id| (self.distance(query, id), id))
                     .collect();
@@ -86,6 +91,22 @@ impl<'a> ExactIndex<'a> {
             .collect();
         keep_nearest(&mut nearest, k);
         nearest
+    }
+}
+
+impl ExactIndex<'_> {
+    fn find_portion(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Candidate>> {
+        let count = queries.len() / self.dim();
+        match &self.frame {
+            Some(frame) if count >= FEWEST_BLOCKED_QUERIES && blocked::pays_for(k, self.len()) => {
+                blocked::find(self, frame, queries, k, excluded)
+            }
+            _ => queries
+                .par_chunks(self.dim())
+                .enumerate()
+                .map(|(i, query)| self.find_directly(query, k, excluded.map(|ids| ids[i])))
+                .collect(),
+        }
     }
 }
 
@@ -116,17 +137,14 @@ impl NeighborIndex for ExactIndex<'_> {
             return Err(Error::UnknownId { query, id, len: self.len() });
         }
         let k = k.min(available);
-        let rows: Vec<Vec<Candidate>> = match &self.frame {
-            Some(frame) if queries.len() >= FEWEST_BLOCKED_QUERIES && blocked::pays_for(k, self.len()) => {
-                blocked::find(self, frame, queries, k, excluded)
-            }
-            _ => (0..queries.len())
-                .into_par_iter()
-                .map(|i| self.find_directly(queries.row(i), k, excluded.map(|ids| ids[i])))
-                .collect(),
-        };
-        let mut table = Neighbors::with_capacity(k, rows.len());
-        rows.iter().for_each(|row| table.push(row));
+        let mut table = Neighbors::with_capacity(k, queries.len());
+        // Candidates are larger than what the table keeps of them: with a large k they come in portions.
+        let portion = (MOST_CANDIDATES / k).max(1);
+        for (i, rows) in queries.as_slice().chunks(portion * self.dim()).enumerate() {
+            let first = i * portion;
+            let excluded = excluded.map(|ids| &ids[first..first + rows.len() / self.dim()]);
+            self.find_portion(rows, k, excluded).iter().for_each(|row| table.push(row));
+        }
         Ok(table)
     }
 
@@ -135,8 +153,8 @@ impl NeighborIndex for ExactIndex<'_> {
         if k == 0 {
             return Err(Error::ZeroNeighbors);
         }
-        if ids.len() != queries.len() * k {
-            let (got, expected) = (ids.len() / k, queries.len());
+        if ids.len() / k != queries.len() || !ids.len().is_multiple_of(k) {
+            let (got, expected) = (ids.len(), queries.len().saturating_mul(k));
             return Err(Error::LengthMismatch { what: "neighbor ids", got, expected });
         }
         if let Some(at) = ids.iter().position(|&id| id as usize >= self.len()) {

@@ -29,10 +29,16 @@ pub(super) struct Shortlist {
 /// What settling needs to know: exact distances, and how they read as scores.
 pub(super) struct Exact<'a> {
     pub(super) distance: &'a dyn Fn(u32) -> f64,
+    pub(super) dim: usize,
     /// Squared distance in the frame per squared distance outside it.
     pub(super) unit: f64,
     /// $\|a\|^2$.
     pub(super) sq_norm: f64,
+}
+
+/// How far a sum of `dim` squares, or its scaling, may be off in `f64` when its terms add up to `size`.
+pub(super) fn distance_error(dim: usize, size: f64) -> f64 {
+    (dim as f64 + 8.0) * f64::EPSILON * size
 }
 
 impl Shortlist {
@@ -104,7 +110,7 @@ impl Shortlist {
         keep_nearest(&mut self.settled, self.k);
         if let Some(&(kth, _)) = self.settled.get(self.k - 1) {
             let kth = kth * exact.unit;
-            let rounding = 1e-14 * (kth + exact.sq_norm);
+            let rounding = distance_error(exact.dim, kth + exact.sq_norm);
             self.limit = self.limit.min(0.5 * (kth - exact.sq_norm) + rounding);
         }
     }
@@ -179,7 +185,7 @@ mod tests {
     #[test]
     fn near_ties_within_the_error_are_decided_by_distance() {
         // Scores that say the opposite of the distances, all within the error: the distances win.
-        let exact = Exact { distance: &|id| f64::from(1000 - id), unit: 1.0, sq_norm: 0.0 };
+        let exact = Exact { distance: &|id| f64::from(1000 - id), dim: 1, unit: 1.0, sq_norm: 0.0 };
         let mut list = Shortlist::new(3, Some(999));
         let products: Vec<f32> = (0..1000).map(|i| -(i as f32) * 1e-3).collect();
         list.offer(0, &products, &vec![0.0; 1000], 1000.0, &exact);

@@ -108,6 +108,8 @@ pub struct MapRow {
 pub struct UncertaintyMaps {
     /// Above everything.
     pub title: String,
+    /// Below the title, in a sentence.
+    pub note: String,
     /// The plane.
     pub extent: Extent,
     /// Columns of each map's grid.
@@ -121,7 +123,7 @@ pub struct UncertaintyMaps {
 const PANEL: f64 = 264.0;
 const GAP: f64 = 20.0;
 const LEFT: f64 = 44.0;
-const TOP: f64 = 112.0;
+const TOP: f64 = 132.0;
 const BOTTOM: f64 = 66.0;
 
 impl UncertaintyMaps {
@@ -140,6 +142,7 @@ impl UncertaintyMaps {
             height: panel_height,
         };
         canvas.text(LEFT, 36.0, &self.title, text(21.0, 500, Color::INK, Anchor::Start));
+        canvas.text(LEFT, 60.0, &self.note, text(14.0, 400, Color::FAINT_INK, Anchor::Start));
         self.head(&mut canvas, area(0, 0), "Training data", "color is the class");
         for (i, field) in self.fields.iter().enumerate() {
             self.head(&mut canvas, area(0, i + 1), &field.title, &field.caption);
@@ -224,6 +227,7 @@ mod tests {
     fn the_drawing_renders_with_its_own_font() {
         let figure = UncertaintyMaps {
             title: "A < B & C".to_owned(),
+            note: "note".to_owned(),
             extent: Extent { x: (0.0, 2.0), y: (0.0, 1.0) },
             columns: 2,
             fields: vec![Field {

@@ -49,6 +49,11 @@ impl<S> SelectionCurve<S> {
     pub fn bandwidth(&self) -> f64 {
         self.points[self.chosen].bandwidth
     }
+
+    /// Whether it is the first or last of the grid, so that the optimum may lie beyond.
+    pub fn is_at_edge(&self) -> bool {
+        self.chosen == 0 || self.chosen + 1 == self.points.len()
+    }
 }
 
 /// Training points and their nearest others.

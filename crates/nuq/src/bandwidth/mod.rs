@@ -70,6 +70,10 @@ pub enum BandwidthRule<C> {
     /// A bandwidth that the user knows.
     Fixed(Bandwidth),
     /// Silverman's rule of thumb, one bandwidth per dimension.
+    ///
+    /// This rule and the next two fit each column by itself, as the authors' package does. In tens of dimensions the
+    /// product of such narrow kernels hardly reaches the nearest neighbor and predictions fall back to the prior:
+    /// they are for few dimensions, and for reproduction.
     Silverman,
     /// Scott's rule of thumb, one bandwidth per dimension.
     Scott,

@@ -26,12 +26,13 @@ use crate::{Bandwidth, Classes, Error, Kernel};
 /// let model = NuqClassifier::params().neighbors(2).fit(&x, &["cat", "cat", "dog", "dog"])?;
 ///
 /// let found = model.predict(&Embeddings::from_rows(&[[0.0, 0.5], [500.0, 500.0]])?)?;
-/// assert_eq!(found.label(0).to_string(), "cat");
+/// assert_eq!(found.label(0), "cat");
 /// // The far query is much less certain, and says which training rows it was compared with.
 /// assert!(found[1].log_epistemic > found[0].log_epistemic + 3.0);
 /// assert_eq!(found.neighbors().ids(1), [3, 2]);
 /// # Ok::<(), nuq::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct NuqClassifier<'a> {
     smoother: Smoother<'a>,
     classes: Classes,
@@ -86,9 +87,9 @@ impl NuqClassifier<'_> {
 
     /// The same from neighbors that something else found: a vector database, another machine.
     ///
-    /// Their squared distances are taken as they are and must be those of the space that this model searches
-    /// (each coordinate divided by its bandwidth where there is one per dimension);
-    /// [`index().measure`](NeighborIndex::measure) gives them for any ids.
+    /// Their squared distances are taken as they are and must be those of the space that this model searches: rows of
+    /// length one under `normalize`, each coordinate divided by its bandwidth where there is one per dimension.
+    /// [`measure`](Self::measure) gives them for any ids.
     pub fn predict_from(
         &self,
         queries: &Embeddings<'_>,
@@ -165,6 +166,17 @@ impl NuqClassifier<'_> {
         &self.smoother.index
     }
 
+    /// The squared distances, in the space that the model searches, of training rows that something else chose:
+    /// `ids` holds `k` of them per query. What [`predict_from`](Self::predict_from) needs when only ids are known.
+    pub fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
+        self.smoother.measure(queries, k, ids)
+    }
+
+    /// $K$, the neighbors that every sum runs over.
+    pub fn neighbors(&self) -> usize {
+        self.smoother.neighbors
+    }
+
     /// The kernel.
     pub fn kernel(&self) -> Kernel {
         self.smoother.kernel
@@ -175,7 +187,8 @@ impl NuqClassifier<'_> {
         &self.smoother.bandwidth
     }
 
-    /// The bandwidth of the kernel density, when it has one of its own.
+    /// The bandwidth of the kernel density, when it has one of its own; in the space that the model searches, where
+    /// each coordinate is divided by its bandwidth if there is one per dimension.
     pub fn density_bandwidth(&self) -> Option<f64> {
         match self.smoother.density {
             FittedDensity::Kde(h) => Some(h),

@@ -1,6 +1,6 @@
 //! What a classifier says of a batch of queries.
 
-use std::ops::Index;
+use std::ops::Deref;
 
 use nuq_neighbors::Neighbors;
 
@@ -8,7 +8,7 @@ use crate::labels::Label;
 use crate::uncertainty::Prediction;
 use crate::{Classes, Decision, RejectRule};
 
-/// One [`Prediction`] per query, with the training rows behind each.
+/// A slice of one [`Prediction`] per query, with the training rows behind each.
 #[derive(Debug, Clone)]
 pub struct Predictions<'m> {
     rows: Vec<Prediction>,
@@ -21,22 +21,10 @@ impl<'m> Predictions<'m> {
         Self { rows, neighbors, classes }
     }
 
-    /// The number of queries.
-    pub fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Whether there was no query.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    /// All predictions in the order of the queries.
-    pub fn iter(&self) -> std::slice::Iter<'_, Prediction> {
-        self.rows.iter()
-    }
-
     /// The label predicted for query `i`.
+    ///
+    /// # Panics
+    /// When there are not that many queries.
     pub fn label(&self, i: usize) -> &'m Label {
         self.classes.label(self.rows[i].class)
     }
@@ -52,11 +40,11 @@ impl<'m> Predictions<'m> {
     }
 }
 
-impl Index<usize> for Predictions<'_> {
-    type Output = Prediction;
+impl Deref for Predictions<'_> {
+    type Target = [Prediction];
 
-    fn index(&self, i: usize) -> &Prediction {
-        &self.rows[i]
+    fn deref(&self) -> &[Prediction] {
+        &self.rows
     }
 }
 
@@ -65,7 +53,7 @@ impl<'p> IntoIterator for &'p Predictions<'_> {
     type IntoIter = std::slice::Iter<'p, Prediction>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+        self.rows.iter()
     }
 }
 
@@ -82,6 +70,9 @@ impl Probabilities {
     }
 
     /// The probabilities of query `i`, in the order of the classes.
+    ///
+    /// # Panics
+    /// When there are not that many queries.
     pub fn row(&self, i: usize) -> &[f64] {
         &self.values[i * self.classes..][..self.classes]
     }

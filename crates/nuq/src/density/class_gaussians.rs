@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::covariance::{CenteredRows, Whitener, check_shrinkage};
 use super::{Covariance, Shrinkage};
 use crate::log_space::log_add;
-use crate::{Classes, Error};
+use crate::{Classes, Error, Label};
 
 /// The mixture of class Gaussians, fitted without iteration: means and shrunk covariances of each class.
 ///
@@ -15,13 +15,11 @@ use crate::{Classes, Error};
 /// around their class means (around the overall mean when every class is such).
 ///
 /// ```
-/// use nuq::{ClassGaussians, Classes, Covariance, Shrinkage};
-/// use nuq_neighbors::Embeddings;
+/// use nuq::{ClassGaussians, Covariance, Embeddings, Shrinkage};
 ///
 /// // One class with mean 0 and variance 1 in one dimension.
 /// let x = Embeddings::from_rows(&[[-1.0], [1.0]])?;
-/// let (classes, of_row) = Classes::encode(&[0, 0]);
-/// let model = ClassGaussians::fit(&x, &classes, &of_row, Covariance::Full, Shrinkage::LedoitWolf)?;
+/// let model = ClassGaussians::fit(&x, &[0, 0], Covariance::Full, Shrinkage::LedoitWolf)?;
 /// let at_mean = model.log_density(&Embeddings::from_rows(&[[0.0]])?)?;
 /// assert!((at_mean[0] + 0.5 * (2.0 * std::f64::consts::PI).ln()).abs() < 1e-12);
 /// # Ok::<(), nuq::Error>(())
@@ -44,21 +42,35 @@ enum Shapes {
 const QUERIES: usize = 256;
 
 impl<'a> ClassGaussians<'a> {
-    /// Fits the mixture to rows whose classes are `of_row`.
-    pub fn fit(
+    /// Fits the mixture to embeddings and their labels, one per row.
+    pub fn fit<'l, L>(
+        embeddings: &Embeddings<'a>,
+        labels: &'l [L],
+        covariance: Covariance,
+        shrinkage: Shrinkage,
+    ) -> Result<Self, Error>
+    where
+        Label: From<&'l L>,
+    {
+        if labels.len() != embeddings.len() {
+            let (got, expected) = (labels.len(), embeddings.len());
+            return Err(Error::LengthMismatch { what: "labels", got, expected });
+        }
+        if embeddings.is_empty() {
+            return Err(nuq_neighbors::Error::Empty.into());
+        }
+        let (classes, of_row) = Classes::encode(labels);
+        Self::fit_encoded(embeddings, &classes, &of_row, covariance, shrinkage)
+    }
+
+    /// The same for labels that are encoded already.
+    pub(crate) fn fit_encoded(
         embeddings: &Embeddings<'a>,
         classes: &Classes,
         of_row: &[u32],
         covariance: Covariance,
         shrinkage: Shrinkage,
     ) -> Result<Self, Error> {
-        if embeddings.is_empty() {
-            return Err(nuq_neighbors::Error::Empty.into());
-        }
-        if of_row.len() != embeddings.len() {
-            let (got, expected) = (of_row.len(), embeddings.len());
-            return Err(Error::LengthMismatch { what: "labels", got, expected });
-        }
         check_shrinkage(shrinkage)?;
         let mut members = vec![Vec::new(); classes.len()];
         for (row, &class) in of_row.iter().enumerate() {

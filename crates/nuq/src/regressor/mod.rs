@@ -5,6 +5,8 @@ mod targets;
 
 pub use select::RegressionScore;
 
+use std::ops::Deref;
+
 use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
 use rayon::prelude::*;
 
@@ -28,6 +30,7 @@ use targets::Targets;
 /// assert!((found[0].mean - (3.0 + 2.0 * q) / (1.0 + 2.0 * q)).abs() < 1e-12);
 /// # Ok::<(), nuq::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct NuqRegressor<'a> {
     smoother: Smoother<'a>,
     targets: Targets,
@@ -67,7 +70,7 @@ impl Estimate {
     }
 }
 
-/// One [`Estimate`] per query, with the training rows behind each.
+/// A slice of one [`Estimate`] per query, with the training rows behind each.
 #[derive(Debug, Clone)]
 pub struct Estimates {
     rows: Vec<Estimate>,
@@ -81,11 +84,20 @@ impl Estimates {
     }
 }
 
-impl std::ops::Deref for Estimates {
+impl Deref for Estimates {
     type Target = [Estimate];
 
     fn deref(&self) -> &[Estimate] {
         &self.rows
+    }
+}
+
+impl<'e> IntoIterator for &'e Estimates {
+    type Item = &'e Estimate;
+    type IntoIter = std::slice::Iter<'e, Estimate>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.rows.iter()
     }
 }
 
@@ -145,6 +157,17 @@ impl NuqRegressor<'_> {
         &self.smoother.index
     }
 
+    /// The squared distances, in the space that the model searches, of training rows that something else chose:
+    /// `ids` holds `k` of them per query. What [`predict_from`](Self::predict_from) needs when only ids are known.
+    pub fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
+        self.smoother.measure(queries, k, ids)
+    }
+
+    /// $K$, the neighbors that every sum runs over.
+    pub fn neighbors(&self) -> usize {
+        self.smoother.neighbors
+    }
+
     /// The kernel.
     pub fn kernel(&self) -> Kernel {
         self.smoother.kernel
@@ -155,7 +178,8 @@ impl NuqRegressor<'_> {
         &self.smoother.bandwidth
     }
 
-    /// The bandwidth of the kernel density, when it has one of its own.
+    /// The bandwidth of the kernel density, when it has one of its own; in the space that the model searches, where
+    /// each coordinate is divided by its bandwidth if there is one per dimension.
     pub fn density_bandwidth(&self) -> Option<f64> {
         match self.smoother.density {
             FittedDensity::Kde(h) => Some(h),

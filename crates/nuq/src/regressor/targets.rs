@@ -9,6 +9,7 @@ use crate::Error;
 use crate::log_space::log_sum;
 
 /// The training targets and what they are on average.
+#[derive(Debug)]
 pub(super) struct Targets {
     values: Vec<f64>,
     log_weight: f64,
