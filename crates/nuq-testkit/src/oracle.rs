@@ -85,7 +85,7 @@ pub struct Answer {
     pub log_total_sum: f64,
     /// $\ln \hat p$.
     pub log_density: f64,
-    /// The largest magnitude among the exponents: digits before the point are lost after it.
+    /// The size of the exponents that had to be subtracted: digits before the point are lost after it.
     pub exponent: f64,
 }
 
@@ -98,6 +98,8 @@ pub struct RegressionAnswer {
     pub log_aleatoric: f64,
     /// $\ln \tau^2$.
     pub log_epistemic: f64,
+    /// The size of the exponents that had to be subtracted.
+    pub exponent: f64,
 }
 
 /// $\ln \sum e^v$.
@@ -164,6 +166,35 @@ impl Model<'_> {
         }
     }
 
+    /// $\ln K(z_i)$ relative to that of the first neighbor, and the size of the exponents that were subtracted for it:
+    /// none where one bandwidth serves all and the difference of the table's squared distances is all it takes.
+    fn log_kernel_to_first(&self, q: &[f64], neighbors: &[usize], sq: &[f64], at: usize) -> (f64, f64) {
+        match (self.kernel, &self.bandwidth) {
+            (Kernel::Gaussian, Bandwidth::Scalar(h)) => (-0.5 * (sq[at] - sq[0]) / (h * h), 0.0),
+            (Kernel::Gaussian, Bandwidth::PerDimension(_)) => (-0.5 * (sq[at] - sq[0]), 0.0),
+            _ => {
+                let first = self.log_kernel(q, neighbors[0], sq[0], None);
+                (self.log_kernel(q, neighbors[at], sq[at], None) - first, first.abs())
+            }
+        }
+    }
+
+    /// Logs of all weights $K(z_k)/K(0)$ and of the prior's weight, relative to the larger of the first neighbor's and
+    /// the prior's.
+    fn relative_weights(&self, q: &[f64], neighbors: &[usize], sq: &[f64]) -> (Vec<f64>, f64, f64) {
+        let first = self.log_kernel(q, neighbors[0], sq[0], None) - self.log_kernel_at_zero();
+        let log_w = self.prior_weight.ln();
+        let top = first.max(log_w);
+        let mut exponent = 0f64;
+        let mut weights = Vec::new();
+        for at in 0..neighbors.len() {
+            let (weight, size) = self.log_kernel_to_first(q, neighbors, sq, at);
+            exponent = exponent.max(size);
+            weights.push(weight + (first - top));
+        }
+        (weights, log_w - top, exponent)
+    }
+
     /// $\ln h^m$ for training point `i`; a bandwidth per dimension counts by its geometric mean.
     fn log_volume(&self, i: usize) -> f64 {
         match &self.bandwidth {
@@ -198,12 +229,15 @@ impl Model<'_> {
     /// $\ln \|K\|_2^2 / (N h^m \hat p)$. With a bandwidth per point, $h^{-m}$ is the kernel-weighted mean of the
     /// neighbors' $h_i^{-m}$, which makes $N h^m \hat p$ the plain kernel sum when the density has the same.
     fn log_variance_scale(&self, q: &[f64], neighbors: &[usize], sq: &[f64], log_density: f64) -> f64 {
-        let (mut plain, mut divided) = (Vec::new(), Vec::new());
-        for (&i, &sq) in neighbors.iter().zip(sq) {
-            plain.push(self.log_kernel(q, i, sq, None));
-            divided.push(self.log_kernel(q, i, sq, None) - self.log_volume(i));
-        }
-        let log_volume = log_sum_exp(&plain) - log_sum_exp(&divided);
+        let log_volume = match &self.bandwidth {
+            Bandwidth::PerPoint(_) => {
+                let (weights, _, _) = self.relative_weights(q, neighbors, sq);
+                let divided: Vec<f64> =
+                    weights.iter().zip(neighbors).map(|(weight, &i)| weight - self.log_volume(i)).collect();
+                log_sum_exp(&weights) - log_sum_exp(&divided)
+            }
+            _ => self.log_volume(0),
+        };
         self.log_roughness() - (self.x.len() as f64).ln() - log_volume - log_density
     }
 
@@ -217,17 +251,14 @@ impl Model<'_> {
         sq: &[f64],
     ) -> Answer {
         let n = self.x.len() as f64;
-        let log_w = self.prior_weight.ln();
-        let mut exponent = 0f64;
+        let (weights, log_w, exponent) = self.relative_weights(q, neighbors, sq);
         let mut numerators = Vec::new();
         for class in 0..classes {
             let frequency = y.iter().filter(|&&label| label == class).count() as f64 / n;
             let mut terms = vec![log_w + frequency.ln()];
-            for (&i, &sq) in neighbors.iter().zip(sq) {
-                let log_ratio = self.log_kernel(q, i, sq, None) - self.log_kernel_at_zero();
-                exponent = exponent.max(log_ratio.abs());
+            for (&i, &weight) in neighbors.iter().zip(&weights) {
                 if y[i] == class {
-                    terms.push(log_ratio);
+                    terms.push(weight);
                 }
             }
             numerators.push(log_sum_exp(&terms));
@@ -268,13 +299,12 @@ impl Model<'_> {
     pub fn regress(&self, y: &[f64], q: &[f64], neighbors: &[usize], sq: &[f64]) -> RegressionAnswer {
         let n = y.len() as f64;
         // Every term: log weight, target, variance of its own. The prior is the last.
-        let mut terms: Vec<(f64, f64, f64)> = Vec::new();
-        for (&i, &sq) in neighbors.iter().zip(sq) {
-            terms.push((self.log_kernel(q, i, sq, None) - self.log_kernel_at_zero(), y[i], 0.0));
-        }
+        let (weights, log_w, exponent) = self.relative_weights(q, neighbors, sq);
+        let mut terms: Vec<(f64, f64, f64)> =
+            weights.iter().zip(neighbors).map(|(&weight, &i)| (weight, y[i], 0.0)).collect();
         let mean_y = y.iter().sum::<f64>() / n;
         let variance_y = y.iter().map(|v| (v - mean_y).powi(2)).sum::<f64>() / n;
-        terms.push((self.prior_weight.ln(), mean_y, variance_y));
+        terms.push((log_w, mean_y, variance_y));
         let logs: Vec<f64> = terms.iter().map(|t| t.0).collect();
         let total = log_sum_exp(&logs);
         let mean = terms.iter().map(|t| (t.0 - total).exp() * t.1).sum::<f64>();
@@ -289,7 +319,7 @@ impl Model<'_> {
         let log_aleatoric = log_sum_exp(&parts);
         let log_density = self.log_density(q, neighbors, sq);
         let scale = self.log_variance_scale(q, neighbors, sq, log_density);
-        RegressionAnswer { mean, log_aleatoric, log_epistemic: scale + log_aleatoric }
+        RegressionAnswer { mean, log_aleatoric, log_epistemic: scale + log_aleatoric, exponent }
     }
 }
 

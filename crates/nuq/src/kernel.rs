@@ -71,6 +71,15 @@ impl Kernel {
         }
     }
 
+    /// $\ln K(z)/K(z')$ of a radial kernel from $\|z'\|^2$ and $\|z\|^2 - \|z'\|^2$.
+    pub(crate) fn log_gap(self, sq_norm: f64, gap: f64) -> f64 {
+        match self {
+            Kernel::Gaussian => -0.5 * gap,
+            Kernel::Student => -(0.5 * gap / (1.0 + 0.5 * sq_norm)).ln_1p(),
+            Kernel::Sigmoid | Kernel::Logistic => unreachable!("product kernels take coordinates"),
+        }
+    }
+
     /// $\ln K(z)/K(0)$ from the coordinates of $z$.
     ///
     /// $\operatorname{sech}$ is the building block of both product kernels: the ratio is

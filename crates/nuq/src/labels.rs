@@ -118,6 +118,11 @@ impl Classes {
         (Self { labels: distinct, counts }, rows)
     }
 
+    /// One class of `rows` rows, for those who have no labels.
+    pub(crate) fn single(rows: usize) -> Self {
+        Self { labels: vec![Label::Int(0)], counts: vec![rows as u64] }
+    }
+
     /// The number of classes.
     pub fn len(&self) -> usize {
         self.labels.len()

@@ -20,7 +20,7 @@
 //! # Ok::<(), nuq::Error>(())
 //! ```
 //!
-//! Data flow one way: embeddings → neighbors (crate [`nuq_neighbors`]) → kernel weights and density
+//! Data flow one way: embeddings → neighbors (crate [`nuq_neighbors`]) → kernel weights (`weights`) and density
 //! (`smoother`) → class probabilities (`posterior`) → uncertainties (`uncertainty`) → decisions (`reject`).
 //! Everything after the distances is `f64` in natural-log space.
 
@@ -39,6 +39,7 @@ mod reject;
 mod selection;
 mod smoother;
 mod uncertainty;
+mod weights;
 
 pub use bandwidth::{Bandwidth, BandwidthRule, Criterion, SelectionCurve, SquaredError};
 pub use classifier::{ClassificationScore, NuqClassifier, Predictions, Probabilities};

@@ -1,6 +1,6 @@
 //! The choices that a classifier and a regressor share.
 
-use crate::bandwidth::{BandwidthRule, Criterion, SquaredError};
+use crate::bandwidth::{BandwidthRule, Criterion, SquaredError, check_scalar};
 use crate::density::{Density, DensityBandwidth};
 use crate::error::out_of_range;
 use crate::{Dimension, Error, Kernel};
@@ -162,6 +162,9 @@ impl<T: Task> Params<T> {
         if self.selection_rows < 2 {
             let rows = self.selection_rows as f64;
             return Err(out_of_range("selection rows", rows, "at least 2 are needed"));
+        }
+        if let Density::Kde { bandwidth: DensityBandwidth::Fixed(h) } = self.density {
+            check_scalar(h, "density bandwidth")?;
         }
         match self.bandwidth {
             BandwidthRule::LeaveOneOut { points, .. } if points < 2 => {

@@ -11,6 +11,7 @@
 
 use crate::labels::Classes;
 use crate::log_space::{log_add, log_complement, log_sum};
+use crate::weights::Weights;
 
 /// What a class is worth before any neighbor is seen.
 #[derive(Debug, Clone)]
@@ -79,23 +80,31 @@ impl Prior {
         (self.counts[class as usize] as f64 / self.total as f64).ln()
     }
 
-    /// Fills `scratch.masses` for one query and returns $\ln(S + w)$.
-    fn gather(&self, classes: impl Iterator<Item = u32>, log_ratios: &[f64], scratch: &mut Scratch) -> f64 {
+    /// Fills `scratch.masses` for one query. Returns $\ln w$ and $\ln(S + w)$, both, like the masses, relative to the
+    /// largest of the weights and $w$: only differences are ever used, and near zero they keep their digits.
+    fn gather(
+        &self,
+        classes: impl Iterator<Item = u32>,
+        weights: &Weights,
+        scratch: &mut Scratch,
+    ) -> (f64, f64) {
+        let top = weights.log_top.max(self.log_weight);
+        let (shift, log_weight) = (weights.log_top - top, self.log_weight - top);
         scratch.place.resize(self.counts.len(), NONE);
         scratch.masses.clear();
-        for (class, &ratio) in classes.zip(log_ratios) {
-            scratch.add(class, ratio);
+        for (class, &ratio) in classes.zip(&weights.log_relative) {
+            scratch.add(class, ratio + shift);
         }
-        if self.log_weight > f64::NEG_INFINITY {
+        if log_weight > f64::NEG_INFINITY {
             scratch.add(self.most_frequent, f64::NEG_INFINITY);
         }
         for mass in &mut scratch.masses {
             scratch.place[mass.class as usize] = NONE;
             let log_sum = if mass.sum > 0.0 { mass.high + mass.sum.ln() } else { f64::NEG_INFINITY };
-            mass.log_numerator = log_add(log_sum, self.log_weight + self.log_frequency(mass.class));
+            mass.log_numerator = log_add(log_sum, log_weight + self.log_frequency(mass.class));
         }
         let named = log_sum(scratch.masses.iter().map(|mass| mass.log_numerator));
-        log_add(named, self.log_weight + self.unnamed(&scratch.masses).0.ln())
+        (log_weight, log_add(named, log_weight + self.unnamed(&scratch.masses).0.ln()))
     }
 
     /// $\sum \pi_c$ and $\sum \pi_c^2$ over the classes without a term of their own.
@@ -107,20 +116,20 @@ impl Prior {
         (rest as f64 / total, (self.sum_of_squares - squares) as f64 / (total * total))
     }
 
-    /// The class probabilities of one query, from its neighbors' classes and log kernel ratios.
+    /// The class probabilities of one query, from its neighbors' classes and weights.
     pub(crate) fn summarize(
         &self,
         classes: impl Iterator<Item = u32>,
-        log_ratios: &[f64],
+        weights: &Weights,
         scratch: &mut Scratch,
     ) -> Summary {
-        let log_total = self.gather(classes, log_ratios, scratch);
+        let (log_weight, log_total) = self.gather(classes, weights, scratch);
         let masses = &mut scratch.masses;
         let better =
             |a: &Mass, b: &Mass| b.log_numerator.total_cmp(&a.log_numerator).then(a.class.cmp(&b.class));
         masses.sort_unstable_by(better);
         let (sum_rest, sum_sq_rest) = self.unnamed(masses);
-        let log_prior_share = self.log_weight - log_total;
+        let log_prior_share = log_weight - log_total;
         let others = masses[1..].iter().map(|mass| mass.log_numerator - log_total);
         let log_error = log_add(log_sum(others.clone()), log_prior_share + sum_rest.ln());
         let log_top = masses[0].log_numerator - log_total;
@@ -140,12 +149,12 @@ impl Prior {
     pub(crate) fn probabilities(
         &self,
         classes: impl Iterator<Item = u32>,
-        log_ratios: &[f64],
+        weights: &Weights,
         scratch: &mut Scratch,
         probabilities: &mut [f64],
     ) {
-        let log_total = self.gather(classes, log_ratios, scratch);
-        let share = (self.log_weight - log_total).exp() / self.total as f64;
+        let (log_weight, log_total) = self.gather(classes, weights, scratch);
+        let share = (log_weight - log_total).exp() / self.total as f64;
         for (probability, &count) in probabilities.iter_mut().zip(&self.counts) {
             *probability = share * count as f64;
         }
@@ -159,14 +168,14 @@ impl Prior {
         &self,
         class: u32,
         classes: impl Iterator<Item = u32>,
-        log_ratios: &[f64],
+        weights: &Weights,
         scratch: &mut Scratch,
     ) -> f64 {
-        let log_total = self.gather(classes, log_ratios, scratch);
+        let (log_weight, log_total) = self.gather(classes, weights, scratch);
         let named = scratch.masses.iter().find(|mass| mass.class == class);
         let log_numerator = match named {
             Some(mass) => mass.log_numerator,
-            None => self.log_weight + self.log_frequency(class),
+            None => log_weight + self.log_frequency(class),
         };
         log_numerator - log_total
     }
@@ -198,6 +207,12 @@ impl Scratch {
 mod tests {
     use super::*;
 
+    fn weights(log_ratios: &[f64]) -> Weights {
+        let mut weights = Weights::default();
+        weights.fill(log_ratios.iter().copied());
+        weights
+    }
+
     fn prior(labels: &[i64], weight: f64) -> Prior {
         Prior::new(&Classes::encode(labels).0, weight)
     }
@@ -206,7 +221,7 @@ mod tests {
     fn by_hand_two_neighbors_three_classes() {
         // Frequencies 1/2, 1/4, 1/4; neighbors of class 0 (ratio 1) and 1 (ratio 1/2); w = 1/2.
         let prior = prior(&[0, 0, 1, 2], 0.5);
-        let ratios = [0.0, 0.5f64.ln()];
+        let ratios = weights(&[0.0, 0.5f64.ln()]);
         let mut eta = [0.0; 3];
         prior.probabilities([0, 1].into_iter(), &ratios, &mut Scratch::default(), &mut eta);
         let expected = [1.25 / 2.0, 0.625 / 2.0, 0.125 / 2.0];
@@ -223,7 +238,7 @@ mod tests {
 
     #[test]
     fn without_a_prior_one_class_of_neighbors_leaves_no_variance() {
-        let s = prior(&[0, 1], 0.0).summarize([1].into_iter(), &[-1e9], &mut Scratch::default());
+        let s = prior(&[0, 1], 0.0).summarize([1].into_iter(), &weights(&[-1e9]), &mut Scratch::default());
         assert_eq!((s.class, s.log_top), (1, 0.0));
         assert_eq!(s.log_error, f64::NEG_INFINITY);
         assert_eq!(s.log_variance_sum, f64::NEG_INFINITY);
@@ -233,7 +248,11 @@ mod tests {
     #[test]
     fn far_away_the_most_frequent_class_wins_though_no_neighbor_has_it() {
         let labels = [0, 1, 2, 2, 2];
-        let s = prior(&labels, 1e-3).summarize([0, 1].into_iter(), &[-1e12, -1e12], &mut Scratch::default());
+        let s = prior(&labels, 1e-3).summarize(
+            [0, 1].into_iter(),
+            &weights(&[-1e12, -1e12]),
+            &mut Scratch::default(),
+        );
         assert_eq!(s.class, 2);
         assert!((s.log_top.exp() - 0.6).abs() < 1e-15);
         assert!((s.log_variance_sum.exp() - (1.0 - 0.36 - 0.08)).abs() < 1e-15);
@@ -241,14 +260,33 @@ mod tests {
 
     #[test]
     fn tiny_probabilities_keep_their_logarithm() {
-        let s = prior(&[0, 1], 0.0).summarize([0, 1].into_iter(), &[0.0, -5000.0], &mut Scratch::default());
+        let s = prior(&[0, 1], 0.0).summarize(
+            [0, 1].into_iter(),
+            &weights(&[0.0, -5000.0]),
+            &mut Scratch::default(),
+        );
         assert_eq!(s.log_error, -5000.0);
         assert_eq!(s.log_variance_max, -5000.0);
     }
 
     #[test]
     fn equal_probabilities_go_to_the_first_class() {
-        let s = prior(&[5, 3], 0.0).summarize([1, 0].into_iter(), &[-1.0, -1.0], &mut Scratch::default());
+        let s = prior(&[5, 3], 0.0).summarize(
+            [1, 0].into_iter(),
+            &weights(&[-1.0, -1.0]),
+            &mut Scratch::default(),
+        );
         assert_eq!(s.class, 0);
+    }
+
+    #[test]
+    fn ties_a_million_bandwidths_away_are_ties() {
+        let prior = prior(&[0, 0, 1], 0.0);
+        for log_ratio in [-5e11, -5e15, -5e19] {
+            let mut eta = [0.0; 2];
+            let weights = weights(&[log_ratio; 3]);
+            prior.probabilities([0, 0, 1].into_iter(), &weights, &mut Scratch::default(), &mut eta);
+            assert!((eta[0] - 2.0 / 3.0).abs() < 1e-15 && (eta[1] - 1.0 / 3.0).abs() < 1e-15, "{eta:?}");
+        }
     }
 }

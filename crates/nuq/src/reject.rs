@@ -79,7 +79,9 @@ impl RejectRule {
         let margin = match self.level {
             None => 0.0,
             Some(_) if prediction.log_standard_error == f64::NEG_INFINITY => 0.0,
-            Some(level) => upper_quantile(level / classes as f64) * prediction.log_standard_error.exp(),
+            Some(level) => {
+                upper_quantile(level / classes.max(1) as f64) * prediction.log_standard_error.exp()
+            }
         };
         let seen = self.level.is_none() || prediction.log_density > f64::NEG_INFINITY;
         if seen && prediction.aleatoric <= self.cost - margin { Decision::Accept } else { Decision::Reject }

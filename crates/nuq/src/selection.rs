@@ -7,7 +7,6 @@
 
 use nuq_neighbors::{NeighborIndex, Neighbors, SeededRng};
 
-use crate::bandwidth::GRID_POINTS;
 use crate::{Error, Kernel};
 
 const MOST_NEIGHBORS: usize = 4_000_000;
@@ -21,10 +20,12 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
+    /// Draws the sample and finds its neighbors.
     pub(crate) fn draw(
         index: &dyn NeighborIndex,
         kernel: Kernel,
         k: usize,
+        grid_points: usize,
         most_rows: usize,
         seed: u64,
     ) -> Result<Self, Error> {
@@ -35,7 +36,7 @@ impl Selection {
         let k = k.min(n - 1);
         let by_table = MOST_NEIGHBORS / k;
         let by_kernel =
-            if kernel.is_radial() { n } else { MOST_KERNEL_TERMS / (k * index.dim() * GRID_POINTS) };
+            if kernel.is_radial() { n } else { MOST_KERNEL_TERMS / (k * index.dim() * grid_points) };
         let count = most_rows.min(by_table.min(by_kernel).max(FEWEST_ROWS));
         let rows = SeededRng::new(seed).sample(n, count);
         let neighbors = index.leave_one_out(&rows, k)?;

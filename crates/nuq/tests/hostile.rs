@@ -132,7 +132,7 @@ fn bandwidths_that_make_no_sense_are_refused() {
     assert_eq!(fit(Bandwidth::PerPoint(vec![1.0; 29])), "29 per-point bandwidths given, 30 needed");
     assert_eq!(
         fit(Bandwidth::PerDimension(vec![1.0, -2.0])),
-        "per-dimension bandwidth 1 is -2: it must be positive and finite (1e-100 to 1e100)"
+        "per-dimension bandwidth 1 is -2.0: it must be positive and finite (1e-100 to 1e100)"
     );
 }
 

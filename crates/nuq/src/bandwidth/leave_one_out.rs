@@ -6,7 +6,8 @@
 use nuq_neighbors::{NeighborIndex, Neighbors};
 use rayon::prelude::*;
 
-use crate::{Error, Kernel};
+use crate::weights::{Weights, weigh};
+use crate::{Bandwidth, Error, Kernel};
 
 /// What a classifier's bandwidth is chosen by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,19 +82,19 @@ impl LeaveOneOut<'_> {
         Ok((0..points).map(|i| (low + step * i as f64).exp()).collect())
     }
 
-    /// For each h the sum over rows of `score(row, ln K ratios of its neighbors)`, in the order of the rows,
-    /// so that no number of threads changes it.
-    pub(crate) fn sums<const N: usize>(
+    /// For each h the sum over rows of `score(scratch, row, weights of its neighbors)`, in the order of the rows, so
+    /// that no number of threads changes it.
+    pub(crate) fn sums<T: Default, const N: usize>(
         &self,
         grid: &[f64],
-        score: impl Fn(usize, &[f64]) -> [f64; N] + Sync,
+        score: impl Fn(&mut T, usize, &Weights) -> [f64; N] + Sync,
     ) -> Vec<[f64; N]> {
         grid.par_iter()
             .map(|&h| {
-                let (mut sums, mut log_ratios) = ([0.0; N], Vec::new());
+                let (mut sums, mut weights, mut scratch) = ([0.0; N], Weights::default(), T::default());
                 for i in 0..self.rows.len() {
-                    self.log_ratios(i, h, &mut log_ratios);
-                    let scores = score(i, &log_ratios);
+                    self.weigh(i, h, &mut weights);
+                    let scores = score(&mut scratch, i, &weights);
                     sums.iter_mut().zip(scores).for_each(|(sum, s)| *sum += s);
                 }
                 sums
@@ -101,20 +102,12 @@ impl LeaveOneOut<'_> {
             .collect()
     }
 
-    fn log_ratios(&self, i: usize, h: f64, log_ratios: &mut Vec<f64>) {
-        log_ratios.clear();
-        if self.kernel.is_radial() {
-            let inverse = 1.0 / (h * h);
-            let sq = self.neighbors.sq_distances(i);
-            log_ratios.extend(sq.iter().map(|sq| self.kernel.log_ratio_at(sq * inverse)));
-            return;
-        }
+    fn weigh(&self, i: usize, h: f64, weights: &mut Weights) {
         let embeddings = self.index.embeddings();
         let row = embeddings.row(self.rows[i] as usize);
-        log_ratios.extend(self.neighbors.ids(i).iter().map(|&id| {
-            let other = embeddings.row(id as usize);
-            self.kernel.log_ratio(scaled_differences(row, other, self.index.scale(), h))
-        }));
+        let z = |id: u32, h: f64| scaled_differences(row, embeddings.row(id as usize), self.index.scale(), h);
+        let (ids, sq) = (self.neighbors.ids(i), self.neighbors.sq_distances(i));
+        weigh(self.kernel, &Bandwidth::Scalar(h), ids, sq, z, weights);
     }
 }
 

@@ -88,7 +88,7 @@ pub enum BandwidthRule<C> {
 
 /// Grid points of leave-one-out when nothing else is said: neighboring values differ by some 10 to 30 % on
 /// real embeddings, finer than the curve is known.
-pub(crate) const GRID_POINTS: usize = 40;
+const GRID_POINTS: usize = 40;
 
 impl<C: Default> Default for BandwidthRule<C> {
     fn default() -> Self {

@@ -13,7 +13,7 @@ use crate::bandwidth::SelectionCurve;
 use crate::labels::Label;
 use crate::params::{Classification, Params, Variance};
 use crate::posterior::{Prior, Scratch};
-use crate::smoother::{FittedDensity, Groups, Smoother};
+use crate::smoother::{self, FittedDensity, Groups, Smoother};
 use crate::uncertainty::Prediction;
 use crate::{Bandwidth, Classes, Error, Kernel};
 
@@ -60,7 +60,7 @@ impl Params<Classification> {
         let (classes, of_row) = Classes::encode(labels);
         let prior = Prior::new(&classes, self.prior_weight);
         let groups = Groups { classes: &classes, of_row: &of_row };
-        let (smoother, curve) = Smoother::fit(self, embeddings, groups, |table, criterion, grid| {
+        let (smoother, curve) = smoother::fit(self, embeddings, &groups, |table, criterion, grid| {
             select::select(table, *criterion, grid, &prior, &of_row)
         })?;
         Ok(NuqClassifier { smoother, classes, of_row, prior, variance: self.task.variance, curve })
@@ -108,8 +108,7 @@ impl NuqClassifier<'_> {
             .into_par_iter()
             .map_init(Scratch::default, |scratch, i| {
                 let local = batch.local(i);
-                let summary =
-                    self.prior.summarize(self.classes_of(&neighbors, i), &local.log_ratios, scratch);
+                let summary = self.prior.summarize(self.classes_of(&neighbors, i), &local.weights, scratch);
                 Prediction::new(&summary, &local, self.variance)
             })
             .collect();
@@ -142,7 +141,7 @@ impl NuqClassifier<'_> {
         let classes = self.classes.len();
         let mut values = vec![0.0; queries.len() * classes];
         values.par_chunks_mut(classes).enumerate().for_each_init(Scratch::default, |scratch, (i, row)| {
-            self.prior.probabilities(self.classes_of(neighbors, i), &batch.log_ratios(i), scratch, row);
+            self.prior.probabilities(self.classes_of(neighbors, i), &batch.weights(i), scratch, row);
         });
         Ok(Probabilities::new(values, classes))
     }

@@ -3,6 +3,7 @@
 use crate::bandwidth::leave_one_out::LeaveOneOut;
 use crate::bandwidth::{Criterion, CurvePoint, SelectionCurve};
 use crate::posterior::{Prior, Scratch};
+use crate::weights::Weights;
 
 /// How a bandwidth predicted the labels of left-out training points.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,12 +24,11 @@ pub(super) fn select(
     of_row: &[u32],
 ) -> SelectionCurve<ClassificationScore> {
     let rows = table.rows.len();
-    let score = |i: usize, log_ratios: &[f64]| {
-        let mut scratch = Scratch::default();
+    let score = |scratch: &mut Scratch, i: usize, weights: &Weights| {
         let class = of_row[table.rows[i] as usize];
         let classes = || table.neighbors.ids(i).iter().map(|&id| of_row[id as usize]);
-        let right = prior.summarize(classes(), log_ratios, &mut scratch).class == class;
-        let log_probability = prior.log_probability(class, classes(), log_ratios, &mut scratch);
+        let right = prior.summarize(classes(), weights, scratch).class == class;
+        let log_probability = prior.log_probability(class, classes(), weights, scratch);
         let known = log_probability > f64::NEG_INFINITY;
         let [right, counted] = [right, known].map(|yes| f64::from(u8::from(yes)));
         [right, if known { log_probability } else { 0.0 }, counted]

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use crate::bandwidth::SelectionCurve;
 use crate::log_space::log_add;
 use crate::params::{Params, Regression};
-use crate::smoother::{FittedDensity, Groups, Smoother};
+use crate::smoother::{self, FittedDensity, Groups, Smoother};
 use crate::{Bandwidth, Classes, Error, Kernel};
 use targets::Targets;
 
@@ -109,10 +109,10 @@ impl Params<Regression> {
             return Err(Error::LengthMismatch { what: "targets", got, expected });
         }
         let targets = Targets::new(targets, self.prior_weight)?;
-        let (classes, of_row) = Classes::encode(&vec![0u8; embeddings.len()]);
-        let groups = Groups { classes: &classes, of_row: &of_row };
+        let classes = Classes::single(embeddings.len());
+        let groups = Groups { classes: &classes, of_row: &vec![0; embeddings.len()] };
         let (smoother, curve) =
-            Smoother::fit(self, embeddings, groups, |table, _, grid| select::select(table, grid, &targets))?;
+            smoother::fit(self, embeddings, &groups, |table, _, grid| select::select(table, grid, &targets))?;
         Ok(NuqRegressor { smoother, targets, curve })
     }
 }
@@ -142,7 +142,7 @@ impl NuqRegressor<'_> {
             .into_par_iter()
             .map(|i| {
                 let local = batch.local(i);
-                let (mean, log_aleatoric) = self.targets.moments(neighbors.ids(i), &local.log_ratios);
+                let (mean, log_aleatoric) = self.targets.moments(neighbors.ids(i), &local.weights);
                 let log_epistemic = log_aleatoric + local.log_variance_scale;
                 let log_total = log_add(log_aleatoric, log_epistemic);
                 Estimate { mean, log_aleatoric, log_epistemic, log_total, log_density: local.log_density }

@@ -18,8 +18,8 @@ pub(super) fn select(
     targets: &Targets,
 ) -> SelectionCurve<RegressionScore> {
     let rows = table.rows.len();
-    let sums = table.sums(grid, |i, log_ratios| {
-        let (mean, _) = targets.moments(table.neighbors.ids(i), log_ratios);
+    let sums = table.sums(grid, |_: &mut (), i, weights| {
+        let (mean, _) = targets.moments(table.neighbors.ids(i), weights);
         [(targets.value(table.rows[i]) - mean).powi(2)]
     });
     let point = |(&bandwidth, [sum]): (&f64, [f64; 1])| CurvePoint {

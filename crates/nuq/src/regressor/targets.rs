@@ -7,6 +7,7 @@
 
 use crate::Error;
 use crate::log_space::log_sum;
+use crate::weights::Weights;
 
 /// The training targets and what they are on average.
 #[derive(Debug)]
@@ -40,22 +41,26 @@ impl Targets {
         self.values[row as usize]
     }
 
-    /// $\hat y$ and $\ln \sigma^2$ from the ids and log kernel ratios of a query's neighbors.
-    pub(super) fn moments(&self, ids: &[u32], log_ratios: &[f64]) -> (f64, f64) {
-        let log_total = log_sum(log_ratios.iter().copied().chain([self.log_weight]));
-        let (mut heaviest, mut anchor) = (self.log_weight, self.mean);
-        for (&id, &ratio) in ids.iter().zip(log_ratios) {
+    /// $\hat y$ and $\ln \sigma^2$ from the ids and weights of a query's neighbors.
+    pub(super) fn moments(&self, ids: &[u32], weights: &Weights) -> (f64, f64) {
+        let top = weights.log_top.max(self.log_weight);
+        let (shift, log_weight) = (weights.log_top - top, self.log_weight - top);
+        let relative = weights.log_relative.iter().map(|ratio| ratio + shift);
+        let log_total = log_sum(relative.clone().chain([log_weight]));
+        let neighbors = ids.iter().map(|&id| self.value(id));
+        let (mut heaviest, mut anchor) = (log_weight, self.mean);
+        for (ratio, y) in relative.clone().zip(neighbors.clone()) {
             if ratio > heaviest {
-                (heaviest, anchor) = (ratio, self.value(id));
+                (heaviest, anchor) = (ratio, y);
             }
         }
         let terms = || {
-            let neighbors = ids.iter().zip(log_ratios).map(|(&id, &ratio)| (ratio, self.value(id)));
-            neighbors.chain([(self.log_weight, self.mean)]).map(|(log, y)| (log - log_total, y - anchor))
+            let terms = relative.clone().zip(neighbors.clone()).chain([(log_weight, self.mean)]);
+            terms.map(|(log, y)| (log - log_total, y - anchor))
         };
         let offset: f64 = terms().map(|(log_share, delta)| log_share.exp() * delta).sum();
         let deviations = terms().map(|(log_share, delta)| log_share + 2.0 * (delta - offset).abs().ln());
-        let own_variance = self.log_weight - log_total + self.log_variance;
+        let own_variance = log_weight - log_total + self.log_variance;
         (anchor + offset, log_sum(deviations.chain([own_variance])))
     }
 }
@@ -64,12 +69,26 @@ impl Targets {
 mod tests {
     use super::*;
 
+    fn weights(log_ratios: &[f64]) -> Weights {
+        let mut weights = Weights::default();
+        weights.fill(log_ratios.iter().copied());
+        weights
+    }
+
+    #[test]
+    fn ties_a_million_bandwidths_away_are_ties() {
+        let targets = Targets::new(&[1.0, 2.0, 6.0], 0.0).unwrap();
+        let (mean, log_variance) = targets.moments(&[0, 1, 2], &weights(&[-5e19; 3]));
+        assert!((mean - 3.0).abs() < 1e-14);
+        assert!((log_variance.exp() - 14.0 / 3.0).abs() < 1e-13);
+    }
+
     #[test]
     fn by_hand_with_a_prior() {
         // Targets 0 and 2: mean 1, variance 1. One neighbor (target 2, ratio 1) and w = 1: mean 3/2,
         // variance (1/4 + 1/4 + 1)/2.
         let targets = Targets::new(&[0.0, 2.0], 1.0).unwrap();
-        let (mean, log_variance) = targets.moments(&[1], &[0.0]);
+        let (mean, log_variance) = targets.moments(&[1], &weights(&[0.0]));
         assert!((mean - 1.5).abs() < 1e-15);
         assert!((log_variance.exp() - 0.75).abs() < 1e-15);
     }
@@ -78,7 +97,7 @@ mod tests {
     fn a_dominating_neighbor_does_not_cancel_the_variance() {
         // Weights 1 and e^-900, targets 1e6 and 1e6 + 1e-3: the variance is e^-900 times 1e-6.
         let targets = Targets::new(&[1e6, 1e6 + 1e-3], 0.0).unwrap();
-        let (mean, log_variance) = targets.moments(&[0, 1], &[0.0, -900.0]);
+        let (mean, log_variance) = targets.moments(&[0, 1], &weights(&[0.0, -900.0]));
         let gap: f64 = (1e6 + 1e-3) - 1e6;
         assert_eq!(mean, 1e6);
         assert!((log_variance - (-900.0 + 2.0 * gap.ln())).abs() < 1e-12);
@@ -87,7 +106,7 @@ mod tests {
     #[test]
     fn constant_targets_have_no_variance() {
         let targets = Targets::new(&[0.1; 3], 1e-3).unwrap();
-        assert_eq!(targets.moments(&[0, 1], &[0.0, -1.0]), (0.1, f64::NEG_INFINITY));
+        assert_eq!(targets.moments(&[0, 1], &weights(&[0.0, -1.0])), (0.1, f64::NEG_INFINITY));
     }
 
     #[test]

@@ -1,0 +1,163 @@
+//! Fitting all that does not depend on labels, and asking the labels' side for the one thing that does: which
+//! bandwidth predicts left-out points best.
+
+use std::cell::OnceCell;
+
+use nuq_neighbors::{Embeddings, ExactIndex};
+
+use super::{FittedDensity, Smoother};
+use crate::bandwidth::leave_one_out::LeaveOneOut;
+use crate::bandwidth::{self, Bandwidth, BandwidthRule, SelectionCurve};
+use crate::density::{ClassGaussians, Density, DensityBandwidth};
+use crate::dimension::{Dimension, intrinsic_dimension};
+use crate::params::{Params, Task};
+use crate::selection::Selection;
+use crate::{Classes, Error};
+
+/// The classes that Gaussian densities are fitted to.
+pub(crate) struct Groups<'g> {
+    pub(crate) classes: &'g Classes,
+    pub(crate) of_row: &'g [u32],
+}
+
+/// Fits a smoother; `select` chooses a scalar bandwidth when the rule is leave-one-out.
+pub(crate) fn fit<'a, T: Task, S>(
+    params: &Params<T>,
+    embeddings: &Embeddings<'a>,
+    groups: &Groups<'_>,
+    select: impl FnOnce(&LeaveOneOut<'_>, &T::Criterion, &[f64]) -> SelectionCurve<S>,
+) -> Result<(Smoother<'a>, Option<SelectionCurve<S>>), Error> {
+    params.check()?;
+    let normalized = params.normalize.then(|| embeddings.l2_normalized());
+    let embeddings: &Embeddings<'a> = normalized.as_ref().unwrap_or(embeddings);
+    if embeddings.is_empty() {
+        return Err(nuq_neighbors::Error::Empty.into());
+    }
+    let (plan, index) = plan(params, embeddings)?;
+    let sample = Sample { index: &index, params, drawn: OnceCell::new() };
+    let (bandwidth, curve) = match plan {
+        Plan::Known(bandwidth) => (bandwidth, None),
+        Plan::LeaveOneOut { criterion, points } => {
+            let Selection { rows, neighbors } = sample.get()?;
+            let table = LeaveOneOut { index: &index, rows, neighbors, kernel: params.kernel };
+            let curve = select(&table, criterion, &table.grid(points)?);
+            (Bandwidth::Scalar(curve.bandwidth()), Some(curve))
+        }
+    };
+    let density = density(params, embeddings, groups, &sample)?;
+    let dimension = dimension(params, embeddings, &sample)?;
+    let log_scale_volume = match &bandwidth {
+        Bandwidth::PerDimension(scale) => {
+            dimension * scale.iter().map(|h| h.ln()).sum::<f64>() / scale.len() as f64
+        }
+        _ => 0.0,
+    };
+    let smoother = Smoother {
+        kernel: params.kernel,
+        bandwidth,
+        density,
+        dimension,
+        neighbors: params.neighbors,
+        log_scale_volume,
+        normalize: params.normalize,
+        index,
+    };
+    Ok((smoother, curve))
+}
+
+/// Where the bandwidth comes from.
+enum Plan<'p, C> {
+    Known(Bandwidth),
+    LeaveOneOut { criterion: &'p C, points: usize },
+}
+
+/// The bandwidth, where leave-one-out is not needed to know it, and the index in its space.
+fn plan<'p, 'a, T: Task>(
+    params: &'p Params<T>,
+    embeddings: &Embeddings<'a>,
+) -> Result<(Plan<'p, T::Criterion>, ExactIndex<'a>), Error> {
+    let per_dimension = |rule: fn(&[f64]) -> Option<f64>| {
+        bandwidth::per_dimension(embeddings, rule).map(Bandwidth::PerDimension)
+    };
+    let bandwidth = match &params.bandwidth {
+        BandwidthRule::LeaveOneOut { criterion, points } => {
+            return Ok((Plan::LeaveOneOut { criterion, points: *points }, ExactIndex::new(embeddings)?));
+        }
+        BandwidthRule::Fixed(given) => {
+            given.check(embeddings.len(), embeddings.dim())?;
+            given.clone()
+        }
+        BandwidthRule::Silverman => per_dimension(bandwidth::silverman)?,
+        BandwidthRule::Scott => per_dimension(bandwidth::scott)?,
+        // A few points may have no fixed point.
+        BandwidthRule::ImprovedSheatherJones => per_dimension(|column| {
+            bandwidth::improved_sheather_jones(column).or_else(|| bandwidth::silverman(column))
+        })?,
+        BandwidthRule::KthNeighbor { k } => {
+            Bandwidth::PerPoint(bandwidth::kth_neighbor_distances(&ExactIndex::new(embeddings)?, *k)?)
+        }
+    };
+    let index = match &bandwidth {
+        Bandwidth::PerDimension(scale) => ExactIndex::scaled(embeddings, scale.clone())?,
+        _ => ExactIndex::new(embeddings)?,
+    };
+    Ok((Plan::Known(bandwidth), index))
+}
+
+fn density<'a, T: Task>(
+    params: &Params<T>,
+    embeddings: &Embeddings<'a>,
+    groups: &Groups<'_>,
+    sample: &Sample<'_, 'a, T>,
+) -> Result<FittedDensity<'a>, Error> {
+    Ok(match &params.density {
+        Density::Kde { bandwidth: DensityBandwidth::Same } => FittedDensity::Same,
+        Density::Kde { bandwidth: DensityBandwidth::Fixed(h) } => FittedDensity::Kde(*h),
+        Density::Kde { bandwidth: DensityBandwidth::KthNeighbor } => {
+            FittedDensity::Kde(sample.get()?.half_median_distance(embeddings.len())?)
+        }
+        Density::Gaussians { covariance, shrinkage } => {
+            let Groups { classes, of_row } = groups;
+            let fitted = ClassGaussians::fit_encoded(embeddings, classes, of_row, *covariance, *shrinkage)?;
+            FittedDensity::Gaussians(Box::new(fitted))
+        }
+    })
+}
+
+/// The dimension in the constants. A single row has no intrinsic one; it is no reason to refuse it.
+fn dimension<T: Task>(
+    params: &Params<T>,
+    embeddings: &Embeddings<'_>,
+    sample: &Sample<'_, '_, T>,
+) -> Result<f64, Error> {
+    let ambient = embeddings.dim();
+    let of_surfaces = params.kernel.is_radial() && matches!(params.density, Density::Kde { .. });
+    match params.dimension {
+        Dimension::Intrinsic if of_surfaces && embeddings.len() > 1 => {
+            Ok(intrinsic_dimension(&sample.get()?.neighbors, ambient))
+        }
+        _ => Ok(ambient as f64),
+    }
+}
+
+/// The sample that bandwidths and dimension are learned from: drawn when first asked for, and once.
+struct Sample<'s, 'a, T: Task> {
+    index: &'s ExactIndex<'a>,
+    params: &'s Params<T>,
+    drawn: OnceCell<Selection>,
+}
+
+impl<T: Task> Sample<'_, '_, T> {
+    fn get(&self) -> Result<&Selection, Error> {
+        if let Some(drawn) = self.drawn.get() {
+            return Ok(drawn);
+        }
+        let Params { kernel, neighbors, selection_rows, seed, .. } = *self.params;
+        let points = match self.params.bandwidth {
+            BandwidthRule::LeaveOneOut { points, .. } => points,
+            _ => 1,
+        };
+        let drawn = Selection::draw(self.index, kernel, neighbors, points, selection_rows, seed)?;
+        Ok(self.drawn.get_or_init(|| drawn))
+    }
+}

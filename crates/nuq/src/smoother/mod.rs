@@ -1,0 +1,171 @@
+//! What a query's neighborhood says before any label is looked at: kernel weights, density, and the scale of
+//! the estimate's variance. Classifier and regressor both stand on it.
+
+mod fit;
+
+use std::fmt;
+
+use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
+
+use crate::bandwidth::leave_one_out::scaled_differences;
+use crate::density::ClassGaussians;
+use crate::weights::{Weights, weigh};
+use crate::{Bandwidth, Error, Kernel};
+pub(crate) use fit::{Groups, fit};
+
+/// Neighbor search, kernel, bandwidths and density, fitted.
+pub(crate) struct Smoother<'a> {
+    pub(crate) index: ExactIndex<'a>,
+    pub(crate) kernel: Kernel,
+    pub(crate) bandwidth: Bandwidth,
+    pub(crate) density: FittedDensity<'a>,
+    /// The dimension in the constants.
+    pub(crate) dimension: f64,
+    pub(crate) neighbors: usize,
+    /// The part of $\ln h^d$ that the search space has absorbed: all of it with a bandwidth per dimension, whose
+    /// geometric mean counts, and none otherwise.
+    log_scale_volume: f64,
+    normalize: bool,
+}
+
+pub(crate) enum FittedDensity<'a> {
+    /// The posterior's bandwidth.
+    Same,
+    Kde(f64),
+    Gaussians(Box<ClassGaussians<'a>>),
+}
+
+impl fmt::Debug for Smoother<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Smoother")
+            .field("embeddings", self.index.embeddings())
+            .field("neighbors", &self.neighbors)
+            .field("kernel", &self.kernel)
+            .field("bandwidth", &self.bandwidth)
+            .field("dimension", &self.dimension)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One query's neighborhood.
+pub(crate) struct Local {
+    /// The neighbors' weights with the posterior's bandwidth.
+    pub(crate) weights: Weights,
+    /// $\ln \hat p(x)$.
+    pub(crate) log_density: f64,
+    /// $\ln \|K\|_2^2 / (N h^d \hat p(x))$: what a variance of the labels is multiplied by.
+    pub(crate) log_variance_scale: f64,
+}
+
+impl<'a> Smoother<'a> {
+    /// The queries as the index knows them.
+    pub(crate) fn prepare<'q>(&self, queries: &Embeddings<'q>) -> Embeddings<'q> {
+        if self.normalize { queries.l2_normalized() } else { queries.clone() }
+    }
+
+    /// The distances of rows that something else chose, for queries as the user has them.
+    pub(crate) fn measure(
+        &self,
+        queries: &Embeddings<'_>,
+        k: usize,
+        ids: &[u32],
+    ) -> Result<Neighbors, Error> {
+        Ok(self.index.measure(&self.prepare(queries), k, ids)?)
+    }
+
+    /// The neighbors of prepared queries.
+    pub(crate) fn search(&self, queries: &Embeddings<'_>) -> Result<Neighbors, Error> {
+        Ok(self.index.search(queries, self.neighbors)?)
+    }
+
+    /// Checks a neighbor table against prepared queries.
+    pub(crate) fn batch<'b>(
+        &'b self,
+        queries: &'b Embeddings<'b>,
+        neighbors: &'b Neighbors,
+    ) -> Result<Batch<'b>, Error> {
+        let dim = self.index.dim();
+        if queries.dim() != dim {
+            let (got, expected) = (queries.dim(), dim);
+            return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
+        }
+        if neighbors.len() != queries.len() {
+            let (got, expected) = (neighbors.len(), queries.len());
+            let what = "rows of the neighbor table";
+            return Err(nuq_neighbors::Error::LengthMismatch { what, got, expected }.into());
+        }
+        neighbors.check_ids(self.index.len())?;
+        Ok(Batch { smoother: self, queries, neighbors, log_gaussians: None })
+    }
+
+    /// $\ln h^d$ at a query. With a bandwidth per point, $h^{-d}$ is the kernel-weighted mean of the neighbors'
+    /// $h_k^{-d}$, so that $N h^d \hat p$ is the plain kernel sum when the density has the same bandwidths.
+    fn log_volume(&self, ids: &[u32], weights: &Weights) -> f64 {
+        let d = self.dimension;
+        match &self.bandwidth {
+            Bandwidth::Scalar(h) => d * h.ln(),
+            Bandwidth::PerDimension(_) => self.log_scale_volume,
+            Bandwidth::PerPoint(h) => -weights.log_mean_exp(ids.iter().map(|&id| -d * h[id as usize].ln())),
+        }
+    }
+}
+
+/// Queries with their neighbors, ready to be read row by row.
+pub(crate) struct Batch<'b> {
+    smoother: &'b Smoother<'b>,
+    queries: &'b Embeddings<'b>,
+    neighbors: &'b Neighbors,
+    /// $\ln \hat p$ of each query, where the density is one of Gaussians.
+    log_gaussians: Option<Vec<f64>>,
+}
+
+impl Batch<'_> {
+    pub(crate) fn len(&self) -> usize {
+        self.queries.len()
+    }
+
+    /// Evaluates the densities that take whole batches; [`local`](Self::local) needs it.
+    pub(crate) fn with_density(self) -> Result<Self, Error> {
+        let log_gaussians = match &self.smoother.density {
+            FittedDensity::Gaussians(gaussians) => Some(gaussians.log_density(self.queries)?),
+            _ => None,
+        };
+        Ok(Self { log_gaussians, ..self })
+    }
+
+    /// The weights of query `i`'s neighbors with the posterior's bandwidth.
+    pub(crate) fn weights(&self, i: usize) -> Weights {
+        self.weights_with(i, &self.smoother.bandwidth)
+    }
+
+    fn weights_with(&self, i: usize, bandwidth: &Bandwidth) -> Weights {
+        let Smoother { index, kernel, .. } = self.smoother;
+        let z = |id: u32, h: f64| {
+            let row = index.embeddings().row(id as usize);
+            scaled_differences(self.queries.row(i), row, index.scale(), h)
+        };
+        let mut weights = Weights::default();
+        let (ids, sq) = (self.neighbors.ids(i), self.neighbors.sq_distances(i));
+        weigh(*kernel, bandwidth, ids, sq, z, &mut weights);
+        weights
+    }
+
+    /// The neighborhood of query `i`.
+    pub(crate) fn local(&self, i: usize) -> Local {
+        let Smoother { index, kernel, density, dimension, log_scale_volume, .. } = self.smoother;
+        let (log_n, d) = ((index.len() as f64).ln(), *dimension);
+        let weights = self.weights(i);
+        let log_volume = self.smoother.log_volume(self.neighbors.ids(i), &weights);
+        let log_density = match (density, &self.log_gaussians) {
+            (FittedDensity::Same, _) => kernel.log_peak(d) + weights.log_sum() - log_volume - log_n,
+            (FittedDensity::Kde(h), _) => {
+                let log_sum = self.weights_with(i, &Bandwidth::Scalar(*h)).log_sum();
+                kernel.log_peak(d) + log_sum - d * h.ln() - log_scale_volume - log_n
+            }
+            (FittedDensity::Gaussians(_), Some(log_densities)) => log_densities[i],
+            (FittedDensity::Gaussians(_), None) => unreachable!("with_density evaluates the Gaussians"),
+        };
+        let log_variance_scale = kernel.log_sq_norm(d) - log_n - log_volume - log_density;
+        Local { weights, log_density, log_variance_scale }
+    }
+}

@@ -1,0 +1,104 @@
+//! Kernel weights of a query's neighbors, relative to the largest.
+//!
+//! Far from the data every kernel value is $e^{-10^{12}}$ and what matters is how they differ. So
+//! $\ln K(z_k)/K(0)$ is kept as the largest of them plus each one's distance to it, and where all neighbors share a
+//! bandwidth that distance comes from the difference of squared distances, which does not cancel.
+
+use crate::{Bandwidth, Kernel};
+
+/// $\ln K(z_k)/K(0) =$ `log_top` $+$ `log_relative[k]`, the largest `log_relative` being 0.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Weights {
+    pub(crate) log_top: f64,
+    pub(crate) log_relative: Vec<f64>,
+}
+
+/// Beyond this $\|z\|^2$ only signs of life are left; logarithms stay finite.
+const FARTHEST: f64 = 1e300;
+
+impl Weights {
+    /// The weights of a radial kernel with one bandwidth, from squared distances in ascending order.
+    pub(crate) fn fill_uniform(&mut self, kernel: Kernel, sq_distances: &[f64], h: f64) {
+        let nearest = sq_distances.first().copied().unwrap_or(0.0);
+        let sq_norm = |sq: f64| (sq / (h * h)).min(FARTHEST);
+        self.log_top = kernel.log_ratio_at(sq_norm(nearest));
+        let relative = |sq: &f64| kernel.log_gap(sq_norm(nearest), sq_norm(sq - nearest));
+        self.log_relative.clear();
+        self.log_relative.extend(sq_distances.iter().map(relative));
+    }
+
+    /// Weights from their logarithms.
+    pub(crate) fn fill(&mut self, log_ratios: impl Iterator<Item = f64>) {
+        self.log_relative.clear();
+        self.log_relative.extend(log_ratios.map(|ratio| ratio.max(-FARTHEST)));
+        self.log_top = self.log_relative.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        self.log_relative.iter_mut().for_each(|ratio| *ratio -= self.log_top);
+    }
+
+    /// $\ln \sum_k K(z_k)/K(0)$.
+    pub(crate) fn log_sum(&self) -> f64 {
+        self.log_top + self.log_relative_sum()
+    }
+
+    fn log_relative_sum(&self) -> f64 {
+        self.log_relative.iter().map(|ratio| ratio.exp()).sum::<f64>().ln()
+    }
+
+    /// The log of the weighted mean of $e^{v_k}$.
+    pub(crate) fn log_mean_exp(&self, values: impl Iterator<Item = f64> + Clone) -> f64 {
+        let terms = self.log_relative.iter().zip(values).map(|(ratio, value)| ratio + value);
+        crate::log_space::log_sum(terms) - self.log_relative_sum()
+    }
+}
+
+/// The weights of one neighborhood: `bandwidth` in the search space, `z` the coordinates of a neighbor's offset from
+/// the query in units of the given h (only asked for by product kernels).
+pub(crate) fn weigh<Z: Iterator<Item = f64>>(
+    kernel: Kernel,
+    bandwidth: &Bandwidth,
+    ids: &[u32],
+    sq_distances: &[f64],
+    z: impl Fn(u32, f64) -> Z,
+    weights: &mut Weights,
+) {
+    let at = |id: u32| match bandwidth {
+        Bandwidth::Scalar(h) => *h,
+        // The search space is scaled already.
+        Bandwidth::PerDimension(_) => 1.0,
+        Bandwidth::PerPoint(h) => h[id as usize],
+    };
+    if !kernel.is_radial() {
+        weights.fill(ids.iter().map(|&id| kernel.log_ratio(z(id, at(id)))));
+    } else if let Bandwidth::PerPoint(_) = bandwidth {
+        let ratio = |(&id, sq): (&u32, &f64)| kernel.log_ratio_at((sq / at(id).powi(2)).min(FARTHEST));
+        weights.fill(ids.iter().zip(sq_distances).map(ratio));
+    } else {
+        weights.fill_uniform(kernel, sq_distances, at(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_survive_a_million_bandwidths_away() {
+        // Squared distances 1e12 and 1e12 + 1: weights differ by e^(-1/2) for h = 1.
+        let mut weights = Weights::default();
+        weights.fill_uniform(Kernel::Gaussian, &[1e12, 1e12 + 1.0, 1e12 + 1.0], 1.0);
+        assert_eq!((weights.log_top, weights.log_relative.as_slice()), (-5e11, &[0.0, -0.5, -0.5][..]));
+        weights.fill_uniform(Kernel::Student, &[0.0, 2.0], 1.0);
+        assert!((weights.log_relative[1] + 2f64.ln()).abs() < 1e-15);
+        weights.fill_uniform(Kernel::Student, &[2.0, 6.0], 1.0);
+        assert!((weights.log_relative[1] + 2f64.ln()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn distances_beyond_all_bandwidths_keep_finite_logs() {
+        let mut weights = Weights::default();
+        weights.fill_uniform(Kernel::Gaussian, &[1e300, 1e301], 1e-10);
+        assert!(weights.log_top.is_finite() && weights.log_relative.iter().all(|r| r.is_finite()));
+        weights.fill([f64::NEG_INFINITY, f64::NEG_INFINITY].into_iter());
+        assert!(weights.log_sum().is_finite());
+    }
+}
