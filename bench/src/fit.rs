@@ -54,8 +54,7 @@ pub(crate) fn run() -> Result<(), String> {
             best.fit = best.fit.min(again.fit);
             best.predict = best.predict.min(again.predict);
         }
-        // Training rows and queries are both embeddings in memory.
-        let bound = 1.25 * ((rows + QUERIES) * dim * 4) as f64 + 200.0 * MIB;
+        let bound = 1.25 * (rows * dim * 4) as f64 + 200.0 * MIB;
         let memory = match best.peak {
             Some(peak) => format!("{:.0} MiB ({:.0})", peak / MIB, bound / MIB),
             None => "not known on this system".to_owned(),

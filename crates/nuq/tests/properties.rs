@@ -141,7 +141,7 @@ proptest! {
         let one = NuqClassifier::params().neighbors(8).kernel(kernel).prior_weight(weight).bandwidth(h).fit(&x, &binary).unwrap();
         let eta = |table: &Neighbors| {
             let p = one.predict_from(&q, table).unwrap();
-            if p.label(0).to_string() == "1" { p[0].probability } else { p[0].aleatoric }
+            if p.label(0) == &1 { p[0].probability } else { p[0].aleatoric }
         };
         prop_assert!(eta(&after) >= eta(before.neighbors()) - 1e-12);
     }

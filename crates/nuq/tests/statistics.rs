@@ -54,7 +54,7 @@ fn excess_risk(n: usize, rule: &RejectRule, cost: f64, seed: u64) -> f64 {
     let decisions = found.decide(rule);
     let risk = |i: usize| {
         let eta = Mixture::eta(f64::from(queries.row(i)[0]));
-        let error = if found.label(i).to_string() == "1" { 1.0 - eta } else { eta };
+        let error = if found.label(i) == &1 { 1.0 - eta } else { eta };
         let paid = if decisions[i] == Decision::Accept { error } else { cost };
         paid - eta.min(1.0 - eta).min(cost)
     };

@@ -17,7 +17,8 @@ use crate::smoother::{self, FittedDensity, Groups, Smoother};
 use crate::uncertainty::Prediction;
 use crate::{Bandwidth, Classes, Error, Kernel};
 
-/// A fitted NUQ classifier. It borrows or shares the training embeddings; it holds no copy of them.
+/// A fitted NUQ classifier. It borrows or shares the training embeddings; it holds no copy of them, but of the
+/// normalized rows when it was told to normalize.
 ///
 /// ```
 /// use nuq::{Embeddings, NuqClassifier};
