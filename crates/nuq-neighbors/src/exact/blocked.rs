@@ -104,9 +104,7 @@ impl<'b> Block<'b> {
         let all = self.index.embeddings.as_slice();
         let blocks = all.chunks(per_block * dim).zip(self.frame.half_sq_norms().chunks(per_block));
         for (i, (block, half_sq_norms)) in blocks.enumerate() {
-            for (row, placed) in block.chunks_exact(dim).zip(rows.chunks_exact_mut(dim)) {
-                self.frame.place(row, placed);
-            }
+            self.frame.place(block, &mut rows);
             let n = half_sq_norms.len();
             multiply_transposed(&self.placed, &rows[..n * dim], dim, &mut products[..self.queries.len() * n]);
             self.offer((i * per_block) as u32, &products, half_sq_norms);

@@ -56,10 +56,29 @@ impl Frame {
         Some(frame)
     }
 
-    /// Writes a row's coordinates in this frame, each within three roundings of the exact value.
-    pub(super) fn place(&self, row: &[f32], placed: &mut [f32]) {
-        for (((b, x), m), c) in placed.iter_mut().zip(row).zip(&self.center).zip(&self.rounded_factors) {
-            *b = (x - m) * c;
+    /// Writes the coordinates of rows in this frame, each within three roundings of the exact value.
+    pub(super) fn place(&self, rows: &[f32], placed: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2, which is all that the function asks for.
+            return unsafe { self.place_avx2(rows, placed) };
+        }
+        self.place_any(rows, placed);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn place_avx2(&self, rows: &[f32], placed: &mut [f32]) {
+        self.place_any(rows, placed);
+    }
+
+    #[inline(always)]
+    fn place_any(&self, rows: &[f32], placed: &mut [f32]) {
+        let dim = self.center.len();
+        for (row, placed) in rows.chunks_exact(dim).zip(placed.chunks_exact_mut(dim)) {
+            for (((b, x), m), c) in placed.iter_mut().zip(row).zip(&self.center).zip(&self.rounded_factors) {
+                *b = (x - m) * c;
+            }
         }
     }
 
