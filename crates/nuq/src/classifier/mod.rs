@@ -6,16 +6,16 @@ mod select;
 pub use predictions::{Predictions, Probabilities};
 pub use select::ClassificationScore;
 
-use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
+use nuq_neighbors::{Embeddings, Neighbors};
 use rayon::prelude::*;
 
 use crate::bandwidth::SelectionCurve;
 use crate::labels::Label;
 use crate::params::{Classification, Params, Variance};
 use crate::posterior::{Prior, Scratch};
-use crate::smoother::{self, FittedDensity, Groups, Smoother};
+use crate::smoother::{self, Groups, Smoother};
 use crate::uncertainty::Prediction;
-use crate::{Bandwidth, Classes, Error, Kernel};
+use crate::{Classes, Error};
 
 /// A fitted NUQ classifier. It borrows or shares the training embeddings; it holds no copy of them, but of the
 /// normalized rows when it was told to normalize.
@@ -67,6 +67,8 @@ impl Params<Classification> {
         Ok(NuqClassifier { smoother, classes, of_row, prior, variance: self.task.variance, curve })
     }
 }
+
+smoother::learned!(NuqClassifier);
 
 impl NuqClassifier<'_> {
     /// The parameters, at their defaults.
@@ -159,46 +161,6 @@ impl NuqClassifier<'_> {
     /// The class number of each training row.
     pub fn training_classes(&self) -> &[u32] {
         &self.of_row
-    }
-
-    /// The index over the training rows, in the space that the model searches.
-    pub fn index(&self) -> &dyn NeighborIndex {
-        &self.smoother.index
-    }
-
-    /// The squared distances, in the space that the model searches, of training rows that something else chose:
-    /// `ids` holds `k` of them per query. What [`predict_from`](Self::predict_from) needs when only ids are known.
-    pub fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
-        self.smoother.measure(queries, k, ids)
-    }
-
-    /// $K$, the neighbors that every sum runs over.
-    pub fn neighbors(&self) -> usize {
-        self.smoother.neighbors
-    }
-
-    /// The kernel.
-    pub fn kernel(&self) -> Kernel {
-        self.smoother.kernel
-    }
-
-    /// The posterior's bandwidth.
-    pub fn bandwidth(&self) -> &Bandwidth {
-        &self.smoother.bandwidth
-    }
-
-    /// The bandwidth of the kernel density, when it has one of its own; in the space that the model searches, where
-    /// each coordinate is divided by its bandwidth if there is one per dimension.
-    pub fn density_bandwidth(&self) -> Option<f64> {
-        match self.smoother.density {
-            FittedDensity::Kde(h) => Some(h),
-            _ => None,
-        }
-    }
-
-    /// The dimension that stands in the constants.
-    pub fn dimension(&self) -> f64 {
-        self.smoother.dimension
     }
 
     /// What leave-one-out said of each bandwidth, when it was asked.

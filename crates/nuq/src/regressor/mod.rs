@@ -7,14 +7,14 @@ pub use select::RegressionScore;
 
 use std::ops::Deref;
 
-use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
+use nuq_neighbors::{Embeddings, Neighbors};
 use rayon::prelude::*;
 
 use crate::bandwidth::SelectionCurve;
 use crate::log_space::log_add;
 use crate::params::{Params, Regression};
-use crate::smoother::{self, FittedDensity, Groups, Smoother};
-use crate::{Bandwidth, Classes, Error, Kernel};
+use crate::smoother::{self, Groups, Smoother};
+use crate::{Classes, Error};
 use targets::Targets;
 
 /// A fitted NUQ regressor. It borrows or shares the training embeddings.
@@ -117,6 +117,8 @@ impl Params<Regression> {
     }
 }
 
+smoother::learned!(NuqRegressor);
+
 impl NuqRegressor<'_> {
     /// The parameters, at their defaults.
     pub fn params() -> Params<Regression> {
@@ -150,46 +152,6 @@ impl NuqRegressor<'_> {
             .collect();
         drop(batch);
         Ok(Estimates { rows, neighbors })
-    }
-
-    /// The index over the training rows, in the space that the model searches.
-    pub fn index(&self) -> &dyn NeighborIndex {
-        &self.smoother.index
-    }
-
-    /// The squared distances, in the space that the model searches, of training rows that something else chose:
-    /// `ids` holds `k` of them per query. What [`predict_from`](Self::predict_from) needs when only ids are known.
-    pub fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
-        self.smoother.measure(queries, k, ids)
-    }
-
-    /// $K$, the neighbors that every sum runs over.
-    pub fn neighbors(&self) -> usize {
-        self.smoother.neighbors
-    }
-
-    /// The kernel.
-    pub fn kernel(&self) -> Kernel {
-        self.smoother.kernel
-    }
-
-    /// The bandwidth of the mean.
-    pub fn bandwidth(&self) -> &Bandwidth {
-        &self.smoother.bandwidth
-    }
-
-    /// The bandwidth of the kernel density, when it has one of its own; in the space that the model searches, where
-    /// each coordinate is divided by its bandwidth if there is one per dimension.
-    pub fn density_bandwidth(&self) -> Option<f64> {
-        match self.smoother.density {
-            FittedDensity::Kde(h) => Some(h),
-            _ => None,
-        }
-    }
-
-    /// The dimension that stands in the constants.
-    pub fn dimension(&self) -> f64 {
-        self.smoother.dimension
     }
 
     /// What leave-one-out said of each bandwidth, when it was asked.

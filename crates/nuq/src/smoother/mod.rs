@@ -169,3 +169,56 @@ impl Batch<'_> {
         Local { weights, log_density, log_variance_scale }
     }
 }
+
+/// What a model has learned, told the same way by every model that stands on a smoother.
+macro_rules! learned {
+    ($model:ident) => {
+        impl $model<'_> {
+            /// The index over the training rows, in the space that the model searches.
+            pub fn index(&self) -> &dyn $crate::NeighborIndex {
+                &self.smoother.index
+            }
+
+            /// The squared distances, in the space that the model searches, of training rows that something else chose:
+            /// `ids` holds `k` of them per query. What [`predict_from`](Self::predict_from) needs when only ids are known.
+            pub fn measure(
+                &self,
+                queries: &$crate::Embeddings<'_>,
+                k: usize,
+                ids: &[u32],
+            ) -> Result<$crate::Neighbors, $crate::Error> {
+                self.smoother.measure(queries, k, ids)
+            }
+
+            /// $K$, the neighbors that every sum runs over.
+            pub fn neighbors(&self) -> usize {
+                self.smoother.neighbors
+            }
+
+            /// The kernel.
+            pub fn kernel(&self) -> $crate::Kernel {
+                self.smoother.kernel
+            }
+
+            /// The bandwidth of class probabilities, or of the mean.
+            pub fn bandwidth(&self) -> &$crate::Bandwidth {
+                &self.smoother.bandwidth
+            }
+
+            /// The bandwidth of the kernel density, when it has one of its own; in the space that the model searches, where
+            /// each coordinate is divided by its bandwidth if there is one per dimension.
+            pub fn density_bandwidth(&self) -> Option<f64> {
+                match self.smoother.density {
+                    $crate::smoother::FittedDensity::Kde(h) => Some(h),
+                    _ => None,
+                }
+            }
+
+            /// The dimension that stands in the constants.
+            pub fn dimension(&self) -> f64 {
+                self.smoother.dimension
+            }
+        }
+    };
+}
+pub(crate) use learned;
