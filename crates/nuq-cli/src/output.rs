@@ -20,16 +20,14 @@ pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Error> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.partial", std::process::id()));
     let partial = path.with_file_name(name);
-    let write = || -> io::Result<()> {
-        let mut file = File::create_new(&partial)?;
-        file.write_all(contents)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    write().map_err(|source| {
+    let failed = |source: io::Error| Error::Write { path: path.to_owned(), source };
+    let mut file = File::create_new(&partial).map_err(failed)?;
+    let write =
+        file.write_all(contents).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&partial, path));
+    write.map_err(|source| {
         // The write has failed already; that the rest cannot be removed either changes nothing.
         let _ = fs::remove_file(&partial);
-        Error::Write { path: path.to_owned(), source }
+        failed(source)
     })
 }
 

@@ -41,11 +41,8 @@ impl Neighbors {
             if let Some(&value) = sq.iter().find(|v| !(v.is_finite() && **v >= 0.0)) {
                 return Err(Error::BadDistance { query, value });
             }
-            seen.clear();
-            seen.extend_from_slice(ids);
-            seen.sort_unstable();
-            if let Some(pair) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
-                return Err(Error::RepeatedId { query, id: pair[0] });
+            if let Some(id) = repeated(ids.iter().copied(), &mut seen) {
+                return Err(Error::RepeatedId { query, id });
             }
             let mut row: Vec<Candidate> = sq.iter().copied().zip(ids.iter().copied()).collect();
             sort_nearest_first(&mut row);
@@ -134,9 +131,9 @@ impl Neighbors {
                 });
             }
         }
-        let available: usize = shards.iter().map(|(_, table)| table.k).sum();
+        let available = shards.iter().fold(0usize, |sum, (_, table)| sum.saturating_add(table.k));
         let mut merged = Self::with_capacity(k.min(available), queries);
-        let mut row: Vec<Candidate> = Vec::with_capacity(available);
+        let (mut row, mut seen) = (Vec::<Candidate>::new(), Vec::new());
         for query in 0..queries {
             row.clear();
             for (offset, table) in shards {
@@ -148,15 +145,22 @@ impl Neighbors {
                     row.push((sq, id));
                 }
             }
-            keep_nearest(&mut row, k);
-            // A row that two shards share is found twice at the same distance: side by side.
-            if let Some(pair) = row.windows(2).find(|pair| pair[0].1 == pair[1].1) {
-                return Err(Error::RepeatedId { query, id: pair[0].1 });
+            if let Some(id) = repeated(row.iter().map(|candidate| candidate.1), &mut seen) {
+                return Err(Error::RepeatedId { query, id });
             }
+            keep_nearest(&mut row, k);
             merged.push(&row);
         }
         Ok(merged)
     }
+}
+
+/// An id that stands twice in a row; `sorted` is working memory.
+fn repeated(ids: impl Iterator<Item = u32>, sorted: &mut Vec<u32>) -> Option<u32> {
+    sorted.clear();
+    sorted.extend(ids);
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 /// A training row considered for a query: squared distance and id.
@@ -213,7 +217,10 @@ mod tests {
         let a = Neighbors::new(1, vec![0], vec![1.0]).unwrap();
         let b = Neighbors::new(1, vec![0, 1], vec![1.0, 2.0]).unwrap();
         assert!(matches!(Neighbors::merge(&[(0, a.clone()), (1, b)], 1), Err(Error::LengthMismatch { .. })));
-        let shared = Neighbors::merge(&[(5, a.clone()), (5, a)], 2);
-        assert_eq!(shared, Err(Error::RepeatedId { query: 0, id: 5 }));
+        // Two machines may measure the row they share differently.
+        let c = Neighbors::new(2, vec![0, 2], vec![1.000_000_1, 1.000_000_01]).unwrap();
+        assert_eq!(Neighbors::merge(&[(5, a), (5, c)], 3), Err(Error::RepeatedId { query: 0, id: 5 }));
+        let none = Neighbors::new(usize::MAX, vec![], vec![]).unwrap();
+        assert!(Neighbors::merge(&[(0, none.clone()), (9, none)], 1).unwrap().is_empty());
     }
 }

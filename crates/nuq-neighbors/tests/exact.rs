@@ -9,6 +9,7 @@ use proptest::prelude::*;
 #[test]
 fn passes_the_battery() {
     battery::run(&|x| Box::new(ExactIndex::new(x).unwrap()), 1.0);
+    battery::run(&|x| Box::new(ExactIndex::scaled(x, vec![1.0; x.dim()]).unwrap()), 1.0);
 }
 
 #[test]
@@ -40,7 +41,7 @@ fn rayon_pool(threads: usize) -> rayon::ThreadPool {
 #[test]
 fn a_scaled_index_is_a_search_in_the_scaled_space() {
     let (x, q) = (data::normal(400, 5, 1), data::normal(50, 5, 2));
-    let scale = vec![0.1, 1.0, 10.0, 3.0, 0.7];
+    let scale = vec![1e-6, 1.0, 1e6, 3.0, 0.7];
     let found = ExactIndex::scaled(&x, scale.clone()).unwrap().search(&q, 15).unwrap();
     let rows = data::to_rows(&x);
     for (i, query) in data::to_rows(&q).iter().enumerate() {

@@ -151,6 +151,7 @@ fn answers_alone_as_in_a_batch(build: Build<'_>) {
             for i in 0..queries.len() {
                 let alone = index.search(&queries.gather(&[i as u32]), 10).expect("a valid search");
                 assert_eq!(alone.ids(0), together.ids(i), "query {i} of size {size}");
+                assert_eq!(alone.sq_distances(0), together.sq_distances(i), "query {i} of size {size}");
             }
         }
     }

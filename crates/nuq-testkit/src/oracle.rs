@@ -132,19 +132,20 @@ impl Model<'_> {
             (Bandwidth::PerDimension(_), own) => sq_distance / own.unwrap_or(1.0).powi(2),
             _ => sq_distance / h(0).powi(2),
         };
+        // Product kernels: the sum of ln k(z_j)/k(0), which is nothing at all on a training point.
         let mut product = 0.0;
         for j in 0..q.len() {
             let z = ((q[j] - x[j]) / h(j)).abs();
             product += match self.kernel {
-                Kernel::Sigmoid => (2.0 / PI).ln() - z - (-2.0 * z).exp().ln_1p(),
-                Kernel::Logistic => -z - 2.0 * (-z).exp().ln_1p(),
+                Kernel::Sigmoid => (2.0 / (1.0 + (-2.0 * z).exp())).ln() - z,
+                Kernel::Logistic => (4.0 / (1.0 + (-z).exp()).powi(2)).ln() - z,
                 _ => 0.0,
             };
         }
         match self.kernel {
             Kernel::Gaussian => -0.5 * m * (2.0 * PI).ln() - 0.5 * sq_norm,
             Kernel::Student => -(0.5 * sq_norm).ln_1p(),
-            Kernel::Sigmoid | Kernel::Logistic => product,
+            Kernel::Sigmoid | Kernel::Logistic => product + self.log_kernel_at_zero(),
         }
     }
 

@@ -30,7 +30,7 @@ pub(crate) fn intrinsic_dimension(neighbors: &Neighbors, ambient: usize) -> f64 
         let sq = neighbors.sq_distances(i);
         let Some((&last, nearer)) = sq.split_last() else { continue };
         for &nearer in nearer.iter().filter(|&&sq| sq > 0.0) {
-            sum += 0.5 * (last / nearer).ln();
+            sum += 0.5 * (last.ln() - nearer.ln());
             terms += 1;
         }
     }

@@ -45,8 +45,8 @@ pub enum Error {
     },
     /// A scale was to be learned from rows that have none.
     #[error(
-        "no two of the training rows ({rows}) differ, and no scale can be learned from them: give more data, or fixed \
-         bandwidths for posterior and kernel density"
+        "no scale can be learned: none of the training rows looked at (of {rows}) differs from its nearest others; \
+         give more neighbors, more data, or fixed bandwidths for posterior and kernel density"
     )]
     NoSpread {
         /// The training rows.

@@ -93,14 +93,14 @@ impl Kernel {
     }
 }
 
-/// $\sum_j \ln \operatorname{sech} t_j = n \ln 2 - \sum_j |t_j| - \ln \prod_j (1 + e^{-2|t_j|})$.
+/// $\sum_j \ln \operatorname{sech} t_j = -\sum_j |t_j| - \ln \prod_j \tfrac12 (1 + e^{-2|t_j|})$, exactly 0 at 0.
 ///
-/// The product gathers up to 1000 factors, each between 1 and 2, before one logarithm is taken of it.
+/// The product gathers up to 1000 factors, each between ½ and 1, before one logarithm is taken of it.
 fn log_product_of_sech(t: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut product, mut factors) = (0.0, 1.0f64, 0);
     for t in t {
-        sum += LN_2 - t.abs();
-        product *= 1.0 + (-2.0 * t.abs()).exp();
+        sum -= t.abs();
+        product *= 0.5 + 0.5 * (-2.0 * t.abs()).exp();
         factors += 1;
         if factors == 1000 {
             sum -= product.ln();
@@ -137,6 +137,7 @@ mod tests {
         for kernel in [Kernel::Sigmoid, Kernel::Logistic] {
             let far = kernel.log_ratio(std::iter::repeat_n(1e6, 2048));
             assert!((far / -(2048.0 * 1e6) - 1.0).abs() < 1e-5, "{kernel:?} {far}");
+            assert_eq!(kernel.log_ratio(std::iter::repeat_n(0.0, 2048)), 0.0);
         }
     }
 }

@@ -46,8 +46,8 @@ impl RejectRule {
     /// Algorithm 2: accept only where the data show, at level `level` in (0, 1/2), that the chance of error is
     /// at most `cost`.
     ///
-    /// The margin is an asymptotic standard error. It is zero where the neighbors leave no variance (one class, or a
-    /// prior weight of 0 as in the preset `paper`), and it needs $\hat p$ and $h^d$ of the right magnitude: with tens
+    /// The margin is an asymptotic standard error. It is zero where there is no variance (a model of one class, or
+    /// neighbors of one class with a prior weight of 0, as in the preset `paper`), and it needs $\hat p$ and $h^d$ of the right magnitude: with tens
     /// of intrinsic dimensions it is too small, and a threshold calibrated on held-out data is the better guard.
     pub fn confident(cost: f64, level: f64) -> Result<Self, Error> {
         if !(level > 0.0 && level < 0.5) {

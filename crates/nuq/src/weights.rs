@@ -19,6 +19,7 @@ const FARTHEST: f64 = 1e300;
 impl Weights {
     /// The weights of a radial kernel with one bandwidth, from squared distances in ascending order.
     pub(crate) fn fill_uniform(&mut self, kernel: Kernel, sq_distances: &[f64], h: f64) {
+        debug_assert!(sq_distances.is_sorted(), "neighbors come nearest first");
         let nearest = sq_distances.first().copied().unwrap_or(0.0);
         let sq_norm = |sq: f64| (sq / (h * h)).min(FARTHEST);
         self.log_top = kernel.log_ratio_at(sq_norm(nearest));
@@ -29,10 +30,33 @@ impl Weights {
 
     /// Weights from their logarithms.
     pub(crate) fn fill(&mut self, log_ratios: impl Iterator<Item = f64>) {
+        self.fill_from(0.0, log_ratios);
+    }
+
+    /// Weights from their logarithms relative to `log_anchor`.
+    fn fill_from(&mut self, log_anchor: f64, log_ratios: impl Iterator<Item = f64>) {
         self.log_relative.clear();
         self.log_relative.extend(log_ratios.map(|ratio| ratio.max(-FARTHEST)));
-        self.log_top = self.log_relative.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        self.log_relative.iter_mut().for_each(|ratio| *ratio -= self.log_top);
+        let top = self.log_relative.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        self.log_relative.iter_mut().for_each(|ratio| *ratio -= top);
+        self.log_top = log_anchor + top;
+    }
+
+    /// The weights of a Gaussian kernel with a bandwidth per neighbor: relative to the first,
+    /// $-\frac{s_k - s_0}{2h_k^2} - \frac{s_0}{2}(h_k^{-2} - h_0^{-2})$, which loses nothing where bandwidths are equal.
+    fn fill_gaussian(&mut self, sq_distances: &[f64], bandwidths: impl Iterator<Item = f64> + Clone) {
+        let inverse_square = |h: f64| 1.0 / (h * h);
+        let (nearest, own) = match (sq_distances.first(), bandwidths.clone().next()) {
+            (Some(&sq), Some(h)) => (sq, inverse_square(h)),
+            _ => (0.0, 1.0),
+        };
+        let relative = |(sq, h): (&f64, f64)| {
+            let other = inverse_square(h);
+            -0.5 * ((sq - nearest) * other).min(FARTHEST)
+                - 0.5 * (nearest * (other - own)).clamp(-FARTHEST, FARTHEST)
+        };
+        let log_anchor = -0.5 * (nearest * own).min(FARTHEST);
+        self.fill_from(log_anchor, sq_distances.iter().zip(bandwidths).map(relative));
     }
 
     /// $\ln \sum_k K(z_k)/K(0)$.
@@ -69,6 +93,8 @@ pub(crate) fn weigh<Z: Iterator<Item = f64>>(
     };
     if !kernel.is_radial() {
         weights.fill(ids.iter().map(|&id| kernel.log_ratio(z(id, at(id)))));
+    } else if let (Bandwidth::PerPoint(_), Kernel::Gaussian) = (bandwidth, kernel) {
+        weights.fill_gaussian(sq_distances, ids.iter().map(|&id| at(id)));
     } else if let Bandwidth::PerPoint(_) = bandwidth {
         let ratio = |(&id, sq): (&u32, &f64)| kernel.log_ratio_at((sq / at(id).powi(2)).min(FARTHEST));
         weights.fill(ids.iter().zip(sq_distances).map(ratio));
@@ -91,6 +117,29 @@ mod tests {
         assert!((weights.log_relative[1] + 2f64.ln()).abs() < 1e-15);
         weights.fill_uniform(Kernel::Student, &[2.0, 6.0], 1.0);
         assert!((weights.log_relative[1] + 2f64.ln()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn bandwidths_per_point_lose_nothing_where_they_are_equal() {
+        let (ids, sq) = ([0, 1, 2], [1e12, 1e12 + 1.0, 1e12 + 3.0]);
+        let z = |_: u32, _: f64| std::iter::empty();
+        let [mut one, mut each] = [Weights::default(), Weights::default()];
+        weigh(Kernel::Gaussian, &Bandwidth::Scalar(0.7), &ids, &sq, z, &mut one);
+        weigh(Kernel::Gaussian, &Bandwidth::PerPoint(vec![0.7; 3]), &ids, &sq, z, &mut each);
+        for (a, b) in one.log_relative.iter().zip(&each.log_relative) {
+            assert!((a - b).abs() < 1e-14);
+        }
+    }
+
+    #[test]
+    fn weighted_means_do_not_depend_on_how_far_away_all_are() {
+        for far in [0.0, -5e11] {
+            let mut weights = Weights::default();
+            weights.fill_from(far, [0.0, -1.0].into_iter());
+            let want = ((2f64.ln().exp() + (-1f64).exp() * 3.0) / (1.0 + (-1f64).exp())).ln();
+            let got = weights.log_mean_exp([2f64.ln(), 3f64.ln()].into_iter());
+            assert!((got - want).abs() < 1e-15, "{far}");
+        }
     }
 
     #[test]

@@ -59,6 +59,11 @@ fn equal_rows_have_no_bandwidth_to_learn() {
     let gaussians = Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
     let fit = NuqClassifier::params().bandwidth(1.0).density(gaussians).fit(&x, &y);
     assert_eq!(fit.err(), Some(Error::NoSpread { rows: 20 }));
+    // Rows that differ, but none from its nearest others.
+    let two_places = Embeddings::new((0..60).map(|i| (i / 30) as f32).collect(), 1).unwrap();
+    let fit = NuqClassifier::params().fit(&two_places, &two_classes(60));
+    assert_eq!(fit.err(), Some(Error::NoSpread { rows: 60 }));
+    NuqClassifier::params().neighbors(40).fit(&two_places, &two_classes(60)).unwrap();
     // With bandwidths given, the answer is the class frequencies of the nearest ids.
     let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(1.0) };
     let model = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &y).unwrap();
@@ -198,6 +203,19 @@ fn targets_of_a_million_plus_or_minus_a_thousandth_keep_their_digits() {
         // 1e6 + 1e-3 is stored to 1e-10: seven digits of each deviation are left.
         assert!((a.log_aleatoric - b.log_aleatoric - 2.0 * 1e3f64.ln()).abs() < 1e-6);
     }
+}
+
+#[test]
+fn targets_of_1e_minus_170_select_and_vary_like_targets_of_one() {
+    let (x, labels) = data::clusters(60, 2, 3, 1.0, 1);
+    let fit = |unit: f64| {
+        let targets: Vec<f64> = labels.iter().map(|&l| unit * l as f64).collect();
+        let model = NuqRegressor::params().fit(&x, &targets).unwrap();
+        (model.bandwidth().clone(), model.predict(&x).unwrap()[0].log_aleatoric - 2.0 * unit.ln())
+    };
+    let (one, tiny) = (fit(1.0), fit(1e-170));
+    assert_eq!(one.0, tiny.0);
+    assert!((one.1 - tiny.1).abs() < 1e-9);
 }
 
 #[test]

@@ -29,6 +29,11 @@ fn ids_alone_are_enough_in_any_space() {
         assert_eq!(from_table.to_vec(), own.to_vec());
         assert_eq!(model.predict_proba_from(&q, &measured).unwrap(), model.predict_proba(&q).unwrap());
     }
+    let targets: Vec<f64> = y.iter().map(|&l| l as f64).collect();
+    let model = NuqRegressor::params().neighbors(9).normalize(true).fit(&x, &targets).unwrap();
+    let own = model.predict(&q).unwrap();
+    let measured = model.measure(&q, 9, &ids(own.neighbors())).unwrap();
+    assert_eq!(model.predict_from(&q, &measured).unwrap().to_vec(), own.to_vec());
 }
 
 #[test]

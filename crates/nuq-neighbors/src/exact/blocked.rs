@@ -150,7 +150,7 @@ impl<'b> Block<'b> {
 fn score_error(dim: usize, query_norm: f64, row_norm: f64) -> f64 {
     const U: f64 = 1.0 / (1u64 << 24) as f64;
     let d = dim as f64;
-    let gamma = if d * U < 0.5 { d * U / (1.0 - d * U) } else { f64::INFINITY };
+    let gamma = d * U / (1.0 - d * U);
     (1.01 * gamma + 16.0 * U) * query_norm * row_norm
         + 8.0 * U * row_norm * row_norm
         + d * (1.0 + query_norm) * 1e-43

@@ -37,8 +37,10 @@ impl Frame {
         let power = exponent.exp2();
         let factors: Vec<f64> = (0..embeddings.dim()).map(|j| inverse(j) * power).collect();
         let rounded_factors: Vec<f32> = factors.iter().map(|&c| c as f32).collect();
+        // In more dimensions than f32 has digits for, no bound on a product is worth anything.
+        let few_enough = embeddings.dim() < 1 << 23;
         let spread_fits = embeddings.as_slice().par_iter().all(|v| v.abs() < f32::MAX / 4.0);
-        if !spread_fits || !rounded_factors.iter().all(|c| c.is_normal()) {
+        if !few_enough || !spread_fits || !rounded_factors.iter().all(|c| c.is_normal()) {
             return None;
         }
         let mut frame = Self { center, factors, rounded_factors, unit: power * power, half_sq_norms: vec![] };

@@ -20,14 +20,14 @@ pub(super) fn select(
     let rows = table.rows.len();
     let sums = table.sums(grid, |_: &mut (), i, weights| {
         let (mean, _) = targets.moments(table.neighbors.ids(i), weights);
-        [(targets.value(table.rows[i]) - mean).powi(2)]
+        [((targets.value(table.rows[i]) - mean) / targets.unit()).powi(2)]
     });
-    let point = |(&bandwidth, [sum]): (&f64, [f64; 1])| CurvePoint {
+    // Compared in units of the targets' spread, where no square vanishes.
+    let chosen = (0..sums.len()).reduce(|best, i| if sums[i] <= sums[best] { i } else { best });
+    let point = |(&bandwidth, [sum]): (&f64, &[f64; 1])| CurvePoint {
         bandwidth,
-        score: RegressionScore { squared_error: sum / rows as f64 },
+        score: RegressionScore { squared_error: sum / rows as f64 * targets.unit().powi(2) },
     };
-    let points: Vec<CurvePoint<RegressionScore>> = grid.iter().zip(sums).map(point).collect();
-    let error = |i: usize| points[i].score.squared_error;
-    let chosen = (0..points.len()).reduce(|best, i| if error(i) <= error(best) { i } else { best });
+    let points: Vec<CurvePoint<RegressionScore>> = grid.iter().zip(&sums).map(point).collect();
     SelectionCurve { chosen: chosen.expect("a grid has points"), points, rows }
 }

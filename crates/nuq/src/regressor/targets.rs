@@ -16,6 +16,8 @@ pub(super) struct Targets {
     log_weight: f64,
     mean: f64,
     log_variance: f64,
+    /// The largest deviation from the mean, or 1 without any.
+    unit: f64,
 }
 
 const LARGEST: f64 = 1e150;
@@ -28,17 +30,26 @@ impl Targets {
         let n = values.len() as f64;
         let first = values.first().copied().unwrap_or(0.0);
         let mean_offset = values.iter().map(|y| (y - first) / n).sum::<f64>();
-        let variance = values.iter().map(|y| (y - first - mean_offset).powi(2) / n).sum::<f64>();
+        // Squares are taken in units of the largest deviation: those of 1e-170 would vanish.
+        let deviation = |y: &f64| y - first - mean_offset;
+        let unit = values.iter().map(|y| deviation(y).abs()).fold(0.0, f64::max);
+        let unit = if unit > 0.0 { unit } else { 1.0 };
+        let variance = values.iter().map(|y| (deviation(y) / unit).powi(2) / n).sum::<f64>();
         Ok(Self {
             values: values.to_vec(),
             log_weight: prior_weight.ln(),
             mean: first + mean_offset,
-            log_variance: variance.ln(),
+            log_variance: variance.ln() + 2.0 * unit.ln(),
+            unit,
         })
     }
 
     pub(super) fn value(&self, row: u32) -> f64 {
         self.values[row as usize]
+    }
+
+    pub(super) fn unit(&self) -> f64 {
+        self.unit
     }
 
     /// $\hat y$ and $\ln \sigma^2$ from the ids and weights of a query's neighbors.
