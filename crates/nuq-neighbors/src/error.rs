@@ -101,6 +101,16 @@ pub enum Error {
         /// The value.
         value: f64,
     },
+    /// A graph parameter outside its range.
+    #[error("{name} is {value}: it must be {range}")]
+    BadGraphParameter {
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        value: usize,
+        /// What it may be.
+        range: &'static str,
+    },
     /// A per-dimension scale that is not a positive finite number.
     #[error("scale of column {column} is {value}: scales must be positive and finite")]
     BadScale {

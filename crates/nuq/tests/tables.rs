@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use nuq::bandwidth::BandwidthRule;
-use nuq::{Embeddings, ExactIndex, NeighborIndex, Neighbors, NuqClassifier, NuqRegressor};
+use nuq::{
+    Embeddings, ExactIndex, HnswIndex, HnswParams, NeighborIndex, Neighbors, NuqClassifier, NuqRegressor,
+};
 use nuq_testkit::data;
 
 fn ids(table: &Neighbors) -> Vec<u32> {
@@ -58,6 +60,21 @@ fn two_machines_predict_like_one() {
         regressor.predict_from(&q, &merged).unwrap().to_vec(),
         regressor.predict(&q).unwrap().to_vec()
     );
+}
+
+/// What an approximate search misses hardly matters, and no more than it misses.
+#[test]
+fn a_graph_of_high_recall_predicts_like_exact_search() {
+    let (x, y) = data::clusters(6000, 24, 8, 0.6, 1);
+    let (q, _) = data::clusters(500, 24, 8, 0.6, 1);
+    let model = NuqClassifier::params().fit(&x, &y).unwrap();
+    let mut index = HnswIndex::new(&x, HnswParams::default()).unwrap();
+    assert!(index.tune(0.995, model.neighbors()).unwrap() >= 0.995);
+    let table = index.search(&q, model.neighbors()).unwrap();
+    let (exact, graph) = (model.predict_proba(&q).unwrap(), model.predict_proba_from(&q, &table).unwrap());
+    let changes = exact.as_slice().iter().zip(graph.as_slice()).map(|(a, b)| (a - b).abs());
+    let mean = changes.sum::<f64>() / exact.as_slice().len() as f64;
+    assert!(mean < 1e-3, "{mean}");
 }
 
 #[test]

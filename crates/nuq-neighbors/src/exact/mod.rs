@@ -64,7 +64,7 @@ impl<'a> ExactIndex<'a> {
         Ok(Self { embeddings: embeddings.clone(), scale, frame })
     }
 
-    fn distance(&self, query: &[f32], id: u32) -> f64 {
+    pub(crate) fn distance(&self, query: &[f32], id: u32) -> f64 {
         let row = self.embeddings.row(id as usize);
         match &self.scale {
             None => sq_distance(query, row),
@@ -74,7 +74,7 @@ impl<'a> ExactIndex<'a> {
 
     /// One query against every row, without approximation: for a handful of queries, for k near the number of
     /// rows, and for numbers beyond the reach of `f32` products.
-    fn find_directly(&self, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Candidate> {
+    pub(crate) fn find_directly(&self, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Candidate> {
         let len = self.embeddings.len();
         let mut nearest = (0..len.div_ceil(DIRECT_ROWS))
             .into_par_iter()
@@ -95,6 +95,32 @@ impl<'a> ExactIndex<'a> {
 }
 
 impl ExactIndex<'_> {
+    /// Refuses a search that cannot be answered; returns how many neighbors there will be for each query.
+    pub(crate) fn check(
+        &self,
+        queries: &Embeddings<'_>,
+        k: usize,
+        excluded: Option<&[u32]>,
+    ) -> Result<usize, Error> {
+        let available = self.len() - usize::from(excluded.is_some());
+        check_queries(queries, self.dim())?;
+        match (k, available, excluded) {
+            (0, _, _) => return Err(Error::ZeroNeighbors),
+            (_, 0, _) => return Err(Error::Empty),
+            (_, _, Some(ids)) if ids.len() != queries.len() => {
+                let (got, expected) = (ids.len(), queries.len());
+                return Err(Error::LengthMismatch { what: "excluded ids", got, expected });
+            }
+            _ => {}
+        }
+        if let Some((query, &id)) =
+            excluded.unwrap_or(&[]).iter().enumerate().find(|(_, id)| **id as usize >= self.len())
+        {
+            return Err(Error::UnknownId { query, id, len: self.len() });
+        }
+        Ok(k.min(available))
+    }
+
     fn find_portion(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Candidate>> {
         let count = queries.len() / self.dim();
         match &self.frame {
@@ -120,23 +146,7 @@ impl NeighborIndex for ExactIndex<'_> {
     }
 
     fn find(&self, queries: &Embeddings<'_>, k: usize, excluded: Option<&[u32]>) -> Result<Neighbors, Error> {
-        let available = self.len() - usize::from(excluded.is_some());
-        check_queries(queries, self.dim())?;
-        match (k, available, excluded) {
-            (0, _, _) => return Err(Error::ZeroNeighbors),
-            (_, 0, _) => return Err(Error::Empty),
-            (_, _, Some(ids)) if ids.len() != queries.len() => {
-                let (got, expected) = (ids.len(), queries.len());
-                return Err(Error::LengthMismatch { what: "excluded ids", got, expected });
-            }
-            _ => {}
-        }
-        if let Some((query, &id)) =
-            excluded.unwrap_or(&[]).iter().enumerate().find(|(_, id)| **id as usize >= self.len())
-        {
-            return Err(Error::UnknownId { query, id, len: self.len() });
-        }
-        let k = k.min(available);
+        let k = self.check(queries, k, excluded)?;
         let mut table = Neighbors::with_capacity(k, queries.len());
         // Candidates are larger than what the table keeps of them: with a large k they come in portions.
         let portion = (MOST_CANDIDATES / k).max(1);
