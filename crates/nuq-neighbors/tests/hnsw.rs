@@ -49,6 +49,20 @@ fn recall_grows_with_ef_and_tuning_reaches_its_target() {
     assert!(index.recall(10).unwrap() < 0.99, "a smaller beam would do");
 }
 
+/// Queries that only direct search, itself parallel, can answer, among others that walk.
+#[test]
+fn far_and_near_queries_share_the_threads() {
+    let x = data::normal(20_000, 4, 1);
+    let mut values = data::normal(400, 4, 2).as_slice().to_vec();
+    values.chunks_mut(4).step_by(2).for_each(|row| row[0] = 1e20);
+    let q = nuq_neighbors::Embeddings::new(values, 4).unwrap();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
+    let params = HnswParams { m: 4, ef_construction: 20, ..HnswParams::default() };
+    let found = pool.install(|| HnswIndex::new(&x, params).unwrap().search(&q, 5).unwrap());
+    let exact = ExactIndex::new(&x).unwrap().search(&q, 5).unwrap();
+    assert!((0..400).step_by(2).all(|i| found.ids(i) == exact.ids(i)));
+}
+
 #[test]
 fn rows_sorted_by_class_build_as_good_a_graph() {
     let (x, _) = data::clusters(5000, 16, 50, 4.0, 3);

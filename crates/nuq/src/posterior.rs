@@ -207,12 +207,6 @@ impl Scratch {
 mod tests {
     use super::*;
 
-    fn weights(log_ratios: &[f64]) -> Weights {
-        let mut weights = Weights::default();
-        weights.fill(log_ratios.iter().copied());
-        weights
-    }
-
     fn prior(labels: &[i64], weight: f64) -> Prior {
         Prior::new(&Classes::encode(labels).0, weight)
     }
@@ -221,7 +215,7 @@ mod tests {
     fn by_hand_two_neighbors_three_classes() {
         // Frequencies 1/2, 1/4, 1/4; neighbors of class 0 (ratio 1) and 1 (ratio 1/2); w = 1/2.
         let prior = prior(&[0, 0, 1, 2], 0.5);
-        let ratios = weights(&[0.0, 0.5f64.ln()]);
+        let ratios = Weights::of(&[0.0, 0.5f64.ln()]);
         let mut eta = [0.0; 3];
         prior.probabilities([0, 1].into_iter(), &ratios, &mut Scratch::default(), &mut eta);
         let expected = [1.25 / 2.0, 0.625 / 2.0, 0.125 / 2.0];
@@ -238,7 +232,8 @@ mod tests {
 
     #[test]
     fn without_a_prior_one_class_of_neighbors_leaves_no_variance() {
-        let s = prior(&[0, 1], 0.0).summarize([1].into_iter(), &weights(&[-1e9]), &mut Scratch::default());
+        let s =
+            prior(&[0, 1], 0.0).summarize([1].into_iter(), &Weights::of(&[-1e9]), &mut Scratch::default());
         assert_eq!((s.class, s.log_top), (1, 0.0));
         assert_eq!(s.log_error, f64::NEG_INFINITY);
         assert_eq!(s.log_variance_sum, f64::NEG_INFINITY);
@@ -250,7 +245,7 @@ mod tests {
         let labels = [0, 1, 2, 2, 2];
         let s = prior(&labels, 1e-3).summarize(
             [0, 1].into_iter(),
-            &weights(&[-1e12, -1e12]),
+            &Weights::of(&[-1e12, -1e12]),
             &mut Scratch::default(),
         );
         assert_eq!(s.class, 2);
@@ -262,7 +257,7 @@ mod tests {
     fn tiny_probabilities_keep_their_logarithm() {
         let s = prior(&[0, 1], 0.0).summarize(
             [0, 1].into_iter(),
-            &weights(&[0.0, -5000.0]),
+            &Weights::of(&[0.0, -5000.0]),
             &mut Scratch::default(),
         );
         assert_eq!(s.log_error, -5000.0);
@@ -273,7 +268,7 @@ mod tests {
     fn equal_probabilities_go_to_the_first_class() {
         let s = prior(&[5, 3], 0.0).summarize(
             [1, 0].into_iter(),
-            &weights(&[-1.0, -1.0]),
+            &Weights::of(&[-1.0, -1.0]),
             &mut Scratch::default(),
         );
         assert_eq!(s.class, 0);
@@ -284,7 +279,7 @@ mod tests {
         let prior = prior(&[0, 0, 1], 0.0);
         for log_ratio in [-5e11, -5e15, -5e19] {
             let mut eta = [0.0; 2];
-            let weights = weights(&[log_ratio; 3]);
+            let weights = Weights::of(&[log_ratio; 3]);
             prior.probabilities([0, 0, 1].into_iter(), &weights, &mut Scratch::default(), &mut eta);
             assert!((eta[0] - 2.0 / 3.0).abs() < 1e-15 && (eta[1] - 1.0 / 3.0).abs() < 1e-15, "{eta:?}");
         }

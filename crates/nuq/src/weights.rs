@@ -59,6 +59,14 @@ impl Weights {
         self.fill_from(log_anchor, sq_distances.iter().zip(bandwidths).map(relative));
     }
 
+    /// Weights from their logarithms, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(log_ratios: &[f64]) -> Self {
+        let mut weights = Self::default();
+        weights.fill(log_ratios.iter().copied());
+        weights
+    }
+
     /// $\ln \sum_k K(z_k)/K(0)$.
     pub(crate) fn log_sum(&self) -> f64 {
         self.log_top + self.log_relative_sum()

@@ -92,9 +92,7 @@ impl<'a> ExactIndex<'a> {
         keep_nearest(&mut nearest, k);
         nearest
     }
-}
 
-impl ExactIndex<'_> {
     /// Refuses a search that cannot be answered; returns how many neighbors there will be for each query.
     pub(crate) fn check(
         &self,

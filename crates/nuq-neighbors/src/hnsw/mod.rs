@@ -23,7 +23,8 @@ use walk::{Beam, Terrain};
 
 /// Approximate nearest neighbors by a walk on a layered graph.
 ///
-/// The graph depends on rows, parameters and seed alone, not on the number of threads that build it. Rows are borrowed
+/// The graph depends on rows, parameters and seed, and on the width of the processor's vectors (which rounds the
+/// distances that steer it), but not on the number of threads that build it. Rows are borrowed
 /// or shared, not copied. Where a graph cannot help (few rows, k near their number, coordinates beyond the reach of
 /// `f32` squares) the answer comes from exact search.
 ///
@@ -119,28 +120,24 @@ impl<'a> HnswIndex<'a> {
         Ok(hits as f64 / (ids.len() * truth.k()) as f64)
     }
 
-    fn find_one(
-        &self,
-        graph: &Graph,
-        query: &[f32],
-        k: usize,
-        excluded: Option<u32>,
-        beam: &mut Beam,
-    ) -> Vec<Candidate> {
-        if query.iter().any(|v| v.abs() >= LARGEST) {
-            return self.exact.find_directly(query, k, excluded);
-        }
+    fn find_one(&self, graph: &Graph, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Candidate> {
+        let reachable = query.iter().all(|v| v.abs() < LARGEST);
+        let walked = reachable.then(|| self.walk(graph, query, k, excluded)).flatten();
+        // Outside the walk: direct search is parallel itself, and may run another query's walk on this thread.
+        walked.unwrap_or_else(|| self.exact.find_directly(query, k, excluded))
+    }
+
+    /// The nearest rows that a walk finds; `None` when they are fewer than `k`.
+    fn walk(&self, graph: &Graph, query: &[f32], k: usize, excluded: Option<u32>) -> Option<Vec<Candidate>> {
         let terrain = Terrain::new(graph, self.exact.embeddings(), self.distance);
         let ef = self.params.ef_search.max(k).saturating_add(usize::from(excluded.is_some()));
-        terrain.search(query, terrain.descend(query, 0), 0, ef, beam);
-        let met = beam.found.iter().map(|met| met.1).filter(|&id| Some(id) != excluded);
-        let mut nearest: Vec<Candidate> =
-            met.take(k + SPARE).map(|id| (self.exact.distance(query, id), id)).collect();
-        if nearest.len() < k {
-            return self.exact.find_directly(query, k, excluded);
-        }
+        let mut nearest: Vec<Candidate> = Beam::with(|beam| {
+            terrain.search(query, terrain.descend(query, 0), 0, ef, beam);
+            let met = beam.found.iter().map(|met| met.1).filter(|&id| Some(id) != excluded);
+            met.take(k + SPARE).map(|id| (self.exact.distance(query, id), id)).collect()
+        });
         keep_nearest(&mut nearest, k);
-        nearest
+        (nearest.len() == k).then_some(nearest)
     }
 }
 
@@ -163,10 +160,7 @@ impl NeighborIndex for HnswIndex<'_> {
             .as_slice()
             .par_chunks(self.dim())
             .enumerate()
-            .map(|(i, query)| {
-                let excluded = excluded.map(|ids| ids[i]);
-                Beam::with(|beam| self.find_one(graph, query, k, excluded, beam))
-            })
+            .map(|(i, query)| self.find_one(graph, query, k, excluded.map(|ids| ids[i])))
             .collect();
         let mut table = Neighbors::with_capacity(k, rows.len());
         rows.iter().for_each(|row| table.push(row));

@@ -123,6 +123,7 @@ thread_local! {
 
 impl Beam {
     /// Lends this thread's beam: clearing the marks of every point for each search would cost more than the search.
+    /// `use_it` starts nothing parallel, which could come back to this thread for the same beam.
     pub(super) fn with<R>(use_it: impl FnOnce(&mut Beam) -> R) -> R {
         BEAM.with_borrow_mut(use_it)
     }

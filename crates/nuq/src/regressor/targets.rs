@@ -80,16 +80,10 @@ impl Targets {
 mod tests {
     use super::*;
 
-    fn weights(log_ratios: &[f64]) -> Weights {
-        let mut weights = Weights::default();
-        weights.fill(log_ratios.iter().copied());
-        weights
-    }
-
     #[test]
     fn ties_a_million_bandwidths_away_are_ties() {
         let targets = Targets::new(&[1.0, 2.0, 6.0], 0.0).unwrap();
-        let (mean, log_variance) = targets.moments(&[0, 1, 2], &weights(&[-5e19; 3]));
+        let (mean, log_variance) = targets.moments(&[0, 1, 2], &Weights::of(&[-5e19; 3]));
         assert!((mean - 3.0).abs() < 1e-14);
         assert!((log_variance.exp() - 14.0 / 3.0).abs() < 1e-13);
     }
@@ -99,7 +93,7 @@ mod tests {
         // Targets 0 and 2: mean 1, variance 1. One neighbor (target 2, ratio 1) and w = 1: mean 3/2,
         // variance (1/4 + 1/4 + 1)/2.
         let targets = Targets::new(&[0.0, 2.0], 1.0).unwrap();
-        let (mean, log_variance) = targets.moments(&[1], &weights(&[0.0]));
+        let (mean, log_variance) = targets.moments(&[1], &Weights::of(&[0.0]));
         assert!((mean - 1.5).abs() < 1e-15);
         assert!((log_variance.exp() - 0.75).abs() < 1e-15);
     }
@@ -108,7 +102,7 @@ mod tests {
     fn a_dominating_neighbor_does_not_cancel_the_variance() {
         // Weights 1 and e^-900, targets 1e6 and 1e6 + 1e-3: the variance is e^-900 times 1e-6.
         let targets = Targets::new(&[1e6, 1e6 + 1e-3], 0.0).unwrap();
-        let (mean, log_variance) = targets.moments(&[0, 1], &weights(&[0.0, -900.0]));
+        let (mean, log_variance) = targets.moments(&[0, 1], &Weights::of(&[0.0, -900.0]));
         let gap: f64 = (1e6 + 1e-3) - 1e6;
         assert_eq!(mean, 1e6);
         assert!((log_variance - (-900.0 + 2.0 * gap.ln())).abs() < 1e-12);
@@ -117,7 +111,7 @@ mod tests {
     #[test]
     fn constant_targets_have_no_variance() {
         let targets = Targets::new(&[0.1; 3], 1e-3).unwrap();
-        assert_eq!(targets.moments(&[0, 1], &weights(&[0.0, -1.0])), (0.1, f64::NEG_INFINITY));
+        assert_eq!(targets.moments(&[0, 1], &Weights::of(&[0.0, -1.0])), (0.1, f64::NEG_INFINITY));
     }
 
     #[test]
