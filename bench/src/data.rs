@@ -12,6 +12,7 @@ pub(crate) struct Source {
     classes: usize,
     map: Vec<f32>,
     centers: Vec<f32>,
+    spread: f32,
 }
 
 impl Source {
@@ -19,7 +20,13 @@ impl Source {
         let mut rng = SeededRng::new(seed);
         let mut normals = |n: usize| (0..n).map(|_| rng.normal() as f32).collect::<Vec<f32>>();
         let map = normals(LATENT * dim).iter().map(|v| v / (LATENT as f32).sqrt()).collect();
-        Self { dim, classes, map, centers: normals(classes * LATENT) }
+        Self { dim, classes, map, centers: normals(classes * LATENT), spread: 0.7 }
+    }
+
+    /// How far points lie from their centers; the centers lie 1 from the origin in each latent dimension.
+    pub(crate) fn spread(mut self, spread: f32) -> Self {
+        self.spread = spread;
+        self
     }
 
     /// `rows` embeddings and labels.
@@ -29,7 +36,7 @@ impl Source {
             let mut rng = SeededRng::new(seed.wrapping_mul(0x9E37_79B9).wrapping_add(i as u64));
             let center = &self.centers[i % self.classes * LATENT..][..LATENT];
             for (c, map) in center.iter().zip(self.map.chunks_exact(self.dim)) {
-                let z = c + 0.7 * rng.normal() as f32;
+                let z = c + self.spread * rng.normal() as f32;
                 row.iter_mut().zip(map).for_each(|(x, m)| *x += z * m);
             }
             row.iter_mut().for_each(|x| *x += 0.3 * (rng.uniform() as f32 - 0.5));

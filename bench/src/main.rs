@@ -1,10 +1,11 @@
 //! `cargo xtask bench`: ratios against named peers, measured in one run on one machine.
 //!
-//! `search` compares exact search with the machine's multiply-add peak and with faiss; `fit` times whole models and
+//! `search` compares exact search with the machine's multiply-add peak and with faiss, and graph search with its peers; `fit` times whole models and
 //! their memory; `growth` draws how both grow with the number of rows. Without an argument: `search` and `fit`.
 
 mod data;
 mod fit;
+mod graph;
 mod growth;
 mod peak;
 mod peers;
@@ -16,13 +17,15 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
-        [] => search::run().and_then(|()| fit::run()),
-        ["search"] => search::run(),
+        [] => search::run().and_then(|()| graph::run()).and_then(|()| fit::run()),
+        ["search"] => search::run().and_then(|()| graph::run()),
+        ["search", "exact"] => search::run(),
+        ["search", "graph"] => graph::run(),
         ["fit"] => fit::run(),
         ["growth"] => growth::run(),
         // How the benchmark calls itself, so that one model's memory is one process's.
         ["measure", rest @ ..] => fit::measure(rest),
-        _ => Err("usage: cargo xtask bench [search | fit | growth]".to_owned()),
+        _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | growth]".to_owned()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,8 +7,19 @@ use crate::steps::{Failed, cargo, cargo_output, root};
 /// Runs the demo and the benchmarks and writes `docs/figures` and `docs/benchmarks.md`.
 pub(crate) fn write() -> Result<(), Failed> {
     cargo(&["run", "--quiet", "--release", "--", "demo", "--out", "docs/figures"])?;
-    let bench =
-        |name: &str| cargo_output(&["run", "--quiet", "--release", "--package", "nuq-bench", "--", name]);
+    let bench = |name: &str| {
+        cargo_output(&[
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "nuq-bench",
+            "--features",
+            "peers",
+            "--",
+            name,
+        ])
+    };
     let (search, fit, growth) = (bench("search")?, bench("fit")?, bench("growth")?);
     let page = format!(
         "# Benchmarks\n\n\

@@ -58,6 +58,6 @@ fn test() -> Result<(), Failed> {
 
 /// Builds the benchmarks and runs them.
 fn bench(arguments: &[&str]) -> Result<(), Failed> {
-    let command = ["run", "--quiet", "--release", "--package", "nuq-bench", "--"];
+    let command = ["run", "--quiet", "--release", "--package", "nuq-bench", "--features", "peers", "--"];
     cargo(&[&command[..], arguments].concat())
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::Error;
+use crate::rows::write_rows;
+use crate::{Error, Values};
 
 /// `n` embeddings of dimension `d`, row-major `f32`, every value finite.
 ///
@@ -27,20 +28,14 @@ use crate::Error;
 /// ```
 #[derive(Clone)]
 pub struct Embeddings<'a> {
-    values: Values<'a>,
+    values: Values<'a, f32>,
     dim: usize,
-}
-
-#[derive(Clone)]
-enum Values<'a> {
-    Borrowed(&'a [f32]),
-    Shared(Arc<dyn AsRef<[f32]> + Send + Sync + 'a>),
 }
 
 impl Embeddings<'static> {
     /// Takes a row-major buffer of rows of `dim` columns.
     pub fn new(values: Vec<f32>, dim: usize) -> Result<Self, Error> {
-        Self::shared(Arc::new(values), dim)
+        Self::checked(values.into(), dim)
     }
 
     /// Copies rows given one by one; they must be of equal length. No rows have no dimension and are refused: an
@@ -73,15 +68,20 @@ impl Embeddings<'static> {
 impl<'a> Embeddings<'a> {
     /// Looks at a row-major buffer of rows of `dim` columns without copying it.
     pub fn borrowed(values: &'a [f32], dim: usize) -> Result<Self, Error> {
-        Self::checked(Values::Borrowed(values), dim)
+        Self::checked(Values::borrowed(values), dim)
     }
 
     /// Shares a buffer that others hold too: a memory map, an array of another language.
     pub fn shared(values: Arc<dyn AsRef<[f32]> + Send + Sync + 'a>, dim: usize) -> Result<Self, Error> {
-        Self::checked(Values::Shared(values), dim)
+        Self::checked(Values::shared(values), dim)
     }
 
-    fn checked(values: Values<'a>, dim: usize) -> Result<Self, Error> {
+    /// Rows of a file that is checked before they are read.
+    pub(crate) fn unread(values: Values<'a, f32>, dim: usize) -> Self {
+        Self { values, dim }
+    }
+
+    fn checked(values: Values<'a, f32>, dim: usize) -> Result<Self, Error> {
         let unchecked = Self { values, dim };
         let cells = unchecked.as_slice();
         if dim == 0 {
@@ -132,10 +132,7 @@ impl<'a> Embeddings<'a> {
 
     /// All values, row after row.
     pub fn as_slice(&self) -> &[f32] {
-        match &self.values {
-            Values::Borrowed(slice) => slice,
-            Values::Shared(shared) => (**shared).as_ref(),
-        }
+        &self.values
     }
 
     /// The rows with the given ids, copied in that order.
@@ -147,7 +144,7 @@ impl<'a> Embeddings<'a> {
         for &id in ids {
             values.extend_from_slice(self.row(id as usize));
         }
-        Embeddings { values: Values::Shared(Arc::new(values)), dim: self.dim }
+        Embeddings { values: values.into(), dim: self.dim }
     }
 
     /// Each row divided by its Euclidean length; a row of zeros stays as it is.
@@ -159,7 +156,12 @@ impl<'a> Embeddings<'a> {
                 row.iter_mut().for_each(|v| *v = (f64::from(*v) / length) as f32);
             }
         });
-        Embeddings { values: Values::Shared(Arc::new(values)), dim: self.dim }
+        Embeddings { values: values.into(), dim: self.dim }
+    }
+
+    /// Writes rows over those of the given ids, and the rest at the end.
+    pub(crate) fn write(&mut self, ids: &[u32], rows: &[f32]) {
+        write_rows(self.values.to_mut(), self.dim, ids, rows);
     }
 
     /// Column `j` in `f64`.

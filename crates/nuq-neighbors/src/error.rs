@@ -48,6 +48,18 @@ pub enum Error {
         /// The value itself.
         value: f64,
     },
+    /// A number that half precision cannot hold.
+    #[error(
+        "row {row}, column {column} is {value:e}, beyond the range of f16 (±65,504): keep the rows in f32 or rescale them"
+    )]
+    OutOfHalfRange {
+        /// The row of the value.
+        row: usize,
+        /// The column of the value.
+        column: usize,
+        /// The value itself.
+        value: f64,
+    },
     /// More rows than 32-bit ids can name.
     #[error("{rows} rows are more than an index can number ({})", u32::MAX)]
     TooManyRows {
@@ -93,6 +105,16 @@ pub enum Error {
         /// The id.
         id: u32,
     },
+    /// A row that cannot be removed; nothing was.
+    #[error("entry {place} of the ids to remove is {id}, {problem}: no row was removed")]
+    CannotRemove {
+        /// Its place in the list.
+        place: usize,
+        /// The id.
+        id: u32,
+        /// Why not.
+        problem: &'static str,
+    },
     /// A squared distance that is negative or not finite.
     #[error("query {query}: squared distance {value} is not a finite number of at least 0")]
     BadDistance {
@@ -110,6 +132,20 @@ pub enum Error {
         value: usize,
         /// What it may be.
         range: &'static str,
+    },
+    /// A recall that no search can have.
+    #[error("the recall asked for is {value}: it must be above 0 and at most 1")]
+    BadRecall {
+        /// The value.
+        value: f64,
+    },
+    /// Stored arrays that are not what was written.
+    #[error("section `{section}` is damaged: {problem}")]
+    Damaged {
+        /// Which of them.
+        section: String,
+        /// What is wrong.
+        problem: String,
     },
     /// A per-dimension scale that is not a positive finite number.
     #[error("scale of column {column} is {value}: scales must be positive and finite")]

@@ -16,6 +16,7 @@
 //! # Ok::<(), nuq_neighbors::Error>(())
 //! ```
 
+mod choice;
 mod distance;
 mod embeddings;
 mod error;
@@ -23,13 +24,22 @@ mod exact;
 mod hnsw;
 mod index;
 mod neighbors;
+mod parts;
+mod rows;
 mod seeded;
+mod summary;
+mod values;
 
+pub use choice::{IndexChoice, IndexKind, IndexRequest, Reason};
 pub use distance::sq_distance;
 pub use embeddings::Embeddings;
 pub use error::Error;
 pub use exact::ExactIndex;
-pub use hnsw::{HnswIndex, HnswParams};
+pub use hnsw::{CodeLine, HnswIndex, HnswParams, IndexBytes};
 pub use index::NeighborIndex;
 pub use neighbors::Neighbors;
+pub use parts::{CodeParts, GraphParts, Guard, IndexParts, LinkParts, StoredRows};
+pub use rows::Precision;
 pub use seeded::SeededRng;
+pub use summary::{IndexSummary, MeasuredRecall};
+pub use values::Values;

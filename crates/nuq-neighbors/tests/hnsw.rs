@@ -2,13 +2,72 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nuq_neighbors::{Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex};
-use nuq_testkit::{battery, data};
+use nuq_neighbors::{Embeddings, Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex, Precision};
+use nuq_testkit::battery::{self, Subject};
+use nuq_testkit::data;
+
+fn wide() -> HnswParams {
+    HnswParams::default().ef_search(400)
+}
+
+/// Rows that halves hold exactly.
+fn in_halves(x: Embeddings<'static>) -> Option<Embeddings<'static>> {
+    let rounded = x.as_slice().iter().map(|&v| half::f16::from_f32(v).to_f32()).collect();
+    Embeddings::new(rounded, x.dim()).ok()
+}
 
 #[test]
-fn passes_the_battery() {
-    let params = HnswParams::default().ef_search(400);
-    battery::run(&|x| Box::new(HnswIndex::new(x, params).unwrap()), 0.99);
+fn passes_the_battery_in_f32() {
+    battery::run(&|x| Box::new(HnswIndex::new(x, wide()).unwrap()), 0.99);
+}
+
+#[test]
+fn passes_the_battery_in_f16() {
+    let build: battery::Build<'_> =
+        &|x| Box::new(HnswIndex::new(x, wide().precision(Precision::F16)).unwrap());
+    battery::run_on(&Subject { build, recall: 0.99, keeps: in_halves });
+}
+
+#[test]
+fn passes_the_battery_after_churn() {
+    battery::run(&|x| battery::churned(&|x| Box::new(HnswIndex::new(x, wide()).unwrap()), x), 0.99);
+    let build: battery::Build<'_> = &|x| {
+        let build: battery::Build<'_> =
+            &|x| Box::new(HnswIndex::new(x, wide().precision(Precision::F16)).unwrap());
+        battery::churned(build, x)
+    };
+    battery::run_on(&Subject { build, recall: 0.99, keeps: in_halves });
+}
+
+/// Three rounds in which a tenth of the rows is replaced, against a graph built over what is left, at the same beam.
+#[test]
+fn churn_costs_less_than_a_hundredth_of_recall() {
+    let (x, _) = data::clusters(20_000, 48, 40, 1.0, 7);
+    let (q, _) = data::clusters(500, 48, 40, 1.0, 8);
+    for params in
+        [HnswParams::default().ef_search(40), HnswParams::default().ef_search(40).precision(Precision::F16)]
+    {
+        let first: Vec<u32> = (0..14_000).collect();
+        let mut index = HnswIndex::new(&x.gather(&first), params).unwrap();
+        let mut rows = first;
+        for round in 0..3u32 {
+            let gone: Vec<u32> = (0..14_000).filter(|id| id % 10 == round).take(1400).collect();
+            let new: Vec<u32> = (14_000 + 2000 * round..).take(gone.len()).collect();
+            index.remove(&gone).unwrap();
+            for (&id, &row) in index.insert(&x.gather(&new)).unwrap().iter().zip(&new) {
+                rows[id as usize] = row;
+            }
+        }
+        let now = x.gather(&rows);
+        let truth = ExactIndex::new(&now).unwrap().search(&q, 20).unwrap();
+        let recall = |index: &HnswIndex<'_>| {
+            let found = index.search(&q, 20).unwrap();
+            let hits = |i: usize| found.ids(i).iter().filter(|id| truth.ids(i).contains(id)).count();
+            (0..q.len()).map(hits).sum::<usize>() as f64 / (20 * q.len()) as f64
+        };
+        let (churned, fresh) = (recall(&index), recall(&HnswIndex::new(&now, params).unwrap()));
+        assert!(churned > fresh - 0.01 && fresh < 0.9999, "{churned} after churn, {fresh} fresh");
+    }
 }
 
 #[test]
@@ -38,15 +97,15 @@ fn recall_grows_with_ef_and_tuning_reaches_its_target() {
     let mut index = HnswIndex::new(&x, HnswParams::default()).unwrap();
     let mut at = |ef: usize| {
         index.set_ef_search(ef);
-        index.recall(10).unwrap()
+        index.recall(10).unwrap().share
     };
     let recalls = [at(10), at(20), at(40), at(80)];
     assert!(recalls.windows(2).all(|pair| pair[0] < pair[1]), "{recalls:?}");
     let achieved = index.tune(0.99, 10).unwrap();
-    assert!(achieved >= 0.99 && achieved == index.recall(10).unwrap());
+    assert!(achieved.share >= 0.99 && achieved == index.recall(10).unwrap());
     let wide = index.params().ef_search;
     index.set_ef_search(wide * 3 / 4);
-    assert!(index.recall(10).unwrap() < 0.99, "a smaller beam would do");
+    assert!(index.recall(10).unwrap().share < 0.99, "a smaller beam would do");
 }
 
 /// Queries that only direct search, itself parallel, can answer, among others that walk.
@@ -55,7 +114,7 @@ fn far_and_near_queries_share_the_threads() {
     let x = data::normal(20_000, 4, 1);
     let mut values = data::normal(400, 4, 2).as_slice().to_vec();
     values.chunks_mut(4).step_by(2).for_each(|row| row[0] = 1e20);
-    let q = nuq_neighbors::Embeddings::new(values, 4).unwrap();
+    let q = Embeddings::new(values, 4).unwrap();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
     let params = HnswParams { m: 4, ef_construction: 20, ..HnswParams::default() };
     let found = pool.install(|| HnswIndex::new(&x, params).unwrap().search(&q, 5).unwrap());
@@ -68,9 +127,8 @@ fn rows_sorted_by_class_build_as_good_a_graph() {
     let (x, _) = data::clusters(5000, 16, 50, 4.0, 3);
     let mut order: Vec<u32> = (0..5000).collect();
     order.sort_by_key(|id| id % 50);
-    let recall = |x: &nuq_neighbors::Embeddings<'_>| {
-        HnswIndex::new(x, HnswParams::default()).unwrap().recall(10).unwrap()
-    };
+    let recall =
+        |x: &Embeddings<'_>| HnswIndex::new(x, HnswParams::default()).unwrap().recall(10).unwrap().share;
     let (mixed, sorted) = (recall(&x), recall(&x.gather(&order)));
     assert!((mixed - sorted).abs() < 0.02, "{mixed} {sorted}");
 }

@@ -8,18 +8,51 @@ use crate::oracle::by_distance;
 /// Builds the index under test.
 pub type Build<'b> = &'b dyn for<'x> Fn(&'x Embeddings<'x>) -> Box<dyn NeighborIndex + 'x>;
 
-/// Runs all checks; panics with the one that fails. `recall` is the share of true neighbors that the index must
-/// find on clustered data: 1 for an exact index, which must then find them in order, bit for bit.
+/// An index under test.
+pub struct Subject<'b> {
+    /// Builds it.
+    pub build: Build<'b>,
+    /// The share of true neighbors that it must find on clustered data: 1 for an exact index, which must then find them in
+    /// order, bit for bit.
+    pub recall: f64,
+    /// Rows as the index keeps them, from which its distances are measured; `None` for rows that it refuses.
+    pub keeps: fn(Embeddings<'static>) -> Option<Embeddings<'static>>,
+}
+
+/// Runs all checks on an index that keeps rows as they are; panics with the one that fails.
 pub fn run(build: Build<'_>, recall: f64) {
-    finds_the_nearest(build, recall);
-    gives_all_rows_when_asked_for_more(build);
-    excludes_by_id_and_keeps_duplicates(build);
-    breaks_ties_by_id(build);
-    ignores_a_common_offset(build, recall);
-    answers_queries_of_any_scale(build, recall);
-    answers_alone_as_in_a_batch(build);
-    refuses_bad_queries(build);
-    measures_given_ids(build);
+    run_on(&Subject { build, recall, keeps: Some });
+}
+
+/// Runs all checks; panics with the one that fails.
+pub fn run_on(subject: &Subject<'_>) {
+    finds_the_nearest(subject);
+    gives_all_rows_when_asked_for_more(subject);
+    excludes_by_id_and_keeps_duplicates(subject);
+    breaks_ties_by_id(subject);
+    ignores_a_common_offset(subject);
+    answers_queries_of_any_scale(subject);
+    answers_alone_as_in_a_batch(subject);
+    refuses_bad_queries(subject);
+    measures_given_ids(subject);
+    forgets_what_is_removed_and_finds_what_is_added(subject);
+}
+
+/// Builds an index that has seen churn: built over rows three in ten of which are others, which are then removed and
+/// replaced. What is left are the given rows, under their own ids.
+pub fn churned<'x>(build: Build<'_>, x: &'x Embeddings<'x>) -> Box<dyn NeighborIndex + 'x> {
+    let replaced: Vec<u32> = (0..x.len() as u32).filter(|id| id % 10 < 3).collect();
+    let mut values = x.as_slice().to_vec();
+    for &id in &replaced {
+        let other = x.row((id as usize * 7 + 1) % x.len());
+        values[id as usize * x.dim()..][..x.dim()].copy_from_slice(other);
+    }
+    let before = Box::leak(Box::new(Embeddings::new(values, x.dim()).expect("finite")));
+    let mut index = build(before);
+    index.remove(&replaced).expect("known ids");
+    let added = index.insert(&x.gather(&replaced)).expect("rows of the same kind");
+    assert_eq!(added, replaced, "the ids of removed rows are given again, lowest first");
+    index
 }
 
 fn table(found: &[(f64, usize)], k: usize) -> Vec<u32> {
@@ -28,19 +61,19 @@ fn table(found: &[(f64, usize)], k: usize) -> Vec<u32> {
 
 /// The share of true neighbors found; an exact index must also return them in order.
 fn check_against_brute_force(
-    index: &dyn NeighborIndex,
-    x: &Embeddings<'_>,
+    subject: &Subject<'_>,
+    x: Embeddings<'static>,
     queries: &Embeddings<'_>,
     k: usize,
-    recall: f64,
 ) {
-    let found = index.search(queries, k).expect("a valid search");
-    let (rows, unit) = (data::to_rows(x), vec![1.0; x.dim()]);
+    let Some(x) = (subject.keeps)(x) else { return };
+    let found = (subject.build)(&x).search(queries, k).expect("a valid search");
+    let (rows, unit) = (data::to_rows(&x), vec![1.0; x.dim()]);
     let mut hits = 0;
     for (i, q) in data::to_rows(queries).iter().enumerate() {
         let truth = by_distance(&rows, q, &unit);
         let expected = table(&truth, k);
-        if recall == 1.0 {
+        if subject.recall == 1.0 {
             assert_eq!(found.ids(i), expected, "query {i}");
         }
         hits += found.ids(i).iter().filter(|id| expected.contains(id)).count();
@@ -51,43 +84,54 @@ fn check_against_brute_force(
         assert!(found.sq_distances(i).windows(2).all(|pair| pair[0] <= pair[1]), "query {i}: nearest first");
     }
     let share = hits as f64 / (queries.len() * k) as f64;
-    assert!(share >= recall, "recall {share} is below {recall}");
+    assert!(share >= subject.recall, "recall {share} is below {}", subject.recall);
 }
 
-fn finds_the_nearest(build: Build<'_>, recall: f64) {
-    for (rows, dim, queries) in
-        [(1, 3, 6), (50, 1, 40), (700, 2, 300), (3000, 17, 600), (900, 130, 7), (1100, 64, 1)]
-    {
+fn finds_the_nearest(subject: &Subject<'_>) {
+    for (rows, dim, queries) in [
+        (1, 3, 6),
+        (50, 1, 40),
+        (700, 2, 300),
+        (3000, 17, 600),
+        (2500, 70, 200),
+        (900, 130, 7),
+        (1100, 64, 1),
+    ] {
         let (x, _) = data::clusters(rows, dim, 7, 3.0, 11);
         let (q, _) = data::clusters(queries, dim, 7, 3.0, 12);
-        check_against_brute_force(&*build(&x), &x, &q, 20.min(rows), recall);
+        check_against_brute_force(subject, x, &q, 20.min(rows));
     }
 }
 
-fn gives_all_rows_when_asked_for_more(build: Build<'_>) {
-    let x = data::normal(9, 4, 1);
-    let found = build(&x).search(&data::normal(30, 4, 2), 50).expect("a valid search");
+fn gives_all_rows_when_asked_for_more(subject: &Subject<'_>) {
+    let Some(x) = (subject.keeps)(data::normal(9, 4, 1)) else { return };
+    let found = (subject.build)(&x).search(&data::normal(30, 4, 2), 50).expect("a valid search");
     assert_eq!((found.k(), found.len()), (9, 30));
     let mut ids = found.ids(3).to_vec();
     ids.sort_unstable();
     assert_eq!(ids, (0..9).collect::<Vec<u32>>());
 }
 
-fn excludes_by_id_and_keeps_duplicates(build: Build<'_>) {
-    let (x, _) = data::clusters(60, 3, 3, 2.0, 5);
-    // Every row twice: row i and row i + 60.
-    let doubled = Embeddings::new([x.as_slice(), x.as_slice()].concat(), 3).expect("finite");
-    let ids: Vec<u32> = (0..120).collect();
-    let found = build(&doubled).leave_one_out(&ids, 5).expect("a valid search");
-    for i in 0..120u32 {
-        assert_eq!(found.ids(i as usize)[0], (i + 60) % 120, "the duplicate of row {i} is its nearest other");
-        assert!(!found.ids(i as usize).contains(&i), "row {i} is not its own neighbor");
+fn excludes_by_id_and_keeps_duplicates(subject: &Subject<'_>) {
+    for rows in [60, 1500] {
+        let (x, _) = data::clusters(rows, 3, 3, 2.0, 5);
+        let Some(x) = (subject.keeps)(x) else { return };
+        // Every row twice: row i and row i + rows.
+        let doubled = Embeddings::new([x.as_slice(), x.as_slice()].concat(), 3).expect("finite");
+        let ids: Vec<u32> = (0..2 * rows as u32).collect();
+        let found = (subject.build)(&doubled).leave_one_out(&ids, 5).expect("a valid search");
+        let twins = |i: usize| found.sq_distances(i)[0] == 0.0;
+        for (i, id) in ids.iter().enumerate() {
+            assert!(!found.ids(i).contains(id), "row {i} is not its own neighbor");
+        }
+        let share = (0..ids.len()).filter(|&i| twins(i)).count() as f64 / ids.len() as f64;
+        assert!(share >= subject.recall, "the duplicate of a row is its nearest other: {share}");
     }
 }
 
-fn breaks_ties_by_id(build: Build<'_>) {
-    let x = Embeddings::new(vec![2.5; 400], 2).expect("finite");
-    let index = build(&x);
+fn breaks_ties_by_id(subject: &Subject<'_>) {
+    let Some(x) = (subject.keeps)(Embeddings::new(vec![2.5; 400], 2).expect("finite")) else { return };
+    let index = (subject.build)(&x);
     for queries in [1, 40] {
         let found =
             index.search(&Embeddings::new(vec![1.0; 2 * queries], 2).expect("finite"), 4).expect("valid");
@@ -99,34 +143,37 @@ fn breaks_ties_by_id(build: Build<'_>) {
     assert_eq!((found.ids(0), found.ids(1), found.ids(3)), (&[1, 2, 3][..], &[0, 1, 3][..], &[0, 1, 2][..]));
 }
 
-fn ignores_a_common_offset(build: Build<'_>, recall: f64) {
-    let (mut x, mut q) = (data::clusters(2000, 32, 5, 1.0, 8).0, data::clusters(100, 32, 5, 1.0, 9).0);
-    for set in [&mut x, &mut q] {
-        let moved = set.as_slice().iter().map(|v| v + 1000.0).collect();
-        *set = Embeddings::new(moved, 32).expect("finite");
-    }
-    check_against_brute_force(&*build(&x), &x, &q, 20, recall);
+fn ignores_a_common_offset(subject: &Subject<'_>) {
+    let moved = |rows, seed| {
+        let (set, _) = data::clusters(rows, 32, 5, 1.0, seed);
+        let values = set.as_slice().iter().map(|v| v + 1000.0).collect();
+        Embeddings::new(values, 32).expect("finite")
+    };
+    check_against_brute_force(subject, moved(2000, 8), &moved(100, 9), 20);
 }
 
-fn answers_queries_of_any_scale(build: Build<'_>, recall: f64) {
+fn answers_queries_of_any_scale(subject: &Subject<'_>) {
     for unit in [1e-38f32, 1e-30, 1.0, 1e30] {
         let scaled = |rows, seed| {
             let values = data::normal(rows, 8, seed).as_slice().iter().map(|v| v * unit).collect();
             Embeddings::new(values, 8).expect("finite")
         };
-        let x = scaled(500, 3);
-        check_against_brute_force(&*build(&x), &x, &scaled(20, 4), 10, recall);
+        check_against_brute_force(subject, scaled(500, 3), &scaled(20, 4), 10);
     }
     // Queries farther away than the data are wide, and one beyond f32 products.
-    let x = data::normal(500, 8, 3);
-    let mut far: Vec<f32> = data::normal(20, 8, 4).as_slice().iter().map(|v| v * 1e6).collect();
-    far[0] = 3e38;
-    check_against_brute_force(&*build(&x), &x, &Embeddings::new(far, 8).expect("finite"), 10, recall);
+    for (rows, dim) in [(500, 8), (2000, 40)] {
+        let values = data::normal(20, dim, 4);
+        let mut far: Vec<f32> = values.as_slice().iter().map(|v| v * 1e6).collect();
+        far[0] = 3e38;
+        let far = Embeddings::new(far, dim).expect("finite");
+        check_against_brute_force(subject, data::normal(rows, dim, 3), &far, 10);
+    }
 }
 
 /// Where rounding leaves distances tied or nearly so, the answer is still one: the same for a query alone and in
 /// company.
-fn answers_alone_as_in_a_batch(build: Build<'_>) {
+fn answers_alone_as_in_a_batch(subject: &Subject<'_>) {
+    let (build, keeps) = (subject.build, subject.keeps);
     let normal = data::normal(2000, 8, 3);
     // Rows of size 1e-20 in a block of their own, and two at ±1.
     let mut tiny: Vec<f32> = data::normal(4096, 4, 5).as_slice().iter().map(|v| v * 1e-20).collect();
@@ -138,8 +185,9 @@ fn answers_alone_as_in_a_batch(build: Build<'_>) {
         [-4.5e37 + t, -4.5e37 - t]
     });
     let diagonal = Embeddings::new(diagonal.collect(), 2).expect("finite");
-    for (x, sizes) in [(&normal, &[1e9, 1e13, 1e20][..]), (&tiny, &[1.0, 1e-20]), (&diagonal, &[1.0, 3e37])] {
-        let index = build(x);
+    for (x, sizes) in [(normal, &[1e9, 1e13, 1e20][..]), (tiny, &[1.0, 1e-20]), (diagonal, &[1.0, 3e37])] {
+        let Some(x) = keeps(x) else { continue };
+        let index = build(&x);
         for size in sizes {
             let values = data::normal(12, x.dim(), 6).as_slice().iter().map(|v| v * size).collect();
             let mut queries = Embeddings::new(values, x.dim()).expect("finite");
@@ -157,9 +205,9 @@ fn answers_alone_as_in_a_batch(build: Build<'_>) {
     }
 }
 
-fn refuses_bad_queries(build: Build<'_>) {
+fn refuses_bad_queries(subject: &Subject<'_>) {
     let x = data::normal(10, 5, 1);
-    let index = build(&x);
+    let index = (subject.build)(&x);
     let one_column = Embeddings::new(vec![0.0; 7], 1).expect("finite");
     assert_eq!(index.search(&one_column, 3), Err(Error::DimensionMismatch { got: 1, expected: 5 }));
     assert_eq!(index.search(&x, 0), Err(Error::ZeroNeighbors));
@@ -171,14 +219,53 @@ fn refuses_bad_queries(build: Build<'_>) {
     assert!(index.search(&Embeddings::new(vec![], 5).expect("an empty batch"), 3).expect("valid").is_empty());
 }
 
-fn measures_given_ids(build: Build<'_>) {
-    let x = data::normal(40, 6, 2);
-    let index = build(&x);
+fn measures_given_ids(subject: &Subject<'_>) {
+    let Some(x) = (subject.keeps)(data::normal(40, 6, 2)) else { return };
+    let index = (subject.build)(&x);
     let found = index.search(&x, 4).expect("a valid search");
     let ids: Vec<u32> = (0..40).flat_map(|i| found.ids(i).to_vec()).collect();
     let measured: Neighbors = index.measure(&x, 4, &ids).expect("known ids");
     assert_eq!(measured, found);
     for (k, ids) in [(4, &ids[1..]), (usize::MAX, &ids)] {
         assert!(matches!(index.measure(&x, k, ids), Err(Error::LengthMismatch { .. })));
+    }
+}
+
+fn forgets_what_is_removed_and_finds_what_is_added(subject: &Subject<'_>) {
+    for rows in [60, 2600] {
+        let (x, _) = data::clusters(rows, 33, 5, 2.0, 21);
+        let Some(x) = (subject.keeps)(x) else { return };
+        let mut index = (subject.build)(&x);
+        let gone: Vec<u32> = (0..rows as u32).step_by(3).collect();
+        index.remove(&gone).expect("known ids");
+        assert_eq!((index.len(), index.ids()), (rows - gone.len(), rows));
+        let found = index.search(&x, 5).expect("a valid search");
+        for i in 0..rows {
+            assert!(found.ids(i).iter().all(|id| id % 3 != 0), "query {i} found a row that is gone");
+        }
+        assert_eq!(
+            index.leave_one_out(&[1, 3], 2),
+            Err(Error::UnknownId { query: 1, id: 3, len: rows - gone.len() })
+        );
+        for (ids, place) in [(&[1, 1][..], 1), (&[2, 0], 1), (&[u32::MAX], 0)] {
+            let refused = index.remove(ids);
+            assert!(
+                matches!(refused, Err(Error::CannotRemove { place: at, .. }) if at == place),
+                "{refused:?}"
+            );
+        }
+        assert!(index.contains(1) && index.contains(2), "a list with a mistake in it removes nothing");
+
+        // New rows far from all others, more than were removed.
+        let (new, _) = data::clusters(gone.len() + 7, 33, 1, 50.0, 22);
+        let Some(new) = (subject.keeps)(new) else { return };
+        let ids = index.insert(&new).expect("rows of the same kind");
+        assert_eq!(&ids[..gone.len()], gone, "ids of removed rows are given again");
+        assert_eq!(&ids[gone.len()..], (rows as u32..rows as u32 + 7).collect::<Vec<u32>>());
+        let found = index.search(&new, 1).expect("a valid search");
+        let itself = (0..new.len()).filter(|&i| found.ids(i)[0] == ids[i]).count() as f64 / new.len() as f64;
+        assert!(itself >= subject.recall, "a row that was added is found: {itself}");
+        let narrow = Embeddings::new(vec![0.0; 5], 5).expect("finite");
+        assert_eq!(index.insert(&narrow), Err(Error::DimensionMismatch { got: 5, expected: 33 }));
     }
 }

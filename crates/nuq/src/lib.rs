@@ -48,7 +48,10 @@ pub use dimension::Dimension;
 pub use error::Error;
 pub use kernel::Kernel;
 pub use labels::{Classes, Label};
-pub use nuq_neighbors::{self, Embeddings, ExactIndex, HnswIndex, HnswParams, NeighborIndex, Neighbors};
+pub use nuq_neighbors::{
+    self, Embeddings, ExactIndex, HnswIndex, HnswParams, IndexChoice, IndexKind, IndexSummary, NeighborIndex,
+    Neighbors,
+};
 pub use params::{Classification, Params, Regression, Task, Variance};
 pub use regressor::{Estimate, Estimates, NuqRegressor, RegressionScore};
 pub use reject::{Decision, RejectRule};

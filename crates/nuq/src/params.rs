@@ -3,7 +3,8 @@
 use crate::bandwidth::{BandwidthRule, Criterion, SquaredError, check_scalar};
 use crate::density::{Density, DensityBandwidth};
 use crate::error::out_of_range;
-use crate::{Dimension, Error, Kernel};
+use crate::{Dimension, Error, IndexKind, Kernel};
+use nuq_neighbors::IndexRequest;
 
 /// What is predicted: classes or numbers.
 pub trait Task: sealed::Sealed + Clone + Default {
@@ -71,6 +72,7 @@ pub struct Params<T: Task> {
     pub(crate) dimension: Dimension,
     pub(crate) prior_weight: f64,
     pub(crate) normalize: bool,
+    pub(crate) index: IndexRequest,
     pub(crate) selection_rows: usize,
     pub(crate) seed: u64,
     pub(crate) task: T,
@@ -86,6 +88,7 @@ impl<T: Task> Default for Params<T> {
             dimension: Dimension::default(),
             prior_weight: 1e-3,
             normalize: false,
+            index: IndexRequest::default(),
             selection_rows: 10_000,
             seed: 0,
             task: T::default(),
@@ -138,6 +141,27 @@ impl<T: Task> Params<T> {
         self
     }
 
+    /// The index that finds neighbors (default: [`Auto`](IndexKind::Auto), exact search or a graph by what each is
+    /// expected to cost; the fitted model says which it took and why).
+    pub fn index(mut self, kind: IndexKind) -> Self {
+        self.index.kind = kind;
+        self
+    }
+
+    /// The share of true neighbors that a graph must find (default 0.99): its beam is made as wide as that takes on a
+    /// sample of training points. With `None` the beam is as the graph's parameters say. What it finds is measured in
+    /// either case, and the fitted model tells it.
+    pub fn recall(mut self, share: impl Into<Option<f64>>) -> Self {
+        self.index.recall = share.into();
+        self
+    }
+
+    /// How many queries the model is expected to answer (default 10,000): what building a graph is weighed against.
+    pub fn expected_queries(mut self, queries: u64) -> Self {
+        self.index.queries = queries;
+        self
+    }
+
     /// The most training points that bandwidths and dimension are learned from (default 10,000, a seeded
     /// sample). Fewer are taken where K is in the thousands, and with product kernels in many dimensions, to
     /// bound memory and time; the curve says how many.
@@ -156,6 +180,7 @@ impl<T: Task> Params<T> {
         if self.neighbors == 0 {
             return Err(nuq_neighbors::Error::ZeroNeighbors.into());
         }
+        self.index.check()?;
         if !(self.prior_weight >= 0.0 && self.prior_weight.is_finite()) {
             return Err(out_of_range("prior weight", self.prior_weight, "it must be finite and at least 0"));
         }

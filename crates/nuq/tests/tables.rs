@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use nuq::bandwidth::BandwidthRule;
+use nuq::nuq_neighbors::Precision;
 use nuq::{
-    Embeddings, ExactIndex, HnswIndex, HnswParams, NeighborIndex, Neighbors, NuqClassifier, NuqRegressor,
+    Embeddings, ExactIndex, HnswParams, IndexKind, IndexSummary, NeighborIndex, Neighbors, NuqClassifier,
+    NuqRegressor,
 };
 use nuq_testkit::data;
 
@@ -62,19 +64,62 @@ fn two_machines_predict_like_one() {
     );
 }
 
-/// What an approximate search misses hardly matters, and no more than it misses.
+/// What a graph misses hardly matters, and no more than it misses: fitted on one from end to end, a model is the one of
+/// exact search.
 #[test]
 fn a_graph_of_high_recall_predicts_like_exact_search() {
-    let (x, y) = data::clusters(6000, 24, 8, 0.6, 1);
-    let (q, _) = data::clusters(500, 24, 8, 0.6, 1);
-    let model = NuqClassifier::params().fit(&x, &y).unwrap();
-    let mut index = HnswIndex::new(&x, HnswParams::default()).unwrap();
-    assert!(index.tune(0.995, model.neighbors()).unwrap() >= 0.995);
-    let table = index.search(&q, model.neighbors()).unwrap();
-    let (exact, graph) = (model.predict_proba(&q).unwrap(), model.predict_proba_from(&q, &table).unwrap());
-    let changes = exact.as_slice().iter().zip(graph.as_slice()).map(|(a, b)| (a - b).abs());
-    let mean = changes.sum::<f64>() / exact.as_slice().len() as f64;
-    assert!(mean < 1e-3, "{mean}");
+    let (x, y) = data::clusters(6000, 40, 8, 0.6, 1);
+    let (q, _) = data::clusters(500, 40, 8, 0.6, 1);
+    let graph = IndexKind::Hnsw(HnswParams::default());
+    let exact = NuqClassifier::params().fit(&x, &y).unwrap();
+    let approximate = NuqClassifier::params().index(graph).recall(0.99).fit(&x, &y).unwrap();
+    assert_eq!(exact.index().describe(), IndexSummary::Exact);
+    let IndexSummary::Hnsw { recall: Some(recall), params } = approximate.index().describe() else {
+        panic!("the model says what its graph finds");
+    };
+    assert!(recall.share >= 0.99 && recall.share < 1.0 && recall.k == 20, "{recall:?}");
+    assert!(params.ef_search < 400, "a beam of {} is wider than needed", params.ef_search);
+    let (truth, found) = (exact.predict_proba(&q).unwrap(), approximate.predict_proba(&q).unwrap());
+    let changes = truth.as_slice().iter().zip(found.as_slice()).map(|(a, b)| (a - b).abs());
+    let mean = changes.sum::<f64>() / truth.as_slice().len() as f64;
+    assert!(mean > 0.0 && mean < 1e-3, "{mean}");
+
+    let targets: Vec<f64> = y.iter().map(|&class| class as f64).collect();
+    let exact = NuqRegressor::params().fit(&x, &targets).unwrap();
+    let approximate = NuqRegressor::params().index(graph).fit(&x, &targets).unwrap();
+    let (truth, found) = (exact.predict(&q).unwrap(), approximate.predict(&q).unwrap());
+    let mean = truth.iter().zip(found.iter()).map(|(a, b)| (a.mean - b.mean).abs()).sum::<f64>() / 500.0;
+    assert!(mean > 0.0 && mean < 1e-3, "{mean}");
+}
+
+/// A scale per dimension, rows on the sphere, kernels that look at coordinates, rows in half precision: all on a graph.
+#[test]
+fn every_kind_of_model_stands_on_a_graph() {
+    let (x, y) = data::clusters(1500, 36, 4, 0.6, 3);
+    let (q, _) = data::clusters(50, 36, 4, 0.6, 4);
+    let wide = HnswParams::default().ef_search(800);
+    let plain = NuqClassifier::params().selection_rows(300);
+    for params in [
+        plain.clone().bandwidth(BandwidthRule::Silverman),
+        plain.clone().bandwidth(BandwidthRule::KthNeighbor { k: 5 }),
+        plain.clone().normalize(true),
+        plain.clone().kernel(nuq::Kernel::Logistic).selection_rows(200),
+    ] {
+        let exact = params.fit(&x, &y).unwrap().predict_proba(&q).unwrap();
+        for precision in [Precision::F32, Precision::F16] {
+            let graph = IndexKind::Hnsw(wide.precision(precision));
+            let model = params.clone().index(graph).recall(None).fit(&x, &y).unwrap();
+            assert!(matches!(model.index().describe(), IndexSummary::Hnsw { recall: Some(_), .. }));
+            let found = model.predict_proba(&q).unwrap();
+            let change = exact.as_slice().iter().zip(found.as_slice()).map(|(a, b)| (a - b).abs());
+            let largest = change.fold(0.0, f64::max);
+            // Rounded rows may move the bandwidth by a step of its grid.
+            let allowed = if precision == Precision::F32 { 1e-12 } else { 0.1 };
+            assert!(largest <= allowed, "{params:?} {precision:?}: {largest}");
+        }
+    }
+    let refused = plain.index(IndexKind::Hnsw(wide)).recall(1.5).fit(&x, &y).unwrap_err();
+    assert_eq!(refused.to_string(), "the recall asked for is 1.5: it must be above 0 and at most 1");
 }
 
 #[test]

@@ -98,16 +98,14 @@ impl<'b> Block<'b> {
 
     fn find(mut self) -> Vec<Vec<Candidate>> {
         let dim = self.index.dim();
-        let per_block = (ROW_BYTES / (4 * dim)).clamp(16, ROWS).min(self.index.len());
+        let per_block = (ROW_BYTES / (4 * dim)).clamp(16, ROWS).min(self.index.ids());
         let mut rows = vec![0f32; per_block * dim];
         let mut products = vec![0f32; self.queries.len() * per_block];
-        let all = self.index.embeddings.as_slice();
-        let blocks = all.chunks(per_block * dim).zip(self.frame.half_sq_norms().chunks(per_block));
-        for (i, (block, half_sq_norms)) in blocks.enumerate() {
-            self.frame.place(block, &mut rows);
-            let n = half_sq_norms.len();
+        for (i, half_sq_norms) in self.frame.half_sq_norms().chunks(per_block).enumerate() {
+            let (first, n) = (i * per_block, half_sq_norms.len());
+            self.frame.place(&self.index.rows.block(first..first + n), &mut rows);
             multiply_transposed(&self.placed, &rows[..n * dim], dim, &mut products[..self.queries.len() * n]);
-            self.offer((i * per_block) as u32, &products, half_sq_norms);
+            self.offer(first as u32, &products, half_sq_norms);
         }
         let index = self.index;
         let unit = self.frame.unit();
@@ -127,8 +125,9 @@ impl<'b> Block<'b> {
     }
 
     fn offer(&mut self, first: u32, products: &[f32], half_sq_norms: &[f32]) {
-        // What underflows to a norm of zero is below the smallest number.
-        let largest = half_sq_norms.iter().copied().fold(0.0, f32::max) + f32::MIN_POSITIVE;
+        // What underflows to a norm of zero is below the smallest number; rows that are gone have an infinite one.
+        let present = half_sq_norms.iter().copied().filter(|norm| norm.is_finite());
+        let largest = present.fold(0.0, f32::max) + f32::MIN_POSITIVE;
         let longest = (2.0 * f64::from(largest)).sqrt();
         let dim = self.index.dim();
         for (query, products) in self.queries.iter_mut().zip(products.chunks_exact(half_sq_norms.len())) {

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::Embeddings;
+use crate::rows::Rows;
 
 /// Maps a row $x$ to $b_j = (x_j - m_j)\,c_j$ with $|b_j| \le 1$ on the training rows.
 ///
@@ -21,41 +21,63 @@ pub(super) struct Frame {
 
 impl Frame {
     /// `None` when the rows, so placed, leave the range of `f32`.
-    pub(super) fn around(embeddings: &Embeddings<'_>, scale: Option<&[f64]>) -> Option<Self> {
-        let center = mean(embeddings);
+    pub(super) fn around(rows: &Rows<'_>, scale: Option<&[f64]>) -> Option<Self> {
+        let (dim, center) = (rows.dim(), mean(rows));
         let inverse = |j: usize| scale.map_or(1.0, |s| 1.0 / s[j]);
-        let largest = embeddings
-            .as_slice()
-            .par_chunks(embeddings.dim())
-            .map(|row| {
+        let largest = rows
+            .par_blocks()
+            .map(|block| {
                 let offset =
                     |(j, (&x, &m)): (usize, (&f32, &f32))| ((f64::from(x) - f64::from(m)) * inverse(j)).abs();
-                row.iter().zip(&center).enumerate().map(offset).fold(0.0, f64::max)
+                let of_row =
+                    |row: &[f32]| row.iter().zip(&center).enumerate().map(offset).fold(0.0, f64::max);
+                block.chunks_exact(dim).map(of_row).fold(0.0, f64::max)
             })
             .reduce(|| 0.0, f64::max);
         let exponent = if largest > 0.0 { -largest.log2().ceil() } else { 0.0 };
         let power = exponent.exp2();
-        let factors: Vec<f64> = (0..embeddings.dim()).map(|j| inverse(j) * power).collect();
+        let factors: Vec<f64> = (0..dim).map(|j| inverse(j) * power).collect();
         let rounded_factors: Vec<f32> = factors.iter().map(|&c| c as f32).collect();
         // In more dimensions than f32 has digits for, no bound on a product is worth anything.
-        let few_enough = embeddings.dim() < 1 << 23;
-        let spread_fits = embeddings.as_slice().par_iter().all(|v| v.abs() < f32::MAX / 4.0);
-        if !few_enough || !spread_fits || !rounded_factors.iter().all(|c| c.is_normal()) {
+        let few_enough = dim < 1 << 23;
+        if !few_enough || !rounded_factors.iter().all(|c| c.is_normal()) {
             return None;
         }
         let mut frame = Self { center, factors, rounded_factors, unit: power * power, half_sq_norms: vec![] };
-        frame.half_sq_norms = embeddings
-            .as_slice()
-            .par_chunks(embeddings.dim())
-            .map_init(
-                || vec![0f32; embeddings.dim()],
-                |placed, row| {
-                    frame.place(row, placed);
-                    (0.5 * placed.iter().map(|&b| f64::from(b) * f64::from(b)).sum::<f64>()) as f32
-                },
-            )
-            .collect();
+        let blocks =
+            rows.par_blocks().map(|block| frame.half_sq_norms_of(&block)).collect::<Option<Vec<_>>>();
+        frame.half_sq_norms = blocks?.concat();
         Some(frame)
+    }
+
+    /// Takes new rows in, over those of the given ids first; says whether they fit.
+    pub(super) fn insert(&mut self, ids: &[u32], rows: &[f32]) -> bool {
+        let Some(norms) = self.half_sq_norms_of(rows) else { return false };
+        for (&id, norm) in ids.iter().zip(norms) {
+            match self.half_sq_norms.get_mut(id as usize) {
+                Some(place) => *place = norm,
+                None => self.half_sq_norms.push(norm),
+            }
+        }
+        true
+    }
+
+    /// Marks a row as gone.
+    pub(super) fn remove(&mut self, id: u32) {
+        self.half_sq_norms[id as usize] = f32::INFINITY;
+    }
+
+    /// `None` when a coordinate or a norm is beyond the range in which differences stay finite.
+    fn half_sq_norms_of(&self, rows: &[f32]) -> Option<Vec<f32>> {
+        let mut placed = vec![0f32; self.center.len()];
+        rows.chunks_exact(self.center.len())
+            .map(|row| {
+                self.place(row, &mut placed);
+                let norm = (0.5 * placed.iter().map(|&b| f64::from(b) * f64::from(b)).sum::<f64>()) as f32;
+                let fits = row.iter().all(|v| v.abs() < f32::MAX / 4.0) && norm.is_finite();
+                fits.then_some(norm)
+            })
+            .collect()
     }
 
     /// Writes the coordinates of rows in this frame, each within three roundings of the exact value.
@@ -98,7 +120,7 @@ impl Frame {
         self.unit
     }
 
-    /// $\tfrac12\|b\|^2$ of each training row; zero where that underflows.
+    /// $\tfrac12\|b\|^2$ of each training row; zero where that underflows, infinite where the row is gone.
     pub(super) fn half_sq_norms(&self) -> &[f32] {
         &self.half_sq_norms
     }
@@ -106,12 +128,10 @@ impl Frame {
 
 /// The training mean, rounded to `f32`: any nearby point serves, as long as all rows use the same one.
 /// Summed in blocks of fixed size, so that it does not depend on the number of threads.
-fn mean(embeddings: &Embeddings<'_>) -> Vec<f32> {
-    const ROWS: usize = 4096;
-    let dim = embeddings.dim();
-    let sums: Vec<Vec<f64>> = embeddings
-        .as_slice()
-        .par_chunks(ROWS * dim)
+fn mean(rows: &Rows<'_>) -> Vec<f32> {
+    let dim = rows.dim();
+    let sums: Vec<Vec<f64>> = rows
+        .par_blocks()
         .map(|block| {
             let mut sum = vec![0f64; dim];
             for row in block.chunks_exact(dim) {
@@ -121,5 +141,5 @@ fn mean(embeddings: &Embeddings<'_>) -> Vec<f32> {
         })
         .collect();
     let total = |j: usize| sums.iter().map(|sum| sum[j]).sum::<f64>();
-    (0..dim).map(|j| (total(j) / embeddings.len() as f64) as f32).collect()
+    (0..dim).map(|j| (total(j) / rows.ids() as f64) as f32).collect()
 }

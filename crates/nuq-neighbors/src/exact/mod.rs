@@ -11,21 +11,27 @@ mod blocked;
 mod frame;
 mod shortlist;
 
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
 use rayon::prelude::*;
 
 use crate::distance::{scaled_sq_distance, sq_distance};
 use crate::neighbors::{Candidate, keep_nearest};
-use crate::{Embeddings, Error, NeighborIndex, Neighbors};
+use crate::parts::{IndexParts, StoredRows};
+use crate::rows::{Precision, Rows};
+use crate::{Embeddings, Error, IndexSummary, NeighborIndex, Neighbors};
 use frame::Frame;
 
 /// Exact nearest neighbors by Euclidean distance, optionally with each coordinate divided by a scale.
 ///
 /// Holds no copy of the rows: they are borrowed or shared with the caller's [`Embeddings`].
 pub struct ExactIndex<'a> {
-    embeddings: Embeddings<'a>,
+    rows: Rows<'a>,
     scale: Option<Vec<f64>>,
-    /// `None` when `f32` cannot hold the scaled rows: then every distance is computed directly.
-    frame: Option<Frame>,
+    /// `None` when `f32` cannot hold the scaled rows: then every distance is computed directly. Made when first needed: an
+    /// index over a mapped file reads no row before that.
+    frame: OnceLock<Option<Frame>>,
 }
 
 /// Below this many queries a matrix product cannot pay for laying out its blocks.
@@ -38,51 +44,56 @@ const DIRECT_ROWS: usize = 4096;
 impl<'a> ExactIndex<'a> {
     /// An index over at least one row.
     pub fn new(embeddings: &Embeddings<'a>) -> Result<Self, Error> {
-        Self::build(embeddings, None)
+        Ok(Self::over(Rows::new(embeddings, Precision::F32)?, None))
     }
 
     /// An index that divides coordinate `j` by `scale[j]` before it measures: with one bandwidth per
     /// dimension, neighbors are those of the scaled space. Distances are those of the scaled space too.
     pub fn scaled(embeddings: &Embeddings<'a>, scale: Vec<f64>) -> Result<Self, Error> {
-        if scale.len() != embeddings.dim() {
-            let (got, expected) = (scale.len(), embeddings.dim());
-            return Err(Error::LengthMismatch { what: "scales", got, expected });
-        }
-        // Squares of any f32 over these stay finite and positive.
-        let usable = |s: f64| (1e-100..=1e100).contains(&s);
-        if let Some(column) = scale.iter().position(|&s| !usable(s)) {
-            return Err(Error::BadScale { column, value: scale[column] });
-        }
-        Self::build(embeddings, Some(scale))
+        check_scale(&scale, embeddings.dim())?;
+        Ok(Self::over(Rows::new(embeddings, Precision::F32)?, Some(scale)))
     }
 
-    fn build(embeddings: &Embeddings<'a>, scale: Option<Vec<f64>>) -> Result<Self, Error> {
-        if embeddings.is_empty() {
-            return Err(Error::Empty);
+    /// An index over rows that are not a copy of the caller's.
+    pub(crate) fn over(rows: Rows<'a>, scale: Option<Vec<f64>>) -> Self {
+        Self { rows, scale, frame: OnceLock::new() }
+    }
+
+    fn frame(&self) -> Option<&Frame> {
+        if self.frame.get().is_none() {
+            // Made outside the lock, for it is made in parallel and may meet another search on this thread.
+            let mut frame = Frame::around(&self.rows, self.scale.as_deref());
+            if let Some(frame) = &mut frame {
+                self.rows.removed().iter().for_each(|&id| frame.remove(id));
+            }
+            let _ = self.frame.set(frame);
         }
-        let frame = Frame::around(embeddings, scale.as_deref());
-        Ok(Self { embeddings: embeddings.clone(), scale, frame })
+        self.frame.get().and_then(Option::as_ref)
+    }
+
+    pub(crate) fn rows(&self) -> &Rows<'a> {
+        &self.rows
     }
 
     pub(crate) fn distance(&self, query: &[f32], id: u32) -> f64 {
-        let row = self.embeddings.row(id as usize);
+        let row = self.rows.row(id);
         match &self.scale {
-            None => sq_distance(query, row),
-            Some(scale) => scaled_sq_distance(query, row, scale),
+            None => sq_distance(query, &row),
+            Some(scale) => scaled_sq_distance(query, &row, scale),
         }
     }
 
     /// One query against every row, without approximation: for a handful of queries, for k near the number of
     /// rows, and for numbers beyond the reach of `f32` products.
     pub(crate) fn find_directly(&self, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Candidate> {
-        let len = self.embeddings.len();
+        let len = self.rows.ids();
         let mut nearest = (0..len.div_ceil(DIRECT_ROWS))
             .into_par_iter()
             .flat_map_iter(|block| {
                 let rows = block * DIRECT_ROWS..len.min((block + 1) * DIRECT_ROWS);
                 let mut row: Vec<Candidate> = rows
                     .map(|id| id as u32)
-                    .filter(|&id| Some(id) != excluded)
+                    .filter(|&id| Some(id) != excluded && self.rows.contains(id))
                     .map(|id| (self.distance(query, id), id))
                     .collect();
                 keep_nearest(&mut row, k);
@@ -100,7 +111,8 @@ impl<'a> ExactIndex<'a> {
         k: usize,
         excluded: Option<&[u32]>,
     ) -> Result<usize, Error> {
-        let available = self.len() - usize::from(excluded.is_some());
+        self.rows.ready()?;
+        let available = self.len().saturating_sub(usize::from(excluded.is_some()));
         check_queries(queries, self.dim())?;
         match (k, available, excluded) {
             (0, _, _) => return Err(Error::ZeroNeighbors),
@@ -112,7 +124,7 @@ impl<'a> ExactIndex<'a> {
             _ => {}
         }
         if let Some((query, &id)) =
-            excluded.unwrap_or(&[]).iter().enumerate().find(|(_, id)| **id as usize >= self.len())
+            excluded.unwrap_or(&[]).iter().enumerate().find(|(_, id)| !self.rows.contains(**id))
         {
             return Err(Error::UnknownId { query, id, len: self.len() });
         }
@@ -121,11 +133,10 @@ impl<'a> ExactIndex<'a> {
 
     fn find_portion(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Candidate>> {
         let count = queries.len() / self.dim();
-        match &self.frame {
-            Some(frame) if count >= FEWEST_BLOCKED_QUERIES && blocked::pays_for(k, self.len()) => {
-                blocked::find(self, frame, queries, k, excluded)
-            }
-            _ => queries
+        let few = count < FEWEST_BLOCKED_QUERIES || !blocked::pays_for(k, self.len());
+        match (!few).then(|| self.frame()).flatten() {
+            Some(frame) => blocked::find(self, frame, queries, k, excluded),
+            None => queries
                 .par_chunks(self.dim())
                 .enumerate()
                 .map(|(i, query)| self.find_directly(query, k, excluded.map(|ids| ids[i])))
@@ -135,8 +146,38 @@ impl<'a> ExactIndex<'a> {
 }
 
 impl NeighborIndex for ExactIndex<'_> {
-    fn embeddings(&self) -> &Embeddings<'_> {
-        &self.embeddings
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn dim(&self) -> usize {
+        self.rows.dim()
+    }
+
+    fn ids(&self) -> usize {
+        self.rows.ids()
+    }
+
+    fn contains(&self, id: u32) -> bool {
+        self.rows.contains(id)
+    }
+
+    fn row(&self, id: u32) -> Cow<'_, [f32]> {
+        self.rows.row(id)
+    }
+
+    fn describe(&self) -> IndexSummary {
+        IndexSummary::Exact
+    }
+
+    fn parts(&self) -> IndexParts<'_> {
+        IndexParts {
+            dim: self.dim(),
+            rows: StoredRows::from(&self.rows),
+            removed: self.rows.removed().iter().copied().collect(),
+            scale: self.scale.clone(),
+            graph: None,
+        }
     }
 
     fn scale(&self) -> Option<&[f64]> {
@@ -157,6 +198,7 @@ impl NeighborIndex for ExactIndex<'_> {
     }
 
     fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
+        self.rows.ready()?;
         check_queries(queries, self.dim())?;
         if k == 0 {
             return Err(Error::ZeroNeighbors);
@@ -165,7 +207,7 @@ impl NeighborIndex for ExactIndex<'_> {
             let (got, expected) = (ids.len(), queries.len().saturating_mul(k));
             return Err(Error::LengthMismatch { what: "neighbor ids", got, expected });
         }
-        if let Some(at) = ids.iter().position(|&id| id as usize >= self.len()) {
+        if let Some(at) = ids.iter().position(|&id| !self.rows.contains(id)) {
             return Err(Error::UnknownId { query: at / k, id: ids[at], len: self.len() });
         }
         let sq_distances = ids
@@ -174,6 +216,36 @@ impl NeighborIndex for ExactIndex<'_> {
             .flat_map_iter(|(i, row)| row.iter().map(move |&id| self.distance(queries.row(i), id)))
             .collect();
         Neighbors::new(k, ids.to_vec(), sq_distances)
+    }
+
+    fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
+        let ids = self.rows.insert(rows)?;
+        if let Some(Some(frame)) = self.frame.get_mut()
+            && !frame.insert(&ids, rows.as_slice())
+        {
+            self.frame = OnceLock::from(None);
+        }
+        Ok(ids)
+    }
+
+    fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
+        self.rows.remove(ids)?;
+        if let Some(Some(frame)) = self.frame.get_mut() {
+            ids.iter().for_each(|&id| frame.remove(id));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn check_scale(scale: &[f64], dim: usize) -> Result<(), Error> {
+    if scale.len() != dim {
+        return Err(Error::LengthMismatch { what: "scales", got: scale.len(), expected: dim });
+    }
+    // Squares of any f32 over these stay finite and positive.
+    let usable = |s: f64| (1e-100..=1e100).contains(&s);
+    match scale.iter().position(|&s| !usable(s)) {
+        Some(column) => Err(Error::BadScale { column, value: scale[column] }),
+        None => Ok(()),
     }
 }
 

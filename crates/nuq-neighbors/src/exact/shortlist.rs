@@ -56,7 +56,8 @@ impl Shortlist {
         Self { k, excluded, limit: f64::INFINITY, contenders, settled: vec![] }
     }
 
-    /// Considers rows `first..` from their products `a·b` and halved squared norms, known within `error`.
+    /// Considers rows `first..` from their products `a·b` and halved squared norms (infinite for rows that
+    /// are gone), known within `error`.
     pub(super) fn offer(
         &mut self,
         first: u32,
@@ -69,7 +70,7 @@ impl Shortlist {
         while let Some(found) = next_at_most(half_sq_norms, products, self.cut(error), at) {
             at = found + 1;
             let id = first + found as u32;
-            if Some(id) == self.excluded {
+            if Some(id) == self.excluded || half_sq_norms[found] == f32::INFINITY {
                 continue;
             }
             let score = f64::from(half_sq_norms[found] - products[found]);

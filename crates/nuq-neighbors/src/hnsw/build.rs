@@ -1,133 +1,143 @@
-//! Building the graph in batches, without locks, the same for any number of threads.
+//! Linking points in batches, without locks, the same for any number of threads.
 //!
 //! Points come in a seeded order, in batches of a fixed share of what is there already. All points of a batch look for
-//! their neighbors in the graph as it was before the batch, in parallel; then their links are made, and the points they
-//! chose take them into their own lists, each list by itself. Nothing depends on who finishes first.
+//! their neighbors in the graph as it was before the batch, and among each other, in parallel; then the points they chose
+//! take them into their own lists, each list by itself. Nothing depends on who finishes first.
 
 use rayon::prelude::*;
 
 use super::graph::Graph;
 use super::params::HnswParams;
-use super::simd::Distance;
+use super::space::{Form, Space};
 use super::walk::{Beam, Met, Terrain};
-use crate::{Embeddings, SeededRng};
+use crate::SeededRng;
 
-/// A batch is this share of the points that are there already: its points do not see each other.
+/// A batch is this share of the points that are there already: each of its points is compared with all others of it.
 const BATCH_SHARE: usize = 32;
-const LARGEST_BATCH: usize = 4096;
+const LARGEST_BATCH: usize = 1024;
 
-/// Builds the graph over all rows.
-pub(super) fn build(embeddings: &Embeddings<'_>, params: &HnswParams, distance: Distance) -> Graph {
-    let len = embeddings.len();
-    let mut graph = Graph::unlinked(len, params.m, params.seed);
-    let order = shuffled(len, params.seed);
-    graph.entry = order[0];
-    let mut done = 1;
-    while done < len {
-        let batch = &order[done..len.min(done + (done / BATCH_SHARE).clamp(1, LARGEST_BATCH))];
-        insert(&mut graph, embeddings, params, distance, batch);
+/// Links points that have rows and no links yet into a graph that has `present` linked points, in a seeded order: data
+/// sorted by class must not build the graph class by class.
+pub(super) fn link<T: Form>(
+    graph: &mut Graph<'_>,
+    space: Space<'_, T>,
+    params: &HnswParams,
+    present: usize,
+    ids: &[u32],
+) {
+    let order = shuffled(ids, params.seed);
+    let mut done = 0;
+    if present == 0 {
+        graph.entry = order[0];
+        done = 1;
+    }
+    while done < order.len() {
+        let size = ((present + done) / BATCH_SHARE).clamp(1, LARGEST_BATCH);
+        let batch = &order[done..order.len().min(done + size)];
+        insert(graph, space, params, batch);
         done += batch.len();
     }
-    graph
 }
 
-/// All ids in a seeded order (Fisher and Yates): data sorted by class must not build the graph class by class.
-fn shuffled(len: usize, seed: u64) -> Vec<u32> {
+/// Ids in a seeded order (Fisher and Yates).
+fn shuffled(ids: &[u32], seed: u64) -> Vec<u32> {
     let mut rng = SeededRng::new(!seed);
-    let mut order: Vec<u32> = (0..len as u32).collect();
-    for i in (1..len).rev() {
+    let mut order = ids.to_vec();
+    for i in (1..order.len()).rev() {
         order.swap(i, rng.below(i + 1));
     }
     order
 }
 
 /// A link that a new point made: layer, the point it leads to, the new point.
-type Link = (usize, u32, u32);
+type Link = (u8, u32, u32);
 
-fn insert(
-    graph: &mut Graph,
-    embeddings: &Embeddings<'_>,
-    params: &HnswParams,
-    distance: Distance,
-    batch: &[u32],
-) {
-    let terrain = Terrain::new(graph, embeddings, distance);
-    let chosen: Vec<Vec<(usize, Vec<u32>)>> =
-        batch.par_iter().map(|&id| Beam::with(|beam| choose_links(&terrain, params, id, beam))).collect();
+fn insert<T: Form>(graph: &mut Graph<'_>, space: Space<'_, T>, params: &HnswParams, batch: &[u32]) {
+    let terrain = Terrain { links: graph.links(), space };
+    let choose = |&id: &u32| Beam::with(|beam| choose_links(&terrain, params, id, batch, beam));
+    let chosen: Vec<Vec<Vec<u32>>> = batch.par_iter().map(choose).collect();
     let mut links: Vec<Link> = Vec::new();
     for (&id, layers) in batch.iter().zip(&chosen) {
-        for (layer, targets) in layers {
-            links.extend(targets.iter().map(|&target| (*layer, target, id)));
+        for (layer, targets) in layers.iter().enumerate() {
+            graph.set_links(id, layer, targets);
+            links.extend(targets.iter().map(|&target| (layer as u8, target, id)));
         }
     }
-    links.sort_unstable();
+    links.par_sort_unstable();
+    let terrain = Terrain { links: graph.links(), space };
     let lists: Vec<&[Link]> = links.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
-    let answered: Vec<Vec<u32>> = lists.par_iter().map(|list| take_in(&terrain, list)).collect();
+    let answered: Vec<Vec<u32>> =
+        lists.par_iter().with_min_len(16).map(|list| take_in(&terrain, list)).collect();
     for (list, answer) in lists.iter().zip(&answered) {
-        graph.set_links(list[0].1, list[0].0, answer);
+        graph.set_links(list[0].1, usize::from(list[0].0), answer);
     }
-    for (&id, layers) in batch.iter().zip(&chosen) {
-        for (layer, targets) in layers {
-            graph.set_links(id, *layer, targets);
-        }
+    for &id in batch {
         if graph.level(id) > graph.level(graph.entry) {
             graph.entry = id;
         }
     }
 }
 
-/// The links of a new point on each of its layers that has points already.
-fn choose_links(
-    terrain: &Terrain<'_>,
+/// The links of a new point on each of its layers that has points already, from the bottom up.
+fn choose_links<T: Form>(
+    terrain: &Terrain<'_, T>,
     params: &HnswParams,
     id: u32,
+    batch: &[u32],
     beam: &mut Beam,
-) -> Vec<(usize, Vec<u32>)> {
-    let graph = terrain.graph;
-    let query = terrain.row(id);
-    let top = graph.level(id).min(graph.level(graph.entry));
-    let mut start = terrain.descend(query, top);
+) -> Vec<Vec<u32>> {
+    let query = terrain.space.row(id);
+    let top = terrain.links.level(id).min(terrain.links.level(terrain.links.entry));
+    let mut start = terrain.descend(query, top, None, beam);
     let mut layers = Vec::with_capacity(top + 1);
     for layer in (0..=top).rev() {
-        terrain.search(query, start, layer, params.ef_construction, beam);
-        start = (beam.found[0].0, beam.found[0].1);
-        let candidates = beam.found.iter().map(|met| (met.0, met.1));
-        layers.push((layer, diverse(terrain, candidates, params.m)));
+        terrain.search(query, start, layer, params.ef_construction, None, beam);
+        start = Met::new(beam.found[0].distance(), beam.found[0].id());
+        beam.meet_all(terrain, id, batch, layer, params.ef_construction);
+        layers.push(diverse(terrain.space, &beam.found, terrain.links.capacity(layer)));
     }
+    layers.reverse();
     layers
 }
 
 /// The list of a point that new points have linked to: the old links and the new ones, the best of them where they are
 /// too many.
-fn take_in(terrain: &Terrain<'_>, list: &[Link]) -> Vec<u32> {
+fn take_in<T: Form>(terrain: &Terrain<'_, T>, list: &[Link]) -> Vec<u32> {
     let (layer, id, _) = list[0];
-    let old = terrain.graph.links(id, layer);
-    let all = || old.iter().copied().chain(list.iter().map(|link| link.2));
-    let capacity = terrain.graph.capacity(layer);
-    if old.len() + list.len() <= capacity {
-        return all().collect();
+    let old = terrain.links.of(id, usize::from(layer));
+    // Two of one batch may have chosen each other.
+    let new = list.iter().map(|link| link.2).filter(|id| !old.contains(id));
+    let all: Vec<u32> = old.iter().copied().chain(new).collect();
+    best(terrain.space, id, all, terrain.links.capacity(usize::from(layer)))
+}
+
+/// The links of a point among some that it could have: all of them, or the most diverse.
+pub(super) fn best<T: Form>(space: Space<'_, T>, id: u32, others: Vec<u32>, most: usize) -> Vec<u32> {
+    if others.len() <= most {
+        return others;
     }
-    let row = terrain.row(id);
-    let mut candidates: Vec<Met> =
-        all().map(|other| ((terrain.distance)(row, terrain.row(other)), other)).collect();
-    candidates.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    diverse(terrain, candidates.into_iter(), capacity)
+    let mut distances = vec![0f32; others.len()];
+    space.measure(space.row(id), &others, &mut distances);
+    let mut met: Vec<Met> =
+        others.iter().zip(&distances).map(|(&other, &distance)| Met::new(distance, other)).collect();
+    met.sort_unstable();
+    diverse(space, &met, most)
 }
 
 /// Malkov and Yashunin's heuristic: of candidates nearest first, those nearer to the point than to any chosen before,
 /// so that links lead in different directions; places left over go to the nearest that were passed over.
-fn diverse(terrain: &Terrain<'_>, candidates: impl Iterator<Item = Met>, most: usize) -> Vec<u32> {
+fn diverse<T: Form>(space: Space<'_, T>, candidates: &[Met], most: usize) -> Vec<u32> {
     let mut chosen: Vec<u32> = Vec::with_capacity(most);
-    let mut passed: Vec<u32> = Vec::new();
-    for (distance, id) in candidates {
+    let mut passed: Vec<u32> = Vec::with_capacity(most);
+    for met in candidates {
         if chosen.len() == most {
             break;
         }
-        let row = terrain.row(id);
-        if chosen.iter().all(|&other| (terrain.distance)(row, terrain.row(other)) >= distance) {
-            chosen.push(id);
-        } else {
-            passed.push(id);
+        let (row, limit) = (space.row(met.id()), met.distance());
+        if !chosen.iter().any(|&other| space.distance(row, other) <= limit) {
+            chosen.push(met.id());
+        } else if passed.len() < most {
+            passed.push(met.id());
         }
     }
     let free = most - chosen.len();

@@ -3,30 +3,45 @@
 //! A query walks a graph of near neighbors instead of meeting every row. It may miss some: how many depends on
 //! `ef_search`, and [`HnswIndex::recall`] measures it. What is found is measured and ranked like everywhere in this
 //! crate, by direct differences in `f64`.
+//!
+//! Walks read little: [codes] of a byte a coordinate where those tell the rows apart, the [rows](ground) otherwise. The
+//! graph is [built](build) in batches, [grows and shrinks](churn), and is [walked](walk) by a beam.
 
 mod build;
+mod churn;
+mod codes;
 mod graph;
+mod ground;
+mod leaves;
 mod params;
-mod simd;
+mod recall;
+mod space;
 mod walk;
 
 pub use params::HnswParams;
+pub use space::CodeLine;
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use crate::exact::ExactIndex;
+use crate::exact::{ExactIndex, check_scale};
 use crate::neighbors::{Candidate, keep_nearest};
-use crate::{Embeddings, Error, NeighborIndex, Neighbors, SeededRng};
+use crate::parts::{GraphParts, IndexParts};
+use crate::{Embeddings, Error, IndexSummary, MeasuredRecall, NeighborIndex, Neighbors};
+use codes::Codes;
 use graph::Graph;
-use simd::Distance;
+use ground::{Ground, LARGEST};
+use space::{AnySpace, Form, Space, halves, in_space};
 use walk::{Beam, Terrain};
 
 /// Approximate nearest neighbors by a walk on a layered graph.
 ///
-/// The graph depends on rows, parameters and seed, and on the width of the processor's vectors (which rounds the
-/// distances that steer it), but not on the number of threads that build it. Rows are borrowed
-/// or shared, not copied. Where a graph cannot help (few rows, k near their number, coordinates beyond the reach of
-/// `f32` squares) the answer comes from exact search.
+/// The graph depends on rows, parameters and seed, not on the number of threads that build it; where walks read codes
+/// (rows kept in `f32`, 32 columns or more), not on the processor either. Rows kept in `f32` are borrowed or shared, not
+/// copied. Where a graph cannot help (few rows, k near their number, coordinates beyond the reach of `f32` squares) the
+/// answer comes from exact search.
 ///
 /// ```
 /// use nuq_neighbors::{Embeddings, HnswIndex, HnswParams, NeighborIndex, SeededRng};
@@ -35,39 +50,97 @@ use walk::{Beam, Terrain};
 /// let x = Embeddings::new((0..20_000).map(|_| rng.normal() as f32).collect(), 8)?;
 /// let mut index = HnswIndex::new(&x, HnswParams::default())?;
 /// let achieved = index.tune(0.99, 10)?;
-/// assert!(achieved >= 0.99);
+/// assert!(achieved.share >= 0.99);
 /// assert_eq!(index.search(&x.gather(&[17]), 1)?.ids(0), [17]);
+///
+/// index.remove(&[17])?;
+/// assert_ne!(index.search(&x.gather(&[17]), 1)?.ids(0), [17]);
 /// # Ok::<(), nuq_neighbors::Error>(())
 /// ```
 pub struct HnswIndex<'a> {
-    exact: ExactIndex<'a>,
+    ground: Ground<'a>,
     /// `None` where exact search answers everything.
-    graph: Option<Graph>,
+    graph: Option<Graph<'a>>,
     params: HnswParams,
-    distance: Distance,
+    recall: Option<MeasuredRecall>,
+    /// Whether links and codes were found within their bounds: those built here are.
+    is_sound: OnceLock<Result<(), Error>>,
 }
 
 /// Fewer rows than this are searched faster without a graph.
 const FEWEST_ROWS: usize = 1024;
-/// Coordinates beyond this, or all below its inverse, have squares that `f32` cannot hold well.
-const LARGEST: f32 = 1e15;
-/// How many candidates beyond k are ranked by their `f64` distances: `f32` may have their order wrong.
+/// How many candidates beyond k are ranked by their `f64` distances: a walk may have their order wrong.
 const SPARE: usize = 16;
-/// Where tuning gives up.
-const WIDEST_BEAM: usize = 10_000;
-/// Training points on which recall is measured.
-const RECALL_SAMPLE: usize = 500;
 
 impl<'a> HnswIndex<'a> {
     /// Builds the graph, on all threads of the pool.
     pub fn new(embeddings: &Embeddings<'a>, params: HnswParams) -> Result<Self, Error> {
         params.check()?;
-        let exact = ExactIndex::new(embeddings)?;
-        let distance = simd::fastest();
-        let largest = embeddings.as_slice().par_iter().copied().map(f32::abs).reduce(|| 0.0, f32::max);
-        let fits = largest < LARGEST && largest > 1.0 / LARGEST && embeddings.len() >= FEWEST_ROWS;
-        let graph = fits.then(|| build::build(embeddings, &params, distance));
-        Ok(Self { exact, graph, params, distance })
+        Ok(Self::build(Ground::new(embeddings, None, &params)?, params))
+    }
+
+    /// An index that divides coordinate `j` by `scale[j]` before it measures. Walks read a scaled copy of the rows.
+    pub fn scaled(embeddings: &Embeddings<'a>, scale: Vec<f64>, params: HnswParams) -> Result<Self, Error> {
+        params.check()?;
+        check_scale(&scale, embeddings.dim())?;
+        Ok(Self::build(Ground::new(embeddings, Some(scale), &params)?, params))
+    }
+
+    fn build(ground: Ground<'a>, params: HnswParams) -> Self {
+        let mut index = Self { ground, graph: None, params, recall: None, is_sound: OnceLock::from(Ok(())) };
+        index.link_all();
+        index
+    }
+
+    /// Builds the graph over the rows there are, if it can help.
+    fn link_all(&mut self) {
+        self.graph = None;
+        if self.len() < FEWEST_ROWS || !self.ground.can_be_walked() {
+            return;
+        }
+        self.ground.learn_codes(self.params.seed);
+        let mut graph = Graph::unlinked(self.ids(), self.params.m, self.params.seed);
+        let present: Vec<u32> = (0..self.ids() as u32).filter(|&id| self.contains(id)).collect();
+        in_space!(self.ground.space(), space => build::link(&mut graph, space, &self.params, 0, &present));
+        self.graph = Some(graph);
+    }
+
+    /// Puts an index together from what was written of one; `None` when the parts do not fit each other.
+    pub(crate) fn restored(exact: ExactIndex<'a>, parts: GraphParts<'a>) -> Option<Self> {
+        let GraphParts { params, recall, links, codes } = parts;
+        params.check().ok()?;
+        let (ids, dim) = (exact.ids(), exact.dim());
+        let codes = match codes {
+            Some(codes) => Some(Codes::restored(codes, ids, dim)?),
+            None => None,
+        };
+        let graph = match links {
+            Some(links) => Some(Graph::restored(ids, params.m, params.seed, links)?),
+            None => None,
+        };
+        let starts_at_a_row = graph.as_ref().is_none_or(|graph| exact.contains(graph.entry));
+        let ground = Ground::over(exact, codes);
+        let unread = OnceLock::new();
+        starts_at_a_row.then_some(Self { ground, graph, params, recall, is_sound: unread })
+    }
+
+    /// Whether the index may be walked: what came from a file only after it was found whole, and its links and codes
+    /// within their bounds.
+    fn ready(&self) -> Result<(), Error> {
+        if self.is_sound.get().is_none() {
+            self.ground.exact.rows().ready()?;
+            let damaged = |section: &str| Error::Damaged {
+                section: section.to_owned(),
+                problem: "its contents make no sense".to_owned(),
+            };
+            let found = match (&self.graph, &self.ground.codes) {
+                (Some(graph), _) if !graph.is_sound() => Err(damaged("index.links")),
+                (_, Some(codes)) if !codes.are_sound() => Err(damaged("index.codes")),
+                _ => Ok(()),
+            };
+            let _ = self.is_sound.set(found);
+        }
+        self.is_sound.get().map_or(Ok(()), Result::clone)
     }
 
     /// The parameters; `ef_search` is the one in force.
@@ -75,87 +148,133 @@ impl<'a> HnswIndex<'a> {
         &self.params
     }
 
-    /// Bytes that the graph takes beside the rows.
-    pub fn graph_bytes(&self) -> usize {
-        self.graph.as_ref().map_or(0, Graph::bytes)
+    /// Bytes that the index keeps: rows (borrowed ones included), and what it keeps beside them.
+    pub fn bytes(&self) -> IndexBytes {
+        let rows = self.ground.exact.rows();
+        IndexBytes {
+            rows: rows.floats().map_or(0, |rows| size_of_val(rows.as_slice()))
+                + rows.halves().map_or(0, size_of_val),
+            codes: self.ground.codes.as_ref().map_or(0, |codes| size_of_val(&codes.lines[..])),
+            links: self.graph.as_ref().map_or(0, Graph::bytes),
+        }
     }
 
     /// Changes how many candidates a search keeps; at least 1.
     pub fn set_ef_search(&mut self, ef: usize) {
         self.params.ef_search = ef.max(1);
+        self.recall = None;
     }
 
-    /// The share of true neighbors found, for the `k` nearest others of a seeded sample of 500 training points. They are
-    /// points of the graph themselves, which makes it a little easier for them than for queries it has not seen.
-    pub fn recall(&self, k: usize) -> Result<f64, Error> {
-        let (ids, truth) = self.recall_sample(k)?;
-        self.recall_against(&ids, &truth, k)
-    }
-
-    /// Sets `ef_search` to the smallest of a series (each a quarter larger than the last, from `k` on) at which
-    /// [`recall`](Self::recall) reaches `target`, and returns what it reaches: less than `target` only when a beam of
-    /// 10,000 is not enough.
-    pub fn tune(&mut self, target: f64, k: usize) -> Result<f64, Error> {
-        let (ids, truth) = self.recall_sample(k)?;
-        self.params.ef_search = k.max(1);
-        loop {
-            let achieved = self.recall_against(&ids, &truth, k)?;
-            if achieved >= target || self.params.ef_search >= self.len().min(WIDEST_BEAM) {
-                return Ok(achieved);
-            }
-            self.params.ef_search += (self.params.ef_search / 4).max(1);
-        }
-    }
-
-    fn recall_sample(&self, k: usize) -> Result<(Vec<u32>, Neighbors), Error> {
-        let ids = SeededRng::new(self.params.seed).sample(self.len(), RECALL_SAMPLE);
-        let truth = self.exact.leave_one_out(&ids, k)?;
-        Ok((ids, truth))
-    }
-
-    fn recall_against(&self, ids: &[u32], truth: &Neighbors, k: usize) -> Result<f64, Error> {
-        let found = self.leave_one_out(ids, k)?;
-        let hits: usize =
-            (0..ids.len()).map(|i| found.ids(i).iter().filter(|id| truth.ids(i).contains(id)).count()).sum();
-        Ok(hits as f64 / (ids.len() * truth.k()) as f64)
-    }
-
-    fn find_one(&self, graph: &Graph, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Candidate> {
-        let reachable = query.iter().all(|v| v.abs() < LARGEST);
-        let walked = reachable.then(|| self.walk(graph, query, k, excluded)).flatten();
+    fn find_one(&self, graph: &Graph<'_>, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Candidate> {
+        let walked = self.walk(graph, query, k, excluded);
         // Outside the walk: direct search is parallel itself, and may run another query's walk on this thread.
-        walked.unwrap_or_else(|| self.exact.find_directly(query, k, excluded))
+        walked.unwrap_or_else(|| self.ground.exact.find_directly(query, k, excluded))
     }
 
-    /// The nearest rows that a walk finds; `None` when they are fewer than `k`.
-    fn walk(&self, graph: &Graph, query: &[f32], k: usize, excluded: Option<u32>) -> Option<Vec<Candidate>> {
-        let terrain = Terrain::new(graph, self.exact.embeddings(), self.distance);
-        let ef = self.params.ef_search.max(k).saturating_add(usize::from(excluded.is_some()));
-        let mut nearest: Vec<Candidate> = Beam::with(|beam| {
-            terrain.search(query, terrain.descend(query, 0), 0, ef, beam);
-            let met = beam.found.iter().map(|met| met.1).filter(|&id| Some(id) != excluded);
-            met.take(k + SPARE).map(|id| (self.exact.distance(query, id), id)).collect()
-        });
+    /// The nearest rows that a walk finds; `None` when they are fewer than `k`, or the query is too far for any walk.
+    fn walk(
+        &self,
+        graph: &Graph<'_>,
+        query: &[f32],
+        k: usize,
+        excluded: Option<u32>,
+    ) -> Option<Vec<Candidate>> {
+        let scaled = self.ground.scaled_query(query);
+        if !scaled.iter().all(|v| v.abs() < LARGEST) {
+            return None;
+        }
+        let mut nearest = match (&self.ground.codes, self.ground.rows_space()) {
+            (Some(codes), _) if codes.coder.reaches(&scaled) => {
+                let mut lines = vec![CodeLine([0; 64]); codes.coder.width()];
+                codes.coder.encode(&scaled, &mut lines);
+                self.walk_in(graph, codes.space(), &lines, query, k, excluded)
+            }
+            (_, AnySpace::Floats(space)) => self.walk_in(graph, space, &scaled, query, k, excluded),
+            (_, AnySpace::Halves(space)) => self.walk_in(graph, space, &halves(&scaled)?, query, k, excluded),
+            (_, AnySpace::Codes(_)) => unreachable!("rows are floats or halves"),
+        };
         keep_nearest(&mut nearest, k);
         (nearest.len() == k).then_some(nearest)
     }
+
+    fn walk_in<T: Form>(
+        &self,
+        graph: &Graph<'_>,
+        space: Space<'_, T>,
+        walker: &[T],
+        query: &[f32],
+        k: usize,
+        excluded: Option<u32>,
+    ) -> Vec<Candidate> {
+        let terrain = Terrain { links: graph.links(), space };
+        let ef = self.params.ef_search.max(k).saturating_add(usize::from(excluded.is_some()));
+        let ranked = k + SPARE.max(k / 4);
+        Beam::with(|beam| {
+            let start = terrain.descend(walker, 0, excluded, beam);
+            terrain.search(walker, start, 0, ef, excluded, beam);
+            let met = beam.found.iter().map(|met| met.id()).filter(|&id| Some(id) != excluded);
+            met.take(ranked).map(|id| (self.ground.exact.distance(query, id), id)).collect()
+        })
+    }
+}
+
+/// Bytes that an index keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexBytes {
+    /// The rows.
+    pub rows: usize,
+    /// What walks read instead of them.
+    pub codes: usize,
+    /// The links of the graph.
+    pub links: usize,
 }
 
 impl NeighborIndex for HnswIndex<'_> {
-    fn embeddings(&self) -> &Embeddings<'_> {
-        self.exact.embeddings()
+    fn len(&self) -> usize {
+        self.ground.exact.len()
+    }
+
+    fn dim(&self) -> usize {
+        self.ground.exact.dim()
+    }
+
+    fn ids(&self) -> usize {
+        self.ground.exact.ids()
+    }
+
+    fn contains(&self, id: u32) -> bool {
+        self.ground.exact.contains(id)
+    }
+
+    fn row(&self, id: u32) -> Cow<'_, [f32]> {
+        self.ground.exact.row(id)
+    }
+
+    fn describe(&self) -> IndexSummary {
+        IndexSummary::Hnsw { params: self.params, recall: self.recall }
+    }
+
+    fn parts(&self) -> IndexParts<'_> {
+        let graph = GraphParts {
+            params: self.params,
+            recall: self.recall,
+            links: self.graph.as_ref().map(Graph::parts),
+            codes: self.ground.codes.as_ref().map(Codes::parts),
+        };
+        IndexParts { graph: Some(graph), ..self.ground.exact.parts() }
     }
 
     fn scale(&self) -> Option<&[f64]> {
-        None
+        self.ground.exact.scale()
     }
 
     fn find(&self, queries: &Embeddings<'_>, k: usize, excluded: Option<&[u32]>) -> Result<Neighbors, Error> {
         let graph = match &self.graph {
             Some(graph) if k <= self.len() / 8 => graph,
-            _ => return self.exact.find(queries, k, excluded),
+            _ => return self.ground.exact.find(queries, k, excluded),
         };
-        let k = self.exact.check(queries, k, excluded)?;
+        let k = self.ground.exact.check(queries, k, excluded)?;
+        self.ready()?;
         let rows: Vec<Vec<Candidate>> = queries
             .as_slice()
             .par_chunks(self.dim())
@@ -168,6 +287,38 @@ impl NeighborIndex for HnswIndex<'_> {
     }
 
     fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
-        self.exact.measure(queries, k, ids)
+        self.ground.exact.measure(queries, k, ids)
+    }
+
+    fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
+        self.ready()?;
+        let present = self.len();
+        let ids = self.ground.insert(rows)?;
+        self.recall = None;
+        match &mut self.graph {
+            Some(graph) if rows.as_slice().iter().all(|v| v.abs() < LARGEST) => {
+                let Self { ground, params, .. } = self;
+                in_space!(ground.space(), space => churn::insert(graph, space, params, present, &ids));
+            }
+            // Rows that no graph can hold, or enough of them at last for one.
+            _ => self.link_all(),
+        }
+        Ok(ids)
+    }
+
+    fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
+        self.ready()?;
+        self.ground.exact.remove(ids)?;
+        self.recall = None;
+        if self.len() < FEWEST_ROWS {
+            self.graph = None;
+        }
+        let Some(graph) = &mut self.graph else { return Ok(()) };
+        in_space!(self.ground.space(), space => churn::remove(graph, space, ids));
+        if !self.ground.exact.contains(graph.entry) {
+            let present = (0..graph.len() as u32).filter(|&id| self.ground.exact.contains(id));
+            graph.entry = present.rev().max_by_key(|&id| graph.level(id)).expect("some rows are left");
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! How a graph is built and searched.
 
-use crate::Error;
+use crate::{Error, Precision};
 
 /// Parameters of [`HnswIndex`](super::HnswIndex), with Malkov and Yashunin's names.
 ///
@@ -11,8 +11,8 @@ use crate::Error;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HnswParams {
-    /// $M$: links that a new point makes on each layer; the bottom layer keeps up to $2M$. More links find more
-    /// neighbors and take more memory.
+    /// $M$: links of a point on each layer, twice as many on the bottom one. More links find more neighbors and take more
+    /// memory and time to build.
     pub m: usize,
     /// How many candidates are considered for the links of a new point.
     pub ef_construction: usize,
@@ -20,11 +20,15 @@ pub struct HnswParams {
     pub ef_search: usize,
     /// Decides the layers of the points and the order in which they are inserted.
     pub seed: u64,
+    /// How the rows are kept. In `f32` they are borrowed or shared, and walks read codes of a byte a coordinate beside
+    /// them where codes tell the rows apart; in `f16` the index keeps its own rounded rows, half as large, and nothing
+    /// else.
+    pub precision: Precision,
 }
 
 impl Default for HnswParams {
     fn default() -> Self {
-        Self { m: 16, ef_construction: 200, ef_search: 100, seed: 0 }
+        Self { m: 16, ef_construction: 200, ef_search: 100, seed: 0, precision: Precision::F32 }
     }
 }
 
@@ -53,7 +57,13 @@ impl HnswParams {
         self
     }
 
-    pub(super) fn check(&self) -> Result<(), Error> {
+    /// Sets how the rows are kept.
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let refuse = |name, value, range| Err(Error::BadGraphParameter { name, value, range });
         match *self {
             Self { m, .. } if !(2..=512).contains(&m) => refuse("m", m, "from 2 to 512"),

@@ -2,46 +2,58 @@
 
 use std::cell::RefCell;
 
-use super::graph::Graph;
-use super::simd::Distance;
-use crate::Embeddings;
+use super::graph::Links;
+use super::leaves::AHEAD;
+use super::space::{Form, Space};
 
-/// A point met on the way: squared distance and id.
-pub(super) type Met = (f32, u32);
+/// A point met on the way: squared distance, then id, in one number that orders as they do, with a last bit that says
+/// whether its links were followed.
+///
+/// The bits of a float that is not negative order as the float does, and leave one bit free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Met(u64);
+
+impl Met {
+    pub(super) fn new(distance: f32, id: u32) -> Self {
+        Self(u64::from(distance.to_bits()) << 33 | u64::from(id) << 1)
+    }
+
+    pub(super) fn distance(self) -> f32 {
+        f32::from_bits((self.0 >> 33) as u32)
+    }
+
+    pub(super) fn id(self) -> u32 {
+        (self.0 >> 1) as u32
+    }
+
+    fn is_followed(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
 
 /// What a walk needs to see.
 #[derive(Clone, Copy)]
-pub(super) struct Terrain<'t> {
-    pub(super) graph: &'t Graph,
-    pub(super) rows: &'t [f32],
-    pub(super) dim: usize,
-    pub(super) distance: Distance,
+pub(super) struct Terrain<'t, T> {
+    pub(super) links: Links<'t>,
+    pub(super) space: Space<'t, T>,
 }
 
-impl<'t> Terrain<'t> {
-    pub(super) fn new(graph: &'t Graph, embeddings: &'t Embeddings<'_>, distance: Distance) -> Self {
-        Self { graph, rows: embeddings.as_slice(), dim: embeddings.dim(), distance }
-    }
-
-    pub(super) fn row(&self, id: u32) -> &'t [f32] {
-        &self.rows[id as usize * self.dim..][..self.dim]
-    }
-
-    fn to(&self, query: &[f32], id: u32) -> f32 {
-        (self.distance)(query, self.row(id))
-    }
-
-    /// Walks from the entry down to `layer`, on each layer above it to a point no neighbor of which is nearer.
-    pub(super) fn descend(&self, query: &[f32], layer: usize) -> Met {
-        let mut here = (self.to(query, self.graph.entry), self.graph.entry);
-        for layer in (layer + 1..=self.graph.level(self.graph.entry)).rev() {
+impl<T: Form> Terrain<'_, T> {
+    /// Walks from the entry down to `layer`, on each layer above it to a point no neighbor of which is nearer; past
+    /// `avoided`, as if it were not there.
+    pub(super) fn descend(&self, query: &[T], layer: usize, avoided: Option<u32>, beam: &mut Beam) -> Met {
+        let entry = self.links.entry;
+        let mut here = Met::new(self.space.distance(query, entry), entry);
+        for layer in (layer + 1..=self.links.level(entry)).rev() {
             loop {
-                let links = self.graph.links(here.1, layer).iter();
-                let best = links.map(|&id| (self.to(query, id), id)).fold(here, nearer);
-                if best.1 == here.1 {
+                let links = self.links.of(here.id(), layer);
+                beam.measure(&self.space, query, links);
+                let met = links.iter().zip(&beam.distances).map(|(&id, &distance)| Met::new(distance, id));
+                let nearest = met.filter(|met| Some(met.id()) != avoided).fold(here, Met::min);
+                if nearest == here {
                     break;
                 }
-                here = best;
+                here = nearest;
             }
         }
         here
@@ -49,72 +61,55 @@ impl<'t> Terrain<'t> {
 
     /// The `ef` nearest points that a beam search finds on `layer`, nearest first, in `beam.found`.
     ///
-    /// One sorted list serves as result and as queue: points that fall off its end are neither.
-    pub(super) fn search(&self, query: &[f32], start: Met, layer: usize, ef: usize, beam: &mut Beam) {
-        beam.begin(self.rows.len() / self.dim);
-        beam.visit(start.1);
-        beam.found.push((start.0, start.1, false));
+    /// One sorted list serves as result and as queue: points that fall off its end are neither. `avoided` is not met,
+    /// unless the walk starts from it.
+    pub(super) fn search(
+        &self,
+        query: &[T],
+        start: Met,
+        layer: usize,
+        ef: usize,
+        avoided: Option<u32>,
+        beam: &mut Beam,
+    ) {
+        beam.begin(self.links.len());
+        if let Some(id) = avoided {
+            beam.is_new(id);
+        }
+        beam.is_new(start.id());
+        beam.found.push(start);
         let mut next = 0;
-        while next < beam.found.len() {
-            if beam.found[next].2 {
-                next += 1;
-                continue;
+        while let Some(met) = beam.found.get_mut(next) {
+            met.0 |= 1;
+            let from = met.id();
+            let mut fresh = std::mem::take(&mut beam.fresh);
+            fresh.clear();
+            fresh.extend(self.links.of(from, layer).iter().filter(|&&id| beam.is_new(id)));
+            fresh.iter().take(AHEAD).for_each(|&id| self.space.prefetch(id));
+            next = beam.unfollowed(next + 1);
+            // Who is next now will mostly be next when the distances are known.
+            if let Some(met) = beam.found.get(next) {
+                self.links.prefetch(met.id(), layer);
             }
-            beam.found[next].2 = true;
-            let from = beam.found[next].1;
-            beam.fresh.clear();
-            for &id in self.graph.links(from, layer) {
-                if beam.seen[id as usize] != beam.epoch {
-                    beam.seen[id as usize] = beam.epoch;
-                    prefetch(self.row(id));
-                    beam.fresh.push(id);
-                }
+            beam.measure(&self.space, query, &fresh);
+            for (i, &id) in fresh.iter().enumerate() {
+                next = beam.meet(Met::new(beam.distances[i], id), ef, next);
             }
-            let mut earliest = next + 1;
-            for i in 0..beam.fresh.len() {
-                let id = beam.fresh[i];
-                let distance = self.to(query, id);
-                if beam.found.len() == ef {
-                    let last = beam.found[ef - 1];
-                    if (distance, id) >= (last.0, last.1) {
-                        continue;
-                    }
-                    beam.found.pop();
-                }
-                let at = beam.found.partition_point(|met| (met.0, met.1) < (distance, id));
-                beam.found.insert(at, (distance, id, false));
-                earliest = earliest.min(at);
-            }
-            next = earliest;
+            beam.fresh = fresh;
         }
     }
-}
-
-fn nearer(a: Met, b: Met) -> Met {
-    if b.0 < a.0 { b } else { a }
-}
-
-/// Asks for the first cache lines of a row before they are needed; the processor fetches the rest itself.
-fn prefetch(row: &[f32]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in row.chunks(16).take(4) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch of an address inside a slice reads nothing that the program can see.
-        unsafe { _mm_prefetch(line.as_ptr().cast(), _MM_HINT_T0) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = row;
 }
 
 /// Working memory of one thread's searches.
 #[derive(Debug, Default)]
 pub(super) struct Beam {
-    /// Distance, id, and whether its links were followed; nearest first.
-    pub(super) found: Vec<(f32, u32, bool)>,
+    /// The nearest points so far, nearest first.
+    pub(super) found: Vec<Met>,
     fresh: Vec<u32>,
+    distances: Vec<f32>,
     /// The search in which each point was last met.
-    seen: Vec<u32>,
-    epoch: u32,
+    seen: Vec<u8>,
+    epoch: u8,
 }
 
 thread_local! {
@@ -130,14 +125,67 @@ impl Beam {
 
     fn begin(&mut self, len: usize) {
         self.found.clear();
-        if self.seen.len() < len || self.epoch == u32::MAX {
-            self.seen = vec![0; len];
+        if self.seen.len() < len {
+            self.seen.resize(len, 0);
+        }
+        if self.epoch == u8::MAX {
+            self.seen.fill(0);
             self.epoch = 0;
         }
         self.epoch += 1;
     }
 
-    fn visit(&mut self, id: u32) {
-        self.seen[id as usize] = self.epoch;
+    /// Whether this search has not met the point before; it has now.
+    #[inline]
+    fn is_new(&mut self, id: u32) -> bool {
+        let seen = &mut self.seen[id as usize];
+        std::mem::replace(seen, self.epoch) != self.epoch
+    }
+
+    fn measure<T: Form>(&mut self, space: &Space<'_, T>, query: &[T], ids: &[u32]) {
+        if self.distances.len() < ids.len() {
+            self.distances.resize(ids.len(), 0.0);
+        }
+        space.measure(query, ids, &mut self.distances[..ids.len()]);
+    }
+
+    /// Meets the others of a batch that are on a layer: they are not in the graph yet.
+    pub(super) fn meet_all<T: Form>(
+        &mut self,
+        terrain: &Terrain<'_, T>,
+        id: u32,
+        batch: &[u32],
+        layer: usize,
+        ef: usize,
+    ) {
+        let on_layer = |&other: &u32| other != id && terrain.links.level(other) >= layer;
+        let others: Vec<u32> = batch.iter().copied().filter(on_layer).collect();
+        self.measure(&terrain.space, terrain.space.row(id), &others);
+        for (i, &other) in others.iter().enumerate() {
+            self.meet(Met::new(self.distances[i], other), ef, 0);
+        }
+    }
+
+    /// The first place from `from` on whose links were not followed.
+    #[inline]
+    fn unfollowed(&self, from: usize) -> usize {
+        let rest = self.found[from..].iter();
+        from + rest.take_while(|met| met.is_followed()).count()
+    }
+
+    /// Puts a point in its place if it is among the `ef` nearest; `next` is the first place that was not followed, and
+    /// is returned as it is after that.
+    #[inline]
+    fn meet(&mut self, met: Met, ef: usize, next: usize) -> usize {
+        if self.found.len() == ef {
+            match self.found.last() {
+                Some(&last) if met < last => self.found.pop(),
+                _ => return next,
+            };
+        }
+        let at = self.found.partition_point(|&other| other < met);
+        self.found.insert(at, met);
+        // The place that was next moves up when a point comes before it; then that point is next.
+        next.min(at)
     }
 }

@@ -3,6 +3,8 @@
 //! Neighbors do not depend on h, so one search of (a seeded sample of) the training points among the others
 //! serves every h on the grid. The whole curve is returned, not just the winner.
 
+use std::borrow::Cow;
+
 use nuq_neighbors::{NeighborIndex, Neighbors};
 use rayon::prelude::*;
 
@@ -103,21 +105,20 @@ impl LeaveOneOut<'_> {
     }
 
     fn weigh(&self, i: usize, h: f64, weights: &mut Weights) {
-        let embeddings = self.index.embeddings();
-        let row = embeddings.row(self.rows[i] as usize);
-        let z = |id: u32, h: f64| scaled_differences(row, embeddings.row(id as usize), self.index.scale(), h);
+        let row = self.index.row(self.rows[i]);
+        let z = |id: u32, h: f64| scaled_differences(&row, self.index.row(id), self.index.scale(), h);
         let (ids, sq) = (self.neighbors.ids(i), self.neighbors.sq_distances(i));
         weigh(self.kernel, &Bandwidth::Scalar(h), ids, sq, z, weights);
     }
 }
 
 /// $z_j = (a_j - b_j) / (s_j h)$.
-pub(crate) fn scaled_differences(
-    a: &[f32],
-    b: &[f32],
-    scale: Option<&[f64]>,
+pub(crate) fn scaled_differences<'r>(
+    a: &'r [f32],
+    b: Cow<'r, [f32]>,
+    scale: Option<&'r [f64]>,
     h: f64,
-) -> impl Iterator<Item = f64> {
+) -> impl Iterator<Item = f64> + 'r {
     let inverse = 1.0 / h;
     let difference = move |j: usize| (f64::from(a[j]) - f64::from(b[j])) * inverse;
     (0..a.len()).map(move |j| scale.map_or(difference(j), |s| difference(j) / s[j]))

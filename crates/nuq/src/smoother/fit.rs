@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use nuq_neighbors::{Embeddings, ExactIndex};
+use nuq_neighbors::{Embeddings, IndexChoice, IndexRequest, NeighborIndex};
 
 use super::{FittedDensity, Smoother};
 use crate::bandwidth::leave_one_out::LeaveOneOut;
@@ -33,13 +33,13 @@ pub(crate) fn fit<'a, T: Task, S>(
     if embeddings.is_empty() {
         return Err(nuq_neighbors::Error::Empty.into());
     }
-    let (plan, index) = plan(params, embeddings)?;
-    let sample = Sample { index: &index, params, drawn: OnceCell::new() };
+    let (plan, index, choice) = plan(params, embeddings)?;
+    let sample = Sample { index: &*index, params, drawn: OnceCell::new() };
     let (bandwidth, curve) = match plan {
         Plan::Known(bandwidth) => (bandwidth, None),
         Plan::LeaveOneOut { criterion, points } => {
             let Selection { rows, neighbors } = sample.get()?;
-            let table = LeaveOneOut { index: &index, rows, neighbors, kernel: params.kernel };
+            let table = LeaveOneOut { index: &*index, rows, neighbors, kernel: params.kernel };
             let curve = select(&table, criterion, &table.grid(points)?);
             (Bandwidth::Scalar(curve.bandwidth()), Some(curve))
         }
@@ -61,6 +61,7 @@ pub(crate) fn fit<'a, T: Task, S>(
         log_scale_volume,
         normalize: params.normalize,
         index,
+        choice,
     };
     Ok((smoother, curve))
 }
@@ -71,44 +72,56 @@ enum Plan<'p, C> {
     LeaveOneOut { criterion: &'p C, points: usize },
 }
 
+/// A bandwidth or how to find one, the index in its space, and why that index.
+type Planned<'p, 'a, C> = (Plan<'p, C>, Box<dyn NeighborIndex + 'a>, IndexChoice);
+
 /// The bandwidth, where leave-one-out is not needed to know it, and the index in its space.
 fn plan<'p, 'a, T: Task>(
     params: &'p Params<T>,
     embeddings: &Embeddings<'a>,
-) -> Result<(Plan<'p, T::Criterion>, ExactIndex<'a>), Error> {
+) -> Result<Planned<'p, 'a, T::Criterion>, Error> {
     let per_dimension = |rule: fn(&[f64]) -> Option<f64>| {
         bandwidth::per_dimension(embeddings, rule).map(Bandwidth::PerDimension)
     };
-    let bandwidth = match &params.bandwidth {
-        BandwidthRule::LeaveOneOut { criterion, points } => {
-            return Ok((Plan::LeaveOneOut { criterion, points: *points }, ExactIndex::new(embeddings)?));
-        }
+    // Fitting asks for the neighbors of its sample, as a user would.
+    let queries = params.index.queries.saturating_add(params.selection_rows.min(embeddings.len()) as u64);
+    let request = IndexRequest { neighbors: params.neighbors, queries, ..params.index };
+    let known = match &params.bandwidth {
+        BandwidthRule::LeaveOneOut { .. } | BandwidthRule::KthNeighbor { .. } => None,
         BandwidthRule::Fixed(given) => {
             given.check(embeddings.len(), embeddings.dim())?;
-            given.clone()
+            Some(given.clone())
         }
-        BandwidthRule::Silverman => per_dimension(bandwidth::silverman)?,
-        BandwidthRule::Scott => per_dimension(bandwidth::scott)?,
+        BandwidthRule::Silverman => Some(per_dimension(bandwidth::silverman)?),
+        BandwidthRule::Scott => Some(per_dimension(bandwidth::scott)?),
         // A few points may have no fixed point.
-        BandwidthRule::ImprovedSheatherJones => per_dimension(|column| {
+        BandwidthRule::ImprovedSheatherJones => Some(per_dimension(|column| {
             bandwidth::improved_sheather_jones(column).or_else(|| bandwidth::silverman(column))
-        })?,
-        BandwidthRule::KthNeighbor { k } => {
-            Bandwidth::PerPoint(bandwidth::kth_neighbor_distances(&ExactIndex::new(embeddings)?, *k)?)
+        })?),
+    };
+    let scale = match &known {
+        Some(Bandwidth::PerDimension(scale)) => Some(scale.clone()),
+        _ => None,
+    };
+    let (index, choice) = request.build(embeddings, scale)?;
+    let plan = match (known, &params.bandwidth) {
+        (Some(bandwidth), _) => Plan::Known(bandwidth),
+        (None, BandwidthRule::LeaveOneOut { criterion, points }) => {
+            Plan::LeaveOneOut { criterion, points: *points }
         }
+        (None, BandwidthRule::KthNeighbor { k }) => {
+            Plan::Known(Bandwidth::PerPoint(bandwidth::kth_neighbor_distances(&*index, *k)?))
+        }
+        (None, _) => unreachable!("every other rule knows its bandwidth"),
     };
-    let index = match &bandwidth {
-        Bandwidth::PerDimension(scale) => ExactIndex::scaled(embeddings, scale.clone())?,
-        _ => ExactIndex::new(embeddings)?,
-    };
-    Ok((Plan::Known(bandwidth), index))
+    Ok((plan, index, choice))
 }
 
 fn density<'a, T: Task>(
     params: &Params<T>,
     embeddings: &Embeddings<'a>,
     groups: &Groups<'_>,
-    sample: &Sample<'_, 'a, T>,
+    sample: &Sample<'_, T>,
 ) -> Result<FittedDensity<'a>, Error> {
     Ok(match &params.density {
         Density::Kde { bandwidth: DensityBandwidth::Same } => FittedDensity::Same,
@@ -128,7 +141,7 @@ fn density<'a, T: Task>(
 fn dimension<T: Task>(
     params: &Params<T>,
     embeddings: &Embeddings<'_>,
-    sample: &Sample<'_, '_, T>,
+    sample: &Sample<'_, T>,
 ) -> Result<f64, Error> {
     let ambient = embeddings.dim();
     let of_surfaces = params.kernel.is_radial() && matches!(params.density, Density::Kde { .. });
@@ -141,13 +154,13 @@ fn dimension<T: Task>(
 }
 
 /// The sample that bandwidths and dimension are learned from: drawn when first asked for, and once.
-struct Sample<'s, 'a, T: Task> {
-    index: &'s ExactIndex<'a>,
+struct Sample<'s, T: Task> {
+    index: &'s dyn NeighborIndex,
     params: &'s Params<T>,
     drawn: OnceCell<Selection>,
 }
 
-impl<T: Task> Sample<'_, '_, T> {
+impl<T: Task> Sample<'_, T> {
     fn get(&self) -> Result<&Selection, Error> {
         if let Some(drawn) = self.drawn.get() {
             return Ok(drawn);

@@ -5,7 +5,7 @@ mod fit;
 
 use std::fmt;
 
-use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
+use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors};
 
 use crate::bandwidth::leave_one_out::scaled_differences;
 use crate::density::ClassGaussians;
@@ -15,7 +15,8 @@ pub(crate) use fit::{Groups, fit};
 
 /// Neighbor search, kernel, bandwidths and density, fitted.
 pub(crate) struct Smoother<'a> {
-    pub(crate) index: ExactIndex<'a>,
+    pub(crate) index: Box<dyn NeighborIndex + 'a>,
+    pub(crate) choice: IndexChoice,
     pub(crate) kernel: Kernel,
     pub(crate) bandwidth: Bandwidth,
     pub(crate) density: FittedDensity<'a>,
@@ -38,7 +39,9 @@ pub(crate) enum FittedDensity<'a> {
 impl fmt::Debug for Smoother<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Smoother")
-            .field("embeddings", self.index.embeddings())
+            .field("index", &self.index.describe())
+            .field("rows", &self.index.len())
+            .field("dim", &self.index.dim())
             .field("neighbors", &self.neighbors)
             .field("kernel", &self.kernel)
             .field("bandwidth", &self.bandwidth)
@@ -94,7 +97,7 @@ impl<'a> Smoother<'a> {
             let what = "rows of the neighbor table";
             return Err(nuq_neighbors::Error::LengthMismatch { what, got, expected }.into());
         }
-        neighbors.check_ids(self.index.len())?;
+        neighbors.check_ids(self.index.ids())?;
         Ok(Batch { smoother: self, queries, neighbors, log_gaussians: None })
     }
 
@@ -140,10 +143,7 @@ impl Batch<'_> {
 
     fn weights_with(&self, i: usize, bandwidth: &Bandwidth) -> Weights {
         let Smoother { index, kernel, .. } = self.smoother;
-        let z = |id: u32, h: f64| {
-            let row = index.embeddings().row(id as usize);
-            scaled_differences(self.queries.row(i), row, index.scale(), h)
-        };
+        let z = |id: u32, h: f64| scaled_differences(self.queries.row(i), index.row(id), index.scale(), h);
         let mut weights = Weights::default();
         let (ids, sq) = (self.neighbors.ids(i), self.neighbors.sq_distances(i));
         weigh(*kernel, bandwidth, ids, sq, z, &mut weights);
@@ -176,7 +176,13 @@ macro_rules! learned {
         impl $model<'_> {
             /// The index over the training rows, in the space that the model searches.
             pub fn index(&self) -> &dyn $crate::NeighborIndex {
-                &self.smoother.index
+                &*self.smoother.index
+            }
+
+            /// Which index was taken, and why; [`describe`]($crate::NeighborIndex::describe) of the index itself says how
+            /// many of the true neighbors it finds.
+            pub fn index_choice(&self) -> $crate::IndexChoice {
+                self.smoother.choice
             }
 
             /// The squared distances, in the space that the model searches, of training rows that something else chose:

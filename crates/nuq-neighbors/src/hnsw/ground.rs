@@ -1,0 +1,119 @@
+//! The rows of a graph index: as they are kept for measuring, and in the form that walks read.
+
+use rayon::prelude::*;
+
+use super::codes::{Coder, Codes};
+use super::params::HnswParams;
+use super::space::{AnySpace, Space};
+use crate::exact::ExactIndex;
+use crate::rows::{Rows, write_rows};
+use crate::{Embeddings, Error, NeighborIndex};
+
+/// Coordinates beyond this, or all below its inverse, have squares that `f32` cannot hold well.
+pub(super) const LARGEST: f32 = 1e15;
+/// When more than this share of the rows is beyond the reach of codes, walks no longer read them.
+const LARGEST_UNREACHED: f64 = 0.01;
+
+pub(super) struct Ground<'a> {
+    pub(super) exact: ExactIndex<'a>,
+    /// What walks read instead of the rows, where it tells them apart.
+    pub(super) codes: Option<Codes<'a>>,
+    /// The rows divided by the scale, when there is one.
+    scaled: Option<Embeddings<'static>>,
+}
+
+impl<'a> Ground<'a> {
+    pub(super) fn new(
+        embeddings: &Embeddings<'a>,
+        scale: Option<Vec<f64>>,
+        params: &HnswParams,
+    ) -> Result<Self, Error> {
+        let rows = Rows::new(embeddings, params.precision)?;
+        Ok(Self::over(ExactIndex::over(rows, scale), None))
+    }
+
+    /// Rows and codes that are there already.
+    pub(super) fn over(exact: ExactIndex<'a>, codes: Option<Codes<'a>>) -> Self {
+        let scaled = exact.scale().map(|scale| {
+            let values = exact.rows().par_blocks().flat_map_iter(|block| divided(&block, scale)).collect();
+            Embeddings::new(values, exact.dim()).expect("divided rows are finite")
+        });
+        Self { exact, codes, scaled }
+    }
+
+    /// Learns codes, and keeps them where they tell the rows apart.
+    pub(super) fn learn_codes(&mut self, seed: u64) {
+        let Some(rows) = self.scaled.as_ref().or(self.exact.rows().floats()) else { return };
+        let codes = Coder::learn(rows, seed).map(|coder| Codes::of(rows, coder));
+        self.codes = codes.filter(|codes| codes.tell_apart(&self.exact, seed));
+    }
+
+    /// Whether the squares of all coordinates are numbers that `f32` holds.
+    pub(super) fn can_be_walked(&self) -> bool {
+        let largest = |values: &[f32]| values.iter().copied().map(f32::abs).fold(0.0, f32::max);
+        let largest = match &self.scaled {
+            Some(rows) => rows.as_slice().par_chunks(1 << 16).map(largest).reduce(|| 0.0, f32::max),
+            None => self.exact.rows().par_blocks().map(|block| largest(&block)).reduce(|| 0.0, f32::max),
+        };
+        largest < LARGEST && largest > 1.0 / LARGEST
+    }
+
+    /// The form in which links are made.
+    pub(super) fn space(&self) -> AnySpace<'_> {
+        match &self.codes {
+            Some(codes) => AnySpace::Codes(codes.space()),
+            None => self.rows_space(),
+        }
+    }
+
+    /// The rows themselves, for queries beyond the reach of codes.
+    pub(super) fn rows_space(&self) -> AnySpace<'_> {
+        let rows = self.exact.rows();
+        match (&self.scaled, rows.floats(), rows.halves()) {
+            (Some(floats), ..) | (None, Some(floats), _) => {
+                AnySpace::Floats(Space::new(floats.as_slice(), floats.dim()))
+            }
+            (None, None, Some(halves)) => AnySpace::Halves(Space::new(halves, rows.dim())),
+            (None, None, None) => unreachable!("rows are floats or halves"),
+        }
+    }
+
+    /// A query as walks on the rows see it.
+    pub(super) fn scaled_query<'q>(&self, query: &'q [f32]) -> std::borrow::Cow<'q, [f32]> {
+        match self.exact.scale() {
+            Some(scale) => divided(query, scale).into(),
+            None => query.into(),
+        }
+    }
+
+    pub(super) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
+        let before = self.exact.ids();
+        let ids = self.exact.insert(rows)?;
+        let over = &ids[..ids.iter().filter(|&&id| (id as usize) < before).count()];
+        let scaled = self.scaled_query(rows.as_slice()).into_owned();
+        if let Some(kept) = &mut self.scaled {
+            kept.write(over, &scaled);
+        }
+        if let Some(codes) = &mut self.codes {
+            let (coder, dim) = (&codes.coder, rows.dim());
+            let mut lines = vec![super::space::CodeLine([0; 64]); rows.len() * coder.width()];
+            for (row, lines) in scaled.chunks_exact(dim).zip(lines.chunks_exact_mut(coder.width())) {
+                coder.encode(row, lines);
+            }
+            codes.unreached += scaled.chunks_exact(dim).filter(|row| !coder.reaches(row)).count();
+            write_rows(codes.lines.to_mut(), coder.width(), over, &lines);
+        }
+        let limit = LARGEST_UNREACHED * self.exact.ids() as f64;
+        if self.codes.as_ref().is_some_and(|codes| codes.unreached as f64 > limit) {
+            self.codes = None;
+        }
+        Ok(ids)
+    }
+}
+
+/// Rows with each coordinate divided by its scale, kept finite.
+fn divided(rows: &[f32], scale: &[f64]) -> Vec<f32> {
+    let largest = f64::from(f32::MAX);
+    let divide = |(x, s): (&f32, &f64)| (f64::from(*x) / s).clamp(-largest, largest) as f32;
+    rows.iter().zip(scale.iter().cycle()).map(divide).collect()
+}
