@@ -48,7 +48,7 @@ impl Default for IndexRequest {
 /// The index that was taken, and why.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IndexChoice {
-    /// Never [`IndexKind::Auto`].
+    /// Never [`IndexKind::Auto`]; with the beam that was found wide enough.
     pub kind: IndexKind,
     /// Why.
     pub reason: Reason,
@@ -129,7 +129,7 @@ impl IndexRequest {
         scale: Option<Vec<f64>>,
     ) -> Result<(Box<dyn NeighborIndex + 'a>, IndexChoice), Error> {
         self.check()?;
-        let choice = self.choose(embeddings.len(), embeddings.dim());
+        let mut choice = self.choose(embeddings.len(), embeddings.dim());
         let index: Box<dyn NeighborIndex + 'a> = match (choice.kind, scale) {
             (IndexKind::Hnsw(params), scale) => {
                 let mut index = match scale {
@@ -143,6 +143,7 @@ impl IndexRequest {
                         None => index.recall(self.neighbors)?,
                     };
                 }
+                choice.kind = IndexKind::Hnsw(*index.params());
                 Box::new(index)
             }
             (_, Some(scale)) => Box::new(ExactIndex::scaled(embeddings, scale)?),

@@ -118,6 +118,19 @@ impl Classes {
         (Self { labels: distinct, counts }, rows)
     }
 
+    /// Classes that were written elsewhere, with the class of each row; `None` when the labels are not sorted and distinct,
+    /// or a row is of none of them.
+    pub(crate) fn restored(labels: Vec<Label>, of_row: &[u32]) -> Option<Self> {
+        if !labels.windows(2).all(|pair| pair[0] < pair[1]) {
+            return None;
+        }
+        let mut counts = vec![0u64; labels.len()];
+        for &class in of_row {
+            *counts.get_mut(class as usize)? += 1;
+        }
+        Some(Self { labels, counts })
+    }
+
     /// One class of `rows` rows, for those who have no labels.
     pub(crate) fn single(rows: usize) -> Self {
         Self { labels: vec![Label::Int(0)], counts: vec![rows as u64] }

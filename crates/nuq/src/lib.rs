@@ -33,6 +33,7 @@ mod kernel;
 mod labels;
 mod log_space;
 mod params;
+pub mod parts;
 mod posterior;
 mod regressor;
 mod reject;
@@ -53,6 +54,7 @@ pub use nuq_neighbors::{
     Neighbors,
 };
 pub use params::{Classification, Params, Regression, Task, Variance};
+pub use parts::Model;
 pub use regressor::{Estimate, Estimates, NuqRegressor, RegressionScore};
 pub use reject::{Decision, RejectRule};
 pub use uncertainty::Prediction;

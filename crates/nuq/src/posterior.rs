@@ -16,6 +16,7 @@ use crate::weights::Weights;
 /// What a class is worth before any neighbor is seen.
 #[derive(Debug, Clone)]
 pub(crate) struct Prior {
+    weight: f64,
     log_weight: f64,
     counts: Vec<u64>,
     total: u64,
@@ -68,12 +69,18 @@ impl Prior {
             }
         }
         Self {
+            weight,
             log_weight: weight.ln(),
             total: counts.iter().sum(),
             sum_of_squares: counts.iter().map(|&n| u128::from(n) * u128::from(n)).sum(),
             most_frequent: most_frequent as u32,
             counts,
         }
+    }
+
+    /// $w$.
+    pub(crate) fn weight(&self) -> f64 {
+        self.weight
     }
 
     fn log_frequency(&self, class: u32) -> f64 {

@@ -6,12 +6,13 @@ mod select;
 pub use predictions::{Predictions, Probabilities};
 pub use select::ClassificationScore;
 
-use nuq_neighbors::{Embeddings, Neighbors};
+use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
 use rayon::prelude::*;
 
 use crate::bandwidth::SelectionCurve;
 use crate::labels::Label;
 use crate::params::{Classification, Params, Variance};
+use crate::parts::{ClassifierParts, check_length};
 use crate::posterior::{Prior, Scratch};
 use crate::smoother::{self, Groups, Smoother};
 use crate::uncertainty::Prediction;
@@ -35,7 +36,7 @@ use crate::{Classes, Error};
 /// ```
 #[derive(Debug)]
 pub struct NuqClassifier<'a> {
-    smoother: Smoother<'a>,
+    pub(crate) smoother: Smoother<'a>,
     classes: Classes,
     /// The class of each training row.
     of_row: Vec<u32>,
@@ -69,6 +70,32 @@ impl Params<Classification> {
 }
 
 smoother::learned!(NuqClassifier);
+
+impl<'a> NuqClassifier<'a> {
+    /// What the model is made of, index aside.
+    pub fn parts(&self) -> ClassifierParts {
+        ClassifierParts {
+            smoother: self.smoother.parts(self.prior.weight()),
+            labels: self.classes.labels().to_vec(),
+            of_row: self.of_row.clone(),
+            variance: self.variance,
+            curve: self.curve.clone(),
+        }
+    }
+
+    /// Puts a model together.
+    pub fn from_parts(parts: ClassifierParts, index: Box<dyn NeighborIndex + 'a>) -> Result<Self, Error> {
+        let ClassifierParts { smoother, labels, of_row, variance, curve } = parts;
+        check_length("labels", of_row.len(), &*index)?;
+        let classes = Classes::restored(labels, &of_row).ok_or_else(|| {
+            let problem = "labels are not sorted, or a row is of no class".to_owned();
+            nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }
+        })?;
+        let prior = Prior::new(&classes, smoother.prior_weight);
+        let smoother = Smoother::restored(smoother, index, classes.clone(), &of_row)?;
+        Ok(Self { smoother, classes, of_row, prior, variance, curve })
+    }
+}
 
 impl NuqClassifier<'_> {
     /// The parameters, at their defaults.

@@ -7,12 +7,13 @@ pub use select::RegressionScore;
 
 use std::ops::Deref;
 
-use nuq_neighbors::{Embeddings, Neighbors};
+use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
 use rayon::prelude::*;
 
 use crate::bandwidth::SelectionCurve;
 use crate::log_space::log_add;
 use crate::params::{Params, Regression};
+use crate::parts::{RegressorParts, check_length};
 use crate::smoother::{self, Groups, Smoother};
 use crate::{Classes, Error};
 use targets::Targets;
@@ -32,7 +33,7 @@ use targets::Targets;
 /// ```
 #[derive(Debug)]
 pub struct NuqRegressor<'a> {
-    smoother: Smoother<'a>,
+    pub(crate) smoother: Smoother<'a>,
     targets: Targets,
     curve: Option<SelectionCurve<RegressionScore>>,
 }
@@ -118,6 +119,24 @@ impl Params<Regression> {
 }
 
 smoother::learned!(NuqRegressor);
+
+impl<'a> NuqRegressor<'a> {
+    /// What the model is made of, index aside.
+    pub fn parts(&self) -> RegressorParts {
+        let smoother = self.smoother.parts(self.targets.prior_weight());
+        RegressorParts { smoother, targets: self.targets.values().to_vec(), curve: self.curve.clone() }
+    }
+
+    /// Puts a model together.
+    pub fn from_parts(parts: RegressorParts, index: Box<dyn NeighborIndex + 'a>) -> Result<Self, Error> {
+        check_length("targets", parts.targets.len(), &*index)?;
+        let targets = Targets::new(&parts.targets, parts.smoother.prior_weight)?;
+        let classes = Classes::single(index.ids());
+        let of_row = vec![0; index.ids()];
+        let smoother = Smoother::restored(parts.smoother, index, classes, &of_row)?;
+        Ok(Self { smoother, targets, curve: parts.curve })
+    }
+}
 
 impl NuqRegressor<'_> {
     /// The parameters, at their defaults.

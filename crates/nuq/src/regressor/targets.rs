@@ -13,6 +13,7 @@ use crate::weights::Weights;
 #[derive(Debug)]
 pub(super) struct Targets {
     values: Vec<f64>,
+    weight: f64,
     log_weight: f64,
     mean: f64,
     log_variance: f64,
@@ -37,11 +38,20 @@ impl Targets {
         let variance = values.iter().map(|y| (deviation(y) / unit).powi(2) / n).sum::<f64>();
         Ok(Self {
             values: values.to_vec(),
+            weight: prior_weight,
             log_weight: prior_weight.ln(),
             mean: first + mean_offset,
             log_variance: variance.ln() + 2.0 * unit.ln(),
             unit,
         })
+    }
+
+    pub(super) fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    pub(super) fn prior_weight(&self) -> f64 {
+        self.weight
     }
 
     pub(super) fn value(&self, row: u32) -> f64 {

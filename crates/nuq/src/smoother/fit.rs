@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use nuq_neighbors::{Embeddings, IndexChoice, IndexRequest, NeighborIndex};
 
-use super::{FittedDensity, Smoother};
+use super::{FittedDensity, Gaussians, Smoother, log_scale_volume};
 use crate::bandwidth::leave_one_out::LeaveOneOut;
 use crate::bandwidth::{self, Bandwidth, BandwidthRule, SelectionCurve};
 use crate::density::{ClassGaussians, Density, DensityBandwidth};
@@ -46,12 +46,7 @@ pub(crate) fn fit<'a, T: Task, S>(
     };
     let density = density(params, embeddings, groups, &sample)?;
     let dimension = dimension(params, embeddings, &sample)?;
-    let log_scale_volume = match &bandwidth {
-        Bandwidth::PerDimension(scale) => {
-            dimension * scale.iter().map(|h| h.ln()).sum::<f64>() / scale.len() as f64
-        }
-        _ => 0.0,
-    };
+    let log_scale_volume = log_scale_volume(&bandwidth, dimension);
     let smoother = Smoother {
         kernel: params.kernel,
         bandwidth,
@@ -132,7 +127,8 @@ fn density<'a, T: Task>(
         Density::Gaussians { covariance, shrinkage } => {
             let Groups { classes, of_row } = groups;
             let fitted = ClassGaussians::fit_encoded(embeddings, classes, of_row, *covariance, *shrinkage)?;
-            FittedDensity::Gaussians(Box::new(fitted))
+            let fitted = Gaussians::Fitted(Box::new(fitted));
+            FittedDensity::Gaussians { covariance: *covariance, shrinkage: *shrinkage, fitted }
         }
     })
 }

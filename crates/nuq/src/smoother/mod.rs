@@ -4,13 +4,15 @@
 mod fit;
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors};
 
 use crate::bandwidth::leave_one_out::scaled_differences;
-use crate::density::ClassGaussians;
+use crate::density::{ClassGaussians, Covariance, Shrinkage};
+use crate::parts::{FittedDensityParts, SmootherParts};
 use crate::weights::{Weights, weigh};
-use crate::{Bandwidth, Error, Kernel};
+use crate::{Bandwidth, Classes, Error, Kernel};
 pub(crate) use fit::{Groups, fit};
 
 /// Neighbor search, kernel, bandwidths and density, fitted.
@@ -33,7 +35,18 @@ pub(crate) enum FittedDensity<'a> {
     /// The posterior's bandwidth.
     Same,
     Kde(f64),
-    Gaussians(Box<ClassGaussians<'a>>),
+    Gaussians {
+        covariance: Covariance,
+        shrinkage: Shrinkage,
+        fitted: Gaussians<'a>,
+    },
+}
+
+/// Class Gaussians, fitted with the model or, for a model that was put together from a file, when first asked for: they
+/// follow from its rows, which opening the file does not read.
+pub(crate) enum Gaussians<'a> {
+    Fitted(Box<ClassGaussians<'a>>),
+    Deferred { classes: Classes, of_row: Vec<u32>, fitted: OnceLock<Box<ClassGaussians<'static>>> },
 }
 
 impl fmt::Debug for Smoother<'_> {
@@ -50,6 +63,16 @@ impl fmt::Debug for Smoother<'_> {
     }
 }
 
+/// $\ln h^d$ of a bandwidth per dimension, which the search space has absorbed.
+fn log_scale_volume(bandwidth: &Bandwidth, dimension: f64) -> f64 {
+    match bandwidth {
+        Bandwidth::PerDimension(scale) => {
+            dimension * scale.iter().map(|h| h.ln()).sum::<f64>() / scale.len() as f64
+        }
+        _ => 0.0,
+    }
+}
+
 /// One query's neighborhood.
 pub(crate) struct Local {
     /// The neighbors' weights with the posterior's bandwidth.
@@ -61,6 +84,67 @@ pub(crate) struct Local {
 }
 
 impl<'a> Smoother<'a> {
+    /// What the smoother is made of, index aside.
+    pub(crate) fn parts(&self, prior_weight: f64) -> SmootherParts {
+        let density = match &self.density {
+            FittedDensity::Same => FittedDensityParts::Same,
+            FittedDensity::Kde(h) => FittedDensityParts::Kde(*h),
+            FittedDensity::Gaussians { covariance, shrinkage, .. } => {
+                FittedDensityParts::Gaussians { covariance: *covariance, shrinkage: *shrinkage }
+            }
+        };
+        let Self { kernel, dimension, neighbors, normalize, choice, .. } = *self;
+        let bandwidth = self.bandwidth.clone();
+        SmootherParts { kernel, bandwidth, density, dimension, neighbors, normalize, prior_weight, choice }
+    }
+
+    /// Puts a smoother together; the index is in the space of its bandwidth.
+    pub(crate) fn restored(
+        parts: SmootherParts,
+        index: Box<dyn NeighborIndex + 'a>,
+        classes: Classes,
+        of_row: &[u32],
+    ) -> Result<Self, Error> {
+        parts.check(&*index)?;
+        let SmootherParts { kernel, bandwidth, density, dimension, neighbors, normalize, choice, .. } = parts;
+        let scale = match &bandwidth {
+            Bandwidth::PerDimension(scale) => Some(&scale[..]),
+            _ => None,
+        };
+        if scale != index.scale() {
+            let problem = "the index is not in the space of the bandwidths".to_owned();
+            return Err(nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }.into());
+        }
+        let density = match density {
+            FittedDensityParts::Same => FittedDensity::Same,
+            FittedDensityParts::Kde(h) => FittedDensity::Kde(h),
+            FittedDensityParts::Gaussians { covariance, shrinkage } => {
+                let (of_row, fitted) = (of_row.to_vec(), OnceLock::new());
+                let fitted = Gaussians::Deferred { classes, of_row, fitted };
+                FittedDensity::Gaussians { covariance, shrinkage, fitted }
+            }
+        };
+        let log_scale_volume = log_scale_volume(&bandwidth, dimension);
+        Ok(Self {
+            index,
+            choice,
+            kernel,
+            bandwidth,
+            density,
+            dimension,
+            neighbors,
+            log_scale_volume,
+            normalize,
+        })
+    }
+
+    /// A copy of the training rows.
+    fn all_rows(&self) -> Result<Embeddings<'static>, Error> {
+        let mut values = Vec::with_capacity(self.index.ids() * self.index.dim());
+        (0..self.index.ids() as u32).for_each(|id| values.extend_from_slice(&self.index.row(id)));
+        Ok(Embeddings::new(values, self.index.dim())?)
+    }
+
     /// The queries as the index knows them.
     pub(crate) fn prepare<'q>(&self, queries: &Embeddings<'q>) -> Embeddings<'q> {
         if self.normalize { queries.l2_normalized() } else { queries.clone() }
@@ -130,7 +214,18 @@ impl Batch<'_> {
     /// Evaluates the densities that take whole batches; [`local`](Self::local) needs it.
     pub(crate) fn with_density(self) -> Result<Self, Error> {
         let log_gaussians = match &self.smoother.density {
-            FittedDensity::Gaussians(gaussians) => Some(gaussians.log_density(self.queries)?),
+            FittedDensity::Gaussians { covariance, shrinkage, fitted } => Some(match fitted {
+                Gaussians::Fitted(fitted) => fitted.log_density(self.queries)?,
+                Gaussians::Deferred { classes, of_row, fitted } => {
+                    if fitted.get().is_none() {
+                        let rows = self.smoother.all_rows()?;
+                        let found =
+                            ClassGaussians::fit_encoded(&rows, classes, of_row, *covariance, *shrinkage)?;
+                        let _ = fitted.set(Box::new(found));
+                    }
+                    fitted.get().expect("set above").log_density(self.queries)?
+                }
+            }),
             _ => None,
         };
         Ok(Self { log_gaussians, ..self })
@@ -162,8 +257,8 @@ impl Batch<'_> {
                 let log_sum = self.weights_with(i, &Bandwidth::Scalar(*h)).log_sum();
                 kernel.log_peak(d) + log_sum - d * h.ln() - log_scale_volume - log_n
             }
-            (FittedDensity::Gaussians(_), Some(log_densities)) => log_densities[i],
-            (FittedDensity::Gaussians(_), None) => unreachable!("with_density evaluates the Gaussians"),
+            (FittedDensity::Gaussians { .. }, Some(log_densities)) => log_densities[i],
+            (FittedDensity::Gaussians { .. }, None) => unreachable!("with_density evaluates the Gaussians"),
         };
         let log_variance_scale = kernel.log_sq_norm(d) - log_n - log_volume - log_density;
         Local { weights, log_density, log_variance_scale }

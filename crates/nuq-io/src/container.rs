@@ -1,0 +1,236 @@
+//! The file around a model: a header, a table of named sections, and the sections, each under a checksum.
+//!
+//! ```text
+//! 0    8 bytes  "NUQMODEL"
+//! 8    u32      format version
+//! 12   u32      number of sections n
+//! 16   u64      length of the file
+//! 24   u32      CRC-32 of bytes 0..24 and of the table
+//! 28   u32      zero
+//! 32   n × 64   the table: name (40 bytes of UTF-8, zeros after it), offset u64, length u64, CRC-32 u32, zero u32
+//! ...           sections, each at a multiple of 64
+//! ```
+//!
+//! All numbers are little-endian.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytemuck::AnyBitPattern;
+use memmap2::Mmap;
+use nuq::nuq_neighbors::Values;
+
+use crate::Error;
+
+// Numbers are written as they lie in memory, which is little-endian wherever nuq runs.
+const _: () = assert!(cfg!(target_endian = "little"), "model files are little-endian");
+
+/// The format that is written, and the newest that is read.
+pub const FORMAT_VERSION: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"NUQMODEL";
+const HEADER: usize = 32;
+const ENTRY: usize = 64;
+const NAME: usize = 40;
+const ALIGNMENT: usize = 64;
+/// More sections than any version has: what claims more is damaged.
+const MOST_SECTIONS: usize = 1024;
+
+/// A section to be written.
+pub(crate) struct Section<'s> {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: &'s [u8],
+}
+
+/// Writes sections in their order.
+pub(crate) fn write(file: &mut BufWriter<&File>, sections: &[Section<'_>]) -> io::Result<()> {
+    let mut at = (HEADER + ENTRY * sections.len()).next_multiple_of(ALIGNMENT);
+    let mut table = Vec::with_capacity(ENTRY * sections.len());
+    for section in sections {
+        assert!(section.name.len() <= NAME, "section names are short");
+        let mut name = [0u8; NAME];
+        name[..section.name.len()].copy_from_slice(section.name.as_bytes());
+        table.extend_from_slice(&name);
+        table.extend_from_slice(&(at as u64).to_le_bytes());
+        table.extend_from_slice(&(section.bytes.len() as u64).to_le_bytes());
+        table.extend_from_slice(&crc32fast::hash(section.bytes).to_le_bytes());
+        table.extend_from_slice(&[0; 4]);
+        at = (at + section.bytes.len()).next_multiple_of(ALIGNMENT);
+    }
+    let mut header = Vec::with_capacity(HEADER);
+    header.extend_from_slice(MAGIC);
+    header.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    header.extend_from_slice(&(sections.len() as u32).to_le_bytes());
+    header.extend_from_slice(&(at as u64).to_le_bytes());
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(&header);
+    checksum.update(&table);
+    header.extend_from_slice(&checksum.finalize().to_le_bytes());
+    header.extend_from_slice(&[0; 4]);
+    file.write_all(&header)?;
+    file.write_all(&table)?;
+    let mut written = HEADER + table.len();
+    for section in sections {
+        pad(file, &mut written)?;
+        file.write_all(section.bytes)?;
+        written += section.bytes.len();
+    }
+    pad(file, &mut written)
+}
+
+fn pad(file: &mut BufWriter<&File>, written: &mut usize) -> io::Result<()> {
+    let gap = written.next_multiple_of(ALIGNMENT) - *written;
+    *written += gap;
+    file.write_all(&[0; ALIGNMENT][..gap])
+}
+
+/// What the table says of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SectionInfo {
+    /// Its name.
+    pub name: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    offset: usize,
+    checksum: u32,
+}
+
+/// A mapped file whose header and table are whole. Sections are read, and checked, when they are asked for.
+#[derive(Clone)]
+pub(crate) struct Container {
+    path: PathBuf,
+    map: Arc<Mmap>,
+    sections: Arc<Vec<SectionInfo>>,
+}
+
+impl Container {
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |source: io::Error| Error::Read { path: path.to_owned(), source };
+        let file = File::open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.is_dir() {
+            return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")));
+        }
+        // SAFETY: the map is read-only. A file that another process cuts short while it is mapped ends this one, as with
+        // every mapped file; models are replaced by renaming, which leaves the old file whole for those who have it open.
+        let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
+        let sections = read_table(path, &map)?;
+        Ok(Self { path: path.to_owned(), map: Arc::new(map), sections: Arc::new(sections) })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn sections(&self) -> &[SectionInfo] {
+        &self.sections
+    }
+
+    /// The section of a name, if the file has it.
+    fn find(&self, name: &str) -> Option<&SectionInfo> {
+        self.sections.iter().find(|section| section.name == name)
+    }
+
+    fn need(&self, name: &str) -> Result<&SectionInfo, Error> {
+        self.find(name).ok_or_else(|| Error::damaged(&self.path, name, "it is missing"))
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn slice(&self, section: &SectionInfo) -> &[u8] {
+        &self.map[section.offset..section.offset + section.bytes as usize]
+    }
+
+    /// Compares a section with its checksum.
+    pub(crate) fn check(&self, name: &str) -> Result<(), Error> {
+        let section = self.need(name)?;
+        if crc32fast::hash(self.slice(section)) == section.checksum {
+            Ok(())
+        } else {
+            Err(Error::damaged(&self.path, name, "its checksum does not match; restore the file from a copy"))
+        }
+    }
+
+    /// A small section, checked.
+    pub(crate) fn read(&self, name: &str) -> Result<&[u8], Error> {
+        self.check(name)?;
+        Ok(self.slice(self.need(name)?))
+    }
+
+    /// A section as numbers where they lie in the file: neither read nor checked yet.
+    pub(crate) fn values<T: AnyBitPattern + Send + Sync>(
+        &self,
+        name: &'static str,
+    ) -> Result<Values<'static, T>, Error> {
+        let section = self.need(name)?;
+        match bytemuck::try_cast_slice::<u8, T>(self.slice(section)) {
+            Ok(_) => {
+                Ok(Values::shared(Arc::new(Mapped { container: self.clone(), name, is: Default::default() })))
+            }
+            Err(problem) => Err(Error::damaged(&self.path, name, problem.to_string())),
+        }
+    }
+}
+
+/// Numbers in a mapped file.
+struct Mapped<T> {
+    container: Container,
+    name: &'static str,
+    is: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: AnyBitPattern> AsRef<[T]> for Mapped<T> {
+    fn as_ref(&self) -> &[T] {
+        let section = self.container.find(self.name).expect("found before");
+        bytemuck::cast_slice(self.container.slice(section))
+    }
+}
+
+fn read_table(path: &Path, file: &[u8]) -> Result<Vec<SectionInfo>, Error> {
+    let not_a_model = |problem: &str| Error::NotAModel { path: path.to_owned(), problem: problem.to_owned() };
+    let u32_at = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("four bytes"));
+    let u64_at = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"));
+    if !file.starts_with(MAGIC) {
+        return Err(not_a_model("it does not begin as one"));
+    }
+    if file.len() < HEADER {
+        return Err(not_a_model("it ends within its header"));
+    }
+    let (version, count) = (u32_at(8), u32_at(12) as usize);
+    if version > FORMAT_VERSION {
+        return Err(Error::NewerFormat { path: path.to_owned(), found: version, known: FORMAT_VERSION });
+    }
+    let damaged = |problem: String| Error::damaged(path, "table", problem);
+    if count > MOST_SECTIONS || file.len() < HEADER + ENTRY * count {
+        return Err(damaged("the file ends within it".to_owned()));
+    }
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(&file[..24]);
+    checksum.update(&file[HEADER..HEADER + ENTRY * count]);
+    if checksum.finalize() != u32_at(24) {
+        return Err(damaged("its checksum does not match; restore the file from a copy".to_owned()));
+    }
+    if u64_at(16) != file.len() as u64 {
+        return Err(damaged(format!(
+            "the file has {} bytes of {}: it was cut short",
+            file.len(),
+            u64_at(16)
+        )));
+    }
+    (0..count)
+        .map(|i| {
+            let at = HEADER + ENTRY * i;
+            let name = file[at..at + NAME].split(|&byte| byte == 0).next().unwrap_or_default();
+            let name = String::from_utf8_lossy(name).into_owned();
+            let (offset, bytes) = (u64_at(at + NAME), u64_at(at + NAME + 8));
+            let end = offset.checked_add(bytes).filter(|&end| end <= file.len() as u64);
+            if end.is_none() || offset as usize % ALIGNMENT != 0 {
+                return Err(damaged(format!("section `{name}` lies outside the file")));
+            }
+            Ok(SectionInfo { name, bytes, offset: offset as usize, checksum: u32_at(at + NAME + 16) })
+        })
+        .collect()
+}

@@ -1,0 +1,107 @@
+//! An index as sections of a model file.
+
+use nuq::nuq_neighbors::{
+    CodeLine, CodeParts, Error as IndexError, GraphParts, Guard, IndexParts, LinkParts, NeighborIndex,
+    StoredRows,
+};
+use rayon::prelude::*;
+
+use crate::Error;
+use crate::container::{Container, Section};
+use crate::meta::{GraphMeta, IndexMeta};
+
+const ROWS_F32: &str = "index.rows.f32";
+const ROWS_F16: &str = "index.rows.f16";
+const BOTTOM: &str = "index.links.bottom";
+const UPPER: &str = "index.links.upper";
+const CODES: &str = "index.codes";
+const CENTER: &str = "index.codes.center";
+
+/// The large arrays of an index.
+pub(crate) fn sections<'p>(parts: &'p IndexParts<'_>) -> Vec<Section<'p>> {
+    let mut sections = vec![match &parts.rows {
+        StoredRows::F32(values) => Section { name: ROWS_F32, bytes: bytemuck::cast_slice(values) },
+        StoredRows::F16(values) => Section { name: ROWS_F16, bytes: bytemuck::cast_slice(values) },
+    }];
+    let Some(graph) = &parts.graph else { return sections };
+    if let Some(links) = &graph.links {
+        sections.push(Section { name: BOTTOM, bytes: bytemuck::cast_slice(&links.bottom) });
+        sections.push(Section { name: UPPER, bytes: bytemuck::cast_slice(&links.upper) });
+    }
+    if let Some(codes) = &graph.codes {
+        sections.push(Section { name: CENTER, bytes: bytemuck::cast_slice(&codes.center) });
+        sections.push(Section { name: CODES, bytes: bytemuck::cast_slice(&codes.lines) });
+    }
+    sections
+}
+
+/// Puts the index together without reading its large arrays.
+pub(crate) fn restore(
+    container: &Container,
+    meta: &IndexMeta,
+) -> Result<Box<dyn NeighborIndex + 'static>, Error> {
+    let rows = if container.has(ROWS_F16) {
+        StoredRows::F16(container.values(ROWS_F16)?)
+    } else {
+        StoredRows::F32(container.values(ROWS_F32)?)
+    };
+    let graph = match &meta.graph {
+        None => None,
+        Some(graph) => Some(restore_graph(container, graph)?),
+    };
+    let parts =
+        IndexParts { dim: meta.dim, rows, removed: meta.removed.clone(), scale: meta.scale.clone(), graph };
+    parts.restore(Box::new(File(container.clone()))).map_err(|source| refused(container, source))
+}
+
+fn restore_graph(container: &Container, meta: &GraphMeta) -> Result<GraphParts<'static>, Error> {
+    let links = match meta.entry {
+        None => None,
+        Some(entry) => {
+            Some(LinkParts { bottom: container.values(BOTTOM)?, upper: container.values(UPPER)?, entry })
+        }
+    };
+    let codes = match &meta.codes {
+        None => None,
+        Some(codes) => {
+            container.check(CENTER)?;
+            let center = container.values::<f32>(CENTER)?.to_vec();
+            let lines = container.values::<CodeLine>(CODES)?;
+            Some(CodeParts { center, step: codes.step, unreached: codes.unreached, lines })
+        }
+    };
+    Ok(GraphParts { params: meta.params.into(), recall: meta.recall.map(Into::into), links, codes })
+}
+
+fn refused(container: &Container, source: IndexError) -> Error {
+    match source {
+        IndexError::Damaged { section, problem } => Error::damaged(container.path(), &section, problem),
+        source => Error::Model { path: container.path().to_owned(), source: source.into() },
+    }
+}
+
+/// The file that vouches for arrays when they are first read.
+struct File(Container);
+
+impl Guard for File {
+    fn check(&self) -> Result<(), IndexError> {
+        let Self(container) = self;
+        let damaged = |section: &str, problem: String| {
+            let problem = format!("{problem} ({})", container.path().display());
+            IndexError::Damaged { section: section.to_owned(), problem }
+        };
+        let large = [ROWS_F32, ROWS_F16, BOTTOM, UPPER, CODES];
+        large.into_par_iter().filter(|name| container.has(name)).try_for_each(|name| {
+            container.check(name).map_err(|error| match error {
+                Error::Damaged { problem, .. } => damaged(name, problem),
+                other => damaged(name, other.to_string()),
+            })
+        })?;
+        match container.has(ROWS_F32).then(|| container.values::<f32>(ROWS_F32)) {
+            Some(Ok(values)) if !values.par_iter().all(|v| v.is_finite()) => {
+                Err(damaged(ROWS_F32, "a coordinate is not finite".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
