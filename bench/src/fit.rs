@@ -114,7 +114,7 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<(), String> {
 }
 
 /// The largest resident size of this process so far.
-fn peak_memory() -> Option<f64> {
+pub(crate) fn peak_memory() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kib| 1024.0 * kib)

@@ -14,8 +14,8 @@ use crate::peers::{Python, folder, write_raw};
 
 const K: usize = 20;
 const REPEATS: usize = 3;
-const QUERIES: usize = 4000;
-const EFS: [usize; 11] = [20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 800];
+const QUERIES: usize = 2000;
+const EFS: [usize; 9] = [20, 30, 40, 60, 100, 150, 200, 300, 400];
 /// The ef at which recalls are compared.
 const COMMON_EF: usize = 100;
 const TARGETS: [f64; 2] = [0.95, 0.99];

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nuq_report::{Growth, Line};
+use nuq_report::{Figure, Growth, Line};
 
 use crate::fit::in_own_process;
 
@@ -31,14 +31,17 @@ pub(crate) fn run() -> Result<(), String> {
         ],
     }
     .draw();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures");
-    let write = |name: &str, contents: &[u8]| {
-        std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::write(folder.join(name), contents))
-            .map_err(|e| format!("cannot write docs/figures/{name}: {e}"))
-    };
-    write("growth.svg", figure.svg().as_bytes())?;
-    write("growth.png", &figure.png(2.0).map_err(|e| e.to_string())?)?;
+    write(&figure, "growth")
+}
 
-    Ok(())
+/// Writes a figure of the documentation, as SVG and PNG.
+pub(crate) fn write(figure: &Figure, name: &str) -> Result<(), String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures");
+    let write = |ending: &str, contents: &[u8]| {
+        std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::write(folder.join(format!("{name}.{ending}")), contents))
+            .map_err(|e| format!("cannot write docs/figures/{name}.{ending}: {e}"))
+    };
+    write("svg", figure.svg().as_bytes())?;
+    write("png", &figure.png(2.0).map_err(|e| e.to_string())?)
 }

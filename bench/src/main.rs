@@ -6,6 +6,7 @@
 mod data;
 mod fit;
 mod graph;
+mod graph_growth;
 mod growth;
 mod peak;
 mod peers;
@@ -22,9 +23,10 @@ fn main() -> ExitCode {
         ["search", "exact"] => search::run(),
         ["search", "graph"] => graph::run(),
         ["fit"] => fit::run(),
-        ["growth"] => growth::run(),
+        ["growth"] => growth::run().and_then(|()| graph_growth::run()),
         // How the benchmark calls itself, so that one model's memory is one process's.
         ["measure", rest @ ..] => fit::measure(rest),
+        ["measure-graph", rows] => graph_growth::measure(rows),
         _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | growth]".to_owned()),
     };
     match result {

@@ -21,6 +21,8 @@ pub(crate) fn write() -> Result<(), Failed> {
         ])
     };
     let (search, fit, growth) = (bench("search")?, bench("fit")?, bench("growth")?);
+    let (exact, graph) = search.split_once("\nGraph search").unwrap_or((&search, ""));
+    let (growth, graph_growth) = growth.split_once("\nBuilding a graph").unwrap_or((&growth, ""));
     let page = format!(
         "# Benchmarks\n\n\
          Written by `cargo xtask docs` in one run on one machine ({}); `cargo xtask bench` prints the same tables on \
@@ -28,14 +30,21 @@ pub(crate) fn write() -> Result<(), Failed> {
          ## Exact search\n\n```text\n{}\n```\n\n\
          *Agreement* is the share of neighbors that both found; they differ only where faiss's `f32` distances tie or \
          cancel.\n\n\
+         ## Graph search\n\n```text\nGraph search{}\n```\n\n\
          ## Fit and predict\n\n```text\n{}\n```\n\n\
          ## Growth with the number of rows\n\n![Seconds against training rows](figures/growth.png)\n\n```text\n{}\n```\n\n\
          Up to 10,000 rows every training point is left out in turn, and fitting grows with the square of the rows; \
-         beyond that a sample of 10,000 is, and it grows in proportion.\n",
+         beyond that a sample of 10,000 is, and it grows in proportion.\n\n\
+         ## Growth of a graph\n\n![Seconds of building against rows](figures/graph-growth.png)\n\n\
+         ```text\nBuilding a graph{}\n```\n\n\
+         Memory is the largest that the process took beyond what it took before it had data. Some three megabytes of it \
+         do not depend on the rows, and show below a hundred thousand of them.\n",
         machine(),
-        search.trim(),
+        exact.trim(),
+        graph.trim_end(),
         fit.trim(),
         growth.trim(),
+        graph_growth.trim_end(),
     );
     let path = root().join("docs/benchmarks.md");
     fs::write(&path, page).map_err(|error| Failed(format!("writing {}: {error}", path.display())))

@@ -2,26 +2,71 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
+use nuq_io::ArraySpec;
 
 /// When not to trust a network: uncertainty from its embeddings.
 ///
-/// Exit codes: 0 done; 1 the data or their numbers were refused; 2 the command line was not understood; 3 a file
-/// could not be read or written.
+/// Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 the data or their numbers were
+/// refused; 2 the command line was not understood; 3 a file could not be read or written.
 #[derive(Debug, Parser)]
 #[command(name = "nuq", version, arg_required_else_help = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Common {
+    /// Print results as JSON
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub(crate) json: bool,
+    /// How a long run shows that it lives: a bar on a terminal, or plain lines
+    #[arg(long, global = true, value_name = "HOW", default_value = "auto", help_heading = "Everywhere")]
+    pub(crate) progress: ProgressKind,
+    /// Say nothing but results and errors
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub(crate) quiet: bool,
+    /// Threads to use; all processors when not given
+    #[arg(long, global = true, value_name = "N", help_heading = "Everywhere")]
+    pub(crate) threads: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressKind {
+    /// A bar on a terminal, nothing elsewhere
+    Auto,
+    /// Plain lines
+    Plain,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Fit a model to embeddings and labels, and save it
+    Fit(Box<FitArgs>),
+    /// Label, probability, uncertainties and decision of each row of a file
+    Score(ScoreArgs),
+    /// What a model file holds: rows, classes, bandwidths, index, sections
+    Inspect(InspectArgs),
+    /// Training rows whose label the others find unlikely, the worst first
+    ///
+    /// Each training row is left out in turn; it is listed when the rest finds another class likelier than its own.
+    LabelIssues(LabelIssuesArgs),
+    /// Rows of a file that are worth a label: uncertain, and not all of one kind
+    Suggest(SuggestArgs),
     /// See it work: fit Two Moons, print a table, draw the uncertainty maps
     ///
     /// Fits NUQ to Two Moons of 200 and of 2000 points, prints what it learned and how uncertain it is inside the
     /// moons, between them and far away, and draws the maps as SVG and PNG.
     Demo(DemoArgs),
+    /// Completions for a shell, to be put where it looks for them
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -30,3 +75,236 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "DIR", default_value = "nuq-demo")]
     pub(crate) out: PathBuf,
 }
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct InspectArgs {
+    /// The model
+    pub(crate) model: PathBuf,
+    /// Also read all of the file and compare it with its checksums
+    #[arg(long)]
+    pub(crate) verify: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct LabelIssuesArgs {
+    /// The model
+    pub(crate) model: PathBuf,
+    /// How many to list
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) most: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SuggestArgs {
+    /// The model
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: PathBuf,
+    /// Rows without labels
+    #[arg(long, value_name = "FILE")]
+    pub(crate) embeddings: ArraySpec,
+    /// How many to suggest
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) count: usize,
+}
+
+/// Files are npy, npz, safetensors, csv or tsv; one array of several is named as FILE:NAME.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FitArgs {
+    /// Training rows, one embedding each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) embeddings: ArraySpec,
+    /// Their labels, integers or strings: fits a classifier
+    #[arg(long, value_name = "FILE", required_unless_present = "targets", conflicts_with = "targets")]
+    pub(crate) labels: Option<ArraySpec>,
+    /// Their targets, numbers: fits a regressor
+    #[arg(long, value_name = "FILE")]
+    pub(crate) targets: Option<ArraySpec>,
+    /// Where the model goes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+
+    /// What options that are not given stand at: the defaults to use, or Algorithm 1 of the paper
+    #[arg(long, default_value = "default", help_heading = "Model")]
+    pub(crate) preset: Preset,
+    /// Neighbors that every sum runs over [default: 20]
+    #[arg(long, value_name = "N", help_heading = "Model")]
+    pub(crate) k: Option<usize>,
+    /// The kernel [default: gaussian]
+    #[arg(long, help_heading = "Model")]
+    pub(crate) kernel: Option<KernelName>,
+    /// log-likelihood, accuracy, silverman, scott, isj, adaptive, or a number [default: log-likelihood; squared error for
+    /// targets]
+    #[arg(long, allow_negative_numbers = true, value_name = "RULE", help_heading = "Model")]
+    pub(crate) bandwidth: Option<BandwidthName>,
+    /// Kernel density, or one Gaussian per class [default: kde]
+    #[arg(long, help_heading = "Model")]
+    pub(crate) density: Option<DensityName>,
+    /// Of the kernel density: kth (half the median distance to the k-th neighbor), same (as the posterior's), or a number
+    /// [default: kth]
+    #[arg(long, allow_negative_numbers = true, value_name = "RULE", help_heading = "Model")]
+    pub(crate) density_bandwidth: Option<DensityBandwidthName>,
+    /// Of the class Gaussians [default: full]
+    #[arg(long, help_heading = "Model")]
+    pub(crate) covariance: Option<CovarianceName>,
+    /// Of the class Gaussians: auto (Ledoit and Wolf), or a number from 0 to 1 [default: auto]
+    #[arg(long, allow_negative_numbers = true, value_name = "AMOUNT", help_heading = "Model")]
+    pub(crate) shrinkage: Option<ShrinkageName>,
+    /// What the prior counts for, in training points that sit on the query [default: 0.001]
+    #[arg(long, allow_negative_numbers = true, value_name = "W", help_heading = "Model")]
+    pub(crate) prior_weight: Option<f64>,
+    /// The variance term of the epistemic uncertainty [default: sum]
+    #[arg(long, help_heading = "Model")]
+    pub(crate) variance: Option<VarianceName>,
+    /// The dimension in the constants [default: intrinsic]
+    #[arg(long, help_heading = "Model")]
+    pub(crate) dimension: Option<DimensionName>,
+    /// Divide every row by its length first
+    #[arg(long, help_heading = "Model")]
+    pub(crate) normalize: bool,
+
+    /// How neighbors are found: auto takes whichever costs less
+    #[arg(long, default_value = "auto", help_heading = "Search")]
+    pub(crate) index: IndexName,
+    /// The share of true neighbors that a graph must find [default: 0.99]
+    #[arg(long, allow_negative_numbers = true, value_name = "SHARE", help_heading = "Search")]
+    pub(crate) recall: Option<f64>,
+    /// How a graph keeps the rows; f16 takes half the memory [default: f32]
+    #[arg(long, help_heading = "Search")]
+    pub(crate) precision: Option<PrecisionName>,
+    /// Queries that the model will answer: what building a graph is weighed against [default: 10000]
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    pub(crate) expected_queries: Option<u64>,
+    /// Seed of the samples that are drawn
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Search")]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ScoreArgs {
+    /// The model
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: PathBuf,
+    /// The rows to score: npy, npz, safetensors, csv or tsv; one array of several is named as FILE:NAME
+    #[arg(long, value_name = "FILE")]
+    pub(crate) embeddings: ArraySpec,
+    /// Where the scores go: a .csv, .jsonl or .npz file, or - for csv on standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// What an abstention costs, from 0 to 1: adds the decision
+    #[arg(long, allow_negative_numbers = true, value_name = "COST")]
+    pub(crate) reject_cost: Option<f64>,
+    /// Level of the decision: accept only where the data show that the chance of error is at most the cost
+    #[arg(long, allow_negative_numbers = true, value_name = "LEVEL", requires = "reject_cost")]
+    pub(crate) level: Option<f64>,
+    /// Also tell the nearest training rows: ids, distances and labels of so many
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) neighbors: usize,
+    /// What to do with rows that hold a NaN or an infinity
+    #[arg(long, value_name = "WHAT", default_value = "refuse")]
+    pub(crate) on_nan: OnNan,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnNan {
+    /// Stop and name them
+    Refuse,
+    /// Score the rest, and leave their scores empty
+    Skip,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Preset {
+    Default,
+    Paper,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum KernelName {
+    Gaussian,
+    Sigmoid,
+    Logistic,
+    Student,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DensityName {
+    Kde,
+    Gmm,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CovarianceName {
+    Full,
+    Tied,
+    Diagonal,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum VarianceName {
+    Sum,
+    Max,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum DimensionName {
+    Intrinsic,
+    Ambient,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IndexName {
+    Auto,
+    Exact,
+    Hnsw,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum PrecisionName {
+    F32,
+    F16,
+}
+
+/// Defines an option that is one of some words or a number.
+macro_rules! word_or_number {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        pub(crate) enum $name {
+            $($variant,)*
+            Number(f64),
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text {
+                    $($word => Ok(Self::$variant),)*
+                    _ => text.parse().map(Self::Number).map_err(|_| {
+                        format!("it is one of {}, or a number", [$($word),*].join(", "))
+                    }),
+                }
+            }
+        }
+    };
+}
+
+word_or_number!(
+    /// How the posterior's bandwidth is found.
+    BandwidthName {
+        LogLikelihood = "log-likelihood",
+        Accuracy = "accuracy",
+        Silverman = "silverman",
+        Scott = "scott",
+        Isj = "isj",
+        Adaptive = "adaptive"
+    }
+);
+word_or_number!(
+    /// How the density's bandwidth is found.
+    DensityBandwidthName { Kth = "kth", Same = "same" }
+);
+word_or_number!(
+    /// How much covariances are shrunk.
+    ShrinkageName { Auto = "auto" }
+);

@@ -13,6 +13,15 @@ pub(crate) enum Error {
     /// A figure could not be drawn.
     #[error(transparent)]
     Figure(#[from] nuq_report::Error),
+    /// An input or model file.
+    #[error(transparent)]
+    File(#[from] nuq_io::Error),
+    /// Options that do not go together, or not with the data.
+    #[error("{0}")]
+    Usage(String),
+    /// Rows that cannot be scored.
+    #[error("{0}")]
+    Data(String),
     /// A file or folder could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -27,8 +36,10 @@ impl Error {
     /// One code per kind; documented in `nuq --help`.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Error::Model(_) => ExitCode::from(1),
-            Error::Figure(_) => ExitCode::from(1),
+            Error::Model(_) | Error::Figure(_) | Error::Data(_) => ExitCode::from(1),
+            Error::File(error) if error.is_about_the_system() => ExitCode::from(3),
+            Error::File(_) => ExitCode::from(1),
+            Error::Usage(_) => ExitCode::from(2),
             Error::Write { .. } => ExitCode::from(3),
         }
     }

@@ -3,24 +3,50 @@
 mod args;
 mod demo;
 mod error;
+mod fit;
+mod inspect;
+mod label_issues;
 mod output;
+mod progress;
+mod score;
+mod suggest;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use args::{Args, Command};
+use error::Error;
 
 fn main() -> ExitCode {
-    let Args { command } = Args::parse();
-    let result = match command {
-        Command::Demo(options) => demo::run(&options),
-    };
-    match result {
+    match run(Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("nuq: {error}");
             error.exit_code()
+        }
+    }
+}
+
+fn run(Args { command, common }: Args) -> Result<(), Error> {
+    if let Some(threads) = common.threads {
+        if threads == 0 {
+            return Err(Error::Usage("--threads 0: at least one thread is needed".to_owned()));
+        }
+        // It fails only where a pool was made before, and none was.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    }
+    match command {
+        Command::Fit(options) => fit::run(&options, &common),
+        Command::Score(options) => score::run(&options, &common),
+        Command::Inspect(options) => inspect::run(&options, &common),
+        Command::LabelIssues(options) => label_issues::run(&options, &common),
+        Command::Suggest(options) => suggest::run(&options, &common),
+        Command::Demo(options) => demo::run(&options),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "nuq", &mut script);
+            output::print(&String::from_utf8_lossy(&script))
         }
     }
 }

@@ -18,16 +18,23 @@ fn text(bytes: &[u8]) -> String {
 fn help_reads_like_a_table_of_contents() {
     let output = nuq(&["--help"], Path::new("."));
     assert!(output.status.success());
-    insta::assert_snapshot!(text(&output.stdout), @r"
+    let help: Vec<String> = text(&output.stdout).lines().map(|line| line.trim_end().to_owned()).collect();
+    insta::assert_snapshot!(help.join("\n"), @r#"
     When not to trust a network: uncertainty from its embeddings.
 
-    Exit codes: 0 done; 1 the data or their numbers were refused; 2 the command line was not understood; 3 a file could not be read or written.
+    Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 the data or their numbers were refused; 2 the command line was not understood; 3 a file could not be read or written.
 
-    Usage: nuq <COMMAND>
+    Usage: nuq [OPTIONS] <COMMAND>
 
     Commands:
-      demo  See it work: fit Two Moons, print a table, draw the uncertainty maps
-      help  Print this message or the help of the given subcommand(s)
+      fit           Fit a model to embeddings and labels, and save it
+      score         Label, probability, uncertainties and decision of each row of a file
+      inspect       What a model file holds: rows, classes, bandwidths, index, sections
+      label-issues  Training rows whose label the others find unlikely, the worst first
+      suggest       Rows of a file that are worth a label: uncertain, and not all of one kind
+      demo          See it work: fit Two Moons, print a table, draw the uncertainty maps
+      completions   Completions for a shell, to be put where it looks for them
+      help          Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help
@@ -35,22 +42,41 @@ fn help_reads_like_a_table_of_contents() {
 
       -V, --version
               Print version
-    ");
+
+    Everywhere:
+          --json
+              Print results as JSON
+
+          --progress <HOW>
+              How a long run shows that it lives: a bar on a terminal, or plain lines
+
+              Possible values:
+              - auto:  A bar on a terminal, nothing elsewhere
+              - plain: Plain lines
+
+              [default: auto]
+
+          --quiet
+              Say nothing but results and errors
+
+          --threads <N>
+              Threads to use; all processors when not given
+    "#);
 }
 
 #[test]
 fn a_word_that_is_no_command_is_a_usage_error() {
     let output = nuq(&["dmo"], Path::new("."));
     assert_eq!(output.status.code(), Some(2));
-    insta::assert_snapshot!(text(&output.stderr), @r"
+    insta::assert_snapshot!(text(&output.stderr), @r#"
     error: unrecognized subcommand 'dmo'
 
       tip: a similar subcommand exists: 'demo'
 
-    Usage: nuq <COMMAND>
+    Usage: nuq [OPTIONS] <COMMAND>
 
     For more information, try '--help'.
-    ");
+    "#);
 }
 
 #[test]

@@ -17,22 +17,36 @@ fn console_blocks(page: &str) -> Vec<Vec<&str>> {
     blocks
 }
 
+/// Copies the files of a folder.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+}
+
 #[test]
 fn every_command_runs_and_prints_what_it_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();
+    copy(&root.join("examples/cifar10"), &folder.path().join("examples/cifar10"));
     let mut ran = 0;
     for block in console_blocks(&readme) {
         let command = block[0].strip_prefix("$ ").expect("a block starts with its command");
         let words: Vec<&str> = command.split_whitespace().collect();
         match words.as_slice() {
-            ["cargo", "run", "--release", "--", arguments @ ..] => {
+            ["cargo", "run", "--release", "--", arguments @ ..] | ["nuq", arguments @ ..] => {
                 let mut nuq = Command::new(env!("CARGO_BIN_EXE_nuq"));
                 let output = nuq.args(arguments).current_dir(folder.path()).output().unwrap();
                 assert!(output.status.success(), "{command}");
                 let printed = String::from_utf8(output.stdout).unwrap();
                 assert_eq!(printed.trim_end().lines().collect::<Vec<_>>(), block[1..], "{command}");
+                ran += 1;
+            }
+            ["cargo", "install", "--path", path] => {
+                assert!(root.join(path).join("Cargo.toml").exists(), "{command}");
                 ran += 1;
             }
             // This test runs inside `cargo xtask test`; that the other chores exist is all it can check.

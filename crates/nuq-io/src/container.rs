@@ -98,7 +98,7 @@ pub struct SectionInfo {
 }
 
 /// A mapped file whose header and table are whole. Sections are read, and checked, when they are asked for.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Container {
     path: PathBuf,
     map: Arc<Mmap>,
@@ -227,7 +227,7 @@ fn read_table(path: &Path, file: &[u8]) -> Result<Vec<SectionInfo>, Error> {
             let name = String::from_utf8_lossy(name).into_owned();
             let (offset, bytes) = (u64_at(at + NAME), u64_at(at + NAME + 8));
             let end = offset.checked_add(bytes).filter(|&end| end <= file.len() as u64);
-            if end.is_none() || offset as usize % ALIGNMENT != 0 {
+            if end.is_none() || !(offset as usize).is_multiple_of(ALIGNMENT) {
                 return Err(damaged(format!("section `{name}` lies outside the file")));
             }
             Ok(SectionInfo { name, bytes, offset: offset as usize, checksum: u32_at(at + NAME + 16) })

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::ArraySpec;
+
 /// Why a file could not be read or written. Every message names it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -51,6 +53,56 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// An ending that says nothing.
+    #[error("{}: embeddings and labels are read from .npy, .npz, .safetensors, .csv and .tsv files", path.display())]
+    UnknownEnding {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Contents that are not what the ending says.
+    #[error("{spec}: {problem}")]
+    BadFile {
+        /// The file and array.
+        spec: ArraySpec,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// An array that the file does not hold, or none named where it holds several.
+    #[error("{}", no_such_array(spec, present))]
+    NoSuchArray {
+        /// What was asked for.
+        spec: ArraySpec,
+        /// What there is.
+        present: Vec<String>,
+    },
+    /// An array of the wrong shape.
+    #[error("{spec} has {found}: {expected} are needed")]
+    Shape {
+        /// The file and array.
+        spec: ArraySpec,
+        /// What it has.
+        found: String,
+        /// What it should have.
+        expected: &'static str,
+    },
+    /// A number that is no label.
+    #[error("{spec}: the label of row {row} is {value}: labels are integers or strings")]
+    BadLabel {
+        /// The file and array.
+        spec: ArraySpec,
+        /// The row.
+        row: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// Values that embeddings cannot have.
+    #[error("{spec}: {source}")]
+    Array {
+        /// The file and array.
+        spec: ArraySpec,
+        /// What is wrong with them.
+        source: nuq::Error,
+    },
     /// A model that its own numbers contradict.
     #[error("{}: {source}", path.display())]
     Model {
@@ -62,7 +114,21 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the system would not read or write, rather than the contents being at fault.
+    pub fn is_about_the_system(&self) -> bool {
+        matches!(self, Self::Read { .. } | Self::Write { .. })
+    }
+
     pub(crate) fn damaged(path: &Path, section: &str, problem: impl Into<String>) -> Self {
         Self::Damaged { path: path.to_owned(), section: section.to_owned(), problem: problem.into() }
+    }
+}
+
+fn no_such_array(spec: &ArraySpec, present: &[String]) -> String {
+    let file = spec.path.display();
+    let list = if present.is_empty() { "none".to_owned() } else { present.join(", ") };
+    match &spec.name {
+        Some(name) => format!("{file} holds no array `{name}`; there are: {list}"),
+        None => format!("{file} holds several arrays; name one as {file}:NAME; there are: {list}"),
     }
 }

@@ -1,17 +1,23 @@
 //! Arrays in, models in and out: the files that nuq reads and writes.
 //!
+//! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files.
+//!
 //! [`save`] writes a fitted model into one file, and [`open`] maps it back: in milliseconds, whatever its size, because
 //! rows and links stay in the file until a search reads them. Every byte is under a checksum; what is damaged is said
 //! by name. The format is told in `docs/model-format.md`.
 
+mod arrays;
 mod atomic;
 mod container;
 mod error;
 mod index;
 mod meta;
 mod model;
+mod npz_writer;
 
+pub use arrays::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
 pub use atomic::write_atomically;
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;
 pub use model::{ModelFile, open, save};
+pub use npz_writer::{NpzArray, write_npz};

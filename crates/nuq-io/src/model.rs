@@ -78,6 +78,14 @@ pub struct ModelFile {
     pub written_by: String,
     /// The sections of the file.
     pub sections: Vec<SectionInfo>,
+    container: Container,
+}
+
+impl ModelFile {
+    /// Reads all of the file and compares it with its checksums; without this, large sections are when they are needed.
+    pub fn verify(&self) -> Result<(), Error> {
+        self.sections.iter().try_for_each(|section| self.container.check(&section.name))
+    }
 }
 
 /// Opens a model that [`save`] wrote.
@@ -106,7 +114,8 @@ pub fn open(path: &Path) -> Result<ModelFile, Error> {
             Model::Regressor(NuqRegressor::from_parts(parts, index).map_err(refused)?)
         }
     };
-    Ok(ModelFile { model, written_by: meta.written_by, sections: container.sections().to_vec() })
+    let sections = container.sections().to_vec();
+    Ok(ModelFile { model, written_by: meta.written_by, sections, container })
 }
 
 /// The numbers of a section, checked and copied.

@@ -78,11 +78,19 @@ impl fmt::Display for IndexChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = if matches!(self.kind, IndexKind::Exact) { "exact search" } else { "HNSW graph" };
         match self.reason {
-            Reason::Asked => write!(f, "{name}, as asked"),
-            Reason::Cheaper { rows, dim, queries, exact, graph } => write!(
+            Reason::Asked => write!(f, "{name}, {}", self.reason),
+            Reason::Cheaper { .. } => write!(f, "{name}: {}", self.reason),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Reason::Asked => write!(f, "as asked"),
+            Reason::Cheaper { queries, exact, graph, .. } => write!(
                 f,
-                "{name}: {queries} queries of {rows} × {dim} rows take exact search about {} of one core, a graph with \
-                 its building about {}",
+                "for {queries} queries exact search takes about {} of one core, a graph with its building about {}",
                 Seconds(exact),
                 Seconds(graph)
             ),
@@ -193,8 +201,8 @@ mod tests {
         let request = IndexRequest { queries: 1000, ..IndexRequest::default() };
         assert_eq!(
             request.choose(100_000, 512).to_string(),
-            "exact search: 1000 queries of 100000 × 512 rows take exact search about 1.2 s of one core, a graph with its \
-             building about 29.6 s"
+            "exact search: for 1000 queries exact search takes about 1.2 s of one core, a graph with its building about \
+             29.6 s"
         );
         let asked = IndexRequest { kind: IndexKind::Hnsw(HnswParams::default()), ..request };
         assert_eq!(asked.choose(10, 2).to_string(), "HNSW graph, as asked");

@@ -39,11 +39,12 @@ mod regressor;
 mod reject;
 mod selection;
 mod smoother;
+mod suggest;
 mod uncertainty;
 mod weights;
 
 pub use bandwidth::{Bandwidth, BandwidthRule, Criterion, SelectionCurve, SquaredError};
-pub use classifier::{ClassificationScore, NuqClassifier, Predictions, Probabilities};
+pub use classifier::{ClassificationScore, LabelIssue, NuqClassifier, Predictions, Probabilities};
 pub use density::{ClassGaussians, Covariance, Density, DensityBandwidth, Shrinkage};
 pub use dimension::Dimension;
 pub use error::Error;
@@ -57,6 +58,7 @@ pub use params::{Classification, Params, Regression, Task, Variance};
 pub use parts::Model;
 pub use regressor::{Estimate, Estimates, NuqRegressor, RegressionScore};
 pub use reject::{Decision, RejectRule};
+pub use suggest::suggest;
 pub use uncertainty::Prediction;
 
 /// The README's example, run with the documentation's.

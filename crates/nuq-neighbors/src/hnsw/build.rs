@@ -15,6 +15,10 @@ use crate::SeededRng;
 /// A batch is this share of the points that are there already: each of its points is compared with all others of it.
 const BATCH_SHARE: usize = 32;
 const LARGEST_BATCH: usize = 1024;
+/// Links that a new point makes on the bottom layer, in quarters of M; the lists of its neighbors have room for 2M.
+const FIRST_LINKS: usize = 7;
+/// Lists that take new points in at a time.
+const LISTS: usize = 2048;
 
 /// Links points that have rows and no links yet into a graph that has `present` linked points, in a seeded order: data
 /// sorted by class must not build the graph class by class.
@@ -64,12 +68,15 @@ fn insert<T: Form>(graph: &mut Graph<'_>, space: Space<'_, T>, params: &HnswPara
         }
     }
     links.par_sort_unstable();
-    let terrain = Terrain { links: graph.links(), space };
     let lists: Vec<&[Link]> = links.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
-    let answered: Vec<Vec<u32>> =
-        lists.par_iter().with_min_len(16).map(|list| take_in(&terrain, list)).collect();
-    for (list, answer) in lists.iter().zip(&answered) {
-        graph.set_links(list[0].1, usize::from(list[0].0), answer);
+    // No list depends on another: portions keep few of them in memory.
+    for portion in lists.chunks(LISTS) {
+        let terrain = Terrain { links: graph.links(), space };
+        let answered: Vec<Vec<u32>> =
+            portion.par_iter().with_min_len(16).map(|list| take_in(&terrain, list)).collect();
+        for (list, answer) in portion.iter().zip(&answered) {
+            graph.set_links(list[0].1, usize::from(list[0].0), answer);
+        }
     }
     for &id in batch {
         if graph.level(id) > graph.level(graph.entry) {
@@ -94,7 +101,8 @@ fn choose_links<T: Form>(
         terrain.search(query, start, layer, params.ef_construction, None, beam);
         start = Met::new(beam.found[0].distance(), beam.found[0].id());
         beam.meet_all(terrain, id, batch, layer, params.ef_construction);
-        layers.push(diverse(terrain.space, &beam.found, terrain.links.capacity(layer)));
+        let most = if layer == 0 { FIRST_LINKS * params.m / 4 } else { params.m };
+        layers.push(diverse(terrain.space, &beam.found, most));
     }
     layers.reverse();
     layers

@@ -32,7 +32,7 @@ pub(crate) struct Codes<'a> {
 const MIDDLE: f32 = 64.0;
 const LARGEST: f32 = 127.0;
 /// Rows that center and step are learned from.
-const SAMPLE: usize = 4096;
+const SAMPLE: usize = 1024;
 /// The share of coordinates that the step leaves to be clipped.
 const CLIPPED: f64 = 1e-4;
 /// A query whose codes miss it by this much more than rounding would is walked on the rows.
@@ -43,6 +43,8 @@ const FEWEST_COLUMNS: usize = 32;
 const JUDGES: usize = 64;
 const JUDGED: usize = 10;
 const FAITHFUL: f64 = 0.99;
+/// Rows that a judge meets at a time.
+const BLOCK: usize = 1024;
 
 impl Coder {
     /// Learns center and step from a seeded sample; `None` where all rows are one, or have few columns.
@@ -53,8 +55,8 @@ impl Coder {
         let sample = rows.gather(&SeededRng::new(seed ^ 0xC0DE).sample(rows.len(), SAMPLE));
         let mean = |j: usize| sample.rows().map(|row| f64::from(row[j])).sum::<f64>() / sample.len() as f64;
         let center: Vec<f32> = (0..rows.dim()).map(|j| mean(j) as f32).collect();
-        let offset = |row: &[f32]| row.iter().zip(&center).map(|(x, m)| (x - m).abs()).collect::<Vec<f32>>();
-        let mut offsets: Vec<f32> = sample.rows().flat_map(offset).collect();
+        let mut offsets = sample.as_slice().to_vec();
+        offsets.iter_mut().zip(center.iter().cycle()).for_each(|(x, m)| *x = (*x - m).abs());
         let last = offsets.len() - 1 - (offsets.len() as f64 * CLIPPED) as usize;
         let (_, &mut reach, _) = offsets.select_nth_unstable_by(last, f32::total_cmp);
         let step = reach / (MIDDLE - 1.0);
@@ -151,11 +153,15 @@ impl<'a> Codes<'a> {
         truth: &Neighbors,
     ) -> usize {
         let space = self.space();
-        let ids: Vec<u32> = (0..index.len() as u32).filter(|&id| id != judge).collect();
-        let mut distances = vec![0f32; ids.len()];
-        space.measure(space.row(judge), &ids, &mut distances);
-        let mut nearest: Vec<Candidate> = distances.iter().map(|&d| f64::from(d)).zip(ids).collect();
-        keep_nearest(&mut nearest, 2 * truth.k());
+        let mut nearest: Vec<Candidate> = Vec::new();
+        let mut distances = [0f32; BLOCK];
+        for first in (0..index.len()).step_by(BLOCK) {
+            let rows = first..index.len().min(first + BLOCK);
+            let ids: Vec<u32> = rows.map(|id| id as u32).filter(|&id| id != judge).collect();
+            space.measure(space.row(judge), &ids, &mut distances[..ids.len()]);
+            nearest.extend(distances.iter().map(|&d| f64::from(d)).zip(ids));
+            keep_nearest(&mut nearest, 2 * truth.k());
+        }
         let ids: Vec<u32> = nearest.iter().map(|candidate| candidate.1).collect();
         let row = Embeddings::new(index.row(judge).into_owned(), index.dim()).expect("a finite row");
         let measured = index.measure(&row, ids.len(), &ids).expect("known ids");

@@ -1,8 +1,10 @@
 //! The classifier: embeddings and labels in; labels, probabilities and uncertainties out.
 
+mod label_issues;
 mod predictions;
 mod select;
 
+pub use label_issues::LabelIssue;
 pub use predictions::{Predictions, Probabilities};
 pub use select::ClassificationScore;
 

@@ -173,6 +173,14 @@ impl NuqRegressor<'_> {
         Ok(Estimates { rows, neighbors })
     }
 
+    /// The target of a training row.
+    ///
+    /// # Panics
+    /// When `id` names no row.
+    pub fn target(&self, id: u32) -> f64 {
+        self.targets.value(id)
+    }
+
     /// What leave-one-out said of each bandwidth, when it was asked.
     pub fn bandwidth_curve(&self) -> Option<&SelectionCurve<RegressionScore>> {
         self.curve.as_ref()

@@ -1,0 +1,200 @@
+//! `nuq fit`: files in, a model file out, and what was chosen on the way.
+
+use std::time::Instant;
+
+use nuq::nuq_neighbors::Precision;
+use nuq::{
+    BandwidthRule, Covariance, Criterion, Density, DensityBandwidth, Dimension, Embeddings, HnswParams,
+    IndexKind, Kernel, Label, Model, NuqClassifier, NuqRegressor, Params, Shrinkage, Task, Variance,
+};
+use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
+
+use crate::args::{
+    BandwidthName, Common, CovarianceName, DensityBandwidthName, DensityName, DimensionName, FitArgs,
+    IndexName, KernelName, PrecisionName, Preset, ShrinkageName, VarianceName,
+};
+use crate::error::Error;
+use crate::inspect::Summary;
+use crate::output;
+use crate::progress::say;
+
+pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
+    check(options)?;
+    let x = EmbeddingsFile::open(&options.embeddings)?.read()?;
+    say(common, &format!("read {} rows of {} columns from {}", x.len(), x.dim(), options.embeddings));
+    let start = Instant::now();
+    let model = match (&options.labels, &options.targets) {
+        (Some(labels), _) => {
+            let y: Vec<Label> = read_labels(labels)?;
+            same_length(options, &x, labels, y.len(), "labels")?;
+            Model::Classifier(classifier(options)?.fit(&x, &y)?)
+        }
+        (None, Some(targets)) => {
+            let y = read_targets(targets)?;
+            same_length(options, &x, targets, y.len(), "targets")?;
+            Model::Regressor(regressor(options)?.fit(&x, &y)?)
+        }
+        (None, None) => return Err(Error::Usage("give --labels or --targets".to_owned())),
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    nuq_io::save(&model, &options.out)?;
+    say(common, &format!("fitted in {seconds:.2} s, saved as {}", options.out.display()));
+    output::print(&Summary::of(&model).shown(common.json))
+}
+
+/// Refuses options that would be ignored.
+fn check(options: &FitArgs) -> Result<(), Error> {
+    let is_gmm = options.density == Some(DensityName::Gmm);
+    let refuse = |text: &str| Err(Error::Usage(text.to_owned()));
+    if !is_gmm && options.covariance.is_some() {
+        return refuse("--covariance belongs to --density gmm");
+    }
+    if !is_gmm && options.shrinkage.is_some() {
+        return refuse("--shrinkage belongs to --density gmm");
+    }
+    if is_gmm && options.density_bandwidth.is_some() {
+        return refuse("--density-bandwidth belongs to --density kde");
+    }
+    if options.targets.is_some() && options.variance.is_some() {
+        return refuse("--variance belongs to --labels: a regressor's variance is that of its targets");
+    }
+    if options.targets.is_some() && matches!(options.preset, Preset::Paper) {
+        return refuse("--preset paper belongs to --labels: the paper's algorithm is a classifier");
+    }
+    if options.index == IndexName::Exact && (options.recall.is_some() || options.precision.is_some()) {
+        return refuse(
+            "--recall and --precision belong to --index hnsw or auto: exact search finds all, in f32",
+        );
+    }
+    if options.index != IndexName::Hnsw && options.precision.is_some() {
+        return refuse("--precision belongs to --index hnsw");
+    }
+    Ok(())
+}
+
+fn same_length(
+    options: &FitArgs,
+    x: &Embeddings<'_>,
+    other: &ArraySpec,
+    got: usize,
+    what: &str,
+) -> Result<(), Error> {
+    if got == x.len() {
+        return Ok(());
+    }
+    let (rows, embeddings) = (x.len(), &options.embeddings);
+    Err(Error::Data(format!("{other} holds {got} {what}, {embeddings} holds {rows} rows: give one per row")))
+}
+
+fn classifier(options: &FitArgs) -> Result<Params<nuq::Classification>, Error> {
+    let mut params = match options.preset {
+        Preset::Default => NuqClassifier::params(),
+        Preset::Paper => NuqClassifier::paper(),
+    };
+    params = match options.bandwidth {
+        None => params,
+        Some(BandwidthName::LogLikelihood) => params.bandwidth(Criterion::LogLikelihood),
+        Some(BandwidthName::Accuracy) => params.bandwidth(Criterion::Accuracy),
+        Some(other) => params.bandwidth(rule(other, options)?),
+    };
+    if let Some(variance) = options.variance {
+        params = params.variance(match variance {
+            VarianceName::Sum => Variance::Sum,
+            VarianceName::Max => Variance::Max,
+        });
+    }
+    Ok(shared(params, options))
+}
+
+fn regressor(options: &FitArgs) -> Result<Params<nuq::Regression>, Error> {
+    let params = NuqRegressor::params();
+    Ok(shared(
+        match options.bandwidth {
+            None => params,
+            Some(name) => params.bandwidth(rule(name, options)?),
+        },
+        options,
+    ))
+}
+
+/// The rules that every task has.
+fn rule<C: Default>(name: BandwidthName, options: &FitArgs) -> Result<BandwidthRule<C>, Error> {
+    Ok(match name {
+        BandwidthName::Silverman => BandwidthRule::Silverman,
+        BandwidthName::Scott => BandwidthRule::Scott,
+        BandwidthName::Isj => BandwidthRule::ImprovedSheatherJones,
+        BandwidthName::Adaptive => BandwidthRule::KthNeighbor { k: options.k.unwrap_or(20) },
+        BandwidthName::Number(h) => BandwidthRule::Fixed(nuq::Bandwidth::Scalar(h)),
+        BandwidthName::LogLikelihood | BandwidthName::Accuracy => {
+            let text = "--bandwidth log-likelihood and accuracy belong to --labels; targets are predicted by squared error";
+            return Err(Error::Usage(text.to_owned()));
+        }
+    })
+}
+
+fn shared<T: Task>(mut params: Params<T>, options: &FitArgs) -> Params<T> {
+    if let Some(k) = options.k {
+        params = params.neighbors(k);
+    }
+    if let Some(kernel) = options.kernel {
+        params = params.kernel(match kernel {
+            KernelName::Gaussian => Kernel::Gaussian,
+            KernelName::Sigmoid => Kernel::Sigmoid,
+            KernelName::Logistic => Kernel::Logistic,
+            KernelName::Student => Kernel::Student,
+        });
+    }
+    if let Some(weight) = options.prior_weight {
+        params = params.prior_weight(weight);
+    }
+    if let Some(dimension) = options.dimension {
+        params = params.dimension(match dimension {
+            DimensionName::Intrinsic => Dimension::Intrinsic,
+            DimensionName::Ambient => Dimension::Ambient,
+        });
+    }
+    if let Some(density) = density(options) {
+        params = params.density(density);
+    }
+    if options.normalize {
+        params = params.normalize(true);
+    }
+    if let Some(recall) = options.recall {
+        params = params.recall(recall);
+    }
+    if let Some(queries) = options.expected_queries {
+        params = params.expected_queries(queries);
+    }
+    let precision = match options.precision {
+        Some(PrecisionName::F16) => Precision::F16,
+        _ => Precision::F32,
+    };
+    params.seed(options.seed).index(match options.index {
+        IndexName::Auto => IndexKind::Auto,
+        IndexName::Exact => IndexKind::Exact,
+        IndexName::Hnsw => IndexKind::Hnsw(HnswParams::default().seed(options.seed).precision(precision)),
+    })
+}
+
+/// The density, where an option speaks of it.
+fn density(options: &FitArgs) -> Option<Density> {
+    if options.density == Some(DensityName::Gmm) {
+        return Some(Density::Gaussians {
+            covariance: match options.covariance {
+                None | Some(CovarianceName::Full) => Covariance::Full,
+                Some(CovarianceName::Tied) => Covariance::Tied,
+                Some(CovarianceName::Diagonal) => Covariance::Diagonal,
+            },
+            shrinkage: match options.shrinkage {
+                None | Some(ShrinkageName::Auto) => Shrinkage::LedoitWolf,
+                Some(ShrinkageName::Number(amount)) => Shrinkage::Fixed(amount),
+            },
+        });
+    }
+    let bandwidth = match options.density_bandwidth? {
+        DensityBandwidthName::Kth => DensityBandwidth::KthNeighbor,
+        DensityBandwidthName::Same => DensityBandwidth::Same,
+        DensityBandwidthName::Number(h) => DensityBandwidth::Fixed(h),
+    };
+    Some(Density::Kde { bandwidth })
+}

@@ -1,0 +1,53 @@
+//! `nuq label-issues`: training rows whose label the others find unlikely.
+
+use nuq::Model;
+use serde_json::json;
+
+use crate::args::{Common, LabelIssuesArgs};
+use crate::error::Error;
+use crate::output;
+
+pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Error> {
+    let opened = nuq_io::open(&options.model)?;
+    let Model::Classifier(model) = &opened.model else {
+        return Err(Error::Data(format!("{} is a regressor: it has no labels", options.model.display())));
+    };
+    let issues = model.label_issues()?;
+    let label = |class: u32| model.classes().label(class as usize).to_string();
+    let shown = issues.iter().take(options.most);
+    if common.json {
+        let list: Vec<_> = shown
+            .map(|issue| {
+                json!({
+                    "row": issue.row,
+                    "label": label(issue.given),
+                    "probability": issue.probability_given,
+                    "likeliest": label(issue.likeliest),
+                    "probability_of_likeliest": issue.probability_likeliest,
+                })
+            })
+            .collect();
+        let page = json!({ "rows": model.index().len(), "issues": issues.len(), "worst": list });
+        return output::print(&(serde_json::to_string_pretty(&page).expect("plain data") + "\n"));
+    }
+    let mut text = format!(
+        "{:>8}  {:<20} {:>12}  {:<20} {:>12}\n",
+        "row", "label", "probability", "others say", "probability"
+    );
+    for issue in shown {
+        text += &format!(
+            "{:>8}  {:<20} {:>12.2e}  {:<20} {:>12.4}\n",
+            issue.row,
+            label(issue.given),
+            issue.probability_given,
+            label(issue.likeliest),
+            issue.probability_likeliest
+        );
+    }
+    text += &format!(
+        "{} of {} rows have a label that the others find less likely than another\n",
+        issues.len(),
+        model.index().len()
+    );
+    output::print(&text)
+}

@@ -1,0 +1,144 @@
+//! The scores of a block, column by column.
+
+use nuq::{Decision, Estimates, Label, Neighbors, NuqClassifier, NuqRegressor, Predictions, RejectRule};
+
+/// What is told of each row.
+pub(super) struct Layout {
+    pub(super) rule: Option<RejectRule>,
+    pub(super) neighbors: usize,
+}
+
+/// One column; a row without scores has `None`.
+pub(super) enum Column {
+    Integers(Vec<Option<i64>>),
+    Numbers(Vec<Option<f64>>),
+    Labels(Vec<Option<Label>>),
+    Words(Vec<Option<&'static str>>),
+}
+
+/// Named columns of equal length, and the nearest training rows beside them.
+pub(super) struct Columns {
+    pub(super) rows: usize,
+    pub(super) columns: Vec<(&'static str, Column)>,
+    /// For each row its neighbors: id, distance, and label or target.
+    pub(super) neighbors: Option<Vec<Vec<Neighbor>>>,
+    pub(super) per_row: usize,
+    skipped: usize,
+}
+
+pub(super) struct Neighbor {
+    pub(super) id: u32,
+    pub(super) distance: f64,
+    pub(super) said: Said,
+}
+
+/// What a training row says.
+pub(super) enum Said {
+    Label(Label),
+    Target(f64),
+}
+
+impl Columns {
+    pub(super) fn of_classifier(
+        model: &NuqClassifier<'_>,
+        found: &Predictions<'_>,
+        layout: &Layout,
+        first: usize,
+        rows: usize,
+        scored: &[usize],
+    ) -> Self {
+        let place = Place { rows, scored };
+        let numbers = |of: &dyn Fn(usize) -> f64| Column::Numbers(place.put(of));
+        let mut columns = vec![
+            ("row", Column::Integers((first..first + rows).map(|i| Some(i as i64)).collect())),
+            ("label", Column::Labels(place.put(|i| found.label(i).clone()))),
+            ("probability", numbers(&|i| found[i].probability)),
+            ("aleatoric", numbers(&|i| found[i].aleatoric)),
+            ("epistemic", numbers(&|i| found[i].epistemic())),
+            ("total", numbers(&|i| found[i].total())),
+            ("log_epistemic", numbers(&|i| found[i].log_epistemic)),
+            ("log_density", numbers(&|i| found[i].log_density)),
+        ];
+        if let Some(rule) = &layout.rule {
+            let decisions = found.decide(rule);
+            let word = |i: usize| match decisions[i] {
+                Decision::Accept => "accept",
+                Decision::Reject => "reject",
+            };
+            columns.push(("decision", Column::Words(place.put(word))));
+        }
+        let said = |id: u32| {
+            let class = model.training_classes()[id as usize];
+            Said::Label(model.classes().label(class as usize).clone())
+        };
+        let neighbors = nearest(found.neighbors(), layout.neighbors, &place, said);
+        let skipped = rows - scored.len();
+        Self { rows, columns, neighbors, per_row: layout.neighbors, skipped }
+    }
+
+    pub(super) fn of_regressor(
+        model: &NuqRegressor<'_>,
+        found: &Estimates,
+        layout: &Layout,
+        first: usize,
+        rows: usize,
+        scored: &[usize],
+    ) -> Self {
+        let place = Place { rows, scored };
+        let numbers = |of: &dyn Fn(usize) -> f64| Column::Numbers(place.put(of));
+        let columns = vec![
+            ("row", Column::Integers((first..first + rows).map(|i| Some(i as i64)).collect())),
+            ("mean", numbers(&|i| found[i].mean)),
+            ("aleatoric", numbers(&|i| found[i].aleatoric())),
+            ("epistemic", numbers(&|i| found[i].epistemic())),
+            ("total", numbers(&|i| found[i].total())),
+            ("log_epistemic", numbers(&|i| found[i].log_epistemic)),
+            ("log_density", numbers(&|i| found[i].log_density)),
+        ];
+        let said = |id: u32| Said::Target(model.target(id));
+        let neighbors = nearest(found.neighbors(), layout.neighbors, &place, said);
+        let skipped = rows - scored.len();
+        Self { rows, columns, neighbors, per_row: layout.neighbors, skipped }
+    }
+
+    pub(super) fn skipped(&self) -> usize {
+        self.skipped
+    }
+
+    pub(super) fn rejected(&self) -> usize {
+        let decisions = self.columns.iter().find_map(|(name, column)| match column {
+            Column::Words(words) if *name == "decision" => Some(words),
+            _ => None,
+        });
+        decisions.map_or(0, |words| words.iter().filter(|word| **word == Some("reject")).count())
+    }
+}
+
+/// Where scored rows stand among all rows of a block.
+struct Place<'p> {
+    rows: usize,
+    scored: &'p [usize],
+}
+
+impl Place<'_> {
+    fn put<T>(&self, of: impl Fn(usize) -> T) -> Vec<Option<T>> {
+        let mut column: Vec<Option<T>> = (0..self.rows).map(|_| None).collect();
+        for (i, &row) in self.scored.iter().enumerate() {
+            column[row] = Some(of(i));
+        }
+        column
+    }
+}
+
+fn nearest(
+    neighbors: &Neighbors,
+    most: usize,
+    place: &Place<'_>,
+    said: impl Fn(u32) -> Said,
+) -> Option<Vec<Vec<Neighbor>>> {
+    let of_row = |i: usize| -> Vec<Neighbor> {
+        let pairs = neighbors.ids(i).iter().zip(neighbors.sq_distances(i)).take(most);
+        pairs.map(|(&id, &sq)| Neighbor { id, distance: sq.sqrt(), said: said(id) }).collect()
+    };
+    (most > 0).then(|| place.put(of_row).into_iter().map(Option::unwrap_or_default).collect())
+}

@@ -1,0 +1,151 @@
+//! `nuq score`: rows in, one line of scores each out, in blocks, so that memory stays flat whatever the file's size.
+
+mod columns;
+mod sink;
+
+use std::time::Instant;
+
+use nuq::{Embeddings, Model, RejectRule};
+use nuq_io::EmbeddingsFile;
+use serde::Serialize;
+
+use crate::args::{Common, OnNan, ScoreArgs};
+use crate::error::Error;
+use crate::output;
+use crate::progress::{Progress, say};
+use columns::{Columns, Layout};
+use sink::Sink;
+
+/// Rows that are read, searched and written at a time.
+const BLOCK: usize = 8192;
+/// Bad rows that an error names.
+const NAMED: usize = 10;
+
+#[derive(Debug, Serialize)]
+struct Done {
+    rows: usize,
+    skipped: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rejected: Option<usize>,
+    seconds: f64,
+    rows_per_second: f64,
+    out: String,
+}
+
+pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
+    let kind = sink::kind_of(&options.out)?;
+    let opened = nuq_io::open(&options.model)?;
+    let model = &opened.model;
+    let mut file = EmbeddingsFile::open(&options.embeddings)?;
+    if file.dim() != model.index().dim() {
+        let (got, expected) = (file.dim(), model.index().dim());
+        return Err(Error::Data(format!(
+            "{} has {got} columns, the model {} was fitted to {expected}: use embeddings of the same layer",
+            options.embeddings,
+            options.model.display()
+        )));
+    }
+    let layout =
+        Layout { rule: rule(options, model)?, neighbors: options.neighbors.min(model_neighbors(model)) };
+    if layout.neighbors < options.neighbors {
+        let text = format!(
+            "--neighbors {}: the model looks at {} neighbors, so many are told",
+            options.neighbors, layout.neighbors
+        );
+        say(common, &text);
+    }
+    let start = Instant::now();
+    let mut done = Done {
+        rows: file.len(),
+        skipped: 0,
+        rejected: layout.rule.is_some().then_some(0),
+        seconds: 0.0,
+        rows_per_second: 0.0,
+        out: options.out.display().to_string(),
+    };
+    let mut progress = Progress::rows("scoring", file.len() as u64, common);
+    Sink::with(kind, &options.out, |sink| {
+        for first in (0..file.len()).step_by(BLOCK) {
+            let rows = first..file.len().min(first + BLOCK);
+            let values = file.values(rows.clone())?;
+            let columns = score_block(options, model, &layout, first, values, file.dim())?;
+            done.skipped += columns.skipped();
+            if let Some(rejected) = &mut done.rejected {
+                *rejected += columns.rejected();
+            }
+            sink.take(&columns)?;
+            progress.advance(rows.len() as u64);
+        }
+        if file.is_empty() {
+            sink.take(&score_block(options, model, &layout, 0, vec![], file.dim())?)?;
+        }
+        Ok(())
+    })?;
+    drop(progress);
+    done.seconds = start.elapsed().as_secs_f64();
+    done.rows_per_second = done.rows as f64 / done.seconds.max(1e-9);
+    if options.out.as_os_str() == "-" {
+        return Ok(());
+    }
+    if common.json {
+        return output::print(&(serde_json::to_string_pretty(&done).expect("plain data") + "\n"));
+    }
+    let skipped = if done.skipped > 0 { format!(", {} skipped", done.skipped) } else { String::new() };
+    let rejected = done.rejected.map_or(String::new(), |rejected| format!(", {rejected} rejected"));
+    say(common, &format!("{:.0} rows a second", done.rows_per_second));
+    output::print(&format!("{}: {} rows{skipped}{rejected}\n", done.out, done.rows))
+}
+
+fn model_neighbors(model: &Model<'_>) -> usize {
+    match model {
+        Model::Classifier(model) => model.neighbors(),
+        Model::Regressor(model) => model.neighbors(),
+    }
+}
+
+fn rule(options: &ScoreArgs, model: &Model<'_>) -> Result<Option<RejectRule>, Error> {
+    match (options.reject_cost, options.level, model) {
+        (None, _, _) => Ok(None),
+        (Some(_), _, Model::Regressor(_)) => Err(Error::Usage(
+            "--reject-cost belongs to classifiers: a regressor has no chance of error".to_owned(),
+        )),
+        (Some(cost), Some(level), _) => Ok(Some(RejectRule::confident(cost, level)?)),
+        (Some(cost), None, _) => Ok(Some(RejectRule::plug_in(cost)?)),
+    }
+}
+
+fn score_block(
+    options: &ScoreArgs,
+    model: &Model<'_>,
+    layout: &Layout,
+    first: usize,
+    values: Vec<f32>,
+    dim: usize,
+) -> Result<Columns, Error> {
+    let is_bad = |row: &[f32]| row.iter().any(|v| !v.is_finite());
+    let count = values.len() / dim;
+    let bad: Vec<usize> = (0..count).filter(|&i| is_bad(&values[i * dim..][..dim])).collect();
+    if !bad.is_empty() && options.on_nan == OnNan::Refuse {
+        let named: Vec<String> = bad.iter().take(NAMED).map(|i| (first + i).to_string()).collect();
+        let more = if bad.len() > NAMED { " and more" } else { "" };
+        return Err(Error::Data(format!(
+            "{}: rows that hold a NaN or an infinity: {}{more}; --on-nan skip scores the others",
+            options.embeddings,
+            named.join(", ")
+        )));
+    }
+    let good: Vec<usize> = (0..count).filter(|i| bad.binary_search(i).is_err()).collect();
+    let kept = match bad.is_empty() {
+        true => values,
+        false => good.iter().flat_map(|&i| values[i * dim..][..dim].to_vec()).collect(),
+    };
+    let queries = Embeddings::new(kept, dim).map_err(nuq::Error::from)?;
+    Ok(match model {
+        Model::Classifier(model) => {
+            Columns::of_classifier(model, &model.predict(&queries)?, layout, first, count, &good)
+        }
+        Model::Regressor(model) => {
+            Columns::of_regressor(model, &model.predict(&queries)?, layout, first, count, &good)
+        }
+    })
+}

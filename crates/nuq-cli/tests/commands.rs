@@ -1,0 +1,301 @@
+//! `fit`, `score` and `inspect` on the embeddings that the repository carries, and on input that is wrong.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use nuq::{NuqClassifier, NuqRegressor};
+use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
+use serde_json::Value;
+
+fn nuq(arguments: &[&str], folder: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nuq")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+fn example(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    root.join("examples/cifar10").join(name).to_string_lossy().into_owned()
+}
+
+fn spec(text: &str) -> ArraySpec {
+    text.parse().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A folder with a model of the example in it.
+fn fitted(options: &[&str]) -> (tempfile::TempDir, Output) {
+    let folder = tempfile::tempdir().unwrap();
+    let (x, y) = (example("train.npz:embeddings"), example("train.npz:labels"));
+    let arguments = [&["fit", "--embeddings", &x, "--labels", &y, "--out", "model.nuq"], options].concat();
+    let output = nuq(&arguments, folder.path());
+    assert!(output.status.success(), "{}", err(&output));
+    (folder, output)
+}
+
+#[test]
+fn scores_are_those_of_the_library_in_every_format() {
+    let (folder, output) = fitted(&["--json", "--quiet"]);
+    assert_eq!(err(&output), "");
+    let summary: Value = serde_json::from_str(&out(&output)).unwrap();
+    assert_eq!((&summary["rows"], &summary["classes"]), (&2000.into(), &10.into()));
+
+    let train = EmbeddingsFile::open(&spec(&example("train.npz:embeddings"))).unwrap().read().unwrap();
+    let labels = read_labels(&spec(&example("train.npz:labels"))).unwrap();
+    let model = NuqClassifier::params().fit(&train, &labels).unwrap();
+    let queries = EmbeddingsFile::open(&spec(&example("svhn.npz:embeddings"))).unwrap().read().unwrap();
+    let found = model.predict(&queries).unwrap();
+    let decisions = found.decide(&nuq::RejectRule::confident(0.1, 0.05).unwrap());
+    let rejected = decisions.iter().filter(|d| **d == nuq::Decision::Reject).count();
+
+    let svhn = example("svhn.npz:embeddings");
+    for name in ["scores.csv", "scores.jsonl", "scores.npz"] {
+        let arguments = ["score", "--model", "model.nuq", "--embeddings", &svhn, "--out", name];
+        let decide = ["--reject-cost", "0.1", "--level", "0.05", "--neighbors", "3"];
+        let output = nuq(&[&arguments[..], &decide].concat(), folder.path());
+        assert!(output.status.success(), "{}", err(&output));
+        assert_eq!(out(&output), format!("{name}: 500 rows, {rejected} rejected\n"));
+    }
+    let csv = fs::read_to_string(folder.path().join("scores.csv")).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].starts_with(
+        "row,label,probability,aleatoric,epistemic,total,log_epistemic,log_density,decision,neighbor_1_id"
+    ));
+    assert_eq!(lines.len(), 501);
+    let json = fs::read_to_string(folder.path().join("scores.jsonl")).unwrap();
+    for (i, (line, record)) in lines[1..].iter().zip(json.lines()).enumerate() {
+        let cells: Vec<&str> = line.split(',').collect();
+        let number = |j: usize| cells[j].parse::<f64>().unwrap();
+        assert_eq!((cells[0], cells[1]), (&*i.to_string(), &*found.label(i).to_string()));
+        assert_eq!(number(2), found[i].probability);
+        assert_eq!((number(5), number(7)), (found[i].total(), found[i].log_density));
+        let nearest = found.neighbors().ids(i)[0];
+        assert_eq!(cells[9], nearest.to_string());
+        let record: Value = serde_json::from_str(record).unwrap();
+        assert_eq!(record["total"].as_f64(), Some(found[i].total()));
+        assert_eq!(record["neighbors"][0]["id"], nearest);
+        assert_eq!(record["neighbors"][0]["label"], labels[nearest as usize].to_string());
+    }
+    let array = |name: &str| spec(&folder.path().join(format!("scores.npz:{name}")).to_string_lossy());
+    let totals: Vec<f64> = found.iter().map(|p| p.total()).collect();
+    assert_eq!(read_targets(&array("total")).unwrap(), totals);
+    assert_eq!(EmbeddingsFile::open(&array("neighbor_ids")).unwrap().dim(), 3);
+    assert_eq!(read_labels(&array("label")).unwrap()[7], *found.label(7));
+}
+
+#[test]
+fn every_option_of_fit_reaches_the_model() {
+    let inspect = |options: &[&str]| -> Value {
+        let (folder, _) = fitted(options);
+        let output = nuq(&["inspect", "model.nuq", "--json", "--verify"], folder.path());
+        assert!(output.status.success(), "{}", err(&output));
+        serde_json::from_str(&out(&output)).unwrap()
+    };
+    let paper = inspect(&["--preset", "paper"]);
+    assert_eq!((&paper["prior_weight"], &paper["dimension"]), (&0.0.into(), &512.0.into()));
+    assert_eq!(paper["density"], "kernel, with the same bandwidth");
+    let changed = inspect(&[
+        "--k",
+        "7",
+        "--kernel",
+        "student",
+        "--bandwidth",
+        "2.5",
+        "--density-bandwidth",
+        "1.5",
+        "--prior-weight",
+        "0.5",
+        "--dimension",
+        "ambient",
+        "--normalize",
+        "--index",
+        "hnsw",
+        "--recall",
+        "0.9",
+        "--seed",
+        "3",
+    ]);
+    assert_eq!((&changed["neighbors"], &changed["kernel"]), (&7.into(), &"student".into()));
+    assert_eq!(
+        (&changed["bandwidth"]["values"][0], &changed["density_bandwidth"]),
+        (&2.5.into(), &1.5.into())
+    );
+    assert_eq!((&changed["prior_weight"], &changed["normalize"]), (&0.5.into(), &true.into()));
+    assert!(changed["recall"].as_f64().unwrap() >= 0.9);
+    assert_eq!(changed["index_reason"], "as asked");
+    let gmm =
+        inspect(&["--density", "gmm", "--covariance", "tied", "--shrinkage", "0.1", "--bandwidth", "scott"]);
+    assert_eq!(
+        (&gmm["density"], &gmm["bandwidth"]["kind"]),
+        (&"class Gaussians, tied covariance".into(), &"per dimension".into())
+    );
+    let half = inspect(&["--index", "hnsw", "--precision", "f16", "--bandwidth", "adaptive"]);
+    assert_eq!(half["bandwidth"]["kind"], "per row");
+    let sections = half["file"]["sections"].as_array().unwrap();
+    assert!(sections.iter().any(|section| section["name"] == "index.rows.f16"));
+    let auto = inspect(&["--expected-queries", "1000000000", "--threads", "1", "--variance", "max"]);
+    assert!(
+        auto["index_reason"].as_str().unwrap().starts_with("for 1000002000 queries exact search takes"),
+        "{auto}"
+    );
+    assert_eq!(auto["index"], "exact search", "of 2000 rows no graph is faster");
+}
+
+#[test]
+fn targets_make_a_regressor() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("x.csv"), "a\n0\n1\n2\n3\n").unwrap();
+    fs::write(folder.path().join("y.csv"), "0\n2\n4\n6\n").unwrap();
+    let fit = [
+        "fit",
+        "--embeddings",
+        "x.csv",
+        "--targets",
+        "y.csv",
+        "--out",
+        "m.nuq",
+        "--bandwidth",
+        "0.5",
+        "--k",
+        "3",
+    ];
+    assert!(nuq(&fit, folder.path()).status.success());
+    let output = nuq(
+        &["score", "--model", "m.nuq", "--embeddings", "x.csv", "--out", "-", "--neighbors", "1"],
+        folder.path(),
+    );
+    let x =
+        EmbeddingsFile::open(&spec(&folder.path().join("x.csv").to_string_lossy())).unwrap().read().unwrap();
+    let model = NuqRegressor::params().bandwidth(0.5).neighbors(3).fit(&x, &[0.0, 2.0, 4.0, 6.0]).unwrap();
+    let found = model.predict(&x).unwrap();
+    let text = out(&output);
+    let second: Vec<&str> = text.lines().nth(2).unwrap().split(',').collect();
+    assert_eq!(second[1].parse::<f64>().unwrap(), found[1].mean);
+    assert_eq!(&second[7..], ["1", "0", "2"], "the nearest row, its distance and its target");
+}
+
+#[test]
+fn rows_with_nan_are_named_or_skipped() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let mut rows = vec![vec!["0.5".to_owned(); 512]; 4];
+    rows[1][3] = "nan".to_owned();
+    rows[3][0] = "inf".to_owned();
+    let text: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
+    fs::write(folder.path().join("q.csv"), text.join("\n")).unwrap();
+    let score = ["score", "--model", "model.nuq", "--embeddings", "q.csv", "--out", "s.csv", "--quiet"];
+    let refused = nuq(&score, folder.path());
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(
+        err(&refused),
+        "nuq: q.csv: rows that hold a NaN or an infinity: 1, 3; --on-nan skip scores the others\n"
+    );
+    assert!(!folder.path().join("s.csv").exists(), "nothing under the final name");
+    let skipped = nuq(&[&score[..], &["--on-nan", "skip"]].concat(), folder.path());
+    assert_eq!(out(&skipped), "s.csv: 4 rows, 2 skipped\n");
+    let lines: Vec<String> =
+        fs::read_to_string(folder.path().join("s.csv")).unwrap().lines().map(str::to_owned).collect();
+    assert_eq!((lines[2].as_str(), lines[4].as_str()), ("1,,,,,,,", "3,,,,,,,"));
+    assert!(lines[3].starts_with("2,") && !lines[3].ends_with(','));
+}
+
+#[test]
+fn mistakes_get_a_sentence_and_a_code() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let (x, y) = (example("train.npz:embeddings"), example("train.npz:labels"));
+    let test = example("test.npz:labels");
+    let file = example("train.npz");
+    fs::write(folder.path().join("narrow.csv"), "1,2\n").unwrap();
+    fs::write(folder.path().join("junk.nuq"), "junk").unwrap();
+    let fit = |more: &[&str]| -> Vec<String> {
+        let words = ["fit", "--embeddings", &x, "--labels", &y, "--out", "new.nuq"];
+        words.iter().chain(more).map(|word| (*word).to_owned()).collect()
+    };
+    let words = |list: &[&str]| -> Vec<String> { list.iter().map(|word| (*word).to_owned()).collect() };
+    let cases: Vec<(Vec<String>, i32, &str)> = vec![
+        (
+            words(&["fit", "--embeddings", "no.npy", "--labels", &y, "--out", "n.nuq"]),
+            3,
+            "cannot read no.npy: No such file",
+        ),
+        (
+            words(&["fit", "--embeddings", ".", "--labels", &y, "--out", "n.nuq"]),
+            1,
+            "embeddings and labels are read from .npy",
+        ),
+        (
+            words(&["fit", "--embeddings", &file, "--labels", &y, "--out", "n.nuq"]),
+            1,
+            "holds several arrays; name one",
+        ),
+        (words(&["fit", "--embeddings", &x, "--labels", &test, "--out", "n.nuq"]), 1, "holds 1000 labels, "),
+        (
+            words(&["fit", "--embeddings", &x, "--labels", &y, "--out", "no/n.nuq"]),
+            3,
+            "cannot write no/n.nuq",
+        ),
+        (fit(&["--covariance", "tied"]), 2, "--covariance belongs to --density gmm"),
+        (fit(&["--bandwidth", "wide"]), 2, "it is one of log-likelihood, accuracy"),
+        (fit(&["--bandwidth", "-1"]), 1, "bandwidth is -1.0: it must be positive and finite"),
+        (fit(&["--recall", "2", "--index", "hnsw"]), 1, "the recall asked for is 2"),
+        (fit(&["--recall", "0.9", "--index", "exact"]), 2, "belong to --index hnsw or auto"),
+        (fit(&["--threads", "0"]), 2, "at least one thread"),
+        (
+            words(&["score", "--model", "junk.nuq", "--embeddings", &x, "--out", "s.csv"]),
+            1,
+            "junk.nuq is not a nuq model",
+        ),
+        (
+            words(&["score", "--model", "model.nuq", "--embeddings", "narrow.csv", "--out", "s.csv"]),
+            1,
+            "narrow.csv has 2 columns, the model model.nuq was fitted to 512",
+        ),
+        (
+            words(&["score", "--model", "model.nuq", "--embeddings", &x, "--out", "s.xlsx"]),
+            2,
+            "scores go to .csv, .jsonl or .npz",
+        ),
+        (
+            words(&[
+                "score",
+                "--model",
+                "model.nuq",
+                "--embeddings",
+                &x,
+                "--out",
+                "s.csv",
+                "--reject-cost",
+                "3",
+            ]),
+            1,
+            "reject cost is 3.0",
+        ),
+        (words(&["inspect", "."]), 3, "it is a folder"),
+    ];
+    for (arguments, code, said) in cases {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = nuq(&arguments, folder.path());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains(said), "{arguments:?}: {}", err(&output));
+        assert_eq!(out(&output), "");
+    }
+    let mut left: Vec<PathBuf> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()).collect();
+    left.sort();
+    let names: Vec<&str> = left.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["junk.nuq", "model.nuq", "narrow.csv"], "mistakes leave nothing behind");
+}
+
+#[test]
+fn shells_complete_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = out(&nuq(&["completions", shell], Path::new(".")));
+        assert!(script.contains("nuq") && script.contains("expected-queries"), "{shell}");
+    }
+}

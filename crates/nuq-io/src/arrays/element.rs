@@ -1,0 +1,155 @@
+//! What one entry of an array is, and the entries as the numbers or labels they stand for.
+
+use half::{bf16, f16};
+use nuq::Label;
+
+use super::ArraySpec;
+use crate::Error;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Element {
+    F16,
+    Bf16,
+    F32,
+    F64,
+    Signed(usize),
+    Unsigned(usize),
+    Bool,
+    /// Strings of this many UTF-32 characters, zeros after the last.
+    Unicode(usize),
+    /// Strings of this many bytes, zeros after the last.
+    Bytes(usize),
+}
+
+impl Element {
+    /// A numpy type such as `<f4`; an error says what to do about those that are not read.
+    pub(crate) fn from_numpy(descr: &str, spec: &ArraySpec) -> Result<Self, Error> {
+        let (order, kind) = descr.split_at(descr.len().min(1));
+        let size = kind.get(1..).and_then(|size| size.parse::<usize>().ok());
+        let refuse = |problem: String| Err(Error::BadFile { spec: spec.clone(), problem });
+        if order == ">" && size.is_some_and(|size| size > 1) {
+            return refuse(format!(
+                "its type {descr} is big-endian: save array.astype(array.dtype.newbyteorder('<'))"
+            ));
+        }
+        match (kind.get(..1), size) {
+            (Some("f"), Some(2)) => Ok(Self::F16),
+            (Some("f"), Some(4)) => Ok(Self::F32),
+            (Some("f"), Some(8)) => Ok(Self::F64),
+            (Some("i"), Some(size @ (1 | 2 | 4 | 8))) => Ok(Self::Signed(size)),
+            (Some("u"), Some(size @ (1 | 2 | 4 | 8))) => Ok(Self::Unsigned(size)),
+            (Some("b"), Some(1)) => Ok(Self::Bool),
+            (Some("U"), Some(size)) => Ok(Self::Unicode(size)),
+            (Some("S"), Some(size)) => Ok(Self::Bytes(size)),
+            (Some("O"), _) => refuse(
+                "it holds Python objects, which are not read: save embeddings as array.astype('float32'), labels as \
+                 array.astype(str)"
+                    .to_owned(),
+            ),
+            _ => refuse(format!("its type {descr} is not read: save floats, integers or strings")),
+        }
+    }
+
+    pub(crate) fn from_safetensors(name: &str) -> Option<Self> {
+        Some(match name {
+            "F16" => Self::F16,
+            "BF16" => Self::Bf16,
+            "F32" => Self::F32,
+            "F64" => Self::F64,
+            "I8" => Self::Signed(1),
+            "I16" => Self::Signed(2),
+            "I32" => Self::Signed(4),
+            "I64" => Self::Signed(8),
+            "U8" => Self::Unsigned(1),
+            "U16" => Self::Unsigned(2),
+            "U32" => Self::Unsigned(4),
+            "U64" => Self::Unsigned(8),
+            "BOOL" => Self::Bool,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of one entry.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 => 4,
+            Self::F64 => 8,
+            Self::Signed(size) | Self::Unsigned(size) | Self::Bytes(size) => size,
+            Self::Bool => 1,
+            Self::Unicode(size) => 4 * size,
+        }
+    }
+
+    /// Refuses strings where numbers are needed.
+    pub(crate) fn check_number(self, spec: &ArraySpec) -> Result<(), Error> {
+        match self {
+            Self::Unicode(_) | Self::Bytes(_) => {
+                let problem = "it holds strings where numbers are needed".to_owned();
+                Err(Error::BadFile { spec: spec.clone(), problem })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Entries as `f32`. Doubles beyond its range become infinite, which embeddings then refuse by row and column.
+    pub(crate) fn f32s(self, bytes: &[u8]) -> Vec<f32> {
+        match self {
+            Self::F32 => each(bytes, f32::from_le_bytes),
+            Self::F16 => each(bytes, |b| f16::from_le_bytes(b).to_f32()),
+            Self::Bf16 => each(bytes, |b| bf16::from_le_bytes(b).to_f32()),
+            _ => self.f64s(bytes).into_iter().map(|v| v as f32).collect(),
+        }
+    }
+
+    /// Entries as `f64`.
+    pub(crate) fn f64s(self, bytes: &[u8]) -> Vec<f64> {
+        match self {
+            Self::F64 => each(bytes, f64::from_le_bytes),
+            Self::F32 | Self::F16 | Self::Bf16 => self.f32s(bytes).into_iter().map(f64::from).collect(),
+            _ => self.integers(bytes).unwrap_or_default().into_iter().map(|v| v as f64).collect(),
+        }
+    }
+
+    /// Entries as labels; `None` for floats.
+    pub(crate) fn labels(self, bytes: &[u8]) -> Option<Vec<Label>> {
+        match self {
+            Self::Unicode(0) | Self::Bytes(0) => None,
+            Self::Unicode(_) => Some(bytes.chunks_exact(self.size()).map(unicode).map(Label::Text).collect()),
+            Self::Bytes(size) => Some(
+                bytes
+                    .chunks_exact(size)
+                    .map(|entry| {
+                        let end = entry.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
+                        Label::Text(String::from_utf8_lossy(&entry[..end]).into_owned())
+                    })
+                    .collect(),
+            ),
+            _ => self.integers(bytes).map(|values| values.into_iter().map(Label::Int).collect()),
+        }
+    }
+
+    fn integers(self, bytes: &[u8]) -> Option<Vec<i128>> {
+        Some(match self {
+            Self::Signed(1) => each(bytes, |b| i8::from_le_bytes(b).into()),
+            Self::Signed(2) => each(bytes, |b| i16::from_le_bytes(b).into()),
+            Self::Signed(4) => each(bytes, |b| i32::from_le_bytes(b).into()),
+            Self::Signed(_) => each(bytes, |b| i64::from_le_bytes(b).into()),
+            Self::Unsigned(1) | Self::Bool => each(bytes, |b: [u8; 1]| b[0].into()),
+            Self::Unsigned(2) => each(bytes, |b| u16::from_le_bytes(b).into()),
+            Self::Unsigned(4) => each(bytes, |b| u32::from_le_bytes(b).into()),
+            Self::Unsigned(_) => each(bytes, |b| u64::from_le_bytes(b).into()),
+            _ => return None,
+        })
+    }
+}
+
+fn each<const N: usize, T>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
+    bytes.as_chunks::<N>().0.iter().map(|&entry| read(entry)).collect()
+}
+
+fn unicode(entry: &[u8]) -> String {
+    let characters = each(entry, u32::from_le_bytes).into_iter();
+    let text: String = characters.map(|c| char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+    text.trim_end_matches('\0').to_owned()
+}

@@ -1,0 +1,206 @@
+//! Arrays in files: embeddings to fit and score, labels and targets beside them.
+//!
+//! | ending | what | which array |
+//! | --- | --- | --- |
+//! | `.npy` | one numpy array | |
+//! | `.npz` | several, stored or compressed | `file.npz:name`, unless there is one |
+//! | `.safetensors` | tensors | `file.safetensors:name`, unless there is one |
+//! | `.csv`, `.tsv` | a table, with or without a header | `file.csv:column` for labels and targets |
+//!
+//! Numbers may be `f16`, `bf16`, `f32`, `f64` or integers of any width, in C or Fortran order. Numeric files are read in
+//! blocks of rows, so that what is larger than memory can be scored.
+
+mod element;
+mod npy;
+mod npz;
+mod safetensors;
+mod source;
+mod spec;
+mod table;
+
+pub use spec::ArraySpec;
+
+use nuq::{Embeddings, Label};
+
+use crate::Error;
+use element::Element;
+use source::Source;
+use table::Table;
+
+/// An array of numbers or strings in a file, its values not yet read.
+pub(crate) struct Stored {
+    pub(crate) source: Source,
+    pub(crate) element: Element,
+    pub(crate) shape: Vec<usize>,
+    /// Columns lie one after the other instead of rows.
+    pub(crate) is_fortran: bool,
+}
+
+/// Embeddings in a file, read block by block.
+///
+/// ```
+/// use nuq_io::EmbeddingsFile;
+/// let path = std::env::temp_dir().join(format!("nuq-example-{}.csv", std::process::id()));
+/// std::fs::write(&path, "x,y\n0,1\n2,3\n4,5\n")?;
+/// let mut file = EmbeddingsFile::open(&path.to_string_lossy().parse()?)?;
+/// assert_eq!((file.len(), file.dim()), (3, 2));
+/// assert_eq!(file.values(1..3)?, [2.0, 3.0, 4.0, 5.0]);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct EmbeddingsFile {
+    spec: ArraySpec,
+    rows: usize,
+    dim: usize,
+    kept: Kept,
+}
+
+enum Kept {
+    Stored(Stored),
+    Table(Vec<f32>),
+}
+
+impl EmbeddingsFile {
+    /// Opens a file of rows; an array of more than two dimensions is refused, one of a single dimension too.
+    pub fn open(spec: &ArraySpec) -> Result<Self, Error> {
+        let (rows, dim, kept) = match open(spec)? {
+            Opened::Stored(stored) => {
+                stored.element.check_number(spec)?;
+                match stored.shape[..] {
+                    [rows, dim] if dim > 0 => (rows, dim, Kept::Stored(stored)),
+                    _ => return Err(shape_refused(spec, &stored.shape, "rows × columns")),
+                }
+            }
+            Opened::Table(table) => {
+                let (values, dim) = table.numbers(spec)?;
+                (values.len() / dim.max(1), dim, Kept::Table(values))
+            }
+        };
+        Ok(Self { spec: spec.clone(), rows, dim, kept })
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The number of columns.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Where the rows come from.
+    pub fn spec(&self) -> &ArraySpec {
+        &self.spec
+    }
+
+    /// Some of the rows, row after row, as they are: what is not finite too.
+    pub fn values(&mut self, rows: std::ops::Range<usize>) -> Result<Vec<f32>, Error> {
+        match &mut self.kept {
+            Kept::Table(values) => Ok(values[rows.start * self.dim..rows.end * self.dim].to_vec()),
+            Kept::Stored(stored) => stored.rows(&self.spec, rows),
+        }
+    }
+
+    /// All rows, every value finite.
+    pub fn read(mut self) -> Result<Embeddings<'static>, Error> {
+        let values = self.values(0..self.rows)?;
+        Embeddings::new(values, self.dim)
+            .map_err(|source| Error::Array { spec: self.spec, source: source.into() })
+    }
+}
+
+/// Labels in a file, one per row: integers or strings.
+pub fn read_labels(spec: &ArraySpec) -> Result<Vec<Label>, Error> {
+    match open(spec)? {
+        Opened::Table(table) => table.labels(spec),
+        Opened::Stored(mut stored) => {
+            let len = stored.single_column(spec)?;
+            stored.labels(spec, len)
+        }
+    }
+}
+
+/// Targets in a file, one per row: numbers.
+pub fn read_targets(spec: &ArraySpec) -> Result<Vec<f64>, Error> {
+    match open(spec)? {
+        Opened::Table(table) => table.targets(spec),
+        Opened::Stored(mut stored) => {
+            stored.element.check_number(spec)?;
+            let len = stored.single_column(spec)?;
+            let bytes = stored.source.read(spec, 0, len * stored.element.size())?;
+            Ok(stored.element.f64s(&bytes))
+        }
+    }
+}
+
+enum Opened {
+    Stored(Stored),
+    Table(Table),
+}
+
+fn open(spec: &ArraySpec) -> Result<Opened, Error> {
+    let ending = spec.path.extension().map(|e| e.to_string_lossy().to_lowercase());
+    match ending.as_deref() {
+        Some("npy") => npy::open(spec).map(Opened::Stored),
+        Some("npz") => npz::open(spec).map(Opened::Stored),
+        Some("safetensors") => safetensors::open(spec).map(Opened::Stored),
+        Some("csv") => Table::open(spec, b',').map(Opened::Table),
+        Some("tsv") => Table::open(spec, b'\t').map(Opened::Table),
+        _ => Err(Error::UnknownEnding { path: spec.path.clone() }),
+    }
+}
+
+fn shape_refused(spec: &ArraySpec, shape: &[usize], expected: &'static str) -> Error {
+    let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
+    let found = match shape.len() {
+        0 => "a single number".to_owned(),
+        1 => format!("one dimension of {}", shape[0]),
+        _ => format!("the shape {}", shape.join(" × ")),
+    };
+    Error::Shape { spec: spec.clone(), found, expected }
+}
+
+impl Stored {
+    /// The number of entries of an array that is one column.
+    fn single_column(&self, spec: &ArraySpec) -> Result<usize, Error> {
+        match self.shape[..] {
+            [len] | [len, 1] | [1, len] => Ok(len),
+            _ => Err(shape_refused(spec, &self.shape, "one entry per row")),
+        }
+    }
+
+    fn rows(&mut self, spec: &ArraySpec, rows: std::ops::Range<usize>) -> Result<Vec<f32>, Error> {
+        let (all, dim, size) = (self.shape[0], self.shape[1], self.element.size());
+        if !self.is_fortran {
+            let bytes = self.source.read(spec, rows.start * dim * size, rows.len() * dim * size)?;
+            return Ok(self.element.f32s(&bytes));
+        }
+        let mut values = vec![0f32; rows.len() * dim];
+        for column in 0..dim {
+            let bytes = self.source.read(spec, (column * all + rows.start) * size, rows.len() * size)?;
+            for (row, value) in self.element.f32s(&bytes).into_iter().enumerate() {
+                values[row * dim + column] = value;
+            }
+        }
+        Ok(values)
+    }
+
+    fn labels(&mut self, spec: &ArraySpec, len: usize) -> Result<Vec<Label>, Error> {
+        let bytes = self.source.read(spec, 0, len * self.element.size())?;
+        if let Some(labels) = self.element.labels(&bytes) {
+            return Ok(labels);
+        }
+        // Integers that something stored as floats.
+        let values = self.element.f64s(&bytes);
+        match values.iter().position(|v| v.fract() != 0.0 || v.abs() > 9e15) {
+            None => Ok(values.iter().map(|&v| Label::Int(v as i128)).collect()),
+            Some(row) => Err(Error::BadLabel { spec: spec.clone(), row, value: values[row] }),
+        }
+    }
+}

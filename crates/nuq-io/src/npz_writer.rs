@@ -1,0 +1,66 @@
+//! Writing arrays as numpy reads them.
+
+use std::io::{self, Cursor, Write};
+
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+/// A named array, ready to be written.
+pub struct NpzArray<'a> {
+    name: &'a str,
+    descr: String,
+    shape: String,
+    bytes: Vec<u8>,
+}
+
+impl<'a> NpzArray<'a> {
+    /// Integers, `width` a row if given.
+    pub fn integers(name: &'a str, values: &[i64], width: Option<usize>) -> Self {
+        let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Self { name, descr: "<i8".to_owned(), shape: shape(values.len(), width), bytes }
+    }
+
+    /// Numbers, `width` a row if given.
+    pub fn numbers(name: &'a str, values: &[f64], width: Option<usize>) -> Self {
+        let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Self { name, descr: "<f8".to_owned(), shape: shape(values.len(), width), bytes }
+    }
+
+    /// Strings.
+    pub fn words(name: &'a str, values: &[String]) -> Self {
+        let longest = values.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
+        let mut bytes = Vec::with_capacity(values.len() * longest * 4);
+        for text in values {
+            let characters = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(longest);
+            bytes.extend(characters.flat_map(u32::to_le_bytes));
+        }
+        Self { name, descr: format!("<U{longest}"), shape: shape(values.len(), None), bytes }
+    }
+}
+
+fn shape(len: usize, width: Option<usize>) -> String {
+    match width {
+        Some(width) => format!("({}, {width})", len.checked_div(width).unwrap_or(0)),
+        None => format!("({len},)"),
+    }
+}
+
+/// Writes an npz archive, without compression, with the same bytes for the same arrays.
+pub fn write_npz(writer: &mut dyn Write, arrays: &[NpzArray<'_>]) -> io::Result<()> {
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Stored)
+        .last_modified_time(zip::DateTime::default())
+        .large_file(arrays.iter().any(|array| array.bytes.len() > 1 << 30));
+    for NpzArray { name, descr, shape, bytes } in arrays {
+        archive.start_file(format!("{name}.npy"), options)?;
+        let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+        // The header ends in a newline at a multiple of 64.
+        let length = (10 + header.len() + 1).next_multiple_of(64) - 10;
+        archive.write_all(b"\x93NUMPY\x01\x00")?;
+        archive.write_all(&(length as u16).to_le_bytes())?;
+        archive.write_all(format!("{header:<width$}\n", width = length - 1).as_bytes())?;
+        archive.write_all(bytes)?;
+    }
+    writer.write_all(archive.finish()?.get_ref())
+}

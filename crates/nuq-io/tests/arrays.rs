@@ -1,0 +1,172 @@
+//! Arrays as numpy and safetensors write them, and tables as people do.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+
+use nuq::Label;
+use nuq_io::{ArraySpec, EmbeddingsFile, NpzArray, read_labels, read_targets, write_npz};
+
+fn data(name: &str) -> ArraySpec {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    folder.join(name).to_string_lossy().parse().unwrap()
+}
+
+fn open(spec: &ArraySpec) -> EmbeddingsFile {
+    EmbeddingsFile::open(spec).unwrap()
+}
+
+fn refusal(spec: &ArraySpec) -> String {
+    EmbeddingsFile::open(spec).and_then(EmbeddingsFile::read).unwrap_err().to_string()
+}
+
+fn ints(values: &[i128]) -> Vec<Label> {
+    values.iter().map(|&v| Label::Int(v)).collect()
+}
+
+fn words(values: &[&str]) -> Vec<Label> {
+    values.iter().map(|&v| Label::from(v)).collect()
+}
+
+#[test]
+fn every_type_and_order_gives_the_same_rows() {
+    let expected: Vec<f32> = (0..4).flat_map(|i| (0..3).map(move |j| (10 * i + j) as f32 / 2.0)).collect();
+    for name in [
+        "rows-f16.npy",
+        "rows-f32.npy",
+        "rows-f64.npy",
+        "rows-fortran.npy",
+        "stored.npz:x",
+        "packed.npz:x",
+        "single.npz",
+        "tensors.safetensors:x",
+        "tensors.safetensors:half",
+    ] {
+        let mut file = open(&data(name));
+        assert_eq!((file.len(), file.dim()), (4, 3), "{name}");
+        assert_eq!(file.values(1..3).unwrap(), expected[3..9], "{name}, in blocks");
+        assert_eq!(file.read().unwrap().as_slice(), expected, "{name}");
+    }
+    let doubled: Vec<f32> = expected.iter().map(|v| 2.0 * v).collect();
+    assert_eq!(open(&data("rows-int16.npy")).read().unwrap().as_slice(), doubled);
+}
+
+#[test]
+fn labels_are_integers_or_strings() {
+    let read = |name: &str| read_labels(&data(name)).unwrap();
+    assert_eq!(read("labels-int.npy"), ints(&[3, -1, 3, 1 << 40]));
+    assert_eq!(read("labels-bool.npy"), ints(&[1, 0, 1, 1]));
+    assert_eq!(read("labels-float.npy"), ints(&[1, 2, 1, 0]));
+    assert_eq!(read("labels-text.npy"), words(&["cat", "über", "", "dog"]));
+    assert_eq!(read("labels-bytes.npy"), words(&["cat", "dog", "cat", "a"]));
+    assert_eq!(read("labels-column.npy"), ints(&[1, 2, 3, 4]));
+    assert_eq!(read("stored.npz:y"), ints(&[0, 1, 0, 1]));
+    assert_eq!(read("packed.npz:y"), words(&["a", "b", "a", "b"]));
+    assert_eq!(read("tensors.safetensors:y"), ints(&[0, 1, 0, 1]));
+    let error = read_labels(&data("labels-half.npy")).unwrap_err().to_string();
+    assert!(
+        error.ends_with("labels-half.npy: the label of row 1 is 2.5: labels are integers or strings"),
+        "{error}"
+    );
+    assert_eq!(read_targets(&data("labels-half.npy")).unwrap(), [1.0, 2.5, 1.0, 0.0]);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_with_what_to_do() {
+    let ends = |name: &str, end: &str| {
+        let text = refusal(&data(name));
+        assert!(text.ends_with(end), "{name}: {text}");
+    };
+    ends("stored.npz:z", "stored.npz holds no array `z`; there are: x, y");
+    ends("tensors.safetensors:z", "holds no array `z`; there are: half, x, y");
+    let text = refusal(&data("stored.npz"));
+    assert!(
+        text.contains("holds several arrays; name one as") && text.ends_with("there are: x, y"),
+        "{text}"
+    );
+    ends("rows-one-dimension.npy", "has one dimension of 3: rows × columns are needed");
+    ends("rows-nan.npy", "rows-nan.npy: row 2, column 1 is NaN: every coordinate must be finite");
+    ends(
+        "rows-objects.npy",
+        "it holds Python objects, which are not read: save embeddings as array.astype('float32'), labels as \
+         array.astype(str)",
+    );
+    ends(
+        "rows-big-endian.npy",
+        "its type >f4 is big-endian: save array.astype(array.dtype.newbyteorder('<'))",
+    );
+    ends("labels-text.npy", "labels-text.npy: it holds strings where numbers are needed");
+    ends("make.py", "embeddings and labels are read from .npy, .npz, .safetensors, .csv and .tsv files");
+    let missing = refusal(&data("nowhere.npy"));
+    assert!(
+        missing.starts_with("cannot read ") && missing.contains("nowhere.npy: No such file"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn tables_are_read_with_and_without_a_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| -> ArraySpec {
+        fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name).to_string_lossy().parse().unwrap()
+    };
+    let named = |spec: &ArraySpec, name: &str| ArraySpec { name: Some(name.to_owned()), ..spec.clone() };
+    assert_eq!(open(&write("a.csv", "1,2\n3,4\n")).read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(open(&write("b.tsv", "p\tq\n1\t 2e1\n")).read().unwrap().as_slice(), [1.0, 20.0]);
+    let mixed = write("c.csv", "class,weight\n\"cat, big\",1.5\ndog,2\n");
+    assert_eq!(read_labels(&named(&mixed, "class")).unwrap(), words(&["cat, big", "dog"]));
+    assert_eq!(read_targets(&named(&mixed, "weight")).unwrap(), [1.5, 2.0]);
+    let error = read_labels(&named(&mixed, "clas")).unwrap_err().to_string();
+    assert!(
+        error.ends_with("holds no array `clas`; there are: (column 0, unnamed), (column 1, unnamed)")
+            || error.ends_with("there are: class, weight"),
+        "{error}"
+    );
+    assert_eq!(read_labels(&write("d.csv", "7\n8\n7\n")).unwrap(), ints(&[7, 8, 7]));
+    assert_eq!(read_labels(&write("e.csv", "cat\ndog\n")).unwrap(), words(&["cat", "dog"]));
+    let error = refusal(&write("f.csv", "x,y\n1,2\n3,four\n"));
+    assert!(error.ends_with("f.csv: line 3, column `y` is `four`, not a number"), "{error}");
+    let ragged = refusal(&write("g.csv", "1,2\n3\n"));
+    assert!(ragged.contains("g.csv"), "{ragged}");
+    assert!(refusal(&write("h.csv", "")).ends_with("h.csv: the table has no rows"));
+}
+
+#[test]
+fn any_cut_of_a_file_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["rows-f32.npy", "stored.npz", "packed.npz", "tensors.safetensors"] {
+        let whole = fs::read(data(name).path).unwrap();
+        let path = folder.path().join(name);
+        for len in 0..whole.len() {
+            fs::write(&path, &whole[..len]).unwrap();
+            let name = if name.ends_with(".npy") { None } else { Some("x".to_owned()) };
+            let spec = ArraySpec { path: path.clone(), name };
+            let read = EmbeddingsFile::open(&spec).and_then(EmbeddingsFile::read);
+            // A tensor that lies before the cut is whole.
+            if let Ok(rows) = read {
+                assert_eq!(rows.len(), 4, "{} bytes of {}", len, path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_written_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("written.npz");
+    let words = ["é".to_owned(), "longer".to_owned()];
+    let arrays = [
+        NpzArray::numbers("x", &[1.0, 2.0, 3.0, 4.0], Some(2)),
+        NpzArray::integers("y", &[5, -6], None),
+        NpzArray::words("z", &words),
+    ];
+    let mut bytes = Vec::new();
+    write_npz(&mut bytes, &arrays).unwrap();
+    fs::write(&path, bytes).unwrap();
+    let named = |name: &str| ArraySpec { path: path.clone(), name: Some(name.to_owned()) };
+    assert_eq!(open(&named("x")).read().unwrap().row(1), [3.0, 4.0]);
+    assert_eq!(read_labels(&named("y")).unwrap(), ints(&[5, -6]));
+    assert_eq!(read_labels(&named("z")).unwrap(), self::words(&["é", "longer"]));
+}

@@ -1,0 +1,77 @@
+//! Training rows whose label the rest of the training set finds unlikely.
+
+use rayon::prelude::*;
+
+use super::NuqClassifier;
+use crate::Error;
+use crate::posterior::Scratch;
+
+/// A training row and what its neighbors make of its label.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LabelIssue {
+    /// The row.
+    pub row: u32,
+    /// The class it was given.
+    pub given: u32,
+    /// The class that is likeliest without it.
+    pub likeliest: u32,
+    /// The probability of the class it was given, without it.
+    pub probability_given: f64,
+    /// The probability of the likeliest.
+    pub probability_likeliest: f64,
+}
+
+/// Rows left out at a time.
+const BLOCK: usize = 4096;
+
+impl NuqClassifier<'_> {
+    /// Every training row of which the others expect another class, the least likely label first: each row is left out in
+    /// turn, and its label compared with the class probabilities that remain.
+    ///
+    /// ```
+    /// use nuq::{Embeddings, NuqClassifier};
+    /// let x = Embeddings::from_rows(&[[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3]])?;
+    /// let labels = ["a", "a", "b", "a", "b", "b", "b", "b"];
+    /// let model = NuqClassifier::params().neighbors(3).bandwidth(0.2).fit(&x, &labels)?;
+    /// let issues = model.label_issues()?;
+    /// assert_eq!((issues[0].row, issues.len()), (2, 1));
+    /// assert!(issues[0].probability_given < 0.01);
+    /// # Ok::<(), nuq::Error>(())
+    /// ```
+    pub fn label_issues(&self) -> Result<Vec<LabelIssue>, Error> {
+        let index = &*self.smoother.index;
+        let ids: Vec<u32> = (0..index.ids() as u32).filter(|&id| index.contains(id)).collect();
+        let mut issues = Vec::new();
+        for block in ids.chunks(BLOCK) {
+            let neighbors = index.leave_one_out(block, self.smoother.neighbors)?;
+            let mut values = Vec::with_capacity(block.len() * index.dim());
+            block.iter().for_each(|&id| values.extend_from_slice(&index.row(id)));
+            let rows = nuq_neighbors::Embeddings::new(values, index.dim())?;
+            let batch = self.smoother.batch(&rows, &neighbors)?;
+            let judge = |(probabilities, scratch): &mut (Vec<f64>, Scratch), i: usize| {
+                let classes = self.classes_of(&neighbors, i);
+                self.prior.probabilities(classes, &batch.weights(i), scratch, probabilities);
+                let mut likeliest = 0;
+                for (class, &p) in probabilities.iter().enumerate() {
+                    if p > probabilities[likeliest] {
+                        likeliest = class;
+                    }
+                }
+                let given = self.of_row[block[i] as usize];
+                (likeliest != given as usize).then(|| LabelIssue {
+                    row: block[i],
+                    given,
+                    likeliest: likeliest as u32,
+                    probability_given: probabilities[given as usize],
+                    probability_likeliest: probabilities[likeliest],
+                })
+            };
+            let working = || (vec![0.0; self.classes.len()], Scratch::default());
+            let found: Vec<Option<LabelIssue>> =
+                (0..block.len()).into_par_iter().map_init(working, judge).collect();
+            issues.extend(found.into_iter().flatten());
+        }
+        issues.sort_by(|a, b| a.probability_given.total_cmp(&b.probability_given).then(a.row.cmp(&b.row)));
+        Ok(issues)
+    }
+}
