@@ -187,7 +187,7 @@ pub(crate) struct ScoreArgs {
     /// The rows to score: npy, npz, safetensors, csv or tsv; one array of several is named as FILE:NAME
     #[arg(long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
-    /// Where the scores go: a .csv, .jsonl or .npz file, or - for csv on standard output
+    /// Where the scores go: a .csv, .jsonl or .npz file, or - for csv (with --json, lines of JSON) on standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// What an abstention costs, from 0 to 1: adds the decision

@@ -61,10 +61,11 @@ fn check(options: &FitArgs) -> Result<(), Error> {
     if options.targets.is_some() && matches!(options.preset, Preset::Paper) {
         return refuse("--preset paper belongs to --labels: the paper's algorithm is a classifier");
     }
-    if options.index == IndexName::Exact && (options.recall.is_some() || options.precision.is_some()) {
-        return refuse(
-            "--recall and --precision belong to --index hnsw or auto: exact search finds all, in f32",
-        );
+    if options.index == IndexName::Exact && options.recall.is_some() {
+        return refuse("--recall belongs to --index hnsw or auto: exact search finds all neighbors");
+    }
+    if options.index != IndexName::Auto && options.expected_queries.is_some() {
+        return refuse("--expected-queries belongs to --index auto: it decides which index is taken");
     }
     if options.index != IndexName::Hnsw && options.precision.is_some() {
         return refuse("--precision belongs to --index hnsw");

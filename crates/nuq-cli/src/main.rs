@@ -33,8 +33,8 @@ fn run(Args { command, common }: Args) -> Result<(), Error> {
         if threads == 0 {
             return Err(Error::Usage("--threads 0: at least one thread is needed".to_owned()));
         }
-        // It fails only where a pool was made before, and none was.
-        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+        let made = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+        made.map_err(|problem| Error::Usage(format!("--threads {threads}: {problem}")))?;
     }
     match command {
         Command::Fit(options) => fit::run(&options, &common),

@@ -245,7 +245,7 @@ fn mistakes_get_a_sentence_and_a_code() {
         (fit(&["--bandwidth", "wide"]), 2, "it is one of log-likelihood, accuracy"),
         (fit(&["--bandwidth", "-1"]), 1, "bandwidth is -1.0: it must be positive and finite"),
         (fit(&["--recall", "2", "--index", "hnsw"]), 1, "the recall asked for is 2"),
-        (fit(&["--recall", "0.9", "--index", "exact"]), 2, "belong to --index hnsw or auto"),
+        (fit(&["--recall", "0.9", "--index", "exact"]), 2, "belongs to --index hnsw or auto"),
         (fit(&["--threads", "0"]), 2, "at least one thread"),
         (
             words(&["score", "--model", "junk.nuq", "--embeddings", &x, "--out", "s.csv"]),

@@ -2,7 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Error;
 
@@ -16,10 +17,10 @@ pub fn write_atomically(
     if path.is_dir() {
         return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")));
     }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.partial", std::process::id()));
-    let partial = path.with_file_name(name);
-    let file = File::create_new(&partial).map_err(failed)?;
+    if path.exists() && !path.is_file() {
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is a device, not a file")));
+    }
+    let (partial, file) = create_beside(path).map_err(failed)?;
     let mut buffered = BufWriter::with_capacity(1 << 20, &file);
     let written = write(&mut buffered)
         .and_then(|()| buffered.flush())
@@ -30,6 +31,21 @@ pub fn write_atomically(
         let _ = fs::remove_file(&partial);
         failed(source)
     })
+}
+
+/// A new file beside `path`, under a name that nobody has: not another thread, nor a run that was killed.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        name.push(format!(".{}-{number}.partial", std::process::id()));
+        let partial = path.with_file_name(name);
+        match File::create_new(&partial) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|file| (partial, file)),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -154,6 +154,24 @@ impl Container {
         }
     }
 
+    /// Whether there is nothing but zeros between the sections.
+    pub(crate) fn check_padding(&self) -> Result<(), Error> {
+        let mut at = HEADER + ENTRY * self.sections.len();
+        let mut sections: Vec<&SectionInfo> = self.sections.iter().collect();
+        sections.sort_by_key(|section| section.offset);
+        for section in sections {
+            let gap = self.map.get(at..section.offset).unwrap_or_default();
+            if gap.iter().any(|&byte| byte != 0) {
+                return Err(Error::damaged(&self.path, &section.name, "something stands before it"));
+            }
+            at = section.offset + section.bytes as usize;
+        }
+        match self.map.get(at..).unwrap_or_default().iter().any(|&byte| byte != 0) {
+            true => Err(Error::damaged(&self.path, "table", "something stands after the last section")),
+            false => Ok(()),
+        }
+    }
+
     /// A small section, checked.
     pub(crate) fn read(&self, name: &str) -> Result<&[u8], Error> {
         self.check(name)?;
@@ -210,7 +228,7 @@ fn read_table(path: &Path, file: &[u8]) -> Result<Vec<SectionInfo>, Error> {
     let mut checksum = crc32fast::Hasher::new();
     checksum.update(&file[..24]);
     checksum.update(&file[HEADER..HEADER + ENTRY * count]);
-    if checksum.finalize() != u32_at(24) {
+    if checksum.finalize() != u32_at(24) || u32_at(28) != 0 {
         return Err(damaged("its checksum does not match; restore the file from a copy".to_owned()));
     }
     if u64_at(16) != file.len() as u64 {

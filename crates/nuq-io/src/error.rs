@@ -126,8 +126,9 @@ impl Error {
 
 fn no_such_array(spec: &ArraySpec, present: &[String]) -> String {
     let file = spec.path.display();
-    let list = if present.is_empty() { "none".to_owned() } else { present.join(", ") };
+    let list = present.join(", ");
     match &spec.name {
+        _ if present.is_empty() => format!("{file} is empty: it holds no array"),
         Some(name) => format!("{file} holds no array `{name}`; there are: {list}"),
         None => format!("{file} holds several arrays; name one as {file}:NAME; there are: {list}"),
     }

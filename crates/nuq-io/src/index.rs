@@ -97,9 +97,15 @@ impl Guard for File {
                 other => damaged(name, other.to_string()),
             })
         })?;
+        let not_finite = |section| Err(damaged(section, "a coordinate is not finite".to_owned()));
         match container.has(ROWS_F32).then(|| container.values::<f32>(ROWS_F32)) {
-            Some(Ok(values)) if !values.par_iter().all(|v| v.is_finite()) => {
-                Err(damaged(ROWS_F32, "a coordinate is not finite".to_owned()))
+            Some(Ok(values)) if !values.par_iter().all(|v| v.is_finite()) => return not_finite(ROWS_F32),
+            _ => {}
+        }
+        // All exponent bits of a half are set in infinities and NaN.
+        match container.has(ROWS_F16).then(|| container.values::<u16>(ROWS_F16)) {
+            Some(Ok(values)) if !values.par_iter().all(|bits| bits & 0x7C00 != 0x7C00) => {
+                not_finite(ROWS_F16)
             }
             _ => Ok(()),
         }

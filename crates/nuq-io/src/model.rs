@@ -40,6 +40,8 @@ pub fn save(model: &Model<'_>, path: &Path) -> Result<(), Error> {
             (TaskMeta::of_regressor(&parts), parts.smoother, OfRows::Targets(parts.targets))
         }
     };
+    // What came from a file that is damaged must not get new checksums.
+    model.index().ready().map_err(|source| Error::Model { path: path.to_owned(), source: source.into() })?;
     let parts = model.index().parts();
     let meta = Meta {
         written_by: format!("nuq {}", env!("CARGO_PKG_VERSION")),
@@ -84,7 +86,8 @@ pub struct ModelFile {
 impl ModelFile {
     /// Reads all of the file and compares it with its checksums; without this, large sections are when they are needed.
     pub fn verify(&self) -> Result<(), Error> {
-        self.sections.iter().try_for_each(|section| self.container.check(&section.name))
+        self.sections.iter().try_for_each(|section| self.container.check(&section.name))?;
+        self.container.check_padding()
     }
 }
 

@@ -26,15 +26,15 @@ impl<'a> NpzArray<'a> {
         Self { name, descr: "<f8".to_owned(), shape: shape(values.len(), width), bytes }
     }
 
-    /// Strings.
-    pub fn words(name: &'a str, values: &[String]) -> Self {
+    /// Strings, `width` a row if given.
+    pub fn words(name: &'a str, values: &[String], width: Option<usize>) -> Self {
         let longest = values.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
         let mut bytes = Vec::with_capacity(values.len() * longest * 4);
         for text in values {
             let characters = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(longest);
             bytes.extend(characters.flat_map(u32::to_le_bytes));
         }
-        Self { name, descr: format!("<U{longest}"), shape: shape(values.len(), None), bytes }
+        Self { name, descr: format!("<U{longest}"), shape: shape(values.len(), width), bytes }
     }
 }
 

@@ -114,6 +114,7 @@ fn tables_are_read_with_and_without_a_header() {
     };
     let named = |spec: &ArraySpec, name: &str| ArraySpec { name: Some(name.to_owned()), ..spec.clone() };
     assert_eq!(open(&write("a.csv", "1,2\n3,4\n")).read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(open(&write("pandas.csv", "0,1\n5,6\n")).read().unwrap().as_slice(), [5.0, 6.0]);
     assert_eq!(open(&write("b.tsv", "p\tq\n1\t 2e1\n")).read().unwrap().as_slice(), [1.0, 20.0]);
     let mixed = write("c.csv", "class,weight\n\"cat, big\",1.5\ndog,2\n");
     assert_eq!(read_labels(&named(&mixed, "class")).unwrap(), words(&["cat, big", "dog"]));
@@ -152,6 +153,73 @@ fn any_cut_of_a_file_is_an_error() {
     }
 }
 
+fn numpy(descr: &str, shape: &str, values: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(values);
+    bytes
+}
+
+#[test]
+fn headers_that_lie_are_refused_before_memory_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| -> ArraySpec {
+        fs::write(folder.path().join(name), bytes).unwrap();
+        folder.path().join(name).to_string_lossy().parse().unwrap()
+    };
+    let huge = write("a.npy", &numpy("<f4", "(1000000000, 100000)", &[]));
+    assert!(
+        refusal(&huge).ends_with("it ends before its array does: it was cut short"),
+        "{}",
+        refusal(&huge)
+    );
+    let wrap = write("b.npy", &numpy("<f4", "(4611686018427387904, 4)", &[]));
+    assert!(refusal(&wrap).ends_with("its shape is larger than any memory"), "{}", refusal(&wrap));
+    for descr in ["<U4611686018427387904", "\u{fffd}f4", "", "<U0"] {
+        let labels = read_labels(&write("c.npy", &numpy(descr, "(2,)", &[0; 16])));
+        assert!(labels.is_err(), "{descr:?}");
+    }
+    for (shape, offsets) in [
+        ("[576460752303423488,4]", "[0,9223372036854775808]"),
+        ("[0,5]", "[18446744073709551615,18446744073709551615]"),
+    ] {
+        let header = format!("{{\"x\":{{\"dtype\":\"F32\",\"shape\":{shape},\"data_offsets\":{offsets}}}}}");
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+        let spec = write("d.safetensors", &bytes);
+        assert!(refusal(&spec).ends_with("its shape does not fit its bytes"), "{}", refusal(&spec));
+    }
+    let beyond = write("e.npy", &numpy("<f8", "(1, 2)", &[1.0f64, 1e39].map(f64::to_le_bytes).concat()));
+    assert!(
+        refusal(&beyond).contains("row 0, column 1 is 1e39, beyond the range of f32"),
+        "{}",
+        refusal(&beyond)
+    );
+    let odd: ArraySpec = "İ.npz:".parse().unwrap();
+    assert_eq!(odd.name.as_deref(), Some(""));
+}
+
+#[test]
+fn a_flipped_byte_of_an_archive_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["stored.npz", "packed.npz"] {
+        let whole = fs::read(data(name).path).unwrap();
+        let path = folder.path().join(name);
+        let spec = ArraySpec { path: path.clone(), name: Some("x".to_owned()) };
+        fs::write(&path, &whole).unwrap();
+        let right = open(&spec).read().unwrap();
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x10;
+            fs::write(&path, &bytes).unwrap();
+            if let Ok(rows) = EmbeddingsFile::open(&spec).and_then(EmbeddingsFile::read) {
+                assert_eq!(rows.as_slice(), right.as_slice(), "byte {at} of {name}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_written_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -160,7 +228,7 @@ fn what_is_written_can_be_read() {
     let arrays = [
         NpzArray::numbers("x", &[1.0, 2.0, 3.0, 4.0], Some(2)),
         NpzArray::integers("y", &[5, -6], None),
-        NpzArray::words("z", &words),
+        NpzArray::words("z", &words, None),
     ];
     let mut bytes = Vec::new();
     write_npz(&mut bytes, &arrays).unwrap();

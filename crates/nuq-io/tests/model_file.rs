@@ -64,7 +64,9 @@ fn a_model_that_was_opened_answers_bit_for_bit() {
     ] {
         models.push(Model::Classifier(params.fit(&x, &words).unwrap()));
     }
-    models.push(Model::Classifier(plain.index(graph(Precision::F16)).fit(&x, &y).unwrap()));
+    let halves = plain.index(graph(Precision::F16));
+    models.push(Model::Classifier(halves.fit(&x, &y).unwrap()));
+    models.push(Model::Classifier(halves.density(gaussians(Covariance::Tied)).fit(&x, &y).unwrap()));
     for kind in [IndexKind::Exact, graph(Precision::F32), graph(Precision::F16)] {
         let params = NuqRegressor::params().selection_rows(200).index(kind);
         models.push(Model::Regressor(params.fit(&x, &targets).unwrap()));
@@ -185,6 +187,37 @@ fn damage_is_never_more_than_an_error() {
     }
     // Only the padding between sections is under no checksum.
     assert!(unnoticed < 10_000, "{unnoticed} changes were not noticed");
+}
+
+/// What is damaged gets no new checksums, and is noticed wherever rows are read first.
+#[test]
+fn damage_does_not_spread() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("model.nuq"), folder.path().join("copy.nuq"));
+    let (x, y) = data::clusters(1100, 33, 2, 1.0, 1);
+    for rule in [BandwidthRule::Silverman, BandwidthRule::Fixed(nuq::Bandwidth::Scalar(1.0))] {
+        let params = NuqClassifier::params().bandwidth(rule).kernel(Kernel::Logistic).selection_rows(50);
+        let model = params.index(graph(Precision::F32)).fit(&x, &y).unwrap();
+        let table = model.predict(&x.gather(&[1])).unwrap().neighbors().clone();
+        nuq_io::save(&Model::Classifier(model), &path).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        let row: Vec<u8> = x.row(7).iter().flat_map(|v| v.to_le_bytes()).collect();
+        let at = bytes.windows(row.len()).position(|window| window == row).unwrap();
+        bytes[at..at + 8].fill(0xFF);
+        fs::write(&path, &bytes).unwrap();
+        let opened = nuq_io::open(&path).unwrap();
+        assert!(opened.verify().unwrap_err().to_string().contains("section `index.rows.f32` is damaged"));
+        let refused = nuq_io::save(&opened.model, &copy).unwrap_err().to_string();
+        assert!(refused.contains("section `index.rows.f32` is damaged") && !copy.exists(), "{refused}");
+        let Model::Classifier(model) = &opened.model else { panic!("a classifier was saved") };
+        for result in [
+            model.predict_from(&x.gather(&[1]), &table).map(|_| ()),
+            model.predict(&x.gather(&[1])).map(|_| ()),
+            model.label_issues().map(|_| ()),
+        ] {
+            assert!(result.unwrap_err().to_string().contains("section `index.rows.f32` is damaged"));
+        }
+    }
 }
 
 #[test]

@@ -37,11 +37,13 @@ pub struct IndexRequest {
     pub neighbors: usize,
     /// How many queries are expected in the life of the index: what [`IndexKind::Auto`] weighs building against.
     pub queries: u64,
+    /// The seed of a graph that [`IndexKind::Auto`] takes.
+    pub seed: u64,
 }
 
 impl Default for IndexRequest {
     fn default() -> Self {
-        Self { kind: IndexKind::Auto, recall: Some(0.99), neighbors: 20, queries: 10_000 }
+        Self { kind: IndexKind::Auto, recall: Some(0.99), neighbors: 20, queries: 10_000, seed: 0 }
     }
 }
 
@@ -126,7 +128,8 @@ impl IndexRequest {
             return IndexChoice { kind: self.kind, reason: Reason::Asked };
         }
         let (exact, graph) = (exact_seconds(rows, dim, self.queries), graph_seconds(rows, dim, self.queries));
-        let kind = if exact <= graph { IndexKind::Exact } else { IndexKind::Hnsw(HnswParams::default()) };
+        let params = HnswParams::default().seed(self.seed);
+        let kind = if exact <= graph { IndexKind::Exact } else { IndexKind::Hnsw(params) };
         IndexChoice { kind, reason: Reason::Cheaper { rows, dim, queries: self.queries, exact, graph } }
     }
 

@@ -30,6 +30,9 @@ pub trait NeighborIndex: Send + Sync {
     /// What kind of index this is, and how sure of its neighbors.
     fn describe(&self) -> IndexSummary;
 
+    /// Whether the index may be read: one that came from a file only after the file was found whole. Every search asks.
+    fn ready(&self) -> Result<(), Error>;
+
     /// The arrays that the index is made of.
     fn parts(&self) -> IndexParts<'_>;
 
@@ -57,6 +60,7 @@ pub trait NeighborIndex: Send + Sync {
     /// The `k` nearest *other* rows of the training rows `ids`, for cross-validation. Duplicates of a row
     /// stay; the row itself goes, by id.
     fn leave_one_out(&self, ids: &[u32], k: usize) -> Result<Neighbors, Error> {
+        self.ready()?;
         if let Some((query, &id)) = ids.iter().enumerate().find(|(_, id)| !self.contains(**id)) {
             return Err(Error::UnknownId { query, id, len: self.len() });
         }

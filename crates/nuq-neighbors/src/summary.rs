@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::HnswParams;
+use crate::{HnswParams, Precision};
 
 /// The kind of an index and how many of the true neighbors it finds: shown wherever its answers are.
 ///
@@ -34,6 +34,13 @@ pub struct MeasuredRecall {
     pub k: usize,
     /// Left-out training points that looked for them.
     pub points: usize,
+}
+
+impl IndexSummary {
+    /// Whether the rows are kept in half precision.
+    pub fn keeps_halves(&self) -> bool {
+        matches!(self, Self::Hnsw { params, .. } if params.precision == Precision::F16)
+    }
 }
 
 impl fmt::Display for IndexSummary {

@@ -10,6 +10,21 @@ use proptest::prelude::*;
 fn passes_the_battery() {
     battery::run(&|x| Box::new(ExactIndex::new(x).unwrap()), 1.0);
     battery::run(&|x| Box::new(ExactIndex::scaled(x, vec![1.0; x.dim()]).unwrap()), 1.0);
+    battery::run(&|x| battery::churned(&|x| Box::new(ExactIndex::new(x).unwrap()), x), 1.0);
+}
+
+/// Rows far outside the frame of the first ones.
+#[test]
+fn rows_added_far_away_are_found() {
+    let x = data::normal(1000, 2, 1);
+    let mut index = ExactIndex::new(&x).unwrap();
+    index.search(&x, 5).unwrap();
+    let far = Embeddings::new(vec![7e19; 8000], 2).unwrap();
+    index.insert(&far).unwrap();
+    let queries = Embeddings::new([1e24, -1e24].repeat(6), 2).unwrap();
+    let all = Embeddings::new([x.as_slice(), far.as_slice()].concat(), 2).unwrap();
+    let expected = ExactIndex::new(&all).unwrap().search(&queries, 1200).unwrap();
+    assert_eq!(index.search(&queries, 1200).unwrap(), expected);
 }
 
 #[test]

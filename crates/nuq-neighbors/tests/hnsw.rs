@@ -122,6 +122,43 @@ fn far_and_near_queries_share_the_threads() {
     assert!((0..400).step_by(2).all(|i| found.ids(i) == exact.ids(i)));
 }
 
+/// Graphs that are given up and made again while some ids name no row.
+#[test]
+fn a_graph_is_rebuilt_around_removed_rows() {
+    let (x, _) = data::clusters(6000, 64, 5, 1.0, 31);
+    for seed in 0..4 {
+        let first: Vec<u32> = (0..1100).collect();
+        let mut index = HnswIndex::new(&x.gather(&first), wide().seed(seed)).unwrap();
+        index.remove(&(0..100).collect::<Vec<u32>>()).unwrap();
+        assert_eq!(index.bytes().links, 0, "too few rows for a graph");
+        index.insert(&x.gather(&(2000..2097).collect::<Vec<u32>>())).unwrap();
+        assert!(index.bytes().links > 0 && index.bytes().codes > 0, "{:?}", index.bytes());
+        assert!(index.recall(10).unwrap().share > 0.99);
+    }
+    // Nearly all rows at once: what is left is linked anew, not left in pieces.
+    let mut index = HnswIndex::new(&x, wide()).unwrap();
+    index.remove(&(0..6000).filter(|id| id % 5 != 2).collect::<Vec<u32>>()).unwrap();
+    assert!(index.len() == 1200 && index.recall(10).unwrap().share > 0.99);
+}
+
+/// After rows were added, exact search among rounded rows is still exact.
+#[test]
+fn exact_answers_over_halves_survive_churn() {
+    let near_100 = |rows, seed| {
+        let values = data::normal(rows, 16, seed).as_slice().iter().map(|v| v + 100.0).collect();
+        Embeddings::new(values, 16).unwrap()
+    };
+    let mut index = HnswIndex::new(&near_100(1200, 1), wide().precision(Precision::F16)).unwrap();
+    index.recall(10).unwrap();
+    index.insert(&near_100(300, 2)).unwrap();
+    let queries = near_100(40, 3);
+    let k = 250; // More than a graph is asked for: exact search answers.
+    let found = index.search(&queries, k).unwrap();
+    let kept: Vec<f32> = (0..1500).flat_map(|id| index.row(id).into_owned()).collect();
+    let kept = Embeddings::new(kept, 16).unwrap();
+    assert_eq!(found, ExactIndex::new(&kept).unwrap().search(&queries, k).unwrap());
+}
+
 #[test]
 fn rows_sorted_by_class_build_as_good_a_graph() {
     let (x, _) = data::clusters(5000, 16, 50, 4.0, 3);

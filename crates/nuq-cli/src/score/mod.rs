@@ -33,7 +33,7 @@ struct Done {
 }
 
 pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
-    let kind = sink::kind_of(&options.out)?;
+    let kind = sink::kind_of(&options.out, common.json)?;
     let opened = nuq_io::open(&options.model)?;
     let model = &opened.model;
     let mut file = EmbeddingsFile::open(&options.embeddings)?;
@@ -84,16 +84,18 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     drop(progress);
     done.seconds = start.elapsed().as_secs_f64();
     done.rows_per_second = done.rows as f64 / done.seconds.max(1e-9);
-    if options.out.as_os_str() == "-" {
-        return Ok(());
-    }
-    if common.json {
+    if options.out.as_os_str() != "-" && common.json {
         return output::print(&(serde_json::to_string_pretty(&done).expect("plain data") + "\n"));
     }
     let skipped = if done.skipped > 0 { format!(", {} skipped", done.skipped) } else { String::new() };
     let rejected = done.rejected.map_or(String::new(), |rejected| format!(", {rejected} rejected"));
     say(common, &format!("{:.0} rows a second", done.rows_per_second));
-    output::print(&format!("{}: {} rows{skipped}{rejected}\n", done.out, done.rows))
+    let line = format!("{}: {} rows{skipped}{rejected}", done.out, done.rows);
+    if options.out.as_os_str() == "-" {
+        say(common, &line);
+        return Ok(());
+    }
+    output::print(&(line + "\n"))
 }
 
 fn model_neighbors(model: &Model<'_>) -> usize {

@@ -18,12 +18,12 @@ pub(super) enum Kind {
 }
 
 /// The kind that a name's ending says.
-pub(super) fn kind_of(out: &Path) -> Result<Kind, Error> {
+pub(super) fn kind_of(out: &Path, as_json: bool) -> Result<Kind, Error> {
     match out.extension().map(|e| e.to_string_lossy().to_lowercase()).as_deref() {
         Some("csv") => Ok(Kind::Csv),
         Some("jsonl" | "ndjson") => Ok(Kind::JsonLines),
         Some("npz") => Ok(Kind::Npz),
-        _ if out.as_os_str() == "-" => Ok(Kind::Csv),
+        _ if out.as_os_str() == "-" => Ok(if as_json { Kind::JsonLines } else { Kind::Csv }),
         _ => Err(Error::Usage(format!(
             "--out {}: scores go to .csv, .jsonl or .npz files, or to -",
             out.display()
@@ -54,6 +54,7 @@ enum Values {
     /// Numbers, so many a row.
     Wide(Vec<f64>, usize),
     WideIntegers(Vec<i64>, usize),
+    WideWords(Vec<String>, usize),
 }
 
 impl Sink<'_> {
@@ -162,11 +163,10 @@ impl Sink<'_> {
                 Column::Numbers(values) => {
                     Values::Numbers(values.iter().map(|v| v.unwrap_or(f64::NAN)).collect())
                 }
-                Column::Labels(values) => match values.iter().flatten().next() {
-                    Some(Label::Int(_)) if values.iter().all(Option::is_some) => {
-                        Values::Integers(values.iter().flatten().map(integer).collect())
-                    }
-                    _ => Values::Words(
+                Column::Labels(values) => match values.iter().map(|v| v.as_ref().and_then(integer)).collect()
+                {
+                    Some(integers) => Values::Integers(integers),
+                    None => Values::Words(
                         values.iter().map(|v| v.as_ref().map_or(String::new(), Label::to_string)).collect(),
                     ),
                 },
@@ -189,6 +189,20 @@ impl Sink<'_> {
             self.append("neighbor_ids", Values::WideIntegers(ids.collect(), width));
             let distances = wide(&|row, i| neighbors[row].get(i).map(|n| n.distance));
             self.append("neighbor_distances", Values::Wide(distances, width));
+            let said = |row: usize, i: usize| neighbors[row].get(i).map(|neighbor| &neighbor.said);
+            let targets = wide(&|row, i| match said(row, i) {
+                Some(Said::Target(target)) => Some(*target),
+                _ => None,
+            });
+            let labels = (0..block.rows).flat_map(|row| (0..width).map(move |i| (row, i)));
+            let labels = labels.map(|(row, i)| match said(row, i) {
+                Some(Said::Label(label)) => label.to_string(),
+                _ => String::new(),
+            });
+            match block.columns.iter().any(|(name, _)| *name == "label") {
+                true => self.append("neighbor_labels", Values::WideWords(labels.collect(), width)),
+                false => self.append("neighbor_targets", Values::Wide(targets, width)),
+            }
         }
     }
 
@@ -203,6 +217,7 @@ impl Sink<'_> {
             (Values::Words(all), Values::Words(more)) => all.extend(more),
             (Values::Wide(all, _), Values::Wide(more, _)) => all.extend(more),
             (Values::WideIntegers(all, _), Values::WideIntegers(more, _)) => all.extend(more),
+            (Values::WideWords(all, _), Values::WideWords(more, _)) => all.extend(more),
             // Integer labels of which a later block lacks some: all of them become strings.
             (all @ Values::Integers(_), Values::Words(more)) => {
                 let Values::Integers(numbers) = all else { unreachable!("matched above") };
@@ -225,7 +240,8 @@ impl Sink<'_> {
             .map(|Kept { name, values }| match values {
                 Values::Integers(values) => NpzArray::integers(name, values, None),
                 Values::Numbers(values) => NpzArray::numbers(name, values, None),
-                Values::Words(values) => NpzArray::words(name, values),
+                Values::Words(values) => NpzArray::words(name, values, None),
+                Values::WideWords(values, width) => NpzArray::words(name, values, Some(*width)),
                 Values::Wide(values, width) => NpzArray::numbers(name, values, Some(*width)),
                 Values::WideIntegers(values, width) => NpzArray::integers(name, values, Some(*width)),
             })
@@ -273,10 +289,11 @@ impl Column {
     }
 }
 
-fn integer(label: &Label) -> i64 {
+/// The label as an integer that numpy holds.
+fn integer(label: &Label) -> Option<i64> {
     match label {
-        Label::Int(value) => *value as i64,
-        Label::Text(_) => 0,
+        Label::Int(value) => i64::try_from(*value).ok(),
+        Label::Text(_) => None,
     }
 }
 

@@ -21,12 +21,18 @@ pub(crate) enum Element {
     Bytes(usize),
 }
 
+/// Characters of the longest label that is read.
+const LONGEST: usize = 1 << 20;
+
 impl Element {
     /// A numpy type such as `<f4`; an error says what to do about those that are not read.
     pub(crate) fn from_numpy(descr: &str, spec: &ArraySpec) -> Result<Self, Error> {
+        let refuse = |problem: String| Err(Error::BadFile { spec: spec.clone(), problem });
+        if !descr.is_ascii() {
+            return refuse("its type cannot be read: the file is damaged".to_owned());
+        }
         let (order, kind) = descr.split_at(descr.len().min(1));
         let size = kind.get(1..).and_then(|size| size.parse::<usize>().ok());
-        let refuse = |problem: String| Err(Error::BadFile { spec: spec.clone(), problem });
         if order == ">" && size.is_some_and(|size| size > 1) {
             return refuse(format!(
                 "its type {descr} is big-endian: save array.astype(array.dtype.newbyteorder('<'))"
@@ -39,8 +45,8 @@ impl Element {
             (Some("i"), Some(size @ (1 | 2 | 4 | 8))) => Ok(Self::Signed(size)),
             (Some("u"), Some(size @ (1 | 2 | 4 | 8))) => Ok(Self::Unsigned(size)),
             (Some("b"), Some(1)) => Ok(Self::Bool),
-            (Some("U"), Some(size)) => Ok(Self::Unicode(size)),
-            (Some("S"), Some(size)) => Ok(Self::Bytes(size)),
+            (Some("U"), Some(size @ 1..=LONGEST)) => Ok(Self::Unicode(size)),
+            (Some("S"), Some(size @ 1..=LONGEST)) => Ok(Self::Bytes(size)),
             (Some("O"), _) => refuse(
                 "it holds Python objects, which are not read: save embeddings as array.astype('float32'), labels as \
                  array.astype(str)"
@@ -92,7 +98,16 @@ impl Element {
         }
     }
 
-    /// Entries as `f32`. Doubles beyond its range become infinite, which embeddings then refuse by row and column.
+    /// The first finite double that `f32` cannot hold.
+    pub(crate) fn beyond_f32(self, bytes: &[u8]) -> Option<(usize, f64)> {
+        if self != Self::F64 {
+            return None;
+        }
+        let is_beyond = |v: &f64| v.is_finite() && (*v as f32).is_infinite();
+        self.f64s(bytes).into_iter().enumerate().find(|(_, v)| is_beyond(v))
+    }
+
+    /// Entries as `f32`.
     pub(crate) fn f32s(self, bytes: &[u8]) -> Vec<f32> {
         match self {
             Self::F32 => each(bytes, f32::from_le_bytes),
@@ -114,7 +129,6 @@ impl Element {
     /// Entries as labels; `None` for floats.
     pub(crate) fn labels(self, bytes: &[u8]) -> Option<Vec<Label>> {
         match self {
-            Self::Unicode(0) | Self::Bytes(0) => None,
             Self::Unicode(_) => Some(bytes.chunks_exact(self.size()).map(unicode).map(Label::Text).collect()),
             Self::Bytes(size) => Some(
                 bytes

@@ -20,6 +20,7 @@ mod table;
 
 pub use spec::ArraySpec;
 
+use nuq::nuq_neighbors::Error as IndexError;
 use nuq::{Embeddings, Label};
 
 use crate::Error;
@@ -177,18 +178,31 @@ impl Stored {
 
     fn rows(&mut self, spec: &ArraySpec, rows: std::ops::Range<usize>) -> Result<Vec<f32>, Error> {
         let (all, dim, size) = (self.shape[0], self.shape[1], self.element.size());
-        if !self.is_fortran {
+        self.source.check(spec, all * dim * size)?;
+        let mut beyond = None;
+        let mut values = vec![];
+        if self.is_fortran {
+            values.resize(rows.len() * dim, 0f32);
+            for column in 0..dim {
+                let bytes = self.source.read(spec, (column * all + rows.start) * size, rows.len() * size)?;
+                for (row, value) in self.element.f32s(&bytes).into_iter().enumerate() {
+                    values[row * dim + column] = value;
+                }
+                let at = self.element.beyond_f32(&bytes);
+                beyond = beyond.or(at.map(|(row, value)| (row, column, value)));
+            }
+        } else {
             let bytes = self.source.read(spec, rows.start * dim * size, rows.len() * dim * size)?;
-            return Ok(self.element.f32s(&bytes));
+            values = self.element.f32s(&bytes);
+            beyond = self.element.beyond_f32(&bytes).map(|(at, value)| (at / dim, at % dim, value));
         }
-        let mut values = vec![0f32; rows.len() * dim];
-        for column in 0..dim {
-            let bytes = self.source.read(spec, (column * all + rows.start) * size, rows.len() * size)?;
-            for (row, value) in self.element.f32s(&bytes).into_iter().enumerate() {
-                values[row * dim + column] = value;
+        match beyond {
+            None => Ok(values),
+            Some((row, column, value)) => {
+                let source = IndexError::OutOfRange { row: rows.start + row, column, value };
+                Err(Error::Array { spec: spec.clone(), source: source.into() })
             }
         }
-        Ok(values)
     }
 
     fn labels(&mut self, spec: &ArraySpec, len: usize) -> Result<Vec<Label>, Error> {

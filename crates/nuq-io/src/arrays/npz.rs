@@ -17,16 +17,20 @@ pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
         archive.file_names().map(|name| name.strip_suffix(".npy").unwrap_or(name).to_owned()).collect();
     let name = choose(spec, present)?;
     let member = format!("{name}.npy");
-    let (start, is_stored, size) = {
+    let (start, is_stored, size, checksum) = {
         let entry = archive.by_name(&member).map_err(|e| bad(e.to_string()))?;
         let is_stored = entry.compression() == CompressionMethod::Stored && !entry.encrypted();
-        (entry.data_start(), is_stored, entry.size())
+        (entry.data_start(), is_stored, entry.size(), entry.crc32())
     };
     if is_stored {
         // Read from the archive itself, block by block.
         let mut file = open_file(spec)?;
-        file.seek(SeekFrom::Start(start))
-            .map_err(|source| Error::Read { path: spec.path.clone(), source })?;
+        let failed = |source| Error::Read { path: spec.path.clone(), source };
+        file.seek(SeekFrom::Start(start)).map_err(failed)?;
+        if crc_of(&mut file, size).map_err(failed)? != checksum {
+            return Err(bad("its checksum does not match: the file is damaged".to_owned()));
+        }
+        file.seek(SeekFrom::Start(start)).map_err(failed)?;
         let (element, shape, is_fortran, header) = read_header(&mut file, spec)?;
         return Ok(Stored { source: Source::File(file, start + header), element, shape, is_fortran });
     }
@@ -35,11 +39,26 @@ pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
     // The declared size is a hint only: what unpacks to more is read as far as the shape goes.
     let mut bytes = Vec::with_capacity((size as usize).min(1 << 30));
     let wanted = shape.iter().product::<usize>() * element.size();
-    entry
-        .take(wanted as u64)
-        .read_to_end(&mut bytes)
-        .map_err(|e| bad(format!("it cannot be unpacked: {e}")))?;
+    // One more than wanted, so that the end is seen, where the archive's checksum is compared.
+    let mut entry = entry.take(wanted as u64 + 1);
+    entry.read_to_end(&mut bytes).map_err(|e| bad(format!("it cannot be unpacked: {e}")))?;
+    if bytes.len() > wanted {
+        return Err(bad("it holds more than its shape says".to_owned()));
+    }
     Ok(Stored { source: Source::Memory(bytes), element, shape, is_fortran })
+}
+
+/// The checksum of a stretch of a file.
+fn crc_of(file: &mut impl Read, mut left: u64) -> std::io::Result<u32> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut checksum = crc32fast::Hasher::new();
+    while left > 0 {
+        let len = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        file.read_exact(&mut buffer[..len])?;
+        checksum.update(&buffer[..len]);
+        left -= len as u64;
+    }
+    Ok(checksum.finalize())
 }
 
 /// The array asked for, or the only one there is.

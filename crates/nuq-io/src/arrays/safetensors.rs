@@ -40,7 +40,8 @@ pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
     })?;
     let bytes = tensor.shape.iter().try_fold(element.size(), |product, &size| product.checked_mul(size));
     let (start, end) = tensor.data_offsets;
-    if bytes.is_none_or(|bytes| start.checked_add(bytes as u64) != Some(end)) {
+    let fits = |bytes: usize| bytes <= isize::MAX as usize && start.checked_add(bytes as u64) == Some(end);
+    if !bytes.is_some_and(fits) || end > u64::MAX >> 1 {
         return Err(bad("its shape does not fit its bytes".to_owned()));
     }
     let source = Source::File(file, 8 + length + start);

@@ -13,21 +13,28 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// Whether there are so many bytes: a header may claim more, which must be known before memory is taken.
+    pub(crate) fn check(&self, spec: &ArraySpec, len: usize) -> Result<(), Error> {
+        let there = match self {
+            Source::Memory(bytes) => bytes.len() as u64,
+            Source::File(file, offset) => {
+                let failed = |source| Error::Read { path: spec.path.clone(), source };
+                file.metadata().map_err(failed)?.len().saturating_sub(*offset)
+            }
+        };
+        if len as u64 <= there { Ok(()) } else { Err(cut_short(spec)) }
+    }
+
     /// `len` bytes from `at` on. Reading rather than mapping keeps memory flat while a large file goes by.
     pub(crate) fn read(&mut self, spec: &ArraySpec, at: usize, len: usize) -> Result<Vec<u8>, Error> {
+        self.check(spec, at.saturating_add(len))?;
         match self {
-            Source::Memory(bytes) => match bytes.get(at..at + len) {
-                Some(bytes) => Ok(bytes.to_vec()),
-                None => Err(cut_short(spec)),
-            },
+            Source::Memory(bytes) => Ok(bytes[at..at + len].to_vec()),
             Source::File(file, offset) => {
                 let mut bytes = vec![0; len];
                 file.seek(SeekFrom::Start(*offset + at as u64))
                     .and_then(|_| file.read_exact(&mut bytes))
-                    .map_err(|source| match source.kind() {
-                        std::io::ErrorKind::UnexpectedEof => cut_short(spec),
-                        _ => Error::Read { path: spec.path.clone(), source },
-                    })?;
+                    .map_err(|source| Error::Read { path: spec.path.clone(), source })?;
                 Ok(bytes)
             }
         }

@@ -32,7 +32,7 @@ impl FromStr for ArraySpec {
             return Ok(whole);
         }
         let split = SEVERAL.iter().find_map(|ending| {
-            let at = text.to_lowercase().rfind(&format!("{ending}:"))? + ending.len();
+            let at = text.to_ascii_lowercase().rfind(&format!("{ending}:"))? + ending.len();
             Some((&text[..at], &text[at + 1..]))
         });
         Ok(match split {

@@ -28,6 +28,10 @@ impl Table {
         // A header names columns: it has no number in it, and where a name was asked for it has that.
         let is_header = records.first().is_some_and(|first| match &spec.name {
             Some(name) => first.iter().any(|cell| cell.trim() == name),
+            // pandas numbers the columns of a frame without names.
+            None if first.len() > 1 && first.iter().enumerate().all(|(i, cell)| cell == i.to_string()) => {
+                true
+            }
             None => {
                 !first.iter().any(is_number)
                     && (records.len() == 1 || records[1..].iter().any(|row| row.iter().any(is_number)))

@@ -19,6 +19,9 @@ pub(super) struct Frame {
     half_sq_norms: Vec<f32>,
 }
 
+/// Rows added later may lie this far outside the frame (in half squared length); for others it is made anew.
+const LONGEST_ROW: f32 = 1e6;
+
 impl Frame {
     /// `None` when the rows, so placed, leave the range of `f32`.
     pub(super) fn around(rows: &Rows<'_>, scale: Option<&[f64]>) -> Option<Self> {
@@ -53,6 +56,9 @@ impl Frame {
     /// Takes new rows in, over those of the given ids first; says whether they fit.
     pub(super) fn insert(&mut self, ids: &[u32], rows: &[f32]) -> bool {
         let Some(norms) = self.half_sq_norms_of(rows) else { return false };
+        if norms.iter().any(|&norm| norm > LONGEST_ROW) {
+            return false;
+        }
         for (&id, norm) in ids.iter().zip(norms) {
             match self.half_sq_norms.get_mut(id as usize) {
                 Some(place) => *place = norm,

@@ -170,6 +170,10 @@ impl NeighborIndex for ExactIndex<'_> {
         IndexSummary::Exact
     }
 
+    fn ready(&self) -> Result<(), Error> {
+        self.rows.ready()
+    }
+
     fn parts(&self) -> IndexParts<'_> {
         IndexParts {
             dim: self.dim(),
@@ -220,10 +224,13 @@ impl NeighborIndex for ExactIndex<'_> {
 
     fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
         let ids = self.rows.insert(rows)?;
+        // The norms are those of the rows as they are kept, which may be rounded.
+        let mut kept = Vec::with_capacity(rows.as_slice().len());
+        ids.iter().for_each(|&id| kept.extend_from_slice(&self.rows.row(id)));
         if let Some(Some(frame)) = self.frame.get_mut()
-            && !frame.insert(&ids, rows.as_slice())
+            && !frame.insert(&ids, &kept)
         {
-            self.frame = OnceLock::from(None);
+            self.frame = OnceLock::new();
         }
         Ok(ids)
     }

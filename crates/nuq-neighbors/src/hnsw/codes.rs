@@ -39,6 +39,8 @@ const CLIPPED: f64 = 1e-4;
 const FARTHEST: f64 = 4.0;
 /// Fewer coordinates than this hold too few codes to tell rows apart, and save little.
 const FEWEST_COLUMNS: usize = 32;
+/// In more than this many the sum of squares may not fit 32 bits.
+const MOST_COLUMNS: usize = 1 << 17;
 /// Training points whose neighbors codes must find, how many of each, and the share.
 const JUDGES: usize = 64;
 const JUDGED: usize = 10;
@@ -49,7 +51,7 @@ const BLOCK: usize = 1024;
 impl Coder {
     /// Learns center and step from a seeded sample; `None` where all rows are one, or have few columns.
     pub(crate) fn learn(rows: &Embeddings<'_>, seed: u64) -> Option<Self> {
-        if rows.dim() < FEWEST_COLUMNS {
+        if !(FEWEST_COLUMNS..=MOST_COLUMNS).contains(&rows.dim()) {
             return None;
         }
         let sample = rows.gather(&SeededRng::new(seed ^ 0xC0DE).sample(rows.len(), SAMPLE));
@@ -115,6 +117,7 @@ impl<'a> Codes<'a> {
         let CodeParts { center, step, unreached, lines } = parts;
         let coder = Coder { center, step };
         let makes_sense = coder.center.len() == dim
+            && dim <= MOST_COLUMNS
             && coder.center.iter().all(|m| m.is_finite())
             && step.is_normal()
             && step > 0.0
@@ -134,12 +137,14 @@ impl<'a> Codes<'a> {
     /// Whether the nearest rows by codes, twice as many as asked for, hold nearly all the truly nearest: of a seeded
     /// sample of training points, against exact search.
     pub(super) fn tell_apart(&self, index: &dyn NeighborIndex, seed: u64) -> bool {
-        let judges = SeededRng::new(seed ^ 0x1D6E).sample(index.len(), JUDGES);
+        let present: Vec<u32> = (0..index.ids() as u32).filter(|&id| index.contains(id)).collect();
+        let judges = SeededRng::new(seed ^ 0x1D6E).sample(present.len(), JUDGES);
+        let judges: Vec<u32> = judges.into_iter().map(|i| present[i as usize]).collect();
         let Ok(truth) = index.leave_one_out(&judges, JUDGED) else { return false };
         let found: usize = judges
             .par_iter()
             .enumerate()
-            .map(|(i, &judge)| self.found_among_nearest(index, judge, i, &truth))
+            .map(|(i, &judge)| self.found_among_nearest(index, &present, judge, i, &truth))
             .sum();
         found as f64 >= FAITHFUL * (judges.len() * truth.k()) as f64
     }
@@ -148,6 +153,7 @@ impl<'a> Codes<'a> {
     fn found_among_nearest(
         &self,
         index: &dyn NeighborIndex,
+        present: &[u32],
         judge: u32,
         i: usize,
         truth: &Neighbors,
@@ -155,9 +161,8 @@ impl<'a> Codes<'a> {
         let space = self.space();
         let mut nearest: Vec<Candidate> = Vec::new();
         let mut distances = [0f32; BLOCK];
-        for first in (0..index.len()).step_by(BLOCK) {
-            let rows = first..index.len().min(first + BLOCK);
-            let ids: Vec<u32> = rows.map(|id| id as u32).filter(|&id| id != judge).collect();
+        for block in present.chunks(BLOCK) {
+            let ids: Vec<u32> = block.iter().copied().filter(|&id| id != judge).collect();
             space.measure(space.row(judge), &ids, &mut distances[..ids.len()]);
             nearest.extend(distances.iter().map(|&d| f64::from(d)).zip(ids));
             keep_nearest(&mut nearest, 2 * truth.k());

@@ -7,8 +7,9 @@
 use rayon::prelude::*;
 
 use super::leaves::prefetch;
+use crate::exact::ExactIndex;
 use crate::parts::LinkParts;
-use crate::{SeededRng, Values};
+use crate::{NeighborIndex, SeededRng, Values};
 
 /// The links of all points on all layers.
 #[derive(Clone)]
@@ -61,16 +62,13 @@ impl<'a> Graph<'a> {
         fits.then_some(graph)
     }
 
-    /// Whether every list is within its bounds and names points that are on its layer: what makes a walk safe.
-    pub(super) fn is_sound(&self) -> bool {
+    /// Whether every list is within its bounds and names rows that are there and on its layer: what makes a walk safe.
+    pub(super) fn is_sound(&self, rows: &ExactIndex<'_>) -> bool {
         let links = self.links();
         let sound = |id: usize, layer: usize| {
             let count = links.count(id as u32, layer);
             count <= links.capacity(layer)
-                && links
-                    .of(id as u32, layer)
-                    .iter()
-                    .all(|&to| (to as usize) < self.len() && self.level(to) >= layer)
+                && links.of(id as u32, layer).iter().all(|&to| rows.contains(to) && self.level(to) >= layer)
         };
         (0..self.len()).into_par_iter().all(|id| (0..=self.level(id as u32)).all(|layer| sound(id, layer)))
     }

@@ -1,5 +1,7 @@
 //! The rows of a graph index: as they are kept for measuring, and in the form that walks read.
 
+use std::sync::OnceLock;
+
 use rayon::prelude::*;
 
 use super::codes::{Coder, Codes};
@@ -18,8 +20,9 @@ pub(super) struct Ground<'a> {
     pub(super) exact: ExactIndex<'a>,
     /// What walks read instead of the rows, where it tells them apart.
     pub(super) codes: Option<Codes<'a>>,
-    /// The rows divided by the scale, when there is one.
-    scaled: Option<Embeddings<'static>>,
+    /// The rows divided by the scale, when there is one; made when first needed, for a file may not be read before it
+    /// was found whole.
+    scaled: OnceLock<Embeddings<'static>>,
 }
 
 impl<'a> Ground<'a> {
@@ -34,27 +37,35 @@ impl<'a> Ground<'a> {
 
     /// Rows and codes that are there already.
     pub(super) fn over(exact: ExactIndex<'a>, codes: Option<Codes<'a>>) -> Self {
-        let scaled = exact.scale().map(|scale| {
-            let values = exact.rows().par_blocks().flat_map_iter(|block| divided(&block, scale)).collect();
-            Embeddings::new(values, exact.dim()).expect("divided rows are finite")
-        });
-        Self { exact, codes, scaled }
+        Self { exact, codes, scaled: OnceLock::new() }
+    }
+
+    fn scaled(&self) -> Option<&Embeddings<'static>> {
+        let scale = self.exact.scale()?;
+        if self.scaled.get().is_none() {
+            let blocks = self.exact.rows().par_blocks();
+            let values = blocks.flat_map_iter(|block| divided(&block, scale)).collect();
+            let rows = Embeddings::new(values, self.exact.dim()).expect("divided rows are finite");
+            let _ = self.scaled.set(rows);
+        }
+        self.scaled.get()
     }
 
     /// Learns codes, and keeps them where they tell the rows apart.
     pub(super) fn learn_codes(&mut self, seed: u64) {
-        let Some(rows) = self.scaled.as_ref().or(self.exact.rows().floats()) else { return };
+        let Some(rows) = self.scaled().or(self.exact.rows().floats()) else { return };
         let codes = Coder::learn(rows, seed).map(|coder| Codes::of(rows, coder));
         self.codes = codes.filter(|codes| codes.tell_apart(&self.exact, seed));
     }
 
     /// Whether the squares of all coordinates are numbers that `f32` holds.
     pub(super) fn can_be_walked(&self) -> bool {
-        let largest = |values: &[f32]| values.iter().copied().map(f32::abs).fold(0.0, f32::max);
-        let largest = match &self.scaled {
-            Some(rows) => rows.as_slice().par_chunks(1 << 16).map(largest).reduce(|| 0.0, f32::max),
-            None => self.exact.rows().par_blocks().map(|block| largest(&block)).reduce(|| 0.0, f32::max),
-        };
+        let largest = (0..self.exact.ids() as u32)
+            .into_par_iter()
+            .with_min_len(1024)
+            .filter(|&id| self.exact.contains(id))
+            .map(|id| largest(&self.scaled_query(&self.exact.row(id))))
+            .reduce(|| 0.0, f32::max);
         largest < LARGEST && largest > 1.0 / LARGEST
     }
 
@@ -69,7 +80,7 @@ impl<'a> Ground<'a> {
     /// The rows themselves, for queries beyond the reach of codes.
     pub(super) fn rows_space(&self) -> AnySpace<'_> {
         let rows = self.exact.rows();
-        match (&self.scaled, rows.floats(), rows.halves()) {
+        match (self.scaled(), rows.floats(), rows.halves()) {
             (Some(floats), ..) | (None, Some(floats), _) => {
                 AnySpace::Floats(Space::new(floats.as_slice(), floats.dim()))
             }
@@ -89,10 +100,12 @@ impl<'a> Ground<'a> {
     pub(super) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
         let before = self.exact.ids();
         let ids = self.exact.insert(rows)?;
+        // As they are kept: rounded, it may be.
+        let kept: Vec<f32> = ids.iter().flat_map(|&id| self.exact.row(id).into_owned()).collect();
         let over = &ids[..ids.iter().filter(|&&id| (id as usize) < before).count()];
-        let scaled = self.scaled_query(rows.as_slice()).into_owned();
-        if let Some(kept) = &mut self.scaled {
-            kept.write(over, &scaled);
+        let scaled = self.scaled_query(&kept).into_owned();
+        if let Some(rows) = self.scaled.get_mut() {
+            rows.write(over, &scaled);
         }
         if let Some(codes) = &mut self.codes {
             let (coder, dim) = (&codes.coder, rows.dim());
@@ -109,6 +122,22 @@ impl<'a> Ground<'a> {
         }
         Ok(ids)
     }
+
+    pub(super) fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
+        self.exact.remove(ids)?;
+        if let Some(codes) = &self.codes {
+            let is_beyond = |id: &&u32| !codes.coder.reaches(&self.scaled_query(&self.exact.row(**id)));
+            let gone = ids.iter().filter(is_beyond).count();
+            let unreached = codes.unreached.saturating_sub(gone);
+            self.codes = self.codes.take().map(|codes| Codes { unreached, ..codes });
+        }
+        Ok(())
+    }
+}
+
+/// The largest size of a coordinate.
+pub(super) fn largest(values: &[f32]) -> f32 {
+    values.iter().copied().map(f32::abs).fold(0.0, f32::max)
 }
 
 /// Rows with each coordinate divided by its scale, kept finite.

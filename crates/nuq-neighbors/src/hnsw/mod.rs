@@ -32,7 +32,7 @@ use crate::parts::{GraphParts, IndexParts};
 use crate::{Embeddings, Error, IndexSummary, MeasuredRecall, NeighborIndex, Neighbors};
 use codes::Codes;
 use graph::Graph;
-use ground::{Ground, LARGEST};
+use ground::{Ground, LARGEST, largest};
 use space::{AnySpace, Form, Space, halves, in_space};
 use walk::{Beam, Terrain};
 
@@ -95,6 +95,7 @@ impl<'a> HnswIndex<'a> {
     /// Builds the graph over the rows there are, if it can help.
     fn link_all(&mut self) {
         self.graph = None;
+        self.ground.codes = None;
         if self.len() < FEWEST_ROWS || !self.ground.can_be_walked() {
             return;
         }
@@ -126,7 +127,7 @@ impl<'a> HnswIndex<'a> {
 
     /// Whether the index may be walked: what came from a file only after it was found whole, and its links and codes
     /// within their bounds.
-    fn ready(&self) -> Result<(), Error> {
+    fn found_sound(&self) -> Result<(), Error> {
         if self.is_sound.get().is_none() {
             self.ground.exact.rows().ready()?;
             let damaged = |section: &str| Error::Damaged {
@@ -134,7 +135,7 @@ impl<'a> HnswIndex<'a> {
                 problem: "its contents make no sense".to_owned(),
             };
             let found = match (&self.graph, &self.ground.codes) {
-                (Some(graph), _) if !graph.is_sound() => Err(damaged("index.links")),
+                (Some(graph), _) if !graph.is_sound(&self.ground.exact) => Err(damaged("index.links")),
                 (_, Some(codes)) if !codes.are_sound() => Err(damaged("index.codes")),
                 _ => Ok(()),
             };
@@ -180,18 +181,21 @@ impl<'a> HnswIndex<'a> {
         excluded: Option<u32>,
     ) -> Option<Vec<Candidate>> {
         let scaled = self.ground.scaled_query(query);
-        if !scaled.iter().all(|v| v.abs() < LARGEST) {
+        if largest(&scaled) >= LARGEST {
             return None;
         }
-        let mut nearest = match (&self.ground.codes, self.ground.rows_space()) {
-            (Some(codes), _) if codes.coder.reaches(&scaled) => {
+        let codes = self.ground.codes.as_ref().filter(|codes| codes.coder.reaches(&scaled));
+        let mut nearest = match codes {
+            Some(codes) => {
                 let mut lines = vec![CodeLine([0; 64]); codes.coder.width()];
                 codes.coder.encode(&scaled, &mut lines);
                 self.walk_in(graph, codes.space(), &lines, query, k, excluded)
             }
-            (_, AnySpace::Floats(space)) => self.walk_in(graph, space, &scaled, query, k, excluded),
-            (_, AnySpace::Halves(space)) => self.walk_in(graph, space, &halves(&scaled)?, query, k, excluded),
-            (_, AnySpace::Codes(_)) => unreachable!("rows are floats or halves"),
+            None => match self.ground.rows_space() {
+                AnySpace::Floats(space) => self.walk_in(graph, space, &scaled, query, k, excluded),
+                AnySpace::Halves(space) => self.walk_in(graph, space, &halves(&scaled)?, query, k, excluded),
+                AnySpace::Codes(_) => unreachable!("rows are floats or halves"),
+            },
         };
         keep_nearest(&mut nearest, k);
         (nearest.len() == k).then_some(nearest)
@@ -254,6 +258,10 @@ impl NeighborIndex for HnswIndex<'_> {
         IndexSummary::Hnsw { params: self.params, recall: self.recall }
     }
 
+    fn ready(&self) -> Result<(), Error> {
+        self.found_sound()
+    }
+
     fn parts(&self) -> IndexParts<'_> {
         let graph = GraphParts {
             params: self.params,
@@ -296,7 +304,7 @@ impl NeighborIndex for HnswIndex<'_> {
         let ids = self.ground.insert(rows)?;
         self.recall = None;
         match &mut self.graph {
-            Some(graph) if rows.as_slice().iter().all(|v| v.abs() < LARGEST) => {
+            Some(graph) if largest(&self.ground.scaled_query(rows.as_slice())) < LARGEST => {
                 let Self { ground, params, .. } = self;
                 in_space!(ground.space(), space => churn::insert(graph, space, params, present, &ids));
             }
@@ -308,10 +316,13 @@ impl NeighborIndex for HnswIndex<'_> {
 
     fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
         self.ready()?;
-        self.ground.exact.remove(ids)?;
+        let before = self.len();
+        self.ground.remove(ids)?;
         self.recall = None;
-        if self.len() < FEWEST_ROWS {
-            self.graph = None;
+        if self.len() < FEWEST_ROWS || ids.len() > before / 2 {
+            // Too few are left for a graph, or for what is left of it: they are linked anew.
+            self.link_all();
+            return Ok(());
         }
         let Some(graph) = &mut self.graph else { return Ok(()) };
         in_space!(self.ground.space(), space => churn::remove(graph, space, ids));

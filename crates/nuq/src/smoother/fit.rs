@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use nuq_neighbors::{Embeddings, IndexChoice, IndexRequest, NeighborIndex};
 
-use super::{FittedDensity, Gaussians, Smoother, log_scale_volume};
+use super::{FittedDensity, Gaussians, Smoother, all_rows, log_scale_volume};
 use crate::bandwidth::leave_one_out::LeaveOneOut;
 use crate::bandwidth::{self, Bandwidth, BandwidthRule, SelectionCurve};
 use crate::density::{ClassGaussians, Density, DensityBandwidth};
@@ -80,7 +80,7 @@ fn plan<'p, 'a, T: Task>(
     };
     // Fitting asks for the neighbors of its sample, as a user would.
     let queries = params.index.queries.saturating_add(params.selection_rows.min(embeddings.len()) as u64);
-    let request = IndexRequest { neighbors: params.neighbors, queries, ..params.index };
+    let request = IndexRequest { neighbors: params.neighbors, queries, seed: params.seed, ..params.index };
     let known = match &params.bandwidth {
         BandwidthRule::LeaveOneOut { .. } | BandwidthRule::KthNeighbor { .. } => None,
         BandwidthRule::Fixed(given) => {
@@ -126,6 +126,10 @@ fn density<'a, T: Task>(
         }
         Density::Gaussians { covariance, shrinkage } => {
             let Groups { classes, of_row } = groups;
+            // Of the rows as the model keeps them, so that it is the same after it was saved and opened.
+            let rounded =
+                sample.index.describe().keeps_halves().then(|| all_rows(sample.index)).transpose()?;
+            let embeddings = rounded.as_ref().unwrap_or(embeddings);
             let fitted = ClassGaussians::fit_encoded(embeddings, classes, of_row, *covariance, *shrinkage)?;
             let fitted = Gaussians::Fitted(Box::new(fitted));
             FittedDensity::Gaussians { covariance: *covariance, shrinkage: *shrinkage, fitted }

@@ -63,6 +63,14 @@ impl fmt::Debug for Smoother<'_> {
     }
 }
 
+/// A copy of the training rows.
+fn all_rows(index: &dyn NeighborIndex) -> Result<Embeddings<'static>, Error> {
+    index.ready()?;
+    let mut values = Vec::with_capacity(index.ids() * index.dim());
+    (0..index.ids() as u32).for_each(|id| values.extend_from_slice(&index.row(id)));
+    Ok(Embeddings::new(values, index.dim())?)
+}
+
 /// $\ln h^d$ of a bandwidth per dimension, which the search space has absorbed.
 fn log_scale_volume(bandwidth: &Bandwidth, dimension: f64) -> f64 {
     match bandwidth {
@@ -138,13 +146,6 @@ impl<'a> Smoother<'a> {
         })
     }
 
-    /// A copy of the training rows.
-    fn all_rows(&self) -> Result<Embeddings<'static>, Error> {
-        let mut values = Vec::with_capacity(self.index.ids() * self.index.dim());
-        (0..self.index.ids() as u32).for_each(|id| values.extend_from_slice(&self.index.row(id)));
-        Ok(Embeddings::new(values, self.index.dim())?)
-    }
-
     /// The queries as the index knows them.
     pub(crate) fn prepare<'q>(&self, queries: &Embeddings<'q>) -> Embeddings<'q> {
         if self.normalize { queries.l2_normalized() } else { queries.clone() }
@@ -171,6 +172,7 @@ impl<'a> Smoother<'a> {
         queries: &'b Embeddings<'b>,
         neighbors: &'b Neighbors,
     ) -> Result<Batch<'b>, Error> {
+        self.index.ready()?;
         let dim = self.index.dim();
         if queries.dim() != dim {
             let (got, expected) = (queries.dim(), dim);
@@ -218,7 +220,7 @@ impl Batch<'_> {
                 Gaussians::Fitted(fitted) => fitted.log_density(self.queries)?,
                 Gaussians::Deferred { classes, of_row, fitted } => {
                     if fitted.get().is_none() {
-                        let rows = self.smoother.all_rows()?;
+                        let rows = all_rows(&*self.smoother.index)?;
                         let found =
                             ClassGaussians::fit_encoded(&rows, classes, of_row, *covariance, *shrinkage)?;
                         let _ = fitted.set(Box::new(found));
