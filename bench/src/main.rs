@@ -1,7 +1,8 @@
 //! `cargo xtask bench`: ratios against named peers, measured in one run on one machine.
 //!
-//! `search` compares exact search with the machine's multiply-add peak and with faiss, and graph search with its peers; `fit` times whole models and
-//! their memory; `growth` draws how both grow with the number of rows. Without an argument: `search` and `fit`.
+//! `search` compares exact search with the machine's multiply-add peak and with faiss, and graph search with its peers;
+//! `fit` times whole models and their memory; `growth` draws how models and graphs grow with the number of rows. Without
+//! an argument: `search` and `fit`.
 
 mod data;
 mod fit;

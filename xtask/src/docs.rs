@@ -25,7 +25,7 @@ pub(crate) fn write() -> Result<(), Failed> {
     let (growth, graph_growth) = growth.split_once("\nBuilding a graph").unwrap_or((&growth, ""));
     let page = format!(
         "# Benchmarks\n\n\
-         Written by `cargo xtask docs` in one run on one machine ({}); `cargo xtask bench` prints the same tables on \
+         Written by `cargo xtask docs` on one machine ({}), each table in one run; `cargo xtask bench` prints the same tables on \
          yours. Ratios above 1 mean that nuq is faster.\n\n\
          ## Exact search\n\n```text\n{}\n```\n\n\
          *Agreement* is the share of neighbors that both found; they differ only where faiss's `f32` distances tie or \

@@ -43,14 +43,11 @@ impl Columns {
         model: &NuqClassifier<'_>,
         found: &Predictions<'_>,
         layout: &Layout,
-        first: usize,
-        rows: usize,
-        scored: &[usize],
+        place: &Place<'_>,
     ) -> Self {
-        let place = Place { rows, scored };
         let numbers = |of: &dyn Fn(usize) -> f64| Column::Numbers(place.put(of));
         let mut columns = vec![
-            ("row", Column::Integers((first..first + rows).map(|i| Some(i as i64)).collect())),
+            ("row", place.numbers()),
             ("label", Column::Labels(place.put(|i| found.label(i).clone()))),
             ("probability", numbers(&|i| found[i].probability)),
             ("aleatoric", numbers(&|i| found[i].aleatoric)),
@@ -71,23 +68,19 @@ impl Columns {
             let class = model.training_classes()[id as usize];
             Said::Label(model.classes().label(class as usize).clone())
         };
-        let neighbors = nearest(found.neighbors(), layout.neighbors, &place, said);
-        let skipped = rows - scored.len();
-        Self { rows, columns, neighbors, per_row: layout.neighbors, skipped }
+        let neighbors = nearest(found.neighbors(), layout.neighbors, place, said);
+        Self::new(columns, neighbors, layout, place)
     }
 
     pub(super) fn of_regressor(
         model: &NuqRegressor<'_>,
         found: &Estimates,
         layout: &Layout,
-        first: usize,
-        rows: usize,
-        scored: &[usize],
+        place: &Place<'_>,
     ) -> Self {
-        let place = Place { rows, scored };
         let numbers = |of: &dyn Fn(usize) -> f64| Column::Numbers(place.put(of));
         let columns = vec![
-            ("row", Column::Integers((first..first + rows).map(|i| Some(i as i64)).collect())),
+            ("row", place.numbers()),
             ("mean", numbers(&|i| found[i].mean)),
             ("aleatoric", numbers(&|i| found[i].aleatoric())),
             ("epistemic", numbers(&|i| found[i].epistemic())),
@@ -96,9 +89,18 @@ impl Columns {
             ("log_density", numbers(&|i| found[i].log_density)),
         ];
         let said = |id: u32| Said::Target(model.target(id));
-        let neighbors = nearest(found.neighbors(), layout.neighbors, &place, said);
-        let skipped = rows - scored.len();
-        Self { rows, columns, neighbors, per_row: layout.neighbors, skipped }
+        let neighbors = nearest(found.neighbors(), layout.neighbors, place, said);
+        Self::new(columns, neighbors, layout, place)
+    }
+
+    fn new(
+        columns: Vec<(&'static str, Column)>,
+        neighbors: Option<Vec<Vec<Neighbor>>>,
+        layout: &Layout,
+        place: &Place<'_>,
+    ) -> Self {
+        let skipped = place.rows - place.scored.len();
+        Self { rows: place.rows, columns, neighbors, per_row: layout.neighbors, skipped }
     }
 
     pub(super) fn skipped(&self) -> usize {
@@ -114,13 +116,19 @@ impl Columns {
     }
 }
 
-/// Where scored rows stand among all rows of a block.
-struct Place<'p> {
-    rows: usize,
-    scored: &'p [usize],
+/// Where scored rows stand among all rows of a block, and the block in the file.
+pub(super) struct Place<'p> {
+    pub(super) first: usize,
+    pub(super) rows: usize,
+    pub(super) scored: &'p [usize],
 }
 
 impl Place<'_> {
+    /// The numbers of the rows in the file.
+    fn numbers(&self) -> Column {
+        Column::Integers((self.first..self.first + self.rows).map(|row| Some(row as i64)).collect())
+    }
+
     fn put<T>(&self, of: impl Fn(usize) -> T) -> Vec<Option<T>> {
         let mut column: Vec<Option<T>> = (0..self.rows).map(|_| None).collect();
         for (i, &row) in self.scored.iter().enumerate() {

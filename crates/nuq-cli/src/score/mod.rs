@@ -13,7 +13,7 @@ use crate::args::{Common, OnNan, ScoreArgs};
 use crate::error::Error;
 use crate::output;
 use crate::progress::{Progress, say};
-use columns::{Columns, Layout};
+use columns::{Columns, Layout, Place};
 use sink::Sink;
 
 /// Rows that are read, searched and written at a time.
@@ -142,12 +142,9 @@ fn score_block(
         false => good.iter().flat_map(|&i| values[i * dim..][..dim].to_vec()).collect(),
     };
     let queries = Embeddings::new(kept, dim).map_err(nuq::Error::from)?;
+    let place = Place { first, rows: count, scored: &good };
     Ok(match model {
-        Model::Classifier(model) => {
-            Columns::of_classifier(model, &model.predict(&queries)?, layout, first, count, &good)
-        }
-        Model::Regressor(model) => {
-            Columns::of_regressor(model, &model.predict(&queries)?, layout, first, count, &good)
-        }
+        Model::Classifier(model) => Columns::of_classifier(model, &model.predict(&queries)?, layout, &place),
+        Model::Regressor(model) => Columns::of_regressor(model, &model.predict(&queries)?, layout, &place),
     })
 }

@@ -70,8 +70,20 @@ impl Coder {
         self.center.len().div_ceil(64)
     }
 
+    /// The codes of rows that stand one after the other.
+    pub(crate) fn encode(&self, rows: &[f32]) -> Vec<CodeLine> {
+        let dim = self.center.len();
+        let mut lines = vec![CodeLine([0; 64]); rows.len() / dim * self.width()];
+        lines
+            .par_chunks_mut(self.width())
+            .zip(rows.par_chunks(dim))
+            .with_min_len(256)
+            .for_each(|(lines, row)| self.encode_row(row, lines));
+        lines
+    }
+
     /// Writes the codes of a row; columns beyond the last are the same in all rows.
-    pub(crate) fn encode(&self, row: &[f32], lines: &mut [CodeLine]) {
+    pub(crate) fn encode_row(&self, row: &[f32], lines: &mut [CodeLine]) {
         let inverse = 1.0 / self.step;
         for ((line, row), center) in lines.iter_mut().zip(row.chunks(64)).zip(self.center.chunks(64)) {
             for ((code, x), m) in line.0.iter_mut().zip(row).zip(center) {
@@ -96,12 +108,8 @@ impl Coder {
 impl Codes<'static> {
     /// The codes of all rows.
     pub(crate) fn of(rows: &Embeddings<'_>, coder: Coder) -> Self {
-        let mut lines = vec![CodeLine([0; 64]); rows.len() * coder.width()];
-        lines
-            .par_chunks_mut(coder.width())
-            .zip(rows.as_slice().par_chunks(rows.dim()))
-            .for_each(|(lines, row)| coder.encode(row, lines));
-        Self { coder, lines: lines.into(), unreached: 0 }
+        let lines = coder.encode(rows.as_slice()).into();
+        Self { coder, lines, unreached: 0 }
     }
 }
 

@@ -108,13 +108,9 @@ impl<'a> Ground<'a> {
             rows.write(over, &scaled);
         }
         if let Some(codes) = &mut self.codes {
-            let (coder, dim) = (&codes.coder, rows.dim());
-            let mut lines = vec![super::space::CodeLine([0; 64]); rows.len() * coder.width()];
-            for (row, lines) in scaled.chunks_exact(dim).zip(lines.chunks_exact_mut(coder.width())) {
-                coder.encode(row, lines);
-            }
-            codes.unreached += scaled.chunks_exact(dim).filter(|row| !coder.reaches(row)).count();
-            write_rows(codes.lines.to_mut(), coder.width(), over, &lines);
+            let coder = &codes.coder;
+            codes.unreached += scaled.chunks_exact(rows.dim()).filter(|row| !coder.reaches(row)).count();
+            write_rows(codes.lines.to_mut(), coder.width(), over, &coder.encode(&scaled));
         }
         let limit = LARGEST_UNREACHED * self.exact.ids() as f64;
         if self.codes.as_ref().is_some_and(|codes| codes.unreached as f64 > limit) {
@@ -125,12 +121,10 @@ impl<'a> Ground<'a> {
 
     pub(super) fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
         self.exact.remove(ids)?;
-        if let Some(codes) = &self.codes {
-            let is_beyond = |id: &&u32| !codes.coder.reaches(&self.scaled_query(&self.exact.row(**id)));
-            let gone = ids.iter().filter(is_beyond).count();
-            let unreached = codes.unreached.saturating_sub(gone);
-            self.codes = self.codes.take().map(|codes| Codes { unreached, ..codes });
-        }
+        let Some(mut codes) = self.codes.take() else { return Ok(()) };
+        let is_beyond = |id: &&u32| !codes.coder.reaches(&self.scaled_query(&self.exact.row(**id)));
+        codes.unreached = codes.unreached.saturating_sub(ids.iter().filter(is_beyond).count());
+        self.codes = Some(codes);
         Ok(())
     }
 }

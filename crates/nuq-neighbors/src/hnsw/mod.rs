@@ -125,25 +125,6 @@ impl<'a> HnswIndex<'a> {
         starts_at_a_row.then_some(Self { ground, graph, params, recall, is_sound: unread })
     }
 
-    /// Whether the index may be walked: what came from a file only after it was found whole, and its links and codes
-    /// within their bounds.
-    fn found_sound(&self) -> Result<(), Error> {
-        if self.is_sound.get().is_none() {
-            self.ground.exact.rows().ready()?;
-            let damaged = |section: &str| Error::Damaged {
-                section: section.to_owned(),
-                problem: "its contents make no sense".to_owned(),
-            };
-            let found = match (&self.graph, &self.ground.codes) {
-                (Some(graph), _) if !graph.is_sound(&self.ground.exact) => Err(damaged("index.links")),
-                (_, Some(codes)) if !codes.are_sound() => Err(damaged("index.codes")),
-                _ => Ok(()),
-            };
-            let _ = self.is_sound.set(found);
-        }
-        self.is_sound.get().map_or(Ok(()), Result::clone)
-    }
-
     /// The parameters; `ef_search` is the one in force.
     pub fn params(&self) -> &HnswParams {
         &self.params
@@ -188,7 +169,7 @@ impl<'a> HnswIndex<'a> {
         let mut nearest = match codes {
             Some(codes) => {
                 let mut lines = vec![CodeLine([0; 64]); codes.coder.width()];
-                codes.coder.encode(&scaled, &mut lines);
+                codes.coder.encode_row(&scaled, &mut lines);
                 self.walk_in(graph, codes.space(), &lines, query, k, excluded)
             }
             None => match self.ground.rows_space() {
@@ -258,8 +239,22 @@ impl NeighborIndex for HnswIndex<'_> {
         IndexSummary::Hnsw { params: self.params, recall: self.recall }
     }
 
+    /// What came from a file is ready after the file was found whole, and links and codes within their bounds.
     fn ready(&self) -> Result<(), Error> {
-        self.found_sound()
+        if self.is_sound.get().is_none() {
+            self.ground.exact.rows().ready()?;
+            let damaged = |section: &str| Error::Damaged {
+                section: section.to_owned(),
+                problem: "its contents make no sense".to_owned(),
+            };
+            let found = match (&self.graph, &self.ground.codes) {
+                (Some(graph), _) if !graph.is_sound(&self.ground.exact) => Err(damaged("index.links")),
+                (_, Some(codes)) if !codes.are_sound() => Err(damaged("index.codes")),
+                _ => Ok(()),
+            };
+            let _ = self.is_sound.set(found);
+        }
+        self.is_sound.get().map_or(Ok(()), Result::clone)
     }
 
     fn parts(&self) -> IndexParts<'_> {
