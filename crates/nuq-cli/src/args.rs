@@ -7,8 +7,8 @@ use nuq_io::ArraySpec;
 
 /// When not to trust a network: uncertainty from its embeddings.
 ///
-/// Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 the data or their numbers were
-/// refused; 2 the command line was not understood; 3 a file could not be read or written.
+/// Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 the data, or a
+/// number given for an option, were refused; 2 the command line was not understood; 3 a file could not be read or written.
 #[derive(Debug, Parser)]
 #[command(name = "nuq", version, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -46,6 +46,9 @@ pub(crate) enum ProgressKind {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Fit a model to embeddings and labels, and save it
+    ///
+    /// Files are npy, npz, safetensors, csv or tsv. One array of several, or one column of a table, is named as FILE:NAME.
+    /// In a table of embeddings every column is a coordinate, but for the row numbers that pandas writes.
     Fit(Box<FitArgs>),
     /// Label, probability, uncertainties and decision of each row of a file
     Score(ScoreArgs),
@@ -99,7 +102,7 @@ pub(crate) struct SuggestArgs {
     /// The model
     #[arg(long, value_name = "FILE")]
     pub(crate) model: PathBuf,
-    /// Rows without labels
+    /// Rows without labels: npy, npz, safetensors, csv or tsv; one array of several is named as FILE:NAME
     #[arg(long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
     /// How many to suggest
@@ -107,7 +110,6 @@ pub(crate) struct SuggestArgs {
     pub(crate) count: usize,
 }
 
-/// Files are npy, npz, safetensors, csv or tsv; one array of several is named as FILE:NAME.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FitArgs {
     /// Training rows, one embedding each
@@ -123,7 +125,8 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 
-    /// What options that are not given stand at: the defaults to use, or Algorithm 1 of the paper
+    /// What options that are not given stand at: the defaults to use, or Algorithm 1 of the paper, for which a query whose
+    /// neighbors share a class is certain however far away it is
     #[arg(long, default_value = "default", help_heading = "Model")]
     pub(crate) preset: Preset,
     /// Neighbors that every sum runs over [default: 20]
@@ -190,10 +193,10 @@ pub(crate) struct ScoreArgs {
     /// Where the scores go: a .csv, .jsonl or .npz file, or - for csv (with --json, lines of JSON) on standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// What an abstention costs, from 0 to 1: adds the decision
+    /// What an abstention costs, between 0 and 1: adds the decision, to accept where an error is less likely than that
     #[arg(long, allow_negative_numbers = true, value_name = "COST")]
     pub(crate) reject_cost: Option<f64>,
-    /// Level of the decision: accept only where the data show that the chance of error is at most the cost
+    /// Between 0 and 1/2: accept only where the data show, at this level, that an error is less likely than the cost
     #[arg(long, allow_negative_numbers = true, value_name = "LEVEL", requires = "reject_cost")]
     pub(crate) level: Option<f64>,
     /// Also tell the nearest training rows: ids, distances and labels of so many

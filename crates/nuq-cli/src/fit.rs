@@ -1,5 +1,6 @@
 //! `nuq fit`: files in, a model file out, and what was chosen on the way.
 
+use std::path::Path;
 use std::time::Instant;
 
 use nuq::nuq_neighbors::Precision;
@@ -20,6 +21,9 @@ use crate::progress::say;
 
 pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     check(options)?;
+    let inputs = [Some(&options.embeddings), options.labels.as_ref(), options.targets.as_ref()];
+    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(|spec| spec.path.as_path()).collect();
+    output::check_out(&options.out, &inputs)?;
     let x = EmbeddingsFile::open(&options.embeddings)?.read()?;
     say(common, &format!("read {} rows of {} columns from {}", x.len(), x.dim(), options.embeddings));
     let start = Instant::now();
@@ -84,7 +88,15 @@ fn same_length(
         return Ok(());
     }
     let (rows, embeddings) = (x.len(), &options.embeddings);
-    Err(Error::Data(format!("{other} holds {got} {what}, {embeddings} holds {rows} rows: give one per row")))
+    let hint = match other.path.extension() {
+        Some(ending) if got == rows + 1 && other.name.is_none() && ending != "npy" => {
+            format!("; if its first line is a header, name the column as {other}:COLUMN")
+        }
+        _ => String::new(),
+    };
+    let problem =
+        format!("{other} holds {got} {what}, {embeddings} holds {rows} rows: give one per row{hint}");
+    Err(Error::Data(problem))
 }
 
 fn classifier(options: &FitArgs) -> Result<Params<nuq::Classification>, Error> {

@@ -15,6 +15,27 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(path).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
+/// Refuses an output that would replace an input, or has no folder to go to: before any work is done.
+pub(crate) fn check_out(out: &Path, inputs: &[&Path]) -> Result<(), Error> {
+    let is_same = |input: &&&Path| match (out.canonicalize(), input.canonicalize()) {
+        (Ok(out), Ok(input)) => out == input,
+        _ => false,
+    };
+    if let Some(input) = inputs.iter().find(is_same) {
+        return Err(Error::Usage(format!(
+            "--out {} would replace what is read: give another name",
+            input.display()
+        )));
+    }
+    match out.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            let source = io::Error::new(io::ErrorKind::NotFound, "there is no such folder");
+            Err(Error::Write { path: out.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file: all of it, or nothing.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Error> {
     Ok(nuq_io::write_atomically(path, |file| file.write_all(contents))?)

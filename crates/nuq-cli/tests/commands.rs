@@ -277,6 +277,24 @@ fn mistakes_get_a_sentence_and_a_code() {
             1,
             "reject cost is 3.0",
         ),
+        (
+            words(&["score", "--model", "model.nuq", "--embeddings", "narrow.csv", "--out", "narrow.csv"]),
+            2,
+            "would replace what is read",
+        ),
+        (
+            words(&[
+                "score",
+                "--model",
+                "model.nuq",
+                "--embeddings",
+                &x,
+                "--out",
+                "./model.nuq/../narrow.csv",
+            ]),
+            3,
+            "there is no such folder",
+        ),
         (words(&["inspect", "."]), 3, "it is a folder"),
     ];
     for (arguments, code, said) in cases {

@@ -115,6 +115,17 @@ fn tables_are_read_with_and_without_a_header() {
     let named = |spec: &ArraySpec, name: &str| ArraySpec { name: Some(name.to_owned()), ..spec.clone() };
     assert_eq!(open(&write("a.csv", "1,2\n3,4\n")).read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
     assert_eq!(open(&write("pandas.csv", "0,1\n5,6\n")).read().unwrap().as_slice(), [5.0, 6.0]);
+    assert_eq!(
+        open(&write("index.csv", ",a,b\n0,5,6\n1,7,8\n")).read().unwrap().as_slice(),
+        [5.0, 6.0, 7.0, 8.0]
+    );
+    assert_eq!(open(&write("numbers.csv", ",0,1\n0,5,6\n")).read().unwrap().as_slice(), [5.0, 6.0]);
+    let missing = refusal(&write("missing.csv", "a,b\n1,\n"));
+    assert!(missing.ends_with("row 0, column 1 is NaN: every coordinate must be finite"), "{missing}");
+    let unlabeled = read_labels(&write("unlabeled.csv", "class,x\ncat,1\n,2\n")).unwrap_err().to_string();
+    assert!(unlabeled.contains("holds several arrays"), "{unlabeled}");
+    let unlabeled = read_labels(&named(&write("unlabeled.csv", "class,x\ncat,1\n,2\n"), "class"));
+    assert!(unlabeled.unwrap_err().to_string().ends_with("line 3 has no label"));
     assert_eq!(open(&write("b.tsv", "p\tq\n1\t 2e1\n")).read().unwrap().as_slice(), [1.0, 20.0]);
     let mixed = write("c.csv", "class,weight\n\"cat, big\",1.5\ndog,2\n");
     assert_eq!(read_labels(&named(&mixed, "class")).unwrap(), words(&["cat, big", "dog"]));

@@ -34,6 +34,7 @@ struct Done {
 
 pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let kind = sink::kind_of(&options.out, common.json)?;
+    output::check_out(&options.out, &[&options.model, &options.embeddings.path])?;
     let opened = nuq_io::open(&options.model)?;
     let model = &opened.model;
     let mut file = EmbeddingsFile::open(&options.embeddings)?;

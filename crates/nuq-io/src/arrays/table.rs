@@ -1,4 +1,8 @@
 //! Tables of text: csv and tsv, with or without a header.
+//!
+//! The first line is a header when none of its cells is a number and some cell below is, when it numbers the columns or
+//! leaves the first name empty as pandas does (that column of row numbers is then left out), or when it holds the column
+//! that was asked for.
 
 use std::fs::File;
 
@@ -28,7 +32,9 @@ impl Table {
         // A header names columns: it has no number in it, and where a name was asked for it has that.
         let is_header = records.first().is_some_and(|first| match &spec.name {
             Some(name) => first.iter().any(|cell| cell.trim() == name),
-            // pandas numbers the columns of a frame without names.
+            // pandas leaves the name of its index empty,
+            None if first.len() > 1 && first[0].is_empty() => true,
+            // and numbers the columns of a frame without names.
             None if first.len() > 1 && first.iter().enumerate().all(|(i, cell)| cell == i.to_string()) => {
                 true
             }
@@ -38,7 +44,20 @@ impl Table {
             }
         });
         let header = is_header.then(|| records.remove(0).iter().map(|cell| cell.trim().to_owned()).collect());
-        Ok(Self { header, records })
+        let mut table = Self { header, records };
+        table.drop_index();
+        Ok(table)
+    }
+
+    /// Leaves out the row numbers that pandas writes as a first column without a name.
+    fn drop_index(&mut self) {
+        if let Some(header) = &mut self.header
+            && header.len() > 1
+            && header[0].is_empty()
+        {
+            header.remove(0);
+            self.records.iter_mut().for_each(|record| *record = record.iter().skip(1).collect());
+        }
     }
 
     /// The line of a record in the file, as editors count.
@@ -60,8 +79,11 @@ impl Table {
         let mut values = Vec::with_capacity(self.records.len() * dim);
         for (row, record) in self.records.iter().enumerate() {
             for (column, cell) in record.iter().enumerate() {
-                let value = cell.trim().parse::<f32>();
-                values.push(value.map_err(|_| self.bad_cell(spec, row, column, cell))?);
+                values.push(match cell.trim() {
+                    // What is missing is not a number: refused or skipped with those.
+                    "" => f32::NAN,
+                    cell => cell.parse().map_err(|_| self.bad_cell(spec, row, column, cell))?,
+                });
             }
         }
         Ok((values, dim))
@@ -79,6 +101,11 @@ impl Table {
     /// Integers when all are, strings otherwise.
     pub(crate) fn labels(self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
         let column = self.column(spec)?;
+        let is_empty = |record: &StringRecord| record.get(column).unwrap_or_default().trim().is_empty();
+        if let Some(row) = self.records.iter().position(is_empty) {
+            let problem = format!("line {} has no label", self.line(row));
+            return Err(Error::BadFile { spec: spec.clone(), problem });
+        }
         let cells = || self.records.iter().map(|record| record.get(column).unwrap_or_default().trim());
         let integers: Option<Vec<Label>> = cells().map(|cell| cell.parse().ok().map(Label::Int)).collect();
         Ok(integers.unwrap_or_else(|| cells().map(Label::from).collect()))
