@@ -7,7 +7,12 @@ mod canvas;
 mod color;
 mod figure;
 mod figures;
+mod report;
 
 pub use figure::{Error, Figure};
 pub use figures::growth::{Growth, Line};
 pub use figures::uncertainty_maps::{Extent, Field, MapRow, Scale, UncertaintyMaps};
+pub use report::{
+    BandwidthCurve, Bars, Cell, Curve, Fact, Family, Histogram, Interval, MadeBy, Map, MapPoint, Mark,
+    Method, NearRow, OodCells, OodSet, Report, TestSet, UncertainRow,
+};
