@@ -1,5 +1,6 @@
 //! `nuq inspect`, and what `nuq fit` says it chose: a model in a few lines, or as JSON.
 
+use nuq::calibrate::Threshold;
 use nuq::parts::{FittedDensityParts, SmootherParts};
 use nuq::{Bandwidth, IndexSummary, Model};
 use serde::Serialize;
@@ -47,6 +48,8 @@ pub(crate) struct Summary {
     dimension: f64,
     prior_weight: f64,
     normalize: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    thresholds: Vec<ThresholdSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<FileSummary>,
 }
@@ -70,6 +73,41 @@ struct SelectionSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     squared_error: Option<f64>,
     at_edge: bool,
+}
+
+/// A threshold of a model.
+#[derive(Debug, Serialize)]
+pub(crate) struct ThresholdSummary {
+    name: String,
+    measure: String,
+    /// `null` where everything is accepted.
+    value: Option<f64>,
+    rows: usize,
+    /// What it promises, in words.
+    statement: String,
+}
+
+impl ThresholdSummary {
+    pub(crate) fn of((name, threshold): (&String, &Threshold)) -> Self {
+        Self {
+            name: name.clone(),
+            measure: threshold.measure.to_string(),
+            value: threshold.value.is_finite().then_some(threshold.value),
+            rows: threshold.rows,
+            statement: threshold.to_string(),
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let value = self.value.map_or("any".to_owned(), number);
+        let what = match &*self.measure {
+            "density" => "minus log density",
+            "aleatoric" => "aleatoric uncertainty",
+            "epistemic" => "log epistemic uncertainty",
+            _ => "log total uncertainty",
+        };
+        format!("{}: {what} up to {value}", self.name)
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -122,6 +160,7 @@ impl Summary {
             normalize,
             prior_weight,
             choice,
+            thresholds,
         } = smoother;
         let described = index.describe();
         let (kind, values) = match &bandwidth {
@@ -155,6 +194,7 @@ impl Summary {
             dimension,
             prior_weight,
             normalize,
+            thresholds: thresholds.iter().map(ThresholdSummary::of).collect(),
             file: None,
         }
     }
@@ -179,6 +219,10 @@ impl Summary {
         line("prior", format!("weighs as much as {} training points", self.prior_weight));
         if self.normalize {
             line("rows are", "divided by their length".to_owned());
+        }
+        for threshold in &self.thresholds {
+            line("threshold", threshold.text());
+            line("", threshold.statement.clone());
         }
         if let Some(file) = &self.file {
             let verified = if file.verified { ", all of it as it was written" } else { "" };

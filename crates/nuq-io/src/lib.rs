@@ -14,6 +14,7 @@ mod index;
 mod meta;
 mod model;
 mod npz_writer;
+mod threshold_meta;
 
 pub use arrays::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
 pub use atomic::write_atomically;

@@ -2,6 +2,8 @@
 //!
 //! These types are the format. They mirror the library's own and change only with the format's version.
 
+use std::collections::BTreeMap;
+
 use nuq::bandwidth::CurvePoint;
 use nuq::nuq_neighbors::{HnswParams, IndexParts, MeasuredRecall, Precision, Reason};
 use nuq::parts::{ClassifierParts, FittedDensityParts, RegressorParts, SmootherParts};
@@ -10,6 +12,8 @@ use nuq::{
     SelectionCurve, Shrinkage, Variance,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::threshold_meta::ThresholdMeta;
 
 /// All of it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -73,6 +77,8 @@ pub(crate) struct SmootherMeta {
     normalize: bool,
     prior_weight: f64,
     index_reason: ReasonMeta,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    thresholds: BTreeMap<String, ThresholdMeta>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -248,6 +254,7 @@ impl SmootherMeta {
                     ReasonMeta::Cheaper { rows, dim, queries, exact, graph }
                 }
             },
+            thresholds: parts.thresholds.iter().map(|(name, found)| (name.clone(), found.into())).collect(),
         }
     }
 
@@ -290,6 +297,7 @@ impl SmootherMeta {
                     }
                 },
             },
+            thresholds: self.thresholds.iter().map(|(name, kept)| (name.clone(), kept.into())).collect(),
         }
     }
 

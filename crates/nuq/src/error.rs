@@ -70,6 +70,47 @@ pub enum Error {
         /// The shrinkage that was not enough.
         shrinkage: f64,
     },
+    /// Something to measure, of which there is nothing.
+    #[error("no {what}: at least one is needed")]
+    NoRows {
+        /// What.
+        what: &'static str,
+    },
+    /// A score that is not a number.
+    #[error("row {row} of the {what} is NaN: leave such rows out, or find where they come from")]
+    NanScore {
+        /// Which scores.
+        what: &'static str,
+        /// The row.
+        row: usize,
+    },
+    /// A risk that held-out rows cannot show.
+    #[error(
+        "no threshold keeps the risk at {risk} with confidence {}: {errors} of {rows} held-out predictions are wrong; \
+         give more rows, a larger risk or a larger delta", 1.0 - delta
+    )]
+    CannotCertify {
+        /// The risk that was asked for.
+        risk: f64,
+        /// How often the promise might fail.
+        delta: f64,
+        /// The held-out rows.
+        rows: usize,
+        /// Wrong predictions among them.
+        errors: usize,
+    },
+    /// Two lists that belong together, of different lengths.
+    #[error("{got} {what} beside {expected} {beside}: give one for each")]
+    NotPaired {
+        /// The one list.
+        what: &'static str,
+        /// Its length.
+        got: usize,
+        /// The other.
+        beside: &'static str,
+        /// Its length.
+        expected: usize,
+    },
 }
 
 pub(crate) fn out_of_range(name: &'static str, value: f64, range: &'static str) -> Error {

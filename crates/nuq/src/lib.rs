@@ -25,6 +25,7 @@
 //! Everything after the distances is `f64` in natural-log space.
 
 pub mod bandwidth;
+pub mod calibrate;
 mod classifier;
 mod density;
 mod dimension;
@@ -32,6 +33,7 @@ mod error;
 mod kernel;
 mod labels;
 mod log_space;
+pub mod metrics;
 mod params;
 pub mod parts;
 mod posterior;

@@ -1,8 +1,11 @@
 //! A fitted model taken apart into plain data, and put together again: what a model file holds beside the index.
 
+use std::collections::BTreeMap;
+
 use nuq_neighbors::{IndexChoice, NeighborIndex};
 
 use crate::bandwidth::SelectionCurve;
+use crate::calibrate::Threshold;
 use crate::density::{Covariance, Shrinkage};
 use crate::params::Variance;
 use crate::{
@@ -28,6 +31,8 @@ pub struct SmootherParts {
     pub prior_weight: f64,
     /// Which index was taken, and why.
     pub choice: IndexChoice,
+    /// Thresholds by name.
+    pub thresholds: BTreeMap<String, Threshold>,
 }
 
 /// A density as it was fitted.

@@ -57,6 +57,7 @@ pub(crate) fn fit<'a, T: Task, S>(
         normalize: params.normalize,
         index,
         choice,
+        thresholds: Default::default(),
     };
     Ok((smoother, curve))
 }

@@ -3,12 +3,14 @@
 
 mod fit;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
 use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors};
 
 use crate::bandwidth::leave_one_out::scaled_differences;
+use crate::calibrate::Threshold;
 use crate::density::{ClassGaussians, Covariance, Shrinkage};
 use crate::parts::{FittedDensityParts, SmootherParts};
 use crate::weights::{Weights, weigh};
@@ -29,6 +31,8 @@ pub(crate) struct Smoother<'a> {
     /// geometric mean counts, and none otherwise.
     log_scale_volume: f64,
     normalize: bool,
+    /// Chosen after the fit, by name.
+    pub(crate) thresholds: BTreeMap<String, Threshold>,
 }
 
 pub(crate) enum FittedDensity<'a> {
@@ -103,7 +107,18 @@ impl<'a> Smoother<'a> {
         };
         let Self { kernel, dimension, neighbors, normalize, choice, .. } = *self;
         let bandwidth = self.bandwidth.clone();
-        SmootherParts { kernel, bandwidth, density, dimension, neighbors, normalize, prior_weight, choice }
+        let thresholds = self.thresholds.clone();
+        SmootherParts {
+            kernel,
+            bandwidth,
+            density,
+            dimension,
+            neighbors,
+            normalize,
+            prior_weight,
+            choice,
+            thresholds,
+        }
     }
 
     /// Puts a smoother together; the index is in the space of its bandwidth.
@@ -114,7 +129,17 @@ impl<'a> Smoother<'a> {
         of_row: &[u32],
     ) -> Result<Self, Error> {
         parts.check(&*index)?;
-        let SmootherParts { kernel, bandwidth, density, dimension, neighbors, normalize, choice, .. } = parts;
+        let SmootherParts {
+            kernel,
+            bandwidth,
+            density,
+            dimension,
+            neighbors,
+            normalize,
+            choice,
+            thresholds,
+            ..
+        } = parts;
         let scale = match &bandwidth {
             Bandwidth::PerDimension(scale) => Some(&scale[..]),
             _ => None,
@@ -143,6 +168,7 @@ impl<'a> Smoother<'a> {
             neighbors,
             log_scale_volume,
             normalize,
+            thresholds,
         })
     }
 
@@ -315,6 +341,25 @@ macro_rules! learned {
                     $crate::smoother::FittedDensity::Kde(h) => Some(h),
                     _ => None,
                 }
+            }
+
+            /// The thresholds, by name.
+            pub fn thresholds(&self) -> &std::collections::BTreeMap<String, $crate::calibrate::Threshold> {
+                &self.smoother.thresholds
+            }
+
+            /// Keeps a threshold with the model under a name; the one that had this name before is returned.
+            pub fn set_threshold(
+                &mut self,
+                name: impl Into<String>,
+                threshold: $crate::calibrate::Threshold,
+            ) -> Option<$crate::calibrate::Threshold> {
+                self.smoother.thresholds.insert(name.into(), threshold)
+            }
+
+            /// Forgets a threshold.
+            pub fn remove_threshold(&mut self, name: &str) -> Option<$crate::calibrate::Threshold> {
+                self.smoother.thresholds.remove(name)
             }
 
             /// The dimension that stands in the constants.
