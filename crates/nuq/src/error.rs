@@ -84,6 +84,33 @@ pub enum Error {
         /// The row.
         row: usize,
     },
+    /// A scorer was asked about rows of which it needs to know more.
+    #[error("{scorer} needs {input}")]
+    MissingInput {
+        /// The scorer.
+        scorer: String,
+        /// What it needs.
+        input: &'static str,
+    },
+    /// Logits that are no linear function of the embeddings.
+    #[error(
+        "the logits do not follow from the embeddings (by the best linear head they differ by {difference:.1e} on average): \
+         give embeddings of the last layer before the head, for the same rows in the same order"
+    )]
+    NotTheHead {
+        /// The root mean square of what is left, relative to the spread of the logits.
+        difference: f64,
+    },
+    /// Too few rows for what they are to determine.
+    #[error("{got} rows cannot determine {what}: at least {needed} are needed")]
+    FewRows {
+        /// What.
+        what: &'static str,
+        /// How many there are.
+        got: usize,
+        /// How many it takes.
+        needed: usize,
+    },
     /// A risk that held-out rows cannot show.
     #[error(
         "no threshold keeps the risk at {risk} with confidence {}: {errors} of {rows} held-out predictions are wrong; \

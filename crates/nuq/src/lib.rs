@@ -25,6 +25,7 @@
 //! Everything after the distances is `f64` in natural-log space.
 
 pub mod bandwidth;
+pub mod baselines;
 pub mod calibrate;
 mod classifier;
 mod density;

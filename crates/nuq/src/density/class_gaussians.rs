@@ -4,7 +4,7 @@ use faer::Mat;
 use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
-use super::covariance::{CenteredRows, Whitener, check_shrinkage};
+use super::covariance::{CenteredRows, Whitener, check_shrinkage, scatter};
 use super::{Covariance, Shrinkage};
 use crate::log_space::log_add;
 use crate::{Classes, Error, Label};
@@ -88,63 +88,85 @@ impl<'a> ClassGaussians<'a> {
 
     /// $\ln \hat p(x)$ of each query.
     pub fn log_density(&self, queries: &Embeddings<'_>) -> Result<Vec<f64>, Error> {
+        let constants: Vec<f64> =
+            (0..self.means.len()).map(|class| self.log_weights[class] + self.log_peak(class)).collect();
+        self.each_query(queries, |sq_distances| {
+            let terms = constants.iter().zip(sq_distances).map(|(constant, sq)| constant - 0.5 * sq);
+            terms.fold(f64::NEG_INFINITY, log_add)
+        })
+    }
+
+    /// The squared Mahalanobis distance of each query to the nearest class:
+    /// $\min_c (x - \mu_c)^\top \Sigma_c^{-1} (x - \mu_c)$.
+    pub fn nearest_sq_distance(&self, queries: &Embeddings<'_>) -> Result<Vec<f64>, Error> {
+        self.each_query(queries, |sq_distances| sq_distances.iter().copied().fold(f64::INFINITY, f64::min))
+    }
+
+    /// Reads a number off each query's squared distances to the classes.
+    fn each_query(
+        &self,
+        queries: &Embeddings<'_>,
+        read: impl Fn(&[f64]) -> f64 + Sync,
+    ) -> Result<Vec<f64>, Error> {
         let dim = self.embeddings.dim();
         if queries.dim() != dim {
             let (got, expected) = (queries.dim(), dim);
             return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
         }
-        let block = |block: &[f32]| match &self.shapes {
-            Shapes::Separate { whiteners, members } => self.separate_block(block, whiteners, members),
-            Shapes::Tied { whitener, whitened_means, of_row } => {
-                let rows = AllRows { embeddings: &self.embeddings, of_row, means: &self.means };
-                self.tied_block(block, whitener, whitened_means, &rows)
-            }
+        let block = |block: &[f32]| {
+            let sq_distances = self.sq_distances(block);
+            sq_distances.chunks(self.means.len()).map(&read).collect::<Vec<f64>>()
         };
         Ok(queries.as_slice().par_chunks(QUERIES * dim).flat_map_iter(block).collect())
     }
 
-    fn separate_block(&self, block: &[f32], whiteners: &[Whitener], members: &[Vec<u32>]) -> Vec<f64> {
-        let mut log_density = vec![f64::NEG_INFINITY; block.len() / self.embeddings.dim()];
-        for (class, whitener) in whiteners.iter().enumerate() {
-            let mean = &self.means[class];
-            let rows = ClassRows { embeddings: &self.embeddings, ids: &members[class], mean };
-            let whitened = whitener.whiten(offsets(block, mean), &rows);
-            let constant = self.log_weights[class] + self.log_peak(whitener);
-            for (log_density, column) in log_density.iter_mut().zip(whitened.col_iter()) {
-                *log_density = log_add(*log_density, constant - 0.5 * column.squared_norm_l2());
+    /// The squared distances of a block of queries to all classes, query after query.
+    fn sq_distances(&self, block: &[f32]) -> Vec<f64> {
+        let classes = self.means.len();
+        let mut sq_distances = vec![0.0; block.len() / self.embeddings.dim() * classes];
+        match &self.shapes {
+            Shapes::Separate { whiteners, members } => {
+                for (class, whitener) in whiteners.iter().enumerate() {
+                    let mean = &self.means[class];
+                    let rows = ClassRows { embeddings: &self.embeddings, ids: &members[class], mean };
+                    let whitened = whitener.whiten(offsets(block, mean), &rows);
+                    let of_class = sq_distances.iter_mut().skip(class).step_by(classes);
+                    of_class.zip(whitened.col_iter()).for_each(|(sq, column)| *sq = column.squared_norm_l2());
+                }
+            }
+            // The map is linear: whitening the query once and the means beforehand gives all class distances.
+            Shapes::Tied { whitener, whitened_means, of_row } => {
+                let rows = AllRows { embeddings: &self.embeddings, of_row, means: &self.means };
+                let whitened = whitener.whiten(offsets(block, &self.means[0]), &rows);
+                for (of_query, query) in sq_distances.chunks_mut(classes).zip(whitened.col_iter()) {
+                    for (sq, mean) in of_query.iter_mut().zip(whitened_means.col_iter()) {
+                        *sq = query.iter().zip(mean.iter()).map(|(q, m)| (q - m).powi(2)).sum();
+                    }
+                }
             }
         }
-        log_density
+        sq_distances
     }
 
-    /// The map is linear: whitening the query once and the means beforehand gives all class distances.
-    fn tied_block(
-        &self,
-        block: &[f32],
-        whitener: &Whitener,
-        whitened_means: &Mat<f64>,
-        rows: &AllRows<'_>,
-    ) -> Vec<f64> {
-        let whitened = whitener.whiten(offsets(block, &self.means[0]), rows);
-        let log_peak = self.log_peak(whitener);
-        let distance = |query: faer::ColRef<'_, f64>, class: usize| -> f64 {
-            let mean = whitened_means.col(class);
-            query.iter().zip(mean.iter()).map(|(q, m)| (q - m).powi(2)).sum()
+    /// $\ln N(\mu_c; \mu_c, \Sigma_c)$.
+    fn log_peak(&self, class: usize) -> f64 {
+        let whitener = match &self.shapes {
+            Shapes::Separate { whiteners, .. } => &whiteners[class],
+            Shapes::Tied { whitener, .. } => whitener,
         };
-        whitened
-            .col_iter()
-            .map(|query| {
-                (0..self.means.len()).fold(f64::NEG_INFINITY, |sum, class| {
-                    log_add(sum, self.log_weights[class] + log_peak - 0.5 * distance(query, class))
-                })
-            })
-            .collect()
-    }
-
-    /// $\ln N(\mu; \mu, \Sigma)$.
-    fn log_peak(&self, whitener: &Whitener) -> f64 {
         let dim = self.embeddings.dim() as f64;
         -0.5 * (dim * (2.0 * std::f64::consts::PI).ln() + whitener.log_det())
+    }
+
+    /// Numbers that are kept beside the training rows.
+    pub(crate) fn numbers(&self) -> usize {
+        let shapes: usize = match &self.shapes {
+            Shapes::Separate { whiteners, .. } => whiteners.iter().map(Whitener::numbers).sum(),
+            Shapes::Tied { whitener, whitened_means, .. } => {
+                whitener.numbers() + whitened_means.nrows() * whitened_means.ncols()
+            }
+        };
+        shapes + self.means.len() * self.embeddings.dim()
     }
 }
 
@@ -247,6 +269,12 @@ fn write_centered(row: &[f32], mean: &[f64], centered: &mut [f64]) {
     for ((c, x), m) in centered.iter_mut().zip(row).zip(mean) {
         *c = f64::from(*x) - m;
     }
+}
+
+/// $\frac1n \sum_i (x_i - o)(x_i - o)^\top$ around a center $o$; the lower triangle.
+pub(crate) fn scatter_around(embeddings: &Embeddings<'_>, center: &[f64]) -> Mat<f64> {
+    let ids: Vec<u32> = (0..embeddings.len() as u32).collect();
+    scatter(&ClassRows { embeddings, ids: &ids, mean: center }).0
 }
 
 /// The rows of one class around its mean.

@@ -159,6 +159,14 @@ impl Whitener {
         self.log_det
     }
 
+    /// Numbers that it holds.
+    pub(super) fn numbers(&self) -> usize {
+        match &self.map {
+            Map::Diagonal { variances } => variances.len(),
+            Map::Full { factor } | Map::Span { factor, .. } => factor.nrows() * factor.ncols(),
+        }
+    }
+
     /// The images of the columns of `u`. `rows` are those the whitener was made of.
     pub(super) fn whiten(&self, mut u: Mat<f64>, rows: &dyn CenteredRows) -> Mat<f64> {
         match &self.map {
@@ -202,7 +210,7 @@ fn amount(shrinkage: Shrinkage, noise: f64, signal: f64) -> f64 {
 /// The lower triangle of $S = \frac1n \sum_i x_i x_i^\top$, and $\frac1n \sum_i \lVert x_i \rVert^4$.
 ///
 /// Panels of columns in parallel, chunks of rows in order: the sums do not depend on the number of threads.
-fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
+pub(super) fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
     let (n, d) = (rows.len(), rows.dim());
     let mut fourth = 0.0;
     let mut panels: Vec<Mat<f64>> =

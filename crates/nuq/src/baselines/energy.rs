@@ -1,0 +1,51 @@
+//! Energy (Liu et al. 2020): $-T \ln \sum_c e^{z_c / T}$.
+
+use super::softmax::{each_row, log_sum_exp};
+use super::{Batch, Input, Scorer};
+use crate::Error;
+use crate::error::out_of_range;
+
+/// $-T \ln \sum_c e^{z_c / T}$.
+#[derive(Debug, Clone, Copy)]
+pub struct Energy {
+    temperature: f64,
+}
+
+impl Energy {
+    /// At a temperature $T > 0$.
+    pub fn new(temperature: f64) -> Result<Self, Error> {
+        if !(temperature > 0.0 && temperature.is_finite()) {
+            return Err(out_of_range("temperature", temperature, "it must be positive and finite"));
+        }
+        Ok(Self { temperature })
+    }
+
+    /// The energy of a row of logits.
+    pub(super) fn of(self, row: &[f64]) -> f64 {
+        if self.temperature == 1.0 {
+            return -log_sum_exp(row);
+        }
+        let cooled: Vec<f64> = row.iter().map(|z| z / self.temperature).collect();
+        -self.temperature * log_sum_exp(&cooled)
+    }
+}
+
+impl Default for Energy {
+    fn default() -> Self {
+        Self { temperature: 1.0 }
+    }
+}
+
+impl Scorer for Energy {
+    fn name(&self) -> String {
+        "Energy".to_owned()
+    }
+
+    fn inputs(&self) -> &'static [Input] {
+        &[Input::Logits]
+    }
+
+    fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
+        Ok(each_row(batch.need_logits(self)?, |row| self.of(row)))
+    }
+}

@@ -1,0 +1,150 @@
+//! The last layer of a network, $z = W x + b$, given or found from what it did.
+//!
+//! Logits are a linear function of the embeddings that the head was fed, so a least-squares fit of the one to the other gives
+//! the head back, up to rounding.
+
+use faer::linalg::matmul::matmul;
+use faer::prelude::Solve;
+use faer::{Accum, Mat, Par, Side};
+use nuq_neighbors::Embeddings;
+use rayon::prelude::*;
+
+use crate::Error;
+use crate::density::scatter_around;
+
+/// $W$ and $b$ of the last layer.
+#[derive(Debug, Clone)]
+pub struct Head {
+    /// A column per class.
+    weights: Mat<f64>,
+    bias: Vec<f64>,
+}
+
+/// Rows brought to `f64` at a time.
+const CHUNK: usize = 1024;
+/// Added to the second moments, relative to their mean: dead units have none.
+const RIDGE: f64 = 1e-10;
+/// What a head may leave unexplained, relative to the spread of the logits: the rounding of `f16` arrays, and no more.
+const TOLERANCE: f64 = 0.05;
+
+impl Head {
+    /// A head that is known: `weights` holds a row per class, one number per embedding column in each.
+    pub fn new(weights: &Embeddings<'_>, bias: &[f64]) -> Result<Self, Error> {
+        if bias.len() != weights.len() {
+            let (got, expected) = (bias.len(), weights.len());
+            return Err(Error::NotPaired { what: "biases", got, beside: "rows of weights", expected });
+        }
+        let transposed = Mat::from_fn(weights.dim(), weights.len(), |j, c| f64::from(weights.row(c)[j]));
+        Ok(Self { weights: transposed, bias: bias.to_vec() })
+    }
+
+    /// The head that turned these embeddings into these logits; more rows than columns are needed. Logits that no head
+    /// explains are refused.
+    ///
+    /// ```
+    /// use nuq::{Embeddings, baselines::Head};
+    /// // z = (x₀ + 1, 2 x₁)
+    /// let x = Embeddings::from_rows(&[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])?;
+    /// let z = Embeddings::from_rows(&[[1.0, 0.0], [2.0, 0.0], [1.0, 2.0], [2.0, 2.0]])?;
+    /// let logits = Head::fit(&x, &z)?.logits(&Embeddings::from_rows(&[[3.0, 5.0]])?)?;
+    /// assert!((logits.row(0)[0] - 4.0).abs() < 1e-5 && (logits.row(0)[1] - 10.0).abs() < 1e-5);
+    /// # Ok::<(), nuq::Error>(())
+    /// ```
+    pub fn fit(embeddings: &Embeddings<'_>, logits: &Embeddings<'_>) -> Result<Self, Error> {
+        if embeddings.len() != logits.len() {
+            let (got, expected) = (logits.len(), embeddings.len());
+            return Err(Error::NotPaired { what: "rows of logits", got, beside: "embeddings", expected });
+        }
+        if embeddings.len() <= embeddings.dim() {
+            return Err(Error::FewRows {
+                what: "a head",
+                got: embeddings.len(),
+                needed: embeddings.dim() + 1,
+            });
+        }
+        let (mean_x, mean_z) = (mean(embeddings), mean(logits));
+        let (d, classes) = (embeddings.dim(), logits.dim());
+        let mut moments = scatter_around(embeddings, &mean_x);
+        let ridge = RIDGE * (0..d).map(|j| moments[(j, j)]).sum::<f64>() / d as f64;
+        (0..d).for_each(|j| moments[(j, j)] += ridge.max(f64::MIN_POSITIVE));
+        let mut cross: Mat<f64> = Mat::zeros(d, classes);
+        for first in (0..embeddings.len()).step_by(CHUNK) {
+            let last = embeddings.len().min(first + CHUNK);
+            let x = centered(embeddings, &mean_x, first, last);
+            let z = centered(logits, &mean_z, first, last);
+            matmul(&mut cross, Accum::Add, &x, z.transpose(), 1.0 / embeddings.len() as f64, Par::Seq);
+        }
+        let factor = moments.llt(Side::Lower).map_err(|_| Error::NoSpread { rows: embeddings.len() })?;
+        let weights = factor.solve(&cross);
+        let bias = (0..classes)
+            .map(|c| mean_z[c] - (0..d).map(|j| weights[(j, c)] * mean_x[j]).sum::<f64>())
+            .collect();
+        let head = Self { weights, bias };
+        head.check(embeddings, logits, &mean_z)?;
+        Ok(head)
+    }
+
+    /// Compares its logits with those it was fitted to.
+    fn check(&self, embeddings: &Embeddings<'_>, logits: &Embeddings<'_>, mean: &[f64]) -> Result<(), Error> {
+        let (mut left, mut spread) = (0.0, 0.0);
+        for (found, given) in self.logits(embeddings)?.rows().zip(logits.rows()) {
+            for ((f, g), m) in found.iter().zip(given).zip(mean) {
+                left += f64::from(f - g).powi(2);
+                spread += (f64::from(*g) - m).powi(2);
+            }
+        }
+        let difference = (left / spread.max(f64::MIN_POSITIVE)).sqrt();
+        if difference > TOLERANCE { Err(Error::NotTheHead { difference }) } else { Ok(()) }
+    }
+
+    /// The logits of each row.
+    pub fn logits(&self, rows: &Embeddings<'_>) -> Result<Embeddings<'static>, Error> {
+        let (d, classes) = (self.weights.nrows(), self.weights.ncols());
+        if rows.dim() != d {
+            return Err(nuq_neighbors::Error::DimensionMismatch { got: rows.dim(), expected: d }.into());
+        }
+        let origin = vec![0.0; d];
+        let block = |first: usize| {
+            let last = rows.len().min(first + CHUNK);
+            let x = centered(rows, &origin, first, last);
+            let mut z: Mat<f64> = Mat::zeros(classes, last - first);
+            matmul(&mut z, Accum::Replace, self.weights.transpose(), &x, 1.0, Par::Seq);
+            let mut values = Vec::with_capacity((last - first) * classes);
+            z.col_iter()
+                .for_each(|column| values.extend(column.iter().zip(&self.bias).map(|(z, b)| (z + b) as f32)));
+            values
+        };
+        let firsts: Vec<usize> = (0..rows.len()).step_by(CHUNK).collect();
+        let values: Vec<f32> = firsts.into_par_iter().flat_map_iter(block).collect();
+        Ok(Embeddings::new(values, classes)?)
+    }
+
+    /// $W$, a column per class.
+    pub(super) fn weights(&self) -> &Mat<f64> {
+        &self.weights
+    }
+
+    /// $b$.
+    pub(super) fn bias(&self) -> &[f64] {
+        &self.bias
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        8 * (self.weights.nrows() * self.weights.ncols() + self.bias.len()) as u64
+    }
+}
+
+/// The mean of all rows.
+pub(super) fn mean(rows: &Embeddings<'_>) -> Vec<f64> {
+    let mut sum = vec![0.0; rows.dim()];
+    for row in rows.rows() {
+        sum.iter_mut().zip(row).for_each(|(s, &v)| *s += f64::from(v));
+    }
+    sum.iter_mut().for_each(|s| *s /= rows.len().max(1) as f64);
+    sum
+}
+
+/// Rows `first..last` less a center, as the columns of a matrix.
+pub(super) fn centered(rows: &Embeddings<'_>, center: &[f64], first: usize, last: usize) -> Mat<f64> {
+    Mat::from_fn(rows.dim(), last - first, |j, i| f64::from(rows.row(first + i)[j]) - center[j])
+}

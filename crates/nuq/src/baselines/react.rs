@@ -1,0 +1,53 @@
+//! ReAct (Sun, Guo and Li 2021): the energy after activations are clipped to what training rows commonly reach,
+//! $-\ln \sum_c e^{z_c}$ with $z = W \min(x, t) + b$.
+
+use nuq_neighbors::Embeddings;
+
+use super::head::Head;
+use super::softmax::{each_row, log_sum_exp};
+use super::{Batch, Input, Scorer};
+use crate::Error;
+use crate::error::out_of_range;
+
+/// The energy of clipped rows.
+pub struct React {
+    head: Head,
+    limit: f32,
+}
+
+impl React {
+    /// Clips at a quantile of all activations of the training rows; the authors take 0.9.
+    pub fn fit(rows: &Embeddings<'_>, head: &Head, quantile: f64) -> Result<Self, Error> {
+        if rows.is_empty() {
+            return Err(nuq_neighbors::Error::Empty.into());
+        }
+        if !(quantile > 0.0 && quantile <= 1.0) {
+            return Err(out_of_range("quantile", quantile, "it must lie in (0, 1]"));
+        }
+        let mut values = rows.as_slice().to_vec();
+        let at = (quantile * (values.len() - 1) as f64) as usize;
+        let (_, limit, _) = values.select_nth_unstable_by(at, f32::total_cmp);
+        Ok(Self { head: head.clone(), limit: *limit })
+    }
+}
+
+impl Scorer for React {
+    fn name(&self) -> String {
+        "ReAct".to_owned()
+    }
+
+    fn inputs(&self) -> &'static [Input] {
+        &[Input::Embeddings]
+    }
+
+    fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
+        let rows = batch.need_embeddings(self)?;
+        let clipped = rows.as_slice().iter().map(|v| v.min(self.limit)).collect();
+        let logits = self.head.logits(&Embeddings::new(clipped, rows.dim())?)?;
+        Ok(each_row(&logits, |row| -log_sum_exp(row)))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.head.bytes()
+    }
+}
