@@ -64,9 +64,20 @@ pub trait NeighborIndex: Send + Sync {
         if let Some((query, &id)) = ids.iter().enumerate().find(|(_, id)| !self.contains(**id)) {
             return Err(Error::UnknownId { query, id, len: self.len() });
         }
+        self.find(&self.rows_of(ids)?, k, Some(ids))
+    }
+
+    /// The ids that name a row, ascending.
+    fn live_ids(&self) -> Vec<u32> {
+        (0..self.ids() as u32).filter(|&id| self.contains(id)).collect()
+    }
+
+    /// A copy of some rows.
+    fn rows_of(&self, ids: &[u32]) -> Result<Embeddings<'static>, Error> {
+        self.ready()?;
         let mut values = Vec::with_capacity(ids.len() * self.dim());
         ids.iter().for_each(|&id| values.extend_from_slice(&self.row(id)));
-        self.find(&Embeddings::new(values, self.dim())?, k, Some(ids))
+        Embeddings::new(values, self.dim())
     }
 
     /// Whether there is no training row.

@@ -31,6 +31,7 @@ mod classifier;
 mod density;
 mod dimension;
 mod error;
+pub mod evaluate;
 mod kernel;
 mod labels;
 mod log_space;

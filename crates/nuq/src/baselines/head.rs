@@ -135,7 +135,7 @@ impl Head {
 }
 
 /// The mean of all rows.
-pub(super) fn mean(rows: &Embeddings<'_>) -> Vec<f64> {
+pub(crate) fn mean(rows: &Embeddings<'_>) -> Vec<f64> {
     let mut sum = vec![0.0; rows.dim()];
     for row in rows.rows() {
         sum.iter_mut().zip(row).for_each(|(s, &v)| *s += f64::from(v));

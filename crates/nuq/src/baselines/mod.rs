@@ -53,3 +53,5 @@ pub use react::React;
 pub use scorer::{Batch, Input, Scorer};
 pub use temperature::temperature;
 pub use vim::Vim;
+
+pub(crate) use head::mean;

@@ -40,13 +40,11 @@ impl NuqClassifier<'_> {
     /// ```
     pub fn label_issues(&self) -> Result<Vec<LabelIssue>, Error> {
         let index = &*self.smoother.index;
-        let ids: Vec<u32> = (0..index.ids() as u32).filter(|&id| index.contains(id)).collect();
+        let ids = index.live_ids();
         let mut issues = Vec::new();
         for block in ids.chunks(BLOCK) {
             let neighbors = index.leave_one_out(block, self.smoother.neighbors)?;
-            let mut values = Vec::with_capacity(block.len() * index.dim());
-            block.iter().for_each(|&id| values.extend_from_slice(&index.row(id)));
-            let rows = nuq_neighbors::Embeddings::new(values, index.dim())?;
+            let rows = index.rows_of(block)?;
             let batch = self.smoother.batch(&rows, &neighbors)?;
             let judge = |(probabilities, scratch): &mut (Vec<f64>, Scratch), i: usize| {
                 let classes = self.classes_of(&neighbors, i);

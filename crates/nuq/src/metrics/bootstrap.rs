@@ -58,6 +58,15 @@ impl Default for Resampling {
 impl Resampling {
     /// A metric on each resample: it is told how often each row counts. Rows of a stratum follow one another.
     pub fn draws(&self, strata: &[usize], metric: impl Fn(&[u16]) -> f64 + Sync) -> Vec<f64> {
+        self.table(strata, |counts| vec![metric(counts)]).into_iter().map(|row| row[0]).collect()
+    }
+
+    /// Several metrics on each resample, a row each: drawing is done once for all.
+    pub(crate) fn table(
+        &self,
+        strata: &[usize],
+        metrics: impl Fn(&[u16]) -> Vec<f64> + Sync,
+    ) -> Vec<Vec<f64>> {
         let rows = strata.iter().sum();
         let draw = |counts: &mut Vec<u16>, i: usize| {
             // Streams of neighboring seeds are unrelated once each seed went through a round of the generator.
@@ -71,7 +80,7 @@ impl Resampling {
                 }
                 first += size;
             }
-            metric(counts)
+            metrics(counts)
         };
         (0..self.resamples).into_par_iter().map_init(Vec::new, draw).collect()
     }

@@ -69,10 +69,8 @@ impl fmt::Debug for Smoother<'_> {
 
 /// A copy of the training rows.
 fn all_rows(index: &dyn NeighborIndex) -> Result<Embeddings<'static>, Error> {
-    index.ready()?;
-    let mut values = Vec::with_capacity(index.ids() * index.dim());
-    (0..index.ids() as u32).for_each(|id| values.extend_from_slice(&index.row(id)));
-    Ok(Embeddings::new(values, index.dim())?)
+    let ids: Vec<u32> = (0..index.ids() as u32).collect();
+    Ok(index.rows_of(&ids)?)
 }
 
 /// $\ln h^d$ of a bandwidth per dimension, which the search space has absorbed.
