@@ -1,0 +1,55 @@
+//! The head of the page: what was found, in a sentence and in a few numbers.
+
+use crate::escape::html as safe;
+use crate::numbers;
+use crate::report::{Method, OodSet, Report};
+
+/// Title, summary and cards.
+pub(super) fn html(report: &Report) -> String {
+    let (name, summary) = (safe(&report.test.name), safe(&report.summary));
+    let cards: String = std::iter::once(accuracy(report))
+        .chain([rows(report)])
+        .chain(report.ood.iter().enumerate().map(|(i, set)| detection(report, i, set)))
+        .collect();
+    format!(
+        "<header>\n<div class=\"bar\"><p class=\"brand\">nuq</p>\
+         <button type=\"button\" id=\"theme\" aria-label=\"Switch between light and dark\">Dark</button></div>\n\
+         <h1>Evaluation on {name}</h1>\n<p class=\"summary\">{summary}</p>\n<dl class=\"cards\">\n{cards}</dl>\n</header>\n"
+    )
+}
+
+fn card(name: &str, number: &str, notes: &[String]) -> String {
+    let notes: String = notes.iter().map(|note| format!("<dd class=\"note\">{}</dd>", safe(note))).collect();
+    format!("<div class=\"card\"><dt>{}</dt><dd class=\"number\">{number}</dd>{notes}</div>\n", safe(name))
+}
+
+fn accuracy(report: &Report) -> String {
+    let accuracy = report.test.accuracy;
+    let percent = |share: f64| numbers::fixed(100.0 * share, 1);
+    let interval = format!("between {} and {} %", percent(accuracy.low), percent(accuracy.high));
+    card("Accuracy", &numbers::percent(accuracy.value), &[interval])
+}
+
+fn rows(report: &Report) -> String {
+    let test = &report.test;
+    let mut notes = vec![format!("of {}", test.name)];
+    notes.extend(rejected(test.rejected));
+    card("Rows", &numbers::count(test.rows as u64), &notes)
+}
+
+/// The best area under the ROC curve for a set, and who reaches it.
+fn detection(report: &Report, i: usize, set: &OodSet) -> String {
+    let area = |method: &Method| method.ood.get(i).map(|cells| cells.roc_auc.interval.value);
+    let areas = report.methods.iter().filter_map(|method| area(method).map(|area| (area, method)));
+    let best = areas.max_by(|a, b| a.0.total_cmp(&b.0));
+    let number = best.map_or("–".to_owned(), |(area, _)| numbers::fixed(area, 3));
+    let rows = format!("{} rows of {}", numbers::count(set.rows as u64), set.name);
+    let mut notes: Vec<String> =
+        best.map(|(_, method)| format!("by {}, {rows}", method.name)).into_iter().collect();
+    notes.extend(rejected(set.rejected));
+    card(&format!("Best ROC-AUC, {}", set.name), &number, &notes)
+}
+
+fn rejected(share: Option<f64>) -> Option<String> {
+    share.map(|share| format!("{} rejected at the threshold", numbers::percent(share)))
+}
