@@ -121,7 +121,7 @@ impl Pens {
 }
 
 /// The line of what is no method: the best possible, or chance.
-const REFERENCE: Pen = Pen { color: Color::FAINT_INK, width: 1.2, dash: "3 3" };
+const REFERENCE: Pen = Pen { color: Color::FAINT_INK, width: 1.0, dash: "3 3" };
 
 /// A set's outline in histograms, the test set first.
 fn set_pen(set: usize) -> Pen {

@@ -17,6 +17,11 @@ pub(crate) fn significant(value: f64, digits: i32) -> String {
     fixed(value, (digits - 1 - magnitude as i32).max(0) as usize)
 }
 
+/// A time: tenths from ten on, two digits below.
+pub(crate) fn milliseconds(value: f64) -> String {
+    if value >= 10.0 { fixed(value, 1) } else { significant(value, 2) }
+}
+
 /// A share of one as percent.
 pub(crate) fn percent(share: f64) -> String {
     format!("{} %", fixed(100.0 * share, 1))

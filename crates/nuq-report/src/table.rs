@@ -68,7 +68,7 @@ impl Report {
             let mean = |method: &Method| method.mean_roc_auc.map_or("–".to_owned(), |mean| short(mean, 3));
             columns.push(column("", "mean", 0, &mean));
         }
-        columns.push(column("", "ms", 0, &|method| numbers::significant(method.milliseconds, 2)));
+        columns.push(column("", "ms", 0, &|method| numbers::milliseconds(method.milliseconds)));
         columns.push(column("", "memory", 1, &|method| numbers::bytes(method.bytes)));
         columns
     }

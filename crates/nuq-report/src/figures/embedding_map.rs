@@ -17,11 +17,11 @@ const PLANE: Area = Area { x: 1.0, y: 1.0, width: 718.0, height: 500.0 };
 const INSET: f64 = 14.0;
 /// As many colors as eyes tell apart here; points of one color are one element.
 const SHADES: usize = 24;
-const SIZE: f64 = 15.0;
+const SIZE: f64 = 13.0;
 
 /// The drawing, and what a script needs to tell its points.
 pub(crate) fn draw(map: &Map) -> (Canvas, Value) {
-    let mut canvas = Canvas::clear(WIDTH, PLANE.height + 58.0);
+    let mut canvas = Canvas::clear(WIDTH, PLANE.height + 50.0);
     canvas.frame(PLANE, Color::FRAME);
     let places = places(map);
     let radius = radius(map.points.len());

@@ -19,7 +19,7 @@ pub(crate) fn draw(histogram: &Histogram, pens: Pens<'_>) -> (Canvas, Value) {
     let plot = ground(histogram, &edges);
     let mut canvas = Canvas::clear(WIDTH, plot.end());
     plot.draw(&mut canvas);
-    canvas.clipped(plot.area, |canvas| {
+    canvas.clipped(plot.inside(), |canvas| {
         for (i, set) in histogram.sets.iter().enumerate() {
             let outline = steps(&edges, &set.shares, &plot);
             canvas.series(i, |canvas| {

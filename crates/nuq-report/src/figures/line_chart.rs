@@ -54,7 +54,7 @@ impl LineChart {
             }
             let thin: Vec<Vec<(f64, f64)>> = panel.series.iter().map(|s| thinned(&s.points, plot)).collect();
             // The first line is the most important one and lies on top.
-            canvas.clipped(plot.area, |canvas| {
+            canvas.clipped(plot.inside(), |canvas| {
                 for (i, (series, points)) in panel.series.iter().zip(&thin).enumerate().rev() {
                     let places: Vec<(f64, f64)> = points.iter().map(|&point| plot.at(point)).collect();
                     canvas.series(number + i, |canvas| canvas.stroke(&places, series.pen));

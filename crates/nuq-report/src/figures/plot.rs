@@ -54,6 +54,12 @@ impl Plot {
         self.area.y + self.area.height
     }
 
+    /// Where lines may be drawn: half of a line along an edge lies beyond it.
+    pub(crate) fn inside(&self) -> Area {
+        let Area { x, y, width, height } = self.area;
+        Area { x: x - 2.0, y: y - 2.0, width: width + 4.0, height: height + 4.0 }
+    }
+
     /// Where a value of the horizontal axis lies.
     pub(crate) fn across(&self, x: f64) -> f64 {
         self.area.x + self.x.place(x) * self.area.width

@@ -96,7 +96,7 @@ fn row(method: &Method, sets: usize, has_mean: bool) -> String {
         "<tr{class}><th scope=\"row\"><span>{name}</span><small>{family}</small></th>{ood}{}{}{}{}</tr>\n",
         cell(method.rcc_auc, 4),
         if has_mean { mean } else { String::new() },
-        number(method.milliseconds, &numbers::significant(method.milliseconds, 3)),
+        number(method.milliseconds, &numbers::milliseconds(method.milliseconds)),
         number(method.bytes as f64, &numbers::bytes(method.bytes)),
         name = safe(&method.name),
     )

@@ -33,7 +33,7 @@ fn accuracy(report: &Report) -> String {
 fn rows(report: &Report) -> String {
     let test = &report.test;
     let mut notes = vec![format!("of {}", test.name)];
-    notes.extend(rejected(test.rejected));
+    notes.extend(test.rejected.map(|share| format!("{} rejected at the threshold", numbers::percent(share))));
     card("Rows", &numbers::count(test.rows as u64), &notes)
 }
 
@@ -43,13 +43,15 @@ fn detection(report: &Report, i: usize, set: &OodSet) -> String {
     let areas = report.methods.iter().filter_map(|method| area(method).map(|area| (area, method)));
     let best = areas.max_by(|a, b| a.0.total_cmp(&b.0));
     let number = best.map_or("–".to_owned(), |(area, _)| numbers::fixed(area, 3));
-    let rows = format!("{} rows of {}", numbers::count(set.rows as u64), set.name);
-    let mut notes: Vec<String> =
-        best.map(|(_, method)| format!("by {}, {rows}", method.name)).into_iter().collect();
-    notes.extend(rejected(set.rejected));
+    let mut notes: Vec<String> = best.map(|(_, method)| format!("by {}", method.name)).into_iter().collect();
+    notes.push(rejected(set.rows, set.rejected));
     card(&format!("Best ROC-AUC, {}", set.name), &number, &notes)
 }
 
-fn rejected(share: Option<f64>) -> Option<String> {
-    share.map(|share| format!("{} rejected at the threshold", numbers::percent(share)))
+/// How many rows a set has, and how many of them the threshold rejects.
+fn rejected(rows: usize, share: Option<f64>) -> String {
+    let rows = numbers::count(rows as u64);
+    share.map_or(format!("{rows} rows"), |share| {
+        format!("{} of {rows} rows rejected", numbers::percent(share))
+    })
 }
