@@ -130,11 +130,12 @@ impl Canvas {
         self.element(format_args!(r#"<path d="{path}Z" {fill} fill-opacity="{opacity}"/>"#));
     }
 
-    /// Shapes of one color, given as the data of a path, with a thin rim that sets them off from each other.
+    /// Shapes of one color, given as the data of a path, with a thin rim that sets them off from each other and, where
+    /// they are as dark as the page, from it.
     pub(crate) fn shapes(&mut self, path: &str, color: Color) {
-        let rim = stroked(Color::INK);
+        let (rim, part) = (Color::INK, color.part().map(|part| format!("fill-{part} ")).unwrap_or_default());
         self.element(format_args!(
-            r#"<path d="{path}" fill="{color}" {rim} stroke-width="0.5" stroke-opacity="0.35"/>"#
+            r#"<path d="{path}" fill="{color}" stroke="{rim}" class="{part}line-ink" stroke-width="0.5" stroke-opacity="0.35"/>"#
         ));
     }
 

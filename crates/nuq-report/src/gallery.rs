@@ -205,7 +205,7 @@ fn roc(report: &Report, pens: &Pens, set: &str, curves: &[Curve]) -> Option<Pict
         panels: vec![Panel { y: share("rows of the set found (%)"), height: 320.0, series }],
         mark: None,
     };
-    let caption = format!("Rows of {set} found against false alarms on {name}, for every threshold.");
+    let caption = format!("Rows of {set} found against false alarms on {name}.");
     Some(picture(format!("roc-{}", slug(set)), format!("ROC: {set}"), caption, &chart))
 }
 
@@ -224,7 +224,7 @@ fn counts(pens: &Pens, set: &str, curves: &[Curve]) -> Option<Picture> {
         }],
         mark: None,
     };
-    let caption = format!("Test rows and {set} together: how many rows of {set} slip in? Lower is better.");
+    let caption = format!("How many rows of {set} are among those accepted? Lower is better.");
     let is_empty = chart.panels[0].series.is_empty();
     (!is_empty).then(|| picture(format!("count-{}", slug(set)), format!("Accepted: {set}"), caption, &chart))
 }
@@ -250,7 +250,9 @@ fn bandwidth(curve: &BandwidthCurve) -> Picture {
     // A criterion that is infinite at every bandwidth has no line.
     chart.panels.retain(|panel| !panel.series[0].points.is_empty());
     let caption = "Leave-one-out accuracy and mean log-likelihood at each bandwidth. Higher is better.";
-    picture("bandwidth".to_owned(), "Choice of the bandwidth".to_owned(), caption.to_owned(), &chart)
+    let (stem, title) = ("bandwidth".to_owned(), "Choice of the bandwidth".to_owned());
+    // Each panel says what its only line is.
+    Picture { legend: Vec::new(), ..picture(stem, title, caption.to_owned(), &chart) }
 }
 
 fn map_picture(map: &Map) -> Picture {

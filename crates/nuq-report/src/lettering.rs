@@ -20,6 +20,7 @@ fn advance(c: char) -> f64 {
         Some(&advance) => f64::from(advance) / 1000.0,
         // East Asian letters are as wide as high.
         None if c >= 0x1100 => 1.0,
+        None if c == 0xa0 => 0.25,
         None => 0.65,
     }
 }
@@ -41,7 +42,8 @@ pub(crate) fn fit(text: &str, size: f64, room: f64) -> String {
 /// The text in lines that fit. A word that is too long for a line is cut.
 pub(crate) fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    // A no-break space is no place to break.
+    for word in text.split([' ', '\n', '\t']).filter(|word| !word.is_empty()) {
         match lines.last_mut() {
             Some(line) if width(line, size) + width(" ", size) + width(word, size) <= room => {
                 line.push(' ');
@@ -65,6 +67,7 @@ mod tests {
         assert!(cut.ends_with('…') && width(&cut, 13.0) <= 80.0);
         let lines = wrap("one two three four five six", 10.0, 60.0);
         assert!(lines.len() > 1 && lines.iter().all(|line| width(line, 10.0) <= 60.0));
+        assert_eq!(wrap("of 5\u{a0}%", 10.0, 20.0), ["of", "5\u{a0}%"]);
         assert_eq!(lines.join(" "), "one two three four five six");
     }
 }

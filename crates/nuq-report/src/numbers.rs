@@ -22,9 +22,9 @@ pub(crate) fn milliseconds(value: f64) -> String {
     if value >= 10.0 { fixed(value, 1) } else { significant(value, 2) }
 }
 
-/// A share of one as percent.
+/// A share of one as percent, its sign never alone in the next line.
 pub(crate) fn percent(share: f64) -> String {
-    format!("{} %", fixed(100.0 * share, 1))
+    format!("{}\u{a0}%", fixed(100.0 * share, 1))
 }
 
 /// A count with commas.
@@ -95,7 +95,7 @@ mod tests {
             [0, 900, 1536, 1_048_575, 52_428_800].map(bytes),
             ["0 B", "900 B", "1.5 KiB", "1.0 MiB", "50 MiB"]
         );
-        assert_eq!(percent(0.9421), "94.2 %");
+        assert_eq!(percent(0.9421), "94.2\u{a0}%");
     }
 
     #[test]

@@ -28,18 +28,18 @@ fn chromium() -> Option<PathBuf> {
 /// What the checks found on a page of a width. Headless windows cannot be as narrow as a phone, but frames can.
 fn verdict(browser: &Path, name: &str, page: &str, width: u32) -> Value {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{width}"));
-    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(&folder).expect("a folder");
     // Before the page's own scripts, so that no error of theirs is missed.
     let checked = page.replacen("<head>", &format!("<head><script>{CHECKS}</script>"), 1);
-    std::fs::write(folder.join("page.html"), checked).unwrap();
-    std::fs::write(folder.join("frame.html"), FRAME.replace("WIDTH", &width.to_string())).unwrap();
+    std::fs::write(folder.join("page.html"), checked).expect("the page");
+    std::fs::write(folder.join("frame.html"), FRAME.replace("WIDTH", &width.to_string())).expect("the frame");
     let output = Command::new(browser)
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,900"])
         .args(["--virtual-time-budget=8000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg(format!("file://{}", folder.join("frame.html").display()))
         .output()
-        .unwrap();
+        .expect("a browser that runs");
     let dom = String::from_utf8_lossy(&output.stdout);
     let begin = dom.find("<pre id=\"verdict\">").expect("the frame") + "<pre id=\"verdict\">".len();
     let text = &dom[begin..begin + dom[begin..].find("</pre>").expect("the end of the verdict")];
@@ -60,7 +60,7 @@ fn check(name: &str, page: &str, figures: u64) {
         assert_eq!(found["failures"], Value::Array(vec![]), "{name} at {width} px");
         assert_eq!(found["width"], width, "the frame has the width that is tested");
         assert_eq!(found["figures"], figures, "{name} at {width} px");
-        assert!(found["checks"].as_u64().unwrap() > 10, "{found}");
+        assert!(found["checks"].as_u64().is_some_and(|checks| checks > 100), "{found}");
     }
 }
 

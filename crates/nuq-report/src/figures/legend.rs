@@ -93,6 +93,9 @@ pub(crate) fn html(entries: &[Entry]) -> String {
             "<li><button type=\"button\" aria-pressed=\"true\" data-for=\"{i}\">{sign}<span>{name}</span></button></li>\n"
         )
     };
+    if entries.is_empty() {
+        return String::new();
+    }
     let items: String = entries.iter().enumerate().map(item).collect();
     format!("<ul class=\"legend\">\n{items}</ul>\n")
 }

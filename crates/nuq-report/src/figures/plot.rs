@@ -33,14 +33,16 @@ pub(crate) fn text(weight: u16, color: Color, anchor: Anchor) -> Style {
 impl Plot {
     /// A ground of a height whose head begins at `top`.
     pub(crate) fn new(top: f64, height: f64, x: Axis, y: Axis) -> Self {
-        let labels = y.ticks(5.0).into_iter().map(|(_, label)| lettering::width(&label, LARGEST_TEXT));
-        let left = labels.fold(28.0, f64::max) + 12.0;
-        Self { area: Area { x: left, y: top + HEAD, width: WIDTH - left - RIGHT, height }, x, y }
+        let width = |label: &str| lettering::width(label, LARGEST_TEXT);
+        let left = y.ticks(5.0).iter().map(|(_, label)| width(label)).fold(28.0, f64::max) + 12.0;
+        // The last number below may stand at the very end, half of it beyond.
+        let right = x.ticks(6.0).last().map_or(0.0, |(_, label)| 0.5 * width(label) + 2.0).max(RIGHT);
+        Self { area: Area { x: left, y: top + HEAD, width: WIDTH - left - right, height }, x, y }
     }
 
     /// The same ground with its left end further right, for charts above each other.
     pub(crate) fn with_left(mut self, left: f64) -> Self {
-        self.area = Area { x: left, width: WIDTH - left - RIGHT, ..self.area };
+        self.area = Area { x: left, width: self.area.x + self.area.width - left, ..self.area };
         self
     }
 

@@ -6,7 +6,7 @@ use crate::report::{Method, OodSet, Report};
 
 /// Title, summary and cards.
 pub(super) fn html(report: &Report) -> String {
-    let (name, summary) = (safe(&report.test.name), safe(&report.summary));
+    let (name, summary) = (safe(&report.test.name), safe(&report.summary).replace(" %", "\u{a0}%"));
     let cards: String = std::iter::once(accuracy(report))
         .chain([rows(report)])
         .chain(report.ood.iter().enumerate().map(|(i, set)| detection(report, i, set)))
@@ -26,7 +26,7 @@ fn card(name: &str, number: &str, notes: &[String]) -> String {
 fn accuracy(report: &Report) -> String {
     let accuracy = report.test.accuracy;
     let percent = |share: f64| numbers::fixed(100.0 * share, 1);
-    let interval = format!("between {} and {} %", percent(accuracy.low), percent(accuracy.high));
+    let interval = format!("between {} and {}\u{a0}%", percent(accuracy.low), percent(accuracy.high));
     card("Accuracy", &numbers::percent(accuracy.value), &[interval])
 }
 

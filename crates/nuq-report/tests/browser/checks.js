@@ -33,7 +33,7 @@
     check(box.width > 100 && box.height > 100, `${name(figure)} has no size`);
     check(box.left >= 0 && box.right <= innerWidth, `${name(figure)} leaves the viewport`);
     const texts = all("text", svg);
-    texts.forEach(text => check(inside(text.getBoundingClientRect(), box, 2), `${name(figure)}: "${text.textContent}" is clipped`));
+    texts.forEach(text => check(inside(text.getBoundingClientRect(), box, 1), `${name(figure)}: "${text.textContent}" is clipped`));
     const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
     boxes.forEach(([a, p], i) => boxes.slice(i + 1).forEach(([b, q]) => {
       const apart = p.right <= q.left + 1 || q.right <= p.left + 1 || p.bottom <= q.top + 3 || q.bottom <= p.top + 3;
@@ -82,6 +82,7 @@
 
   function checkLegend(figure) {
     const [button] = all(".legend button", figure);
+    if (!button) return check(figure.id === "bandwidth", `${name(figure)} has no legend`);
     const series = figure.querySelector('svg.drawing [data-series="0"]');
     const isSeen = () => getComputedStyle(series).display !== "none";
     check(isSeen(), `${name(figure)}: first series is not seen`);
