@@ -1,4 +1,7 @@
 //! A sheet to draw on: SVG elements in order, with the project's font inside.
+//!
+//! Each color is written twice: as an attribute, for drawings that stand alone, and as a class that names its part
+//! (`fill-ink`, `line-s0`), by which a page that the drawing stands in gives it the color of its theme.
 
 use std::fmt::{Display, Write};
 
@@ -6,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::color::Color;
+use crate::escape;
 use crate::figure::Figure;
 
 /// A weight of the embedded font.
@@ -36,8 +40,17 @@ pub(crate) struct Style {
     pub(crate) anchor: Anchor,
 }
 
+/// How a line looks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pen {
+    pub(crate) color: Color,
+    pub(crate) width: f64,
+    /// Lengths of dashes and gaps; empty for a solid line.
+    pub(crate) dash: &'static str,
+}
+
 /// A rectangle on the sheet.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Area {
     pub(crate) x: f64,
     pub(crate) y: f64,
@@ -46,18 +59,24 @@ pub(crate) struct Area {
 }
 
 /// The sheet.
+#[derive(Debug, Clone)]
 pub(crate) struct Canvas {
-    width: f64,
-    height: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
     body: String,
 }
 
 impl Canvas {
     /// A white sheet.
     pub(crate) fn new(width: f64, height: f64) -> Self {
-        let mut canvas = Self { width, height, body: String::new() };
+        let mut canvas = Self::clear(width, height);
         canvas.rect(Area { x: 0.0, y: 0.0, width, height }, Color::WHITE);
         canvas
+    }
+
+    /// A sheet through which one sees what it lies on.
+    pub(crate) fn clear(width: f64, height: f64) -> Self {
+        Self { width, height, body: String::new() }
     }
 
     fn element(&mut self, element: impl Display) {
@@ -67,32 +86,82 @@ impl Canvas {
 
     pub(crate) fn rect(&mut self, area: Area, fill: Color) {
         let Area { x, y, width, height } = area;
+        let fill = filled(fill);
         self.element(format_args!(
-            r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="{fill}"/>"#
+            r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" {fill}/>"#
         ));
     }
 
     pub(crate) fn frame(&mut self, area: Area, stroke: Color) {
         let Area { x, y, width, height } = area;
+        let stroke = stroked(stroke);
         self.element(format_args!(
-            r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="none" stroke="{stroke}"/>"#
+            r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="none" {stroke}/>"#
         ));
     }
 
     pub(crate) fn circle(&mut self, x: f64, y: f64, radius: f64, fill: Color, opacity: f64) {
+        let fill = filled(fill);
         self.element(format_args!(
-            r#"<circle cx="{x:.2}" cy="{y:.2}" r="{radius}" fill="{fill}" fill-opacity="{opacity}"/>"#
+            r#"<circle cx="{x:.2}" cy="{y:.2}" r="{radius}" {fill} fill-opacity="{opacity}"/>"#
         ));
     }
 
-    pub(crate) fn line(&mut self, points: &[(f64, f64)], stroke: Color, width: f64) {
-        let mut path = String::new();
-        for (i, (x, y)) in points.iter().enumerate() {
-            let _ = write!(path, "{}{x:.2} {y:.2}", if i == 0 { "M" } else { "L" });
-        }
+    /// A solid line.
+    pub(crate) fn line(&mut self, points: &[(f64, f64)], color: Color, width: f64) {
+        self.stroke(points, Pen { color, width, dash: "" });
+    }
+
+    /// A line, drawn with a pen.
+    pub(crate) fn stroke(&mut self, points: &[(f64, f64)], pen: Pen) {
+        let (path, stroke, width) = (path(points), stroked(pen.color), pen.width);
+        let dash = match pen.dash {
+            "" => String::new(),
+            dash => format!(r#" stroke-dasharray="{dash}""#),
+        };
         self.element(format_args!(
-            r#"<path d="{path}" fill="none" stroke="{stroke}" stroke-width="{width}" stroke-linejoin="round"/>"#
+            r#"<path d="{path}" fill="none" {stroke} stroke-width="{width}" stroke-linejoin="round"{dash}/>"#
         ));
+    }
+
+    /// The inside of a line.
+    pub(crate) fn fill(&mut self, points: &[(f64, f64)], color: Color, opacity: f64) {
+        let (path, fill) = (path(points), filled(color));
+        self.element(format_args!(r#"<path d="{path}Z" {fill} fill-opacity="{opacity}"/>"#));
+    }
+
+    /// Shapes of one color, given as the data of a path, with a thin rim that sets them off from each other and, where
+    /// they are as dark as the page, from it.
+    pub(crate) fn shapes(&mut self, path: &str, color: Color) {
+        let (rim, part) = (Color::INK, color.part().map(|part| format!("fill-{part} ")).unwrap_or_default());
+        self.element(format_args!(
+            r#"<path d="{path}" fill="{color}" stroke="{rim}" class="{part}line-ink" stroke-width="0.5" stroke-opacity="0.35"/>"#
+        ));
+    }
+
+    /// What belongs to one entry of the legend, so that a page can hide it.
+    pub(crate) fn series(&mut self, number: usize, draw: impl FnOnce(&mut Self)) {
+        self.element(format_args!(r#"<g data-series="{number}">"#));
+        draw(self);
+        self.element("</g>");
+    }
+
+    /// A drawing of which only what lies in an area is seen. A nested document clips without an id, which would have to
+    /// be the only one of its name in a page.
+    pub(crate) fn clipped(&mut self, area: Area, draw: impl FnOnce(&mut Self)) {
+        let Area { x, y, width, height } = area;
+        self.element(format_args!(
+            r#"<svg x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" viewBox="{x:.2} {y:.2} {width:.2} {height:.2}">"#
+        ));
+        draw(self);
+        self.element("</svg>");
+    }
+
+    /// Another drawing, with its top left corner at a place.
+    pub(crate) fn drawing(&mut self, x: f64, y: f64, drawing: &Canvas) {
+        self.element(format_args!(r#"<g transform="translate({x:.2} {y:.2})">"#));
+        self.body.push_str(&drawing.body);
+        self.element("</g>");
     }
 
     /// A text that reads upwards.
@@ -109,9 +178,9 @@ impl Canvas {
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
-        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let (text, fill) = (escape::html(text), filled(color));
         self.element(format_args!(
-            r#"<text x="{x:.2}" y="{y:.2}" font-size="{size}" font-weight="{weight}" fill="{color}" text-anchor="{anchor}">{text}</text>"#
+            r#"<text x="{x:.2}" y="{y:.2}" font-size="{size}" font-weight="{weight}" {fill} text-anchor="{anchor}">{text}</text>"#
         ));
     }
 
@@ -133,17 +202,10 @@ impl Canvas {
         ));
     }
 
-    /// The document.
+    /// The document, font included.
     pub(crate) fn finish(self) -> Figure {
         let Self { width, height, body } = self;
-        let faces: String = FONTS
-            .iter()
-            .map(|font| {
-                let data = BASE64.encode(font.data);
-                let weight = font.weight;
-                format!("@font-face{{font-family:Roboto;font-weight:{weight};src:url(data:font/ttf;base64,{data})}}")
-            })
-            .collect();
+        let faces = font_faces();
         Figure::new(format!(
             r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="Roboto, sans-serif">
 <style>{faces}</style>
@@ -151,4 +213,37 @@ impl Canvas {
 "#
         ))
     }
+
+    /// The drawing as part of a page, which has the font and says how large it is; `attributes` go to its tag.
+    pub(crate) fn inline(&self, attributes: &str) -> String {
+        let Self { width, height, body } = self;
+        format!("<svg viewBox=\"0 0 {width} {height}\" {attributes}>\n{body}</svg>")
+    }
+}
+
+/// The style rules that bring the font along.
+pub(crate) fn font_faces() -> String {
+    let face = |font: &Font| {
+        let (data, weight) = (BASE64.encode(font.data), font.weight);
+        format!("@font-face{{font-family:Roboto;font-weight:{weight};src:url(data:font/ttf;base64,{data})}}")
+    };
+    FONTS.iter().map(face).collect()
+}
+
+fn filled(color: Color) -> String {
+    let class = color.part().map(|part| format!(r#" class="fill-{part}""#)).unwrap_or_default();
+    format!(r#"fill="{color}"{class}"#)
+}
+
+fn stroked(color: Color) -> String {
+    let class = color.part().map(|part| format!(r#" class="line-{part}""#)).unwrap_or_default();
+    format!(r#"stroke="{color}"{class}"#)
+}
+
+fn path(points: &[(f64, f64)]) -> String {
+    let mut path = String::new();
+    for (i, (x, y)) in points.iter().enumerate() {
+        let _ = write!(path, "{}{x:.2} {y:.2}", if i == 0 { "M" } else { "L" });
+    }
+    path
 }

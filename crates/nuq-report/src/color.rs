@@ -19,14 +19,30 @@ impl Color {
     pub(crate) const FAINT_INK: Color = Color([95, 99, 104]);
     pub(crate) const FRAME: Color = Color([189, 193, 198]);
     pub(crate) const GRID: Color = Color([232, 234, 237]);
-    /// Colors of classes and lines; told apart by people with any kind of color vision (Okabe and Ito 2008).
-    pub(crate) const SERIES: [Color; 5] = [
+    /// Colors of classes and lines; told apart by people with any kind of color vision (Okabe and Ito 2008; the last
+    /// two are of Tol's muted scheme).
+    pub(crate) const SERIES: [Color; 8] = [
         Color([0, 114, 178]),
         Color([213, 94, 0]),
         Color([0, 158, 115]),
         Color([204, 121, 167]),
         Color([86, 180, 233]),
+        Color([230, 159, 0]),
+        Color([51, 34, 136]),
+        Color([136, 34, 85]),
     ];
+
+    /// The color's part in a drawing, by which a page gives it the color of its theme. Colors that are data have none.
+    pub(crate) fn part(self) -> Option<String> {
+        match self {
+            Color::WHITE => Some("paper".to_owned()),
+            Color::INK => Some("ink".to_owned()),
+            Color::FAINT_INK => Some("faint".to_owned()),
+            Color::FRAME => Some("frame".to_owned()),
+            Color::GRID => Some("grid".to_owned()),
+            color => Color::SERIES.iter().position(|&c| c == color).map(|i| format!("s{i}")),
+        }
+    }
 
     /// The map viridis at `t` in [0, 1]: dark for low, light for high, even to the eye and in gray.
     pub(crate) fn viridis(t: f64) -> Color {

@@ -1,0 +1,207 @@
+// What moves in the page: sorted tables, legends that hide and show, and the values under the pointer.
+"use strict";
+(() => {
+  const SVG = "http://www.w3.org/2000/svg";
+  const tip = document.getElementById("tip");
+
+  // --- Numbers, as the rest of the page writes them.
+
+  const minus = text => text.replace("-", "−");
+  const number = value => {
+    if (value === null) return "−∞";
+    if (typeof value === "string") return value;
+    const size = Math.abs(value);
+    return minus(size !== 0 && (size < 1e-4 || size >= 1e6) ? value.toExponential(2) : String(+value.toPrecision(4)));
+  };
+  const written = (value, unit) => {
+    if (typeof value !== "number") return number(value);
+    if (unit === "share") return (100 * value).toFixed(1) + " %";
+    if (unit === "count") return Math.round(value).toLocaleString("en-US");
+    return number(value);
+  };
+
+  // --- Tables: a heading sorts, and sorts the other way when it did.
+
+  const sort = (table, heading) => {
+    const column = [...heading.parentNode.children].indexOf(heading);
+    const now = heading.getAttribute("aria-sort");
+    const first = heading.dataset.first;
+    const direction = now !== first ? first : first === "ascending" ? "descending" : "ascending";
+    const key = row => {
+      const cell = row.children[column];
+      return "v" in cell.dataset ? parseFloat(cell.dataset.v) : cell.textContent;
+    };
+    const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b) : a < b ? -1 : a > b ? 1 : 0);
+    const sign = direction === "ascending" ? 1 : -1;
+    const body = table.tBodies[0];
+    const rows = [...body.rows].map(row => [key(row), row]);
+    rows.sort((a, b) => sign * compare(a[0], b[0])).forEach(([, row]) => body.append(row));
+    table.querySelectorAll("th[aria-sort]").forEach(th => th.setAttribute("aria-sort", th === heading ? direction : "none"));
+  };
+  document.querySelectorAll("table.sortable").forEach(table =>
+    table.querySelectorAll("th[aria-sort]").forEach(heading =>
+      heading.querySelector("button").addEventListener("click", () => sort(table, heading))));
+
+  // --- The note beside the pointer. Text only: names come from data.
+
+  const element = (name, text, className) => {
+    const made = document.createElement(name);
+    if (text !== undefined) made.textContent = text;
+    if (className) made.className = className;
+    return made;
+  };
+  const line = (name, value, part) => {
+    const row = element("div", undefined, "tip-line");
+    if (part) row.append(element("i", undefined, "swatch swatch-" + part));
+    row.append(element("span", name), element("b", value));
+    return row;
+  };
+  const hide = () => {
+    tip.hidden = true;
+    document.querySelectorAll(".cursor").forEach(cursor => cursor.remove());
+  };
+  const show = (title, lines, x, y) => {
+    tip.replaceChildren(element("div", title, "tip-title"), ...lines);
+    tip.hidden = false;
+    const room = document.documentElement.clientWidth;
+    const box = tip.getBoundingClientRect();
+    const left = x + 16 + box.width <= room - 8 ? x + 16 : x - 16 - box.width;
+    const top = Math.min(y + 12, document.documentElement.clientHeight - box.height - 8);
+    tip.style.left = Math.max(8, Math.min(left, room - 8 - box.width)) + "px";
+    tip.style.top = Math.max(8, top) + "px";
+  };
+
+  // --- What is drawn over a figure while it is pointed at.
+
+  const shape = (name, attributes) => {
+    const made = document.createElementNS(SVG, name);
+    Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
+    return made;
+  };
+  const cursor = (svg, shapes) => {
+    document.querySelectorAll(".cursor").forEach(old => old.remove());
+    const group = shape("g", { class: "cursor" });
+    group.append(...shapes);
+    svg.append(group);
+  };
+
+  const bend = (axis, value) => (axis.log ? Math.log(value) : value);
+  const unbend = (axis, value) => (axis.log ? Math.exp(value) : value);
+  const place = (axis, value) => (bend(axis, value) - bend(axis, axis.low)) / (bend(axis, axis.high) - bend(axis, axis.low));
+  const valueAt = (axis, part) => unbend(axis, bend(axis, axis.low) + part * (bend(axis, axis.high) - bend(axis, axis.low)));
+  const across = (plot, x) => plot.area[0] + place(plot.x, x) * plot.area[2];
+  const down = (plot, y) => plot.area[1] + (1 - Math.min(1, Math.max(0, place(plot.y, y)))) * plot.area[3];
+  const partAt = (plot, x) => Math.min(1, Math.max(0, (x - plot.area[0]) / plot.area[2]));
+
+  // The height of a line above x, on the straight way between its points.
+  const height = (points, x, axis) => {
+    let low = 0, high = points.length - 1;
+    if (high < 0 || x < points[0][0] || x > points[high][0]) return undefined;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (points[middle][0] <= x) low = middle; else high = middle;
+    }
+    const [a, b] = [points[low], points[high]];
+    if (typeof a[1] !== "number" || typeof b[1] !== "number") return a[1];
+    const part = b[0] > a[0] ? (bend(axis, x) - bend(axis, a[0])) / (bend(axis, b[0]) - bend(axis, a[0])) : 1;
+    return a[1] + part * (b[1] - a[1]);
+  };
+
+  // A title without its unit, which the value says.
+  const plain = title => title.replace(/ \(.*\)$/, "");
+
+  const readers = {
+    lines: (data, at, isShown) => {
+      const [first] = data.panels;
+      const x = valueAt(first.x, partAt(first, at.x));
+      const lines = [], shapes = [];
+      let count = 0;
+      for (const panel of data.panels) {
+        const left = across(panel, x);
+        shapes.push(shape("path", { d: `M${left} ${panel.area[1]}v${panel.area[3]}`, class: "crosshair" }));
+        for (const series of panel.series) {
+          if (!isShown(count++)) continue;
+          // Lines may run from right to left.
+          const points = series.sorted || (series.sorted = [...series.points].sort((a, b) => a[0] - b[0]));
+          const y = height(points, x, panel.x);
+          if (y === undefined) continue;
+          lines.push(line(plain(series.name), written(y, panel.y.unit), series.part));
+          if (typeof y === "number") shapes.push(shape("circle", { cx: left, cy: down(panel, y), r: 3.5, class: "dot fill-" + series.part }));
+        }
+      }
+      const last = data.panels[data.panels.length - 1];
+      return { title: plain(last.x.title) + ": " + written(x, last.x.unit), lines, shapes };
+    },
+
+    bars: (data, at, isShown) => {
+      const x = valueAt(data.x, partAt(data, at.x));
+      const bin = Math.max(0, data.edges.findLastIndex((edge, i) => i < data.edges.length - 1 && edge <= x));
+      const [low, high] = [data.edges[bin], data.edges[bin + 1]];
+      const left = across(data, low);
+      const shapes = [shape("rect", { x: left, y: data.area[1], width: across(data, high) - left, height: data.area[3], class: "band" })];
+      const lines = data.sets.filter((_, i) => isShown(i)).map(set => line(set.name, written(set.shares[bin], "share"), set.part));
+      return { title: `${data.x.title}: ${number(low)} to ${number(high)}`, lines, shapes };
+    },
+
+    map: (data, at, isShown) => {
+      let best, nearest = at.reach * at.reach;
+      for (const point of data.points) {
+        const distance = (point[0] - at.x) ** 2 + (point[1] - at.y) ** 2;
+        if (distance < nearest && isShown(point[2])) [best, nearest] = [point, distance];
+      }
+      if (!best) return undefined;
+      const [x, y, set, row, label, truth, probability, epistemic] = best;
+      const lines = [line("predicted", data.labels[label]), line("truth", truth === null ? "unknown" : data.labels[truth])];
+      lines.push(line("probability", number(probability)), line("log epistemic", number(epistemic)));
+      const shapes = [shape("circle", { cx: x, cy: y, r: data.radius + 4, class: "ring" })];
+      return { title: `${data.sets[set]}, row ${row}`, lines, shapes };
+    },
+  };
+
+  // --- Figures: pointer, touch and arrow keys.
+
+  document.querySelectorAll("figure").forEach(figure => {
+    const svg = figure.querySelector("svg.drawing");
+    const data = JSON.parse(figure.querySelector("script").textContent);
+    const buttons = [...figure.querySelectorAll(".legend button")];
+    const isShown = i => !buttons[i] || buttons[i].getAttribute("aria-pressed") === "true";
+    const main = data.panels ? data.panels[0] : data;
+
+    const read = (x, y, clientX, clientY) => {
+      const scale = svg.getScreenCTM().a;
+      const found = readers[data.kind](data, { x, y, reach: 16 / scale }, isShown);
+      if (!found) return hide();
+      cursor(svg, found.shapes);
+      show(found.title, found.lines, clientX, clientY);
+    };
+    const point = event => {
+      const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+      read(place.x, place.y, event.clientX, event.clientY);
+    };
+    svg.addEventListener("pointermove", point);
+    svg.addEventListener("pointerdown", point);
+    svg.addEventListener("pointerleave", event => { if (event.pointerType !== "touch") hide(); });
+
+    let part = 0.5;
+    svg.addEventListener("keydown", event => {
+      const step = { ArrowLeft: -0.02, ArrowRight: 0.02 }[event.key];
+      if (event.key === "Escape") hide();
+      if (!step || data.kind === "map") return;
+      event.preventDefault();
+      part = Math.min(1, Math.max(0, part + step));
+      const [x, y] = [main.area[0] + part * main.area[2], main.area[1] + main.area[3] / 2];
+      const screen = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
+      read(x, y, screen.x, screen.y);
+    });
+    svg.addEventListener("blur", hide);
+
+    buttons.forEach((button, i) => button.addEventListener("click", () => {
+      const on = !isShown(i);
+      button.setAttribute("aria-pressed", on);
+      svg.querySelectorAll(`[data-series="${i}"]`).forEach(series => series.classList.toggle("off", !on));
+      hide();
+    }));
+  });
+  document.addEventListener("pointerdown", event => { if (!event.target.closest("svg.drawing")) hide(); });
+  addEventListener("scroll", hide, { passive: true });
+})();

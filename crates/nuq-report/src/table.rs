@@ -1,0 +1,141 @@
+//! The methods as a table in plain text, for a terminal.
+
+use crate::numbers;
+use crate::report::{Cell, Interval, Method, Report};
+
+/// As wide as the table may be; columns that matter less are left out before names are cut.
+const WIDEST: usize = 110;
+const LONGEST_NAME: usize = 26;
+
+/// A column: its heading in two lines, its cells, and how soon it is left out (0 for never).
+struct Column {
+    group: String,
+    title: &'static str,
+    cells: Vec<String>,
+    leaves: u8,
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        let cells = self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+        cells.max(self.title.chars().count())
+    }
+}
+
+impl Report {
+    /// The methods in aligned plain text: values ± half of their intervals, the best ones with a star.
+    pub fn table(&self) -> String {
+        let mut columns = self.columns();
+        let names: Vec<String> = self.methods.iter().map(|method| cut(&method.name, LONGEST_NAME)).collect();
+        let name_width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(6);
+        let mut left_out = Vec::new();
+        for turn in 1..=2 {
+            let width = columns.iter().map(|column| column.width() + 2).sum::<usize>() + name_width;
+            if width > WIDEST && self.ood.len() > 1 {
+                left_out.extend(columns.iter().find(|column| column.leaves == turn).map(|c| c.title));
+                columns.retain(|column| column.leaves != turn);
+            }
+        }
+        let mut lines = vec![groups(&columns, name_width)];
+        lines.push(line(&format!("{:name_width$}", "method"), &columns, |column| column.title));
+        for (i, name) in names.iter().enumerate() {
+            lines.push(line(&format!("{name:name_width$}"), &columns, |column| &column.cells[i]));
+        }
+        lines.push(legend(&columns, &left_out));
+        lines.retain(|line| !line.is_empty());
+        lines.join("\n") + "\n"
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let column = |group: &str, title, leaves, cell: &dyn Fn(&Method) -> String| Column {
+            group: group.to_owned(),
+            title,
+            cells: self.methods.iter().map(cell).collect(),
+            leaves,
+        };
+        let mut columns = Vec::new();
+        for (i, set) in self.ood.iter().enumerate() {
+            let cells = |method: &Method| method.ood.get(i).copied();
+            let pick = |pick: fn(&crate::report::OodCells) -> Cell| {
+                move |method: &Method| cells(method).map_or("–".to_owned(), |cells| value(pick(&cells), 3))
+            };
+            columns.push(column(&set.name, "ROC-AUC", 0, &pick(|cells| cells.roc_auc)));
+            columns.push(column(&set.name, "AUPR", 2, &pick(|cells| cells.aupr)));
+            columns.push(column(&set.name, "FPR95", 0, &pick(|cells| cells.fpr95)));
+        }
+        columns.push(column("", "RCC-AUC", 0, &|method| value(method.rcc_auc, 4)));
+        if self.methods.iter().any(|method| method.mean_roc_auc.is_some()) {
+            let mean = |method: &Method| method.mean_roc_auc.map_or("–".to_owned(), |mean| short(mean, 3));
+            columns.push(column("", "mean", 0, &mean));
+        }
+        columns.push(column("", "ms", 0, &|method| numbers::milliseconds(method.milliseconds)));
+        columns.push(column("", "memory", 1, &|method| numbers::bytes(method.bytes)));
+        columns
+    }
+}
+
+/// A value with half of its interval; the star's place is kept where there is none, so that digits align.
+fn value(cell: Cell, decimals: usize) -> String {
+    let Cell { interval: Interval { value, low, high }, is_best } = cell;
+    let star = if is_best { '*' } else { ' ' };
+    format!("{}±{}{star}", short(value, decimals), short(0.5 * (high - low), decimals))
+}
+
+/// A share of one without the zero before its point.
+fn short(value: f64, decimals: usize) -> String {
+    let text = numbers::fixed(value, decimals);
+    text.strip_prefix('0').filter(|rest| rest.starts_with('.')).map_or(text.clone(), str::to_owned)
+}
+
+fn line<'a>(name: &str, columns: &'a [Column], cell: impl Fn(&'a Column) -> &'a str) -> String {
+    let mut line = name.to_owned();
+    for column in columns {
+        let (cell, width) = (cell(column), column.width());
+        // Headings stand above the digits, not above the star.
+        let cell = if cell == column.title && column.cells.iter().any(|c| c.contains('±')) {
+            format!("{cell} ")
+        } else {
+            cell.to_owned()
+        };
+        line.push_str(&format!("  {cell:>width$}"));
+    }
+    line.trim_end().to_owned()
+}
+
+/// The names of the sets above their columns.
+fn groups(columns: &[Column], name_width: usize) -> String {
+    let mut line = " ".repeat(name_width);
+    let mut i = 0;
+    while i < columns.len() {
+        let span = columns[i..].iter().take_while(|column| column.group == columns[i].group).count();
+        let width = columns[i..i + span].iter().map(|column| column.width() + 2).sum::<usize>() - 2;
+        let name = cut(&columns[i].group, width.saturating_sub(3));
+        let rule = if name.is_empty() { String::new() } else { format!("{name} ") };
+        let fill = if name.is_empty() { ' ' } else { '─' };
+        let rest: String = std::iter::repeat_n(fill, width - rule.chars().count()).collect();
+        line.push_str(&format!("  {rule}{rest}"));
+        i += span;
+    }
+    line.trim_end().to_owned()
+}
+
+fn legend(columns: &[Column], left_out: &[&str]) -> String {
+    let mut text = "\n* no other method is better beyond chance (paired bootstrap)".to_owned();
+    if columns.iter().any(|column| column.title == "mean") {
+        text.push_str("; mean: of the ROC-AUC");
+    }
+    text.push_str("; ms: for 1000 queries");
+    if !left_out.is_empty() {
+        text.push_str(&format!("\n  not shown for want of room: {}", left_out.join(", ")));
+    }
+    text
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    let is_long = text.chars().count() > longest;
+    let kept: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(longest).collect();
+    match kept.char_indices().last() {
+        Some((end, _)) if is_long => format!("{}…", &kept[..end]),
+        _ => kept,
+    }
+}

@@ -1,0 +1,161 @@
+// Looks at the page it stands in and tells the page around it what is wrong.
+(() => {
+  const failures = [];
+  let checks = 0;
+  const check = (holds, what) => { checks += 1; if (!holds) failures.push(what); };
+  addEventListener("error", event => failures.push("error: " + (event.message || event.target.outerHTML)), true);
+  addEventListener("securitypolicyviolation", event => failures.push("loads " + event.blockedURI));
+  const complain = console.error;
+  console.error = (...words) => { failures.push("console: " + words.join(" ")); complain(...words); };
+
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const fitsViewport = what => {
+    const { scrollWidth } = document.documentElement;
+    check(scrollWidth <= innerWidth, `${what}: ${scrollWidth} px in a viewport of ${innerWidth}`);
+  };
+  const inside = (inner, outer, slack = 1) =>
+    inner.left >= outer.left - slack && inner.right <= outer.right + slack &&
+    inner.top >= outer.top - slack && inner.bottom <= outer.bottom + slack;
+  const name = figure => figure.id;
+  const luminance = color => {
+    const [r, g, b] = color.match(/[\d.]+/g).map(Number).map(c => c / 255)
+      .map(c => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (a, b) => {
+    const [high, low] = [luminance(a), luminance(b)].sort((x, y) => y - x);
+    return (high + 0.05) / (low + 0.05);
+  };
+
+  function checkFigure(figure) {
+    const svg = figure.querySelector("svg.drawing");
+    const box = svg.getBoundingClientRect();
+    check(box.width > 100 && box.height > 100, `${name(figure)} has no size`);
+    check(box.left >= 0 && box.right <= innerWidth, `${name(figure)} leaves the viewport`);
+    const texts = all("text", svg);
+    texts.forEach(text => check(inside(text.getBoundingClientRect(), box, 1), `${name(figure)}: "${text.textContent}" is clipped`));
+    const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
+    boxes.forEach(([a, p], i) => boxes.slice(i + 1).forEach(([b, q]) => {
+      const apart = p.right <= q.left + 1 || q.right <= p.left + 1 || p.bottom <= q.top + 3 || q.bottom <= p.top + 3;
+      check(apart, `${name(figure)}: "${a}" and "${b}" overlap`);
+    }));
+    texts.forEach(text => check(parseFloat(getComputedStyle(text).fontSize) * box.width / svg.viewBox.baseVal.width >= 10,
+      `${name(figure)}: "${text.textContent}" is too small to read`));
+    all(".legend button", figure).forEach(button =>
+      check(inside(button.getBoundingClientRect(), figure.getBoundingClientRect()), `${name(figure)}: the legend leaves its card`));
+  }
+
+  const point = (svg, type, x, y) =>
+    svg.dispatchEvent(new PointerEvent(type, { clientX: x, clientY: y, bubbles: true, pointerType: type === "pointerdown" ? "touch" : "mouse" }));
+
+  function checkPointer(figure) {
+    const svg = figure.querySelector("svg.drawing");
+    const data = JSON.parse(figure.querySelector("script").textContent);
+    const tip = document.getElementById("tip");
+    figure.scrollIntoView();
+    // At a point of the map, in the middle of the others.
+    const { area } = data.panels ? data.panels[0] : data;
+    const target = data.kind === "map" ? data.points[3] : [area[0] + area[2] / 2, area[1] + area[3] / 2];
+    const place = new DOMPoint(target[0], target[1]).matrixTransform(svg.getScreenCTM());
+    for (const type of ["pointermove", "pointerdown"]) {
+      point(svg, type, place.x, place.y);
+      check(!tip.hidden && svg.querySelector(".cursor"), `${name(figure)}: ${type} shows nothing`);
+      const box = tip.getBoundingClientRect();
+      check(box.left >= 0 && box.right <= innerWidth, `${name(figure)}: the note leaves the viewport`);
+      if (data.kind === "lines") {
+        const series = data.panels.flatMap(panel => panel.series);
+        check(series.every(line => tip.textContent.includes(line.name.replace(/ \(.*\)$/, ""))), `${name(figure)}: names missing in ${tip.textContent}`);
+        if (figure.id.startsWith("roc")) check(tip.textContent.includes("50.0 %"), `${figure.id}: chance is ${tip.textContent}`);
+        if (figure.id === "risk-coverage") check(/ 50\.0 %/.test(tip.textContent), `half of the rows: ${tip.textContent}`);
+      }
+      if (data.kind === "bars") check(tip.textContent.includes(" to ") && tip.textContent.includes("%"), `${name(figure)}: ${tip.textContent}`);
+      if (data.kind === "map") {
+        const [, , set, row, label] = target;
+        check(tip.textContent.includes(`${data.sets[set]}, row ${row}`) && tip.textContent.includes(data.labels[label]), `map: ${tip.textContent}`);
+        check(tip.textContent.includes("−∞"), `map: infinity is told as ${tip.textContent}`);
+      }
+      fitsViewport(`${name(figure)} with its note`);
+      svg.dispatchEvent(new PointerEvent("pointerleave", { pointerType: "mouse" }));
+      check(tip.hidden && !svg.querySelector(".cursor"), `${name(figure)}: the note stays`);
+    }
+  }
+
+  function checkLegend(figure) {
+    const [button] = all(".legend button", figure);
+    if (!button) return check(figure.id === "bandwidth", `${name(figure)} has no legend`);
+    const series = figure.querySelector('svg.drawing [data-series="0"]');
+    const isSeen = () => getComputedStyle(series).display !== "none";
+    check(isSeen(), `${name(figure)}: first series is not seen`);
+    button.click();
+    check(!isSeen() && button.getAttribute("aria-pressed") === "false", `${name(figure)}: the legend hides nothing`);
+    button.click();
+    check(isSeen(), `${name(figure)}: the legend shows nothing`);
+  }
+
+  function checkKeys(figure) {
+    const svg = figure.querySelector("svg.drawing");
+    svg.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+    check(!document.getElementById("tip").hidden, `${name(figure)}: arrow keys show nothing`);
+    svg.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
+    check(document.getElementById("tip").hidden, `${name(figure)}: escape hides nothing`);
+  }
+
+  function checkTable() {
+    const table = document.querySelector("table.methods");
+    const headings = all("th[aria-sort]", table);
+    headings.forEach((heading, column) => {
+      const values = () => [...table.tBodies[0].rows].map(row => parseFloat(row.children[column].dataset.v));
+      const isSorted = (list, sign) => list.every((v, i) => i === 0 || sign * (v - list[i - 1]) >= 0);
+      heading.querySelector("button").click();
+      const first = heading.dataset.first;
+      check(heading.getAttribute("aria-sort") === first, `${heading.textContent}: aria-sort`);
+      check(headings.filter(other => other.getAttribute("aria-sort") !== "none").length === 1, "one heading sorts");
+      const sign = first === "ascending" ? 1 : -1;
+      if (column > 0) check(isSorted(values(), sign), `${heading.textContent} is not sorted ${first}`);
+      heading.querySelector("button").click();
+      if (column > 0) check(isSorted(values(), -sign), `${heading.textContent} is not sorted the other way`);
+    });
+    const names = [...table.tBodies[0].rows].map(row => row.children[0].textContent);
+    check(new Set(names).size === names.length, "sorting loses rows");
+  }
+
+  function checkTheme() {
+    const read = () => getComputedStyle(document.body).backgroundColor;
+    const before = read();
+    const line = () => getComputedStyle(document.querySelector("svg.drawing .line-s0")).stroke;
+    const stroke = line();
+    for (let turn = 0; turn < 2; turn += 1) {
+      const colors = ["h1", "h2", ".lead", "td small", ".note", "td.best", ".legend-note", "thead th button"];
+      for (const selector of colors.filter(s => document.querySelector(s))) {
+        const text = getComputedStyle(document.querySelector(selector)).color;
+        const ground = getComputedStyle(document.querySelector(".card")).backgroundColor;
+        for (const back of [ground, read()]) check(contrast(text, back) >= 4.5, `${selector}: contrast of ${text} on ${back}`);
+      }
+      all("svg.drawing text").forEach(text => {
+        const ground = getComputedStyle(text.closest(".card")).backgroundColor;
+        check(contrast(getComputedStyle(text).fill, ground) >= 4.5, `contrast of "${text.textContent}"`);
+      });
+      document.getElementById("theme").click();
+      check((turn === 0) === (read() !== before), `theme: ${before} and ${read()}`);
+      check((turn === 0) === (line() !== stroke), "lines follow the theme");
+    }
+  }
+
+  addEventListener("load", async () => {
+    try {
+      await document.fonts.ready;
+      check([...document.fonts].some(font => font.family === "Roboto" && font.status === "loaded"), "the font is not used");
+      fitsViewport("page");
+      const figures = all("figure");
+      for (const step of [checkFigure, checkPointer, checkLegend]) figures.forEach(step);
+      figures.filter(figure => figure.id !== "map").forEach(checkKeys);
+      checkTable();
+      checkTheme();
+      fitsViewport("page after use");
+    } catch (error) {
+      failures.push("checks: " + error.stack);
+    }
+    const found = [...new Set(failures)].slice(0, 30);
+    parent.postMessage(JSON.stringify({ failures: found, checks, width: innerWidth, figures: all("figure").length }), "*");
+  });
+})();
