@@ -8,7 +8,8 @@ use nuq_io::ArraySpec;
 /// When not to trust a network: uncertainty from its embeddings.
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 the data, or a
-/// number given for an option, were refused; 2 the command line was not understood; 3 a file could not be read or written.
+/// number given for an option, were refused; 2 the command line was not understood; 3 a file could not be read or written;
+/// 130 interrupted, with nothing half-written.
 #[derive(Debug, Parser)]
 #[command(name = "nuq", version, arg_required_else_help = true)]
 pub(crate) struct Args {

@@ -5,6 +5,7 @@ mod demo;
 mod error;
 mod fit;
 mod inspect;
+mod interrupt;
 mod label_issues;
 mod output;
 mod progress;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
 }
 
 fn run(Args { command, common }: Args) -> Result<(), Error> {
+    interrupt::leave_nothing_half_written();
     if let Some(threads) = common.threads {
         if threads == 0 {
             return Err(Error::Usage("--threads 0: at least one thread is needed".to_owned()));

@@ -22,7 +22,7 @@ fn help_reads_like_a_table_of_contents() {
     insta::assert_snapshot!(help.join("\n"), @r#"
     When not to trust a network: uncertainty from its embeddings.
 
-    Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 the data, or a number given for an option, were refused; 2 the command line was not understood; 3 a file could not be read or written.
+    Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 the data, or a number given for an option, were refused; 2 the command line was not understood; 3 a file could not be read or written; 130 interrupted, with nothing half-written.
 
     Usage: nuq [OPTIONS] <COMMAND>
 

@@ -16,7 +16,7 @@ mod model;
 mod npz_writer;
 
 pub use arrays::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
-pub use atomic::write_atomically;
+pub use atomic::{stop_writing, write_atomically};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;
 pub use model::{ModelFile, open, save};
