@@ -1,6 +1,7 @@
 //! The command `nuq`: arguments in, one command run, results on stdout and everything else on stderr.
 
 mod args;
+mod bad_rows;
 mod demo;
 mod error;
 mod fit;

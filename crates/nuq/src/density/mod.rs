@@ -8,6 +8,7 @@ mod class_gaussians;
 mod covariance;
 
 pub use class_gaussians::ClassGaussians;
+pub(crate) use covariance::check_shrinkage;
 pub use covariance::{Covariance, Shrinkage};
 
 /// How $\hat p(x)$ is estimated.
