@@ -72,6 +72,17 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Manual pages, one for each command
+    ///
+    /// Put them where man looks, as ~/.local/share/man/man1 or /usr/local/share/man/man1.
+    Man(ManArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// Folder for the pages; made when it is not there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

@@ -8,6 +8,7 @@ mod fit;
 mod inspect;
 mod interrupt;
 mod label_issues;
+mod man;
 mod output;
 mod progress;
 mod score;
@@ -51,5 +52,6 @@ fn run(Args { command, common }: Args) -> Result<(), Error> {
             clap_complete::generate(shell, &mut Args::command(), "nuq", &mut script);
             output::print(&String::from_utf8_lossy(&script))
         }
+        Command::Man(options) => man::run(&options),
     }
 }

@@ -34,6 +34,7 @@ fn help_reads_like_a_table_of_contents() {
       suggest       Rows of a file that are worth a label: uncertain, and not all of one kind
       demo          See it work: fit Two Moons, print a table, draw the uncertainty maps
       completions   Completions for a shell, to be put where it looks for them
+      man           Manual pages, one for each command
       help          Print this message or the help of the given subcommand(s)
 
     Options:

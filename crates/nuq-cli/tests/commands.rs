@@ -425,6 +425,23 @@ fn suggestions_go_to_a_file_and_past_bad_rows() {
 }
 
 #[test]
+fn manual_pages_say_what_help_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = nuq(&["man", "--out", "pages"], folder.path());
+    assert!(output.status.success(), "{}", err(&output));
+    let read = |name: &str| fs::read_to_string(folder.path().join("pages").join(name)).unwrap();
+    let (nuq_page, fit) = (read("nuq.1"), read("nuq-fit.1"));
+    assert!(
+        nuq_page.contains("130 interrupted") && nuq_page.contains("nuq\\-label\\-issues(1)"),
+        "{nuq_page}"
+    );
+    assert!(fit.starts_with(".ie") && fit.contains(".TH nuq-fit 1"), "{fit}");
+    assert!(fit.contains("\\-\\-density\\-bandwidth") && fit.contains("half the median distance"), "{fit}");
+    let pages = fs::read_dir(folder.path().join("pages")).unwrap().count();
+    assert_eq!(out(&output), format!("pages: {pages} pages\n"));
+}
+
+#[test]
 fn shells_complete_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = out(&nuq(&["completions", shell], Path::new(".")));
