@@ -8,7 +8,8 @@ use nuq_io::ArraySpec;
 /// When not to trust a network: uncertainty from its embeddings.
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 the data, or a
-/// number given for an option, were refused; 2 the command line was not understood; 3 a file could not be read or written.
+/// number given for an option, were refused; 2 the command line was not understood; 3 a file could not be read or written;
+/// 130 interrupted, with nothing half-written.
 #[derive(Debug, Parser)]
 #[command(name = "nuq", version, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -48,7 +49,8 @@ pub(crate) enum Command {
     /// Fit a model to embeddings and labels, and save it
     ///
     /// Files are npy, npz, safetensors, csv or tsv. One array of several, or one column of a table, is named as FILE:NAME.
-    /// In a table of embeddings every column is a coordinate, but for the row numbers that pandas writes.
+    /// In a table of embeddings every column is a coordinate, but for the row numbers that pandas writes, the column that
+    /// --labels or --targets names in the same file, and those that FILE:-NAME,NAME leaves out.
     Fit(Box<FitArgs>),
     /// Label, probability, uncertainties and decision of each row of a file
     Score(ScoreArgs),
@@ -70,6 +72,17 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Manual pages, one for each command
+    ///
+    /// Put them where man looks, as ~/.local/share/man/man1 or /usr/local/share/man/man1.
+    Man(ManArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// Folder for the pages; made when it is not there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
@@ -108,15 +121,22 @@ pub(crate) struct SuggestArgs {
     /// How many to suggest
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) count: usize,
+    /// Where they go: a .csv file; printed when not given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// What to do with rows that hold a NaN or an infinity
+    #[arg(long, value_name = "WHAT", default_value = "refuse")]
+    pub(crate) on_nan: OnNan,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("answers").required(true).args(["labels", "targets"])))]
 pub(crate) struct FitArgs {
     /// Training rows, one embedding each
     #[arg(long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
     /// Their labels, integers or strings: fits a classifier
-    #[arg(long, value_name = "FILE", required_unless_present = "targets", conflicts_with = "targets")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<ArraySpec>,
     /// Their targets, numbers: fits a regressor
     #[arg(long, value_name = "FILE")]
@@ -190,7 +210,8 @@ pub(crate) struct ScoreArgs {
     /// The rows to score: npy, npz, safetensors, csv or tsv; one array of several is named as FILE:NAME
     #[arg(long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
-    /// Where the scores go: a .csv, .jsonl or .npz file, or - for csv (with --json, lines of JSON) on standard output
+    /// Where the scores go: a .csv, .jsonl or .npz file, or - for csv (with --json, lines of JSON) on standard output. With
+    /// --on-nan skip, an .npz file has an array `scored` too: what is not has NaN, label 0 or an empty one
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// What an abstention costs, between 0 and 1: adds the decision, to accept where an error is less likely than that
@@ -211,7 +232,7 @@ pub(crate) struct ScoreArgs {
 pub(crate) enum OnNan {
     /// Stop and name them
     Refuse,
-    /// Score the rest, and leave their scores empty
+    /// Go on with the rest; their scores stay empty
     Skip,
 }
 

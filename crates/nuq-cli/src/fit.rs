@@ -6,7 +6,7 @@ use std::time::Instant;
 use nuq::nuq_neighbors::Precision;
 use nuq::{
     BandwidthRule, Covariance, Criterion, Density, DensityBandwidth, Dimension, Embeddings, HnswParams,
-    IndexKind, Kernel, Label, Model, NuqClassifier, NuqRegressor, Params, Shrinkage, Task, Variance,
+    IndexKind, Kernel, Label, Model, NuqClassifier, NuqRegressor, Params, Shrinkage, Variance,
 };
 use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
 
@@ -14,6 +14,7 @@ use crate::args::{
     BandwidthName, Common, CovarianceName, DensityBandwidthName, DensityName, DimensionName, FitArgs,
     IndexName, KernelName, PrecisionName, Preset, ShrinkageName, VarianceName,
 };
+use crate::bad_rows;
 use crate::error::Error;
 use crate::inspect::Summary;
 use crate::output;
@@ -21,29 +22,84 @@ use crate::progress::say;
 
 pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     check(options)?;
+    let task = Task::of(options)?;
     let inputs = [Some(&options.embeddings), options.labels.as_ref(), options.targets.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(|spec| spec.path.as_path()).collect();
     output::check_out(&options.out, &inputs)?;
-    let x = EmbeddingsFile::open(&options.embeddings)?.read()?;
+    let x = read_rows(options)?;
     say(common, &format!("read {} rows of {} columns from {}", x.len(), x.dim(), options.embeddings));
     let start = Instant::now();
-    let model = match (&options.labels, &options.targets) {
-        (Some(labels), _) => {
+    let model = match task {
+        Task::Classification(labels, params) => {
             let y: Vec<Label> = read_labels(labels)?;
             same_length(options, &x, labels, y.len(), "labels")?;
-            Model::Classifier(classifier(options)?.fit(&x, &y)?)
+            Model::Classifier(params.fit(&x, &y)?)
         }
-        (None, Some(targets)) => {
+        Task::Regression(targets, params) => {
             let y = read_targets(targets)?;
             same_length(options, &x, targets, y.len(), "targets")?;
-            Model::Regressor(regressor(options)?.fit(&x, &y)?)
+            Model::Regressor(params.fit(&x, &y)?)
         }
-        (None, None) => return Err(Error::Usage("give --labels or --targets".to_owned())),
     };
     let seconds = start.elapsed().as_secs_f64();
+    remark(options, &model, common);
     nuq_io::save(&model, &options.out)?;
     say(common, &format!("fitted in {seconds:.2} s, saved as {}", options.out.display()));
     output::print(&Summary::of(&model).shown(common.json))
+}
+
+/// What is predicted, from which file, and how.
+enum Task<'o> {
+    Classification(&'o ArraySpec, Params<nuq::Classification>),
+    Regression(&'o ArraySpec, Params<nuq::Regression>),
+}
+
+impl<'o> Task<'o> {
+    /// Refuses values that no data could make right, before any are read.
+    fn of(options: &'o FitArgs) -> Result<Self, Error> {
+        match (&options.labels, &options.targets) {
+            (Some(labels), _) => {
+                let params = classifier(options)?;
+                params.check()?;
+                Ok(Self::Classification(labels, params))
+            }
+            (None, Some(targets)) => {
+                let params = regressor(options)?;
+                params.check()?;
+                Ok(Self::Regression(targets, params))
+            }
+            (None, None) => Err(Error::Usage("give --labels or --targets".to_owned())),
+        }
+    }
+}
+
+/// The training rows; those that cannot be used are named.
+fn read_rows(options: &FitArgs) -> Result<Embeddings<'static>, Error> {
+    let others: Vec<&ArraySpec> = options.labels.iter().chain(&options.targets).collect();
+    let mut file = EmbeddingsFile::open_beside(&options.embeddings, &others)?;
+    let values = file.values(0..file.len())?;
+    let bad = bad_rows::find(&values, file.dim());
+    if !bad.is_empty() {
+        let remedy = "leave them out, and what belongs to them";
+        return Err(bad_rows::refusal(&options.embeddings, 0, &bad, remedy));
+    }
+    Ok(Embeddings::new(values, file.dim())?)
+}
+
+/// Says what a model of these data cannot do.
+fn remark(options: &FitArgs, model: &Model<'_>, common: &Common) {
+    let rows = model.index().len();
+    if let Some(k) = options.k.filter(|&k| k > rows) {
+        say(common, &format!("--k {k}: there are {rows} rows, and every sum runs over all of them"));
+    }
+    match model {
+        Model::Classifier(model) if model.classes().len() == 1 => {
+            let text =
+                "all labels are the same: only the density and the epistemic uncertainty mean something";
+            say(common, text);
+        }
+        _ => {}
+    }
 }
 
 /// Refuses options that would be ignored.
@@ -145,7 +201,7 @@ fn rule<C: Default>(name: BandwidthName, options: &FitArgs) -> Result<BandwidthR
     })
 }
 
-fn shared<T: Task>(mut params: Params<T>, options: &FitArgs) -> Params<T> {
+fn shared<T: nuq::Task>(mut params: Params<T>, options: &FitArgs) -> Params<T> {
     if let Some(k) = options.k {
         params = params.neighbors(k);
     }

@@ -4,6 +4,7 @@ use nuq::calibrate::Threshold;
 use nuq::parts::{FittedDensityParts, SmootherParts};
 use nuq::{Bandwidth, IndexSummary, Model};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::args::{Common, InspectArgs};
 use crate::error::Error;
@@ -15,6 +16,12 @@ pub(crate) fn run(options: &InspectArgs, common: &Common) -> Result<(), Error> {
         file.verify()?;
     }
     let mut summary = Summary::of(&file.model);
+    if let Model::Classifier(model) = &file.model {
+        let classes = model.classes();
+        let pairs = classes.labels().iter().zip(classes.counts());
+        summary.class_rows =
+            pairs.map(|(label, &rows)| ClassSummary { label: output::label_json(label), rows }).collect();
+    }
     summary.file = Some(FileSummary {
         written_by: file.written_by.clone(),
         verified: options.verify,
@@ -35,6 +42,8 @@ pub(crate) struct Summary {
     columns: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     classes: Option<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    class_rows: Vec<ClassSummary>,
     index: String,
     index_reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,6 +62,16 @@ pub(crate) struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<FileSummary>,
 }
+
+/// A class and its training rows.
+#[derive(Debug, Serialize)]
+struct ClassSummary {
+    label: Value,
+    rows: u64,
+}
+
+/// Classes that are named.
+const NAMED: usize = 20;
 
 #[derive(Debug, Serialize)]
 struct BandwidthSummary {
@@ -180,6 +199,7 @@ impl Summary {
             rows: index.len(),
             columns: index.dim(),
             classes,
+            class_rows: vec![],
             index: described.to_string(),
             index_reason: choice.reason.to_string(),
             recall: match described {
@@ -207,6 +227,9 @@ impl Summary {
         let mut line = |name: &str, text: String| lines.push(format!("{name:<12} {text}"));
         let classes = self.classes.map_or(String::new(), |classes| format!(", {classes} classes"));
         line("rows", format!("{} × {}{classes}", self.rows, self.columns));
+        if !self.class_rows.is_empty() {
+            line("classes", class_text(&self.class_rows));
+        }
         line("index", self.index.clone());
         line("", self.index_reason.clone());
         line("neighbors", format!("{}, {} kernel", self.neighbors, self.kernel));
@@ -246,9 +269,21 @@ impl BandwidthSummary {
             (_, Some(error)) => format!("squared error {}", number(error)),
             _ => String::new(),
         };
-        let edge = if selection.at_edge { "; at the edge of its grid, the best may lie beyond" } else { "" };
+        let edge = if selection.at_edge {
+            "; at the edge of its grid: ranks hardly change beyond, --bandwidth NUMBER tries it"
+        } else {
+            ""
+        };
         format!("{what}, by leave-one-out on {} rows ({score}{edge})", selection.rows)
     }
+}
+
+/// Classes with their rows: the first of them, and how many more there are.
+fn class_text(classes: &[ClassSummary]) -> String {
+    let name = |label: &Value| label.as_str().map_or_else(|| label.to_string(), str::to_owned);
+    let named = classes.iter().take(NAMED).map(|class| format!("{} ({})", name(&class.label), class.rows));
+    let more = (classes.len() > NAMED).then(|| format!("and {} more", classes.len() - NAMED));
+    named.chain(more).collect::<Vec<String>>().join(", ")
 }
 
 fn extremes(values: &[f64]) -> Vec<f64> {

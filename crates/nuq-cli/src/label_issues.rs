@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::args::{Common, LabelIssuesArgs};
 use crate::error::Error;
-use crate::output;
+use crate::output::{self, label_json};
 
 pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Error> {
     let opened = nuq_io::open(&options.model)?;
@@ -13,16 +13,16 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
         return Err(Error::Data(format!("{} is a regressor: it has no labels", options.model.display())));
     };
     let issues = model.label_issues()?;
-    let label = |class: u32| model.classes().label(class as usize).to_string();
+    let label = |class: u32| model.classes().label(class as usize);
     let shown = issues.iter().take(options.most);
     if common.json {
         let list: Vec<_> = shown
             .map(|issue| {
                 json!({
                     "row": issue.row,
-                    "label": label(issue.given),
+                    "label": label_json(label(issue.given)),
                     "probability": issue.probability_given,
-                    "likeliest": label(issue.likeliest),
+                    "likeliest": label_json(label(issue.likeliest)),
                     "probability_of_likeliest": issue.probability_likeliest,
                 })
             })
@@ -38,9 +38,9 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
         text += &format!(
             "{:>8}  {:<20} {:>12.2e}  {:<20} {:>12.4}\n",
             issue.row,
-            label(issue.given),
+            label(issue.given).to_string(),
             issue.probability_given,
-            label(issue.likeliest),
+            label(issue.likeliest).to_string(),
             issue.probability_likeliest
         );
     }

@@ -1,11 +1,14 @@
 //! The command `nuq`: arguments in, one command run, results on stdout and everything else on stderr.
 
 mod args;
+mod bad_rows;
 mod demo;
 mod error;
 mod fit;
 mod inspect;
+mod interrupt;
 mod label_issues;
+mod man;
 mod output;
 mod progress;
 mod score;
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
 }
 
 fn run(Args { command, common }: Args) -> Result<(), Error> {
+    interrupt::leave_nothing_half_written();
     if let Some(threads) = common.threads {
         if threads == 0 {
             return Err(Error::Usage("--threads 0: at least one thread is needed".to_owned()));
@@ -48,5 +52,6 @@ fn run(Args { command, common }: Args) -> Result<(), Error> {
             clap_complete::generate(shell, &mut Args::command(), "nuq", &mut script);
             output::print(&String::from_utf8_lossy(&script))
         }
+        Command::Man(options) => man::run(&options),
     }
 }

@@ -4,6 +4,9 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use nuq::Label;
+use serde_json::{Value, json};
+
 use crate::error::Error;
 
 /// Makes a folder and those above it.
@@ -39,6 +42,14 @@ pub(crate) fn check_out(out: &Path, inputs: &[&Path]) -> Result<(), Error> {
 /// Writes a file: all of it, or nothing.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Error> {
     Ok(nuq_io::write_atomically(path, |file| file.write_all(contents))?)
+}
+
+/// A label as JSON has it: a number where it is one.
+pub(crate) fn label_json(label: &Label) -> Value {
+    match label {
+        Label::Int(value) => i64::try_from(*value).map_or_else(|_| json!(value.to_string()), |v| json!(v)),
+        Label::Text(text) => json!(text),
+    }
 }
 
 /// Prints to stdout. A reader that has closed its end (`nuq … | head`) has seen enough and is no error.

@@ -22,7 +22,7 @@ fn help_reads_like_a_table_of_contents() {
     insta::assert_snapshot!(help.join("\n"), @r#"
     When not to trust a network: uncertainty from its embeddings.
 
-    Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 the data, or a number given for an option, were refused; 2 the command line was not understood; 3 a file could not be read or written.
+    Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 the data, or a number given for an option, were refused; 2 the command line was not understood; 3 a file could not be read or written; 130 interrupted, with nothing half-written.
 
     Usage: nuq [OPTIONS] <COMMAND>
 
@@ -34,6 +34,7 @@ fn help_reads_like_a_table_of_contents() {
       suggest       Rows of a file that are worth a label: uncertain, and not all of one kind
       demo          See it work: fit Two Moons, print a table, draw the uncertainty maps
       completions   Completions for a shell, to be put where it looks for them
+      man           Manual pages, one for each command
       help          Print this message or the help of the given subcommand(s)
 
     Options:

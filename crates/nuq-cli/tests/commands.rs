@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nuq::{NuqClassifier, NuqRegressor};
+use nuq::{Label, NuqClassifier, NuqRegressor};
 use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
 use serde_json::Value;
 
@@ -247,6 +247,12 @@ fn mistakes_get_a_sentence_and_a_code() {
         (fit(&["--recall", "2", "--index", "hnsw"]), 1, "the recall asked for is 2"),
         (fit(&["--recall", "0.9", "--index", "exact"]), 2, "belongs to --index hnsw or auto"),
         (fit(&["--threads", "0"]), 2, "at least one thread"),
+        (words(&["fit", "--embeddings", &x, "--out", "n.nuq"]), 2, "<--labels <FILE>|--targets <FILE>>"),
+        (
+            words(&["fit", "--embeddings", "train.npy:x", "--labels", &y, "--out", "n.nuq"]),
+            1,
+            "holds a single array without a name: leave `:x` off",
+        ),
         (
             words(&["score", "--model", "junk.nuq", "--embeddings", &x, "--out", "s.csv"]),
             1,
@@ -308,6 +314,131 @@ fn mistakes_get_a_sentence_and_a_code() {
     left.sort();
     let names: Vec<&str> = left.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(names, ["junk.nuq", "model.nuq", "narrow.csv"], "mistakes leave nothing behind");
+}
+
+#[test]
+fn bad_values_are_refused_before_anything_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let fit = ["fit", "--embeddings", "no.npy", "--labels", "no.csv", "--out", "n.nuq"];
+    for (options, said) in [
+        (&["--k", "0"][..], "at least one neighbor"),
+        (&["--bandwidth", "-1"], "bandwidth is -1.0"),
+        (&["--density-bandwidth", "0"], "density bandwidth is 0.0"),
+        (&["--recall", "2"], "the recall asked for is 2"),
+        (&["--density", "gmm", "--shrinkage", "1.5"], "shrinkage is 1.5"),
+        (&["--prior-weight", "-1"], "prior weight is -1.0"),
+    ] {
+        let output = nuq(&[&fit[..], options].concat(), folder.path());
+        assert_eq!(output.status.code(), Some(1), "{options:?}: {}", err(&output));
+        assert!(err(&output).contains(said), "{options:?}: {}", err(&output));
+    }
+    let score = ["score", "--model", "no.nuq", "--embeddings", "no.npy", "--out", "s.csv"];
+    let output = nuq(&[&score[..], &["--reject-cost", "3"]].concat(), folder.path());
+    assert!(err(&output).contains("reject cost is 3.0"), "{}", err(&output));
+}
+
+/// A folder with a table of six points in it, the last column their class, and a model of it.
+fn table(classes: [&str; 6], options: &[&str]) -> (tempfile::TempDir, Output) {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = ["0,0", "0,1", "1,0", "5,5", "5,6", "6,5"];
+    let lines: Vec<String> =
+        rows.iter().zip(classes).map(|(row, class)| format!("{row},{class}\n")).collect();
+    fs::write(folder.path().join("t.csv"), format!("x,y,class\n{}", lines.concat())).unwrap();
+    let fit = ["fit", "--embeddings", "t.csv", "--labels", "t.csv:class", "--out", "m.nuq"];
+    let output = nuq(&[&fit[..], options].concat(), folder.path());
+    assert!(output.status.success(), "{}", err(&output));
+    (folder, output)
+}
+
+#[test]
+fn labels_beside_the_coordinates_are_no_coordinate() {
+    let (folder, output) = table(["cat", "cat", "cat", "dog", "dog", "dog"], &["--bandwidth", "1"]);
+    assert!(out(&output).contains("6 × 2, 2 classes"), "{}", out(&output));
+    let score = ["score", "--model", "m.nuq", "--out", "s.csv", "--embeddings"];
+    let refused = nuq(&[&score[..], &["t.csv"]].concat(), folder.path());
+    assert!(err(&refused).contains("leave it out as t.csv:-class"), "{}", err(&refused));
+    assert!(nuq(&[&score[..], &["t.csv:-class"]].concat(), folder.path()).status.success());
+    assert!(fs::read_to_string(folder.path().join("s.csv")).unwrap().contains("\n4,dog,"));
+    let inspected = out(&nuq(&["inspect", "m.nuq"], folder.path()));
+    assert!(inspected.contains("classes      cat (3), dog (3)\n"), "{inspected}");
+}
+
+#[test]
+fn what_the_data_cannot_give_is_said() {
+    let (_, output) = table(["a"; 6], &["--bandwidth", "1", "--k", "5000"]);
+    let said = err(&output);
+    assert!(said.contains("--k 5000: there are 6 rows, and every sum runs over all of them"), "{said}");
+    assert!(said.contains("all labels are the same: only the density and the epistemic"), "{said}");
+}
+
+#[test]
+fn many_classes_are_counted_and_some_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines: Vec<String> = (0..50).map(|i| format!("{i},{}\n", i % 25)).collect();
+    fs::write(folder.path().join("t.csv"), format!("x,class\n{}", lines.concat())).unwrap();
+    let fit = ["fit", "--embeddings", "t.csv", "--labels", "t.csv:class", "--out", "m.nuq"];
+    assert!(nuq(&fit, folder.path()).status.success());
+    let text = out(&nuq(&["inspect", "m.nuq"], folder.path()));
+    assert!(text.contains("classes      0 (2), 1 (2), ") && text.contains("19 (2), and 5 more\n"), "{text}");
+    let json: Value =
+        serde_json::from_str(&out(&nuq(&["inspect", "m.nuq", "--json"], folder.path()))).unwrap();
+    assert_eq!(json["class_rows"][24], serde_json::json!({ "label": 24, "rows": 2 }));
+}
+
+#[test]
+fn integer_labels_stay_integers() {
+    let (folder, _) = table(["7", "7", "-9", "-9", "-9", "-9"], &["--bandwidth", "1", "--k", "3"]);
+    fs::write(folder.path().join("q.csv"), "0,0\nnan,0\n5,5\n").unwrap();
+    let score = ["score", "--model", "m.nuq", "--embeddings", "q.csv", "--out", "s.npz", "--on-nan", "skip"];
+    assert!(nuq(&[&score[..], &["--neighbors", "2"]].concat(), folder.path()).status.success());
+    let array = |name: &str| spec(&folder.path().join(format!("s.npz:{name}")).to_string_lossy());
+    let ints = |values: &[i128]| values.iter().map(|&v| Label::Int(v)).collect::<Vec<_>>();
+    assert_eq!(read_labels(&array("label")).unwrap(), ints(&[7, 0, -9]));
+    assert_eq!(read_labels(&array("scored")).unwrap(), ints(&[1, 0, 1]));
+    let neighbors = EmbeddingsFile::open(&array("neighbor_labels")).unwrap().read().unwrap();
+    assert_eq!(neighbors.as_slice(), [7.0, 7.0, 0.0, 0.0, -9.0, -9.0]);
+    let issues = out(&nuq(&["label-issues", "m.nuq", "--json"], folder.path()));
+    let issues: Value = serde_json::from_str(&issues).unwrap();
+    assert_eq!((&issues["worst"][0]["label"], &issues["worst"][0]["likeliest"]), (&(-9).into(), &7.into()));
+}
+
+#[test]
+fn suggestions_go_to_a_file_and_past_bad_rows() {
+    let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
+    fs::write(folder.path().join("q.csv"), "nan,0\n0,0\n90,0\n").unwrap();
+    let suggest = ["suggest", "--model", "m.nuq", "--embeddings", "q.csv", "--count", "1"];
+    let refused = nuq(&suggest, folder.path());
+    assert_eq!(refused.status.code(), Some(1));
+    let said = "nuq: q.csv: rows that hold a NaN or an infinity: 0; --on-nan skip suggests from the others\n";
+    assert_eq!(err(&refused), said);
+    let skipped = nuq(&[&suggest[..], &["--on-nan", "skip", "--out", "s.csv"]].concat(), folder.path());
+    assert_eq!((out(&skipped), err(&skipped)), ("s.csv: 1 rows\n".to_owned(), "1 rows skipped\n".to_owned()));
+    let csv = fs::read_to_string(folder.path().join("s.csv")).unwrap();
+    assert!(csv.starts_with("row,log_epistemic\n2,") && csv.lines().count() == 2, "{csv}");
+    let wrong = nuq(&[&suggest[..], &["--out", "s.npz"]].concat(), folder.path());
+    assert_eq!(wrong.status.code(), Some(2), "{}", err(&wrong));
+    fs::write(folder.path().join("y.csv"), "1\n2\n3\n").unwrap();
+    let fit = ["fit", "--embeddings", "q.csv", "--labels", "y.csv", "--out", "n.nuq"];
+    let said =
+        "nuq: q.csv: rows that hold a NaN or an infinity: 0; leave them out, and what belongs to them\n";
+    assert_eq!(err(&nuq(&fit, folder.path())), said);
+}
+
+#[test]
+fn manual_pages_say_what_help_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = nuq(&["man", "--out", "pages"], folder.path());
+    assert!(output.status.success(), "{}", err(&output));
+    let read = |name: &str| fs::read_to_string(folder.path().join("pages").join(name)).unwrap();
+    let (nuq_page, fit) = (read("nuq.1"), read("nuq-fit.1"));
+    assert!(
+        nuq_page.contains("130 interrupted") && nuq_page.contains("nuq\\-label\\-issues(1)"),
+        "{nuq_page}"
+    );
+    assert!(fit.starts_with(".ie") && fit.contains(".TH nuq-fit 1"), "{fit}");
+    assert!(fit.contains("\\-\\-density\\-bandwidth") && fit.contains("half the median distance"), "{fit}");
+    let pages = fs::read_dir(folder.path().join("pages")).unwrap().count();
+    assert_eq!(out(&output), format!("pages: {pages} pages\n"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
 
@@ -20,30 +21,80 @@ pub fn write_atomically(
     if path.exists() && !path.is_file() {
         return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is a device, not a file")));
     }
-    let (partial, file) = create_beside(path).map_err(failed)?;
-    let mut buffered = BufWriter::with_capacity(1 << 20, &file);
-    let written = write(&mut buffered)
-        .and_then(|()| buffered.flush())
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&partial, path));
-    written.map_err(|source| {
-        // The write has failed already; that the rest cannot be removed either changes nothing.
-        let _ = fs::remove_file(&partial);
-        failed(source)
-    })
+    let partial = Partial::beside(path).map_err(failed)?;
+    let mut buffered = BufWriter::with_capacity(1 << 20, &partial.file);
+    let written = write(&mut buffered).and_then(|()| buffered.flush());
+    drop(buffered);
+    written.and_then(|()| partial.finish(path)).map_err(failed)
 }
 
-/// A new file beside `path`, under a name that nobody has: not another thread, nor a run that was killed.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    loop {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        name.push(format!(".{}-{number}.partial", std::process::id()));
-        let partial = path.with_file_name(name);
-        match File::create_new(&partial) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.map(|file| (partial, file)),
+/// Removes every file that is being written and calls `then`, before another can be begun or get its final name: for a
+/// process that is about to end.
+///
+/// ```
+/// nuq_io::stop_writing(|| println!("nothing is half-written"));
+/// ```
+pub fn stop_writing<T>(then: impl FnOnce() -> T) -> T {
+    let partial_files = partial_files();
+    for path in partial_files.iter() {
+        // The process ends; there is nobody left to tell.
+        let _ = fs::remove_file(path);
+    }
+    then()
+}
+
+/// The files that are being written, by any thread.
+static PARTIAL_FILES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn partial_files() -> MutexGuard<'static, Vec<PathBuf>> {
+    // The list is right after every statement: a thread that panicked did not leave it half-changed.
+    PARTIAL_FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file under its temporary name: removed when dropped, unless it is finished.
+struct Partial {
+    path: PathBuf,
+    file: File,
+}
+
+impl Partial {
+    /// A new file beside `path`, under a name that nobody has: not another thread, nor a run that was killed.
+    fn beside(path: &Path) -> io::Result<Self> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let mut partial_files = partial_files();
+        loop {
+            let mut name = path.file_name().unwrap_or_default().to_owned();
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            name.push(format!(".{}-{number}.partial", std::process::id()));
+            let partial = path.with_file_name(name);
+            match File::create_new(&partial) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(file) => {
+                    partial_files.push(partial.clone());
+                    return Ok(Self { path: partial, file });
+                }
+            }
+        }
+    }
+
+    /// Gives the file its final name once it is on the disk.
+    fn finish(self, path: &Path) -> io::Result<()> {
+        self.file.sync_all()?;
+        let mut partial_files = partial_files();
+        fs::rename(&self.path, path)?;
+        partial_files.retain(|other| *other != self.path);
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        let mut partial_files = partial_files();
+        if let Some(at) = partial_files.iter().position(|other| *other == self.path) {
+            partial_files.swap_remove(at);
+            // Writing has failed already; that the rest cannot be removed either changes nothing.
+            let _ = fs::remove_file(&self.path);
         }
     }
 }
@@ -67,6 +118,15 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         write_atomically(&path, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_writer_that_panics_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result");
+        let write = || write_atomically(&path, |_| panic!("on purpose"));
+        assert!(std::panic::catch_unwind(write).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod npz_writer;
 mod threshold_meta;
 
 pub use arrays::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
-pub use atomic::write_atomically;
+pub use atomic::{stop_writing, write_atomically};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;
 pub use model::{ModelFile, open, save};

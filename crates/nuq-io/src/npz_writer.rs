@@ -26,6 +26,12 @@ impl<'a> NpzArray<'a> {
         Self { name, descr: "<f8".to_owned(), shape: shape(values.len(), width), bytes }
     }
 
+    /// Yes or no.
+    pub fn flags(name: &'a str, values: &[bool]) -> Self {
+        let bytes = values.iter().map(|&v| u8::from(v)).collect();
+        Self { name, descr: "|b1".to_owned(), shape: shape(values.len(), None), bytes }
+    }
+
     /// Strings, `width` a row if given.
     pub fn words(name: &'a str, values: &[String], width: Option<usize>) -> Self {
         let longest = values.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);

@@ -85,6 +85,7 @@ fn what_cannot_be_read_is_named_with_what_to_do() {
         text.contains("holds several arrays; name one as") && text.ends_with("there are: x, y"),
         "{text}"
     );
+    ends("rows-f32.npy:x", "a .npy file holds a single array without a name: leave `:x` off");
     ends("rows-one-dimension.npy", "has one dimension of 3: rows × columns are needed");
     ends("rows-nan.npy", "rows-nan.npy: row 2, column 1 is NaN: every coordinate must be finite");
     ends(
@@ -139,10 +140,42 @@ fn tables_are_read_with_and_without_a_header() {
     assert_eq!(read_labels(&write("d.csv", "7\n8\n7\n")).unwrap(), ints(&[7, 8, 7]));
     assert_eq!(read_labels(&write("e.csv", "cat\ndog\n")).unwrap(), words(&["cat", "dog"]));
     let error = refusal(&write("f.csv", "x,y\n1,2\n3,four\n"));
-    assert!(error.ends_with("f.csv: line 3, column `y` is `four`, not a number"), "{error}");
+    assert!(
+        error.contains(
+            "f.csv: line 3, column `y` is `four`, not a number; if `y` is no coordinate, leave it out as"
+        ) && error.ends_with("f.csv:-y"),
+        "{error}"
+    );
     let ragged = refusal(&write("g.csv", "1,2\n3\n"));
     assert!(ragged.contains("g.csv"), "{ragged}");
     assert!(refusal(&write("h.csv", "")).ends_with("h.csv: the table has no rows"));
+}
+
+#[test]
+fn columns_that_are_no_coordinates_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    fs::write(&path, "x,class,y,id\n1,cat,2,a\n3,dog,4,b\n").unwrap();
+    let named = |name: &str| ArraySpec { path: path.clone(), name: Some(name.to_owned()) };
+    let whole = ArraySpec { path: path.clone(), name: None };
+    assert_eq!(open(&named("-class,id")).read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
+    // The labels' column, by whatever path the file is named.
+    let roundabout = ArraySpec { path: folder.path().join("./t.csv"), ..named("class") };
+    let rows = EmbeddingsFile::open_beside(&named("-id"), &[&roundabout]).unwrap();
+    assert_eq!(rows.read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
+    let rest = EmbeddingsFile::open_beside(&whole, &[&roundabout]).err().unwrap().to_string();
+    assert!(rest.contains("line 2, column `id` is `a`, not a number; if `id` is no coordinate"), "{rest}");
+    assert!(refusal(&named("-no")).ends_with("holds no array `no`; there are: x, class, y, id"));
+    assert!(refusal(&named("x")).contains("leave `:x` off, or name columns to leave out as `:-x`"));
+    assert!(refusal(&named("-x,y,id,class")).ends_with("the table holds nothing else"));
+}
+
+#[test]
+fn semicolons_separate_where_commas_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    fs::write(&path, "x;y\n1;2\n3;4\n").unwrap();
+    assert_eq!(open(&ArraySpec { path, name: None }).read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
 }
 
 #[test]
@@ -157,8 +190,9 @@ fn any_cut_of_a_file_is_an_error() {
             let spec = ArraySpec { path: path.clone(), name };
             let read = EmbeddingsFile::open(&spec).and_then(EmbeddingsFile::read);
             // A tensor that lies before the cut is whole.
-            if let Ok(rows) = read {
-                assert_eq!(rows.len(), 4, "{} bytes of {}", len, path.display());
+            match read {
+                Ok(rows) => assert_eq!(rows.len(), 4, "{} bytes of {}", len, path.display()),
+                Err(error) => assert!(!error.to_string().contains("EOCD"), "{error}"),
             }
         }
     }

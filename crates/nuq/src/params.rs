@@ -1,7 +1,7 @@
 //! The choices that a classifier and a regressor share.
 
-use crate::bandwidth::{BandwidthRule, Criterion, SquaredError, check_scalar};
-use crate::density::{Density, DensityBandwidth};
+use crate::bandwidth::{Bandwidth, BandwidthRule, Criterion, SquaredError, check_scalar};
+use crate::density::{Density, DensityBandwidth, check_shrinkage};
 use crate::error::out_of_range;
 use crate::{Dimension, Error, IndexKind, Kernel};
 use nuq_neighbors::IndexRequest;
@@ -176,7 +176,8 @@ impl<T: Task> Params<T> {
         self
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Refuses what no data could make right, as `fit` would: for those who read data that take a while.
+    pub fn check(&self) -> Result<(), Error> {
         if self.neighbors == 0 {
             return Err(nuq_neighbors::Error::ZeroNeighbors.into());
         }
@@ -191,7 +192,11 @@ impl<T: Task> Params<T> {
         if let Density::Kde { bandwidth: DensityBandwidth::Fixed(h) } = self.density {
             check_scalar(h, "density bandwidth")?;
         }
+        if let Density::Gaussians { shrinkage, .. } = self.density {
+            check_shrinkage(shrinkage)?;
+        }
         match self.bandwidth {
+            BandwidthRule::Fixed(Bandwidth::Scalar(h)) => check_scalar(h, "bandwidth"),
             BandwidthRule::LeaveOneOut { points, .. } if points < 2 => {
                 Err(out_of_range("grid points", points as f64, "at least 2 are needed"))
             }

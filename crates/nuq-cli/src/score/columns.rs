@@ -6,6 +6,8 @@ use nuq::{Decision, Estimates, Label, Neighbors, NuqClassifier, NuqRegressor, Pr
 pub(super) struct Layout {
     pub(super) rule: Option<RejectRule>,
     pub(super) neighbors: usize,
+    /// Whether arrays, which have no empty cells, say which rows have scores.
+    pub(super) tells_scored: bool,
 }
 
 /// One column; a row without scores has `None`.
@@ -23,7 +25,21 @@ pub(super) struct Columns {
     /// For each row its neighbors: id, distance, and label or target.
     pub(super) neighbors: Option<Vec<Vec<Neighbor>>>,
     pub(super) per_row: usize,
+    /// What the neighbors say.
+    pub(super) answers: Answers,
+    /// For each row whether it has scores, where that is told.
+    pub(super) scored: Option<Vec<bool>>,
     skipped: usize,
+}
+
+/// What the training rows of a model say: the same kind in every block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// Labels, all of them integers that 64 bits hold.
+    Integers,
+    /// Labels, as words.
+    Words,
+    Targets,
 }
 
 pub(super) struct Neighbor {
@@ -69,7 +85,12 @@ impl Columns {
             Said::Label(model.classes().label(class as usize).clone())
         };
         let neighbors = nearest(found.neighbors(), layout.neighbors, place, said);
-        Self::new(columns, neighbors, layout, place)
+        let is_integer = |label: &Label| integer(label).is_some();
+        let answers = match model.classes().labels().iter().all(is_integer) {
+            true => Answers::Integers,
+            false => Answers::Words,
+        };
+        Self::new(columns, neighbors, answers, layout, place)
     }
 
     pub(super) fn of_regressor(
@@ -90,17 +111,20 @@ impl Columns {
         ];
         let said = |id: u32| Said::Target(model.target(id));
         let neighbors = nearest(found.neighbors(), layout.neighbors, place, said);
-        Self::new(columns, neighbors, layout, place)
+        Self::new(columns, neighbors, Answers::Targets, layout, place)
     }
 
     fn new(
         columns: Vec<(&'static str, Column)>,
         neighbors: Option<Vec<Vec<Neighbor>>>,
+        answers: Answers,
         layout: &Layout,
         place: &Place<'_>,
     ) -> Self {
         let skipped = place.rows - place.scored.len();
-        Self { rows: place.rows, columns, neighbors, per_row: layout.neighbors, skipped }
+        let scored = layout.tells_scored.then(|| place.put(|_| ()).iter().map(Option::is_some).collect());
+        let (rows, per_row) = (place.rows, layout.neighbors);
+        Self { rows, columns, neighbors, per_row, answers, scored, skipped }
     }
 
     pub(super) fn skipped(&self) -> usize {
@@ -113,6 +137,14 @@ impl Columns {
             _ => None,
         });
         decisions.map_or(0, |words| words.iter().filter(|word| **word == Some("reject")).count())
+    }
+}
+
+/// The label as an integer that arrays hold.
+pub(super) fn integer(label: &Label) -> Option<i64> {
+    match label {
+        Label::Int(value) => i64::try_from(*value).ok(),
+        Label::Text(_) => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! `nuq score`: rows in, one line of scores each out, in blocks, so that memory stays flat whatever the file's size.
 
+mod arrays;
 mod columns;
 mod sink;
 
@@ -10,6 +11,7 @@ use nuq_io::EmbeddingsFile;
 use serde::Serialize;
 
 use crate::args::{Common, OnNan, ScoreArgs};
+use crate::bad_rows;
 use crate::error::Error;
 use crate::output;
 use crate::progress::{Progress, say};
@@ -18,8 +20,6 @@ use sink::Sink;
 
 /// Rows that are read, searched and written at a time.
 const BLOCK: usize = 8192;
-/// Bad rows that an error names.
-const NAMED: usize = 10;
 
 #[derive(Debug, Serialize)]
 struct Done {
@@ -35,6 +35,7 @@ struct Done {
 pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let kind = sink::kind_of(&options.out, common.json)?;
     output::check_out(&options.out, &[&options.model, &options.embeddings.path])?;
+    let rule = rule(options)?;
     let opened = nuq_io::open(&options.model)?;
     let model = &opened.model;
     let mut file = EmbeddingsFile::open(&options.embeddings)?;
@@ -46,8 +47,15 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
             options.model.display()
         )));
     }
-    let layout =
-        Layout { rule: rule(options, model)?, neighbors: options.neighbors.min(model_neighbors(model)) };
+    if let (Some(_), Model::Regressor(_)) = (rule, model) {
+        let text = "--reject-cost belongs to classifiers: a regressor has no chance of error";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    let layout = Layout {
+        rule,
+        neighbors: options.neighbors.min(model_neighbors(model)),
+        tells_scored: options.on_nan == OnNan::Skip,
+    };
     if layout.neighbors < options.neighbors {
         let text = format!(
             "--neighbors {}: the model looks at {} neighbors, so many are told",
@@ -106,14 +114,11 @@ fn model_neighbors(model: &Model<'_>) -> usize {
     }
 }
 
-fn rule(options: &ScoreArgs, model: &Model<'_>) -> Result<Option<RejectRule>, Error> {
-    match (options.reject_cost, options.level, model) {
-        (None, _, _) => Ok(None),
-        (Some(_), _, Model::Regressor(_)) => Err(Error::Usage(
-            "--reject-cost belongs to classifiers: a regressor has no chance of error".to_owned(),
-        )),
-        (Some(cost), Some(level), _) => Ok(Some(RejectRule::confident(cost, level)?)),
-        (Some(cost), None, _) => Ok(Some(RejectRule::plug_in(cost)?)),
+fn rule(options: &ScoreArgs) -> Result<Option<RejectRule>, Error> {
+    match (options.reject_cost, options.level) {
+        (None, _) => Ok(None),
+        (Some(cost), Some(level)) => Ok(Some(RejectRule::confident(cost, level)?)),
+        (Some(cost), None) => Ok(Some(RejectRule::plug_in(cost)?)),
     }
 }
 
@@ -125,23 +130,13 @@ fn score_block(
     values: Vec<f32>,
     dim: usize,
 ) -> Result<Columns, Error> {
-    let is_bad = |row: &[f32]| row.iter().any(|v| !v.is_finite());
     let count = values.len() / dim;
-    let bad: Vec<usize> = (0..count).filter(|&i| is_bad(&values[i * dim..][..dim])).collect();
+    let bad = bad_rows::find(&values, dim);
     if !bad.is_empty() && options.on_nan == OnNan::Refuse {
-        let named: Vec<String> = bad.iter().take(NAMED).map(|i| (first + i).to_string()).collect();
-        let more = if bad.len() > NAMED { " and more" } else { "" };
-        return Err(Error::Data(format!(
-            "{}: rows that hold a NaN or an infinity: {}{more}; --on-nan skip scores the others",
-            options.embeddings,
-            named.join(", ")
-        )));
+        let remedy = "--on-nan skip scores the others";
+        return Err(bad_rows::refusal(&options.embeddings, first, &bad, remedy));
     }
-    let good: Vec<usize> = (0..count).filter(|i| bad.binary_search(i).is_err()).collect();
-    let kept = match bad.is_empty() {
-        true => values,
-        false => good.iter().flat_map(|&i| values[i * dim..][..dim].to_vec()).collect(),
-    };
+    let (good, kept) = bad_rows::leave_out(&bad, values, dim);
     let queries = Embeddings::new(kept, dim).map_err(nuq::Error::from)?;
     let place = Place { first, rows: count, scored: &good };
     Ok(match model {

@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use nuq::Label;
-use nuq_io::{NpzArray, write_npz};
 use serde_json::{Map, Value, json};
 
+use super::arrays::Arrays;
 use super::columns::{Column, Columns, Said};
 use crate::error::Error;
+use crate::output::label_json;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -37,24 +37,8 @@ pub(super) struct Sink<'s> {
     writer: &'s mut dyn Write,
     /// Whether the names of the columns were written.
     is_begun: bool,
-    /// Blocks of an npz file, which is written at the end.
-    kept: Vec<Kept>,
-}
-
-/// An array that grows block by block.
-struct Kept {
-    name: String,
-    values: Values,
-}
-
-enum Values {
-    Integers(Vec<i64>),
-    Numbers(Vec<f64>),
-    Words(Vec<String>),
-    /// Numbers, so many a row.
-    Wide(Vec<f64>, usize),
-    WideIntegers(Vec<i64>, usize),
-    WideWords(Vec<String>, usize),
+    /// Those of an npz file, which is written at the end.
+    arrays: Arrays,
 }
 
 impl Sink<'_> {
@@ -66,7 +50,7 @@ impl Sink<'_> {
     ) -> Result<(), Error> {
         let mut failed = None;
         let write = |writer: &mut dyn Write| {
-            let mut sink = Sink { kind, writer, is_begun: false, kept: vec![] };
+            let mut sink = Sink { kind, writer, is_begun: false, arrays: Arrays::default() };
             match fill_and_finish(&mut sink, fill) {
                 Ok(()) => Ok(()),
                 Err(Filling::Io(error)) => Err(error),
@@ -98,7 +82,7 @@ impl Sink<'_> {
             Kind::Csv => self.csv(block),
             Kind::JsonLines => self.json_lines(block),
             Kind::Npz => {
-                self.keep(block);
+                self.arrays.append(block);
                 Ok(())
             }
         }
@@ -154,99 +138,11 @@ impl Sink<'_> {
         Ok(())
     }
 
-    fn keep(&mut self, block: &Columns) {
-        for (name, column) in &block.columns {
-            let values = match column {
-                Column::Integers(values) => {
-                    Values::Integers(values.iter().map(|v| v.unwrap_or_default()).collect())
-                }
-                Column::Numbers(values) => {
-                    Values::Numbers(values.iter().map(|v| v.unwrap_or(f64::NAN)).collect())
-                }
-                Column::Labels(values) => match values.iter().map(|v| v.as_ref().and_then(integer)).collect()
-                {
-                    Some(integers) => Values::Integers(integers),
-                    None => Values::Words(
-                        values.iter().map(|v| v.as_ref().map_or(String::new(), Label::to_string)).collect(),
-                    ),
-                },
-                Column::Words(values) => {
-                    Values::Words(values.iter().map(|v| v.unwrap_or_default().to_owned()).collect())
-                }
-            };
-            self.append(name, values);
-        }
-        if let Some(neighbors) = &block.neighbors {
-            let width = block.per_row;
-            let wide = |of: &dyn Fn(usize, usize) -> Option<f64>| {
-                (0..block.rows)
-                    .flat_map(|row| (0..width).map(move |i| of(row, i).unwrap_or(f64::NAN)))
-                    .collect()
-            };
-            let ids = (0..block.rows).flat_map(|row| {
-                (0..width).map(move |i| neighbors[row].get(i).map_or(-1, |n| i64::from(n.id)))
-            });
-            self.append("neighbor_ids", Values::WideIntegers(ids.collect(), width));
-            let distances = wide(&|row, i| neighbors[row].get(i).map(|n| n.distance));
-            self.append("neighbor_distances", Values::Wide(distances, width));
-            let said = |row: usize, i: usize| neighbors[row].get(i).map(|neighbor| &neighbor.said);
-            let targets = wide(&|row, i| match said(row, i) {
-                Some(Said::Target(target)) => Some(*target),
-                _ => None,
-            });
-            let labels = (0..block.rows).flat_map(|row| (0..width).map(move |i| (row, i)));
-            let labels = labels.map(|(row, i)| match said(row, i) {
-                Some(Said::Label(label)) => label.to_string(),
-                _ => String::new(),
-            });
-            match block.columns.iter().any(|(name, _)| *name == "label") {
-                true => self.append("neighbor_labels", Values::WideWords(labels.collect(), width)),
-                false => self.append("neighbor_targets", Values::Wide(targets, width)),
-            }
-        }
-    }
-
-    fn append(&mut self, name: &str, values: Values) {
-        let Some(kept) = self.kept.iter_mut().find(|kept| kept.name == name) else {
-            self.kept.push(Kept { name: name.to_owned(), values });
-            return;
-        };
-        match (&mut kept.values, values) {
-            (Values::Integers(all), Values::Integers(more)) => all.extend(more),
-            (Values::Numbers(all), Values::Numbers(more)) => all.extend(more),
-            (Values::Words(all), Values::Words(more)) => all.extend(more),
-            (Values::Wide(all, _), Values::Wide(more, _)) => all.extend(more),
-            (Values::WideIntegers(all, _), Values::WideIntegers(more, _)) => all.extend(more),
-            (Values::WideWords(all, _), Values::WideWords(more, _)) => all.extend(more),
-            // Integer labels of which a later block lacks some: all of them become strings.
-            (all @ Values::Integers(_), Values::Words(more)) => {
-                let Values::Integers(numbers) = all else { unreachable!("matched above") };
-                let mut words: Vec<String> = numbers.iter().map(i64::to_string).collect();
-                words.extend(more);
-                *all = Values::Words(words);
-            }
-            (Values::Words(all), Values::Integers(more)) => all.extend(more.iter().map(i64::to_string)),
-            _ => unreachable!("a column keeps its kind"),
-        }
-    }
-
     fn finish(&mut self) -> io::Result<()> {
-        if self.kind != Kind::Npz {
-            return Ok(());
+        match self.kind {
+            Kind::Csv | Kind::JsonLines => Ok(()),
+            Kind::Npz => self.arrays.write(self.writer),
         }
-        let arrays: Vec<NpzArray<'_>> = self
-            .kept
-            .iter()
-            .map(|Kept { name, values }| match values {
-                Values::Integers(values) => NpzArray::integers(name, values, None),
-                Values::Numbers(values) => NpzArray::numbers(name, values, None),
-                Values::Words(values) => NpzArray::words(name, values, None),
-                Values::WideWords(values, width) => NpzArray::words(name, values, Some(*width)),
-                Values::Wide(values, width) => NpzArray::numbers(name, values, Some(*width)),
-                Values::WideIntegers(values, width) => NpzArray::integers(name, values, Some(*width)),
-            })
-            .collect();
-        write_npz(self.writer, &arrays)
     }
 }
 
@@ -286,21 +182,6 @@ impl Column {
             Column::Labels(values) => values[row].as_ref().map_or(Value::Null, label_json),
             Column::Words(values) => json!(values[row]),
         }
-    }
-}
-
-/// The label as an integer that numpy holds.
-fn integer(label: &Label) -> Option<i64> {
-    match label {
-        Label::Int(value) => i64::try_from(*value).ok(),
-        Label::Text(_) => None,
-    }
-}
-
-fn label_json(label: &Label) -> Value {
-    match label {
-        Label::Int(value) => i64::try_from(*value).map_or_else(|_| json!(value.to_string()), |v| json!(v)),
-        Label::Text(text) => json!(text),
     }
 }
 

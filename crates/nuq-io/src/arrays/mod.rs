@@ -5,7 +5,7 @@
 //! | `.npy` | one numpy array | |
 //! | `.npz` | several, stored or compressed | `file.npz:name`, unless there is one |
 //! | `.safetensors` | tensors | `file.safetensors:name`, unless there is one |
-//! | `.csv`, `.tsv` | a table, with or without a header | `file.csv:column` for labels and targets |
+//! | `.csv`, `.tsv` | a table, with or without a header | `file.csv:column` for labels and targets; embeddings are all columns, or all but some as `file.csv:-column,column` |
 //!
 //! Numbers may be `f16`, `bf16`, `f32`, `f64` or integers of any width, in C or Fortran order. Numeric files are read in
 //! blocks of rows, so that what is larger than memory can be scored.
@@ -64,7 +64,26 @@ enum Kept {
 impl EmbeddingsFile {
     /// Opens a file of rows; an array of more than two dimensions is refused, one of a single dimension too.
     pub fn open(spec: &ArraySpec) -> Result<Self, Error> {
-        let (rows, dim, kept) = match open(spec)? {
+        Self::open_beside(spec, &[])
+    }
+
+    /// The same, where labels or targets may be columns of the same table: those are no coordinates.
+    ///
+    /// ```
+    /// use nuq_io::{ArraySpec, EmbeddingsFile};
+    /// let path = std::env::temp_dir().join(format!("nuq-beside-{}.csv", std::process::id()));
+    /// std::fs::write(&path, "x,y,class\n0,1,cat\n2,3,dog\n")?;
+    /// let table = ArraySpec { path, name: None };
+    /// let labels = ArraySpec { name: Some("class".to_owned()), ..table.clone() };
+    /// assert_eq!(EmbeddingsFile::open_beside(&table, &[&labels])?.dim(), 2);
+    /// # std::fs::remove_file(&table.path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_beside(spec: &ArraySpec, others: &[&ArraySpec]) -> Result<Self, Error> {
+        let columns =
+            others.iter().filter(|other| other.is_beside(spec)).filter_map(|other| other.name.clone());
+        let without: Vec<String> = columns.chain(spec.left_out().unwrap_or_default()).collect();
+        let (rows, dim, kept) = match open(spec, &without)? {
             Opened::Stored(stored) => {
                 stored.element.check_number(spec)?;
                 match stored.shape[..] {
@@ -73,7 +92,13 @@ impl EmbeddingsFile {
                 }
             }
             Opened::Table(table) => {
-                let (values, dim) = table.numbers(spec)?;
+                if let (Some(name), None) = (&spec.name, spec.left_out()) {
+                    let problem = format!(
+                        "embeddings are all columns of a table: leave `:{name}` off, or name columns to leave out as `:-{name}`"
+                    );
+                    return Err(Error::BadFile { spec: spec.clone(), problem });
+                }
+                let (values, dim) = table.numbers(spec, &without)?;
                 (values.len() / dim.max(1), dim, Kept::Table(values))
             }
         };
@@ -118,7 +143,7 @@ impl EmbeddingsFile {
 
 /// Labels in a file, one per row: integers or strings.
 pub fn read_labels(spec: &ArraySpec) -> Result<Vec<Label>, Error> {
-    match open(spec)? {
+    match open(spec, spec.name.as_slice())? {
         Opened::Table(table) => table.labels(spec),
         Opened::Stored(mut stored) => {
             let len = stored.single_column(spec)?;
@@ -129,7 +154,7 @@ pub fn read_labels(spec: &ArraySpec) -> Result<Vec<Label>, Error> {
 
 /// Targets in a file, one per row: numbers.
 pub fn read_targets(spec: &ArraySpec) -> Result<Vec<f64>, Error> {
-    match open(spec)? {
+    match open(spec, spec.name.as_slice())? {
         Opened::Table(table) => table.targets(spec),
         Opened::Stored(mut stored) => {
             stored.element.check_number(spec)?;
@@ -145,14 +170,15 @@ enum Opened {
     Table(Table),
 }
 
-fn open(spec: &ArraySpec) -> Result<Opened, Error> {
+/// Opens a file by its ending; `names` are columns of a table that something was said about.
+fn open(spec: &ArraySpec, names: &[String]) -> Result<Opened, Error> {
     let ending = spec.path.extension().map(|e| e.to_string_lossy().to_lowercase());
     match ending.as_deref() {
         Some("npy") => npy::open(spec).map(Opened::Stored),
         Some("npz") => npz::open(spec).map(Opened::Stored),
         Some("safetensors") => safetensors::open(spec).map(Opened::Stored),
-        Some("csv") => Table::open(spec, b',').map(Opened::Table),
-        Some("tsv") => Table::open(spec, b'\t').map(Opened::Table),
+        Some("csv") => Table::open(spec, b',', names).map(Opened::Table),
+        Some("tsv") => Table::open(spec, b'\t', names).map(Opened::Table),
         _ => Err(Error::UnknownEnding { path: spec.path.clone() }),
     }
 }

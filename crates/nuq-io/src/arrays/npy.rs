@@ -9,6 +9,10 @@ use crate::Error;
 
 /// Opens a file; its values stay there.
 pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
+    if let Some(name) = &spec.name {
+        let problem = format!("a .npy file holds a single array without a name: leave `:{name}` off");
+        return Err(Error::BadFile { spec: spec.clone(), problem });
+    }
     let mut file = open_file(spec)?;
     let (element, shape, is_fortran, header) = read_header(&mut file, spec)?;
     Ok(Stored { source: Source::File(file, header), element, shape, is_fortran })

@@ -12,7 +12,8 @@ use crate::Error;
 pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
     let bad = |problem: String| Error::BadFile { spec: spec.clone(), problem };
     let file = open_file(spec)?;
-    let mut archive = ZipArchive::new(file).map_err(|e| bad(format!("it is no npz archive: {e}")))?;
+    let mut archive = ZipArchive::new(file)
+        .map_err(|_| bad("it is cut short or not an npz archive: write it again".to_owned()))?;
     let present: Vec<String> =
         archive.file_names().map(|name| name.strip_suffix(".npy").unwrap_or(name).to_owned()).collect();
     let name = choose(spec, present)?;

@@ -20,8 +20,8 @@ pub struct ArraySpec {
     pub name: Option<String>,
 }
 
-/// Endings of files that hold several arrays: a name may follow them.
-const SEVERAL: [&str; 4] = [".npz", ".safetensors", ".csv", ".tsv"];
+/// Endings that a name may follow.
+const ENDINGS: [&str; 5] = [".npy", ".npz", ".safetensors", ".csv", ".tsv"];
 
 impl FromStr for ArraySpec {
     type Err = std::convert::Infallible;
@@ -31,7 +31,7 @@ impl FromStr for ArraySpec {
         if Path::new(text).exists() {
             return Ok(whole);
         }
-        let split = SEVERAL.iter().find_map(|ending| {
+        let split = ENDINGS.iter().find_map(|ending| {
             let at = text.to_ascii_lowercase().rfind(&format!("{ending}:"))? + ending.len();
             Some((&text[..at], &text[at + 1..]))
         });
@@ -39,6 +39,27 @@ impl FromStr for ArraySpec {
             Some((path, name)) => Self { path: path.into(), name: Some(name.to_owned()) },
             None => whole,
         })
+    }
+}
+
+impl ArraySpec {
+    /// Another array of the same file.
+    pub(crate) fn named(&self, name: &str) -> Self {
+        Self { path: self.path.clone(), name: Some(name.to_owned()) }
+    }
+
+    /// The columns that `file.csv:-a,b` leaves out of a table of embeddings.
+    pub(crate) fn left_out(&self) -> Option<Vec<String>> {
+        let names = self.name.as_ref()?.strip_prefix('-')?;
+        Some(names.split(',').map(|name| name.trim().to_owned()).collect())
+    }
+
+    /// Whether both are in one file, under whatever path.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        match (self.path.canonicalize(), other.path.canonicalize()) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => false,
+        }
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! The first line is a header when none of its cells is a number and some cell below is, when it numbers the columns or
 //! leaves the first name empty as pandas does (that column of row numbers is then left out), or when it holds the column
-//! that was asked for.
+//! that was asked for. A csv file whose first line has semicolons and no comma is separated by those.
 
+use std::collections::HashSet;
 use std::fs::File;
+use std::io::{BufRead, BufReader};
 
 use csv::{Reader, ReaderBuilder, StringRecord};
 use nuq::Label;
@@ -20,29 +22,21 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn open(spec: &ArraySpec, delimiter: u8) -> Result<Self, Error> {
-        let mut reader: Reader<File> =
-            ReaderBuilder::new().delimiter(delimiter).has_headers(false).from_reader(open_file(spec)?);
+    /// Reads a table; a first line that has all of `names` is a header.
+    pub(crate) fn open(spec: &ArraySpec, delimiter: u8, names: &[String]) -> Result<Self, Error> {
+        let mut file = BufReader::new(open_file(spec)?);
+        let delimiter = match delimiter {
+            b',' if is_semicolons(&mut file, spec)? => b';',
+            other => other,
+        };
+        let mut reader: Reader<BufReader<File>> =
+            ReaderBuilder::new().delimiter(delimiter).has_headers(false).from_reader(file);
         let mut records = Vec::new();
         for record in reader.records() {
             let record = record.map_err(|e| Error::BadFile { spec: spec.clone(), problem: e.to_string() })?;
             records.push(record);
         }
-        let is_number = |cell: &str| cell.trim().parse::<f64>().is_ok();
-        // A header names columns: it has no number in it, and where a name was asked for it has that.
-        let is_header = records.first().is_some_and(|first| match &spec.name {
-            Some(name) => first.iter().any(|cell| cell.trim() == name),
-            // pandas leaves the name of its index empty,
-            None if first.len() > 1 && first[0].is_empty() => true,
-            // and numbers the columns of a frame without names.
-            None if first.len() > 1 && first.iter().enumerate().all(|(i, cell)| cell == i.to_string()) => {
-                true
-            }
-            None => {
-                !first.iter().any(is_number)
-                    && (records.len() == 1 || records[1..].iter().any(|row| row.iter().any(is_number)))
-            }
-        });
+        let is_header = is_header(&records, names);
         let header = is_header.then(|| records.remove(0).iter().map(|cell| cell.trim().to_owned()).collect());
         let mut table = Self { header, records };
         table.drop_index();
@@ -65,24 +59,27 @@ impl Table {
         row + 1 + usize::from(self.header.is_some())
     }
 
-    /// All columns as numbers, and how many columns there are.
-    pub(crate) fn numbers(self, spec: &ArraySpec) -> Result<(Vec<f32>, usize), Error> {
-        if let Some(name) = &spec.name {
-            let problem = format!("embeddings are all columns of a table; leave `:{name}` out");
-            return Err(Error::BadFile { spec: spec.clone(), problem });
+    /// All columns but some as numbers, and how many columns that are.
+    pub(crate) fn numbers(self, spec: &ArraySpec, without: &[String]) -> Result<(Vec<f32>, usize), Error> {
+        let bad = |problem: &str| Error::BadFile { spec: spec.clone(), problem: problem.to_owned() };
+        let columns = self.records.first().map_or(0, StringRecord::len);
+        if columns == 0 {
+            return Err(bad("the table has no rows"));
         }
-        let dim = self.records.first().map_or(0, StringRecord::len);
+        let left_out: Result<HashSet<usize>, Error> =
+            without.iter().map(|name| self.column(&spec.named(name))).collect();
+        let left_out = left_out?;
+        let dim = columns - left_out.len();
         if dim == 0 {
-            let problem = "the table has no rows".to_owned();
-            return Err(Error::BadFile { spec: spec.clone(), problem });
+            return Err(bad("no column is left: the table holds nothing else"));
         }
         let mut values = Vec::with_capacity(self.records.len() * dim);
         for (row, record) in self.records.iter().enumerate() {
-            for (column, cell) in record.iter().enumerate() {
+            for (column, cell) in record.iter().enumerate().filter(|(column, _)| !left_out.contains(column)) {
                 values.push(match cell.trim() {
                     // What is missing is not a number: refused or skipped with those.
                     "" => f32::NAN,
-                    cell => cell.parse().map_err(|_| self.bad_cell(spec, row, column, cell))?,
+                    cell => cell.parse().map_err(|_| self.bad_coordinate(spec, row, column, cell))?,
                 });
             }
         }
@@ -128,10 +125,49 @@ impl Table {
         })
     }
 
+    fn name(&self, column: usize) -> Option<&String> {
+        self.header.as_ref().and_then(|header| header.get(column))
+    }
+
     fn bad_cell(&self, spec: &ArraySpec, row: usize, column: usize, cell: &str) -> Error {
-        let name = self.header.as_ref().and_then(|header| header.get(column));
-        let column = name.map_or(format!("column {column}"), |name| format!("column `{name}`"));
+        let column = self.name(column).map_or(format!("column {column}"), |name| format!("column `{name}`"));
         let problem = format!("line {}, {column} is `{cell}`, not a number", self.line(row));
         Error::BadFile { spec: spec.clone(), problem }
     }
+
+    /// The same of a table of embeddings, where a column that is no coordinate can be left out.
+    fn bad_coordinate(&self, spec: &ArraySpec, row: usize, column: usize, cell: &str) -> Error {
+        match (self.bad_cell(spec, row, column, cell), self.name(column)) {
+            (Error::BadFile { spec, problem }, Some(name)) => {
+                let hint =
+                    format!("if `{name}` is no coordinate, leave it out as {}:-{name}", spec.path.display());
+                Error::BadFile { problem: format!("{problem}; {hint}"), spec }
+            }
+            (error, _) => error,
+        }
+    }
+}
+
+/// Whether the first line names columns: it has the names that were asked for, or is of words above numbers.
+fn is_header(records: &[StringRecord], names: &[String]) -> bool {
+    let Some((first, rest)) = records.split_first() else { return false };
+    let has = |name: &String| first.iter().any(|cell| cell.trim() == name);
+    if !names.is_empty() && names.iter().all(has) {
+        return true;
+    }
+    // pandas leaves the name of its index empty, and numbers the columns of a frame without names.
+    let is_numbered = || first.iter().enumerate().all(|(i, cell)| cell == i.to_string());
+    if first.len() > 1 && (first[0].is_empty() || is_numbered()) {
+        return true;
+    }
+    let is_number = |cell: &str| cell.trim().parse::<f64>().is_ok();
+    let has_number = |row: &StringRecord| row.iter().any(is_number);
+    !has_number(first) && (rest.is_empty() || rest.iter().any(has_number))
+}
+
+/// Whether the first line is separated by semicolons, as spreadsheets write it where the comma is a decimal point.
+fn is_semicolons(file: &mut BufReader<File>, spec: &ArraySpec) -> Result<bool, Error> {
+    let start = file.fill_buf().map_err(|source| Error::Read { path: spec.path.clone(), source })?;
+    let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    Ok(!line.contains(&b',') && line.contains(&b';'))
 }

@@ -9,6 +9,7 @@ mod covariance;
 
 pub use class_gaussians::ClassGaussians;
 pub(crate) use class_gaussians::scatter_around;
+pub(crate) use covariance::check_shrinkage;
 pub use covariance::{Covariance, Shrinkage};
 
 /// How $\hat p(x)$ is estimated.
