@@ -97,6 +97,7 @@ pub(crate) fn measure(rows: &str) -> Result<(), String> {
         normalize: false,
         prior_weight: 1e-3,
         choice: IndexChoice { kind: IndexKind::Hnsw(params), reason: Reason::Asked },
+        thresholds: Default::default(),
     };
     let parts = RegressorParts { smoother, targets: vec![0.0; rows], curve: None };
     let model = NuqRegressor::from_parts(parts, Box::new(index)).map_err(|e| e.to_string())?;

@@ -54,6 +54,16 @@ pub(crate) enum Command {
     Fit(Box<FitArgs>),
     /// Label, probability, uncertainties and decision of each row of a file
     Score(ScoreArgs),
+    /// A threshold with a promise, chosen on held-out rows and kept in the model
+    ///
+    /// The rows must resemble those to come, and must not be those that the model was fitted to. `nuq score --threshold NAME`
+    /// decides by it.
+    Calibrate(CalibrateArgs),
+    /// How good it is, beside every method that the arrays allow: a table, a page, figures
+    ///
+    /// Embeddings alone allow NUQ and the methods that look at embeddings; logits of all sets allow the rest. Columns of
+    /// logits are classes in the order of the sorted labels.
+    Evaluate(EvaluateArgs),
     /// What a model file holds: rows, classes, bandwidths, index, sections
     Inspect(InspectArgs),
     /// Training rows whose label the others find unlikely, the worst first
@@ -220,12 +230,145 @@ pub(crate) struct ScoreArgs {
     /// Between 0 and 1/2: accept only where the data show, at this level, that an error is less likely than the cost
     #[arg(long, allow_negative_numbers = true, value_name = "LEVEL", requires = "reject_cost")]
     pub(crate) level: Option<f64>,
+    /// Decide by a threshold that `nuq calibrate` put into the model
+    #[arg(long, value_name = "NAME", conflicts_with = "reject_cost")]
+    pub(crate) threshold: Option<String>,
     /// Also tell the nearest training rows: ids, distances and labels of so many
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) neighbors: usize,
     /// What to do with rows that hold a NaN or an infinity
     #[arg(long, value_name = "WHAT", default_value = "refuse")]
     pub(crate) on_nan: OnNan,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CalibrateArgs {
+    /// The model
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: PathBuf,
+    /// Held-out rows
+    #[arg(long, value_name = "FILE")]
+    pub(crate) embeddings: ArraySpec,
+    /// Their labels: needed for a risk, and otherwise to tell the accuracy of what is accepted
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<ArraySpec>,
+    /// coverage=SHARE to accept at least so many, risk=SHARE for at most so many errors among what is accepted,
+    /// false-alarm=SHARE to reject at most so many of rows like these
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: TargetName,
+    /// How often a promised risk may fail, over draws of held-out rows [default: 0.05]
+    #[arg(long, allow_negative_numbers = true, value_name = "SHARE")]
+    pub(crate) delta: Option<f64>,
+    /// What is compared with the threshold [default: epistemic for false-alarm, total otherwise]
+    #[arg(long)]
+    pub(crate) measure: Option<MeasureName>,
+    /// The threshold's name [default: the target as it was typed]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Where the model with its threshold goes [default: in place of the model]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum MeasureName {
+    Aleatoric,
+    Epistemic,
+    Total,
+    Density,
+}
+
+/// A target, `WHAT=SHARE`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum TargetName {
+    Coverage(f64),
+    Risk(f64),
+    FalseAlarm(f64),
+}
+
+impl std::str::FromStr for TargetName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refuse =
+            || "it is coverage=SHARE, risk=SHARE or false-alarm=SHARE, as in coverage=0.9".to_owned();
+        let (what, share) = text.split_once('=').ok_or_else(refuse)?;
+        let share = share.parse().map_err(|_| refuse())?;
+        match what {
+            "coverage" => Ok(Self::Coverage(share)),
+            "risk" => Ok(Self::Risk(share)),
+            "false-alarm" => Ok(Self::FalseAlarm(share)),
+            _ => Err(refuse()),
+        }
+    }
+}
+
+impl std::fmt::Display for TargetName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Coverage(share) => write!(f, "coverage={share}"),
+            Self::Risk(share) => write!(f, "risk={share}"),
+            Self::FalseAlarm(share) => write!(f, "false-alarm={share}"),
+        }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvaluateArgs {
+    /// The model
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: PathBuf,
+    /// Test rows: like the training rows, but not among them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) test: ArraySpec,
+    /// Their labels
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: ArraySpec,
+    /// Their logits: what the network said
+    #[arg(long, value_name = "FILE")]
+    pub(crate) logits: Option<ArraySpec>,
+    /// A set that is unlike the training rows; may be given again
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) ood: Vec<NamedArray>,
+    /// The logits of a set that --ood names; may be given again
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) ood_logits: Vec<NamedArray>,
+    /// Show what a threshold of the model does
+    #[arg(long, value_name = "NAME")]
+    pub(crate) threshold: Option<String>,
+    /// Where a page with all of it goes: one .html file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Folder for the figures, each as SVG and PNG; made when it is not there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) figures: Option<PathBuf>,
+    /// How often rows are drawn anew for intervals and comparisons
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) resamples: usize,
+    /// Seed of all that is drawn
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+/// An array with a name of the user's own, `NAME=FILE`.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedArray {
+    pub(crate) name: String,
+    pub(crate) spec: ArraySpec,
+}
+
+impl std::str::FromStr for NamedArray {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, file)) if !name.is_empty() => {
+                let spec = file.parse().map_err(|problem| format!("{problem}"))?;
+                Ok(Self { name: name.to_owned(), spec })
+            }
+            _ => Err("it is NAME=FILE, as in svhn=svhn.npz:embeddings".to_owned()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

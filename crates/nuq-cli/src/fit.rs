@@ -6,19 +6,19 @@ use std::time::Instant;
 use nuq::nuq_neighbors::Precision;
 use nuq::{
     BandwidthRule, Covariance, Criterion, Density, DensityBandwidth, Dimension, Embeddings, HnswParams,
-    IndexKind, Kernel, Label, Model, NuqClassifier, NuqRegressor, Params, Shrinkage, Variance,
+    IndexKind, Kernel, Model, NuqClassifier, NuqRegressor, Params, Shrinkage, Variance,
 };
-use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
+use nuq_io::{ArraySpec, read_targets};
 
 use crate::args::{
     BandwidthName, Common, CovarianceName, DensityBandwidthName, DensityName, DimensionName, FitArgs,
     IndexName, KernelName, PrecisionName, Preset, ShrinkageName, VarianceName,
 };
-use crate::bad_rows;
 use crate::error::Error;
 use crate::inspect::Summary;
 use crate::output;
 use crate::progress::say;
+use crate::rows;
 
 pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     check(options)?;
@@ -31,13 +31,12 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let start = Instant::now();
     let model = match task {
         Task::Classification(labels, params) => {
-            let y: Vec<Label> = read_labels(labels)?;
-            same_length(options, &x, labels, y.len(), "labels")?;
+            let y = rows::labels(labels, (&options.embeddings, x.len()))?;
             Model::Classifier(params.fit(&x, &y)?)
         }
         Task::Regression(targets, params) => {
             let y = read_targets(targets)?;
-            same_length(options, &x, targets, y.len(), "targets")?;
+            rows::same_length(targets, y.len(), "targets", (&options.embeddings, x.len()))?;
             Model::Regressor(params.fit(&x, &y)?)
         }
     };
@@ -76,14 +75,7 @@ impl<'o> Task<'o> {
 /// The training rows; those that cannot be used are named.
 fn read_rows(options: &FitArgs) -> Result<Embeddings<'static>, Error> {
     let others: Vec<&ArraySpec> = options.labels.iter().chain(&options.targets).collect();
-    let mut file = EmbeddingsFile::open_beside(&options.embeddings, &others)?;
-    let values = file.values(0..file.len())?;
-    let bad = bad_rows::find(&values, file.dim());
-    if !bad.is_empty() {
-        let remedy = "leave them out, and what belongs to them";
-        return Err(bad_rows::refusal(&options.embeddings, 0, &bad, remedy));
-    }
-    Ok(Embeddings::new(values, file.dim())?)
+    rows::read(&options.embeddings, &others)
 }
 
 /// Says what a model of these data cannot do.
@@ -131,28 +123,6 @@ fn check(options: &FitArgs) -> Result<(), Error> {
         return refuse("--precision belongs to --index hnsw");
     }
     Ok(())
-}
-
-fn same_length(
-    options: &FitArgs,
-    x: &Embeddings<'_>,
-    other: &ArraySpec,
-    got: usize,
-    what: &str,
-) -> Result<(), Error> {
-    if got == x.len() {
-        return Ok(());
-    }
-    let (rows, embeddings) = (x.len(), &options.embeddings);
-    let hint = match other.path.extension() {
-        Some(ending) if got == rows + 1 && other.name.is_none() && ending != "npy" => {
-            format!("; if its first line is a header, name the column as {other}:COLUMN")
-        }
-        _ => String::new(),
-    };
-    let problem =
-        format!("{other} holds {got} {what}, {embeddings} holds {rows} rows: give one per row{hint}");
-    Err(Error::Data(problem))
 }
 
 fn classifier(options: &FitArgs) -> Result<Params<nuq::Classification>, Error> {

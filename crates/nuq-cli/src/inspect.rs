@@ -117,6 +117,10 @@ impl ThresholdSummary {
         }
     }
 
+    pub(crate) fn statement(&self) -> &str {
+        &self.statement
+    }
+
     pub(crate) fn text(&self) -> String {
         let value = self.value.map_or("any".to_owned(), number);
         let what = match &*self.measure {
@@ -223,8 +227,27 @@ impl Summary {
         if as_json {
             return serde_json::to_string_pretty(self).expect("plain data") + "\n";
         }
-        let mut lines = vec![format!("{:<12} {}", "task", self.task)];
+        let mut lines: Vec<String> =
+            self.facts().iter().map(|(name, text)| format!("{name:<12} {text}")).collect();
         let mut line = |name: &str, text: String| lines.push(format!("{name:<12} {text}"));
+        for threshold in &self.thresholds {
+            line("threshold", threshold.text());
+            line("", threshold.statement.clone());
+        }
+        if let Some(file) = &self.file {
+            let verified = if file.verified { ", all of it as it was written" } else { "" };
+            line("file", format!("written by {}{verified}", file.written_by));
+            for section in &file.sections {
+                line("", format!("{:<20} {:>14} bytes", section.name, section.bytes));
+            }
+        }
+        lines.join("\n") + "\n"
+    }
+
+    /// Names and values of what was learned, to be read by people; a nameless one goes on with the one before.
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = vec![("task", self.task.to_owned())];
+        let mut line = |name: &'static str, text: String| facts.push((name, text));
         let classes = self.classes.map_or(String::new(), |classes| format!(", {classes} classes"));
         line("rows", format!("{} × {}{classes}", self.rows, self.columns));
         if !self.class_rows.is_empty() {
@@ -243,18 +266,7 @@ impl Summary {
         if self.normalize {
             line("rows are", "divided by their length".to_owned());
         }
-        for threshold in &self.thresholds {
-            line("threshold", threshold.text());
-            line("", threshold.statement.clone());
-        }
-        if let Some(file) = &self.file {
-            let verified = if file.verified { ", all of it as it was written" } else { "" };
-            line("file", format!("written by {}{verified}", file.written_by));
-            for section in &file.sections {
-                line("", format!("{:<20} {:>14} bytes", section.name, section.bytes));
-            }
-        }
-        lines.join("\n") + "\n"
+        facts
     }
 }
 

@@ -2,8 +2,10 @@
 
 mod args;
 mod bad_rows;
+mod calibrate;
 mod demo;
 mod error;
+mod evaluate;
 mod fit;
 mod inspect;
 mod interrupt;
@@ -11,6 +13,7 @@ mod label_issues;
 mod man;
 mod output;
 mod progress;
+mod rows;
 mod score;
 mod suggest;
 
@@ -43,6 +46,8 @@ fn run(Args { command, common }: Args) -> Result<(), Error> {
     match command {
         Command::Fit(options) => fit::run(&options, &common),
         Command::Score(options) => score::run(&options, &common),
+        Command::Calibrate(options) => calibrate::run(&options, &common),
+        Command::Evaluate(options) => evaluate::run(&options, &common),
         Command::Inspect(options) => inspect::run(&options, &common),
         Command::LabelIssues(options) => label_issues::run(&options, &common),
         Command::Suggest(options) => suggest::run(&options, &common),

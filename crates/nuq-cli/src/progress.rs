@@ -49,6 +49,41 @@ impl Progress {
     }
 }
 
+/// Named steps, of which there is no number.
+pub(crate) struct Steps {
+    bar: ProgressBar,
+    plain: Option<&'static str>,
+}
+
+impl Progress {
+    /// Steps that are told by name as they come.
+    pub(crate) fn steps(what: &'static str, common: &Common) -> Steps {
+        let shown = !common.quiet && common.progress == ProgressKind::Auto;
+        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}").expect("a fixed template");
+        let bar = ProgressBar::with_draw_target(None, target).with_style(style).with_prefix(what);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        let is_plain = !common.quiet && common.progress == ProgressKind::Plain;
+        Steps { bar, plain: is_plain.then_some(what) }
+    }
+}
+
+impl Steps {
+    /// The next step begins.
+    pub(crate) fn step(&self, name: &str) {
+        self.bar.set_message(name.to_owned());
+        if let Some(what) = self.plain {
+            eprintln!("{what}: {name}");
+        }
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();

@@ -15,6 +15,8 @@ pub struct Report {
     pub ood: Vec<OodSet>,
     /// The methods, best kept in the order to be shown.
     pub methods: Vec<Method>,
+    /// Methods that were left out, and why.
+    pub left_out: Vec<Fact>,
     /// For some methods the error rate among the least uncertain: share of rows kept, error rate.
     pub risk_coverage: Vec<Curve>,
     /// For each set of `ood`, for some methods: false alarms, detections.

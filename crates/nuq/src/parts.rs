@@ -134,4 +134,28 @@ impl Model<'_> {
             Model::Regressor(model) => model.index(),
         }
     }
+
+    /// $K$, the neighbors that every sum runs over.
+    pub fn neighbors(&self) -> usize {
+        match self {
+            Model::Classifier(model) => model.neighbors(),
+            Model::Regressor(model) => model.neighbors(),
+        }
+    }
+
+    /// The thresholds, by name.
+    pub fn thresholds(&self) -> &BTreeMap<String, Threshold> {
+        match self {
+            Model::Classifier(model) => model.thresholds(),
+            Model::Regressor(model) => model.thresholds(),
+        }
+    }
+
+    /// Keeps a threshold with the model under a name; the one that had this name before is returned.
+    pub fn set_threshold(&mut self, name: impl Into<String>, threshold: Threshold) -> Option<Threshold> {
+        match self {
+            Model::Classifier(model) => model.set_threshold(name, threshold),
+            Model::Regressor(model) => model.set_threshold(name, threshold),
+        }
+    }
 }

@@ -1,13 +1,27 @@
 //! The scores of a block, column by column.
 
+use nuq::calibrate::Threshold;
 use nuq::{Decision, Estimates, Label, Neighbors, NuqClassifier, NuqRegressor, Predictions, RejectRule};
 
 /// What is told of each row.
 pub(super) struct Layout {
-    pub(super) rule: Option<RejectRule>,
+    pub(super) rule: Option<Rule>,
     pub(super) neighbors: usize,
     /// Whether arrays, which have no empty cells, say which rows have scores.
     pub(super) tells_scored: bool,
+}
+
+/// What accepts or rejects.
+pub(super) enum Rule {
+    Cost(RejectRule),
+    Threshold(Threshold),
+}
+
+fn word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Accept => "accept",
+        Decision::Reject => "reject",
+    }
 }
 
 /// One column; a row without scores has `None`.
@@ -73,12 +87,12 @@ impl Columns {
             ("log_density", numbers(&|i| found[i].log_density)),
         ];
         if let Some(rule) = &layout.rule {
-            let decisions = found.decide(rule);
-            let word = |i: usize| match decisions[i] {
-                Decision::Accept => "accept",
-                Decision::Reject => "reject",
+            let classes = model.classes().len();
+            let decide = |i: usize| match rule {
+                Rule::Cost(rule) => rule.decide(&found[i], classes),
+                Rule::Threshold(threshold) => threshold.decide(&found[i]),
             };
-            columns.push(("decision", Column::Words(place.put(word))));
+            columns.push(("decision", Column::Words(place.put(|i| word(decide(i))))));
         }
         let said = |id: u32| {
             let class = model.training_classes()[id as usize];
@@ -100,7 +114,7 @@ impl Columns {
         place: &Place<'_>,
     ) -> Self {
         let numbers = |of: &dyn Fn(usize) -> f64| Column::Numbers(place.put(of));
-        let columns = vec![
+        let mut columns = vec![
             ("row", place.numbers()),
             ("mean", numbers(&|i| found[i].mean)),
             ("aleatoric", numbers(&|i| found[i].aleatoric())),
@@ -109,6 +123,10 @@ impl Columns {
             ("log_epistemic", numbers(&|i| found[i].log_epistemic)),
             ("log_density", numbers(&|i| found[i].log_density)),
         ];
+        if let Some(Rule::Threshold(threshold)) = &layout.rule {
+            let decide = |i: usize| word(threshold.decide_estimate(&found[i]));
+            columns.push(("decision", Column::Words(place.put(decide))));
+        }
         let said = |id: u32| Said::Target(model.target(id));
         let neighbors = nearest(found.neighbors(), layout.neighbors, place, said);
         Self::new(columns, neighbors, Answers::Targets, layout, place)

@@ -13,9 +13,9 @@ use serde::Serialize;
 use crate::args::{Common, OnNan, ScoreArgs};
 use crate::bad_rows;
 use crate::error::Error;
-use crate::output;
 use crate::progress::{Progress, say};
-use columns::{Columns, Layout, Place};
+use crate::{output, rows};
+use columns::{Columns, Layout, Place, Rule};
 use sink::Sink;
 
 /// Rows that are read, searched and written at a time.
@@ -35,25 +35,14 @@ struct Done {
 pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let kind = sink::kind_of(&options.out, common.json)?;
     output::check_out(&options.out, &[&options.model, &options.embeddings.path])?;
-    let rule = rule(options)?;
+    let cost = reject_rule(options)?;
     let opened = nuq_io::open(&options.model)?;
     let model = &opened.model;
     let mut file = EmbeddingsFile::open(&options.embeddings)?;
-    if file.dim() != model.index().dim() {
-        let (got, expected) = (file.dim(), model.index().dim());
-        return Err(Error::Data(format!(
-            "{} has {got} columns, the model {} was fitted to {expected}: use embeddings of the same layer",
-            options.embeddings,
-            options.model.display()
-        )));
-    }
-    if let (Some(_), Model::Regressor(_)) = (rule, model) {
-        let text = "--reject-cost belongs to classifiers: a regressor has no chance of error";
-        return Err(Error::Usage(text.to_owned()));
-    }
+    rows::check_columns(model, &options.model, &options.embeddings, file.dim())?;
     let layout = Layout {
-        rule,
-        neighbors: options.neighbors.min(model_neighbors(model)),
+        rule: rule(options, cost, model)?,
+        neighbors: options.neighbors.min(model.neighbors()),
         tells_scored: options.on_nan == OnNan::Skip,
     };
     if layout.neighbors < options.neighbors {
@@ -107,14 +96,19 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     output::print(&(line + "\n"))
 }
 
-fn model_neighbors(model: &Model<'_>) -> usize {
-    match model {
-        Model::Classifier(model) => model.neighbors(),
-        Model::Regressor(model) => model.neighbors(),
+/// What decides, if anything does.
+fn rule(options: &ScoreArgs, cost: Option<RejectRule>, model: &Model<'_>) -> Result<Option<Rule>, Error> {
+    match (cost, &options.threshold) {
+        (Some(_), _) if matches!(model, Model::Regressor(_)) => Err(Error::Usage(
+            "--reject-cost belongs to classifiers: a regressor has no chance of error".to_owned(),
+        )),
+        (Some(cost), _) => Ok(Some(Rule::Cost(cost))),
+        (None, Some(name)) => Ok(Some(Rule::Threshold(rows::threshold(model, &options.model, name)?))),
+        (None, None) => Ok(None),
     }
 }
 
-fn rule(options: &ScoreArgs) -> Result<Option<RejectRule>, Error> {
+fn reject_rule(options: &ScoreArgs) -> Result<Option<RejectRule>, Error> {
     match (options.reject_cost, options.level) {
         (None, _) => Ok(None),
         (Some(cost), Some(level)) => Ok(Some(RejectRule::confident(cost, level)?)),

@@ -120,7 +120,8 @@ impl Threshold {
         self.decide_score(self.measure.of_estimate(estimate))
     }
 
-    fn decide_score(&self, score: f64) -> Decision {
+    /// What to do with a score of its own measure.
+    pub fn decide_score(&self, score: f64) -> Decision {
         if score <= self.value { Decision::Accept } else { Decision::Reject }
     }
 }
