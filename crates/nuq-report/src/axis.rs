@@ -37,8 +37,11 @@ impl Axis {
         let (low, high) = if high > low { (low, high) } else { (low - margin(low), high + margin(high)) };
         let step = step(high - low, 5.0);
         // A value that is a round number up to rounding errors is an end itself.
-        let low = (low / step + 1e-9).floor() * step;
-        Self::new(title, unit, low, (high / step - 1e-9).ceil() * step)
+        let (low, high) = ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step);
+        match unit {
+            Unit::Share => Self::new(title, unit, low.clamp(0.0, 1.0), high.clamp(0.0, 1.0)),
+            _ => Self::new(title, unit, low, high),
+        }
     }
 
     /// An axis of decades that holds all positive values.
@@ -59,7 +62,8 @@ impl Axis {
         if self.is_log && self.high / self.low > 4.0 {
             return self.decade_ticks();
         }
-        let step = step(self.high - self.low, most);
+        let least = if self.unit == Unit::Count { 1.0 } else { 0.0 };
+        let step = step(self.high - self.low, most).max(least);
         let first = (self.low / step - 1e-9).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
         (first..=last).map(|i| i as f64 * step).map(|v| (v, self.tick(v, step))).collect()
@@ -137,6 +141,9 @@ mod tests {
         let one = Axis::holding("x", Unit::Number, [3.0].into_iter());
         assert!(one.low < 3.0 && one.high > 3.0 && one.ticks(5.0).len() > 1);
         assert!(Axis::holding("x", Unit::Number, std::iter::empty()).ticks(5.0).len() > 1);
+        let sure = Axis::holding("accuracy", Unit::Share, [1.0].into_iter());
+        assert!(sure.low < 1.0 && sure.high == 1.0, "no more than all");
+        assert_eq!(labels(&Axis::new("rows", Unit::Count, 0.0, 2.0)), ["0", "1", "2"]);
         assert!(Axis::decades("x", [2.0].into_iter()).ticks(5.0).len() > 1);
     }
 

@@ -149,7 +149,7 @@ fn errors(report: &Report, pens: &Pens) -> Vec<Picture> {
         let points = report.risk_coverage.iter().filter(settled).flat_map(|curve| &curve.points);
         points.filter(|point| point.0 >= 0.05).map(|point| point.1)
     };
-    let risk = Axis::holding("errors among rows kept (%)", Unit::Share, risks().chain([0.0]));
+    let risk = Axis::holding("errors among rows kept (%)", Unit::Share, risks().chain([0.0, 0.01]));
     let accuracy = Axis::new("accuracy of rows kept (%)", Unit::Share, 1.0 - risk.high, 1.0);
     let kept = pens.series(&report.risk_coverage, |point| point);
     let rejected = pens.series(&report.risk_coverage, |(coverage, risk)| (1.0 - coverage, 1.0 - risk));

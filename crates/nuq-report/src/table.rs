@@ -3,16 +3,17 @@
 use crate::numbers;
 use crate::report::{Cell, Interval, Method, Report};
 
-/// As wide as the table may be; columns that matter less are left out before names are cut.
+/// As wide as the table should be.
 const WIDEST: usize = 110;
+/// What is left out of a table that is too wide; the first choice that helps, else the last.
+const LEFT_OUT: [&[&str]; 4] = [&[], &["memory"], &["AUPR"], &["AUPR", "memory"]];
 const LONGEST_NAME: usize = 26;
 
-/// A column: its heading in two lines, its cells, and how soon it is left out (0 for never).
+/// A column: its heading in two lines, and its cells.
 struct Column {
     group: String,
     title: &'static str,
     cells: Vec<String>,
-    leaves: u8,
 }
 
 impl Column {
@@ -28,30 +29,27 @@ impl Report {
         let mut columns = self.columns();
         let names: Vec<String> = self.methods.iter().map(|method| cut(&method.name, LONGEST_NAME)).collect();
         let name_width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(6);
-        let mut left_out = Vec::new();
-        for turn in 1..=2 {
-            let width = columns.iter().map(|column| column.width() + 2).sum::<usize>() + name_width;
-            if width > WIDEST && self.ood.len() > 1 {
-                left_out.extend(columns.iter().find(|column| column.leaves == turn).map(|c| c.title));
-                columns.retain(|column| column.leaves != turn);
-            }
-        }
+        let width = |left_out: &&&[&str]| {
+            let kept = columns.iter().filter(|column| !left_out.contains(&column.title));
+            kept.map(|column| column.width() + 2).sum::<usize>() + name_width
+        };
+        let left_out = LEFT_OUT.iter().find(|choice| width(choice) <= WIDEST).unwrap_or(&LEFT_OUT[3]);
+        columns.retain(|column| !left_out.contains(&column.title));
         let mut lines = vec![groups(&columns, name_width)];
         lines.push(line(&format!("{:name_width$}", "method"), &columns, |column| column.title));
         for (i, name) in names.iter().enumerate() {
             lines.push(line(&format!("{name:name_width$}"), &columns, |column| &column.cells[i]));
         }
-        lines.push(legend(&columns, &left_out));
+        lines.push(legend(&columns, left_out));
         lines.retain(|line| !line.is_empty());
         lines.join("\n") + "\n"
     }
 
     fn columns(&self) -> Vec<Column> {
-        let column = |group: &str, title, leaves, cell: &dyn Fn(&Method) -> String| Column {
+        let column = |group: &str, title, cell: &dyn Fn(&Method) -> String| Column {
             group: group.to_owned(),
             title,
             cells: self.methods.iter().map(cell).collect(),
-            leaves,
         };
         let mut columns = Vec::new();
         for (i, set) in self.ood.iter().enumerate() {
@@ -59,17 +57,17 @@ impl Report {
             let pick = |pick: fn(&crate::report::OodCells) -> Cell| {
                 move |method: &Method| cells(method).map_or("–".to_owned(), |cells| value(pick(&cells), 3))
             };
-            columns.push(column(&set.name, "ROC-AUC", 0, &pick(|cells| cells.roc_auc)));
-            columns.push(column(&set.name, "AUPR", 2, &pick(|cells| cells.aupr)));
-            columns.push(column(&set.name, "FPR95", 0, &pick(|cells| cells.fpr95)));
+            columns.push(column(&set.name, "ROC-AUC", &pick(|cells| cells.roc_auc)));
+            columns.push(column(&set.name, "AUPR", &pick(|cells| cells.aupr)));
+            columns.push(column(&set.name, "FPR95", &pick(|cells| cells.fpr95)));
         }
-        columns.push(column("", "RCC-AUC", 0, &|method| value(method.rcc_auc, 4)));
+        columns.push(column("", "RCC-AUC", &|method| value(method.rcc_auc, 4)));
         if self.methods.iter().any(|method| method.mean_roc_auc.is_some()) {
             let mean = |method: &Method| method.mean_roc_auc.map_or("–".to_owned(), |mean| short(mean, 3));
-            columns.push(column("", "mean", 0, &mean));
+            columns.push(column("", "mean", &mean));
         }
-        columns.push(column("", "ms", 0, &|method| numbers::milliseconds(method.milliseconds)));
-        columns.push(column("", "memory", 1, &|method| numbers::bytes(method.bytes)));
+        columns.push(column("", "ms", &|method| numbers::milliseconds(method.milliseconds)));
+        columns.push(column("", "memory", &|method| numbers::bytes(method.bytes)));
         columns
     }
 }

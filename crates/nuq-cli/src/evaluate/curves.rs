@@ -75,6 +75,10 @@ pub(super) fn detection(found: &Evaluation<'_>, set: usize) -> Result<(Vec<Curve
         let count: Vec<(f64, f64)> = count.collect();
         counts.push(Curve { name: method.name.clone(), points: thinned(count.into_iter()) });
     }
+    // All test rows first.
+    let (inliers, outliers) = (found.test.len() as f64, found.ood[set].len() as f64);
+    let points = vec![(0.0, 0.0), (inliers, 0.0), (inliers + outliers, outliers)];
+    counts.push(Curve { name: "best possible".to_owned(), points });
     Ok((roc, counts))
 }
 

@@ -60,7 +60,7 @@ fn ground(histogram: &Histogram, edges: &[f64]) -> Plot {
     let ends = near.into_iter().fold((low, high), |(low, high), mark| (low.min(mark), high.max(mark)));
     let shares = histogram.sets.iter().flat_map(|set| &set.shares).copied();
     let x = Axis::new(&histogram.score, Unit::Number, ends.0, ends.1);
-    Plot::new(0.0, 230.0, x, Axis::holding("rows of the set (%)", Unit::Share, shares.chain([0.0])))
+    Plot::new(0.0, 230.0, x, Axis::holding("rows of the set (%)", Unit::Share, shares.chain([0.0, 0.01])))
 }
 
 /// The edges, an infinite one replaced by a bin as wide as the one beside it.

@@ -15,13 +15,19 @@ pub(super) fn model(report: &Report) -> String {
 pub(super) fn made_by(report: &Report) -> String {
     let made_by = &report.made_by;
     let facts = [
-        ("Command", format!("<code>{}</code>", safe(&made_by.command))),
+        ("Command", command(&made_by.command)),
         ("Program", safe(&made_by.version)),
         ("Model written by", safe(&made_by.model_written_by)),
         ("Seed", made_by.seed.to_string()),
         ("Resamples", numbers::count(made_by.resamples as u64)),
     ];
     section("How this was made", "", &list(facts.into_iter().map(|(name, value)| (name.to_owned(), value))))
+}
+
+/// A command whose words stay whole where they fit.
+fn command(command: &str) -> String {
+    let words: Vec<String> = command.split(' ').map(|word| format!("<span>{}</span>", safe(word))).collect();
+    format!("<code>{}</code>", words.join(" "))
 }
 
 /// Names as they are, values as HTML.

@@ -3,7 +3,7 @@
 use crate::escape::html as safe;
 use crate::numbers;
 use crate::page::section;
-use crate::report::{Cell, Family, Method, OodCells, Report};
+use crate::report::{Cell, Fact, Family, Method, OodCells, Report};
 
 /// What a column shows, under which heading, and whether more of it is better.
 struct Column<'a> {
@@ -35,14 +35,31 @@ pub(super) fn html(report: &Report) -> String {
     let rows: String = report.methods.iter().map(|method| row(method, report.ood.len(), has_mean)).collect();
     let table = format!(
         "<div class=\"scroll card\" tabindex=\"0\" role=\"region\" aria-label=\"Table of methods\">\n\
-         <table class=\"methods sortable\">\n<thead>\n{}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n{LEGEND}",
-        head(report, has_mean)
+         <table class=\"methods sortable\">\n<thead>\n{}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n{LEGEND}{}",
+        head(report, has_mean),
+        left_out(report)
     );
     section("Methods", &lead(report), &table)
 }
 
 const LEGEND: &str = "<p class=\"legend-note\"><b class=\"best\">Bold</b>: no other method is better beyond chance (paired \
      bootstrap). Small: the interval. Click a heading to sort.</p>\n";
+
+/// What was not compared, and why.
+fn left_out(report: &Report) -> String {
+    let item = |fact: &Fact| format!("<li><b>{}</b>: {}</li>", safe(&fact.name), safe(&fact.value));
+    match report.left_out.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<details class=\"legend-note\"><summary>{} left out</summary><ul>{}</ul></details>\n",
+            match report.left_out.len() {
+                1 => "One method is".to_owned(),
+                count => format!("{count} methods are"),
+            },
+            report.left_out.iter().map(item).collect::<String>()
+        ),
+    }
+}
 
 fn lead(report: &Report) -> String {
     let errors = "RCC-AUC tells how well a method ranks the model’s own errors, lower is better.";

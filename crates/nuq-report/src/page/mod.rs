@@ -33,18 +33,11 @@ impl Report {
 
     fn body(&self) -> String {
         let Gallery { errors, histograms, roc, counts, bandwidth, map } = Gallery::of(self);
-        let name = escape::html(&self.test.name);
         let parts = [
             overview::html(self),
             methods::html(self),
             figures("Errors", "What is left when the uncertain rows are set aside.", &errors),
-            figures(
-                "Scores",
-                &format!(
-                    "How the scores of {name} and of the other sets lie: the further apart, the easier to tell."
-                ),
-                &histograms,
-            ),
+            figures("Scores", &scores_lead(self), &histograms),
             figures("Detection", "Finding rows that are unlike the training data.", &roc),
             figures("Acceptance", "Accepting the most certain rows of two sets together.", &counts),
             figures("Bandwidth", "How wide the kernel is, and why.", bandwidth.as_slice()),
@@ -55,6 +48,14 @@ impl Report {
         ];
         format!("<main>\n{}</main>\n", parts.concat())
     }
+}
+
+fn scores_lead(report: &Report) -> String {
+    let name = escape::html(&report.test.name);
+    if report.ood.is_empty() {
+        return format!("How the scores of {name} lie.");
+    }
+    format!("How the scores of {name} and of the other sets lie: the further apart, the easier to tell.")
 }
 
 /// A section, unless there is nothing to show.

@@ -5,22 +5,39 @@ use crate::numbers;
 use crate::page::section;
 use crate::report::{NearRow, UncertainRow};
 
+/// Headings, and whether their column holds numbers.
+const COLUMNS: [(&str, bool); 8] = [
+    ("Set", false),
+    ("Row", true),
+    ("Predicted", false),
+    ("Truth", false),
+    ("Probability", true),
+    ("Aleatoric", true),
+    ("Log epistemic", true),
+    ("Nearest training rows", false),
+];
+
 /// The section.
 pub(super) fn html(rows: &[UncertainRow]) -> String {
     if rows.is_empty() {
         return String::new();
     }
+    let heading =
+        |(title, is_number): (&str, bool)| format!("<th scope=\"col\"{}>{title}</th>", class(is_number));
+    let head: String = COLUMNS.map(heading).concat();
     let body: String = rows.iter().map(row).collect();
     let table = format!(
         "<div class=\"scroll card\" tabindex=\"0\" role=\"region\" aria-label=\"Most uncertain rows\">\n\
-         <table class=\"rows\">\n<thead><tr><th scope=\"col\">Set</th><th scope=\"col\" class=\"right\">Row</th>\
-         <th scope=\"col\">Predicted</th><th scope=\"col\">Truth</th><th scope=\"col\" class=\"right\">Probability</th>\
-         <th scope=\"col\" class=\"right\">Aleatoric</th><th scope=\"col\" class=\"right\">Log epistemic</th>\
-         <th scope=\"col\">Nearest training rows</th></tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n"
+         <table class=\"rows\">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n"
     );
     section("Most uncertain rows", "Worth a look, or a label.", &table)
 }
 
+fn class(is_number: bool) -> &'static str {
+    if is_number { " class=\"right\"" } else { "" }
+}
+
+/// A row. On a narrow screen it stands as a block, in which each cell says what it is.
 fn row(row: &UncertainRow) -> String {
     let neighbors: String = row.neighbors.iter().map(neighbor).collect();
     let truth = match &row.truth {
@@ -28,16 +45,20 @@ fn row(row: &UncertainRow) -> String {
         Some(truth) => format!("<b>{}</b>", safe(truth)),
         None => "<span class=\"faint\">unknown</span>".to_owned(),
     };
-    let right = |text: String| format!("<td class=\"right\">{text}</td>");
-    format!(
-        "<tr><td>{}</td>{}<td>{}</td><td>{truth}</td>{}{}{}<td><ul class=\"near\">{neighbors}</ul></td></tr>\n",
+    let values = [
         safe(&row.set),
-        right(row.row.to_string()),
+        row.row.to_string(),
         safe(&row.label),
-        right(numbers::fixed(row.probability, 3)),
-        right(numbers::fixed(row.aleatoric, 3)),
-        right(numbers::fixed(row.log_epistemic, 2)),
-    )
+        truth,
+        numbers::fixed(row.probability, 3),
+        numbers::fixed(row.aleatoric, 3),
+        numbers::fixed(row.log_epistemic, 2),
+        format!("<ul class=\"near\">{neighbors}</ul>"),
+    ];
+    let cell = |((title, is_number), value): (&(&str, bool), &String)| {
+        format!("<td{} data-title=\"{title}\">{value}</td>", class(*is_number))
+    };
+    format!("<tr>{}</tr>\n", COLUMNS.iter().zip(&values).map(cell).collect::<String>())
 }
 
 fn neighbor(near: &NearRow) -> String {

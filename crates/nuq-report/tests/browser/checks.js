@@ -52,10 +52,15 @@
     const svg = figure.querySelector("svg.drawing");
     const data = JSON.parse(figure.querySelector("script").textContent);
     const tip = document.getElementById("tip");
+    const told = who => {
+      const line = all(".tip-line", tip).find(line => line.querySelector("span").textContent === who);
+      return line && line.querySelector("b").textContent;
+    };
     figure.scrollIntoView();
-    // At a point of the map, in the middle of the others.
+    // At a point of the map, in the middle of lines, and beside it where it is the edge of a bin.
+    const part = data.kind === "bars" ? 0.51 : 0.5;
     const { area } = data.panels ? data.panels[0] : data;
-    const target = data.kind === "map" ? data.points[3] : [area[0] + area[2] / 2, area[1] + area[3] / 2];
+    const target = data.kind === "map" ? data.points[3] : [area[0] + part * area[2], area[1] + area[3] / 2];
     const place = new DOMPoint(target[0], target[1]).matrixTransform(svg.getScreenCTM());
     for (const type of ["pointermove", "pointerdown"]) {
       point(svg, type, place.x, place.y);
@@ -65,10 +70,15 @@
       if (data.kind === "lines") {
         const series = data.panels.flatMap(panel => panel.series);
         check(series.every(line => tip.textContent.includes(line.name.replace(/ \(.*\)$/, ""))), `${name(figure)}: names missing in ${tip.textContent}`);
-        if (figure.id.startsWith("roc")) check(tip.textContent.includes("50.0 %"), `${figure.id}: chance is ${tip.textContent}`);
+        if (figure.id.startsWith("roc")) check(told("chance") === "50.0 %", `${figure.id}: chance is ${told("chance")}`);
         if (figure.id === "risk-coverage") check(/ 50\.0 %/.test(tip.textContent), `half of the rows: ${tip.textContent}`);
       }
-      if (data.kind === "bars") check(tip.textContent.includes(" to ") && tip.textContent.includes("%"), `${name(figure)}: ${tip.textContent}`);
+      if (data.kind === "bars") {
+        const score = data.x.low + part * (data.x.high - data.x.low);
+        const bin = data.edges.filter(edge => edge <= score).length - 1;
+        const share = (100 * data.sets[0].shares[bin]).toFixed(1) + " %";
+        check(told(data.sets[0].name) === share, `${name(figure)}: ${tip.textContent} and not ${share}`);
+      }
       if (data.kind === "map") {
         const [, , set, row, label] = target;
         check(tip.textContent.includes(`${data.sets[set]}, row ${row}`) && tip.textContent.includes(data.labels[label]), `map: ${tip.textContent}`);
@@ -136,6 +146,9 @@
         check(contrast(getComputedStyle(text).fill, ground) >= 4.5, `contrast of "${text.textContent}"`);
       });
       document.getElementById("theme").click();
+      let stored = "refused";
+      try { stored = localStorage.getItem("nuq-theme"); } catch { /* a file may have no storage */ }
+      check(["refused", document.documentElement.dataset.theme].includes(stored), `theme: remembers ${stored}`);
       check((turn === 0) === (read() !== before), `theme: ${before} and ${read()}`);
       check((turn === 0) === (line() !== stroke), "lines follow the theme");
     }
