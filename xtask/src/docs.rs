@@ -7,6 +7,7 @@ use crate::steps::{Failed, cargo, cargo_output, root};
 /// Runs the demo and the benchmarks and writes `docs/figures` and `docs/benchmarks.md`.
 pub(crate) fn write() -> Result<(), Failed> {
     cargo(&["run", "--quiet", "--release", "--", "demo", "--out", "docs/figures"])?;
+    page()?;
     let bench = |name: &str| {
         cargo_output(&[
             "run",
@@ -63,4 +64,49 @@ fn machine() -> String {
     let model = field("model name");
     let wide = if field("flags").contains("avx512f") { ", AVX-512" } else { "" };
     format!("{}{wide}, {threads} threads", if model.is_empty() { std::env::consts::ARCH } else { model })
+}
+
+/// The example's evaluation page, as a browser shows its top.
+fn page() -> Result<(), Failed> {
+    let folder = std::env::temp_dir().join(format!("nuq-docs-{}", std::process::id()));
+    fs::create_dir_all(&folder).map_err(|e| Failed(format!("{}: {e}", folder.display())))?;
+    let (model, page) = (folder.join("cifar10.nuq"), folder.join("report.html"));
+    let (model, page) = (model.to_string_lossy().into_owned(), page.to_string_lossy().into_owned());
+    let array = |file: &str, name: &str| format!("examples/cifar10/{file}.npz:{name}");
+    let nuq = |arguments: &[&str]| {
+        cargo(&[&["run", "--quiet", "--release", "--"][..], arguments, &["--quiet"]].concat())
+    };
+    let (x, y) = (array("train", "embeddings"), array("train", "labels"));
+    nuq(&["fit", "--embeddings", &x, "--labels", &y, "--out", &model])?;
+    let held_out = array("held_out", "embeddings");
+    let target = ["--target", "false-alarm=0.05", "--name", "guard"];
+    nuq(&[&["calibrate", "--model", &model, "--embeddings", &held_out][..], &target].concat())?;
+    let mut arguments: Vec<String> =
+        ["evaluate", "--model", &model, "--threshold", "guard", "--report", &page]
+            .map(str::to_owned)
+            .to_vec();
+    for (option, name) in [("--test", "embeddings"), ("--labels", "labels"), ("--logits", "logits")] {
+        arguments.extend([option.to_owned(), array("test", name)]);
+    }
+    for set in ["svhn", "textures"] {
+        arguments.extend(["--ood".to_owned(), format!("{set}={}", array(set, "embeddings"))]);
+        arguments.extend(["--ood-logits".to_owned(), format!("{set}={}", array(set, "logits"))]);
+    }
+    nuq(&arguments.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let picture = root().join("docs/figures/report.png");
+    screenshot(&page, &picture.to_string_lossy())?;
+    fs::remove_dir_all(&folder).map_err(|e| Failed(format!("{}: {e}", folder.display())))
+}
+
+/// The top of a page.
+fn screenshot(page: &str, picture: &str) -> Result<(), Failed> {
+    let browsers = ["chromium", "chromium-browser", "google-chrome"];
+    let options =
+        ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1280,1120"];
+    let taken = browsers.iter().any(|browser| {
+        let mut command = std::process::Command::new(browser);
+        command.args(options).arg(format!("--screenshot={picture}")).arg(page);
+        command.stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success())
+    });
+    if taken { Ok(()) } else { Err(Failed("a picture of the page: install chromium".to_owned())) }
 }

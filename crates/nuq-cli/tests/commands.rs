@@ -2,43 +2,19 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
+use common::{err, example, fitted, nuq, out};
 use nuq::{Label, NuqClassifier, NuqRegressor};
 use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
 use serde_json::Value;
 
-fn nuq(arguments: &[&str], folder: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nuq")).args(arguments).current_dir(folder).output().unwrap()
-}
-
-fn example(name: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    root.join("examples/cifar10").join(name).to_string_lossy().into_owned()
-}
-
 fn spec(text: &str) -> ArraySpec {
     text.parse().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// A folder with a model of the example in it.
-fn fitted(options: &[&str]) -> (tempfile::TempDir, Output) {
-    let folder = tempfile::tempdir().unwrap();
-    let (x, y) = (example("train.npz:embeddings"), example("train.npz:labels"));
-    let arguments = [&["fit", "--embeddings", &x, "--labels", &y, "--out", "model.nuq"], options].concat();
-    let output = nuq(&arguments, folder.path());
-    assert!(output.status.success(), "{}", err(&output));
-    (folder, output)
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::figures::line_chart::{LineChart, Panel, Series};
 use crate::figures::picture::Picture;
 use crate::figures::{embedding_map, histogram};
 use crate::numbers;
-use crate::report::{BandwidthCurve, Curve, Family, Histogram, Map, Mark, Report};
+use crate::report::{BandwidthCurve, Curve, Family, Histogram, Map, Mark, Method, Report};
 
 /// All pictures, by what they are about.
 pub(crate) struct Gallery {
@@ -74,49 +74,40 @@ impl Gallery {
     }
 }
 
-/// How each method's line looks, the same in all pictures.
+/// How the methods' lines look.
 struct Pens {
     /// Name and whether it is this project's.
     methods: Vec<(String, bool)>,
 }
 
 impl Pens {
-    /// Colors in the order in which the curves of a report name methods. Other curves are references.
     fn of(report: &Report) -> Self {
-        let mut methods: Vec<(String, bool)> = Vec::new();
-        let groups = std::iter::once(&report.risk_coverage).chain(&report.roc).chain(&report.counts);
-        for curve in groups.flatten() {
-            let method = report.methods.iter().find(|method| method.name == curve.name);
-            let is_new = methods.iter().all(|(name, _)| *name != curve.name);
-            methods.extend(method.filter(|_| is_new).map(|m| (m.name.clone(), m.family == Family::Nuq)));
-        }
-        Self { methods }
+        let is_own = |method: &Method| (method.name.clone(), method.family == Family::Nuq);
+        Self { methods: report.methods.iter().map(is_own).collect() }
     }
 
-    /// Strong for this project's methods, thinner for others, thin and gray for references.
-    fn pen(&self, name: &str) -> Pen {
-        match self.methods.iter().position(|(method, _)| method == name) {
-            Some(i) => {
-                let color = Color::SERIES[i % Color::SERIES.len()];
-                Pen {
-                    color,
-                    width: if self.methods[i].1 { 2.8 } else { 1.7 },
-                    dash: DASHES[i % DASHES.len()],
-                }
-            }
+    /// Strong for this project's methods, thinner for others, thin and gray for references. Colors go by the place in the
+    /// picture, so that its first line, this project's, is the same in all.
+    fn pen(&self, name: &str, place: usize) -> Pen {
+        match self.methods.iter().find(|(method, _)| method == name) {
+            Some((_, is_own)) => Pen {
+                color: Color::SERIES[place % Color::SERIES.len()],
+                width: if *is_own { 2.8 } else { 1.7 },
+                dash: DASHES[place % DASHES.len()],
+            },
             None => REFERENCE,
         }
     }
 
     /// Lines, those of methods first.
     fn series(&self, curves: &[Curve], form: impl Fn((f64, f64)) -> (f64, f64)) -> Vec<Series> {
-        let series = |curve: &Curve| {
+        let (methods, references): (Vec<&Curve>, Vec<&Curve>) =
+            curves.iter().partition(|curve| self.methods.iter().any(|(name, _)| *name == curve.name));
+        let series = |(place, curve): (usize, &Curve)| {
             let points = curve.points.iter().copied().map(&form).collect();
-            Series { name: curve.name.clone(), pen: self.pen(&curve.name), points }
+            Series { name: curve.name.clone(), pen: self.pen(&curve.name, place), points }
         };
-        let (methods, references): (Vec<Series>, Vec<Series>) =
-            curves.iter().map(series).partition(|s| self.methods.iter().any(|(name, _)| *name == s.name));
-        methods.into_iter().chain(references).collect()
+        methods.into_iter().chain(references).enumerate().map(series).collect()
     }
 }
 

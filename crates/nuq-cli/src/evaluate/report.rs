@@ -84,16 +84,16 @@ impl Shown<'_> {
         let total = &found.methods.iter().find(|method| method.name == "NUQ total");
         if let Some(total) = total {
             let kept = Selective::new(&total.test, &found.is_error).map_err(Error::from)?.risk_at(0.9);
-            text += &format!(" Of the 90 % that NUQ is surest of it is right on {}.", percent(1.0 - kept));
+            text += &format!(" Of the 90 % that NUQ is surest of, it is right on {}.", percent(1.0 - kept));
         }
         let epistemic = found.methods.iter().find(|method| method.name == "NUQ epistemic");
         let areas: Vec<String> = epistemic
             .into_iter()
             .flat_map(|method| self.arrays.ood.iter().zip(&method.ood))
-            .map(|(set, cells)| format!("{} with a ROC-AUC of {:.3}", set.name, cells.roc_auc.interval.value))
+            .map(|(set, cells)| format!("{} ({:.3})", set.name, cells.roc_auc.interval.value))
             .collect();
         if !areas.is_empty() {
-            text += &format!(" Epistemic uncertainty tells {} from the test rows.", listed(&areas));
+            text += &format!(" Epistemic uncertainty tells them from {} by ROC-AUC.", listed(&areas));
         }
         if let (Some(name), Some(test)) = (&self.options.threshold, self.rejected(&found.test)) {
             let of_sets = self.arrays.ood.iter().zip(&found.ood);
@@ -102,7 +102,7 @@ impl Shown<'_> {
                     Some(format!("{} of {}", percent(self.rejected(predictions)?), set.name))
                 }))
                 .collect::<Vec<_>>();
-            text += &format!(" The threshold `{name}` rejects {}.", listed(&rejected));
+            text += &format!(" The threshold “{name}” rejects {}.", listed(&rejected));
         }
         Ok(text)
     }
@@ -116,7 +116,7 @@ impl Shown<'_> {
             }
         }
         if let (Some(name), Some(threshold)) = (&self.options.threshold, self.threshold) {
-            facts.push(Fact { name: format!("threshold `{name}`"), value: threshold.to_string() });
+            facts.push(Fact { name: format!("threshold “{name}”"), value: threshold.to_string() });
         }
         facts
     }

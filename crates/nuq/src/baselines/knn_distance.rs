@@ -70,6 +70,10 @@ impl Scorer for KnnDistance<'_> {
         &[Input::Embeddings]
     }
 
+    fn takes_neighbors(&self) -> bool {
+        true
+    }
+
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?;
         let table = neighbors_of(batch, rows, &*self.index, self.k)?;

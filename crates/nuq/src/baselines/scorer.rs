@@ -16,6 +16,11 @@ pub trait Scorer: Send + Sync {
     /// A score per row.
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error>;
 
+    /// Whether it takes the neighbors that a batch brings along, and saves a search.
+    fn takes_neighbors(&self) -> bool {
+        false
+    }
+
     /// Bytes that it keeps beside the training embeddings.
     fn bytes(&self) -> u64 {
         0

@@ -136,11 +136,10 @@ impl fmt::Display for Threshold {
         match self.promise {
             Promise::Accepts { share, low, high } => write!(
                 f,
-                "accepts at least {} of rows like the {} held-out ones, and rejects at most {} (for this threshold, between {} and {} \
-                 are accepted, with 95 % confidence)",
-                percent(share),
+                "accepts a new row like the {} held-out ones with a probability of at least {} (with 95 % confidence, this threshold \
+                 accepts {} to {} of them)",
                 self.rows,
-                percent(1.0 - share),
+                percent(share),
                 percent(low),
                 percent(high)
             ),
@@ -239,8 +238,8 @@ mod tests {
         let threshold = calibrate(Measure::Total, &scores, None, Target::Coverage(0.9)).unwrap();
         assert_eq!(
             threshold.to_string(),
-            "accepts at least 90 % of rows like the 999 held-out ones, and rejects at most 10 % (for this threshold, between 88.07 % and \
-             91.78 % are accepted, with 95 % confidence)"
+            "accepts a new row like the 999 held-out ones with a probability of at least 90 % (with 95 % confidence, this threshold \
+             accepts 88.07 % to 91.78 % of them)"
         );
         let wrong: Vec<bool> = (0..999).map(|i| i >= 900).collect();
         let target = Target::Risk { risk: 0.05, delta: 0.1 };

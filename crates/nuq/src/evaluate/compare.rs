@@ -46,7 +46,7 @@ pub struct MethodResult {
     pub mean_roc_auc: Option<f64>,
     /// What fitting took; `None` without a clock, or where it belongs to the model.
     pub fit_seconds: Option<f64>,
-    /// What a thousand rows took; `None` without a clock.
+    /// What a thousand rows took, the search for their neighbors included; `None` without a clock.
     pub seconds_per_1000: Option<f64>,
     /// Bytes it keeps beside the training rows.
     pub bytes: u64,

@@ -1,0 +1,33 @@
+//! Running the binary on the embeddings that the repository carries.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+pub(crate) fn nuq(arguments: &[&str], folder: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nuq")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+pub(crate) fn example(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    root.join("examples/cifar10").join(name).to_string_lossy().into_owned()
+}
+
+pub(crate) fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(crate) fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A folder with a model of the example in it.
+pub(crate) fn fitted(options: &[&str]) -> (tempfile::TempDir, Output) {
+    let folder = tempfile::tempdir().unwrap();
+    let (x, y) = (example("train.npz:embeddings"), example("train.npz:labels"));
+    let arguments = [&["fit", "--embeddings", &x, "--labels", &y, "--out", "model.nuq"], options].concat();
+    let output = nuq(&arguments, folder.path());
+    assert!(output.status.success(), "{}", err(&output));
+    (folder, output)
+}
