@@ -29,6 +29,8 @@ fn help_reads_like_a_table_of_contents() {
     Commands:
       fit           Fit a model to embeddings and labels, and save it
       score         Label, probability, uncertainties and decision of each row of a file
+      calibrate     A threshold with a promise, chosen on held-out rows and kept in the model
+      evaluate      How good it is, beside every method that the arrays allow: a table, a page, figures
       inspect       What a model file holds: rows, classes, bandwidths, index, sections
       label-issues  Training rows whose label the others find unlikely, the worst first
       suggest       Rows of a file that are worth a label: uncertain, and not all of one kind
