@@ -70,6 +70,9 @@ pub enum Error {
         /// The shrinkage that was not enough.
         shrinkage: f64,
     },
+    /// Rows for a model whose bandwidths belong to its rows.
+    #[error("a model with a bandwidth per training row cannot take rows: fit it again")]
+    CannotGrow,
     /// Something to measure, of which there is nothing.
     #[error("no {what}: at least one is needed")]
     NoRows {

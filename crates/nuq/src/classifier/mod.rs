@@ -1,5 +1,6 @@
 //! The classifier: embeddings and labels in; labels, probabilities and uncertainties out.
 
+mod churn;
 mod label_issues;
 mod predictions;
 mod select;
@@ -89,7 +90,9 @@ impl<'a> NuqClassifier<'a> {
     pub fn from_parts(parts: ClassifierParts, index: Box<dyn NeighborIndex + 'a>) -> Result<Self, Error> {
         let ClassifierParts { smoother, labels, of_row, variance, curve } = parts;
         check_length("labels", of_row.len(), &*index)?;
-        let classes = Classes::restored(labels, &of_row).ok_or_else(|| {
+        let live: Vec<u32> = index.live_ids().iter().map(|&id| of_row[id as usize]).collect();
+        let is_known = of_row.iter().all(|&class| (class as usize) < labels.len());
+        let classes = Classes::restored(labels, &live).filter(|_| is_known).ok_or_else(|| {
             let problem = "labels are not sorted, or a row is of no class".to_owned();
             nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }
         })?;

@@ -130,8 +130,8 @@ impl<'a> NuqRegressor<'a> {
     /// Puts a model together.
     pub fn from_parts(parts: RegressorParts, index: Box<dyn NeighborIndex + 'a>) -> Result<Self, Error> {
         check_length("targets", parts.targets.len(), &*index)?;
-        let targets = Targets::new(&parts.targets, parts.smoother.prior_weight)?;
-        let classes = Classes::single(index.ids());
+        let targets = Targets::of_rows(parts.targets, &index.live_ids(), parts.smoother.prior_weight)?;
+        let classes = Classes::single(index.len());
         let of_row = vec![0; index.ids()];
         let smoother = Smoother::restored(parts.smoother, index, classes, &of_row)?;
         Ok(Self { smoother, targets, curve: parts.curve })
@@ -171,6 +171,37 @@ impl NuqRegressor<'_> {
             .collect();
         drop(batch);
         Ok(Estimates { rows, neighbors })
+    }
+
+    /// Learns more rows and returns their ids, as
+    /// [`NuqClassifier::insert`](crate::NuqClassifier::insert) does.
+    pub fn insert(&mut self, rows: &Embeddings<'_>, targets: &[f64]) -> Result<Vec<u32>, Error> {
+        if targets.len() != rows.len() {
+            let (got, expected) = (targets.len(), rows.len());
+            return Err(Error::NotPaired { what: "targets", got, beside: "new rows", expected });
+        }
+        // Refused before any row is taken.
+        Targets::new(targets, self.targets.prior_weight())?;
+        let ids = self.smoother.insert(rows)?;
+        let mut values = self.targets.values().to_vec();
+        values.resize(self.smoother.index.ids(), 0.0);
+        ids.iter().zip(targets).for_each(|(&id, &target)| values[id as usize] = target);
+        self.recount(values)?;
+        Ok(ids)
+    }
+
+    /// Forgets training rows: all of them, or none when an id names no row or no row would be left. Thresholds go too.
+    pub fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
+        self.smoother.remove(ids)?;
+        self.recount(self.targets.values().to_vec())
+    }
+
+    fn recount(&mut self, values: Vec<f64>) -> Result<(), Error> {
+        let index = &*self.smoother.index;
+        self.targets = Targets::of_rows(values, &index.live_ids(), self.targets.prior_weight())?;
+        let (classes, of_row) = (Classes::single(index.len()), vec![0; index.ids()]);
+        self.smoother.regroup(&classes, &of_row);
+        Ok(())
     }
 
     /// The target of a training row.

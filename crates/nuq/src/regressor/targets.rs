@@ -25,24 +25,31 @@ const LARGEST: f64 = 1e150;
 
 impl Targets {
     pub(super) fn new(values: &[f64], prior_weight: f64) -> Result<Self, Error> {
+        let all: Vec<u32> = (0..values.len() as u32).collect();
+        Self::of_rows(values.to_vec(), &all, prior_weight)
+    }
+
+    /// Of values by id, of which those of `live` name a row.
+    pub(super) fn of_rows(values: Vec<f64>, live: &[u32], prior_weight: f64) -> Result<Self, Error> {
         if let Some(row) = values.iter().position(|y| y.is_nan() || y.abs() >= LARGEST) {
             return Err(Error::BadTarget { row, value: values[row] });
         }
-        let n = values.len() as f64;
-        let first = values.first().copied().unwrap_or(0.0);
-        let mean_offset = values.iter().map(|y| (y - first) / n).sum::<f64>();
+        let n = live.len() as f64;
+        let used = || live.iter().map(|&id| values[id as usize]);
+        let first = used().next().unwrap_or(0.0);
+        let mean_offset = used().map(|y| (y - first) / n).sum::<f64>();
         // Squares are taken in units of the largest deviation: those of 1e-170 would vanish.
-        let deviation = |y: &f64| y - first - mean_offset;
-        let unit = values.iter().map(|y| deviation(y).abs()).fold(0.0, f64::max);
+        let deviation = |y: f64| y - first - mean_offset;
+        let unit = used().map(|y| deviation(y).abs()).fold(0.0, f64::max);
         let unit = if unit > 0.0 { unit } else { 1.0 };
-        let variance = values.iter().map(|y| (deviation(y) / unit).powi(2) / n).sum::<f64>();
+        let variance = used().map(|y| (deviation(y) / unit).powi(2) / n).sum::<f64>();
         Ok(Self {
-            values: values.to_vec(),
             weight: prior_weight,
             log_weight: prior_weight.ln(),
             mean: first + mean_offset,
             log_variance: variance.ln() + 2.0 * unit.ln(),
             unit,
+            values,
         })
     }
 

@@ -170,6 +170,38 @@ impl<'a> Smoother<'a> {
         })
     }
 
+    /// Takes rows as the user has them, and returns their ids. What was learned stays; what follows from the rows does not,
+    /// nor do thresholds, whose promises were made by the model as it was.
+    pub(crate) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
+        if matches!(self.bandwidth, Bandwidth::PerPoint(_)) {
+            return Err(Error::CannotGrow);
+        }
+        let ids = self.index.insert(&self.prepare(rows))?;
+        self.thresholds.clear();
+        Ok(ids)
+    }
+
+    /// Forgets rows: all of them, or none when an id names no row or no row would be left.
+    pub(crate) fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
+        let mut gone = ids.to_vec();
+        gone.sort_unstable();
+        gone.dedup();
+        if gone.len() >= self.index.len() && gone.iter().all(|&id| self.index.contains(id)) {
+            return Err(Error::NoRows { what: "training rows left" });
+        }
+        self.index.remove(ids)?;
+        self.thresholds.clear();
+        Ok(())
+    }
+
+    /// Tells the density of the classes as they are after rows came or went.
+    pub(crate) fn regroup(&mut self, classes: &Classes, of_row: &[u32]) {
+        if let FittedDensity::Gaussians { fitted, .. } = &mut self.density {
+            let (classes, of_row) = (classes.clone(), of_row.to_vec());
+            *fitted = Gaussians::Deferred { classes, of_row, fitted: OnceLock::new() };
+        }
+    }
+
     /// The queries as the index knows them.
     pub(crate) fn prepare<'q>(&self, queries: &Embeddings<'q>) -> Embeddings<'q> {
         if self.normalize { queries.l2_normalized() } else { queries.clone() }
@@ -244,9 +276,11 @@ impl Batch<'_> {
                 Gaussians::Fitted(fitted) => fitted.log_density(self.queries)?,
                 Gaussians::Deferred { classes, of_row, fitted } => {
                     if fitted.get().is_none() {
-                        let rows = all_rows(&*self.smoother.index)?;
+                        let ids = self.smoother.index.live_ids();
+                        let rows = self.smoother.index.rows_of(&ids)?;
+                        let of_row: Vec<u32> = ids.iter().map(|&id| of_row[id as usize]).collect();
                         let found =
-                            ClassGaussians::fit_encoded(&rows, classes, of_row, *covariance, *shrinkage)?;
+                            ClassGaussians::fit_encoded(&rows, classes, &of_row, *covariance, *shrinkage)?;
                         let _ = fitted.set(Box::new(found));
                     }
                     fitted.get().expect("set above").log_density(self.queries)?
