@@ -344,9 +344,29 @@ fn a_head_is_found_beside_dead_units_and_from_constant_logits() {
     {
         agree("dead units", found, &given, SINGLE, 1.0);
     }
+    // What never varied says nothing: the columns 1 and 3 are constant.
+    let moved = rows(&[&[0.5, 0.0, 0.5, 7.25, 0.5], &[0.5, 9.0, 0.5, -50.0, 0.5]]);
+    let moved = to_rows(&found.logits(&moved).unwrap());
+    agree("moved", &moved[1], &moved[0], SINGLE, 1.0);
     let constant = Embeddings::new([1e4, -0.1, 3.7].repeat(60), 3).unwrap();
     let found = Head::fit(&case.x, &constant).unwrap().logits(&case.x).unwrap();
     agree("constant", &to_rows(&found)[7], &to_rows(&constant)[7], SINGLE, 1.0);
+}
+
+#[test]
+fn a_head_is_found_of_columns_in_different_units() {
+    // Every second column a tenth of the one before, and read ten times as much.
+    let unit = |at: usize| 10f32.powi(-(at as i32 % 12) / 2);
+    let in_units = |rows: &Embeddings<'_>, power: i32| {
+        let values = rows.as_slice().iter().enumerate().map(|(at, v)| (v + 0.5) * unit(at).powi(power));
+        Embeddings::new(values.collect(), 12).unwrap()
+    };
+    let (x, new) = (in_units(&data::normal(400, 12, 1), 1), in_units(&data::normal(20, 12, 2), 1));
+    let head = Head::new(&in_units(&data::normal(5, 12, 3), -1), &[0.5; 5]).unwrap();
+    let found = Head::fit(&x, &head.logits(&x).unwrap()).unwrap().logits(&new).unwrap();
+    for (found, given) in to_rows(&found).iter().zip(to_rows(&head.logits(&new).unwrap())) {
+        agree("units", found, &given, SINGLE, 1.0);
+    }
 }
 
 #[test]

@@ -24,8 +24,10 @@ pub struct Head {
 
 /// Rows brought to `f64` at a time.
 const CHUNK: usize = 1024;
-/// Added to the second moments, relative to their mean: dead units have none.
+/// Added to the second moment of each column, relative to it: columns may be in different units.
 const RIDGE: f64 = 1e-10;
+/// The least that is added, relative to the mean of all: dead units have none but rounding errors.
+const DEAD: f64 = 1e-20;
 /// What a head may leave unexplained, relative to the spread of the logits: the rounding of `f16` arrays, and no more.
 const TOLERANCE: f64 = 0.05;
 
@@ -70,8 +72,8 @@ impl Head {
         let (mean_x, mean_z) = (mean(embeddings), mean(logits));
         let (d, classes) = (embeddings.dim(), logits.dim());
         let mut moments = scatter_around(embeddings, &mean_x);
-        let ridge = RIDGE * (0..d).map(|j| moments[(j, j)]).sum::<f64>() / d as f64;
-        (0..d).for_each(|j| moments[(j, j)] += ridge.max(f64::MIN_POSITIVE));
+        let dead = (DEAD * (0..d).map(|j| moments[(j, j)]).sum::<f64>() / d as f64).max(f64::MIN_POSITIVE);
+        (0..d).for_each(|j| moments[(j, j)] += dead.max(RIDGE * moments[(j, j)]));
         let mut cross: Mat<f64> = Mat::zeros(d, classes);
         for first in (0..embeddings.len()).step_by(CHUNK) {
             let last = embeddings.len().min(first + CHUNK);
