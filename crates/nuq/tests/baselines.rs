@@ -413,6 +413,29 @@ fn reductions_of_several_predictions_are_their_equations() {
 }
 
 #[test]
+fn of_several_likeliest_classes_the_first_is_predicted() {
+    let case = cases().remove(0);
+    let tied = Embeddings::new([1.0, 3.0, 0.0, 3.0, 3.0].repeat(18), 5).unwrap();
+    let (x, w, z) = (to_rows(&case.x), to_rows(&case.weights), to_rows(&tied));
+    let theirs = case.oracle(|i, q| rivals::fdbd(&x, &w, q, &z[i]));
+    let batch = Batch { logits: Some(&tied), ..of_embeddings(&case.queries) };
+    let ours = Fdbd::fit(&case.x, &case.head()).unwrap().score(&batch).unwrap();
+    agree("fDBD of ties", &ours, &theirs, EXACT, 0.0);
+    // Means of a third for both classes 0 and 1, from chances of 1/2, 0, 1/2 and of 0, 1, 0.
+    let member = |z: [f32; 4]| Embeddings::from_rows(&[z]).unwrap();
+    let never = -1e4;
+    let half = |other: usize| {
+        let mut z = [never; 4];
+        (z[0], z[other]) = (0.0, 0.0);
+        member(z)
+    };
+    let members = Members::new(vec![half(2), member([never, 0.0, never, never]), half(3)]).unwrap();
+    let batch = Batch { members: Some(&members), ..Batch::default() };
+    let deviation = Ensemble(Reduction::Std).score(&batch).unwrap();
+    agree("deviation", &deviation, &[(1.0f64 / 18.0).sqrt()], EXACT, 0.0);
+}
+
+#[test]
 fn hybrid_scores_are_their_equation() {
     let mut rng = SeededRng::new(4);
     for ties in [false, true] {
