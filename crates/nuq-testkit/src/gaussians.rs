@@ -31,14 +31,18 @@ pub fn log_density(
     let means: Vec<Vec<f64>> = (0..classes).map(|class| mean(&members(class))).collect();
     let centered: Vec<Vec<f64>> =
         x.iter().zip(y).map(|(row, &c)| (0..d).map(|j| row[j] - means[c][j]).collect()).collect();
-    let pooled = centered.iter().flatten().map(|v| v * v).sum::<f64>() / (x.len() * d) as f64;
-    let covariance = |rows: &[Vec<f64>]| {
-        let trace: f64 = rows.iter().flatten().map(|v| v * v).sum();
-        if trace == 0.0 {
-            return (0..d).map(|i| (0..d).map(|j| if i == j { pooled } else { 0.0 }).collect()).collect();
+    let mean_variance =
+        |rows: &[Vec<f64>]| rows.iter().flatten().map(|v| v * v).sum::<f64>() / (x.len() * d) as f64;
+    let pooled = match mean_variance(&centered) {
+        0.0 => {
+            let center = mean(&x.iter().collect::<Vec<_>>());
+            mean_variance(
+                &x.iter().map(|row| (0..d).map(|j| row[j] - center[j]).collect()).collect::<Vec<_>>(),
+            )
         }
-        shrunk(rows, shape == Shape::Diagonal, shrinkage)
+        within => within,
     };
+    let covariance = |rows: &[Vec<f64>]| covariance(rows, shape == Shape::Diagonal, shrinkage, pooled);
     let factors: Vec<Vec<Vec<f64>>> = match shape {
         Shape::Tied => vec![cholesky(covariance(&centered))],
         _ => (0..classes)
@@ -66,7 +70,21 @@ pub fn log_density(
     queries.iter().map(log_density).collect()
 }
 
-fn mean(rows: &[&Vec<f64>]) -> Vec<f64> {
+/// The shrunk covariance of centered rows, or `fallback` in each direction where they have no spread.
+pub(crate) fn covariance(
+    rows: &[Vec<f64>],
+    diagonal: bool,
+    shrinkage: Option<f64>,
+    fallback: f64,
+) -> Vec<Vec<f64>> {
+    let d = rows[0].len();
+    if rows.iter().flatten().all(|v| *v == 0.0) {
+        return (0..d).map(|i| (0..d).map(|j| if i == j { fallback } else { 0.0 }).collect()).collect();
+    }
+    shrunk(rows, diagonal, shrinkage)
+}
+
+pub(crate) fn mean(rows: &[&Vec<f64>]) -> Vec<f64> {
     (0..rows[0].len()).map(|j| rows.iter().map(|r| r[j]).sum::<f64>() / rows.len() as f64).collect()
 }
 
@@ -99,7 +117,7 @@ fn shrunk(rows: &[Vec<f64>], diagonal: bool, shrinkage: Option<f64>) -> Vec<Vec<
 }
 
 /// The lower factor, row by row.
-fn cholesky(mut a: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+pub(crate) fn cholesky(mut a: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     for i in 0..a.len() {
         for j in 0..=i {
             let (head, tail) = a.split_at_mut(i);
@@ -112,7 +130,7 @@ fn cholesky(mut a: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     a
 }
 
-fn forward(l: &[Vec<f64>], u: &[f64]) -> Vec<f64> {
+pub(crate) fn forward(l: &[Vec<f64>], u: &[f64]) -> Vec<f64> {
     let mut v: Vec<f64> = Vec::with_capacity(u.len());
     for i in 0..u.len() {
         let dot: f64 = (0..i).map(|k| l[i][k] * v[k]).sum();

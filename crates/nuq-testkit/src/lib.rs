@@ -9,3 +9,4 @@ pub mod data;
 pub mod gaussians;
 pub mod golden;
 pub mod oracle;
+pub mod rivals;

@@ -1,8 +1,10 @@
 //! What calibrated decisions promise, over two thousand simulated held-out sets. Margins are three standard errors of the
 //! simulation.
 
+#![allow(clippy::unwrap_used)]
+
 use nuq::calibrate::{Measure, Target, benjamini_hochberg, calibrate, conformal_p_values, selective_risk};
-use nuq::metrics::{average_precision, fpr_at_tpr, rcc_auc, roc_auc};
+use nuq::metrics::{Detection, Selective, average_precision, fpr_at_tpr, rcc_auc, roc_auc, scod_risk};
 use nuq::nuq_neighbors::SeededRng;
 
 const SETS: usize = 2000;
@@ -139,5 +141,86 @@ fn metrics_are_their_definitions() {
             }
         }
         assert!((area - slow).abs() < if round % 2 == 0 { 0.01 } else { 1e-12 }, "{area} {slow}");
+    }
+}
+
+/// Everything that is read off an order, for scores of 60 rows, those of 45 outliers, and whether the 60 are wrong.
+fn read_off_the_order(inliers: &[f64], outliers: &[f64], wrong: &[bool]) -> Vec<f64> {
+    let found = Detection::new(inliers, outliers).unwrap();
+    let own = Selective::new(inliers, wrong).unwrap();
+    let mut all = vec![
+        found.roc_auc(),
+        found.average_precision(),
+        found.average_precision_of_inliers(),
+        found.detection_error(),
+        own.rcc_auc(),
+        own.prediction_rejection_ratio().unwrap(),
+    ];
+    for share in [0.01, 0.2, 0.5, 0.95, 1.0] {
+        all.extend([found.fpr_at_tpr(share), own.risk_at(share)]);
+        all.push(scod_risk(inliers, wrong, outliers, share).unwrap());
+    }
+    all.extend(found.curve().into_iter().flat_map(|(fpr, tpr)| [fpr, tpr]));
+    all.extend(found.count_curve().into_iter().chain(own.curve()));
+    all
+}
+
+#[test]
+fn order_alone_decides() {
+    let mut rng = SeededRng::new(10);
+    for round in 0..40 {
+        let mut score = |shift: f64| {
+            let z = rng.normal() + shift;
+            if round % 2 == 0 { (2.0 * z).round() } else { z }
+        };
+        let inliers: Vec<f64> = (0..60).map(|_| score(0.0)).collect();
+        let outliers: Vec<f64> = (0..45).map(|_| score(1.0)).collect();
+        let wrong: Vec<bool> = (0..60).map(|i| (i * 7 + round) % 5 == 0).collect();
+        let all = read_off_the_order(&inliers, &outliers, &wrong);
+        // A map that rises changes nothing, not even one that takes the highest to infinity.
+        let highest = inliers.iter().chain(&outliers).copied().fold(f64::NEG_INFINITY, f64::max);
+        let maps: [&dyn Fn(f64) -> f64; 3] = [&|s| (3.0 * s).exp(), &|s| s / (1.0 + s.abs()), &|s| {
+            if s == highest { f64::INFINITY } else { s }
+        }];
+        for map in maps {
+            let warp = |scores: &[f64]| -> Vec<f64> { scores.iter().map(|s| map(*s)).collect() };
+            assert_eq!(read_off_the_order(&warp(&inliers), &warp(&outliers), &wrong), all);
+        }
+        // Neither does the order of rows.
+        let turned = |scores: &[f64]| -> Vec<f64> { scores.iter().rev().copied().collect() };
+        let wrong_turned: Vec<bool> = wrong.iter().rev().copied().collect();
+        assert_eq!(read_off_the_order(&turned(&inliers), &turned(&outliers), &wrong_turned), all);
+    }
+}
+
+#[test]
+fn bounds_of_what_is_withheld() {
+    let mut rng = SeededRng::new(11);
+    for round in 0..40 {
+        let uncertainty: Vec<f64> = (0..50).map(|_| (rng.normal() * f64::from(1 + round)).round()).collect();
+        let wrong: Vec<bool> = (0..50).map(|_| rng.uniform() < 0.3).collect();
+        let own = Selective::new(&uncertainty, &wrong).unwrap();
+        assert_eq!(own.risk_at(1.0), own.error_rate());
+        // The order that knows the errors is best, and the one that is wrong about all of them worst.
+        let knowing: Vec<f64> = wrong.iter().map(|wrong| f64::from(u8::from(*wrong))).collect();
+        let mistaken: Vec<f64> = knowing.iter().map(|known| -known).collect();
+        let (best, worst) = (rcc_auc(&knowing, &wrong).unwrap(), rcc_auc(&mistaken, &wrong).unwrap());
+        assert!(best <= own.rcc_auc() + 1e-12 && own.rcc_auc() <= worst + 1e-12);
+        let own_best: f64 = own.best_curve().iter().sum::<f64>() / 50.0;
+        assert!((own_best - best).abs() < 1e-12);
+        let ratio = own.prediction_rejection_ratio().unwrap();
+        assert!((-1.0 - 1e-12..=1.0 + 1e-12).contains(&ratio), "{ratio}");
+        let share = |flags: &[bool]| flags.iter().filter(|wrong| **wrong).count() as f64;
+        // Everything accepted: all errors and all outliers.
+        let everything = scod_risk(&uncertainty, &wrong, &[0.0; 25], 1.0).unwrap();
+        assert!((everything - (share(&wrong) + 25.0) / 75.0).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn a_coverage_that_is_no_number_keeps_one_row() {
+    let own = Selective::new(&[0.1, 0.2], &[false, true]).unwrap();
+    for coverage in [f64::NAN, -1.0, 0.0] {
+        assert_eq!(own.risk_at(coverage), 0.0);
     }
 }

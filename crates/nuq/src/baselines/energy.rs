@@ -1,6 +1,6 @@
 //! Energy (Liu et al. 2020): $-T \ln \sum_c e^{z_c / T}$.
 
-use super::softmax::{each_row, log_sum_exp};
+use super::softmax::{each_row, largest};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::out_of_range;
@@ -21,12 +21,11 @@ impl Energy {
     }
 
     /// The energy of a row of logits.
-    pub(super) fn of(self, row: &[f64]) -> f64 {
-        if self.temperature == 1.0 {
-            return -log_sum_exp(row);
-        }
-        let cooled: Vec<f64> = row.iter().map(|z| z / self.temperature).collect();
-        -self.temperature * log_sum_exp(&cooled)
+    fn of(self, row: &[f64]) -> f64 {
+        // The largest is taken out first: divided by a small temperature it may be no number any more.
+        let top = largest(row);
+        let sum: f64 = row.iter().map(|z| ((z - top) / self.temperature).exp()).sum();
+        -(top + self.temperature * sum.ln())
     }
 }
 

@@ -12,7 +12,7 @@
 use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
-use super::softmax::softmax;
+use super::softmax::{entropy, first_largest, others, softmax};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 
@@ -59,7 +59,7 @@ impl Members {
     fn probabilities(&self, row: usize) -> Vec<Vec<f64>> {
         let of = |member: &Embeddings<'static>| {
             let logits: Vec<f64> = member.row(row).iter().map(|&z| f64::from(z)).collect();
-            softmax(&logits).collect()
+            softmax(&logits)
         };
         self.logits.iter().map(of).collect()
     }
@@ -87,26 +87,25 @@ pub struct Ensemble(
     pub Reduction,
 );
 
-fn entropy(p: &[f64]) -> f64 {
-    p.iter().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum()
-}
-
 impl Ensemble {
     fn of(self, members: &[Vec<f64>]) -> f64 {
         let (count, classes) = (members.len() as f64, members[0].len());
         let mean: Vec<f64> =
             (0..classes).map(|c| members.iter().map(|p| p[c]).sum::<f64>() / count).collect();
         let mean_entropy = || members.iter().map(|p| entropy(p)).sum::<f64>() / count;
-        let best = (0..classes).max_by(|&a, &b| mean[a].total_cmp(&mean[b])).unwrap_or(0);
+        let best = first_largest(&mean);
         match self.0 {
             Reduction::Entropy => entropy(&mean),
-            Reduction::MutualInformation => entropy(&mean) - mean_entropy(),
+            // Rounding may make nothing less than nothing.
+            Reduction::MutualInformation => (entropy(&mean) - mean_entropy()).max(0.0),
             Reduction::MeanEntropy => mean_entropy(),
             Reduction::Std => {
-                let sq: f64 = members.iter().map(|p| (p[best] - mean[best]).powi(2)).sum();
+                // What the chances lack deviates as they do, and keeps its digits where they are near one.
+                let lacking = others(&mean, best);
+                let sq: f64 = members.iter().map(|p| (others(p, best) - lacking).powi(2)).sum();
                 (sq / count).sqrt()
             }
-            Reduction::MaxProb => 1.0 - mean[best],
+            Reduction::MaxProb => others(&mean, best),
         }
     }
 }

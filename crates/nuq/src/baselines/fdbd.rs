@@ -1,7 +1,7 @@
 //! fDBD, fast decision-boundary distance (Liu and Qin 2024): the mean distance to the boundaries with all other classes, relative
 //! to the distance from the mean of the training rows.
 //!
-//! With the predicted class $p$ and $\mu$ the mean of the training rows:
+//! With the predicted class $p$, the first of those with the largest logit, and $\mu$ the mean of the training rows:
 //!
 //! $$s(x) = -\frac{1}{(C - 1) \lVert x - \mu \rVert} \sum_{c \ne p} \frac{|z_p - z_c|}{\lVert w_p - w_c \rVert}$$
 
@@ -9,6 +9,8 @@ use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
 use super::head::{Head, mean};
+use super::scorer::{check_classes, check_columns};
+use super::softmax::first_largest;
 use super::{Batch, Input, Scorer};
 use crate::Error;
 
@@ -26,7 +28,8 @@ impl Fdbd {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());
         }
-        let (weights, classes) = (head.weights(), head.weights().ncols());
+        check_columns(rows, head.dim())?;
+        let (weights, classes) = (head.weights(), head.classes());
         let distance = |a: usize, b: usize| (weights.col(a) - weights.col(b)).norm_l2();
         let between = (0..classes * classes).map(|at| distance(at / classes, at % classes)).collect();
         Ok(Self { mean: mean(rows), between, classes })
@@ -34,11 +37,12 @@ impl Fdbd {
 
     fn of(&self, row: &[f32], logits: &[f32]) -> f64 {
         let sq: f64 = row.iter().zip(&self.mean).map(|(&x, m)| (f64::from(x) - m).powi(2)).sum();
-        let best = (0..self.classes).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap_or(0);
+        let logits: Vec<f64> = logits.iter().map(|&z| f64::from(z)).collect();
+        let best = first_largest(&logits);
         let boundary = |c: usize| {
             let apart = self.between[best * self.classes + c];
             // Classes with the same weights have no boundary.
-            if apart > 0.0 { (f64::from(logits[best]) - f64::from(logits[c])).abs() / apart } else { 0.0 }
+            if apart > 0.0 { (logits[best] - logits[c]) / apart } else { 0.0 }
         };
         let sum: f64 = (0..self.classes).filter(|&c| c != best).map(boundary).sum();
         let mean = sum / (self.classes.max(2) - 1) as f64;
@@ -57,10 +61,8 @@ impl Scorer for Fdbd {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let (rows, logits) = batch.need_both(self)?;
-        if logits.dim() != self.classes || rows.dim() != self.mean.len() {
-            let (got, expected) = (rows.dim() + logits.dim(), self.mean.len() + self.classes);
-            return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
-        }
+        check_columns(rows, self.mean.len())?;
+        check_classes(logits, self.classes)?;
         let of = |i: usize| self.of(rows.row(i), logits.row(i));
         Ok((0..rows.len()).into_par_iter().map(of).collect())
     }

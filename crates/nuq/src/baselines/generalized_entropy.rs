@@ -1,7 +1,7 @@
 //! GEN, the generalized entropy (Liu, Lochman and Zach 2023): $\sum_{c \le M} p_{(c)}^\gamma (1 - p_{(c)})^\gamma$ over the $M$ likeliest
 //! classes, with a small $\gamma$ that makes much of small departures from certainty.
 
-use super::softmax::{each_row, softmax};
+use super::softmax::{each_row, others, softmax};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::out_of_range;
@@ -43,10 +43,12 @@ impl Scorer for Gen {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         Ok(each_row(batch.need_logits(self)?, |row| {
-            let mut p: Vec<f64> = softmax(row).collect();
+            let mut p = softmax(row);
             p.sort_by(|a, b| b.total_cmp(a));
-            p.truncate(self.top);
-            p.iter().map(|p| (p * (1.0 - p).max(0.0)).powf(self.gamma)).sum()
+            // A small power makes much of what the likeliest class lacks, which one minus its chance would round away.
+            let first = p[0].powf(self.gamma) * others(&p, 0).powf(self.gamma);
+            let rest = p.iter().take(self.top).skip(1);
+            first + rest.map(|p| (p * (1.0 - p)).powf(self.gamma)).sum::<f64>()
         }))
     }
 }

@@ -9,8 +9,10 @@ use faer::{Accum, Mat, Par, Side};
 use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
+use super::scorer::check_columns;
 use crate::Error;
 use crate::density::scatter_around;
+use crate::error::out_of_range;
 
 /// $W$ and $b$ of the last layer.
 #[derive(Debug, Clone)]
@@ -22,8 +24,10 @@ pub struct Head {
 
 /// Rows brought to `f64` at a time.
 const CHUNK: usize = 1024;
-/// Added to the second moments, relative to their mean: dead units have none.
+/// Added to the second moment of each column, relative to it: columns may be in different units.
 const RIDGE: f64 = 1e-10;
+/// The least that is added, relative to the mean of all: dead units have none but rounding errors.
+const DEAD: f64 = 1e-20;
 /// What a head may leave unexplained, relative to the spread of the logits: the rounding of `f16` arrays, and no more.
 const TOLERANCE: f64 = 0.05;
 
@@ -33,6 +37,9 @@ impl Head {
         if bias.len() != weights.len() {
             let (got, expected) = (bias.len(), weights.len());
             return Err(Error::NotPaired { what: "biases", got, beside: "rows of weights", expected });
+        }
+        if let Some(&value) = bias.iter().find(|value| !value.is_finite()) {
+            return Err(out_of_range("bias", value, "it must be finite"));
         }
         let transposed = Mat::from_fn(weights.dim(), weights.len(), |j, c| f64::from(weights.row(c)[j]));
         Ok(Self { weights: transposed, bias: bias.to_vec() })
@@ -65,8 +72,8 @@ impl Head {
         let (mean_x, mean_z) = (mean(embeddings), mean(logits));
         let (d, classes) = (embeddings.dim(), logits.dim());
         let mut moments = scatter_around(embeddings, &mean_x);
-        let ridge = RIDGE * (0..d).map(|j| moments[(j, j)]).sum::<f64>() / d as f64;
-        (0..d).for_each(|j| moments[(j, j)] += ridge.max(f64::MIN_POSITIVE));
+        let dead = (DEAD * (0..d).map(|j| moments[(j, j)]).sum::<f64>() / d as f64).max(f64::MIN_POSITIVE);
+        (0..d).for_each(|j| moments[(j, j)] += dead.max(RIDGE * moments[(j, j)]));
         let mut cross: Mat<f64> = Mat::zeros(d, classes);
         for first in (0..embeddings.len()).step_by(CHUNK) {
             let last = embeddings.len().min(first + CHUNK);
@@ -99,24 +106,55 @@ impl Head {
 
     /// The logits of each row.
     pub fn logits(&self, rows: &Embeddings<'_>) -> Result<Embeddings<'static>, Error> {
-        let (d, classes) = (self.weights.nrows(), self.weights.ncols());
-        if rows.dim() != d {
-            return Err(nuq_neighbors::Error::DimensionMismatch { got: rows.dim(), expected: d }.into());
-        }
-        let origin = vec![0.0; d];
+        let round = |logits: &[f64], values: &mut Vec<f32>| values.extend(logits.iter().map(|z| *z as f32));
+        Ok(Embeddings::new(self.each_row(rows, f64::INFINITY, round)?, self.classes())?)
+    }
+
+    /// Lets `write` add something for the logits of each row, before they are rounded to `f32`; coordinates beyond `limit` are
+    /// clipped.
+    fn each_row<T: Send>(
+        &self,
+        rows: &Embeddings<'_>,
+        limit: f64,
+        write: impl Fn(&[f64], &mut Vec<T>) + Sync,
+    ) -> Result<Vec<T>, Error> {
+        check_columns(rows, self.dim())?;
         let block = |first: usize| {
-            let last = rows.len().min(first + CHUNK);
-            let x = centered(rows, &origin, first, last);
-            let mut z: Mat<f64> = Mat::zeros(classes, last - first);
+            let count = CHUNK.min(rows.len() - first);
+            let clipped = |j: usize, i: usize| f64::from(rows.row(first + i)[j]).min(limit);
+            let x = Mat::from_fn(self.dim(), count, clipped);
+            let mut z: Mat<f64> = Mat::zeros(self.classes(), count);
             matmul(&mut z, Accum::Replace, self.weights.transpose(), &x, 1.0, Par::Seq);
-            let mut values = Vec::with_capacity((last - first) * classes);
-            z.col_iter()
-                .for_each(|column| values.extend(column.iter().zip(&self.bias).map(|(z, b)| (z + b) as f32)));
+            let (mut logits, mut values) = (Vec::new(), Vec::new());
+            for column in z.col_iter() {
+                logits.clear();
+                logits.extend(column.iter().zip(&self.bias).map(|(z, b)| z + b));
+                write(&logits, &mut values);
+            }
             values
         };
         let firsts: Vec<usize> = (0..rows.len()).step_by(CHUNK).collect();
-        let values: Vec<f32> = firsts.into_par_iter().flat_map_iter(block).collect();
-        Ok(Embeddings::new(values, classes)?)
+        Ok(firsts.into_par_iter().flat_map_iter(block).collect())
+    }
+
+    /// A number read off the logits of each row, with coordinates clipped at `limit`.
+    pub(super) fn read(
+        &self,
+        rows: &Embeddings<'_>,
+        limit: f64,
+        read: impl Fn(&[f64]) -> f64 + Sync,
+    ) -> Result<Vec<f64>, Error> {
+        self.each_row(rows, limit, |logits, values| values.push(read(logits)))
+    }
+
+    /// Columns of the embeddings that it takes.
+    pub(super) fn dim(&self) -> usize {
+        self.weights.nrows()
+    }
+
+    /// Logits that it gives.
+    pub(super) fn classes(&self) -> usize {
+        self.weights.ncols()
     }
 
     /// $W$, a column per class.

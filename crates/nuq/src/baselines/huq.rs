@@ -1,8 +1,9 @@
 //! HUQ, hybrid uncertainty quantification (Vazhentsev et al. 2023): aleatoric uncertainty where a row is like the data, a mixture
 //! of ranks where it is not.
 //!
-//! Let $R(u, D)$ be the share of reference values $D$ below $u$. Rows whose epistemic uncertainty is within the quantile
-//! $q_e$ of the reference rows are taken as known. Then
+//! Let $R(u, D)$ be the rank of $u$ in $D$, the number of values of $D$ below it, divided by the number of all reference rows:
+//! among the known ones, of which there are fewer, ranks stay lower. Rows whose epistemic uncertainty is within the quantile
+//! $q_e$ of the reference rows (the nearest order statistic) are taken as known. Then
 //!
 //! $$s(x) = \begin{cases}
 //! R(U_a, D_{\text{known}}) & \text{known, and not ambiguous: } U_a \text{ within the quantile } q_a \\
@@ -66,6 +67,11 @@ impl Huq {
     /// A score per row, from its two uncertainties.
     pub fn score(&self, aleatoric: &[f64], epistemic: &[f64]) -> Result<Vec<f64>, Error> {
         paired(aleatoric, epistemic)?;
+        if !aleatoric.is_empty() {
+            check_scores(aleatoric, "aleatoric uncertainties")?;
+            check_scores(epistemic, "epistemic uncertainties")?;
+        }
+        let rank = |value: f64, sorted: &[f64]| below(value, sorted) as f64 / self.aleatoric.len() as f64;
         let of = |(&a, &e): (&f64, &f64)| match (e <= self.known, a <= self.ambiguous) {
             (true, true) => rank(a, &self.aleatoric_of_known),
             (true, false) => rank(a, &self.aleatoric),
@@ -94,7 +100,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[(share * (sorted.len() - 1) as f64).round() as usize]
 }
 
-/// The share of reference values below `value`.
-fn rank(value: f64, sorted: &[f64]) -> f64 {
-    sorted.partition_point(|reference| *reference < value) as f64 / sorted.len().max(1) as f64
+/// How many reference values are below `value`.
+fn below(value: f64, sorted: &[f64]) -> usize {
+    sorted.partition_point(|reference| *reference < value)
 }

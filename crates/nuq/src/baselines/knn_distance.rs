@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
 
+use super::scorer::check_columns;
 use super::{Batch, Input, Scorer};
 use crate::Error;
 
@@ -43,19 +44,25 @@ impl<'a> KnnDistance<'a> {
     }
 }
 
-/// The neighbors that a batch brings along if there are enough, or those that a search finds.
+/// The neighbors that a batch brings along if there are enough, or those that a search finds. A table of other rows, or of
+/// another index, is refused.
 pub(super) fn neighbors_of<'b>(
     batch: &Batch<'b>,
     rows: &Embeddings<'_>,
     index: &dyn NeighborIndex,
     k: usize,
 ) -> Result<Cow<'b, Neighbors>, Error> {
-    match batch.neighbors {
-        Some(table) if table.len() == rows.len() && table.k() >= k.min(index.len()) => {
-            Ok(Cow::Borrowed(table))
-        }
-        _ => Ok(Cow::Owned(index.search(rows, k)?)),
+    let Some(table) = batch.neighbors else { return Ok(Cow::Owned(index.search(rows, k)?)) };
+    check_columns(rows, index.dim())?;
+    if table.len() != rows.len() {
+        let (got, expected) = (table.len(), rows.len());
+        return Err(Error::NotPaired { what: "rows of neighbors", got, beside: "embeddings", expected });
     }
+    if table.k() < k.min(index.len()) {
+        return Ok(Cow::Owned(index.search(rows, k)?));
+    }
+    table.check_ids(index.ids())?;
+    Ok(Cow::Borrowed(table))
 }
 
 impl Scorer for KnnDistance<'_> {

@@ -1,6 +1,6 @@
 //! Margin between the two likeliest classes: $1 - (p_{(1)} - p_{(2)})$.
 
-use super::softmax::{each_row, softmax};
+use super::softmax::{each_row, first_largest, largest, others, softmax};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 
@@ -19,15 +19,11 @@ impl Scorer for Margin {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         Ok(each_row(batch.need_logits(self)?, |row| {
-            let (mut first, mut second) = (0.0, 0.0);
-            for p in softmax(row) {
-                if p > first {
-                    (first, second) = (p, first);
-                } else if p > second {
-                    second = p;
-                }
-            }
-            1.0 - (first - second)
+            let mut p = softmax(row);
+            let best = first_largest(&p);
+            let sure = others(&p, best);
+            p.swap_remove(best);
+            sure + largest(&p).max(0.0)
         }))
     }
 }

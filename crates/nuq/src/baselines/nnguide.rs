@@ -11,6 +11,7 @@ use faer::{Accum, Mat, MatRef, Par};
 use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
+use super::scorer::{check_classes, check_columns};
 use super::softmax::{each_row, log_sum_exp};
 use super::{Batch, Input, Scorer};
 use crate::Error;
@@ -19,6 +20,7 @@ use crate::Error;
 pub struct NnGuide {
     /// Training rows of length $E_i$.
     bank: Embeddings<'static>,
+    classes: usize,
     k: usize,
 }
 
@@ -44,7 +46,8 @@ impl NnGuide {
         for (row, energy) in values.chunks_mut(rows.dim()).zip(energies) {
             row.iter_mut().for_each(|v| *v = (f64::from(*v) * energy) as f32);
         }
-        Ok(Self { bank: Embeddings::new(values, rows.dim())?, k: k.min(rows.len()) })
+        let bank = Embeddings::new(values, rows.dim())?;
+        Ok(Self { bank, classes: logits.dim(), k: k.min(rows.len()) })
     }
 
     /// The mean of the `k` largest products of each query of a block with the bank.
@@ -86,10 +89,8 @@ impl Scorer for NnGuide {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let (rows, logits) = batch.need_both(self)?;
-        if rows.dim() != self.bank.dim() {
-            let (got, expected) = (rows.dim(), self.bank.dim());
-            return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
-        }
+        check_columns(rows, self.bank.dim())?;
+        check_classes(logits, self.classes)?;
         let directions = rows.l2_normalized();
         let blocks = directions.as_slice().par_chunks(QUERIES * rows.dim());
         let guidance: Vec<f64> = blocks.flat_map_iter(|block| self.guidance(block)).collect();

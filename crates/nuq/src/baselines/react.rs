@@ -4,7 +4,8 @@
 use nuq_neighbors::Embeddings;
 
 use super::head::Head;
-use super::softmax::{each_row, log_sum_exp};
+use super::scorer::check_columns;
+use super::softmax::log_sum_exp;
 use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::out_of_range;
@@ -12,22 +13,25 @@ use crate::error::out_of_range;
 /// The energy of clipped rows.
 pub struct React {
     head: Head,
-    limit: f32,
+    limit: f64,
 }
 
 impl React {
-    /// Clips at a quantile of all activations of the training rows; the authors take 0.9.
+    /// Clips at a quantile of all activations of the training rows, interpolated between two of them; the authors take 0.9.
     pub fn fit(rows: &Embeddings<'_>, head: &Head, quantile: f64) -> Result<Self, Error> {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());
         }
+        check_columns(rows, head.dim())?;
         if !(quantile > 0.0 && quantile <= 1.0) {
             return Err(out_of_range("quantile", quantile, "it must lie in (0, 1]"));
         }
         let mut values = rows.as_slice().to_vec();
-        let at = (quantile * (values.len() - 1) as f64) as usize;
-        let (_, limit, _) = values.select_nth_unstable_by(at, f32::total_cmp);
-        Ok(Self { head: head.clone(), limit: *limit })
+        let at = quantile * (values.len() - 1) as f64;
+        let (_, below, rest) = values.select_nth_unstable_by(at as usize, f32::total_cmp);
+        let below = f64::from(*below);
+        let above = rest.iter().copied().min_by(f32::total_cmp).map_or(below, f64::from);
+        Ok(Self { head: head.clone(), limit: below + at.fract() * (above - below) })
     }
 }
 
@@ -42,9 +46,7 @@ impl Scorer for React {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?;
-        let clipped = rows.as_slice().iter().map(|v| v.min(self.limit)).collect();
-        let logits = self.head.logits(&Embeddings::new(clipped, rows.dim())?)?;
-        Ok(each_row(&logits, |row| -log_sum_exp(row)))
+        self.head.read(rows, self.limit, |logits| -log_sum_exp(logits))
     }
 
     fn bytes(&self) -> u64 {

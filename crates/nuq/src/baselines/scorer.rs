@@ -106,6 +106,24 @@ impl<'b> Batch<'b> {
     }
 }
 
+/// Refuses rows of another width than the scorer was fitted to.
+pub(super) fn check_columns(rows: &Embeddings<'_>, expected: usize) -> Result<(), Error> {
+    match rows.dim() {
+        got if got != expected => Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses logits of other classes than the scorer was fitted to.
+pub(super) fn check_classes(logits: &Embeddings<'_>, expected: usize) -> Result<(), Error> {
+    match logits.dim() {
+        got if got != expected => {
+            Err(Error::NotPaired { what: "logits a row", got, beside: "classes", expected })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn missing(scorer: &dyn Scorer, input: Input) -> Error {
     Error::MissingInput { scorer: scorer.name(), input: input.name() }
 }

@@ -3,12 +3,12 @@
 use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
-use super::softmax::log_sum_exp;
+use super::softmax::softmax;
 use crate::Error;
 
 /// The $T > 0$ that minimizes $-\frac1n \sum_i \ln \mathrm{softmax}(z_i / T)_{y_i}$ on held-out logits and their classes: divide
 /// logits by it. It lies in [0.01, 100]; at an end where every row is right (or wrong), and sharper (or flatter) is always
-/// better.
+/// better. Where all logits of each row are equal, no temperature changes anything, and it is 1.
 ///
 /// ```
 /// use nuq::{Embeddings, baselines::temperature};
@@ -30,22 +30,26 @@ pub fn temperature(logits: &Embeddings<'_>, classes: &[u32]) -> Result<f64, Erro
         let range = "it must be below the number of logits";
         return Err(crate::error::out_of_range("class", f64::from(class), range));
     }
+    if logits.rows().all(|row| row.iter().all(|z| *z == row[0])) {
+        return Ok(1.0);
+    }
     // The loss is convex in 1/T, so bisection on its slope finds the minimum.
     let (mut low, mut high) = (1e-2f64.ln(), 1e2f64.ln());
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
-        *(if slope(logits, classes, (-middle).exp()) < 0.0 { &mut high } else { &mut low }) = middle;
+        // A slope of zero is one too small for a number: rows are right by so much that sharper is better.
+        *(if slope(logits, classes, (-middle).exp()) <= 0.0 { &mut high } else { &mut low }) = middle;
     }
     Ok((0.5 * (low + high)).exp())
 }
 
-/// The derivative of the loss with respect to $b = 1/T$: $\sum_i (\mathbb{E}_p z - z_{y_i})$.
+/// The derivative of the loss with respect to $b = 1/T$: $\sum_i \sum_c p_{ic} (z_{ic} - z_{i y_i})$, of which no row that is surely
+/// right loses its share to rounding.
 fn slope(logits: &Embeddings<'_>, classes: &[u32], b: f64) -> f64 {
     let of_row = |(row, &class): (&[f32], &u32)| {
         let scaled: Vec<f64> = row.iter().map(|&z| b * f64::from(z)).collect();
-        let log_total = log_sum_exp(&scaled);
-        let mean: f64 = scaled.iter().zip(row).map(|(s, &z)| (s - log_total).exp() * f64::from(z)).sum();
-        mean - f64::from(row[class as usize])
+        let truth = f64::from(row[class as usize]);
+        softmax(&scaled).iter().zip(row).map(|(p, &z)| p * (f64::from(z) - truth)).sum()
     };
     // Summed in order, so that it does not depend on the number of threads.
     let terms: Vec<f64> = logits.as_slice().par_chunks(logits.dim()).zip(classes).map(of_row).collect();

@@ -13,14 +13,17 @@ use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
 use super::head::{Head, centered};
+use super::scorer::{check_classes, check_columns};
 use super::softmax::{each_row, largest, log_sum_exp};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::density::scatter_around;
+use crate::error::out_of_range;
 
 /// Virtual-logit matching.
 pub struct Vim {
     origin: Vec<f64>,
+    classes: usize,
     /// $R$, a column per direction.
     residual: Mat<f64>,
     alpha: f64,
@@ -28,14 +31,18 @@ pub struct Vim {
 
 /// Rows that one task takes.
 const ROWS: usize = 256;
+/// Residuals so much shorter than the rows are what rounding leaves of none.
+const ROUNDING: f64 = 1e-10;
 
 impl Vim {
     /// Fits it to training rows and the head; `principal` directions are left out of the residual, by default what the authors
-    /// take: 1000 of 2048 or more, 512 of 768 or more, and half of fewer.
+    /// take: 1000 of 2048 or more, 512 of 768 or more, and half of fewer. Training rows must vary in more directions than
+    /// those: of rows without a residual nobody knows how much one should count.
     pub fn fit(rows: &Embeddings<'_>, head: &Head, principal: Option<usize>) -> Result<Self, Error> {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());
         }
+        check_columns(rows, head.dim())?;
         let d = rows.dim();
         let principal = principal.unwrap_or(match d {
             2048.. => 1000,
@@ -44,22 +51,23 @@ impl Vim {
         });
         if principal >= d {
             let range = "it must be below the number of columns";
-            return Err(crate::error::out_of_range("principal directions", principal as f64, range));
+            return Err(out_of_range("principal directions", principal as f64, range));
         }
         let no_spread = Error::NoSpread { rows: rows.len() };
-        let inverse = head.weights().thin_svd().map_err(|_| no_spread.clone())?.pseudoinverse();
-        // W is stored transposed, so its pseudoinverse is too: o = -(Wᵀ)⁺ᵀ b.
-        let origin: Vec<f64> = (0..d)
-            .map(|j| -(0..head.bias().len()).map(|c| inverse[(c, j)] * head.bias()[c]).sum::<f64>())
-            .collect();
+        let origin = origin(head).ok_or_else(|| no_spread.clone())?;
         let moments = scatter_around(rows, &origin);
         // Eigenvalues ascend: the residual comes first.
         let eigen = moments.self_adjoint_eigen(Side::Lower).map_err(|_| no_spread)?;
         let residual = eigen.U().subcols(0, d - principal).to_owned();
-        let mut vim = Self { origin, residual, alpha: 1.0 };
+        // The trace: the mean squared length of rows from the origin.
+        let size = (0..d).map(|j| moments[(j, j)]).sum::<f64>().sqrt();
+        let mut vim = Self { origin, classes: head.classes(), residual, alpha: 1.0 };
         let lengths: f64 = vim.lengths(rows).iter().sum();
-        let logits: f64 = each_row(&head.logits(rows)?, largest).iter().sum();
-        vim.alpha = if lengths > 0.0 { logits / lengths } else { 0.0 };
+        if lengths <= ROUNDING * size * rows.len() as f64 {
+            let range = "training rows vary in no more than that: give fewer, or more rows";
+            return Err(out_of_range("principal directions", principal as f64, range));
+        }
+        vim.alpha = head.read(rows, f64::INFINITY, largest)?.iter().sum::<f64>() / lengths;
         Ok(vim)
     }
 
@@ -76,6 +84,23 @@ impl Vim {
     }
 }
 
+/// $o = -W^{+} b$; `None` where the singular values are not found.
+///
+/// Directions that `f32` weights leave to rounding are none: the biases along them would put the origin anywhere.
+fn origin(head: &Head) -> Option<Vec<f64>> {
+    // W is stored transposed: Wᵀ = U S Vᵀ, and W⁺ b = U S⁻¹ Vᵀ b.
+    let svd = head.weights().thin_svd().ok()?;
+    let values = svd.S().column_vector();
+    let largest = values.iter().copied().fold(0.0, f64::max);
+    let rounding = head.dim().max(head.classes()) as f64 * f64::from(f32::EPSILON) * largest;
+    let mut origin = vec![0.0; head.dim()];
+    for (i, &value) in values.iter().enumerate().filter(|(_, value)| **value > rounding) {
+        let along: f64 = svd.V().col(i).iter().zip(head.bias()).map(|(v, b)| v * b).sum();
+        origin.iter_mut().zip(svd.U().col(i).iter()).for_each(|(o, u)| *o -= along / value * u);
+    }
+    Some(origin)
+}
+
 impl Scorer for Vim {
     fn name(&self) -> String {
         "ViM".to_owned()
@@ -87,10 +112,8 @@ impl Scorer for Vim {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let (rows, logits) = batch.need_both(self)?;
-        if rows.dim() != self.origin.len() {
-            let (got, expected) = (rows.dim(), self.origin.len());
-            return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
-        }
+        check_columns(rows, self.origin.len())?;
+        check_classes(logits, self.classes)?;
         let sure = each_row(logits, log_sum_exp);
         Ok(self.lengths(rows).iter().zip(sure).map(|(length, sure)| self.alpha * length - sure).collect())
     }

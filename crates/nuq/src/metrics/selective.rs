@@ -76,7 +76,8 @@ impl Selective {
     pub fn risk_at(&self, coverage: f64) -> f64 {
         let curve = self.curve();
         let kept = (coverage * curve.len() as f64).round().clamp(1.0, curve.len() as f64);
-        curve[kept as usize - 1]
+        // A coverage that is no number keeps one row.
+        curve[(kept as usize).max(1) - 1]
     }
 
     /// How much of the way from a random order to the best possible one is gone: 1 is best, 0 is chance. `None` where all
