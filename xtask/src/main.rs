@@ -49,10 +49,13 @@ fn test() -> Result<(), Failed> {
     }
     if has("clippy") {
         cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
+        let parquet = ["clippy", "-p", "nuq-io", "-p", "nuq-cli", "--features", "parquet", "--all-targets"];
+        cargo(&[&parquet[..], &["--", "--deny", "warnings"]].concat())?;
     } else {
         skip("lints", "rustup component add clippy");
     }
-    cargo(&["test", "--workspace"])?;
+    // With all that a release has, in one build: a second one without parquet would compile most of it again.
+    cargo(&["test", "--workspace", "--features", "nuq-cli/parquet"])?;
     cargo_with(&["doc", "--workspace", "--lib", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")])
 }
 

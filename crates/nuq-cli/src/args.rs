@@ -48,7 +48,7 @@ pub(crate) enum ProgressKind {
 pub(crate) enum Command {
     /// Fit a model to embeddings and labels, and save it
     ///
-    /// Files are npy, npz, safetensors, csv or tsv. One array of several, or one column of a table, is named as FILE:NAME.
+    /// Files are npy, npz, safetensors, csv, tsv or parquet. One array of several, or one column of a table, is named as FILE:NAME.
     /// In a table of embeddings every column is a coordinate, but for the row numbers that pandas writes, the column that
     /// --labels or --targets names in the same file, and those that FILE:-NAME,NAME leaves out.
     Fit(Box<FitArgs>),
@@ -125,7 +125,7 @@ pub(crate) struct SuggestArgs {
     /// The model
     #[arg(long, value_name = "FILE")]
     pub(crate) model: PathBuf,
-    /// Rows without labels: npy, npz, safetensors, csv or tsv; one array of several is named as FILE:NAME
+    /// Rows without labels: npy, npz, safetensors, csv, tsv or parquet; one array of several is named as FILE:NAME
     #[arg(long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
     /// How many to suggest
@@ -217,10 +217,10 @@ pub(crate) struct ScoreArgs {
     /// The model
     #[arg(long, value_name = "FILE")]
     pub(crate) model: PathBuf,
-    /// The rows to score: npy, npz, safetensors, csv or tsv; one array of several is named as FILE:NAME
+    /// The rows to score: npy, npz, safetensors, csv, tsv or parquet; one array of several is named as FILE:NAME
     #[arg(long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
-    /// Where the scores go: a .csv, .jsonl or .npz file, or - for csv (with --json, lines of JSON) on standard output. With
+    /// Where the scores go: a .csv, .jsonl, .npz or .parquet file, or - for csv (with --json, lines of JSON) on standard output. With
     /// --on-nan skip, an .npz file has an array `scored` too: what is not has NaN, label 0 or an empty one
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,

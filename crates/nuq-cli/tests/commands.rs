@@ -242,7 +242,7 @@ fn mistakes_get_a_sentence_and_a_code() {
         (
             words(&["score", "--model", "model.nuq", "--embeddings", &x, "--out", "s.xlsx"]),
             2,
-            "scores go to .csv, .jsonl or .npz",
+            "scores go to .csv, .jsonl, .npz or .parquet",
         ),
         (
             words(&[
@@ -376,6 +376,49 @@ fn integer_labels_stay_integers() {
     let issues = out(&nuq(&["label-issues", "m.nuq", "--json"], folder.path()));
     let issues: Value = serde_json::from_str(&issues).unwrap();
     assert_eq!((&issues["worst"][0]["label"], &issues["worst"][0]["likeliest"]), (&(-9).into(), &7.into()));
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn without_parquet_it_is_said_how_to_get_it() {
+    let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
+    let score = ["score", "--model", "m.nuq", "--embeddings"];
+    let read = nuq(&[&score[..], &["q.parquet", "--out", "s.csv"]].concat(), folder.path());
+    assert!(err(&read).contains("q.parquet: this nuq was built without parquet; build it"), "{}", err(&read));
+    let written = nuq(&[&score[..], &["t.csv:-class", "--out", "s.parquet"]].concat(), folder.path());
+    assert_eq!(written.status.code(), Some(2));
+    assert!(err(&written).contains("build it with `--features parquet`"), "{}", err(&written));
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn scores_as_parquet_are_those_of_the_library() {
+    let (folder, _) = table(["7", "7", "-9", "-9", "-9", "-9"], &["--bandwidth", "1", "--k", "3"]);
+    fs::write(folder.path().join("q.csv"), "0,0\nnan,0\n5,5\n").unwrap();
+    let score =
+        ["score", "--model", "m.nuq", "--embeddings", "q.csv", "--on-nan", "skip", "--neighbors", "2"];
+    for out in ["s.parquet", "s.npz"] {
+        let output = nuq(&[&score[..], &["--out", out]].concat(), folder.path());
+        assert!(output.status.success(), "{}", err(&output));
+    }
+    let array =
+        |file: &str, name: &str| spec(&folder.path().join(format!("{file}:{name}")).to_string_lossy());
+    for name in ["neighbor_ids", "neighbor_distances", "neighbor_labels"] {
+        let rows = |file: &str| EmbeddingsFile::open(&array(file, name)).unwrap().values(0..3).unwrap();
+        let (parquet, npz) = (rows("s.parquet"), rows("s.npz"));
+        assert_eq!((&parquet[..2], &parquet[4..]), (&npz[..2], &npz[4..]), "{name}");
+        assert!(parquet[2].is_nan(), "a row without scores has an empty cell");
+    }
+    let missing = read_labels(&array("s.parquet", "label")).unwrap_err().to_string();
+    assert!(missing.ends_with("row 1 has no label"), "{missing}");
+    fs::write(folder.path().join("q.csv"), "0,0\n5,5\n").unwrap();
+    let output = nuq(&[&score[..], &["--out", "s.parquet"]].concat(), folder.path());
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(read_labels(&array("s.parquet", "label")).unwrap(), [Label::Int(7), Label::Int(-9)]);
+    // Columns of numbers are embeddings like any other.
+    let fit = ["fit", "--embeddings", "s.parquet:neighbor_ids", "--labels", "s.parquet:label"];
+    let output = nuq(&[&fit[..], &["--out", "n.nuq", "--bandwidth", "1"]].concat(), folder.path());
+    assert!(out(&output).contains("2 × 2, 2 classes"), "{}{}", out(&output), err(&output));
 }
 
 #[test]

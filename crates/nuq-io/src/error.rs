@@ -54,8 +54,17 @@ pub enum Error {
         problem: String,
     },
     /// An ending that says nothing.
-    #[error("{}: embeddings and labels are read from .npy, .npz, .safetensors, .csv and .tsv files", path.display())]
+    #[error("{}: embeddings and labels are read from .npy, .npz, .safetensors, .csv, .tsv and .parquet files", path.display())]
     UnknownEnding {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A parquet file, where nuq was built without them.
+    #[error(
+        "{}: this nuq was built without parquet; build it with `--features parquet`, or save the arrays as .npz",
+        path.display()
+    )]
+    WithoutParquet {
         /// The file.
         path: PathBuf,
     },
@@ -117,6 +126,13 @@ impl Error {
     /// Whether the system would not read or write, rather than the contents being at fault.
     pub fn is_about_the_system(&self) -> bool {
         matches!(self, Self::Read { .. } | Self::Write { .. })
+    }
+
+    /// A parquet file that is not what it should be.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn damaged_parquet(spec: &ArraySpec, how: impl std::fmt::Display) -> Self {
+        let problem = format!("it is cut short, damaged or not a parquet file ({how})");
+        Self::BadFile { spec: spec.clone(), problem }
     }
 
     pub(crate) fn damaged(path: &Path, section: &str, problem: impl Into<String>) -> Self {

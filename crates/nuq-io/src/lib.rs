@@ -1,6 +1,7 @@
 //! Arrays in, models in and out: the files that nuq reads and writes.
 //!
-//! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files.
+//! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files, and with the feature
+//! `parquet` parquet files.
 //!
 //! [`save`] writes a fitted model into one file, and [`open`] maps it back: in milliseconds, whatever its size, because
 //! rows and links stay in the file until a search reads them. Every byte is under a checksum; what is damaged is said
@@ -14,6 +15,8 @@ mod index;
 mod meta;
 mod model;
 mod npz_writer;
+#[cfg(feature = "parquet")]
+mod parquet_writer;
 mod threshold_meta;
 
 pub use arrays::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
@@ -22,3 +25,5 @@ pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;
 pub use model::{ModelFile, open, save};
 pub use npz_writer::{NpzArray, write_npz};
+#[cfg(feature = "parquet")]
+pub use parquet_writer::{ParquetColumn, ParquetWriter};

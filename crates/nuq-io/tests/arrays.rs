@@ -98,7 +98,10 @@ fn what_cannot_be_read_is_named_with_what_to_do() {
         "its type >f4 is big-endian: save array.astype(array.dtype.newbyteorder('<'))",
     );
     ends("labels-text.npy", "labels-text.npy: it holds strings where numbers are needed");
-    ends("make.py", "embeddings and labels are read from .npy, .npz, .safetensors, .csv and .tsv files");
+    ends(
+        "make.py",
+        "embeddings and labels are read from .npy, .npz, .safetensors, .csv, .tsv and .parquet files",
+    );
     let missing = refusal(&data("nowhere.npy"));
     assert!(
         missing.starts_with("cannot read ") && missing.contains("nowhere.npy: No such file"),

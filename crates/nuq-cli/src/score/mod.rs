@@ -2,6 +2,11 @@
 
 mod arrays;
 mod columns;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
+mod parquet;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod sink;
 
 use std::time::Instant;

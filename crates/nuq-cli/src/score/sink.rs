@@ -1,4 +1,4 @@
-//! Where scores go: csv, lines of JSON, or arrays in an npz file; all of it or nothing.
+//! Where scores go: csv, lines of JSON, parquet, or arrays in an npz file; all of it or nothing.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::arrays::Arrays;
 use super::columns::{Column, Columns, Said};
+use super::parquet;
 use crate::error::Error;
 use crate::output::label_json;
 
@@ -15,6 +16,7 @@ pub(super) enum Kind {
     Csv,
     JsonLines,
     Npz,
+    Parquet,
 }
 
 /// The kind that a name's ending says.
@@ -23,9 +25,14 @@ pub(super) fn kind_of(out: &Path, as_json: bool) -> Result<Kind, Error> {
         Some("csv") => Ok(Kind::Csv),
         Some("jsonl" | "ndjson") => Ok(Kind::JsonLines),
         Some("npz") => Ok(Kind::Npz),
+        Some("parquet") if parquet::IS_THERE => Ok(Kind::Parquet),
+        Some("parquet") => Err(Error::Usage(format!(
+            "--out {}: this nuq was built without parquet; build it with `--features parquet`, or write .npz",
+            out.display()
+        ))),
         _ if out.as_os_str() == "-" => Ok(if as_json { Kind::JsonLines } else { Kind::Csv }),
         _ => Err(Error::Usage(format!(
-            "--out {}: scores go to .csv, .jsonl or .npz files, or to -",
+            "--out {}: scores go to .csv, .jsonl, .npz or .parquet files, or to -",
             out.display()
         ))),
     }
@@ -39,6 +46,8 @@ pub(super) struct Sink<'s> {
     is_begun: bool,
     /// Those of an npz file, which is written at the end.
     arrays: Arrays,
+    /// A parquet file, whose groups are written as they fill.
+    groups: parquet::Groups,
 }
 
 impl Sink<'_> {
@@ -50,7 +59,13 @@ impl Sink<'_> {
     ) -> Result<(), Error> {
         let mut failed = None;
         let write = |writer: &mut dyn Write| {
-            let mut sink = Sink { kind, writer, is_begun: false, arrays: Arrays::default() };
+            let mut sink = Sink {
+                kind,
+                writer,
+                is_begun: false,
+                arrays: Arrays::default(),
+                groups: parquet::Groups::default(),
+            };
             match fill_and_finish(&mut sink, fill) {
                 Ok(()) => Ok(()),
                 Err(Filling::Io(error)) => Err(error),
@@ -85,6 +100,7 @@ impl Sink<'_> {
                 self.arrays.append(block);
                 Ok(())
             }
+            Kind::Parquet => self.groups.append(block, self.writer),
         }
         .map_err(|source| Error::Write { path: "the scores".into(), source })
     }
@@ -142,6 +158,7 @@ impl Sink<'_> {
         match self.kind {
             Kind::Csv | Kind::JsonLines => Ok(()),
             Kind::Npz => self.arrays.write(self.writer),
+            Kind::Parquet => std::mem::take(&mut self.groups).finish(self.writer),
         }
     }
 }

@@ -6,13 +6,25 @@
 //! | `.npz` | several, stored or compressed | `file.npz:name`, unless there is one |
 //! | `.safetensors` | tensors | `file.safetensors:name`, unless there is one |
 //! | `.csv`, `.tsv` | a table, with or without a header | `file.csv:column` for labels and targets; embeddings are all columns, or all but some as `file.csv:-column,column` |
+//! | `.parquet` | a table of typed columns (feature `parquet`) | `file.parquet:column`; embeddings are the one column of lists, else all columns of numbers, or all but some as in a csv file |
 //!
 //! Numbers may be `f16`, `bf16`, `f32`, `f64` or integers of any width, in C or Fortran order. Numeric files are read in
 //! blocks of rows, so that what is larger than memory can be scored.
 
+#[cfg(feature = "parquet")]
+mod arrow_values;
 mod element;
+#[cfg(feature = "parquet")]
+mod guard;
 mod npy;
 mod npz;
+#[cfg(feature = "parquet")]
+mod parquet_file;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
+mod parquet_file;
+#[cfg(feature = "parquet")]
+mod parquet_rows;
 mod safetensors;
 mod source;
 mod spec;
@@ -25,6 +37,11 @@ use nuq::{Embeddings, Label};
 
 use crate::Error;
 use element::Element;
+use parquet_file::ParquetFile;
+#[cfg(not(feature = "parquet"))]
+use parquet_file::ParquetRows;
+#[cfg(feature = "parquet")]
+use parquet_rows::ParquetRows;
 use source::Source;
 use table::Table;
 
@@ -59,6 +76,7 @@ pub struct EmbeddingsFile {
 enum Kept {
     Stored(Stored),
     Table(Vec<f32>),
+    Parquet(Box<ParquetRows>),
 }
 
 impl EmbeddingsFile {
@@ -90,6 +108,10 @@ impl EmbeddingsFile {
                     [rows, dim] if dim > 0 => (rows, dim, Kept::Stored(stored)),
                     _ => return Err(shape_refused(spec, &stored.shape, "rows × columns")),
                 }
+            }
+            Opened::Parquet(file) => {
+                let rows = file.embeddings(spec, &without)?;
+                (rows.len(), rows.dim(), Kept::Parquet(Box::new(rows)))
             }
             Opened::Table(table) => {
                 if let (Some(name), None) = (&spec.name, spec.left_out()) {
@@ -130,6 +152,7 @@ impl EmbeddingsFile {
         match &mut self.kept {
             Kept::Table(values) => Ok(values[rows.start * self.dim..rows.end * self.dim].to_vec()),
             Kept::Stored(stored) => stored.rows(&self.spec, rows),
+            Kept::Parquet(file) => file.values(&self.spec, rows),
         }
     }
 
@@ -145,6 +168,7 @@ impl EmbeddingsFile {
 pub fn read_labels(spec: &ArraySpec) -> Result<Vec<Label>, Error> {
     match open(spec, spec.name.as_slice())? {
         Opened::Table(table) => table.labels(spec),
+        Opened::Parquet(file) => file.labels(spec),
         Opened::Stored(mut stored) => {
             let len = stored.single_column(spec)?;
             stored.labels(spec, len)
@@ -156,6 +180,7 @@ pub fn read_labels(spec: &ArraySpec) -> Result<Vec<Label>, Error> {
 pub fn read_targets(spec: &ArraySpec) -> Result<Vec<f64>, Error> {
     match open(spec, spec.name.as_slice())? {
         Opened::Table(table) => table.targets(spec),
+        Opened::Parquet(file) => file.targets(spec),
         Opened::Stored(mut stored) => {
             stored.element.check_number(spec)?;
             let len = stored.single_column(spec)?;
@@ -168,6 +193,7 @@ pub fn read_targets(spec: &ArraySpec) -> Result<Vec<f64>, Error> {
 enum Opened {
     Stored(Stored),
     Table(Table),
+    Parquet(ParquetFile),
 }
 
 /// Opens a file by its ending; `names` are columns of a table that something was said about.
@@ -176,6 +202,7 @@ fn open(spec: &ArraySpec, names: &[String]) -> Result<Opened, Error> {
     match ending.as_deref() {
         Some("npy") => npy::open(spec).map(Opened::Stored),
         Some("npz") => npz::open(spec).map(Opened::Stored),
+        Some("parquet") => ParquetFile::open(spec).map(Opened::Parquet),
         Some("safetensors") => safetensors::open(spec).map(Opened::Stored),
         Some("csv") => Table::open(spec, b',', names).map(Opened::Table),
         Some("tsv") => Table::open(spec, b'\t', names).map(Opened::Table),

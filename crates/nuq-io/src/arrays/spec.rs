@@ -21,7 +21,7 @@ pub struct ArraySpec {
 }
 
 /// Endings that a name may follow.
-const ENDINGS: [&str; 5] = [".npy", ".npz", ".safetensors", ".csv", ".tsv"];
+const ENDINGS: [&str; 6] = [".npy", ".npz", ".safetensors", ".csv", ".tsv", ".parquet"];
 
 impl FromStr for ArraySpec {
     type Err = std::convert::Infallible;

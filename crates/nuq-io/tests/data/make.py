@@ -1,7 +1,11 @@
-"""Writes the files of this folder with the libraries whose formats they are: pip install numpy safetensors."""
+"""Writes the files of this folder with the libraries whose formats they are: pip install numpy
+safetensors pandas pyarrow."""
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from safetensors.numpy import save_file
 
 here = Path(__file__).parent
@@ -26,3 +30,31 @@ np.savez(here / "stored.npz", x=x.astype("f4"), y=np.array([0, 1, 0, 1]))
 np.savez_compressed(here / "packed.npz", x=x.astype("f2"), y=np.array(["a", "b", "a", "b"]))
 np.savez(here / "single.npz", x.astype("f8"))
 save_file({"x": x.astype("f4"), "half": x.astype("f2"), "y": np.array([0, 1, 0, 1])}, here / "tensors.safetensors")
+
+# Four groups of one row each, every page under a checksum, one compression each.
+rows, flat = [list(row) for row in x], {f"c{j}": x[:, j].astype("f4") for j in range(3)}
+labels = {"int": pa.array([3, -1, 3, 2**40]), "text": pa.array(["cat", "über", "", "dog"])}
+kinds = {
+    "list": pa.list_(pa.float32()),
+    "large": pa.large_list(pa.float64()),
+    "fixed": pa.list_(pa.float16(), 3),
+    "integers": pa.list_(pa.int16()),
+}
+columns = {name: pa.array([np.array(row, kind.value_type.to_pandas_dtype()) for row in rows], kind) for name, kind in kinds.items()}
+for name in ["list", "fixed"]:
+    table = pa.table({name: columns[name], "weight": pa.array([1.0, 2.5, 1.0, 0.0])} | labels)
+    compression = "zstd" if name == "list" else "snappy"
+    pq.write_table(table, here / f"{name}.parquet", row_group_size=1, compression=compression, write_page_checksum=True)
+several = columns | labels | {
+    "dictionary": labels["text"].dictionary_encode(),
+    "bool": pa.array([True, False, True, True]),
+    "missing": pa.array([1, None, 2, 3]),
+    "lists_missing": pa.array([[1.0, 2.0], None, [3.0, None], [4.0, 5.0]], pa.list_(pa.float32())),
+    "ragged": pa.array([[1.0], [2.0, 3.0], [], [4.0]], pa.list_(pa.float32())),
+    "large_number": pa.array([[1.0], [1e39], [2.0], [3.0]], pa.list_(pa.float64())),
+    "float": pa.array([1.0, 2.5, 1.0, 0.0]),
+}
+pq.write_table(pa.table(several), here / "several.parquet", compression="gzip", row_group_size=3)
+frame = pd.DataFrame(flat | {"class": ["a", "b", "a", "b"], "target": [1.0, 2.0, 3.0, 4.0]}, index=[7, 5, 3, 1])
+frame["class"] = frame["class"].astype("category")
+frame.to_parquet(here / "flat.parquet")

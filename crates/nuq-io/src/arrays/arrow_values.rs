@@ -1,0 +1,91 @@
+//! Arrays of Arrow as the numbers or labels they stand for.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use nuq::Label;
+
+/// Numbers as `f32`, NaN where there is none.
+pub(super) fn f32s(array: &ArrayRef) -> Vec<f32> {
+    match array.data_type() {
+        DataType::Float32 if array.null_count() == 0 => array.as_primitive::<Float32Type>().values().to_vec(),
+        DataType::Float32 => each::<Float32Type, f32>(array, f32::NAN, |v| v),
+        DataType::Float16 => each::<Float16Type, f32>(array, f32::NAN, |v| v.to_f32()),
+        _ => f64s(array).into_iter().map(|v| v as f32).collect(),
+    }
+}
+
+/// The first finite double that `f32` cannot hold.
+pub(super) fn beyond_f32(array: &ArrayRef) -> Option<(usize, f64)> {
+    if *array.data_type() != DataType::Float64 {
+        return None;
+    }
+    let is_beyond = |v: &f64| v.is_finite() && (*v as f32).is_infinite();
+    f64s(array).into_iter().enumerate().find(|(_, v)| is_beyond(v))
+}
+
+/// Numbers as `f64`, NaN where there is none.
+pub(super) fn f64s(array: &ArrayRef) -> Vec<f64> {
+    match array.data_type() {
+        DataType::Float16 => each::<Float16Type, f64>(array, f64::NAN, |v| v.to_f64()),
+        DataType::Float32 => each::<Float32Type, f64>(array, f64::NAN, f64::from),
+        DataType::Float64 => each::<Float64Type, f64>(array, f64::NAN, |v| v),
+        _ => {
+            let integers = integers(array).unwrap_or_default().into_iter();
+            integers.enumerate().map(|(i, v)| if array.is_null(i) { f64::NAN } else { v as f64 }).collect()
+        }
+    }
+}
+
+/// Labels, none of them missing; `None` for a type that holds none, an error for a row whose number is no label.
+pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, f64)> {
+    Ok(match array.data_type() {
+        DataType::Utf8 => {
+            let texts = array.as_string::<i32>();
+            Some((0..texts.len()).map(|i| Label::from(texts.value(i))).collect())
+        }
+        // Strings of writers that do not say so.
+        DataType::Binary => {
+            let texts = array.as_binary::<i32>();
+            let text = |i: usize| Label::Text(String::from_utf8_lossy(texts.value(i)).into_owned());
+            Some((0..texts.len()).map(text).collect())
+        }
+        DataType::Boolean => {
+            let flags = array.as_boolean();
+            Some((0..flags.len()).map(|i| Label::from(flags.value(i))).collect())
+        }
+        // Integers that something stored as floats.
+        kind if kind.is_floating() => {
+            let values = f64s(array);
+            match values.iter().position(|v| v.fract() != 0.0 || v.abs() > 9e15) {
+                None => Some(values.iter().map(|&v| Label::Int(v as i128)).collect()),
+                Some(row) => return Err((row, values[row])),
+            }
+        }
+        _ => integers(array).map(|values| values.into_iter().map(Label::Int).collect()),
+    })
+}
+
+/// Integers, 0 where there is none; `None` for other types.
+fn integers(array: &ArrayRef) -> Option<Vec<i128>> {
+    Some(match array.data_type() {
+        DataType::Int8 => each::<Int8Type, i128>(array, 0, i128::from),
+        DataType::Int16 => each::<Int16Type, i128>(array, 0, i128::from),
+        DataType::Int32 => each::<Int32Type, i128>(array, 0, i128::from),
+        DataType::Int64 => each::<Int64Type, i128>(array, 0, i128::from),
+        DataType::UInt8 => each::<UInt8Type, i128>(array, 0, i128::from),
+        DataType::UInt16 => each::<UInt16Type, i128>(array, 0, i128::from),
+        DataType::UInt32 => each::<UInt32Type, i128>(array, 0, i128::from),
+        DataType::UInt64 => each::<UInt64Type, i128>(array, 0, i128::from),
+        _ => return None,
+    })
+}
+
+fn each<P: ArrowPrimitiveType, T: Copy>(array: &ArrayRef, missing: T, of: impl Fn(P::Native) -> T) -> Vec<T> {
+    let array = array.as_primitive::<P>();
+    array.iter().map(|value| value.map_or(missing, &of)).collect()
+}

@@ -1,0 +1,46 @@
+//! What stands in for parquet files where nuq was built without them: an error that says how to get them.
+
+use std::ops::Range;
+
+use nuq::Label;
+
+use super::ArraySpec;
+use crate::Error;
+
+/// A file that cannot be opened here.
+pub(crate) enum ParquetFile {}
+
+/// Rows that nobody has.
+pub(crate) enum ParquetRows {}
+
+impl ParquetFile {
+    pub(crate) fn open(spec: &ArraySpec) -> Result<Self, Error> {
+        Err(Error::WithoutParquet { path: spec.path.clone() })
+    }
+
+    pub(crate) fn embeddings(self, _: &ArraySpec, _: &[String]) -> Result<ParquetRows, Error> {
+        match self {}
+    }
+
+    pub(crate) fn labels(self, _: &ArraySpec) -> Result<Vec<Label>, Error> {
+        match self {}
+    }
+
+    pub(crate) fn targets(self, _: &ArraySpec) -> Result<Vec<f64>, Error> {
+        match self {}
+    }
+}
+
+impl ParquetRows {
+    pub(crate) fn len(&self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) fn dim(&self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) fn values(&mut self, _: &ArraySpec, _: Range<usize>) -> Result<Vec<f32>, Error> {
+        match *self {}
+    }
+}

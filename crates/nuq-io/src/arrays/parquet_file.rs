@@ -1,0 +1,221 @@
+//! parquet: tables of typed columns.
+//!
+//! Embeddings are one column of lists of numbers, or all columns of numbers. What Arrow wrote beside the columns of a file
+//! is not looked at: lists of any kind are lists then, and dictionaries are what they stand for.
+
+use std::fs::File;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field};
+use nuq::Label;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+
+use super::ArraySpec;
+use super::arrow_values;
+use super::guard::guarded;
+use super::npz::choose;
+use super::parquet_rows::{Coordinates, ParquetRows};
+use super::source::open_file;
+use crate::Error;
+
+/// Rows that are decoded at a time.
+const BATCH: usize = 1024;
+
+/// The column of row numbers that pandas writes.
+const PANDAS_INDEX: &str = "__index_level_0__";
+
+/// A file whose footer was read.
+pub(crate) struct ParquetFile {
+    file: File,
+    metadata: ArrowReaderMetadata,
+    /// The rows of each group.
+    rows: Vec<usize>,
+}
+
+impl ParquetFile {
+    pub(crate) fn open(spec: &ArraySpec) -> Result<Self, Error> {
+        let file = open_file(spec)?;
+        guarded(spec, || {
+            let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+            let loaded = ArrowReaderMetadata::load(&file, options);
+            let metadata = loaded.map_err(|e| Error::damaged_parquet(spec, e))?;
+            let groups = metadata.metadata().row_groups().iter();
+            let rows: Option<Vec<usize>> = groups.map(|group| group.num_rows().try_into().ok()).collect();
+            let rows =
+                rows.filter(|rows| rows.iter().try_fold(0usize, |sum, &n| sum.checked_add(n)).is_some());
+            let rows =
+                rows.ok_or_else(|| Error::damaged_parquet(spec, "its groups claim impossible rows"))?;
+            Ok(Self { file, metadata, rows })
+        })
+    }
+
+    /// The coordinates: a column of lists, or all columns of numbers but some.
+    pub(crate) fn embeddings(self, spec: &ArraySpec, without: &[String]) -> Result<ParquetRows, Error> {
+        let list = if spec.left_out().is_some() { None } else { self.list(spec)? };
+        let coordinates = match list {
+            Some(column) => Coordinates::List(column),
+            None => Coordinates::Flat(self.flat(spec, without)?),
+        };
+        guarded(spec, || ParquetRows::open(self, spec, coordinates))
+    }
+
+    /// The column of lists that is named or the only one; `None` where there is none.
+    fn list(&self, spec: &ArraySpec) -> Result<Option<usize>, Error> {
+        if let Some(name) = &spec.name {
+            let column = self.column(spec, name)?;
+            if !is_list(&self.fields()[column]) {
+                let problem = format!(
+                    "`{name}` is no list of numbers; without a name all columns of numbers are taken: leave `:{name}` off"
+                );
+                return Err(Error::BadFile { spec: spec.clone(), problem });
+            }
+            return Ok(Some(column));
+        }
+        let names = self.fields().iter().filter(|field| is_list(field)).map(|field| field.name().clone());
+        let names: Vec<String> = names.collect();
+        match names.is_empty() {
+            true => Ok(None),
+            false => choose(spec, names).and_then(|name| self.column(spec, &name)).map(Some),
+        }
+    }
+
+    /// All columns of numbers, but the row numbers of pandas and those that are left out.
+    fn flat(&self, spec: &ArraySpec, without: &[String]) -> Result<Vec<usize>, Error> {
+        for name in without {
+            self.column(&spec.named(name), name)?;
+        }
+        let is_coordinate = |field: &Field| {
+            is_number(field.data_type()) && field.name() != PANDAS_INDEX && !without.contains(field.name())
+        };
+        let fields = self.fields().iter().enumerate();
+        let columns: Vec<usize> = fields.filter(|(_, field)| is_coordinate(field)).map(|(i, _)| i).collect();
+        if columns.is_empty() {
+            let problem = "it holds no column of numbers or of lists of numbers".to_owned();
+            return Err(Error::BadFile { spec: spec.clone(), problem });
+        }
+        Ok(columns)
+    }
+
+    /// A column as labels: integers or strings.
+    pub(crate) fn labels(self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
+        let mut labels = Vec::new();
+        guarded(spec, || {
+            for array in self.single_column(spec, "label")? {
+                let array = array?;
+                let first = labels.len();
+                let found = arrow_values::labels(&array).map_err(|(row, value)| {
+                    let row = first + row;
+                    Error::BadLabel { spec: spec.clone(), row, value }
+                })?;
+                labels
+                    .extend(found.ok_or_else(|| wrong_type(spec, &array, "labels are integers or strings"))?);
+            }
+            Ok(())
+        })?;
+        Ok(labels)
+    }
+
+    /// A column as targets: numbers.
+    pub(crate) fn targets(self, spec: &ArraySpec) -> Result<Vec<f64>, Error> {
+        let mut targets = Vec::new();
+        guarded(spec, || {
+            for array in self.single_column(spec, "target")? {
+                let array = array?;
+                if !is_number(array.data_type()) {
+                    return Err(wrong_type(spec, &array, "targets are numbers"));
+                }
+                targets.extend(arrow_values::f64s(&array));
+            }
+            Ok(())
+        })?;
+        Ok(targets)
+    }
+
+    /// The batches of the column that is named or the only one, no cell of it empty.
+    fn single_column(
+        &self,
+        spec: &ArraySpec,
+        what: &'static str,
+    ) -> Result<impl Iterator<Item = Result<ArrayRef, Error>>, Error> {
+        let names = self.fields().iter().map(|field| field.name().clone());
+        let name = choose(spec, names.filter(|name| name != PANDAS_INDEX).collect())?;
+        let mut reader = self.read(spec, &[self.column(spec, &name)?], 0)?;
+        let (spec, mut first) = (spec.clone(), 0);
+        Ok(std::iter::from_fn(move || {
+            let array = match next(&mut reader, &spec).transpose()? {
+                Ok(batch) => batch.column(0).clone(),
+                Err(error) => return Some(Err(error)),
+            };
+            if let Some(row) = (0..array.len()).find(|&i| array.is_null(i)) {
+                let problem = format!("row {} has no {what}", first + row);
+                return Some(Err(Error::BadFile { spec: spec.clone(), problem }));
+            }
+            first += array.len();
+            Some(Ok(array))
+        }))
+    }
+
+    /// Batches of some columns from a row on; row groups before it are not touched.
+    pub(super) fn read(
+        &self,
+        spec: &ArraySpec,
+        columns: &[usize],
+        first: usize,
+    ) -> Result<ParquetRecordBatchReader, Error> {
+        let file = self.file.try_clone().map_err(|source| Error::Read { path: spec.path.clone(), source })?;
+        let (mut group, mut skipped) = (0, 0);
+        while group < self.rows.len() && skipped + self.rows[group] <= first {
+            skipped += self.rows[group];
+            group += 1;
+        }
+        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), columns.iter().copied());
+        ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_projection(mask)
+            .with_row_groups((group..self.rows.len()).collect())
+            .with_offset(first - skipped)
+            .with_batch_size(BATCH)
+            .build()
+            .map_err(|e| Error::damaged_parquet(spec, e))
+    }
+
+    /// The number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.rows.iter().sum()
+    }
+
+    fn fields(&self) -> &[std::sync::Arc<Field>] {
+        self.metadata.schema().fields()
+    }
+
+    fn column(&self, spec: &ArraySpec, name: &str) -> Result<usize, Error> {
+        let found = self.fields().iter().position(|field| field.name() == name);
+        found.ok_or_else(|| Error::NoSuchArray {
+            spec: spec.clone(),
+            present: self.fields().iter().map(|field| field.name().clone()).collect(),
+        })
+    }
+}
+
+/// The next batch of a reader.
+pub(super) fn next(
+    reader: &mut ParquetRecordBatchReader,
+    spec: &ArraySpec,
+) -> Result<Option<RecordBatch>, Error> {
+    reader.next().transpose().map_err(|e| Error::damaged_parquet(spec, e))
+}
+
+fn wrong_type(spec: &ArraySpec, array: &ArrayRef, right: &str) -> Error {
+    let problem = format!("its type {} is not read: {right}", array.data_type());
+    Error::BadFile { spec: spec.clone(), problem }
+}
+
+fn is_number(kind: &DataType) -> bool {
+    kind.is_integer() || kind.is_floating()
+}
+
+fn is_list(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::List(entry) if is_number(entry.data_type()))
+}

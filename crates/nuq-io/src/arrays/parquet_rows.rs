@@ -1,0 +1,186 @@
+//! Rows of a parquet file, block after block: one reader goes through the file, and starts anew where it is asked for what
+//! lies elsewhere.
+
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch};
+use nuq::nuq_neighbors::Error as IndexError;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+
+use super::ArraySpec;
+use super::arrow_values;
+use super::guard::guarded;
+use super::parquet_file::{ParquetFile, next};
+use crate::Error;
+
+/// Which columns of a file hold the coordinates.
+pub(crate) enum Coordinates {
+    /// A column of lists.
+    List(usize),
+    /// A column for each.
+    Flat(Vec<usize>),
+}
+
+/// Embeddings in a file.
+pub(crate) struct ParquetRows {
+    file: ParquetFile,
+    coordinates: Coordinates,
+    len: usize,
+    dim: usize,
+    stream: Option<Stream>,
+}
+
+/// A reader on its way through the file.
+struct Stream {
+    reader: ParquetRecordBatchReader,
+    /// The row that comes next.
+    row: usize,
+    /// Values from that row on that were decoded already.
+    decoded: Vec<f32>,
+}
+
+impl ParquetRows {
+    pub(super) fn open(file: ParquetFile, spec: &ArraySpec, coordinates: Coordinates) -> Result<Self, Error> {
+        let len = file.len();
+        let mut rows = Self { file, coordinates, len, dim: 0, stream: None };
+        rows.dim = match &rows.coordinates {
+            Coordinates::Flat(columns) => columns.len(),
+            Coordinates::List(_) => rows.first_length(spec)?,
+        };
+        let bytes = len.checked_mul(4 * rows.dim);
+        if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
+            return Err(Error::damaged_parquet(spec, "it claims more rows than any memory holds"));
+        }
+        Ok(rows)
+    }
+
+    /// The length of the first list that is there.
+    fn first_length(&self, spec: &ArraySpec) -> Result<usize, Error> {
+        let mut reader = self.file.read(spec, self.columns(), 0)?;
+        while let Some(batch) = next(&mut reader, spec)? {
+            let lists = batch.column(0).as_list::<i32>();
+            if let Some(row) = (0..lists.len()).find(|&i| lists.is_valid(i)) {
+                match lists.value(row).len() {
+                    0 => break,
+                    dim => return Ok(dim),
+                }
+            }
+        }
+        let problem = "its lists are empty: there is nothing to read".to_owned();
+        Err(Error::BadFile { spec: spec.clone(), problem })
+    }
+
+    fn columns(&self) -> &[usize] {
+        match &self.coordinates {
+            Coordinates::List(column) => std::slice::from_ref(column),
+            Coordinates::Flat(columns) => columns,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Some of the rows, row after row; what is missing is NaN.
+    pub(crate) fn values(&mut self, spec: &ArraySpec, rows: Range<usize>) -> Result<Vec<f32>, Error> {
+        // A stream that did not come to its end is not kept.
+        guarded(spec, || self.advance(spec, rows))
+    }
+
+    fn advance(&mut self, spec: &ArraySpec, rows: Range<usize>) -> Result<Vec<f32>, Error> {
+        let mut stream = match self.stream.take() {
+            Some(stream) if stream.row == rows.start => stream,
+            _ => {
+                let reader = self.file.read(spec, self.columns(), rows.start)?;
+                Stream { reader, row: rows.start, decoded: vec![] }
+            }
+        };
+        let wanted = rows.len() * self.dim;
+        while stream.decoded.len() < wanted {
+            let Some(batch) = next(&mut stream.reader, spec)? else {
+                return Err(Error::damaged_parquet(spec, "it has fewer rows than it claims"));
+            };
+            let first = stream.row + stream.decoded.len() / self.dim;
+            self.decode(spec, &batch, first, &mut stream.decoded)?;
+        }
+        let rest = stream.decoded.split_off(wanted);
+        let values = std::mem::replace(&mut stream.decoded, rest);
+        stream.row = rows.end;
+        self.stream = Some(stream);
+        Ok(values)
+    }
+
+    /// Appends the values of a batch that begins at row `first`.
+    fn decode(
+        &self,
+        spec: &ArraySpec,
+        batch: &RecordBatch,
+        first: usize,
+        to: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        match self.coordinates {
+            Coordinates::List(_) => self.decode_lists(spec, batch.column(0), first, to),
+            Coordinates::Flat(_) => self.decode_columns(spec, batch, first, to),
+        }
+    }
+
+    fn decode_lists(
+        &self,
+        spec: &ArraySpec,
+        array: &dyn Array,
+        first: usize,
+        to: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        let (lists, dim) = (array.as_list::<i32>(), self.dim);
+        let entries = arrow_values::f32s(lists.values());
+        for (i, ends) in lists.value_offsets().windows(2).enumerate() {
+            let (start, end) = (ends[0] as usize, ends[1] as usize);
+            match end - start {
+                _ if lists.is_null(i) => to.extend(std::iter::repeat_n(f32::NAN, dim)),
+                length if length == dim => to.extend_from_slice(&entries[start..end]),
+                length => {
+                    let problem = format!(
+                        "row {} has {length} numbers, the first has {dim}: give lists of one length",
+                        first + i
+                    );
+                    return Err(Error::BadFile { spec: spec.clone(), problem });
+                }
+            }
+            let beyond = arrow_values::beyond_f32(&lists.value(i));
+            if let Some((column, value)) = beyond {
+                return Err(out_of_range(spec, first + i, column, value));
+            }
+        }
+        Ok(())
+    }
+
+    fn decode_columns(
+        &self,
+        spec: &ArraySpec,
+        batch: &RecordBatch,
+        first: usize,
+        to: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        let start = to.len();
+        to.resize(start + batch.num_rows() * self.dim, 0.0);
+        for (column, array) in batch.columns().iter().enumerate() {
+            if let Some((row, value)) = arrow_values::beyond_f32(array) {
+                return Err(out_of_range(spec, first + row, column, value));
+            }
+            for (row, value) in arrow_values::f32s(array).into_iter().enumerate() {
+                to[start + row * self.dim + column] = value;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn out_of_range(spec: &ArraySpec, row: usize, column: usize, value: f64) -> Error {
+    let source = IndexError::OutOfRange { row, column, value };
+    Error::Array { spec: spec.clone(), source: source.into() }
+}

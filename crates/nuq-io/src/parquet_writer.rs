@@ -1,0 +1,118 @@
+//! Writing columns as parquet, row group by row group.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use arrow_array::builder::{Float64Builder, Int64Builder, ListBuilder, StringBuilder};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+
+/// Rows of a group: what is held in memory until it is written.
+const GROUP: usize = 1 << 16;
+
+/// One column of a block of rows; `None` is an empty cell.
+#[derive(Debug, Clone)]
+pub enum ParquetColumn {
+    /// Integers.
+    Integers(Vec<Option<i64>>),
+    /// Numbers.
+    Numbers(Vec<Option<f64>>),
+    /// Strings.
+    Words(Vec<Option<String>>),
+    /// Lists of integers.
+    IntegerLists(Vec<Option<Vec<i64>>>),
+    /// Lists of numbers.
+    NumberLists(Vec<Option<Vec<f64>>>),
+    /// Lists of strings.
+    WordLists(Vec<Option<Vec<String>>>),
+}
+
+/// A file that grows block by block, each with the same columns.
+///
+/// ```
+/// use nuq_io::{ArraySpec, ParquetColumn, ParquetWriter, read_labels};
+/// let path = std::env::temp_dir().join(format!("nuq-example-{}.parquet", std::process::id()));
+/// nuq_io::write_atomically(&path, |file| {
+///     let mut writer = ParquetWriter::default();
+///     let label = ParquetColumn::Words(vec![Some("cat".to_owned()), Some("dog".to_owned())]);
+///     writer.append(vec![("label", label)], file)?;
+///     writer.finish(file)
+/// })?;
+/// let labels = read_labels(&ArraySpec { path: path.clone(), name: None })?;
+/// assert_eq!(labels[1], *"dog");
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Default)]
+pub struct ParquetWriter {
+    /// Known from the first block on. Bytes are collected and handed on, since the encoder wants a writer that it may send
+    /// to another thread.
+    encoder: Option<ArrowWriter<Vec<u8>>>,
+}
+
+impl ParquetWriter {
+    /// Adds rows and writes what is ready.
+    pub fn append(&mut self, columns: Vec<(&str, ParquetColumn)>, to: &mut dyn Write) -> io::Result<()> {
+        // Every column may have empty cells, whether this block has one or not.
+        let arrays = columns.into_iter().map(|(name, column)| (name, column.array(), true));
+        let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(io::Error::other)?;
+        let encoder = match &mut self.encoder {
+            Some(encoder) => encoder,
+            None => self.encoder.insert(encoder(&batch).map_err(io::Error::other)?),
+        };
+        encoder.write(&batch).map_err(io::Error::other)?;
+        hand_on(encoder, to)
+    }
+
+    /// Writes the rest: the last group and the footer. Without a block there is nothing, and nothing is written.
+    pub fn finish(mut self, to: &mut dyn Write) -> io::Result<()> {
+        let Some(encoder) = &mut self.encoder else { return Ok(()) };
+        encoder.finish().map_err(io::Error::other)?;
+        hand_on(encoder, to)
+    }
+}
+
+fn encoder(batch: &RecordBatch) -> Result<ArrowWriter<Vec<u8>>, ParquetError> {
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_max_row_group_row_count(Some(GROUP))
+        .set_created_by(concat!("nuq ", env!("CARGO_PKG_VERSION")).to_owned());
+    ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.build()))
+}
+
+/// Passes on the bytes that are ready.
+fn hand_on(encoder: &mut ArrowWriter<Vec<u8>>, to: &mut dyn Write) -> io::Result<()> {
+    to.write_all(&std::mem::take(encoder.inner_mut()))
+}
+
+impl ParquetColumn {
+    fn array(self) -> ArrayRef {
+        match self {
+            Self::Integers(values) => Arc::new(Int64Array::from(values)),
+            Self::Numbers(values) => Arc::new(Float64Array::from(values)),
+            Self::Words(values) => Arc::new(StringArray::from(values)),
+            Self::IntegerLists(rows) => {
+                let mut lists = ListBuilder::new(Int64Builder::new());
+                rows.into_iter().for_each(|row| lists.append_option(row.map(some)));
+                Arc::new(lists.finish())
+            }
+            Self::NumberLists(rows) => {
+                let mut lists = ListBuilder::new(Float64Builder::new());
+                rows.into_iter().for_each(|row| lists.append_option(row.map(some)));
+                Arc::new(lists.finish())
+            }
+            Self::WordLists(rows) => {
+                let mut lists = ListBuilder::new(StringBuilder::new());
+                rows.into_iter().for_each(|row| lists.append_option(row.map(some)));
+                Arc::new(lists.finish())
+            }
+        }
+    }
+}
+
+fn some<T>(values: Vec<T>) -> impl Iterator<Item = Option<T>> {
+    values.into_iter().map(Some)
+}
