@@ -23,7 +23,7 @@ pub use arrays::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
 pub use atomic::{stop_writing, write_atomically};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;
-pub use model::{ModelFile, open, save};
+pub use model::{ModelFile, open, save, save_classifier, save_regressor};
 pub use npz_writer::{NpzArray, write_npz};
 #[cfg(feature = "parquet")]
 pub use parquet_writer::{ParquetColumn, ParquetWriter};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nuq::parts::SmootherParts;
-use nuq::{Bandwidth, Model, NuqClassifier, NuqRegressor};
+use nuq::{Bandwidth, Model, NeighborIndex, NuqClassifier, NuqRegressor};
 
 use crate::container::{self, Container, Section, SectionInfo};
 use crate::meta::{IndexMeta, Meta, SmootherMeta, TaskMeta, classifier_parts, regressor_parts};
@@ -30,28 +30,55 @@ const BANDWIDTHS: &str = "bandwidths";
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn save(model: &Model<'_>, path: &Path) -> Result<(), Error> {
-    let (task, smoother, of_rows) = match model {
-        Model::Classifier(model) => {
-            let parts = model.parts();
-            (TaskMeta::of_classifier(&parts), parts.smoother, OfRows::Classes(parts.of_row))
-        }
-        Model::Regressor(model) => {
-            let parts = model.parts();
-            (TaskMeta::of_regressor(&parts), parts.smoother, OfRows::Targets(parts.targets))
-        }
-    };
+    match model {
+        Model::Classifier(model) => save_classifier(model, path),
+        Model::Regressor(model) => save_regressor(model, path),
+    }
+}
+
+/// The same for a classifier that is not put into a [`Model`].
+pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path) -> Result<(), Error> {
+    let parts = model.parts();
+    write(
+        TaskMeta::of_classifier(&parts),
+        &parts.smoother,
+        &OfRows::Classes(parts.of_row),
+        model.index(),
+        path,
+    )
+}
+
+/// The same for a regressor.
+pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path) -> Result<(), Error> {
+    let parts = model.parts();
+    write(
+        TaskMeta::of_regressor(&parts),
+        &parts.smoother,
+        &OfRows::Targets(parts.targets),
+        model.index(),
+        path,
+    )
+}
+
+fn write(
+    task: TaskMeta,
+    smoother: &SmootherParts,
+    of_rows: &OfRows,
+    index: &dyn NeighborIndex,
+    path: &Path,
+) -> Result<(), Error> {
     // What came from a file that is damaged must not get new checksums.
-    model.index().ready().map_err(|source| Error::Model { path: path.to_owned(), source: source.into() })?;
-    let parts = model.index().parts();
+    index.ready().map_err(|source| Error::Model { path: path.to_owned(), source: source.into() })?;
+    let parts = index.parts();
     let meta = Meta {
         written_by: format!("nuq {}", env!("CARGO_PKG_VERSION")),
         task,
-        smoother: SmootherMeta::of(&smoother),
+        smoother: SmootherMeta::of(smoother),
         index: IndexMeta::from(&parts),
     };
     let json = serde_json::to_vec(&meta).expect("plain data");
     let mut sections = vec![Section { name: META, bytes: &json }];
-    match &of_rows {
+    match of_rows {
         OfRows::Classes(classes) => {
             sections.push(Section { name: CLASSES, bytes: bytemuck::cast_slice(classes) });
         }

@@ -92,18 +92,12 @@ impl Resampling {
 
     /// Average precision with its 95 % interval.
     pub fn average_precision(&self, detection: &Detection) -> Interval {
-        let draws = self.draws(&detection.strata(), |counts| {
-            detection.average_precision_of(&|row| f64::from(counts[row as usize]))
-        });
-        Interval::new(detection.average_precision(), &draws)
+        Interval::new(detection.average_precision(), &self.average_precision_draws(detection))
     }
 
     /// False alarms at a share of detections, with their 95 % interval.
     pub fn fpr_at_tpr(&self, detection: &Detection, tpr: f64) -> Interval {
-        let draws = self.draws(&detection.strata(), |counts| {
-            detection.fpr_at_tpr_of(tpr, &|row| f64::from(counts[row as usize]))
-        });
-        Interval::new(detection.fpr_at_tpr(tpr), &draws)
+        Interval::new(detection.fpr_at_tpr(tpr), &self.fpr_at_tpr_draws(detection, tpr))
     }
 
     /// RCC-AUC with its 95 % interval.
@@ -114,6 +108,20 @@ impl Resampling {
     /// ROC-AUC on each resample.
     pub fn roc_auc_draws(&self, detection: &Detection) -> Vec<f64> {
         self.draws(&detection.strata(), |counts| detection.roc_auc_of(&|row| f64::from(counts[row as usize])))
+    }
+
+    /// Average precision on each resample.
+    pub fn average_precision_draws(&self, detection: &Detection) -> Vec<f64> {
+        self.draws(&detection.strata(), |counts| {
+            detection.average_precision_of(&|row| f64::from(counts[row as usize]))
+        })
+    }
+
+    /// False alarms at a share of detections on each resample.
+    pub fn fpr_at_tpr_draws(&self, detection: &Detection, tpr: f64) -> Vec<f64> {
+        self.draws(&detection.strata(), |counts| {
+            detection.fpr_at_tpr_of(tpr, &|row| f64::from(counts[row as usize]))
+        })
     }
 
     /// RCC-AUC on each resample.

@@ -351,6 +351,15 @@ macro_rules! learned {
                 self.smoother.measure(queries, k, ids)
             }
 
+            /// The nearest training rows of each query, in the space that the model searches.
+            pub fn neighbors_of(
+                &self,
+                queries: &$crate::Embeddings<'_>,
+                k: usize,
+            ) -> Result<$crate::Neighbors, $crate::Error> {
+                Ok(self.smoother.index.search(&self.smoother.prepare(queries), k)?)
+            }
+
             /// $K$, the neighbors that every sum runs over.
             pub fn neighbors(&self) -> usize {
                 self.smoother.neighbors

@@ -1,0 +1,55 @@
+"""When not to trust a network: uncertainty from its embeddings.
+
+>>> import numpy as np
+>>> from nuq import NuqClassifier
+>>> X = np.array([[0.0, 0.0], [0.1, 0.0], [1.0, 1.0], [1.1, 1.0]], dtype=np.float32)
+>>> model = NuqClassifier(n_neighbors=2).fit(X, [0, 0, 1, 1])
+>>> model.predict([[0.05, 0.0]])
+array([0])
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from . import _nuq, baselines, calibrate, errors, metrics
+from ._classifier import NuqClassifier
+from ._evaluate import Evaluation, evaluate
+from ._regressor import NuqRegressor
+from ._result import Uncertainty
+from .calibrate import Threshold
+from .errors import NuqError
+
+__version__ = _nuq.__version__
+
+__all__ = [
+    "Evaluation",
+    "NuqClassifier",
+    "NuqError",
+    "NuqRegressor",
+    "Threshold",
+    "Uncertainty",
+    "baselines",
+    "calibrate",
+    "errors",
+    "evaluate",
+    "load",
+    "metrics",
+    "torch",
+]
+
+
+def load(path: str | os.PathLike) -> NuqClassifier | NuqRegressor:
+    """Opens a model file that ``save`` or the command line wrote: in milliseconds, because rows stay in the file until
+    they are needed."""
+    model = _nuq.load(Path(path))
+    return (NuqClassifier if isinstance(model, _nuq.Classifier) else NuqRegressor)._loaded(model)
+
+
+def __getattr__(name: str):
+    if name == "torch":
+        import importlib
+
+        return importlib.import_module("nuq.torch")
+    raise AttributeError(f"module 'nuq' has no attribute {name!r}")

@@ -1,0 +1,152 @@
+"""What users hold, as the arrays that the extension takes.
+
+``float32`` in C order is looked at where it lies; ``float64`` and ``float16``, Fortran order and strides are copied by the
+extension; everything else becomes a numpy array first. Do not change an array while a call reads it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .errors import DimensionMismatchError, EmptyError, InvalidInputError, LengthMismatchError, NotFiniteError
+
+_TAKEN = (np.float16, np.float32, np.float64)
+
+
+def to_numpy(values: Any) -> np.ndarray:
+    """A numpy array of anything that can be one; tensors come from their device."""
+    if isinstance(values, np.ndarray):
+        return values
+    if type(values).__module__.partition(".")[0] == "torch":
+        values = values.detach().cpu()
+        return (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
+    scipy_sparse = sys.modules.get("scipy.sparse")
+    if scipy_sparse is not None and scipy_sparse.issparse(values):
+        raise TypeError(
+            "Sparse data was passed for X, but dense data is required. Use '.toarray()' to convert to a dense numpy array."
+        )
+    if hasattr(values, "__dlpack__") and not hasattr(values, "__array__"):
+        return np.from_dlpack(values)
+    return np.asarray(values)
+
+
+def rows(values: Any, name: str = "X") -> np.ndarray:
+    """Two dimensions of floats; NaN is found by the extension."""
+    array = to_numpy(values)
+    if array.dtype.kind == "c":
+        raise InvalidInputError(f"Complex data not supported\n{array!r}\n")
+    if array.ndim != 2:
+        what = f"{array.ndim}D array" if array.ndim != 0 else "scalar array"
+        raise InvalidInputError(
+            f"Expected 2D array, got {what} instead:\narray={array!r}.\nReshape your data either using "
+            "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a single sample."
+            if array.ndim < 2
+            else f"Found array {name} with dim {array.ndim}, while dim <= 2 is required."
+        )
+    if array.shape[1] == 0:
+        raise EmptyError(f"Found array with 0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
+    if array.shape[0] == 0:
+        raise EmptyError(f"Found array with 0 sample(s) (shape={array.shape}) while a minimum of 1 is required.")
+    if array.dtype.type not in _TAKEN or not array.dtype.isnative:
+        # Integers, booleans, strings of digits, objects: what is no number says so itself.
+        array = array.astype(np.float64)
+    return array
+
+
+def scores(values: Any, name: str) -> np.ndarray:
+    """One dimension of float64."""
+    array = np.ascontiguousarray(to_numpy(values), dtype=np.float64)
+    if array.ndim != 1:
+        raise InvalidInputError(f"{name} must be one-dimensional, it has the shape {array.shape}")
+    return array
+
+
+def flags(values: Any, name: str) -> np.ndarray:
+    """One dimension of booleans."""
+    array = to_numpy(values)
+    if array.ndim != 1 or array.dtype.kind not in "biu" or not np.isin(array, (0, 1)).all():
+        raise InvalidInputError(f"{name} must be a one-dimensional array of True and False")
+    return np.ascontiguousarray(array, dtype=bool)
+
+
+def column(values: Any, owner: str) -> np.ndarray:
+    """One value per row; a column of a matrix is one too."""
+    if values is None:
+        raise InvalidInputError(f"This {owner} estimator requires y to be passed, but the target y is None.")
+    array = to_numpy(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        exceptions = sys.modules.get("sklearn.exceptions")
+        if exceptions is not None:
+            import warnings
+
+            text = (
+                "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+                "(n_samples,), for example using ravel()."
+            )
+            warnings.warn(text, exceptions.DataConversionWarning, stacklevel=4)
+        array = array.ravel()
+    if array.ndim != 1:
+        raise InvalidInputError(f"y should be a 1d array, got an array of shape {array.shape} instead.")
+    if array.dtype.kind == "c":
+        raise InvalidInputError(f"Complex data not supported\n{array!r}\n")
+    return array
+
+
+def check_lengths(x: np.ndarray, y: np.ndarray) -> None:
+    """One label or target per row."""
+    if len(x) != len(y):
+        raise LengthMismatchError(
+            f"Found input variables with inconsistent numbers of samples: [{len(x)}, {len(y)}]"
+        )
+
+
+def labels(values: Any, owner: str) -> tuple[np.ndarray, np.ndarray, list]:
+    """The distinct labels, the number of each row's among them, and the labels as integers and strings."""
+    array = column(values, owner)
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            raise NotFiniteError("Input y contains NaN or infinity.")
+        if (array != np.floor(array)).any():
+            raise InvalidInputError(
+                "Unknown label type: continuous. Maybe you are trying to fit a classifier, which expects discrete classes "
+                "on a regression target with continuous values."
+            )
+    elif array.dtype.kind not in "iubUSO":
+        raise InvalidInputError(f"Unknown label type: labels of type {array.dtype} are neither integers nor strings.")
+    if array.dtype.kind == "O" and any(value is None or value != value for value in array):
+        raise NotFiniteError("Input y contains NaN.")
+    try:
+        classes, numbers = np.unique(array, return_inverse=True)
+    except TypeError:
+        raise InvalidInputError("Unknown label type: labels must be all integers or all strings.") from None
+    return classes, np.ascontiguousarray(numbers.ravel(), dtype=np.int64), [_label(value) for value in classes.tolist()]
+
+
+def _label(value: Any) -> int | str:
+    if isinstance(value, (bool, int)):
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, str):
+        return value
+    raise InvalidInputError(f"Unknown label type: {value!r} is neither an integer nor a string.")
+
+
+def restored(values: list) -> np.ndarray:
+    """The labels of a model from a file."""
+    if all(isinstance(value, int) for value in values):
+        return np.array(values, dtype=np.int64 if all(-(2**63) <= v < 2**63 for v in values) else object)
+    return np.array(values) if all(isinstance(value, str) for value in values) else np.array(values, dtype=object)
+
+
+def check_columns(owner: str, got: int, expected: int) -> None:
+    """As many columns as the model was fitted to, in scikit-learn's words."""
+    if got != expected:
+        raise DimensionMismatchError(
+            f"X has {got} features, but {owner} is expecting {expected} features as input"
+        )

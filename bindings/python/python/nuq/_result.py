@@ -1,0 +1,47 @@
+"""What is said of rows: numpy arrays with names, one value a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Uncertainty:
+    """Columns by name, as attributes and as a mapping; ``to_pandas`` makes a data frame of them."""
+
+    def __init__(self, columns: dict[str, np.ndarray]):
+        self._columns = columns
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        columns = self.__dict__.get("_columns", {})
+        if name in columns:
+            return columns[name]
+        raise AttributeError(f"{type(self).__name__} has {', '.join(columns)}, but not {name}")
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._columns[name]
+
+    def keys(self):
+        return self._columns.keys()
+
+    def __iter__(self):
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())))
+
+    def __dir__(self):
+        return [*super().__dir__(), *self._columns]
+
+    def __reduce__(self):
+        return (Uncertainty, (self._columns,))
+
+    def __repr__(self) -> str:
+        return f"Uncertainty of {len(self)} rows: {', '.join(self._columns)}"
+
+    def to_pandas(self) -> Any:
+        """A data frame with a column for each, if pandas is installed."""
+        import pandas
+
+        return pandas.DataFrame(self._columns)

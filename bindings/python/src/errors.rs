@@ -1,0 +1,99 @@
+//! One Python exception class for each kind of Rust error; the classes are in `nuq/errors.py`.
+
+use nuq::nuq_neighbors::Error as Rows;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+/// Anything that a call can end with.
+pub(crate) enum Failure {
+    Nuq(nuq::Error),
+    Io(nuq_io::Error),
+}
+
+impl From<nuq::Error> for Failure {
+    fn from(error: nuq::Error) -> Self {
+        Self::Nuq(error)
+    }
+}
+
+impl From<Rows> for Failure {
+    fn from(error: Rows) -> Self {
+        Self::Nuq(error.into())
+    }
+}
+
+impl From<nuq_io::Error> for Failure {
+    fn from(error: nuq_io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        let (class, message) = match &failure {
+            Failure::Nuq(error) => (class_of(error), error.to_string()),
+            Failure::Io(error) => (class_of_io(error), error.to_string()),
+        };
+        raise(class, message)
+    }
+}
+
+/// An exception of `nuq.errors`.
+pub(crate) fn raise(class: &'static str, message: String) -> PyErr {
+    Python::attach(|py| {
+        let made = py
+            .import("nuq.errors")
+            .and_then(|errors| errors.getattr(class))
+            .and_then(|class| class.call1((message.clone(),)));
+        match made {
+            Ok(exception) => PyErr::from_value(exception),
+            Err(_) => PyRuntimeError::new_err(message),
+        }
+    })
+}
+
+/// The exception for each kind of error.
+fn class_of(error: &nuq::Error) -> &'static str {
+    use nuq::Error::*;
+    match error {
+        Neighbors(error) => class_of_rows(error),
+        LengthMismatch { .. } | NotPaired { .. } => "LengthMismatchError",
+        BadTarget { .. } => "BadTargetError",
+        BadBandwidth { .. } | BandwidthCount { .. } => "BandwidthError",
+        NoSpread { .. } => "NoSpreadError",
+        OutOfRange { .. } => "OutOfRangeError",
+        SingularCovariance { .. } => "SingularCovarianceError",
+        CannotGrow => "CannotGrowError",
+        NoRows { .. } => "EmptyError",
+        NanScore { .. } => "NotFiniteError",
+        CannotCertify { .. } => "CannotCertifyError",
+        MissingInput { .. } => "MissingInputError",
+        NotTheHead { .. } => "NotTheHeadError",
+        FewRows { .. } => "FewRowsError",
+        _ => "NuqError",
+    }
+}
+
+fn class_of_rows(error: &Rows) -> &'static str {
+    match error {
+        Rows::DimensionMismatch { .. } => "DimensionMismatchError",
+        Rows::NotFinite { .. } | Rows::OutOfRange { .. } => "NotFiniteError",
+        Rows::Empty | Rows::ZeroColumns => "EmptyError",
+        Rows::LengthMismatch { .. } => "LengthMismatchError",
+        Rows::UnknownId { .. } => "UnknownIdError",
+        Rows::ZeroNeighbors => "OutOfRangeError",
+        Rows::Damaged { .. } => "DamagedFileError",
+        _ => "InvalidInputError",
+    }
+}
+
+fn class_of_io(error: &nuq_io::Error) -> &'static str {
+    use nuq_io::Error::*;
+    match error {
+        Read { .. } | Write { .. } => "FileError",
+        NewerFormat { .. } => "NewerFormatError",
+        NotAModel { .. } | Damaged { .. } => "DamagedFileError",
+        Model { source, .. } | Array { source, .. } => class_of(source),
+        _ => "FileError",
+    }
+}

@@ -1,0 +1,39 @@
+//! The extension module `nuq._nuq`: arrays in, a call of the Rust library without the interpreter's lock, arrays out.
+//!
+//! Nothing is computed here. `python/nuq/` gives it the shape that scikit-learn's users know.
+
+mod arrays;
+mod baselines;
+mod calibrate;
+mod classifier;
+mod errors;
+mod evaluate;
+mod labels;
+mod metrics;
+mod params;
+mod regressor;
+mod work;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _nuq {
+    use super::*;
+
+    #[pymodule_export]
+    use super::calibrate::{PyThreshold, benjamini_hochberg, conformal_p_values};
+    #[pymodule_export]
+    use super::classifier::PyClassifier;
+    #[pymodule_export]
+    use super::evaluate::evaluate;
+    #[pymodule_export]
+    use super::regressor::PyRegressor;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        metrics::add(module)?;
+        baselines::add(module)?;
+        classifier::add(module)
+    }
+}
