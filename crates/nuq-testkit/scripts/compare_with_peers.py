@@ -32,8 +32,7 @@ def make_data(rng):
     centers = rng.normal(1.0, 1.0, (CLASSES, COLUMNS))
     labels = np.arange(ROWS) % CLASSES
     x = np.maximum(centers[labels] + 0.6 * rng.normal(size=(ROWS, COLUMNS)), 0)
-    inside = centers[np.arange(QUERIES) % CLASSES] + 0.6 * rng.normal(size=(QUERIES, COLUMNS))
-    queries = np.maximum(inside, 0)
+    queries = np.maximum(centers[labels[:QUERIES]] + 0.6 * rng.normal(size=(QUERIES, COLUMNS)), 0)
     queries[2 * QUERIES // 3 :] = np.abs(rng.normal(0, 2.5, (QUERIES - 2 * QUERIES // 3, COLUMNS)))
     fitted = LinearDiscriminantAnalysis().fit(x, labels)
     # A tenth of the discriminant's weights: all probabilities stay far from zero and one.
@@ -57,7 +56,7 @@ def torch_scores(x, labels, queries, w, b):
         "GEN": detector.GEN.score(logits, gamma=0.1),
         "GEN, M = 2": detector.GEN.score(logits, gamma=0.3, M=2),
     }
-    of_features = {
+    fitted = {
         "Mahalanobis": detector.Mahalanobis(None).fit_features(x, y),
         "relative Mahalanobis": detector.RMD(None).fit_features(x, y),
         "kNN distance, L2": detector.KNN(None, k=K).fit_features(x, y),
@@ -67,7 +66,7 @@ def torch_scores(x, labels, queries, w, b):
         "NNGuide": detector.NNGuide(None, head, k=K).fit_features(x, y),
     }
     react = detector.ReAct(torch.nn.Identity(), head).fit_feature_maps(x, y)
-    scores = of_logits | {name: fitted.predict_features(queries) for name, fitted in of_features.items()}
+    scores = of_logits | {name: rival.predict_features(queries) for name, rival in fitted.items()}
     scores["ReAct"] = react.predict_feature_maps(queries)
     return logits, train_logits, {name: s.detach().double().tolist() for name, s in scores.items()}
 
@@ -124,13 +123,6 @@ def probabilities(rng):
     }  # fmt: skip
 
 
-def plain(value):
-    """Arrays as lists."""
-    if isinstance(value, dict):
-        return {key: plain(inner) for key, inner in value.items()}
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
 def main():
     rng = np.random.default_rng(20)
     labels, (x, queries, w, b) = make_data(rng)
@@ -148,7 +140,7 @@ def main():
         "detection": {"untied": detection(rng, False), "tied": detection(rng, True)},
         "probabilities": probabilities(rng),
     }  # fmt: skip
-    OUT.write_text(json.dumps(plain(stored)) + "\n")
+    OUT.write_text(json.dumps(stored, default=lambda array: array.tolist()) + "\n")
     print(OUT, OUT.stat().st_size, stored["versions"])
 
 
