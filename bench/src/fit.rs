@@ -115,7 +115,12 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<(), String> {
 
 /// The largest resident size of this process so far.
 pub(crate) fn peak_memory() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    peak_memory_of("self")
+}
+
+/// The largest resident size of a process so far, in bytes.
+pub(crate) fn peak_memory_of(process: &str) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kib| 1024.0 * kib)
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: ratios against named peers, measured in one run on one machine.
 //!
 //! `search` compares exact search with the machine's multiply-add peak and with faiss, and graph search with its peers;
-//! `fit` times whole models and their memory; `growth` draws how models and graphs grow with the number of rows. Without
-//! an argument: `search` and `fit`.
+//! `fit` times whole models and their memory; `score` does that of the command line on a file of 2 GB; `growth` draws how
+//! models and graphs grow with the number of rows. Without an argument: `search` and `fit`.
 
 mod data;
 mod fit;
@@ -11,6 +11,7 @@ mod graph_growth;
 mod growth;
 mod peak;
 mod peers;
+mod score;
 mod search;
 
 use std::process::ExitCode;
@@ -24,11 +25,12 @@ fn main() -> ExitCode {
         ["search", "exact"] => search::run(),
         ["search", "graph"] => graph::run(),
         ["fit"] => fit::run(),
+        ["score"] => score::run(),
         ["growth"] => growth::run().and_then(|()| graph_growth::run()),
         // How the benchmark calls itself, so that one model's memory is one process's.
         ["measure", rest @ ..] => fit::measure(rest),
         ["measure-graph", rows] => graph_growth::measure(rows),
-        _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | growth]".to_owned()),
+        _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | score | growth]".to_owned()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,7 +11,8 @@ const USAGE: &str = "\
 cargo xtask COMMAND
 
   test                          everything that must hold before a change lands
-  bench [search | fit | growth] speed against named peers on this machine
+  bench [search | fit | score | growth]
+                                speed against named peers on this machine
   docs                          run the demo and all benchmarks, and write their figures and tables into docs/
 ";
 

@@ -3,31 +3,22 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+mod sparse;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nuq_neighbors::SeededRng;
 
-/// A numpy array of `rows` × `dim` numbers, all zero but for `values`, that takes no space on the disk.
-fn write_sparse(path: &Path, rows: usize, dim: usize, values: &[f32]) {
-    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dim}), }}\n");
-    let mut file = File::create(path).unwrap();
-    file.write_all(b"\x93NUMPY\x01\x00").unwrap();
-    file.write_all(&(header.len() as u16).to_le_bytes()).unwrap();
-    file.write_all(header.as_bytes()).unwrap();
-    file.write_all(&values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
-    file.set_len((10 + header.len() + 4 * rows * dim) as u64).unwrap();
-}
-
 /// A folder with training rows `x.npy` and labels `y.csv` in it.
 fn folder_with_data(rows: usize, dim: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut rng = SeededRng::new(1);
     let values: Vec<f32> = (0..rows * dim).map(|_| rng.normal() as f32).collect();
-    write_sparse(&folder.path().join("x.npy"), rows, dim, &values);
+    sparse::write(&folder.path().join("x.npy"), rows, dim, &values);
     fs::write(folder.path().join("y.csv"), "0\n1\n".repeat(rows / 2)).unwrap();
     folder
 }
@@ -61,7 +52,7 @@ fn an_interrupted_score_leaves_nothing() {
     let folder = folder_with_data(200, 8);
     let fit = ["fit", "--embeddings", "x.npy", "--labels", "y.csv", "--out", "m.nuq", "--quiet"];
     assert!(start(&fit, folder.path()).wait().unwrap().success());
-    write_sparse(&folder.path().join("many.npy"), 50_000_000, 8, &[]);
+    sparse::write(&folder.path().join("many.npy"), 50_000_000, 8, &[]);
     for (name, out) in [("-INT", "s.csv"), ("-TERM", "s.jsonl")] {
         let score = ["score", "--model", "m.nuq", "--embeddings", "many.npy", "--out", out];
         let mut child = start(&score, folder.path());

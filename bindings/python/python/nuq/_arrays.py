@@ -122,10 +122,11 @@ def labels(values: Any, owner: str) -> tuple[np.ndarray, np.ndarray, list]:
         classes, numbers = np.unique(array, return_inverse=True)
     except TypeError:
         raise InvalidInputError("Unknown label type: labels must be all integers or all strings.") from None
-    return classes, np.ascontiguousarray(numbers.ravel(), dtype=np.int64), [_label(value) for value in classes.tolist()]
+    return classes, np.ascontiguousarray(numbers.ravel(), dtype=np.int64), [label(value) for value in classes.tolist()]
 
 
-def _label(value: Any) -> int | str:
+def label(value: Any) -> int | str:
+    """A label as the extension has it."""
     if isinstance(value, (bool, int)):
         return int(value)
     if isinstance(value, float) and value.is_integer():

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import _arrays, _nuq, _progress
-from .errors import InvalidParameterError, NotFittedError, UnknownIdError
+from .errors import InvalidParameterError, NoSpreadError, NotFittedError, UnknownIdError
 
 #: Rows that are asked about at a time when progress is shown.
 BLOCK = 8192
@@ -134,6 +136,14 @@ class Estimator:
             for block in _progress.blocks(len(rows), BLOCK, type(self).__name__, True)
         ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    @contextlib.contextmanager
+    def _one_row(self, rows: np.ndarray) -> Iterator[None]:
+        """Says that a single row is the trouble, where it is."""
+        try:
+            yield
+        except NoSpreadError as error:
+            raise (NoSpreadError(f"n_samples=1: {error}") if len(rows) == 1 else error) from None
 
     def _keep(self, model: Any) -> None:
         """Takes a fitted model, and tells what it learned."""

@@ -115,7 +115,8 @@ class NuqClassifier(Estimator):
         rows = self._training_rows(X)
         waiting = _progress.Waiting(f"fitting {len(rows)} rows") if self.verbose else None
         tick = waiting.tick if waiting else None
-        model = _nuq.Classifier.fit(self._given(), rows, labels, numbers, threads, tick)
+        with self._one_row(rows):
+            model = _nuq.Classifier.fit(self._given(), rows, labels, numbers, threads, tick)
         self.classes_ = classes
         self._keep(model)
         if waiting:
@@ -142,7 +143,8 @@ class NuqClassifier(Estimator):
         """The classes that the model has now, in the type that the user's labels have."""
         known = np.unique(np.concatenate([self.classes_, np.asarray(new)]))
         present = set(self._model.classes())
-        self.classes_ = np.array([label for label in known if _arrays._label(label.item() if hasattr(label, "item") else label) in present], dtype=known.dtype)
+        kept = [_arrays.label(value) in present for value in known.tolist()]
+        self.classes_ = known[kept]
         self._keep(self._model)
 
     # -- asking -----------------------------------------------------------------------------------------------------
@@ -164,7 +166,8 @@ class NuqClassifier(Estimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, in the order of ``classes_``."""
-        return self._model.predict_proba(self._query_rows(X), self._threads())
+        rows = self._query_rows(X)
+        return self._model.predict_proba(rows, self._threads())
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithm of each probability."""
@@ -183,9 +186,11 @@ class NuqClassifier(Estimator):
         return self._asked(X)["log_density"]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """How much each class is preferred: log probabilities, or for two classes the log odds of the second."""
-        log_proba = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
-        return log_proba[:, 1] - log_proba[:, 0] if log_proba.shape[1] == 2 else log_proba
+        """How much each class is preferred: probabilities, or for two classes the log odds of the second."""
+        proba = self.predict_proba(X)
+        if proba.shape[1] != 2:
+            return proba
+        return np.log(np.maximum(proba, np.finfo(np.float64).tiny)) @ [-1.0, 1.0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy."""
@@ -199,7 +204,8 @@ class NuqClassifier(Estimator):
     def reject(self, X: Any, cost: float, level: float | None = None) -> np.ndarray:
         """True where to abstain: where an error is likelier than ``cost``, what an abstention costs. With a ``level``,
         also where the data do not show at that level that it is not (the paper's Algorithm 2)."""
-        return ~self._model.accept(self._query_rows(X), cost, level, self._threads())
+        rows = self._query_rows(X)
+        return ~self._model.accept(rows, cost, level, self._threads())
 
     def calibrate(
         self,

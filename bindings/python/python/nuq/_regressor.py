@@ -71,7 +71,8 @@ class NuqRegressor(Estimator):
         _arrays.check_lengths(rows, targets)
         rows = self._training_rows(X)
         waiting = _progress.Waiting(f"fitting {len(rows)} rows") if self.verbose else None
-        model = _nuq.Regressor.fit(self._given(), rows, targets, threads, waiting.tick if waiting else None)
+        with self._one_row(rows):
+            model = _nuq.Regressor.fit(self._given(), rows, targets, threads, waiting.tick if waiting else None)
         self._keep(model)
         if waiting:
             waiting.done(f"bandwidth {_shown(self.bandwidth_)}, {self.index_}")
