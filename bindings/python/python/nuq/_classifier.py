@@ -169,11 +169,6 @@ class NuqClassifier(Estimator):
         rows = self._query_rows(X)
         return self._model.predict_proba(rows, self._threads())
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """The logarithm of each probability."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
     def predict_uncertainty(self, X: Any) -> Uncertainty:
         """All that is said of each row: label, proba (of that label), aleatoric, epistemic and total uncertainty with
         their logarithms, and the log density of the training data."""
