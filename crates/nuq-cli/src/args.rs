@@ -169,7 +169,8 @@ pub(crate) struct FitArgs {
     /// targets]
     #[arg(long, allow_negative_numbers = true, value_name = "RULE", help_heading = "Model")]
     pub(crate) bandwidth: Option<BandwidthName>,
-    /// Kernel density, or one Gaussian per class [default: kde]
+    /// Kernel density, one Gaussian per class, or both combined: auto ranks what is unlike the training data best where one
+    /// does not know which fits them [default: kde]
     #[arg(long, help_heading = "Model")]
     pub(crate) density: Option<DensityName>,
     /// Of the kernel density: kth (half the median distance to the k-th neighbor), same (as the posterior's), or a number
@@ -397,6 +398,7 @@ pub(crate) enum KernelName {
 pub(crate) enum DensityName {
     Kde,
     Gmm,
+    Auto,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

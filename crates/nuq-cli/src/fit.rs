@@ -104,7 +104,9 @@ fn check(options: &FitArgs) -> Result<(), Error> {
     if !is_gmm && options.shrinkage.is_some() {
         return refuse("--shrinkage belongs to --density gmm");
     }
-    if is_gmm && options.density_bandwidth.is_some() {
+    if matches!(options.density, Some(DensityName::Gmm | DensityName::Auto))
+        && options.density_bandwidth.is_some()
+    {
         return refuse("--density-bandwidth belongs to --density kde");
     }
     if options.targets.is_some() && options.variance.is_some() {
@@ -229,6 +231,9 @@ fn density(options: &FitArgs) -> Option<Density> {
                 Some(ShrinkageName::Number(amount)) => Shrinkage::Fixed(amount),
             },
         });
+    }
+    if options.density == Some(DensityName::Auto) {
+        return Some(Density::Auto);
     }
     let bandwidth = match options.density_bandwidth? {
         DensityBandwidthName::Kth => DensityBandwidth::KthNeighbor,

@@ -194,6 +194,9 @@ impl Summary {
         let (density, density_bandwidth) = match density {
             FittedDensityParts::Same => ("kernel, with the same bandwidth".to_owned(), None),
             FittedDensityParts::Kde(h) => ("kernel".to_owned(), Some(h)),
+            FittedDensityParts::Auto(learned) => {
+                ("auto: kernel and tied Gaussians".to_owned(), Some(learned.bandwidth))
+            }
             FittedDensityParts::Gaussians { covariance, .. } => {
                 (format!("class Gaussians, {} covariance", format!("{covariance:?}").to_lowercase()), None)
             }

@@ -8,8 +8,8 @@ use nuq::bandwidth::CurvePoint;
 use nuq::nuq_neighbors::{HnswParams, IndexParts, MeasuredRecall, Precision, Reason};
 use nuq::parts::{ClassifierParts, FittedDensityParts, RegressorParts, SmootherParts};
 use nuq::{
-    Bandwidth, ClassificationScore, Covariance, IndexChoice, IndexKind, Kernel, Label, RegressionScore,
-    SelectionCurve, Shrinkage, Variance,
+    AutoDensity, Bandwidth, ClassificationScore, Covariance, IndexChoice, IndexKind, Kernel, Label,
+    RegressionScore, SelectionCurve, Shrinkage, Tail, Variance,
 };
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +104,25 @@ enum DensityMeta {
     Same,
     Kde { h: f64 },
     Gaussians { covariance: CovarianceMeta, shrinkage: Option<f64> },
+    Auto { h: f64, kernel: TailMeta, gaussians: TailMeta, columns: usize, least_length: f64, offset: f64 },
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct TailMeta {
+    center: f64,
+    scale: f64,
+}
+
+impl From<Tail> for TailMeta {
+    fn from(Tail { center, scale }: Tail) -> Self {
+        Self { center, scale }
+    }
+}
+
+impl From<TailMeta> for Tail {
+    fn from(TailMeta { center, scale }: TailMeta) -> Self {
+        Self { center, scale }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -232,6 +251,17 @@ impl SmootherMeta {
             density: match parts.density {
                 FittedDensityParts::Same => DensityMeta::Same,
                 FittedDensityParts::Kde(h) => DensityMeta::Kde { h },
+                FittedDensityParts::Auto(AutoDensity {
+                    bandwidth,
+                    kernel,
+                    gaussians,
+                    columns,
+                    least_length,
+                    offset,
+                }) => {
+                    let (kernel, gaussians) = (kernel.into(), gaussians.into());
+                    DensityMeta::Auto { h: bandwidth, kernel, gaussians, columns, least_length, offset }
+                }
                 FittedDensityParts::Gaussians { covariance, shrinkage } => DensityMeta::Gaussians {
                     covariance: match covariance {
                         Covariance::Full => CovarianceMeta::Full,
@@ -275,6 +305,17 @@ impl SmootherMeta {
             density: match self.density {
                 DensityMeta::Same => FittedDensityParts::Same,
                 DensityMeta::Kde { h } => FittedDensityParts::Kde(h),
+                DensityMeta::Auto { h, kernel, gaussians, columns, least_length, offset } => {
+                    let (kernel, gaussians) = (kernel.into(), gaussians.into());
+                    FittedDensityParts::Auto(AutoDensity {
+                        bandwidth: h,
+                        kernel,
+                        gaussians,
+                        columns,
+                        least_length,
+                        offset,
+                    })
+                }
                 DensityMeta::Gaussians { covariance, shrinkage } => FittedDensityParts::Gaussians {
                     covariance: match covariance {
                         CovarianceMeta::Full => Covariance::Full,

@@ -49,7 +49,7 @@ mod weights;
 
 pub use bandwidth::{Bandwidth, BandwidthRule, Criterion, SelectionCurve, SquaredError};
 pub use classifier::{ClassificationScore, LabelIssue, NuqClassifier, Predictions, Probabilities};
-pub use density::{ClassGaussians, Covariance, Density, DensityBandwidth, Shrinkage};
+pub use density::{AutoDensity, ClassGaussians, Covariance, Density, DensityBandwidth, Shrinkage, Tail};
 pub use dimension::Dimension;
 pub use error::Error;
 pub use kernel::Kernel;

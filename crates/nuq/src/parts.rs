@@ -6,7 +6,7 @@ use nuq_neighbors::{IndexChoice, NeighborIndex};
 
 use crate::bandwidth::SelectionCurve;
 use crate::calibrate::Threshold;
-use crate::density::{Covariance, Shrinkage};
+use crate::density::{AutoDensity, Covariance, Shrinkage};
 use crate::params::Variance;
 use crate::{
     Bandwidth, ClassificationScore, Error, Kernel, Label, NuqClassifier, NuqRegressor, RegressionScore,
@@ -42,6 +42,8 @@ pub enum FittedDensityParts {
     Same,
     /// Kernel density with this bandwidth.
     Kde(f64),
+    /// Kernel density and Gaussians combined; the Gaussians follow from the rows.
+    Auto(AutoDensity),
     /// Gaussians of the classes, which follow from the rows.
     Gaussians {
         /// The shape of their covariances.
@@ -81,7 +83,9 @@ impl SmootherParts {
     /// Refuses numbers that no fit can have left.
     pub(crate) fn check(&self, index: &dyn NeighborIndex) -> Result<(), Error> {
         self.bandwidth.check(index.ids(), index.dim())?;
-        if let FittedDensityParts::Kde(h) = self.density {
+        if let FittedDensityParts::Kde(h) | FittedDensityParts::Auto(AutoDensity { bandwidth: h, .. }) =
+            self.density
+        {
             crate::bandwidth::check_scalar(h, "density bandwidth")?;
         }
         if self.neighbors == 0 {

@@ -104,6 +104,15 @@ impl LeaveOneOut<'_> {
             .collect()
     }
 
+    /// $\ln \sum_k K(z_k)/K(0)$ of each row at one h.
+    pub(crate) fn log_sums(&self, h: f64) -> Vec<f64> {
+        let log_sum = |weights: &mut Weights, i: usize| {
+            self.weigh(i, h, weights);
+            weights.log_sum()
+        };
+        (0..self.rows.len()).into_par_iter().map_init(Weights::default, log_sum).collect()
+    }
+
     fn weigh(&self, i: usize, h: f64, weights: &mut Weights) {
         let row = self.index.row(self.rows[i]);
         let z = |id: u32, h: f64| scaled_differences(&row, self.index.row(id), self.index.scale(), h);

@@ -102,6 +102,57 @@ impl<'a> ClassGaussians<'a> {
         self.each_query(queries, |sq_distances| sq_distances.iter().copied().fold(f64::INFINITY, f64::min))
     }
 
+    /// $\ln \sum_c \pi_c e^{-D_c/2}$ of each query: the density without its constants.
+    pub(crate) fn log_mixture(&self, queries: &Embeddings<'_>) -> Result<Vec<f64>, Error> {
+        self.each_query(queries, |sq_distances| self.mixed(sq_distances.iter().copied()))
+    }
+
+    fn mixed(&self, sq_distances: impl Iterator<Item = f64>) -> f64 {
+        let terms = self.log_weights.iter().zip(sq_distances).map(|(weight, sq)| weight - 0.5 * sq);
+        terms.fold(f64::NEG_INFINITY, log_add)
+    }
+
+    /// The same of training rows, each left out of the fit it is measured by: of one covariance for all classes, with its
+    /// shrinkage and the class frequencies as they are. `None` for a row that is its class. `classes` are those of `rows`.
+    ///
+    /// Without row $x$ of class $c$ the mean moves away from it, $x - \mu_c' = f (x - \mu_c)$ with $f = n_c/(n_c - 1)$, and the
+    /// covariance loses $b\,(x - \mu_c)(x - \mu_c)^\top$ with $b = (1-\rho) f / N$. By Sherman and Morrison's formula, with
+    /// $q = D_c$ and $t_k = (x - \mu_k)^\top \Sigma^{-1} (x - \mu_c)$,
+    ///
+    /// $$D_c' = \frac{f^2 q}{1 - bq}, \qquad D_k' = D_k + \frac{b\, t_k^2}{1 - bq}$$
+    pub(crate) fn left_out_log_mixture(&self, rows: &Embeddings<'_>, classes: &[u32]) -> Vec<Option<f64>> {
+        let Shapes::Tied { whitener, whitened_means, of_row } = &self.shapes else {
+            unreachable!("only asked of one covariance for all classes")
+        };
+        let mut counts = vec![0usize; self.means.len()];
+        of_row.iter().for_each(|&class| counts[class as usize] += 1);
+        let total = of_row.len() as f64;
+        let between = |k: usize, c: usize| (whitened_means.col(k) - whitened_means.col(c)).squared_norm_l2();
+        let left_out = |sq: &[f64], own: usize| {
+            let n = counts[own] as f64;
+            if n < 2.0 {
+                return None;
+            }
+            let (f, q) = (n / (n - 1.0), sq[own]);
+            let b = (1.0 - whitener.shrinkage()) * f / total;
+            let rest = (1.0 - b * q).max(1e-6);
+            let without = |(k, &d): (usize, &f64)| match k == own {
+                true => f * f * q / rest,
+                false => d + b / rest * (0.5 * (d + q - between(k, own))).powi(2),
+            };
+            Some(self.mixed(sq.iter().enumerate().map(without)))
+        };
+        let width = self.means.len();
+        let blocks = rows.as_slice().par_chunks(QUERIES * rows.dim()).zip(classes.par_chunks(QUERIES));
+        blocks
+            .flat_map_iter(|(block, classes)| {
+                let sq = self.sq_distances(block);
+                let of = |(i, &class): (usize, &u32)| left_out(&sq[i * width..][..width], class as usize);
+                classes.iter().enumerate().map(of).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
     /// Reads a number off each query's squared distances to the classes.
     fn each_query(
         &self,

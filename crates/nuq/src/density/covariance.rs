@@ -71,6 +71,8 @@ pub(super) trait CenteredRows: Sync {
 pub(super) struct Whitener {
     map: Map,
     log_det: f64,
+    /// $\rho$.
+    shrinkage: f64,
 }
 
 enum Map {
@@ -82,12 +84,12 @@ enum Map {
 impl Whitener {
     /// A multiple of the identity: for a class without spread of its own.
     pub(super) fn isotropic(dim: usize, variance: f64) -> Self {
-        Self::diagonal_of(vec![variance; dim])
+        Self::diagonal_of(vec![variance; dim], 1.0)
     }
 
-    fn diagonal_of(variances: Vec<f64>) -> Self {
+    fn diagonal_of(variances: Vec<f64>, shrinkage: f64) -> Self {
         let log_det = variances.iter().map(|v| v.ln()).sum();
-        Self { map: Map::Diagonal { variances }, log_det }
+        Self { map: Map::Diagonal { variances }, log_det, shrinkage }
     }
 
     /// One variance per column. `None` when it is singular for lack of shrinkage.
@@ -106,7 +108,7 @@ impl Whitener {
         let signal: f64 = second.iter().map(|s| (s - target).powi(2)).sum();
         let rho = amount(shrinkage, noise, signal);
         let variances: Vec<f64> = second.iter().map(|s| (1.0 - rho) * s + rho * target).collect();
-        variances.iter().all(|&v| v > 0.0).then(|| Self::diagonal_of(variances))
+        variances.iter().all(|&v| v > 0.0).then(|| Self::diagonal_of(variances, rho))
     }
 
     /// The full covariance, in whichever space is smaller. `None` when it is singular for lack of shrinkage.
@@ -127,7 +129,7 @@ impl Whitener {
             sigma[(j, j)] += rho * target;
         }
         let log_det = cholesky(&mut sigma)?;
-        Some(Self { map: Map::Full { factor: sigma }, log_det })
+        Some(Self { map: Map::Full { factor: sigma }, log_det, shrinkage: rho })
     }
 
     fn span(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
@@ -151,12 +153,17 @@ impl Whitener {
             gram[(j, j)] += a;
         }
         let log_det = cholesky(&mut gram)? + (d - n) as f64 * a.ln();
-        Some(Self { map: Map::Span { factor: gram, a, b }, log_det })
+        Some(Self { map: Map::Span { factor: gram, a, b }, log_det, shrinkage: rho })
     }
 
     /// $\ln\det\Sigma$.
     pub(super) fn log_det(&self) -> f64 {
         self.log_det
+    }
+
+    /// $\rho$, how much of the covariance the identity replaced.
+    pub(super) fn shrinkage(&self) -> f64 {
+        self.shrinkage
     }
 
     /// Numbers that it holds.

@@ -1,12 +1,14 @@
 //! The density $\hat p(x)$ of the training embeddings: how much was seen near a query.
 //!
-//! Two estimates: a kernel density over the same neighbors as the posterior, with a bandwidth of its own
+//! Three estimates: a kernel density over the same neighbors as the posterior, with a bandwidth of its own
 //! (computed in [`smoother`](crate::smoother), from the weights that are there already), or one Gaussian per
-//! class ([`ClassGaussians`]).
+//! class ([`ClassGaussians`]), or both combined ([`AutoDensity`]).
 
+pub(crate) mod auto;
 mod class_gaussians;
 mod covariance;
 
+pub use auto::{AutoDensity, Tail};
 pub use class_gaussians::ClassGaussians;
 pub(crate) use class_gaussians::scatter_around;
 pub(crate) use covariance::check_shrinkage;
@@ -28,6 +30,9 @@ pub enum Density {
         /// How it is made positive definite.
         shrinkage: Shrinkage,
     },
+    /// A kernel density and Gaussians with one covariance, combined by how alarming each finds a row: the one to rank
+    /// out-of-distribution rows by, where one does not know which of them fits the data. See [`AutoDensity`].
+    Auto,
 }
 
 impl Default for Density {

@@ -8,7 +8,7 @@ use nuq_neighbors::{Embeddings, IndexChoice, IndexRequest, NeighborIndex};
 use super::{FittedDensity, Gaussians, Smoother, all_rows, log_scale_volume};
 use crate::bandwidth::leave_one_out::LeaveOneOut;
 use crate::bandwidth::{self, Bandwidth, BandwidthRule, SelectionCurve};
-use crate::density::{ClassGaussians, Density, DensityBandwidth};
+use crate::density::{AutoDensity, ClassGaussians, Density, DensityBandwidth, auto};
 use crate::dimension::{Dimension, intrinsic_dimension};
 use crate::params::{Params, Task};
 use crate::selection::Selection;
@@ -44,9 +44,9 @@ pub(crate) fn fit<'a, T: Task, S>(
             (Bandwidth::Scalar(curve.bandwidth()), Some(curve))
         }
     };
-    let density = density(params, embeddings, groups, &sample)?;
     let dimension = dimension(params, embeddings, &sample)?;
     let log_scale_volume = log_scale_volume(&bandwidth, dimension);
+    let density = density(params, embeddings, groups, &sample, (dimension, log_scale_volume))?;
     let smoother = Smoother {
         kernel: params.kernel,
         bandwidth,
@@ -118,8 +118,10 @@ fn density<'a, T: Task>(
     embeddings: &Embeddings<'a>,
     groups: &Groups<'_>,
     sample: &Sample<'_, T>,
+    constants: (f64, f64),
 ) -> Result<FittedDensity<'a>, Error> {
     Ok(match &params.density {
+        Density::Auto => auto_density(embeddings, groups, sample, constants)?,
         Density::Kde { bandwidth: DensityBandwidth::Same } => FittedDensity::Same,
         Density::Kde { bandwidth: DensityBandwidth::Fixed(h) } => FittedDensity::Kde(*h),
         Density::Kde { bandwidth: DensityBandwidth::KthNeighbor } => {
@@ -127,15 +129,53 @@ fn density<'a, T: Task>(
         }
         Density::Gaussians { covariance, shrinkage } => {
             let Groups { classes, of_row } = groups;
-            // Of the rows as the model keeps them, so that it is the same after it was saved and opened.
-            let rounded =
-                sample.index.describe().keeps_halves().then(|| all_rows(sample.index)).transpose()?;
-            let embeddings = rounded.as_ref().unwrap_or(embeddings);
-            let fitted = ClassGaussians::fit_encoded(embeddings, classes, of_row, *covariance, *shrinkage)?;
+            let embeddings = as_kept(embeddings, sample.index)?;
+            let fitted = ClassGaussians::fit_encoded(&embeddings, classes, of_row, *covariance, *shrinkage)?;
             let fitted = Gaussians::Fitted(Box::new(fitted));
             FittedDensity::Gaussians { covariance: *covariance, shrinkage: *shrinkage, fitted }
         }
     })
+}
+
+/// The rows as the model keeps them, so that what is fitted to them is the same after it was saved and opened.
+fn as_kept<'a>(embeddings: &Embeddings<'a>, index: &dyn NeighborIndex) -> Result<Embeddings<'a>, Error> {
+    if index.describe().keeps_halves() { all_rows(index) } else { Ok(embeddings.clone()) }
+}
+
+/// Kernel density and Gaussians, each compared with what it says of left-out training rows.
+fn auto_density<'a, T: Task>(
+    embeddings: &Embeddings<'a>,
+    groups: &Groups<'_>,
+    sample: &Sample<'_, T>,
+    (dimension, log_scale_volume): (f64, f64),
+) -> Result<FittedDensity<'a>, Error> {
+    let selection = sample.get()?;
+    let (index, kernel) = (sample.index, sample.params.kernel);
+    let h = selection.half_median_distance(embeddings.len())?;
+    let table = LeaveOneOut { index, rows: &selection.rows, neighbors: &selection.neighbors, kernel };
+    let log_sums = table.log_sums(h);
+    let constant =
+        kernel.log_peak(dimension) - dimension * h.ln() - log_scale_volume - (index.len() as f64).ln();
+    let rows = as_kept(embeddings, index)?;
+    let Groups { classes, of_row } = groups;
+    let gaussians = auto::fit_gaussians(&rows, classes, of_row)?;
+    let own = |&row: &u32| if auto::has_only_singletons(classes) { 0 } else { of_row[row as usize] };
+    let own: Vec<u32> = selection.rows.iter().map(own).collect();
+    let left_out = rows.gather(&selection.rows);
+    let shell = auto::Shell::of(&rows);
+    let mixtures = gaussians.left_out_log_mixture(&left_out, &own);
+    let gaussian_scores: Vec<Option<f64>> = mixtures
+        .iter()
+        .zip(left_out.rows())
+        .map(|(mixture, row)| Some(shell.score((*mixture)?, row)))
+        .collect();
+    if gaussian_scores.iter().all(Option::is_none) {
+        return Err(Error::NoSpread { rows: embeddings.len() });
+    }
+    let kernel_scores: Vec<f64> = log_sums.iter().map(|log_sum| -log_sum).collect();
+    let log_densities: Vec<f64> = log_sums.iter().map(|log_sum| log_sum + constant).collect();
+    let learned = AutoDensity::learn(h, &shell, &kernel_scores, &gaussian_scores, &log_densities);
+    Ok(FittedDensity::Auto { learned, fitted: Gaussians::Fitted(Box::new(gaussians)) })
 }
 
 /// The dimension in the constants. A single row has no intrinsic one; it is no reason to refuse it.
@@ -145,7 +185,8 @@ fn dimension<T: Task>(
     sample: &Sample<'_, T>,
 ) -> Result<f64, Error> {
     let ambient = embeddings.dim();
-    let of_surfaces = params.kernel.is_radial() && matches!(params.density, Density::Kde { .. });
+    let of_surfaces =
+        params.kernel.is_radial() && matches!(params.density, Density::Kde { .. } | Density::Auto);
     match params.dimension {
         Dimension::Intrinsic if of_surfaces && embeddings.len() > 1 => {
             Ok(intrinsic_dimension(&sample.get()?.neighbors, ambient))

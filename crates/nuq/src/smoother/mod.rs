@@ -11,7 +11,7 @@ use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors};
 
 use crate::bandwidth::leave_one_out::scaled_differences;
 use crate::calibrate::Threshold;
-use crate::density::{ClassGaussians, Covariance, Shrinkage};
+use crate::density::{AutoDensity, ClassGaussians, Covariance, Shrinkage, auto};
 use crate::parts::{FittedDensityParts, SmootherParts};
 use crate::weights::{Weights, weigh};
 use crate::{Bandwidth, Classes, Error, Kernel};
@@ -44,6 +44,36 @@ pub(crate) enum FittedDensity<'a> {
         shrinkage: Shrinkage,
         fitted: Gaussians<'a>,
     },
+    Auto {
+        learned: AutoDensity,
+        fitted: Gaussians<'a>,
+    },
+}
+
+impl Gaussians<'_> {
+    /// Not fitted yet.
+    fn deferred(classes: &Classes, of_row: &[u32]) -> Self {
+        Gaussians::Deferred { classes: classes.clone(), of_row: of_row.to_vec(), fitted: OnceLock::new() }
+    }
+
+    /// The Gaussians, fitted by `fit` to the rows of `index` if that was put off.
+    fn get(
+        &self,
+        index: &dyn NeighborIndex,
+        fit: impl FnOnce(&Embeddings<'static>, &Classes, &[u32]) -> Result<ClassGaussians<'static>, Error>,
+    ) -> Result<&ClassGaussians<'_>, Error> {
+        match self {
+            Gaussians::Fitted(fitted) => Ok(fitted),
+            Gaussians::Deferred { classes, of_row, fitted } => {
+                if fitted.get().is_none() {
+                    let ids = index.live_ids();
+                    let of_row: Vec<u32> = ids.iter().map(|&id| of_row[id as usize]).collect();
+                    let _ = fitted.set(Box::new(fit(&index.rows_of(&ids)?, classes, &of_row)?));
+                }
+                Ok(fitted.get().expect("set above"))
+            }
+        }
+    }
 }
 
 /// Class Gaussians, fitted with the model or, for a model that was put together from a file, when first asked for: they
@@ -99,6 +129,7 @@ impl<'a> Smoother<'a> {
         let density = match &self.density {
             FittedDensity::Same => FittedDensityParts::Same,
             FittedDensity::Kde(h) => FittedDensityParts::Kde(*h),
+            FittedDensity::Auto { learned, .. } => FittedDensityParts::Auto(*learned),
             FittedDensity::Gaussians { covariance, shrinkage, .. } => {
                 FittedDensityParts::Gaussians { covariance: *covariance, shrinkage: *shrinkage }
             }
@@ -149,9 +180,11 @@ impl<'a> Smoother<'a> {
         let density = match density {
             FittedDensityParts::Same => FittedDensity::Same,
             FittedDensityParts::Kde(h) => FittedDensity::Kde(h),
+            FittedDensityParts::Auto(learned) => {
+                FittedDensity::Auto { learned, fitted: Gaussians::deferred(&classes, of_row) }
+            }
             FittedDensityParts::Gaussians { covariance, shrinkage } => {
-                let (of_row, fitted) = (of_row.to_vec(), OnceLock::new());
-                let fitted = Gaussians::Deferred { classes, of_row, fitted };
+                let fitted = Gaussians::deferred(&classes, of_row);
                 FittedDensity::Gaussians { covariance, shrinkage, fitted }
             }
         };
@@ -196,9 +229,10 @@ impl<'a> Smoother<'a> {
 
     /// Tells the density of the classes as they are after rows came or went.
     pub(crate) fn regroup(&mut self, classes: &Classes, of_row: &[u32]) {
-        if let FittedDensity::Gaussians { fitted, .. } = &mut self.density {
-            let (classes, of_row) = (classes.clone(), of_row.to_vec());
-            *fitted = Gaussians::Deferred { classes, of_row, fitted: OnceLock::new() };
+        if let FittedDensity::Gaussians { fitted, .. } | FittedDensity::Auto { fitted, .. } =
+            &mut self.density
+        {
+            *fitted = Gaussians::deferred(classes, of_row);
         }
     }
 
@@ -240,7 +274,7 @@ impl<'a> Smoother<'a> {
             return Err(nuq_neighbors::Error::LengthMismatch { what, got, expected }.into());
         }
         neighbors.check_ids(self.index.ids())?;
-        Ok(Batch { smoother: self, queries, neighbors, log_gaussians: None })
+        Ok(Batch { smoother: self, queries, neighbors, of_gaussians: None })
     }
 
     /// $\ln h^d$ at a query. With a bandwidth per point, $h^{-d}$ is the kernel-weighted mean of the neighbors'
@@ -260,8 +294,8 @@ pub(crate) struct Batch<'b> {
     smoother: &'b Smoother<'b>,
     queries: &'b Embeddings<'b>,
     neighbors: &'b Neighbors,
-    /// $\ln \hat p$ of each query, where the density is one of Gaussians.
-    log_gaussians: Option<Vec<f64>>,
+    /// What Gaussians say of each query, where the density asks them: $\ln \hat p$, or how alarmed they are.
+    of_gaussians: Option<Vec<f64>>,
 }
 
 impl Batch<'_> {
@@ -271,24 +305,21 @@ impl Batch<'_> {
 
     /// Evaluates the densities that take whole batches; [`local`](Self::local) needs it.
     pub(crate) fn with_density(self) -> Result<Self, Error> {
-        let log_gaussians = match &self.smoother.density {
-            FittedDensity::Gaussians { covariance, shrinkage, fitted } => Some(match fitted {
-                Gaussians::Fitted(fitted) => fitted.log_density(self.queries)?,
-                Gaussians::Deferred { classes, of_row, fitted } => {
-                    if fitted.get().is_none() {
-                        let ids = self.smoother.index.live_ids();
-                        let rows = self.smoother.index.rows_of(&ids)?;
-                        let of_row: Vec<u32> = ids.iter().map(|&id| of_row[id as usize]).collect();
-                        let found =
-                            ClassGaussians::fit_encoded(&rows, classes, &of_row, *covariance, *shrinkage)?;
-                        let _ = fitted.set(Box::new(found));
-                    }
-                    fitted.get().expect("set above").log_density(self.queries)?
-                }
-            }),
-            _ => None,
+        let index = &*self.smoother.index;
+        let of_gaussians = match &self.smoother.density {
+            FittedDensity::Gaussians { covariance, shrinkage, fitted } => {
+                let fit = |rows: &Embeddings<'static>, classes: &Classes, of_row: &[u32]| {
+                    ClassGaussians::fit_encoded(rows, classes, of_row, *covariance, *shrinkage)
+                };
+                Some(fitted.get(index, fit)?.log_density(self.queries)?)
+            }
+            FittedDensity::Auto { learned, fitted } => {
+                let fitted = fitted.get(index, auto::fit_gaussians)?;
+                Some(learned.gaussian_alarms(fitted, self.queries)?)
+            }
+            FittedDensity::Same | FittedDensity::Kde(_) => None,
         };
-        Ok(Self { log_gaussians, ..self })
+        Ok(Self { of_gaussians, ..self })
     }
 
     /// The weights of query `i`'s neighbors with the posterior's bandwidth.
@@ -311,14 +342,20 @@ impl Batch<'_> {
         let (log_n, d) = ((index.len() as f64).ln(), *dimension);
         let weights = self.weights(i);
         let log_volume = self.smoother.log_volume(self.neighbors.ids(i), &weights);
-        let log_density = match (density, &self.log_gaussians) {
+        let log_density = match (density, &self.of_gaussians) {
             (FittedDensity::Same, _) => kernel.log_peak(d) + weights.log_sum() - log_volume - log_n,
             (FittedDensity::Kde(h), _) => {
                 let log_sum = self.weights_with(i, &Bandwidth::Scalar(*h)).log_sum();
                 kernel.log_peak(d) + log_sum - d * h.ln() - log_scale_volume - log_n
             }
             (FittedDensity::Gaussians { .. }, Some(log_densities)) => log_densities[i],
-            (FittedDensity::Gaussians { .. }, None) => unreachable!("with_density evaluates the Gaussians"),
+            (FittedDensity::Auto { learned, .. }, Some(alarms)) => {
+                let log_sum = self.weights_with(i, &Bandwidth::Scalar(learned.bandwidth)).log_sum();
+                learned.log_density(log_sum, alarms[i])
+            }
+            (FittedDensity::Gaussians { .. } | FittedDensity::Auto { .. }, None) => {
+                unreachable!("with_density asks the Gaussians")
+            }
         };
         let log_variance_scale = kernel.log_sq_norm(d) - log_n - log_volume - log_density;
         Local { weights, log_density, log_variance_scale }
@@ -380,6 +417,7 @@ macro_rules! learned {
             pub fn density_bandwidth(&self) -> Option<f64> {
                 match self.smoother.density {
                     $crate::smoother::FittedDensity::Kde(h) => Some(h),
+                    $crate::smoother::FittedDensity::Auto { learned, .. } => Some(learned.bandwidth),
                     _ => None,
                 }
             }
