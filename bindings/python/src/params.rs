@@ -75,8 +75,15 @@ fn bandwidth<C: Default + Clone>(
     }
 }
 
+#[derive(Clone, Copy)]
+enum Kind {
+    Kde,
+    Gmm,
+    Auto,
+}
+
 fn density(given: &Bound<'_, PyDict>) -> PyResult<Density> {
-    let is_gmm = word(given, "density", &[("kde", false), ("gmm", true)])?;
+    let kind = word(given, "density", &[("kde", Kind::Kde), ("gmm", Kind::Gmm), ("auto", Kind::Auto)])?;
     let covariance = word(
         given,
         "covariance",
@@ -88,8 +95,10 @@ fn density(given: &Bound<'_, PyDict>) -> PyResult<Density> {
         (_, Ok(word)) if word == "auto" => Shrinkage::LedoitWolf,
         _ => return refuse("shrinkage", &shrinkage, "\"auto\" or a number from 0 to 1"),
     };
-    if is_gmm {
-        return Ok(Density::Gaussians { covariance, shrinkage });
+    match kind {
+        Kind::Gmm => return Ok(Density::Gaussians { covariance, shrinkage }),
+        Kind::Auto => return Ok(Density::Auto),
+        Kind::Kde => {}
     }
     let value = get(given, "density_bandwidth")?;
     let bandwidth = match (value.extract::<f64>(), value.extract::<String>().as_deref()) {
@@ -169,6 +178,7 @@ pub(crate) fn to_python<'py>(
     match parts.density {
         FittedDensityParts::Same => said.set_item("density_bandwidth", "same")?,
         FittedDensityParts::Kde(h) => said.set_item("density_bandwidth", h)?,
+        FittedDensityParts::Auto(_) => said.set_item("density", "auto")?,
         FittedDensityParts::Gaussians { covariance, shrinkage } => {
             said.set_item("density", "gmm")?;
             said.set_item("covariance", format!("{covariance:?}").to_lowercase())?;

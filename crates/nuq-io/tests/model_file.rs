@@ -53,6 +53,8 @@ fn a_model_that_was_opened_answers_bit_for_bit() {
         NuqClassifier::paper().selection_rows(200),
         plain.clone().normalize(true).kernel(Kernel::Logistic),
         plain.clone().bandwidth(BandwidthRule::Scott),
+        plain.clone().density(Density::Auto),
+        plain.clone().density(Density::Auto).index(graph(Precision::F16)).recall(None),
         plain
             .clone()
             .bandwidth(BandwidthRule::KthNeighbor { k: 3 })

@@ -22,7 +22,8 @@ class NuqClassifier(Estimator):
     kernel : "gaussian", "logistic", "sigmoid" or "student".
     bandwidth : how wide the kernel of the class probabilities is: "log_likelihood" or "accuracy" (leave-one-out),
         "silverman", "scott", "isj", "adaptive", a number, or one number per column.
-    density : "kde", or "gmm" for one Gaussian per class.
+    density : "kde", "gmm" for one Gaussian per class, or "auto" for both combined: the one to rank what is unlike the
+        training data by (``log_density``) where one does not know which fits them.
     density_bandwidth : of the kernel density: "kth" (half the median distance to the k-th neighbor), "same" as the
         bandwidth, or a number.
     covariance, shrinkage : of the Gaussians: "full", "tied" or "diagonal"; "auto" (Ledoit and Wolf) or a number in [0, 1].

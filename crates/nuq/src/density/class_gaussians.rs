@@ -365,3 +365,63 @@ impl CenteredRows for AllRows<'_> {
         write_centered(self.embeddings.row(i), &self.means[self.of_row[i] as usize], row);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: [[f32; 2]; 7] =
+        [[0.0, 0.3], [1.0, -0.2], [0.4, 1.1], [4.0, 4.2], [5.1, 4.0], [4.6, 5.3], [9.0, -3.0]];
+    const CLASSES: [u32; 7] = [0, 0, 0, 1, 1, 1, 2];
+
+    /// $(x - \mu)^\top \Sigma^{-1} (x - \mu)$ in the plane.
+    fn sq_distance(x: [f64; 2], mean: [f64; 2], [a, b, c]: [f64; 3]) -> f64 {
+        let (u, v) = (x[0] - mean[0], x[1] - mean[1]);
+        (c * u * u - 2.0 * b * u * v + a * v * v) / (a * c - b * b)
+    }
+
+    /// Class means and the scatter around them, over all seven rows, of those that are kept.
+    fn fit(kept: impl Fn(usize) -> bool) -> (Vec<[f64; 2]>, [f64; 3]) {
+        let at = |i: usize| ROWS[i].map(f64::from);
+        let mut means = vec![];
+        let mut scatter = [0.0; 3];
+        for class in 0..3 {
+            let ids: Vec<usize> = (0..7).filter(|&i| CLASSES[i] == class && kept(i)).collect();
+            let n = ids.len() as f64;
+            let mean = [0, 1].map(|j| ids.iter().map(|&i| at(i)[j]).sum::<f64>() / n);
+            for &i in &ids {
+                let (u, v) = (at(i)[0] - mean[0], at(i)[1] - mean[1]);
+                [u * u, u * v, v * v].iter().zip(&mut scatter).for_each(|(term, sum)| *sum += term / 7.0);
+            }
+            means.push(mean);
+        }
+        (means, scatter)
+    }
+
+    #[test]
+    fn leaving_a_row_out_is_fitting_the_others() {
+        let rows = Embeddings::from_rows(&ROWS).unwrap();
+        let rho = 0.2;
+        let model = ClassGaussians::fit(&rows, &CLASSES, Covariance::Tied, Shrinkage::Fixed(rho)).unwrap();
+        let found = model.left_out_log_mixture(&rows, &CLASSES);
+        // The identity's part stays that of all rows.
+        let (_, all) = fit(|_| true);
+        let target = 0.5 * (all[0] + all[2]);
+        for i in 0..6 {
+            let (means, scatter) = fit(|other| other != i);
+            let sigma = [
+                (1.0 - rho) * scatter[0] + rho * target,
+                (1.0 - rho) * scatter[1],
+                (1.0 - rho) * scatter[2] + rho * target,
+            ];
+            let density: f64 = (0..3)
+                .map(|c| {
+                    let weight = [3.0, 3.0, 1.0][c] / 7.0;
+                    weight * (-0.5 * sq_distance(ROWS[i].map(f64::from), means[c], sigma)).exp()
+                })
+                .sum();
+            assert!((found[i].unwrap() - density.ln()).abs() < 1e-10, "row {i}");
+        }
+        assert_eq!(found[6], None, "a row that is its class");
+    }
+}
