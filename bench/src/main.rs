@@ -11,6 +11,7 @@ mod graph_growth;
 mod growth;
 mod peak;
 mod peers;
+mod results;
 mod score;
 mod search;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         ["search", "graph"] => graph::run(),
         ["fit"] => fit::run(),
         ["score"] => score::run(),
+        ["results"] => results::run(),
         ["growth"] => growth::run().and_then(|()| graph_growth::run()),
         // How the benchmark calls itself, so that one model's memory is one process's.
         ["measure", rest @ ..] => fit::measure(rest),

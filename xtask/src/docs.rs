@@ -66,6 +66,16 @@ fn machine() -> String {
     format!("{}{wide}, {threads} threads", if model.is_empty() { std::env::consts::ARCH } else { model })
 }
 
+/// Every method on real embeddings, as `docs/results.md`.
+pub(crate) fn write_results() -> Result<(), Failed> {
+    let page = cargo_output(&["run", "--quiet", "--release", "--package", "nuq-bench", "--", "results"])?;
+    if page.is_empty() {
+        return Err(Failed("results: no data".to_owned()));
+    }
+    let path = root().join("docs/results.md");
+    fs::write(&path, page).map_err(|e| Failed(format!("{}: {e}", path.display())))
+}
+
 /// The example's evaluation page, as a browser shows its top.
 fn page() -> Result<(), Failed> {
     let folder = std::env::temp_dir().join(format!("nuq-docs-{}", std::process::id()));

@@ -13,6 +13,7 @@ cargo xtask COMMAND
   test                          everything that must hold before a change lands
   bench [search | fit | score | growth]
                                 speed against named peers on this machine
+  results                       every method on the real embeddings that NUQ_DATA names, into docs/results.md
   docs                          run the demo and all benchmarks, and write their figures and tables into docs/
 ";
 
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["bench", rest @ ..] => bench(rest),
         ["docs"] => docs::write(),
+        ["results"] => docs::write_results(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

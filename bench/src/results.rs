@@ -1,0 +1,188 @@
+//! How well every method does on real embeddings, as the page docs/results.md.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use nuq::calibrate::Measure;
+use nuq::evaluate::{Comparison, Rows};
+use nuq::metrics::{Resampling, roc_auc};
+use nuq::{Density, Embeddings, Label, NuqClassifier, Predictions};
+use nuq_io::{ArraySpec, EmbeddingsFile, read_labels};
+
+const HEAD: &str = "\
+# Results on real embeddings
+
+Written by `cargo xtask results` from the arrays in the folder that `NUQ_DATA` names: a ResNet-18 with spectral normalization on
+CIFAR-10 (25,000 training rows, 10,000 test rows, four sets of outliers), and MiniLM fine-tuned on fractions of text sets. All methods
+see the same rows; each is at its defaults; none is fitted to an outlier. *NUQ* is the default model, *auto* the same with
+`density = auto`. Errors are the network's own. The best of each column is bold, whether or not chance explains it: `nuq evaluate`
+tells that for your arrays.
+";
+
+/// A set of arrays: training and test rows with labels and logits, and rows that are unlike them.
+struct Set {
+    name: &'static str,
+    train: (Embeddings<'static>, Vec<Label>),
+    test: (Embeddings<'static>, Embeddings<'static>, Vec<Label>),
+    ood: Vec<(String, Embeddings<'static>, Embeddings<'static>)>,
+}
+
+fn array(path: &Path, name: &str) -> Result<Embeddings<'static>, String> {
+    let spec = ArraySpec { path: path.to_owned(), name: Some(name.to_owned()) };
+    EmbeddingsFile::open(&spec).and_then(EmbeddingsFile::read).map_err(|e| e.to_string())
+}
+
+fn labels(path: &Path, name: &str) -> Result<Vec<Label>, String> {
+    read_labels(&ArraySpec { path: path.to_owned(), name: Some(name.to_owned()) }).map_err(|e| e.to_string())
+}
+
+/// A ResNet-18 on CIFAR-10: a file per set.
+fn cifar(folder: &Path) -> Result<Set, String> {
+    let file = |name: &str| folder.join("cifar10-resnet18").join(format!("{name}.npz"));
+    let (train, test) = (file("train"), file("test"));
+    let ood = |name: &str| {
+        let path = file(&format!("ood_{name}"));
+        Ok::<_, String>((name.to_owned(), array(&path, "embeddings")?, array(&path, "logits")?))
+    };
+    Ok(Set {
+        name: "CIFAR-10",
+        train: (array(&train, "embeddings")?, labels(&train, "labels")?),
+        test: (array(&test, "embeddings")?, array(&test, "logits")?, labels(&test, "labels")?),
+        ood: ["tiny_imagenet", "svhn", "textures", "smooth"]
+            .into_iter()
+            .map(ood)
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+/// MiniLM on a text set: all arrays in one file.
+fn text(folder: &Path, name: &'static str, file: &str, ood: &[&str]) -> Result<Set, String> {
+    let path = folder.join("text").join(format!("{file}.npz"));
+    let set = |name: &&str| {
+        let of = |what: &str| array(&path, &format!("ood_{name}_{what}"));
+        Ok::<_, String>(((*name).to_owned(), of("feat")?, of("logits")?))
+    };
+    Ok(Set {
+        name,
+        train: (array(&path, "train_feat")?, labels(&path, "train_labels")?),
+        test: (array(&path, "test_feat")?, array(&path, "test_logits")?, labels(&path, "test_labels")?),
+        ood: ood.iter().map(set).collect::<Result<_, _>>()?,
+    })
+}
+
+/// The mean ROC-AUC and the RCC-AUC of each method, in the order of the methods.
+struct Column {
+    name: &'static str,
+    methods: Vec<(String, Option<f64>, Option<f64>)>,
+}
+
+fn measure(set: &Set) -> Result<Column, String> {
+    let said = |e: nuq::Error| format!("{}: {e}", set.name);
+    let (x, y) = &set.train;
+    let model = NuqClassifier::params().fit(x, y).map_err(said)?;
+    let (test, logits, truth) = &set.test;
+    let resampling = Resampling { resamples: 100, seed: 0 };
+    let mut comparison = Comparison::new(Rows::new(test).logits(logits), truth).resampling(resampling);
+    for (name, rows, logits) in &set.ood {
+        comparison = comparison.ood(name, Rows::new(rows).logits(logits));
+    }
+    let found = comparison.run(&model).map_err(said)?;
+    let mut methods: Vec<(String, Option<f64>, Option<f64>)> = found
+        .methods
+        .iter()
+        .map(|method| (method.name.clone(), method.mean_roc_auc, Some(method.rcc_auc.interval.value)))
+        .collect();
+    let auto = NuqClassifier::params().density(Density::Auto).fit(x, y).map_err(said)?;
+    for (place, name, measure) in
+        [(4, "NUQ density, auto", Measure::Density), (5, "NUQ epistemic, auto", Measure::Epistemic)]
+    {
+        methods.insert(place, (name.to_owned(), mean_auc(&auto, set, measure).map_err(said)?, None));
+    }
+    Ok(Column { name: set.name, methods })
+}
+
+fn mean_auc(model: &NuqClassifier<'_>, set: &Set, measure: Measure) -> Result<Option<f64>, nuq::Error> {
+    let scores = |found: Predictions<'_>| -> Vec<f64> { found.iter().map(|p| measure.of(p)).collect() };
+    let test = scores(model.predict(&set.test.0)?);
+    let areas = set.ood.iter().map(|(_, rows, _)| roc_auc(&test, &scores(model.predict(rows)?)));
+    let areas: Vec<f64> = areas.collect::<Result<_, _>>()?;
+    Ok((!areas.is_empty()).then(|| areas.iter().sum::<f64>() / areas.len() as f64))
+}
+
+/// Prints the tables.
+pub(crate) fn run() -> Result<(), String> {
+    let Some(data) = std::env::var_os("NUQ_DATA") else {
+        eprintln!("bench: results need real embeddings: set NUQ_DATA to the folder that holds them");
+        return Ok(());
+    };
+    let folder = PathBuf::from(data).join("data");
+    let sets = [
+        cifar(&folder),
+        text(&folder, "ROSTD 1 %", "rostd_0.01", &["ood"]),
+        text(&folder, "CLINC 5 %", "clinc_0.05", &["oos"]),
+        text(&folder, "SST-2 0.5 %", "sst2_0.005", &["trec", "rte", "20ng", "amazon"]),
+        text(&folder, "SST-2 1.5 %", "sst2_0.015", &["trec", "rte", "20ng", "amazon"]),
+        text(&folder, "CoLA", "cola_1", &[]),
+        text(&folder, "MRPC", "mrpc_1", &[]),
+    ];
+    let mut columns = vec![];
+    for set in sets {
+        let set = set?;
+        eprintln!("bench: {}", set.name);
+        columns.push(measure(&set)?);
+    }
+    println!("{HEAD}");
+    println!("### Rows unlike the training data: mean ROC-AUC\n");
+    table(&columns, |(_, roc_auc, _)| *roc_auc, f64::max, 4);
+    println!("\n### Errors: RCC-AUC, lower is better\n");
+    table(&columns, |(_, _, rcc_auc)| *rcc_auc, f64::min, 0);
+    print!("\n{}", include_str!("../results-notes.md"));
+    Ok(())
+}
+
+type Method = (String, Option<f64>, Option<f64>);
+
+/// A row per method, the best of each column in bold; with a mean over the first `averaged` columns.
+fn table(
+    columns: &[Column],
+    read: impl Fn(&Method) -> Option<f64>,
+    better: fn(f64, f64) -> f64,
+    averaged: usize,
+) {
+    let columns: Vec<&Column> =
+        columns.iter().filter(|column| column.methods.iter().any(|m| read(m).is_some())).collect();
+    let mut order: Vec<&str> = vec![];
+    let mut cells: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
+    for (i, column) in columns.iter().enumerate() {
+        for method in &column.methods {
+            if !order.contains(&&*method.0) {
+                order.push(&method.0);
+            }
+            cells.entry(&method.0).or_insert_with(|| vec![None; columns.len()])[i] = read(method);
+        }
+    }
+    if averaged > 0 {
+        for row in cells.values_mut() {
+            let first: Option<Vec<f64>> = row[..averaged].iter().copied().collect();
+            row.push(first.map(|values| values.iter().sum::<f64>() / values.len() as f64));
+        }
+    }
+    let width = cells.values().map(Vec::len).max().unwrap_or(0);
+    let best: Vec<Option<f64>> =
+        (0..width).map(|i| cells.values().filter_map(|row| row[i]).reduce(better)).collect();
+    let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+    let mean = if averaged > 0 { format!(" mean of the first {averaged} |") } else { String::new() };
+    println!("| method | {} |{mean}", names.join(" | "));
+    println!("| --- |{}", " ---: |".repeat(width));
+    for name in order {
+        let cell = |(i, value): (usize, &Option<f64>)| match value {
+            Some(value) if best[i] == Some(*value) => format!(" **{value:.4}** |"),
+            Some(value) => format!(" {value:.4} |"),
+            None => " |".to_owned(),
+        };
+        let row = &cells[name];
+        if row.iter().any(Option::is_some) {
+            println!("| {name} |{}", row.iter().enumerate().map(cell).collect::<String>());
+        }
+    }
+}
