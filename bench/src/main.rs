@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: ratios against named peers, measured in one run on one machine.
 //!
 //! `search` compares exact search with the machine's multiply-add peak and with faiss, and graph search with its peers;
-//! `fit` times whole models and their memory; `growth` draws how models and graphs grow with the number of rows. Without
+//! `fit` times whole models and their memory; `rivals` compares other methods with pytorch-ood's; `growth` draws how models and graphs grow with the number of rows. Without
 //! an argument: `search` and `fit`.
 
 mod data;
@@ -11,6 +11,7 @@ mod graph_growth;
 mod growth;
 mod peak;
 mod peers;
+mod rivals;
 mod search;
 
 use std::process::ExitCode;
@@ -24,11 +25,12 @@ fn main() -> ExitCode {
         ["search", "exact"] => search::run(),
         ["search", "graph"] => graph::run(),
         ["fit"] => fit::run(),
+        ["rivals"] => rivals::run(),
         ["growth"] => growth::run().and_then(|()| graph_growth::run()),
         // How the benchmark calls itself, so that one model's memory is one process's.
         ["measure", rest @ ..] => fit::measure(rest),
         ["measure-graph", rows] => graph_growth::measure(rows),
-        _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | growth]".to_owned()),
+        _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | rivals | growth]".to_owned()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

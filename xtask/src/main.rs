@@ -10,9 +10,9 @@ use steps::{Failed, cargo, cargo_with, has, skip};
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test                          everything that must hold before a change lands
-  bench [search | fit | growth] speed against named peers on this machine
-  docs                          run the demo and all benchmarks, and write their figures and tables into docs/
+  test                                   everything that must hold before a change lands
+  bench [search | fit | rivals | growth] speed against named peers on this machine
+  docs                                   run the demo and all benchmarks, and write their figures and tables into docs/
 ";
 
 fn main() -> ExitCode {
