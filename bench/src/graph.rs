@@ -10,7 +10,7 @@ use std::time::Instant;
 use nuq_neighbors::{Embeddings, ExactIndex, HnswIndex, HnswParams, NeighborIndex, Neighbors, Precision};
 
 use crate::data::Source;
-use crate::peers::{Python, folder, write_raw};
+use crate::peers::{Python, folder, read_raw, write_raw};
 
 const K: usize = 20;
 const REPEATS: usize = 3;
@@ -88,10 +88,7 @@ fn embeddings(python: &Python, from: &Path) -> Result<Case, String> {
         let (npz, raw) = (from.join(name), folder()?.join("real.f32"));
         let printed = python.script(WIDEN, &[&npz.to_string_lossy(), &raw.to_string_lossy()])?;
         let dim = printed.trim().parse().map_err(|_| format!("no shape of {}", npz.display()))?;
-        let bytes = std::fs::read(&raw).map_err(|e| e.to_string())?;
-        let values =
-            bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect::<Vec<_>>();
-        Embeddings::new(values, dim).map_err(|e| e.to_string())
+        Embeddings::new(read_raw(&raw)?, dim).map_err(|e| e.to_string())
     };
     let (rows, queries) = (read("train.npz")?, read("test.npz")?);
     let queries = queries.gather(&(0..QUERIES.min(queries.len()) as u32).collect::<Vec<_>>());

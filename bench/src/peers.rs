@@ -16,8 +16,12 @@ pub(crate) fn folder() -> Result<PathBuf, String> {
 }
 
 impl Python {
-    /// Makes the environment on the first call and installs what is missing.
+    /// Makes the environment on the first call and installs what is missing. Or takes the Python that the environment variable
+    /// `NUQ_BENCH_PYTHON` names, which has everything.
     pub(crate) fn with(packages: &[&str]) -> Result<Self, String> {
+        if let Some(program) = std::env::var_os("NUQ_BENCH_PYTHON") {
+            return Ok(Self { program: program.into() });
+        }
         let venv = folder()?.join("venv");
         let program = venv.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
         if !program.exists() {
@@ -55,4 +59,10 @@ pub(crate) fn write_raw(name: &str, values: &[f32]) -> Result<PathBuf, String> {
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
     std::fs::write(&path, bytes).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     Ok(path)
+}
+
+/// Reads a raw little-endian file.
+pub(crate) fn read_raw(path: &Path) -> Result<Vec<f32>, String> {
+    let bytes = std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    Ok(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
 }

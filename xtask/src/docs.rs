@@ -21,7 +21,7 @@ pub(crate) fn write() -> Result<(), Failed> {
             name,
         ])
     };
-    let (search, fit, growth) = (bench("search")?, bench("fit")?, bench("growth")?);
+    let (search, fit, rivals, growth) = (bench("search")?, bench("fit")?, bench("rivals")?, bench("growth")?);
     let (exact, graph) = search.split_once("\nGraph search").unwrap_or((&search, ""));
     let (growth, graph_growth) = growth.split_once("\nBuilding a graph").unwrap_or((&growth, ""));
     let page = format!(
@@ -33,6 +33,9 @@ pub(crate) fn write() -> Result<(), Failed> {
          cancel.\n\n\
          ## Graph search\n\n```text\nGraph search{}\n```\n\n\
          ## Fit and predict\n\n```text\n{}\n```\n\n\
+         ## Other methods\n\n```text\n{}\n```\n\n\
+         *×* compares fitting and scoring together, *× score* scoring alone. Scores agree in their order where *rank agreement* \
+         is 1; pytorch-ood's covariance is not shrunk.\n\n\
          ## Growth with the number of rows\n\n![Seconds against training rows](figures/growth.png)\n\n```text\n{}\n```\n\n\
          Up to 10,000 rows every training point is left out in turn, and fitting grows with the square of the rows; \
          beyond that a sample of 10,000 is, and it grows in proportion.\n\n\
@@ -44,6 +47,7 @@ pub(crate) fn write() -> Result<(), Failed> {
         exact.trim(),
         graph.trim_end(),
         fit.trim(),
+        rivals.trim(),
         growth.trim(),
         graph_growth.trim_end(),
     );

@@ -11,7 +11,7 @@ const USAGE: &str = "\
 cargo xtask COMMAND
 
   test                          everything that must hold before a change lands
-  bench [search | fit | score | growth]
+  bench [search | fit | score | rivals | growth]
                                 speed against named peers on this machine
   results                       every method on the real embeddings that NUQ_DATA names, into docs/results.md
   docs                          run the demo and all benchmarks, and write their figures and tables into docs/

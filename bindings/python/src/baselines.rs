@@ -40,7 +40,7 @@ impl PyScorer {
                 embeddings: rows.as_ref(),
                 logits: logits.as_ref(),
                 members: members.as_ref(),
-                neighbors: None,
+                ..Batch::default()
             };
             Ok(scorer.score(&batch)?)
         })?;

@@ -20,6 +20,7 @@ from pytorch_ood.metrics import OODMetrics, functional
 from scipy.stats import entropy
 from sklearn.covariance import LedoitWolf
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score, roc_curve
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 
@@ -123,6 +124,16 @@ def probabilities(rng):
     }  # fmt: skip
 
 
+def softmax_regression(rng):
+    """The minimum of a regression with a ridge on random Fourier features: weights of a class one after another."""
+    x, y, ridge = rng.normal(size=(120, 4)), np.arange(120) % 3, 0.7
+    x[:, 0] += y
+    phi = np.sqrt(2 / 30) * np.cos(x @ rng.normal(size=(4, 30)) / 2 + rng.uniform(0, 2 * np.pi, 30))
+    found = LogisticRegression(C=1 / ridge, fit_intercept=False, solver="newton-cg", tol=1e-12, max_iter=1000).fit(phi, y)
+    loss = log_loss(y, found.predict_proba(phi), normalize=False) + ridge / 2 * (found.coef_**2).sum()
+    return {"phi": phi.ravel(), "y": y, "ridge": ridge, "weights": found.coef_.ravel(), "loss": loss}
+
+
 def main():
     rng = np.random.default_rng(20)
     labels, (x, queries, w, b) = make_data(rng)
@@ -139,6 +150,7 @@ def main():
         "float64": double_scores(x, labels, queries, members.astype(float)),
         "detection": {"untied": detection(rng, False), "tied": detection(rng, True)},
         "probabilities": probabilities(rng),
+        "softmax_regression": softmax_regression(rng),
     }  # fmt: skip
     OUT.write_text(json.dumps(stored, default=lambda array: array.tolist()) + "\n")
     print(OUT, OUT.stat().st_size, stored["versions"])

@@ -114,6 +114,12 @@ pub enum Error {
         /// How many it takes.
         needed: usize,
     },
+    /// Training rows of a single class, for a method that learns what tells classes apart.
+    #[error("{what} learns what tells classes apart: give training rows of at least two")]
+    OneClass {
+        /// The method.
+        what: &'static str,
+    },
     /// A risk that held-out rows cannot show.
     #[error(
         "no threshold keeps the risk at {risk} with confidence {}: {errors} of {rows} held-out predictions are wrong; \

@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use nuq::baselines::{
-    Batch, Ddu, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, KnnDistance, LocalOutlierFactor,
-    Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, React, Reduction,
-    RelativeMahalanobis, Scorer, Vim, temperature,
+    Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, KnnDistance,
+    LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, React,
+    Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpScore, Vim, temperature,
 };
 use nuq::nuq_neighbors::{self, SeededRng};
 use nuq::{Embeddings, Error, Neighbors, Shrinkage};
@@ -521,6 +521,14 @@ fn easy() -> (Embeddings<'static>, Vec<i64>, Head) {
     (Embeddings::new(x, 4).unwrap(), labels, Head::new(&w, &[0.0; 3]).unwrap())
 }
 
+fn small_sngp(score: SngpScore) -> SngpParams {
+    SngpParams { features: 100, score, ..SngpParams::default() }
+}
+
+fn small_duq() -> DuqParams {
+    DuqParams { projection: 10, steps: 50, ..DuqParams::default() }
+}
+
 /// Every scorer, fitted to the easy rows.
 fn every_scorer() -> Vec<Box<dyn Scorer>> {
     let (x, y, head) = easy();
@@ -544,6 +552,9 @@ fn every_scorer() -> Vec<Box<dyn Scorer>> {
         Box::new(Fdbd::fit(&x, &head).unwrap()),
         Box::new(NnGuide::fit(&x, &logits, 10).unwrap()),
         Box::new(React::fit(&x, &head, 0.9).unwrap()),
+        Box::new(Sngp::fit(&x, &y, small_sngp(SngpScore::MaxProb)).unwrap()),
+        Box::new(Sngp::fit(&x, &y, small_sngp(SngpScore::DempsterShafer)).unwrap()),
+        Box::new(Duq::fit(&x, &y, small_duq()).unwrap()),
     ];
     use Reduction::{Entropy as OfMean, MaxProb as Best, MeanEntropy, MutualInformation, Std};
     for reduction in [OfMean, Best, MeanEntropy, MutualInformation, Std] {
@@ -564,8 +575,12 @@ fn inlier_and_outlier() -> (Embeddings<'static>, Embeddings<'static>, Members) {
 #[test]
 fn higher_is_less_certain_for_every_scorer() {
     let (queries, logits, members) = inlier_and_outlier();
-    let batch =
-        Batch { embeddings: Some(&queries), logits: Some(&logits), members: Some(&members), neighbors: None };
+    let batch = Batch {
+        embeddings: Some(&queries),
+        logits: Some(&logits),
+        members: Some(&members),
+        ..Batch::default()
+    };
     for scorer in every_scorer() {
         let scores = scorer.score(&batch).unwrap();
         assert!(scores[1] > scores[0], "{}: {scores:?}", scorer.name());
@@ -582,8 +597,12 @@ fn scores_are_numbers_however_far_a_row_is() {
     let logits =
         rows(&[&[f32::MAX; 3], &[f32::MIN; 3], &[0.0; 3], &[1e4, -1e4, 1e4], &[f32::MAX, 0.0, f32::MIN]]);
     let members = Members::new(vec![logits.clone(), scaled(&logits, 0.5)]).unwrap();
-    let batch =
-        Batch { embeddings: Some(&queries), logits: Some(&logits), members: Some(&members), neighbors: None };
+    let batch = Batch {
+        embeddings: Some(&queries),
+        logits: Some(&logits),
+        members: Some(&members),
+        ..Batch::default()
+    };
     for scorer in every_scorer() {
         let scores = scorer.score(&batch).unwrap();
         assert!(scores.iter().all(|score| !score.is_nan()), "{}: {scores:?}", scorer.name());
@@ -593,8 +612,12 @@ fn scores_are_numbers_however_far_a_row_is() {
 #[test]
 fn what_is_missing_or_does_not_fit_is_said() {
     let (queries, logits, members) = inlier_and_outlier();
-    let whole =
-        Batch { embeddings: Some(&queries), logits: Some(&logits), members: Some(&members), neighbors: None };
+    let whole = Batch {
+        embeddings: Some(&queries),
+        logits: Some(&logits),
+        members: Some(&members),
+        ..Batch::default()
+    };
     let (wide, many) = (data::normal(2, 9, 1), data::normal(2, 8, 2));
     for scorer in every_scorer() {
         let name = scorer.name();
@@ -625,7 +648,7 @@ fn what_is_missing_or_does_not_fit_is_said() {
             embeddings: Some(&no_rows),
             logits: Some(&no_logits),
             members: Some(&nobody),
-            neighbors: None,
+            ..Batch::default()
         };
         assert_eq!(scorer.score(&empty), Ok(vec![]), "{name}");
     }
@@ -673,7 +696,9 @@ fn nothing_and_what_does_not_fit_is_refused_when_fitted() {
     assert_eq!(Vim::fit(&none, &head, None).err(), Some(empty.clone()));
     assert_eq!(Fdbd::fit(&none, &head).err(), Some(empty.clone()));
     assert_eq!(React::fit(&none, &head, 0.9).err(), Some(empty.clone()));
-    assert_eq!(NnGuide::fit(&none, &logits.gather(&[]), 1).err(), Some(empty));
+    assert_eq!(NnGuide::fit(&none, &logits.gather(&[]), 1).err(), Some(empty.clone()));
+    assert_eq!(Sngp::fit(&none, &no_labels, SngpParams::default()).err(), Some(empty.clone()));
+    assert_eq!(Duq::fit(&none, &no_labels, DuqParams::default()).err(), Some(empty));
 
     assert!(matches!(Ddu::fit(&x, &y[1..], auto).err(), Some(Error::LengthMismatch { .. })));
     assert!(matches!(Mahalanobis::fit(&x, &y[1..], auto).err(), Some(Error::LengthMismatch { .. })));
@@ -709,6 +734,17 @@ fn parameters_out_of_range_are_refused() {
         out(React::fit(&x, &head, quantile).err());
         out(Huq::fit(&[1.0], &[1.0], quantile - 0.5, 2.0, 0.5).err());
     }
+    for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        out(Sngp::fit(&x, &y, SngpParams { length_scale: Some(wrong), ..SngpParams::default() }).err());
+        out(Sngp::fit(&x, &y, SngpParams { ridge: wrong, ..SngpParams::default() }).err());
+        out(Duq::fit(&x, &y, DuqParams { length_scale: wrong, ..DuqParams::default() }).err());
+        out(Duq::fit(&x, &y, DuqParams { learning_rate: wrong, ..DuqParams::default() }).err());
+    }
+    out(Sngp::fit(&x, &y, SngpParams { features: 0, ..SngpParams::default() }).err());
+    out(Duq::fit(&x, &y, DuqParams { projection: 0, ..DuqParams::default() }).err());
+    out(Duq::fit(&x, &y, DuqParams { steps: 0, ..DuqParams::default() }).err());
+    out(Duq::fit(&x, &y, DuqParams { batch: 0, ..DuqParams::default() }).err());
+    out(Duq::fit(&x, &y, DuqParams { momentum: 1.0, ..DuqParams::default() }).err());
     out(Vim::fit(&x, &head, Some(4)).err());
     out(Ddu::fit(&x, &y, Shrinkage::Fixed(1.5)).err());
     out(Head::new(&data::normal(2, 3, 1), &[0.0, f64::NAN]).err());
@@ -757,4 +793,91 @@ fn a_residual_that_training_rows_do_not_have_cannot_be_weighed() {
     assert!(Vim::fit(&same, &cases()[0].head(), Some(2)).is_err());
     assert!(Mahalanobis::fit(&same, &[0i64; 10], Shrinkage::LedoitWolf).is_err());
     assert!(LocalOutlierFactor::fit(&same, 3).is_ok());
+}
+
+#[test]
+fn trained_layers_tell_classes_and_strangers_apart() {
+    let (all, labels) = data::clusters(1200, 8, 4, 1.2, 21);
+    let part = |first: u32, last: u32| all.gather(&(first..last).collect::<Vec<u32>>());
+    let (x, test, y, truth) = (part(0, 600), part(600, 1200), &labels[..600], &labels[600..]);
+    let strange = scaled(&data::normal(200, 8, 22), 12.0);
+    let sngp = Sngp::fit(&x, y, SngpParams::default()).unwrap();
+    let duq = Duq::fit(&x, y, DuqParams::default()).unwrap();
+    let accuracy = |said: Vec<&nuq::Label>| {
+        said.iter().zip(truth).filter(|(said, truth)| **said == *truth).count() as f64 / 600.0
+    };
+    // Round clusters of one size: nothing tells them apart better than the nearest of their centers.
+    let best = nearest_mean_accuracy(&x, y, &test, truth);
+    for said in [sngp.predict(&test).unwrap(), duq.predict(&test).unwrap()] {
+        assert!(accuracy(said) > best - 0.02, "{best}");
+    }
+    for scorer in [&sngp as &dyn Scorer, &duq] {
+        let score = |rows: &Embeddings<'_>| scorer.score(&of_embeddings(rows)).unwrap();
+        let auc = nuq::metrics::roc_auc(&score(&test), &score(&strange)).unwrap();
+        assert!(auc > 0.95, "{}: {auc}", scorer.name());
+    }
+}
+
+/// How often the nearest mean of a class is that of the right one.
+fn nearest_mean_accuracy(x: &Embeddings<'_>, y: &[i64], test: &Embeddings<'_>, truth: &[i64]) -> f64 {
+    let mean = |class: i64| {
+        let members: Vec<u32> = (0u32..).zip(y).filter(|(_, y)| **y == class).map(|(i, _)| i).collect();
+        let members = x.gather(&members);
+        (0..x.dim()).map(|j| members.column(j).iter().sum::<f64>() / members.len() as f64).collect::<Vec<_>>()
+    };
+    let means: Vec<Vec<f64>> = (0..4).map(mean).collect();
+    let apart = |q: &[f64], m: &[f64]| q.iter().zip(m).map(|(q, m)| (q - m).powi(2)).sum::<f64>();
+    let said =
+        |q: &Vec<f64>| (0..4).min_by(|&a, &b| apart(q, &means[a]).total_cmp(&apart(q, &means[b]))).unwrap();
+    let right = to_rows(test).iter().zip(truth).filter(|(q, truth)| said(q) as i64 == **truth).count();
+    right as f64 / truth.len() as f64
+}
+
+#[test]
+fn trained_layers_are_the_same_for_any_number_of_threads_and_any_unit() {
+    let (x, y) = data::clusters(300, 6, 3, 1.5, 31);
+    let scores = |x: &Embeddings<'_>| {
+        let sngp =
+            Sngp::fit(x, &y, small_sngp(SngpScore::MaxProb)).unwrap().score(&of_embeddings(x)).unwrap();
+        [sngp, Duq::fit(x, &y, small_duq()).unwrap().score(&of_embeddings(x)).unwrap()].concat()
+    };
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let here = scores(&x);
+    assert_eq!(here, alone.install(|| scores(&x)));
+    agree("units", &scores(&scaled(&x, 1024.0)), &here, 1e-6, 1e-3);
+}
+
+#[test]
+fn a_row_alone_has_the_score_that_it_has_among_others() {
+    let case = cases().remove(0);
+    let (head, labels) = (case.head(), &case.y);
+    let (logits, train) = (head.logits(&case.queries).unwrap(), head.logits(&case.x).unwrap());
+    let scorers: [Box<dyn Scorer>; 3] = [
+        Box::new(NnGuide::fit(&case.x, &train, 10).unwrap()),
+        Box::new(Sngp::fit(&case.x, labels, small_sngp(SngpScore::MaxProb)).unwrap()),
+        Box::new(Duq::fit(&case.x, labels, small_duq()).unwrap()),
+    ];
+    for scorer in scorers {
+        let batch = Batch { logits: Some(&logits), ..of_embeddings(&case.queries) };
+        let together = scorer.score(&batch).unwrap();
+        for (i, score) in (0u32..).zip(&together) {
+            let (row, z) = (case.queries.gather(&[i]), logits.gather(&[i]));
+            let batch = Batch { logits: Some(&z), ..of_embeddings(&row) };
+            assert_eq!(scorer.score(&batch).unwrap(), [*score], "{}, row {i}", scorer.name());
+        }
+    }
+}
+
+#[test]
+fn layers_refuse_what_they_cannot_learn_from() {
+    let (x, y, _) = easy();
+    let one = vec![7; 120];
+    assert_eq!(Sngp::fit(&x, &one, SngpParams::default()).err(), Some(Error::OneClass { what: "SNGP" }));
+    assert_eq!(Duq::fit(&x, &one, DuqParams::default()).err(), Some(Error::OneClass { what: "DUQ" }));
+    let short = Some(Error::LengthMismatch { what: "labels", got: 119, expected: 120 });
+    assert_eq!(Sngp::fit(&x, &y[1..], SngpParams::default()).err(), short);
+    assert_eq!(Duq::fit(&x, &y[1..], DuqParams::default()).err(), short);
+    let same = Embeddings::new(vec![0.5; 480], 4).unwrap();
+    assert_eq!(Sngp::fit(&same, &y, SngpParams::default()).err(), Some(Error::NoSpread { rows: 120 }));
+    assert_eq!(Duq::fit(&same, &y, DuqParams::default()).err(), Some(Error::NoSpread { rows: 120 }));
 }

@@ -6,11 +6,13 @@
 
 mod distances;
 mod heads;
+mod layers;
 mod logits;
 mod matrices;
 mod reductions;
 
 pub use distances::{LocalOutlierFactor, Mahalanobis, knn_distances};
 pub use heads::{Vim, fdbd, least_squares_head, linear, nnguide, react};
+pub use layers::{Sngp, dempster_shafer, duq_exponent, duq_loss, softmax_loss};
 pub use logits::{energy, entropy, generalized_entropy, margin, max_logit, max_prob, softmax};
 pub use reductions::{Huq, Members, temperature_slope};

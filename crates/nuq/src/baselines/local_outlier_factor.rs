@@ -23,17 +23,27 @@ pub struct LocalOutlierFactor<'a> {
 const LEAST_REACH: f64 = 1e-10;
 
 impl<'a> LocalOutlierFactor<'a> {
-    /// Measures the surroundings of every training row.
+    /// Measures the surroundings of every training row, searched exactly.
     pub fn fit(rows: &Embeddings<'a>, k: usize) -> Result<Self, Error> {
-        let index = ExactIndex::new(rows)?;
         let ids: Vec<u32> = (0..rows.len() as u32).collect();
-        let table = index.leave_one_out(&ids, k)?;
-        if table.k() == 0 {
+        Self::from_neighbors(rows, &ExactIndex::new(rows)?.leave_one_out(&ids, k)?)
+    }
+
+    /// With the nearest others of every training row, which were found before.
+    pub fn from_neighbors(rows: &Embeddings<'a>, others: &Neighbors) -> Result<Self, Error> {
+        let index = ExactIndex::new(rows)?;
+        if others.k() == 0 {
             return Err(Error::NoSpread { rows: rows.len() });
         }
-        let reach: Vec<f64> = (0..rows.len()).map(|i| table.sq_distances(i)[table.k() - 1].sqrt()).collect();
-        let density = (0..rows.len()).map(|i| local_density(&table, i, table.k(), &reach)).collect();
-        Ok(Self { index, k: table.k(), reach, density })
+        if others.len() != rows.len() {
+            let (got, expected) = (others.len(), rows.len());
+            return Err(Error::NotPaired { what: "rows of neighbors", got, beside: "embeddings", expected });
+        }
+        others.check_ids(rows.len())?;
+        let k = others.k();
+        let reach: Vec<f64> = (0..rows.len()).map(|i| others.sq_distances(i)[k - 1].sqrt()).collect();
+        let density = (0..rows.len()).map(|i| local_density(others, i, k, &reach)).collect();
+        Ok(Self { index, k, reach, density })
     }
 }
 

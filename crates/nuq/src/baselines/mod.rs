@@ -3,7 +3,7 @@
 //! | from | scorers |
 //! | --- | --- |
 //! | logits | [`MaxProb`], [`Entropy`], [`Margin`], [`Energy`], [`MaxLogit`], [`Gen`] |
-//! | embeddings | [`Ddu`], [`Mahalanobis`], [`RelativeMahalanobis`], [`KnnDistance`], [`LocalOutlierFactor`], each also of rows divided by their length: [`Normalized`] |
+//! | embeddings | [`Ddu`], [`Mahalanobis`], [`RelativeMahalanobis`], [`KnnDistance`], [`LocalOutlierFactor`], [`Sngp`], [`Duq`], each also of rows divided by their length: [`Normalized`] |
 //! | both | [`Vim`], [`Fdbd`], [`NnGuide`], [`React`] |
 //! | several predictions of each row | [`Ensemble`] |
 //! | uncertainties | [`Huq`] |
@@ -12,6 +12,8 @@
 //! Where the head of the network is needed, [`Head::fit`] finds it from embeddings and logits.
 
 mod ddu;
+mod duq;
+mod duq_training;
 mod energy;
 mod ensemble;
 mod entropy;
@@ -20,6 +22,7 @@ mod generalized_entropy;
 mod head;
 mod huq;
 mod knn_distance;
+mod lbfgs;
 mod local_outlier_factor;
 mod mahalanobis;
 mod margin;
@@ -27,13 +30,17 @@ mod max_logit;
 mod max_prob;
 mod nnguide;
 mod normalized;
+mod random_features;
 mod react;
 mod scorer;
+mod sngp;
 mod softmax;
+mod softmax_regression;
 mod temperature;
 mod vim;
 
 pub use ddu::Ddu;
+pub use duq::{Duq, DuqParams};
 pub use energy::Energy;
 pub use ensemble::{Ensemble, Members, Reduction};
 pub use entropy::Entropy;
@@ -51,6 +58,7 @@ pub use nnguide::NnGuide;
 pub use normalized::Normalized;
 pub use react::React;
 pub use scorer::{Batch, Input, Scorer};
+pub use sngp::{Sngp, SngpParams, SngpScore};
 pub use temperature::temperature;
 pub use vim::Vim;
 

@@ -5,6 +5,9 @@
 //! $$s(x) = -E(x) \cdot \frac1k \sum_{i \in \mathrm{top}\,k} E_i \cos_i(x)$$
 //!
 //! where the $k$ training rows with the largest $E_i \cos_i$ count.
+//!
+//! Products are taken in `f32`, in blocks. Rows that are among the $k$ or, by a bound on the rounding of a product, might be, are
+//! multiplied again in `f64`: which rows are asked about together changes no digit.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
@@ -22,6 +25,8 @@ pub struct NnGuide {
     bank: Embeddings<'static>,
     classes: usize,
     k: usize,
+    /// By how much the `f32` products of two rows with the same direction may be in the wrong order.
+    margin: f32,
 }
 
 /// Queries and training rows that are multiplied at a time.
@@ -47,34 +52,87 @@ impl NnGuide {
             row.iter_mut().for_each(|v| *v = (f64::from(*v) * energy) as f32);
         }
         let bank = Embeddings::new(values, rows.dim())?;
-        Ok(Self { bank, classes: logits.dim(), k: k.min(rows.len()) })
+        let margin = margin(&bank);
+        Ok(Self { bank, classes: logits.dim(), k: k.min(rows.len()), margin })
     }
 
     /// The mean of the `k` largest products of each query of a block with the bank.
     fn guidance(&self, block: &[f32]) -> Vec<f64> {
         let d = self.bank.dim();
         let queries = MatRef::from_column_major_slice(block, d, block.len() / d);
-        let mut best: Vec<Vec<f32>> = vec![Vec::with_capacity(2 * ROWS); queries.ncols()];
+        let mut lists = vec![Guides::default(); queries.ncols()];
         let mut products: Mat<f32> = Mat::zeros(ROWS, queries.ncols());
-        for rows in self.bank.as_slice().chunks(ROWS * d) {
-            let count = rows.len() / d;
-            let rows = MatRef::from_column_major_slice(rows, d, count);
-            let mut found = products.as_mut().subrows_mut(0, count);
+        for (i, rows) in self.bank.as_slice().chunks(ROWS * d).enumerate() {
+            let rows = MatRef::from_column_major_slice(rows, d, rows.len() / d);
+            let mut found = products.as_mut().subrows_mut(0, rows.ncols());
             matmul(found.as_mut(), Accum::Replace, rows.transpose(), queries, 1.0, Par::Seq);
-            for (best, column) in best.iter_mut().zip(found.as_ref().col_iter()) {
-                best.extend(column.iter());
-                if best.len() > self.k {
-                    best.select_nth_unstable_by(self.k - 1, |a, b| b.total_cmp(a));
-                    best.truncate(self.k);
+            for (list, column) in lists.iter_mut().zip(found.as_ref().col_iter()) {
+                for (product, id) in column.iter().zip((i * ROWS) as u32..) {
+                    list.offer(*product, id, self.k, self.margin);
                 }
             }
         }
-        let mean = |mut best: Vec<f32>| {
-            // In order, so that the sum does not depend on how they were found.
-            best.sort_by(f32::total_cmp);
-            best.iter().map(|&v| f64::from(v)).sum::<f64>() / self.k as f64
+        lists.into_iter().zip(block.chunks_exact(d)).map(|(list, query)| self.mean(list, query)).collect()
+    }
+
+    /// The mean of the `k` largest of a query's products, from those that may be among them.
+    fn mean(&self, mut list: Guides, query: &[f32]) -> f64 {
+        list.prune(self.k, self.margin);
+        let product = |id: u32| -> f64 {
+            let row = self.bank.row(id as usize).iter().zip(query);
+            row.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
         };
-        best.into_iter().map(mean).collect()
+        let mut exact: Vec<f64> = list.candidates.iter().map(|(_, id)| product(*id)).collect();
+        exact.sort_by(|a, b| b.total_cmp(a));
+        exact[..self.k].iter().sum::<f64>() / self.k as f64
+    }
+}
+
+/// Twice the largest error of an `f32` product with a row of length one: $\gamma_d = du / (1 - du)$ with $u = 2^{-24}$ times the longest
+/// row of the bank, and a little for the lengths, which are rounded.
+fn margin(bank: &Embeddings<'_>) -> f32 {
+    let sq_length = |row: &[f32]| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
+    let longest = bank.rows().map(sq_length).fold(0.0, f64::max).sqrt();
+    let u = bank.dim() as f64 * f64::from(f32::EPSILON) / 2.0;
+    (2.01 * u / (1.0 - u) * longest) as f32 + f32::MIN_POSITIVE
+}
+
+/// Training rows that may be among the `k` with the largest products.
+#[derive(Clone)]
+struct Guides {
+    candidates: Vec<(f32, u32)>,
+    /// No product below it counts.
+    floor: f32,
+    /// How many candidates are too many.
+    limit: usize,
+}
+
+impl Default for Guides {
+    fn default() -> Self {
+        Self { candidates: Vec::new(), floor: f32::NEG_INFINITY, limit: 64 }
+    }
+}
+
+impl Guides {
+    fn offer(&mut self, product: f32, id: u32, k: usize, margin: f32) {
+        if product >= self.floor {
+            self.candidates.push((product, id));
+            if self.candidates.len() > self.limit.max(2 * k) {
+                self.prune(k, margin);
+                // Many that are alike stay, and are not to be looked through again and again.
+                self.limit = self.limit.max(2 * self.candidates.len());
+            }
+        }
+    }
+
+    /// Drops those that are not among the `k`, however products are rounded.
+    fn prune(&mut self, k: usize, margin: f32) {
+        if self.candidates.len() > k {
+            let kth = self.candidates.select_nth_unstable_by(k - 1, |a, b| b.0.total_cmp(&a.0)).1.0;
+            self.floor = kth - margin;
+            let floor = self.floor;
+            self.candidates.retain(|(product, _)| *product >= floor);
+        }
     }
 }
 

@@ -39,7 +39,12 @@ impl<S: Scorer> Scorer for Normalized<S> {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?.l2_normalized();
-        self.0.score(&Batch { embeddings: Some(&rows), neighbors: None, ..*batch })
+        let neighbors = batch.normalized_neighbors;
+        self.0.score(&Batch { embeddings: Some(&rows), neighbors, normalized_neighbors: None, ..*batch })
+    }
+
+    fn takes_neighbors(&self) -> bool {
+        self.0.takes_neighbors()
     }
 
     fn bytes(&self) -> u64 {

@@ -74,6 +74,8 @@ pub struct Batch<'b> {
     /// The nearest training rows of each, where they are known: a scorer that would search for them takes these. They are
     /// those of the rows as they are, not normalized.
     pub neighbors: Option<&'b Neighbors>,
+    /// The same of the rows divided by their length, among training rows divided by theirs.
+    pub normalized_neighbors: Option<&'b Neighbors>,
 }
 
 impl<'b> Batch<'b> {

@@ -104,16 +104,8 @@ fn detection(scored: &[Scored], set: usize, resampling: Resampling) -> Result<Ve
         .collect::<Result<_, _>>()?;
     let strata = methods[0].strata();
     let draws = resampling.table(&strata, |counts| {
-        let count = |row: u32| f64::from(counts[row as usize]);
-        let of = |method: &Detection| {
-            [
-                method.roc_auc_of(&count),
-                method.average_precision_of(&count),
-                method.fpr_at_tpr_of(0.95, &count),
-            ]
-        };
         // All of one metric, then all of the next.
-        let rows: Vec<[f64; 3]> = methods.iter().map(of).collect();
+        let rows: Vec<[f64; 3]> = methods.iter().map(|method| method.all_of(0.95, counts)).collect();
         (0..3).flat_map(|metric| rows.iter().map(move |row| row[metric])).collect()
     });
     let all = |read: fn(&Detection) -> f64| -> Vec<f64> { methods.iter().map(read).collect() };

@@ -23,6 +23,7 @@
 mod compare;
 mod projection;
 mod roster;
+mod shared;
 
 pub use compare::{DetectionResult, Measured, MethodResult};
 pub use projection::{Plane, principal_plane};
@@ -30,11 +31,11 @@ pub use roster::Skipped;
 
 use nuq_neighbors::Embeddings;
 
-use crate::baselines::{Batch, Members};
+use crate::baselines::Members;
 use crate::calibrate::binomial_interval;
 use crate::metrics::{Interval, Resampling};
 use crate::{Error, Label, NuqClassifier, Predictions};
-use roster::Training;
+use shared::Training;
 
 /// Rows with what is known of them.
 #[derive(Debug, Clone, Copy)]
@@ -129,7 +130,8 @@ impl<'c> Comparison<'c> {
         Self { progress: Some(progress), ..self }
     }
 
-    /// Fits every method that the arrays allow, scores all rows with each, and compares them. Neighbors are searched once.
+    /// Fits every method that the arrays allow, scores all rows with each, and compares them. Neighbors are searched once
+    /// for rows as they are, and once for rows divided by their length.
     pub fn run<'m>(&self, model: &'m NuqClassifier<'_>) -> Result<Evaluation<'m>, Error> {
         self.test.check()?;
         self.ood.iter().try_for_each(|(_, rows)| rows.check())?;
@@ -137,7 +139,9 @@ impl<'c> Comparison<'c> {
             let (got, expected) = (self.labels.len(), self.test.embeddings.len());
             return Err(Error::NotPaired { what: "labels", got, beside: "test rows", expected });
         }
+        let start = self.clock.map(|clock| clock());
         let test = model.predict(self.test.embeddings)?;
+        let seconds = self.clock.zip(start).map(|(clock, start)| (clock() - start) / test.len() as f64);
         let ood: Vec<Predictions<'_>> =
             self.ood.iter().map(|(_, rows)| model.predict(rows.embeddings)).collect::<Result<_, _>>()?;
         let (is_error, errors_of) = self.errors(model, &test);
@@ -145,9 +149,15 @@ impl<'c> Comparison<'c> {
         let (low, high) = binomial_interval(right, is_error.len());
         let accuracy = Interval { value: right as f64 / is_error.len() as f64, low, high };
         let training = Training::of(model)?;
-        let (scored, skipped) = roster::score_all(self, model, &training, &test, &ood)?;
+        let (scored, skipped) =
+            roster::score_all(self, model, &training, (&test, &ood), seconds.map(|s| 1000.0 * s))?;
         let methods = compare::compare(scored, &is_error, &self.ood, self.resampling)?;
         Ok(Evaluation { accuracy, errors_of, is_error, test, ood, methods, skipped })
+    }
+
+    /// The test rows, then the other sets.
+    fn sets(&self) -> impl Iterator<Item = &Rows<'c>> {
+        std::iter::once(&self.test).chain(self.ood.iter().map(|(_, rows)| rows))
     }
 
     /// Which test predictions are wrong, and whose they are: the network's where its logits are known.
@@ -194,14 +204,4 @@ pub struct Evaluation<'m> {
     pub methods: Vec<MethodResult>,
     /// Methods that were left out, and why.
     pub skipped: Vec<Skipped>,
-}
-
-/// A batch of rows with neighbors that are shared, if they are in the space of the rows.
-fn batch<'b>(rows: &Rows<'b>, found: &'b Predictions<'_>, neighbors_are_shared: bool) -> Batch<'b> {
-    Batch {
-        embeddings: Some(rows.embeddings),
-        logits: rows.logits,
-        members: rows.members,
-        neighbors: neighbors_are_shared.then(|| found.neighbors()),
-    }
 }

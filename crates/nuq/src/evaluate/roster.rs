@@ -1,41 +1,17 @@
 //! Which methods the given arrays allow, each fitted and asked.
 
-use nuq_neighbors::{Embeddings, SeededRng};
+use nuq_neighbors::SeededRng;
 
-use super::{Comparison, Rows, batch};
+use super::shared::{SharedNeighbors, Training};
+use super::{Comparison, Rows};
 use crate::baselines::{
-    Batch, Ddu, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, Input, KnnDistance, LocalOutlierFactor,
-    Mahalanobis, Margin, MaxLogit, MaxProb, NnGuide, Normalized, React, Reduction, RelativeMahalanobis,
-    Scorer, Vim,
+    Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, Input, KnnDistance,
+    LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, NnGuide, Normalized, React, Reduction,
+    RelativeMahalanobis, Scorer, Sngp, SngpParams, Vim,
 };
 use crate::calibrate::Measure;
 use crate::density::Shrinkage;
-use crate::{Error, Label, NuqClassifier, Prediction, Predictions};
-
-/// The training rows and labels that a model holds.
-pub(super) struct Training {
-    rows: Embeddings<'static>,
-    labels: Vec<Label>,
-    /// Whether the rows were divided by their length when the model was fitted.
-    is_normalized: bool,
-    /// Whether the model's neighbors are those of the rows as they are.
-    has_plain_neighbors: bool,
-}
-
-impl Training {
-    pub(super) fn of(model: &NuqClassifier<'_>) -> Result<Self, Error> {
-        let index = model.index();
-        let ids = index.live_ids();
-        let label = |&id: &u32| model.classes().label(model.training_classes()[id as usize] as usize).clone();
-        Ok(Self {
-            labels: ids.iter().map(label).collect(),
-            rows: index.rows_of(&ids)?,
-            is_normalized: model.parts().smoother.normalize,
-            // Rows that were removed leave gaps in the ids.
-            has_plain_neighbors: index.scale().is_none() && index.len() == index.ids(),
-        })
-    }
-}
+use crate::{Error, NuqClassifier, Prediction, Predictions};
 
 /// A method that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,75 +34,90 @@ pub(super) struct Scored {
 }
 
 /// How a scorer is made of what there is.
-type Maker<'t> = (String, Box<dyn Fn() -> Result<Box<dyn Scorer + 't>, Error> + 't>);
+struct Maker<'t> {
+    name: String,
+    /// Whether it looks at rows divided by their length.
+    is_normalized: bool,
+    make: Make<'t>,
+}
 
-/// Runs every method that the arrays allow.
+type Make<'t> = Box<dyn Fn() -> Result<Box<dyn Scorer + 't>, Error> + 't>;
+
+/// Runs every method that the arrays allow; the model's predictions are known, and what a thousand of them took.
 pub(super) fn score_all(
     comparison: &Comparison<'_>,
     model: &NuqClassifier<'_>,
     training: &Training,
-    test: &Predictions<'_>,
-    ood: &[Predictions<'_>],
+    (test, ood): (&Predictions<'_>, &[Predictions<'_>]),
+    seconds: Option<f64>,
 ) -> Result<(Vec<Scored>, Vec<Skipped>), Error> {
-    let mut scored = own(comparison, model, test, ood)?;
-    // What a method saves by taking NUQ's neighbors, nearly all of whose time is their search.
-    let search = scored.first().and_then(|nuq| nuq.seconds_per_1000).unwrap_or(0.0);
+    tell(comparison, "NUQ");
+    let mut scored = own(model, test, ood, seconds)?;
     let mut skipped = vec![];
     let head = head(comparison, training);
-    let batches: Vec<Batch<'_>> = std::iter::once((&comparison.test, test))
-        .chain(comparison.ood.iter().map(|(_, rows)| rows).zip(ood))
-        .map(|(rows, found)| batch(rows, found, training.has_plain_neighbors))
-        .collect();
-    for (name, make) in makers(comparison, model, training, &head) {
-        if let Some(progress) = comparison.progress {
-            progress(&name);
-        }
-        let start = comparison.clock.map(|clock| clock());
-        let scorer = match make() {
-            Ok(scorer) => scorer,
-            Err(problem) => {
-                skipped.push(Skipped { name, reason: problem.to_string() });
-                continue;
-            }
+    tell(comparison, "neighbors of normalized rows");
+    let found: Vec<&Predictions<'_>> = std::iter::once(test).chain(ood).collect();
+    // What a method saves by taking NUQ's neighbors, nearly all of whose time is their search.
+    let shared = SharedNeighbors::find(comparison, model, training, &found, seconds.unwrap_or(0.0))?;
+    let batches = shared.batches(comparison);
+    for maker in makers(comparison, model, training, &head) {
+        tell(comparison, &maker.name);
+        let saved = match (maker.is_normalized, training.has_plain_neighbors) {
+            (true, _) => shared.normalized_seconds,
+            (false, true) => shared.plain_seconds,
+            (false, false) => 0.0,
         };
-        let fit_seconds = comparison.clock.zip(start).map(|(clock, start)| clock() - start);
-        let start = comparison.clock.map(|clock| clock());
-        let mut scores = batches.iter().map(|batch| scorer.score(batch)).collect::<Result<Vec<_>, _>>()?;
-        let rows: usize = scores.iter().map(Vec::len).sum();
-        let seconds = comparison.clock.zip(start).map(|(clock, start)| clock() - start);
-        let test = scores.remove(0);
-        scored.push(Scored {
-            name,
-            inputs: scorer.inputs(),
-            test,
-            ood: scores,
-            fit_seconds,
-            seconds_per_1000: seconds.map(|seconds| {
-                let saves = training.has_plain_neighbors && scorer.takes_neighbors();
-                1000.0 * seconds / rows as f64 + if saves { search } else { 0.0 }
-            }),
-            bytes: scorer.bytes(),
-        });
+        match score(comparison, &maker, &batches, saved)? {
+            Ok(method) => scored.push(method),
+            Err(problem) => skipped.push(Skipped { name: maker.name, reason: problem.to_string() }),
+        }
     }
     Ok((scored, skipped))
 }
 
-/// NUQ's own uncertainties, which prediction has given already; asked again where there is a clock, to be timed.
-fn own(
+fn tell(comparison: &Comparison<'_>, what: &str) {
+    if let Some(progress) = comparison.progress {
+        progress(what);
+    }
+}
+
+/// Makes a scorer and asks it about all sets; the inner error says why it could not be made. Taking neighbors saved it a search
+/// of `saved` seconds for a thousand rows.
+fn score(
     comparison: &Comparison<'_>,
+    maker: &Maker<'_>,
+    batches: &[Batch<'_>],
+    saved: f64,
+) -> Result<Result<Scored, Error>, Error> {
+    let start = comparison.clock.map(|clock| clock());
+    let scorer = match (maker.make)() {
+        Ok(scorer) => scorer,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let fitted = comparison.clock.map(|clock| clock());
+    let mut scores = batches.iter().map(|batch| scorer.score(batch)).collect::<Result<Vec<_>, _>>()?;
+    let rows: usize = scores.iter().map(Vec::len).sum();
+    let seconds = comparison.clock.zip(fitted).map(|(clock, fitted)| clock() - fitted);
+    let test = scores.remove(0);
+    let saved = if scorer.takes_neighbors() { saved } else { 0.0 };
+    Ok(Ok(Scored {
+        name: maker.name.clone(),
+        inputs: scorer.inputs(),
+        test,
+        ood: scores,
+        fit_seconds: fitted.zip(start).map(|(fitted, start)| fitted - start),
+        seconds_per_1000: seconds.map(|seconds| 1000.0 * seconds / rows as f64 + saved),
+        bytes: scorer.bytes(),
+    }))
+}
+
+/// NUQ's own uncertainties, which prediction has given already.
+fn own(
     model: &NuqClassifier<'_>,
     test: &Predictions<'_>,
     ood: &[Predictions<'_>],
+    seconds_per_1000: Option<f64>,
 ) -> Result<Vec<Scored>, Error> {
-    if let Some(progress) = comparison.progress {
-        progress("NUQ");
-    }
-    let start = comparison.clock.map(|clock| clock());
-    if start.is_some() {
-        model.predict(comparison.test.embeddings)?;
-    }
-    let seconds = comparison.clock.zip(start).map(|(clock, start)| clock() - start);
-    let seconds_per_1000 = seconds.map(|seconds| 1000.0 * seconds / test.len() as f64);
     let scored = |name: &str, of: &dyn Fn(&Prediction) -> f64| Scored {
         name: name.to_owned(),
         inputs: &[Input::Embeddings],
@@ -175,8 +166,7 @@ fn huq(model: &NuqClassifier<'_>) -> Result<Huq, Error> {
 /// The head of the network, from the first set whose logits are known and which has rows enough; or why there is none.
 fn head(comparison: &Comparison<'_>, training: &Training) -> Result<Head, Error> {
     let needed = training.rows.dim() + 1;
-    let sets = std::iter::once(&comparison.test).chain(comparison.ood.iter().map(|(_, rows)| rows));
-    let mut known = sets.filter_map(|rows| rows.logits.map(|logits| (rows.embeddings, logits)));
+    let mut known = comparison.sets().filter_map(|rows| rows.logits.map(|logits| (rows.embeddings, logits)));
     let mut most = 0;
     let enough = known.find(|(rows, _)| {
         most = most.max(rows.len());
@@ -193,12 +183,12 @@ fn head(comparison: &Comparison<'_>, training: &Training) -> Result<Head, Error>
 
 /// Whether every set has what `of` looks for.
 fn all_have<'c, T>(comparison: &'c Comparison<'_>, of: impl Fn(&Rows<'c>) -> Option<T>) -> bool {
-    of(&comparison.test).is_some() && comparison.ood.iter().all(|(_, rows)| of(rows).is_some())
+    comparison.sets().all(|rows| of(rows).is_some())
 }
 
 fn makers<'t>(
     comparison: &Comparison<'_>,
-    model: &NuqClassifier<'_>,
+    model: &'t NuqClassifier<'_>,
     training: &'t Training,
     head: &'t Result<Head, Error>,
 ) -> Vec<Maker<'t>> {
@@ -211,9 +201,10 @@ fn makers<'t>(
         makers.extend(from_members());
     }
     if !training.is_normalized {
-        makers.extend(from_embeddings(training, None, model.neighbors()));
+        makers.extend(from_embeddings(training, false, model));
     }
-    makers.extend(from_embeddings(training, Some(training.rows.l2_normalized()), model.neighbors()));
+    makers.extend(from_embeddings(training, true, model));
+    makers.extend(trained(training));
     if logits && !training.is_normalized {
         makers.extend(from_both(training, head));
     }
@@ -221,7 +212,13 @@ fn makers<'t>(
 }
 
 fn maker<'t, S: Scorer + 't>(name: &str, make: impl Fn() -> Result<S, Error> + 't) -> Maker<'t> {
-    (name.to_owned(), Box::new(move || make().map(|scorer| Box::new(scorer) as Box<dyn Scorer + 't>)))
+    let make: Make<'t> = Box::new(move || make().map(|scorer| Box::new(scorer) as Box<dyn Scorer + 't>));
+    Maker { name: name.to_owned(), is_normalized: false, make }
+}
+
+/// The same for a scorer of normalized rows.
+fn normalized<'t, S: Scorer + 't>(name: &str, make: impl Fn() -> Result<S, Error> + 't) -> Maker<'t> {
+    Maker { is_normalized: true, ..maker(&format!("{name}, L2"), move || make().map(Normalized::new)) }
 }
 
 fn from_logits<'t>() -> Vec<Maker<'t>> {
@@ -249,33 +246,42 @@ fn from_members<'t>() -> Vec<Maker<'t>> {
 /// Of the rows as they are, or of their normalized form.
 fn from_embeddings<'t>(
     training: &'t Training,
-    normalized: Option<Embeddings<'static>>,
-    k: usize,
+    is_normalized: bool,
+    model: &'t NuqClassifier<'_>,
 ) -> Vec<Maker<'t>> {
-    let is_normalized = normalized.is_some();
-    let rows = normalized.unwrap_or_else(|| training.rows.clone());
-    let labels = &training.labels;
-    let shrinkage = Shrinkage::LedoitWolf;
-    macro_rules! both_forms {
+    let rows = if is_normalized { &training.normalized } else { &training.rows };
+    let (labels, k, shrinkage) = (&training.labels, model.neighbors(), Shrinkage::LedoitWolf);
+    macro_rules! makers {
         ($($name:literal: $fit:expr),* $(,)?) => {
-            vec![$({
-                let rows = rows.clone();
-                let fit = $fit;
-                if is_normalized {
-                    maker(concat!($name, ", L2"), move || Ok(Normalized::new(fit(&rows)?)))
-                } else {
-                    maker($name, move || fit(&rows))
-                }
-            }),*]
+            if is_normalized { vec![$(normalized($name, $fit)),*] } else { vec![$(maker($name, $fit)),*] }
         };
     }
-    both_forms![
-        "DDU": move |rows: &Embeddings<'static>| Ddu::fit(rows, labels, shrinkage),
-        "Mahalanobis": move |rows: &Embeddings<'static>| Mahalanobis::fit(rows, labels, shrinkage),
-        "relative Mahalanobis": move |rows: &Embeddings<'static>| RelativeMahalanobis::fit(rows, labels, shrinkage),
-        "kNN distance": move |rows: &Embeddings<'static>| KnnDistance::kth(rows, k),
-        "LOF": move |rows: &Embeddings<'static>| LocalOutlierFactor::fit(rows, k),
+    makers![
+        "DDU": move || Ddu::fit(rows, labels, shrinkage),
+        "Mahalanobis": move || Mahalanobis::fit(rows, labels, shrinkage),
+        "relative Mahalanobis": move || RelativeMahalanobis::fit(rows, labels, shrinkage),
+        "kNN distance": move || KnnDistance::kth(rows, k),
+        "LOF": move || {
+            if training.has_plain_neighbors && is_normalized == training.is_normalized {
+                // The model's own index: where it is a graph, comparing all rows with all others would take days.
+                let index = model.index();
+                return LocalOutlierFactor::from_neighbors(rows, &index.leave_one_out(&index.live_ids(), k)?);
+            }
+            LocalOutlierFactor::fit(rows, k)
+        },
     ]
+}
+
+/// Layers that are trained, on the rows as the model has them.
+fn trained<'t>(training: &'t Training) -> Vec<Maker<'t>> {
+    let (rows, labels) = (&training.rows, &training.labels);
+    let sngp = move || Sngp::fit(rows, labels, SngpParams::default());
+    let duq = move || Duq::fit(rows, labels, DuqParams::default());
+    if training.is_normalized {
+        vec![normalized("SNGP", sngp), normalized("DUQ", duq)]
+    } else {
+        vec![maker("SNGP", sngp), maker("DUQ", duq)]
+    }
 }
 
 /// Neighbors that guide the energy, as its authors take them.

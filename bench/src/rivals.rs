@@ -1,0 +1,218 @@
+//! Rivals of NUQ as this project has them, against pytorch-ood's on the CPU: kNN distance, Mahalanobis and ViM.
+
+use std::path::Path;
+use std::time::Instant;
+
+use nuq::Shrinkage;
+use nuq::baselines::{Batch, Head, KnnDistance, Mahalanobis, Scorer, Vim};
+use nuq_neighbors::{Embeddings, SeededRng};
+
+use crate::data::Source;
+use crate::peers::{Python, folder, read_raw, write_raw};
+
+const K: usize = 50;
+const REPEATS: usize = 3;
+const ROWS: usize = 25_000;
+const QUERIES: usize = 10_000;
+const DIM: usize = 512;
+const CLASSES: usize = 10;
+
+/// Rows with classes, queries, and the head of a network.
+struct Case {
+    title: String,
+    rows: Embeddings<'static>,
+    labels: Vec<i64>,
+    queries: Embeddings<'static>,
+    head: Head,
+}
+
+/// Seconds to fit and to score, and the scores.
+struct Measured {
+    name: String,
+    fit: f64,
+    score: f64,
+    scores: Vec<f64>,
+}
+
+const PYTORCH_OOD: &str = r"
+import sys, time, numpy as np, torch, pytorch_ood
+from pytorch_ood import detector
+folder, dim, classes, k, principal, repeats, threads = sys.argv[1], *map(int, sys.argv[2:8])
+torch.set_num_threads(threads)
+read = lambda name, columns: torch.from_numpy(np.fromfile(f'{folder}/rivals-{name}.f32', 'f4').reshape(-1, columns))
+x, q, w = read('rows', dim), read('queries', dim), read('weights', dim)
+y, b = read('labels', 1)[:, 0].long(), read('bias', 1)[:, 0]
+makers = [('kNN distance', lambda: detector.KNN(None, k=k, normalize=False)), ('Mahalanobis', lambda: detector.Mahalanobis(None)),
+          ('ViM', lambda: detector.ViM(None, d=principal, w=w, b=b))]
+print(pytorch_ood.__version__, torch.__version__.split('+')[0])
+for i, (name, make) in enumerate(makers):
+    fits, scores = [], []
+    with torch.no_grad():
+        for _ in range(repeats):
+            made = make(); start = time.perf_counter(); made.fit_features(x, y); fits.append(time.perf_counter() - start)
+            start = time.perf_counter(); found = made.predict_features(q); scores.append(time.perf_counter() - start)
+    found.double().numpy().astype('f4').tofile(f'{folder}/rivals-scores-{i}.f32')
+    print(min(fits), min(scores))
+";
+
+pub(crate) fn run() -> Result<(), String> {
+    let threads = rayon::current_num_threads();
+    println!("Rivals: fit, then score {QUERIES} queries; {threads} threads, best of {REPEATS} runs, k = {K}");
+    let python = Python::with(&["numpy", "scikit-learn", "torch", "pytorch-ood"]);
+    if let Err(problem) = &python {
+        println!("pytorch-ood: skipped, {}", problem.lines().last().unwrap_or("it is not there"));
+    }
+    for case in cases(python.as_ref().ok())? {
+        println!("\n{}", case.title);
+        let ours = ours(&case)?;
+        let theirs = match &python {
+            Ok(python) => theirs(python, &case)?,
+            Err(_) => vec![],
+        };
+        println!(
+            "{:>14} {:>8} {:>8} {:>12} {:>8} {:>8} {:>8}  rank agreement",
+            "", "fit s", "score s", "theirs: fit", "score", "×", "× score"
+        );
+        for (i, nuq) in ours.iter().enumerate() {
+            print!("{:>14} {:>8.3} {:>8.3}", nuq.name, nuq.fit, nuq.score);
+            match theirs.get(i) {
+                Some(peer) => println!(
+                    " {:>12.3} {:>8.3} {:>8.2} {:>8.2}  {:.4}",
+                    peer.fit,
+                    peer.score,
+                    (peer.fit + peer.score) / (nuq.fit + nuq.score),
+                    peer.score / nuq.score,
+                    rank_agreement(&nuq.scores, &peer.scores)
+                ),
+                None => println!(),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn cases(python: Option<&Python>) -> Result<Vec<Case>, String> {
+    let source = Source::new(DIM, CLASSES, 1);
+    let ((rows, labels), (queries, _)) = (source.draw(ROWS, 2), source.draw(QUERIES, 3));
+    let mut rng = SeededRng::new(4);
+    let weights = (0..CLASSES * DIM).map(|_| 0.1 * rng.normal() as f32).collect();
+    let weights = Embeddings::new(weights, DIM).map_err(|e| e.to_string())?;
+    let head = Head::new(&weights, &[0.1; CLASSES]).map_err(|e| e.to_string())?;
+    let title = format!("{ROWS} × {DIM}, {CLASSES} clusters of 32 dimensions, with noise");
+    let mut cases = vec![Case { title, rows, labels, queries, head }];
+    match (std::env::var_os("NUQ_DATA"), python) {
+        (Some(data), Some(python)) => {
+            cases.push(embeddings(python, &Path::new(&data).join("data/cifar10-resnet18"))?);
+        }
+        (None, _) => println!("real embeddings: skipped, NUQ_DATA names no folder"),
+        (_, None) => println!("real embeddings: skipped, numpy reads them"),
+    }
+    Ok(cases)
+}
+
+const WIDEN: &str = r"
+import sys, numpy as np
+npz, name, raw = sys.argv[1:4]
+a = np.load(npz)[name].astype('f4'); a.tofile(raw); print(a.shape[1] if a.ndim == 2 else 1)
+";
+
+/// Embeddings of a network on CIFAR-10, from npz files, with the head that its logits tell.
+fn embeddings(python: &Python, from: &Path) -> Result<Case, String> {
+    let read = |file: &str, array: &str| {
+        let (npz, raw) = (from.join(file), folder()?.join("real.f32"));
+        let printed = python.script(WIDEN, &[&npz.to_string_lossy(), array, &raw.to_string_lossy()])?;
+        let dim = printed.trim().parse().map_err(|_| format!("no shape of {}", npz.display()))?;
+        Embeddings::new(read_raw(&raw)?, dim).map_err(|e| e.to_string())
+    };
+    let (rows, queries) = (read("train.npz", "embeddings")?, read("test.npz", "embeddings")?);
+    let labels = read("train.npz", "labels")?.as_slice().iter().map(|label| *label as i64).collect();
+    let head = Head::fit(&rows, &read("train.npz", "logits")?).map_err(|e| e.to_string())?;
+    let title = format!("{} × {}, CIFAR-10 by a ResNet-18", rows.len(), rows.dim());
+    Ok(Case { title, rows, labels, queries, head })
+}
+
+fn ours(case: &Case) -> Result<Vec<Measured>, String> {
+    let logits = case.head.logits(&case.queries).map_err(|e| e.to_string())?;
+    let batch = Batch { embeddings: Some(&case.queries), logits: Some(&logits), ..Batch::default() };
+    let principal = Some(case.rows.dim() / 2);
+    Ok(vec![
+        measure(&batch, || KnnDistance::kth(&case.rows, K))?,
+        measure(&batch, || Mahalanobis::fit(&case.rows, &case.labels, Shrinkage::LedoitWolf))?,
+        measure(&batch, || Vim::fit(&case.rows, &case.head, principal))?,
+    ])
+}
+
+fn measure<S: Scorer>(
+    batch: &Batch<'_>,
+    fit: impl Fn() -> Result<S, nuq::Error>,
+) -> Result<Measured, String> {
+    let mut best = Measured { name: String::new(), fit: f64::INFINITY, score: f64::INFINITY, scores: vec![] };
+    for _ in 0..REPEATS {
+        let start = Instant::now();
+        let scorer = fit().map_err(|e| e.to_string())?;
+        best.fit = best.fit.min(start.elapsed().as_secs_f64());
+        let start = Instant::now();
+        best.scores = scorer.score(batch).map_err(|e| e.to_string())?;
+        best.score = best.score.min(start.elapsed().as_secs_f64());
+        best.name = scorer.name();
+    }
+    Ok(best)
+}
+
+fn theirs(python: &Python, case: &Case) -> Result<Vec<Measured>, String> {
+    let (weights, bias) = weights(case)?;
+    let labels: Vec<f32> = case.labels.iter().map(|label| *label as f32).collect();
+    for (name, values) in [
+        ("rows", case.rows.as_slice()),
+        ("queries", case.queries.as_slice()),
+        ("weights", &weights),
+        ("bias", &bias),
+        ("labels", &labels),
+    ] {
+        write_raw(&format!("rivals-{name}.f32"), values)?;
+    }
+    let dim = case.rows.dim();
+    let numbers = [dim, bias.len(), K, dim / 2, REPEATS, rayon::current_num_threads()].map(|n| n.to_string());
+    let at = folder()?;
+    let mut arguments = vec![at.to_string_lossy().into_owned()];
+    arguments.extend(numbers);
+    let printed = python.script(PYTORCH_OOD, &arguments.iter().map(String::as_str).collect::<Vec<&str>>())?;
+    let mut lines = printed.lines();
+    println!("theirs: pytorch-ood and torch {}", lines.next().unwrap_or("?"));
+    lines
+        .enumerate()
+        .map(|(i, line)| {
+            let times: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+            let [fit, score] = times[..] else { return Err(format!("pytorch-ood printed {line:?}")) };
+            let scores = read_raw(&at.join(format!("rivals-scores-{i}.f32")))?;
+            let scores = scores.into_iter().map(f64::from).collect();
+            Ok(Measured { name: String::new(), fit, score, scores })
+        })
+        .collect()
+}
+
+/// The head as numbers, read off what it makes of zero and of each unit vector.
+fn weights(case: &Case) -> Result<(Vec<f32>, Vec<f32>), String> {
+    let dim = case.rows.dim();
+    let mut units = vec![0f32; (dim + 1) * dim];
+    (0..dim).for_each(|j| units[j * dim + j] = 1.0);
+    let units = Embeddings::new(units, dim).map_err(|e| e.to_string())?;
+    let logits = case.head.logits(&units).map_err(|e| e.to_string())?;
+    let bias = logits.row(dim).to_vec();
+    let weight = |at: usize| logits.row(at % dim)[at / dim] - bias[at / dim];
+    Ok(((0..bias.len() * dim).map(weight).collect(), bias))
+}
+
+/// The correlation of two scores' ranks (Spearman): constants and factors do not matter.
+fn rank_agreement(a: &[f64], b: &[f64]) -> f64 {
+    let ranks = |scores: &[f64]| {
+        let mut order: Vec<usize> = (0..scores.len()).collect();
+        order.sort_by(|&i, &j| scores[i].total_cmp(&scores[j]));
+        let mut ranks = vec![0.0; scores.len()];
+        order.iter().enumerate().for_each(|(rank, &i)| ranks[i] = rank as f64);
+        ranks
+    };
+    let count = a.len() as f64;
+    let apart: f64 = ranks(a).iter().zip(ranks(b)).map(|(a, b)| (a - b).powi(2)).sum();
+    1.0 - 6.0 * apart / (count * (count * count - 1.0))
+}

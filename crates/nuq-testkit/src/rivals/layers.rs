@@ -1,0 +1,112 @@
+//! Layers that are trained on frozen rows: what their equations say of given weights.
+
+use super::logits::{energy, max_prob, softmax};
+use super::matrices::{dot, solve};
+
+/// SNGP's last layer (Liu et al. 2020) with everything that it learned.
+pub struct Sngp {
+    /// A row of frequencies, over the length scale, for each random feature.
+    pub frequencies: Vec<Vec<f64>>,
+    /// A phase for each.
+    pub phases: Vec<f64>,
+    /// What rows are measured from.
+    pub center: Vec<f64>,
+    /// A row per class, a weight per feature.
+    pub weights: Vec<Vec<f64>>,
+    /// The precision of the prior.
+    pub ridge: f64,
+}
+
+impl Sngp {
+    /// $\sqrt{2/D} \cos(w_j^\top (x - \mu) + b_j)$ of each feature.
+    pub fn features(&self, x: &[f64]) -> Vec<f64> {
+        let height = (2.0 / self.phases.len() as f64).sqrt();
+        let mut features = vec![];
+        for (w, b) in self.frequencies.iter().zip(&self.phases) {
+            let mut angle = *b;
+            for j in 0..x.len() {
+                angle += w[j] * (x[j] - self.center[j]);
+            }
+            features.push(height * angle.cos());
+        }
+        features
+    }
+
+    fn plain_logits(&self, phi: &[f64]) -> Vec<f64> {
+        self.weights.iter().map(|row| dot(row, phi)).collect()
+    }
+
+    /// $r I + \sum_i \hat p_i (1 - \hat p_i) \phi_i \phi_i^\top$ over training rows.
+    pub fn precision(&self, x: &[Vec<f64>]) -> Vec<Vec<f64>> {
+        let count = self.phases.len();
+        let mut precision = vec![vec![0.0; count]; count];
+        (0..count).for_each(|j| precision[j][j] = self.ridge);
+        for row in x {
+            let phi = self.features(row);
+            let wrong = max_prob(&self.plain_logits(&phi));
+            for (i, line) in precision.iter_mut().enumerate() {
+                line.iter_mut().zip(&phi).for_each(|(p, v)| *p += wrong * (1.0 - wrong) * phi[i] * v);
+            }
+        }
+        precision
+    }
+
+    /// $z / \sqrt{1 + \frac\pi8 \phi^\top \Sigma \phi}$ given $\Sigma^{-1}$.
+    pub fn logits(&self, precision: &[Vec<f64>], q: &[f64]) -> Vec<f64> {
+        let phi = self.features(q);
+        let right = phi.iter().map(|v| vec![*v]).collect();
+        let solved: Vec<f64> = solve(precision.to_vec(), right).concat();
+        let damped = (1.0 + std::f64::consts::PI / 8.0 * dot(&phi, &solved)).sqrt();
+        self.plain_logits(&phi).iter().map(|z| z / damped).collect()
+    }
+}
+
+/// $K / (K + \sum_c e^{z_c})$.
+pub fn dempster_shafer(z: &[f64]) -> f64 {
+    let classes = z.len() as f64;
+    classes / (classes + z.iter().map(|v| v.exp()).sum::<f64>())
+}
+
+/// $\sum_i -\ln \mathrm{softmax}(\beta^\top \phi_i)_{y_i} + \frac r2 \lVert \beta \rVert^2$ and its gradient, a row per class.
+pub fn softmax_loss(phi: &[Vec<f64>], y: &[usize], weights: &[Vec<f64>], ridge: f64) -> (f64, Vec<Vec<f64>>) {
+    let mut loss = 0.0;
+    let mut gradient: Vec<Vec<f64>> = vec![];
+    for row in weights {
+        loss += 0.5 * ridge * dot(row, row);
+        gradient.push(row.iter().map(|w| ridge * w).collect());
+    }
+    for (phi, &y) in phi.iter().zip(y) {
+        let z: Vec<f64> = weights.iter().map(|row| dot(row, phi)).collect();
+        loss -= z[y] + energy(&z, 1.0);
+        for (c, p) in softmax(&z).into_iter().enumerate() {
+            let residual = if c == y { p - 1.0 } else { p };
+            gradient[c].iter_mut().zip(phi).for_each(|(g, v)| *g += residual * v);
+        }
+    }
+    (loss, gradient)
+}
+
+/// $-\ln K_c = \lVert W_c x - e_c \rVert^2 / 2 n \sigma^2$ of DUQ's kernel (van Amersfoort et al. 2020).
+pub fn duq_exponent(weights: &[Vec<f64>], centroid: &[f64], sigma: f64, x: &[f64]) -> f64 {
+    let mut sum = 0.0;
+    for (row, e) in weights.iter().zip(centroid) {
+        sum += (dot(row, x) - e).powi(2);
+    }
+    sum / (2.0 * centroid.len() as f64 * sigma * sigma)
+}
+
+/// The mean binary cross-entropy of a kernel that is to be one for members and zero for others.
+pub fn duq_loss(
+    weights: &[Vec<f64>],
+    centroid: &[f64],
+    sigma: f64,
+    x: &[Vec<f64>],
+    is_member: &[bool],
+) -> f64 {
+    let mut sum = 0.0;
+    for (x, &is_member) in x.iter().zip(is_member) {
+        let kernel = (-duq_exponent(weights, centroid, sigma, x)).exp();
+        sum -= if is_member { kernel.ln() } else { (1.0 - kernel).ln() };
+    }
+    sum / x.len() as f64
+}
