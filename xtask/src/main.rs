@@ -1,6 +1,7 @@
 //! The chores that a person would otherwise have to remember: `cargo xtask test | bench | docs`.
 
 mod docs;
+mod python;
 mod steps;
 
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ const USAGE: &str = "\
 cargo xtask COMMAND
 
   test                          everything that must hold before a change lands
+  test python                   the last part of it alone: the wheel in a fresh environment, with its tests
   bench [search | fit | score | rivals | growth]
                                 speed against named peers on this machine
   results                       every method on the real embeddings that NUQ_DATA names, into docs/results.md
@@ -22,6 +24,9 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["test"] => test(),
+        ["test", "python"] => {
+            cargo(&["build", "--package", "nuq-cli", "--features", "parquet"]).and_then(|()| python::test())
+        }
         ["bench", rest @ ..] => bench(rest),
         ["docs"] => docs::write(),
         ["results"] => docs::write_results(),
@@ -43,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Formatting, lints, tests with all documentation examples, and the API documentation without a warning.
+/// Formatting, lints, tests with all documentation examples, the API documentation without a warning, and the Python package.
 fn test() -> Result<(), Failed> {
     if has("fmt") {
         cargo(&["fmt", "--all", "--check"])?;
@@ -59,7 +64,8 @@ fn test() -> Result<(), Failed> {
     }
     // With all that a release has, in one build: a second one without parquet would compile most of it again.
     cargo(&["test", "--workspace", "--features", "nuq-cli/parquet"])?;
-    cargo_with(&["doc", "--workspace", "--lib", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")])
+    cargo_with(&["doc", "--workspace", "--lib", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")])?;
+    python::test()
 }
 
 /// Builds the benchmarks and runs them.

@@ -1,4 +1,4 @@
-//! Running cargo, one visible step at a time.
+//! Running cargo and others, one visible step at a time.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ pub(crate) struct Failed(pub(crate) String);
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lies in the workspace").to_owned()
 }
 
 fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
@@ -40,6 +40,30 @@ pub(crate) fn cargo_output(arguments: &[&str]) -> Result<String, Failed> {
         Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         _ => Err(Failed(name)),
     }
+}
+
+/// Runs another program, with arguments and environment variables, in a folder.
+pub(crate) fn run(
+    program: &str,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    folder: &Path,
+) -> Result<(), Failed> {
+    let name = format!("{program} {}", arguments.join(" "));
+    eprintln!("xtask: {name}");
+    let mut command = Command::new(program);
+    command.args(arguments).envs(variables.iter().copied()).current_dir(folder).stdin(Stdio::null());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(Failed(name)),
+    }
+}
+
+/// Whether a program is there and answers.
+pub(crate) fn runs(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Whether cargo has a subcommand.

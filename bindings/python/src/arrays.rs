@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use half::f16;
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods, ToPyArray};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods, ToPyArray};
 use nuq::Embeddings;
 use pyo3::prelude::*;
 
 use crate::errors::{Failure, raise};
+use crate::work::briefly;
 
-/// A numpy array that is kept alive while Rust looks at it. It must not be changed meanwhile.
+/// A numpy array that is kept alive while Rust looks at it. It is aligned (`_arrays.py` sees to that) and must not be changed
+/// meanwhile.
 struct Kept {
     values: *const f32,
     len: usize,
@@ -24,46 +26,41 @@ unsafe impl Sync for Kept {}
 
 impl AsRef<[f32]> for Kept {
     fn as_ref(&self) -> &[f32] {
-        // SAFETY: pointer and length are those of a C-contiguous array that lives as long as `self`.
+        // SAFETY: pointer and length are those of an aligned C-contiguous array that lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.values, self.len) }
     }
 }
 
-/// Rows of a two-dimensional array of `float16`, `float32` or `float64`.
+/// Rows of a two-dimensional array of `float16`, `float32` or `float64`, checked or copied without the interpreter's lock.
 pub(crate) fn embeddings(array: &Bound<'_, PyAny>) -> PyResult<Embeddings<'static>> {
-    if let Ok(array) = array.cast::<PyArray2<f32>>() {
-        if array.is_c_contiguous() {
-            let dim = array.shape()[1];
-            let len = array.len();
+    let py = array.py();
+    let made = if let Ok(array) = array.cast::<PyArray2<f32>>() {
+        let (dim, len) = (array.shape()[1], array.len());
+        // An empty array may point nowhere.
+        if array.is_c_contiguous() && len > 0 {
             let kept = Kept { values: array.data(), len, _array: array.clone().unbind() };
-            // An empty array may point nowhere.
-            let rows =
-                if len == 0 { Embeddings::new(vec![], dim) } else { Embeddings::shared(Arc::new(kept), dim) };
-            return Ok(rows.map_err(Failure::from)?);
+            briefly(py, || Embeddings::shared(Arc::new(kept), dim))?
+        } else {
+            let array = array.readonly();
+            let view = array.as_array();
+            briefly(py, || Embeddings::new(view.iter().copied().collect(), dim))?
         }
-        let (values, dim) = copied(&array.readonly(), |v| v);
-        return Ok(Embeddings::new(values, dim).map_err(Failure::from)?);
-    }
-    if let Ok(array) = array.cast::<PyArray2<f64>>() {
-        let (values, dim) = copied(&array.readonly(), |v| v);
-        return Ok(Embeddings::from_f64(&values, dim).map_err(Failure::from)?);
-    }
-    if let Ok(array) = array.cast::<PyArray2<f16>>() {
-        let (values, dim) = copied(&array.readonly(), f16::to_f32);
-        return Ok(Embeddings::new(values, dim).map_err(Failure::from)?);
-    }
-    Err(raise(
-        "InvalidInputError",
-        "rows must be a two-dimensional array of float16, float32 or float64".to_owned(),
-    ))
-}
-
-fn copied<T: numpy::Element + Copy, U>(
-    array: &PyReadonlyArray2<'_, T>,
-    to: impl Fn(T) -> U,
-) -> (Vec<U>, usize) {
-    let view = array.as_array();
-    (view.iter().map(|&v| to(v)).collect(), view.ncols())
+    } else if let Ok(array) = array.cast::<PyArray2<f64>>() {
+        let array = array.readonly();
+        let view = array.as_array();
+        briefly(py, || match view.as_slice() {
+            Some(values) => Embeddings::from_f64(values, view.ncols()),
+            None => Embeddings::from_f64(&view.iter().copied().collect::<Vec<f64>>(), view.ncols()),
+        })?
+    } else if let Ok(array) = array.cast::<PyArray2<f16>>() {
+        let array = array.readonly();
+        let view = array.as_array();
+        briefly(py, || Embeddings::new(view.iter().map(|v| v.to_f32()).collect(), view.ncols()))?
+    } else {
+        let text = "rows must be a two-dimensional array of float16, float32 or float64";
+        return Err(raise("InvalidInputError", text.to_owned()));
+    };
+    Ok(made.map_err(Failure::from)?)
 }
 
 /// Values row after row as a matrix of so many columns.

@@ -109,10 +109,11 @@ fn from_embeddings(
     shrinkage: Option<f64>,
 ) -> PyResult<PyScorer> {
     let (rows, labels) = (embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
-    let rows = if normalize { rows.l2_normalized() } else { rows };
     let shrinkage = shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed);
-    let inner =
-        work::run(py, None, None, move || Ok(fitted(&name, &rows, &labels, normalize, k, shrinkage)))?;
+    let inner = work::run(py, None, None, move || {
+        let rows = if normalize { rows.l2_normalized() } else { rows };
+        Ok(fitted(&name, &rows, &labels, normalize, k, shrinkage))
+    })?;
     Ok(PyScorer { inner: inner? })
 }
 
@@ -176,7 +177,8 @@ fn temperature(logits: &Bound<'_, PyAny>, classes: PyReadonlyArray1<'_, i64>) ->
         u32::try_from(class).map_err(|_| raise("InvalidInputError", format!("{class} is no class number")))
     };
     let classes: Vec<u32> = classes.as_slice()?.iter().map(number).collect::<PyResult<_>>()?;
-    Ok(nuq::baselines::temperature(&embeddings(logits)?, &classes).map_err(Failure::from)?)
+    let rows = embeddings(logits)?;
+    work::run(logits.py(), None, None, move || Ok(nuq::baselines::temperature(&rows, &classes)?))
 }
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -2,7 +2,7 @@
 
 use numpy::PyReadonlyArray1;
 use nuq::Decision;
-use nuq::calibrate::{Measure, Target, Threshold};
+use nuq::calibrate::{Measure, Promise, Target, Threshold};
 use pyo3::prelude::*;
 
 use crate::arrays::column;
@@ -12,6 +12,13 @@ use crate::errors::{Failure, raise};
 #[pyclass(name = "Threshold", module = "nuq._nuq", frozen)]
 pub(crate) struct PyThreshold {
     pub(crate) inner: Threshold,
+}
+
+/// What a threshold promises, as a tuple: three numbers of what it accepts, or four of its errors.
+#[derive(FromPyObject, IntoPyObject)]
+enum Promised {
+    Accepts(f64, f64, f64),
+    Errs(f64, f64, usize, usize),
 }
 
 fn measure(name: &str) -> PyResult<Measure> {
@@ -47,6 +54,29 @@ impl PyThreshold {
         let is_error = is_error.as_ref().map(|wrong| wrong.as_slice()).transpose()?;
         let found = nuq::calibrate::calibrate(measure(measured)?, scores.as_slice()?, is_error, target);
         Ok(Self { inner: found.map_err(Failure::from)? })
+    }
+
+    /// One that was taken apart by `parts`.
+    #[staticmethod]
+    fn of_parts(measured: &str, value: f64, rows: usize, promise: Promised) -> PyResult<Self> {
+        let promise = match promise {
+            Promised::Accepts(share, low, high) => Promise::Accepts { share, low, high },
+            Promised::Errs(risk, delta, accepted, errors) => {
+                Promise::ErrsAtMost { risk, delta, accepted, errors }
+            }
+        };
+        Ok(Self { inner: Threshold { measure: measure(measured)?, value, promise, rows } })
+    }
+
+    /// All that it is, for pickles.
+    fn parts(&self) -> (String, f64, usize, Promised) {
+        let promise = match self.inner.promise {
+            Promise::Accepts { share, low, high } => Promised::Accepts(share, low, high),
+            Promise::ErrsAtMost { risk, delta, accepted, errors } => {
+                Promised::Errs(risk, delta, accepted, errors)
+            }
+        };
+        (self.inner.measure.to_string(), self.inner.value, self.inner.rows, promise)
     }
 
     /// What is compared.

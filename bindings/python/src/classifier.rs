@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use numpy::PyReadonlyArray1;
-use nuq::{Decision, Model, NuqClassifier, RejectRule};
+use nuq::{Decision, Model, NuqClassifier, RejectRule, Variance};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -105,8 +105,9 @@ impl PyClassifier {
         n_jobs: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let x = embeddings(x)?;
-        let found = self.ask(py, n_jobs, move |model| Ok(model.predict_proba(&x)?))?;
-        Ok(matrix(py, found.as_slice(), self.read().classes().len())?.into_any())
+        let found =
+            self.ask(py, n_jobs, move |model| Ok((model.predict_proba(&x)?, model.classes().len())))?;
+        Ok(matrix(py, found.0.as_slice(), found.1)?.into_any())
     }
 
     /// Whether to accept each row at a cost, and a level if there is one.
@@ -162,6 +163,14 @@ impl PyClassifier {
     /// The labels, in the order of their numbers.
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         labels::to_python(py, self.read().classes().labels())
+    }
+
+    /// The variance term: "sum" or "max".
+    fn variance(&self) -> &'static str {
+        match self.read().parts().variance {
+            Variance::Max => "max",
+            _ => "sum",
+        }
     }
 
     /// The class number of each training row.

@@ -1,5 +1,7 @@
 //! One Python exception class for each kind of Rust error; the classes are in `nuq/errors.py`.
 
+use std::io::ErrorKind;
+
 use nuq::nuq_neighbors::Error as Rows;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -77,11 +79,11 @@ fn class_of(error: &nuq::Error) -> &'static str {
 fn class_of_rows(error: &Rows) -> &'static str {
     match error {
         Rows::DimensionMismatch { .. } => "DimensionMismatchError",
-        Rows::NotFinite { .. } | Rows::OutOfRange { .. } => "NotFiniteError",
+        Rows::NotFinite { .. } | Rows::OutOfRange { .. } | Rows::OutOfHalfRange { .. } => "NotFiniteError",
         Rows::Empty | Rows::ZeroColumns => "EmptyError",
         Rows::LengthMismatch { .. } => "LengthMismatchError",
-        Rows::UnknownId { .. } => "UnknownIdError",
-        Rows::ZeroNeighbors => "OutOfRangeError",
+        Rows::UnknownId { .. } | Rows::RepeatedId { .. } | Rows::CannotRemove { .. } => "UnknownIdError",
+        Rows::ZeroNeighbors | Rows::BadRecall { .. } | Rows::BadGraphParameter { .. } => "OutOfRangeError",
         Rows::Damaged { .. } => "DamagedFileError",
         _ => "InvalidInputError",
     }
@@ -90,6 +92,7 @@ fn class_of_rows(error: &Rows) -> &'static str {
 fn class_of_io(error: &nuq_io::Error) -> &'static str {
     use nuq_io::Error::*;
     match error {
+        Read { source, .. } if source.kind() == ErrorKind::NotFound => "MissingFileError",
         Read { .. } | Write { .. } => "FileError",
         NewerFormat { .. } => "NewerFormatError",
         NotAModel { .. } | Damaged { .. } => "DamagedFileError",

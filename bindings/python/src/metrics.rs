@@ -118,21 +118,42 @@ fn brier_score(
     Ok(found.map_err(Failure::from)?)
 }
 
-/// A metric of inliers and outliers on each resample.
-fn draws_of(name: &str, resampling: Resampling, found: &Detection) -> PyResult<(f64, Vec<f64>)> {
-    Ok(match name {
-        "roc_auc" => (found.roc_auc(), resampling.roc_auc_draws(found)),
-        "average_precision" => (found.average_precision(), resampling.average_precision_draws(found)),
-        "fpr95" => (found.fpr_at_tpr(0.95), resampling.fpr_at_tpr_draws(found, 0.95)),
-        _ => {
-            return Err(raise(
+/// A metric by its name, with what it looks at.
+enum Asked {
+    RocAuc(Detection),
+    AveragePrecision(Detection),
+    Fpr95(Detection),
+    RccAuc(Selective),
+}
+
+impl Asked {
+    fn new(metric: &str, first: &Scores<'_>, second: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let found = || detection(first, &second.extract::<Scores<'_>>()?);
+        match metric {
+            "roc_auc" => Ok(Self::RocAuc(found()?)),
+            "average_precision" => Ok(Self::AveragePrecision(found()?)),
+            "fpr95" => Ok(Self::Fpr95(found()?)),
+            "rcc_auc" => Ok(Self::RccAuc(selective(first, &second.extract::<Flags<'_>>()?)?)),
+            _ => Err(raise(
                 "InvalidParameterError",
                 format!(
-                    "metric={name:?}: it is one of \"roc_auc\", \"average_precision\", \"fpr95\", \"rcc_auc\""
+                    "metric={metric:?}: it is one of \"roc_auc\", \"average_precision\", \"fpr95\", \"rcc_auc\""
                 ),
-            ));
+            )),
         }
-    })
+    }
+
+    /// The metric, and the same on each resample.
+    fn draws(&self, resampling: Resampling) -> (f64, Vec<f64>) {
+        match self {
+            Self::RocAuc(found) => (found.roc_auc(), resampling.roc_auc_draws(found)),
+            Self::AveragePrecision(found) => {
+                (found.average_precision(), resampling.average_precision_draws(found))
+            }
+            Self::Fpr95(found) => (found.fpr_at_tpr(0.95), resampling.fpr_at_tpr_draws(found, 0.95)),
+            Self::RccAuc(found) => (found.rcc_auc(), resampling.rcc_auc_draws(found)),
+        }
+    }
 }
 
 fn told(interval: Interval) -> (f64, f64, f64) {
@@ -142,28 +163,24 @@ fn told(interval: Interval) -> (f64, f64, f64) {
 /// A metric with its 95 % interval.
 #[pyfunction]
 fn interval(
-    metric: String,
+    metric: &str,
     first: Scores<'_>,
     second: &Bound<'_, PyAny>,
     resamples: usize,
     seed: u64,
 ) -> PyResult<(f64, f64, f64)> {
-    let py = second.py();
-    let resampling = Resampling { resamples, seed };
-    if metric == "rcc_auc" {
-        let found = selective(&first, &second.extract::<Flags<'_>>()?)?;
-        return work::run(py, None, None, move || Ok(told(resampling.rcc_auc(&found))));
-    }
-    let found = detection(&first, &second.extract::<Scores<'_>>()?)?;
-    let (value, draws) = draws_of(&metric, resampling, &found)?;
-    Ok(told(Interval::new(value, &draws)))
+    let asked = Asked::new(metric, &first, second)?;
+    work::run(second.py(), None, None, move || {
+        let (value, draws) = asked.draws(Resampling { resamples, seed });
+        Ok(told(Interval::new(value, &draws)))
+    })
 }
 
 /// By how much one score is ahead of another on the same rows: difference, its interval, and the p-value.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "two scores, each of two sets, as Python gives them")]
 fn difference(
-    metric: String,
+    metric: &str,
     first: Scores<'_>,
     first_other: &Bound<'_, PyAny>,
     second: Scores<'_>,
@@ -171,18 +188,14 @@ fn difference(
     resamples: usize,
     seed: u64,
 ) -> PyResult<(f64, f64, f64, f64)> {
-    let resampling = Resampling { resamples, seed };
-    let draws = |scores: &Scores<'_>, other: &Bound<'_, PyAny>| {
-        if metric == "rcc_auc" {
-            let found = selective(scores, &other.extract::<Flags<'_>>()?)?;
-            return Ok((found.rcc_auc(), resampling.rcc_auc_draws(&found)));
-        }
-        draws_of(&metric, resampling, &detection(scores, &other.extract::<Scores<'_>>()?)?)
-    };
-    let ((a, of_a), (b, of_b)) = (draws(&first, first_other)?, draws(&second, second_other)?);
-    let found = Difference::new((a, &of_a), (b, &of_b)).map_err(Failure::from)?;
-    let (value, low, high) = told(found.interval);
-    Ok((value, low, high, found.p_value))
+    let asked = (Asked::new(metric, &first, first_other)?, Asked::new(metric, &second, second_other)?);
+    work::run(first_other.py(), None, None, move || {
+        let resampling = Resampling { resamples, seed };
+        let ((a, of_a), (b, of_b)) = (asked.0.draws(resampling), asked.1.draws(resampling));
+        let found = Difference::new((a, &of_a), (b, &of_b))?;
+        let (value, low, high) = told(found.interval);
+        Ok((value, low, high, found.p_value))
+    })
 }
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -9,6 +9,7 @@ use nuq::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::arrays::column;
 use crate::errors::raise;
 
 fn refuse<T>(name: &str, given: &Bound<'_, PyAny>, allowed: &str) -> PyResult<T> {
@@ -173,6 +174,11 @@ pub(crate) fn to_python<'py>(
     said.set_item("kernel", format!("{:?}", parts.kernel).to_lowercase())?;
     said.set_item("normalize", parts.normalize)?;
     said.set_item("prior_weight", parts.prior_weight)?;
+    match &parts.bandwidth {
+        Bandwidth::Scalar(h) => said.set_item("bandwidth", h)?,
+        Bandwidth::PerDimension(many) => said.set_item("bandwidth", column(py, many))?,
+        Bandwidth::PerPoint(_) => said.set_item("bandwidth", "adaptive")?,
+    }
     said.set_item("dimension", if parts.dimension == dim as f64 { "ambient" } else { "intrinsic" })?;
     said.set_item("index", if matches!(parts.choice.kind, IndexKind::Hnsw(_)) { "hnsw" } else { "exact" })?;
     match parts.density {

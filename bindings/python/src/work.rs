@@ -20,17 +20,13 @@ pub(crate) fn run<T: Send + 'static>(
     tick: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> PyResult<T> {
-    let pool = n_jobs.map(pool).transpose()?;
+    let pool = pool(py, n_jobs.unwrap_or(ALL))?;
     let (sender, receiver) = mpsc::channel();
     // Only this thread receives; the lock is what lets it do so without the interpreter's.
     let receiver = Mutex::new(receiver);
     std::thread::spawn(move || {
-        let done = match pool {
-            Some(pool) => pool.install(work),
-            None => work(),
-        };
         // Whoever asked may be gone.
-        let _ = sender.send(done);
+        let _ = sender.send(pool.install(work));
     });
     loop {
         let received = py.detach(|| locked(&receiver).recv_timeout(PATIENCE));
@@ -52,16 +48,30 @@ pub(crate) fn run<T: Send + 'static>(
     }
 }
 
-/// A pool of so many threads, made once.
-fn pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
-    static POOLS: OnceLock<Mutex<HashMap<usize, Arc<rayon::ThreadPool>>>> = OnceLock::new();
+/// Runs something short without the interpreter's lock, on the threads that `run` uses.
+pub(crate) fn briefly<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let pool = pool(py, ALL)?;
+    Ok(py.detach(|| pool.install(work)))
+}
+
+/// The number of threads that stands for one per processor.
+const ALL: usize = 0;
+
+/// Pools by process and number of threads.
+type Pools = HashMap<(u32, usize), Arc<rayon::ThreadPool>>;
+
+/// A pool of so many threads, made once in each process: a child that `fork` made has none of its parent's threads, and
+/// would wait for them forever. Whoever forks holds the interpreter's lock, so the map is never locked while that happens.
+fn pool(_py: Python<'_>, threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
+    static POOLS: OnceLock<Mutex<Pools>> = OnceLock::new();
     let mut pools = locked(POOLS.get_or_init(Mutex::default));
-    if let Some(pool) = pools.get(&threads) {
+    let key = (std::process::id(), threads);
+    if let Some(pool) = pools.get(&key) {
         return Ok(pool.clone());
     }
     let made = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let made = Arc::new(made.map_err(|problem| raise("NuqError", format!("n_jobs={threads}: {problem}")))?);
-    pools.insert(threads, made.clone());
+    pools.insert(key, made.clone());
     Ok(made)
 }
 

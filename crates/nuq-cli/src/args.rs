@@ -62,7 +62,7 @@ pub(crate) enum Command {
     /// How good it is, beside every method that the arrays allow: a table, a page, figures
     ///
     /// Embeddings alone allow NUQ and the methods that look at embeddings; logits of all sets allow the rest. Columns of
-    /// logits are classes in the order of the sorted labels.
+    /// logits are classes in the order of the sorted labels, unless --classes tells another.
     Evaluate(EvaluateArgs),
     /// What a model file holds: rows, classes, bandwidths, index, sections
     Inspect(InspectArgs),
@@ -253,6 +253,12 @@ pub(crate) struct CalibrateArgs {
     /// Their labels: needed for a risk, and otherwise to tell the accuracy of what is accepted
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<ArraySpec>,
+    /// Their logits: errors are then those of the network, and not of the labels that nuq gives
+    #[arg(long, value_name = "FILE", requires = "labels")]
+    pub(crate) logits: Option<ArraySpec>,
+    /// The classes that the columns of the logits stand for, as A,B,C [default: the labels, sorted]
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
+    pub(crate) classes: Vec<String>,
     /// coverage=SHARE to accept at least so many, risk=SHARE for at most so many errors among what is accepted,
     /// false-alarm=SHARE to reject at most so many of rows like these
     #[arg(long, value_name = "TARGET")]
@@ -334,6 +340,9 @@ pub(crate) struct EvaluateArgs {
     /// The logits of a set that --ood names; may be given again
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) ood_logits: Vec<NamedArray>,
+    /// The classes that the columns of the logits stand for, as A,B,C [default: the labels, sorted]
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
+    pub(crate) classes: Vec<String>,
     /// Show what a threshold of the model does
     #[arg(long, value_name = "NAME")]
     pub(crate) threshold: Option<String>,

@@ -1,7 +1,7 @@
 //! `nuq calibrate`: a threshold chosen on held-out rows, and put into the model.
 
 use nuq::calibrate::{Measure, Target, Threshold, calibrate};
-use nuq::{Decision, Label, Model};
+use nuq::{Decision, Label, Model, NuqClassifier, Predictions};
 use serde::Serialize;
 
 use crate::args::{CalibrateArgs, Common, MeasureName, TargetName};
@@ -22,6 +22,9 @@ struct Done {
     accuracy: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy_of_accepted: Option<f64>,
+    /// Whose answers were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors_of: Option<&'static str>,
     out: String,
 }
 
@@ -42,8 +45,13 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let (scores, is_error) = match &opened.model {
         Model::Classifier(model) => {
             let found = model.predict(&held_out)?;
+            rows::remark_training_rows(&options.embeddings, found.neighbors(), common);
+            if let (Some(spec), Some(labels)) = (&options.labels, &labels) {
+                rows::check_labels(spec, labels, model, common)?;
+            }
+            let said = answers(options, model, &found)?;
             let wrong = |labels: Vec<Label>| -> Vec<bool> {
-                labels.iter().enumerate().map(|(i, label)| found.label(i) != label).collect()
+                labels.iter().zip(said).map(|(label, said)| said != label).collect()
             };
             (found.iter().map(|p| measure.of(p)).collect::<Vec<f64>>(), labels.map(wrong))
         }
@@ -56,14 +64,34 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         }
     };
     let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?;
+    if threshold.value == f64::INFINITY {
+        let text =
+            format!("{} rows cannot keep this promise but by accepting everything: give more", scores.len());
+        say(common, &text);
+    }
     let name = options.name.clone().unwrap_or_else(|| options.target.to_string());
     let before = opened.model.set_threshold(name.clone(), threshold);
     nuq_io::save(&opened.model, out)?;
     if before.is_some() {
         say(common, &format!("the threshold `{name}` that was there is replaced"));
     }
-    let done = Done::new(&name, &threshold, &scores, is_error.as_deref(), out.display().to_string());
+    let mut done = Done::new(&name, &threshold, &scores, is_error.as_deref(), out.display().to_string());
+    done.errors_of = is_error.map(|_| if options.logits.is_some() { "network" } else { "nuq" });
     output::print(&done.shown(common.json))
+}
+
+/// What is said of each row: by the network, where its logits are given, and by nuq otherwise.
+fn answers<'m>(
+    options: &CalibrateArgs,
+    model: &'m NuqClassifier<'_>,
+    found: &Predictions<'m>,
+) -> Result<Vec<&'m Label>, Error> {
+    let Some(spec) = &options.logits else {
+        return Ok((0..found.len()).map(|i| found.label(i)).collect());
+    };
+    let logits = rows::logits(spec, model, &options.classes, (&options.embeddings, found.len()))?;
+    let best = |row: &[f32]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
+    Ok(logits.rows().map(|row| model.classes().label(best(row))).collect())
 }
 
 fn target(options: &CalibrateArgs) -> Result<Target, Error> {
@@ -109,6 +137,7 @@ impl Done {
             accepted,
             accuracy: is_error.map(|wrong| right(wrong, &|_| true)),
             accuracy_of_accepted: is_error.map(|wrong| right(wrong, &|i| is_accepted(&scores[i]))),
+            errors_of: None,
             out,
         }
     }

@@ -38,7 +38,7 @@ fn run(Args { command, common }: Args) -> Result<(), Error> {
     interrupt::leave_nothing_half_written();
     if let Some(threads) = common.threads {
         if threads == 0 {
-            return Err(Error::Usage("--threads 0: at least one thread is needed".to_owned()));
+            return Err(Error::Data("--threads 0: at least one thread is needed".to_owned()));
         }
         let made = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
         made.map_err(|problem| Error::Usage(format!("--threads {threads}: {problem}")))?;

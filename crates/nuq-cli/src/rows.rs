@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use nuq::{Embeddings, Label, Model};
+use nuq::{Embeddings, Label, Model, Neighbors, NuqClassifier};
 use nuq_io::{ArraySpec, EmbeddingsFile, read_labels};
 
+use crate::args::Common;
 use crate::bad_rows;
 use crate::error::Error;
+use crate::progress::say;
 
 /// All rows of a file; those that cannot be used are named. A column of the same table that another option names is no
 /// coordinate.
@@ -73,6 +75,71 @@ pub(crate) fn same_length(
         _ => String::new(),
     };
     Err(Error::Data(format!("{other} holds {got} {what}, {spec} holds {rows} rows: give one per row{hint}")))
+}
+
+/// Logits of a network, a column for each class of the model in its order.
+pub(crate) fn logits(
+    spec: &ArraySpec,
+    model: &NuqClassifier<'_>,
+    names: &[String],
+    rows: (&ArraySpec, usize),
+) -> Result<Embeddings<'static>, Error> {
+    let logits = read(spec, &[])?;
+    same_length(spec, logits.len(), "rows of logits", rows)?;
+    let (got, expected) = (logits.dim(), model.classes().len());
+    if got != expected {
+        let text = format!("{spec} has {got} columns, the model has {expected} classes: give one each");
+        return Err(Error::Data(text));
+    }
+    if names.is_empty() {
+        return Ok(logits);
+    }
+    let known: Vec<String> = model.classes().labels().iter().map(Label::to_string).collect();
+    let column = |label: &String| {
+        names.iter().position(|name| name == label).ok_or_else(|| {
+            Error::Usage(format!("--classes: the model has {} classes: {}", known.len(), known.join(", ")))
+        })
+    };
+    let order: Vec<usize> = known.iter().map(column).collect::<Result<_, _>>()?;
+    let values = logits.rows().flat_map(|row| order.iter().map(|&j| row[j])).collect();
+    Ok(Embeddings::new(values, expected)?)
+}
+
+/// Refuses labels of which the model knows none, and says how many it does not know.
+pub(crate) fn check_labels(
+    spec: &ArraySpec,
+    labels: &[Label],
+    model: &NuqClassifier<'_>,
+    common: &Common,
+) -> Result<(), Error> {
+    let known = model.classes().labels();
+    let strange: Vec<&Label> = labels.iter().filter(|label| known.binary_search(label).is_err()).collect();
+    let Some(first) = strange.first() else { return Ok(()) };
+    let examples: Vec<String> = known.iter().take(3).map(Label::to_string).collect();
+    let text = format!(
+        "{spec}: {} of {} labels are none that the model knows ({first} is one; the model has {}{})",
+        strange.len(),
+        labels.len(),
+        examples.join(", "),
+        if known.len() > 3 { ", …" } else { "" }
+    );
+    if strange.len() == labels.len() {
+        return Err(Error::Data(text));
+    }
+    say(common, &format!("{text}: they count as errors"));
+    Ok(())
+}
+
+/// Says so when rows that should be new are training rows.
+pub(crate) fn remark_training_rows(spec: &ArraySpec, found: &Neighbors, common: &Common) {
+    let same = (0..found.len()).filter(|&i| found.sq_distances(i).first() == Some(&0.0)).count();
+    if 10 * same >= found.len().max(1) {
+        let text = format!(
+            "{spec}: {same} of {} rows are training rows; numbers and promises hold only for rows that the model has not seen",
+            found.len()
+        );
+        say(common, &text);
+    }
 }
 
 /// A threshold that a model keeps under a name; an error lists those that there are.

@@ -121,6 +121,7 @@ fn mistakes_are_told_before_anything_is_written() {
     let (folder, _) = fitted(&["--quiet"]);
     let at = folder.path();
     let before = fs::read(at.join("model.nuq")).unwrap();
+    fs::write(at.join("numbers.csv"), "7\n".repeat(1000)).unwrap();
     let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings";
     let labels = "--labels @held_out.npz:labels";
     let cases = [
@@ -147,6 +148,19 @@ fn mistakes_are_told_before_anything_is_written() {
         (format!("{EVALUATE} --report page.pdf"), 2, "it is a .html file"),
         (format!("{EVALUATE} --threshold none"), 1, "no threshold `none`"),
         (format!("{EVALUATE} --ood svhn"), 2, "it is NAME=FILE"),
+        (format!("{EVALUATE} --ood test=@textures.npz:embeddings"), 2, "the test rows have this name"),
+        (format!("{EVALUATE} --resamples 50"), 1, "at least 100"),
+        (
+            format!("{EVALUATE} --logits @test.npz:logits --classes cat,dog"),
+            2,
+            "the model has 10 classes: airplane",
+        ),
+        (
+            format!("{calibrate} --labels numbers.csv --target coverage=0.9"),
+            1,
+            "1000 of 1000 labels are none that the model knows",
+        ),
+        (format!("{calibrate} --logits @held_out.npz:logits --target coverage=0.9"), 2, "--labels"),
         (
             "evaluate --model model.nuq --test @test.npz:logits --labels @test.npz:labels".to_owned(),
             1,
@@ -159,5 +173,34 @@ fn mistakes_are_told_before_anything_is_written() {
         assert!(err(&output).contains(said), "{command}: {}", err(&output));
     }
     assert_eq!(fs::read(at.join("model.nuq")).unwrap(), before);
-    assert_eq!(fs::read_dir(at).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(at).unwrap().count(), 2);
+}
+
+#[test]
+fn what_looks_wrong_is_said() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let at = folder.path();
+    let own =
+        run("calibrate --model model.nuq --embeddings @train.npz:embeddings --target false-alarm=0.05", at);
+    assert!(err(&own).contains("2000 of 2000 rows are training rows"), "{}", err(&own));
+    let few = "calibrate --model model.nuq --embeddings few.csv --target false-alarm=0.05";
+    fs::write(at.join("few.csv"), (["0.5"; 512].join(",") + "\n").repeat(3)).unwrap();
+    assert!(err(&run(few, at)).contains("3 rows cannot keep this promise but by accepting everything"));
+
+    // The same logits, told in another order: turned around, and back again by their names.
+    let classes = "truck,ship,horse,frog,dog,deer,cat,bird,automobile,airplane";
+    let text = out(&run(&format!("{EVALUATE} --logits @test.npz:logits --resamples 100"), at));
+    let turned =
+        out(&run(&format!("{EVALUATE} --logits @test.npz:logits --classes {classes} --resamples 100"), at));
+    assert!(text.starts_with("The network is right on 94.2 %") && !text.contains("--classes"), "{text}");
+    assert!(turned.contains("are the columns of the logits in the order of the sorted labels"), "{turned}");
+
+    let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --target risk=0.06";
+    let (nuq, network) =
+        (out(&run(calibrate, at)), out(&run(&format!("{calibrate} --logits @held_out.npz:logits"), at)));
+    assert!(
+        nuq.contains("nuq's labels are right on") && network.contains("the network is right on"),
+        "{nuq}{network}"
+    );
+    assert!(network.contains("92.70 % of all"), "{network}");
 }

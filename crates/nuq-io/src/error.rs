@@ -85,7 +85,7 @@ pub enum Error {
         present: Vec<String>,
     },
     /// An array of the wrong shape.
-    #[error("{spec} has {found}: {expected} are needed")]
+    #[error("{spec} has {found}; needed: {expected}")]
     Shape {
         /// The file and array.
         spec: ArraySpec,

@@ -1,5 +1,7 @@
 //! The density that needs no choice: where each of its parts is blind, and far from everything.
 
+#![allow(clippy::unwrap_used)]
+
 use nuq::metrics::roc_auc;
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Covariance, Density, Embeddings, Error, NuqClassifier, NuqRegressor, Shrinkage};

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from . import _nuq, baselines, calibrate, errors, metrics
 from ._classifier import NuqClassifier
@@ -40,14 +41,14 @@ __all__ = [
 ]
 
 
-def load(path: str | os.PathLike) -> NuqClassifier | NuqRegressor:
+def load(path: str | os.PathLike[str]) -> NuqClassifier | NuqRegressor:
     """Opens a model file that ``save`` or the command line wrote: in milliseconds, because rows stay in the file until
-    they are needed."""
+    they are needed. Its parameters are those of the fitted model: a bandwidth that was chosen is the number it became."""
     model = _nuq.load(Path(path))
     return (NuqClassifier if isinstance(model, _nuq.Classifier) else NuqRegressor)._loaded(model)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name == "torch":
         import importlib
 

@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DimensionMismatchError, EmptyError, InvalidInputError, LengthMismatchError, NotFiniteError
+from .errors import (
+    DimensionMismatchError,
+    EmptyError,
+    InvalidInputError,
+    InvalidParameterError,
+    LengthMismatchError,
+    NotFiniteError,
+    NotNumbersError,
+)
 
 _TAKEN = (np.float16, np.float32, np.float64)
 
@@ -19,18 +27,48 @@ _TAKEN = (np.float16, np.float32, np.float64)
 def to_numpy(values: Any) -> np.ndarray:
     """A numpy array of anything that can be one; tensors come from their device."""
     if isinstance(values, np.ndarray):
+        if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+            raise NotNumbersError("a masked array has values that are not there: fill them, or leave their rows out")
         return values
     if type(values).__module__.partition(".")[0] == "torch":
         values = values.detach().cpu()
-        return (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
+        return np.asarray((values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy())
     scipy_sparse = sys.modules.get("scipy.sparse")
     if scipy_sparse is not None and scipy_sparse.issparse(values):
-        raise TypeError(
+        raise NotNumbersError(
             "Sparse data was passed for X, but dense data is required. Use '.toarray()' to convert to a dense numpy array."
         )
     if hasattr(values, "__dlpack__") and not hasattr(values, "__array__"):
         return np.from_dlpack(values)
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except ValueError as problem:
+        # Rows of different lengths.
+        raise InvalidInputError(str(problem)) from None
+
+
+def numbers(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """An array of another type, aligned and in C order; a copy only where it takes one."""
+    if array.dtype.kind in "mM":
+        raise NotNumbersError(f"{array.dtype} is a time: say in which unit it is a number")
+    try:
+        return np.require(array, dtype=dtype, requirements=["C", "A"])
+    except (TypeError, ValueError, OverflowError) as problem:
+        raise NotNumbersError(str(problem)) from None
+
+
+def whole(value: Any, name: str, least: int = 0) -> int:
+    """A whole number that is at least so much."""
+    if isinstance(value, (int, np.integer)) and least <= value < 2**63:
+        return int(value)
+    raise InvalidParameterError(f"{name}={value!r}: it is a whole number of at least {least}")
+
+
+def real(value: Any, name: str) -> float:
+    """A number."""
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, np.complexfloating):
+        return float(value)
+    raise InvalidParameterError(f"{name}={value!r}: it is a number")
 
 
 def rows(values: Any, name: str = "X") -> np.ndarray:
@@ -50,18 +88,28 @@ def rows(values: Any, name: str = "X") -> np.ndarray:
         raise EmptyError(f"Found array with 0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
     if array.shape[0] == 0:
         raise EmptyError(f"Found array with 0 sample(s) (shape={array.shape}) while a minimum of 1 is required.")
-    if array.dtype.type not in _TAKEN or not array.dtype.isnative:
-        # Integers, booleans, strings of digits, objects: what is no number says so itself.
-        array = array.astype(np.float64)
+    if array.dtype.type not in _TAKEN or not array.dtype.isnative or not array.flags.aligned:
+        # Integers, booleans, strings of digits, objects: what is no number says so itself. Others are only brought into order.
+        array = numbers(array, array.dtype.newbyteorder("=") if array.dtype.type in _TAKEN else np.float64)
     return array
 
 
 def scores(values: Any, name: str) -> np.ndarray:
     """One dimension of float64."""
-    array = np.ascontiguousarray(to_numpy(values), dtype=np.float64)
+    array = to_numpy(values)
     if array.ndim != 1:
         raise InvalidInputError(f"{name} must be one-dimensional, it has the shape {array.shape}")
-    return array
+    if array.dtype.kind == "c":
+        raise NotNumbersError(f"{name} must be real numbers")
+    return numbers(array, np.float64)
+
+
+def class_numbers(values: Any) -> np.ndarray:
+    """One dimension of column numbers."""
+    array = to_numpy(values)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() < 2**32):
+        raise InvalidInputError("classes must be a one-dimensional array of column numbers")
+    return numbers(array, np.int64)
 
 
 def flags(values: Any, name: str) -> np.ndarray:
@@ -69,7 +117,7 @@ def flags(values: Any, name: str) -> np.ndarray:
     array = to_numpy(values)
     if array.ndim != 1 or array.dtype.kind not in "biu" or not np.isin(array, (0, 1)).all():
         raise InvalidInputError(f"{name} must be a one-dimensional array of True and False")
-    return np.ascontiguousarray(array, dtype=bool)
+    return numbers(array, bool)
 
 
 def column(values: Any, owner: str) -> np.ndarray:
@@ -103,7 +151,7 @@ def check_lengths(x: np.ndarray, y: np.ndarray) -> None:
         )
 
 
-def labels(values: Any, owner: str) -> tuple[np.ndarray, np.ndarray, list]:
+def labels(values: Any, owner: str) -> tuple[np.ndarray, np.ndarray, list[int | str]]:
     """The distinct labels, the number of each row's among them, and the labels as integers and strings."""
     array = column(values, owner)
     if array.dtype.kind == "f":
@@ -119,10 +167,10 @@ def labels(values: Any, owner: str) -> tuple[np.ndarray, np.ndarray, list]:
     if array.dtype.kind == "O" and any(value is None or value != value for value in array):
         raise NotFiniteError("Input y contains NaN.")
     try:
-        classes, numbers = np.unique(array, return_inverse=True)
+        classes, of_rows = np.unique(array, return_inverse=True)
     except TypeError:
         raise InvalidInputError("Unknown label type: labels must be all integers or all strings.") from None
-    return classes, np.ascontiguousarray(numbers.ravel(), dtype=np.int64), [label(value) for value in classes.tolist()]
+    return classes, numbers(of_rows.ravel(), np.int64), [label(value) for value in classes.tolist()]
 
 
 def label(value: Any) -> int | str:
@@ -132,17 +180,28 @@ def label(value: Any) -> int | str:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, bytes):
-        return value.decode()
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise InvalidInputError(f"Unknown label type: {value!r} is no text in UTF-8.") from None
     if isinstance(value, str):
         return value
     raise InvalidInputError(f"Unknown label type: {value!r} is neither an integer nor a string.")
 
 
-def restored(values: list) -> np.ndarray:
+def restored(values: list[int | str]) -> np.ndarray:
     """The labels of a model from a file."""
-    if all(isinstance(value, int) for value in values):
-        return np.array(values, dtype=np.int64 if all(-(2**63) <= v < 2**63 for v in values) else object)
+    numbers = [value for value in values if isinstance(value, int)]
+    if len(numbers) == len(values):
+        return np.array(values, dtype=np.int64 if all(-(2**63) <= value < 2**63 for value in numbers) else object)
     return np.array(values) if all(isinstance(value, str) for value in values) else np.array(values, dtype=object)
+
+
+def agrees(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Where two arrays have the same label, whatever their types."""
+    if first.dtype.kind in "biuf" and second.dtype.kind in "biuf":
+        return np.asarray(first == second)
+    return np.array([label(a) == label(b) for a, b in zip(first.tolist(), second.tolist())], dtype=bool)
 
 
 def check_columns(owner: str, got: int, expected: int) -> None:

@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from . import _arrays, _nuq, _progress
-from .errors import InvalidParameterError, NoSpreadError, NotFittedError, UnknownIdError
+from ._result import Uncertainty
+from .calibrate import Threshold
+from .errors import (
+    DimensionMismatchError,
+    InvalidInputError,
+    InvalidParameterError,
+    NoSpreadError,
+    NotFittedError,
+    OutOfRangeError,
+    UnknownIdError,
+)
 
 #: Rows that are asked about at a time when progress is shown.
 BLOCK = 8192
+
+
+_Self = TypeVar("_Self", bound="Estimator")
 
 
 class Estimator:
     """Parameters as scikit-learn keeps them, and a fitted model of the extension."""
 
     _model: Any = None
+
+    n_neighbors: int
+    n_jobs: int | None
+    verbose: bool
 
     # -- parameters -------------------------------------------------------------------------------------------------
 
@@ -35,7 +53,7 @@ class Estimator:
         """The parameters, as they were given."""
         return {name: getattr(self, name) for name in self._names()}
 
-    def set_params(self, **changes: Any) -> Any:
+    def set_params(self: _Self, **changes: Any) -> _Self:
         """Changes parameters; the model stays as it was fitted."""
         names = self._names()
         for name, value in changes.items():
@@ -59,11 +77,10 @@ class Estimator:
         """The parameters as the extension takes them."""
         given = self.get_params(deep=False)
         given["random_state"] = _seed(given["random_state"])
-        bandwidth = given["bandwidth"]
-        if not isinstance(bandwidth, (str, int, float)):
-            given["bandwidth"] = np.ascontiguousarray(bandwidth, dtype=np.float64)
-        if isinstance(given["n_neighbors"], np.integer):
-            given["n_neighbors"] = int(given["n_neighbors"])
+        given["bandwidth"] = _bandwidth(given["bandwidth"])
+        given["n_neighbors"] = _arrays.whole(given["n_neighbors"], "n_neighbors", least=1)
+        if not isinstance(given["normalize"], (bool, np.bool_)):
+            raise InvalidParameterError(f"normalize={given['normalize']!r}: it is True or False")
         given["normalize"] = bool(given["normalize"])
         return given
 
@@ -97,7 +114,11 @@ class Estimator:
         """Names of columns, where scikit-learn is there to compare them."""
         validation = sys.modules.get("sklearn.utils.validation")
         if validation is not None and hasattr(validation, "validate_data"):
-            validation.validate_data(self, x, reset=reset, skip_check_array=True)
+            try:
+                validation.validate_data(self, x, reset=reset, skip_check_array=True)
+            except ValueError as problem:
+                wrong_number = not reset and x.shape[1] != self.n_features_in_
+                raise (DimensionMismatchError if wrong_number else InvalidInputError)(str(problem)) from None
         elif reset:
             columns = getattr(x, "columns", None)
             if columns is not None and all(isinstance(name, str) for name in columns):
@@ -105,11 +126,9 @@ class Estimator:
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
 
-    def _training_rows(self, x: Any) -> np.ndarray:
-        rows = _arrays.rows(x)
-        self._check_names(x, reset=True)
+    def _learn_names(self, x: Any, rows: np.ndarray) -> None:
+        self._check_names(x if hasattr(x, "columns") else rows, reset=True)
         self.n_features_in_ = rows.shape[1]
-        return rows
 
     def _query_rows(self, x: Any) -> np.ndarray:
         self._check_fitted()
@@ -130,7 +149,7 @@ class Estimator:
         """The columns that the model says of rows; in blocks where someone watches."""
         rows, threads = self._query_rows(x), self._threads()
         if not self.verbose or len(rows) <= BLOCK:
-            return self._model.predict(rows, threads)
+            return dict(self._model.predict(rows, threads))
         parts = [
             self._model.predict(rows[block], threads)
             for block in _progress.blocks(len(rows), BLOCK, type(self).__name__, True)
@@ -157,6 +176,34 @@ class Estimator:
         self.index_ = f"{learned['index']} ({learned['index_reason']})"
         self.n_samples_fit_ = learned["n_rows"]
 
+    def predict_uncertainty(self, X: Any) -> Uncertainty:
+        """All that is said of each row."""
+        raise NotImplementedError
+
+    # -- deciding ---------------------------------------------------------------------------------------------------
+
+    @property
+    def thresholds_(self) -> dict[str, Threshold]:
+        """The thresholds that the model keeps, by name."""
+        self._check_fitted()
+        return {name: Threshold(inner) for name, inner in self._model.thresholds().items()}
+
+    def accept(self, X: Any, threshold: Threshold | str) -> np.ndarray:
+        """True where a threshold, or the one of that name, accepts."""
+        if not isinstance(threshold, Threshold):
+            known = self.thresholds_
+            if threshold not in known:
+                raise InvalidParameterError(
+                    f"threshold={threshold!r}: the model keeps {', '.join(map(repr, known)) or 'none'}"
+                )
+            threshold = known[threshold]
+        return threshold.accept(self.predict_uncertainty(X))
+
+    def _keep_threshold(self, threshold: Threshold, name: str | None) -> Threshold:
+        if name is not None:
+            self._model.set_threshold(name, threshold._inner)
+        return threshold
+
     # -- neighbors --------------------------------------------------------------------------------------------------
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
@@ -166,14 +213,18 @@ class Estimator:
         """
         self._check_fitted()
         rows = None if X is None else self._query_rows(X)
-        distances, ids = self._model.kneighbors(rows, n_neighbors or self.n_neighbors, self._threads())
+        others = self.n_samples_fit_ - (rows is None)
+        k = min(self.n_neighbors, others) if n_neighbors is None else _arrays.whole(n_neighbors, "n_neighbors", least=1)
+        if k > others:
+            raise OutOfRangeError(f"n_neighbors={k}: there are {others} training rows to choose from")
+        distances, ids = self._model.kneighbors(rows, k, self._threads())
         return (distances, ids) if return_distance else ids
 
-    def forget(self, ids: Any) -> Any:
+    def forget(self: _Self, ids: Any) -> _Self:
         """Forgets training rows by number; their numbers are given again to rows that come later."""
         self._check_fitted()
         numbers = np.atleast_1d(np.asarray(ids))
-        if numbers.dtype.kind not in "iu" or numbers.ndim != 1 or (numbers < 0).any():
+        if numbers.dtype.kind not in "iu" or numbers.ndim != 1 or (numbers < 0).any() or (numbers >= 2**32).any():
             raise UnknownIdError(f"ids={ids!r}: they are row numbers")
         self._model.remove(numbers.tolist())
         self._keep(self._model)
@@ -181,7 +232,7 @@ class Estimator:
 
     # -- files ------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model file, the same that the command line writes; ``nuq.load`` opens it."""
         self._check_fitted()
         self._model.save(Path(path))
@@ -200,10 +251,10 @@ class Estimator:
         stored = state.pop("_model_file", None)
         self.__dict__.update(state)
         if stored is not None:
-            with tempfile.TemporaryDirectory() as folder:
+            # The model has the file mapped, which may go meanwhile; where the system does not let it, it stays.
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
                 path = Path(folder) / "model.nuq"
                 path.write_bytes(stored)
-                # Mapped: the file may go while the model has it.
                 self._model = _nuq.load(path)
 
 
@@ -212,7 +263,30 @@ def _not_fitted() -> type[Exception]:
     exceptions = sys.modules.get("sklearn.exceptions")
     if exceptions is None:
         return NotFittedError
-    return type("NotFittedError", (NotFittedError, exceptions.NotFittedError), {"__module__": "nuq.errors"})
+    return _shared_not_fitted(exceptions.NotFittedError)
+
+
+@functools.cache
+def _shared_not_fitted(other: type[Exception]) -> type[Exception]:
+    # Other processes make it anew from its text: pickle finds no class of that name.
+    reduce = {"__module__": "nuq.errors", "__reduce__": lambda self: (_raised_not_fitted, self.args)}
+    return type("NotFittedError", (NotFittedError, other), reduce)
+
+
+def _raised_not_fitted(text: str) -> Exception:
+    return _not_fitted()(text)
+
+
+def _bandwidth(given: Any) -> Any:
+    """A word, a number, or a number per column."""
+    if isinstance(given, str):
+        return given
+    if given is None or isinstance(given, (bool, dict, set)):
+        raise InvalidParameterError(f"bandwidth={given!r}: it is a word, a number, or a number per column")
+    array = _arrays.to_numpy(given)
+    if array.ndim > 1 or array.dtype.kind not in "iuf":
+        raise InvalidParameterError(f"bandwidth={given!r}: it is a word, a number, or a number per column")
+    return _arrays.numbers(array, np.float64) if array.ndim else float(array)
 
 
 def _seed(random_state: Any) -> int:

@@ -10,7 +10,7 @@ from . import _arrays, _nuq, _progress
 from ._base import Estimator
 from ._result import Uncertainty
 from .calibrate import Threshold
-from .errors import InvalidParameterError
+from .errors import InvalidInputError, InvalidParameterError
 
 
 class NuqClassifier(Estimator):
@@ -51,23 +51,23 @@ class NuqClassifier(Estimator):
 
     def __init__(
         self,
-        n_neighbors=20,
-        kernel="gaussian",
-        bandwidth="log_likelihood",
-        density="kde",
-        density_bandwidth="kth",
-        covariance="full",
-        shrinkage="auto",
-        prior_weight=1e-3,
-        variance="sum",
-        dimension="intrinsic",
-        normalize=False,
-        index="auto",
-        recall=0.99,
-        n_jobs=None,
-        random_state=0,
-        verbose=False,
-    ):
+        n_neighbors: int = 20,
+        kernel: str = "gaussian",
+        bandwidth: Any = "log_likelihood",
+        density: str = "kde",
+        density_bandwidth: str | float = "kth",
+        covariance: str = "full",
+        shrinkage: str | float = "auto",
+        prior_weight: float = 1e-3,
+        variance: str = "sum",
+        dimension: str = "intrinsic",
+        normalize: bool = False,
+        index: str = "auto",
+        recall: float = 0.99,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: bool = False,
+    ) -> None:
         self.n_neighbors = n_neighbors
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -101,7 +101,7 @@ class NuqClassifier(Estimator):
         }
         return cls(**{**printed, **changes})
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         return self._tags("classifier")
 
     def fit(self, X: Any, y: Any) -> NuqClassifier:
@@ -113,7 +113,7 @@ class NuqClassifier(Estimator):
         rows = _arrays.rows(X)
         classes, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
-        rows = self._training_rows(X)
+        self._learn_names(X, rows)
         waiting = _progress.Waiting(f"fitting {len(rows)} rows") if self.verbose else None
         tick = waiting.tick if waiting else None
         with self._one_row(rows):
@@ -131,6 +131,8 @@ class NuqClassifier(Estimator):
         rows = self._query_rows(X)
         new_classes, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
+        if isinstance(labels[0], str) != isinstance(self._model.classes()[0], str):
+            raise InvalidInputError("Unknown label type: labels must be all integers or all strings, also in later calls.")
         self._model.insert(rows, labels, numbers)
         self._learn_classes(new_classes)
         return self
@@ -141,11 +143,10 @@ class NuqClassifier(Estimator):
         return self
 
     def _learn_classes(self, new: np.ndarray) -> None:
-        """The classes that the model has now, in the type that the user's labels have."""
-        known = np.unique(np.concatenate([self.classes_, np.asarray(new)]))
-        present = set(self._model.classes())
-        kept = [_arrays.label(value) in present for value in known.tolist()]
-        self.classes_ = known[kept]
+        """The classes that the model has now, in its order and in the type that the user's labels have."""
+        known = np.concatenate([self.classes_, np.asarray(new)])
+        place = {_arrays.label(value): i for i, value in enumerate(known.tolist())}
+        self.classes_ = known[[place[label] for label in self._model.classes()]]
         self._keep(self._model)
 
     # -- asking -----------------------------------------------------------------------------------------------------
@@ -156,11 +157,7 @@ class NuqClassifier(Estimator):
         label = self.classes_[said["class"]]
         if return_uncertainty is None:
             return label
-        if return_uncertainty not in ("aleatoric", "epistemic", "total"):
-            raise InvalidParameterError(
-                f'return_uncertainty={return_uncertainty!r}: it is one of "aleatoric", "epistemic", "total"'
-            )
-        if return_uncertainty == "aleatoric":
+        if _term(return_uncertainty) == "aleatoric":
             with np.errstate(divide="ignore"):
                 return label, np.log(said["aleatoric"])
         return label, said[f"log_{return_uncertainty}"]
@@ -168,7 +165,7 @@ class NuqClassifier(Estimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, in the order of ``classes_``."""
         rows = self._query_rows(X)
-        return self._model.predict_proba(rows, self._threads())
+        return np.asarray(self._model.predict_proba(rows, self._threads()))
 
     def predict_uncertainty(self, X: Any) -> Uncertainty:
         """All that is said of each row: label, proba (of that label), aleatoric, epistemic and total uncertainty with
@@ -186,14 +183,14 @@ class NuqClassifier(Estimator):
         proba = self.predict_proba(X)
         if proba.shape[1] != 2:
             return proba
-        return np.log(np.maximum(proba, np.finfo(np.float64).tiny)) @ [-1.0, 1.0]
+        return np.asarray(np.log(np.maximum(proba, np.finfo(np.float64).tiny)) @ [-1.0, 1.0])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy."""
         predicted = self.predict(X)
         truth = _arrays.column(y, type(self).__name__)
         _arrays.check_lengths(predicted, truth)
-        return float(np.average(predicted == truth, weights=sample_weight))
+        return float(np.average(_arrays.agrees(predicted, truth), weights=sample_weight))
 
     # -- deciding ---------------------------------------------------------------------------------------------------
 
@@ -201,7 +198,8 @@ class NuqClassifier(Estimator):
         """True where to abstain: where an error is likelier than ``cost``, what an abstention costs. With a ``level``,
         also where the data do not show at that level that it is not (the paper's Algorithm 2)."""
         rows = self._query_rows(X)
-        return ~self._model.accept(rows, cost, level, self._threads())
+        level = None if level is None else _arrays.real(level, "level")
+        return ~np.asarray(self._model.accept(rows, _arrays.real(cost, "cost"), level, self._threads()))
 
     def calibrate(
         self,
@@ -223,34 +221,18 @@ class NuqClassifier(Estimator):
         """
         target = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm}
         uncertainty = self.predict_uncertainty(X)
-        is_error = None if y is None else uncertainty.label != _arrays.column(y, type(self).__name__)
-        threshold = Threshold._calibrated(uncertainty, is_error, target, delta, measure)
-        if name is not None:
-            self._model.set_threshold(name, threshold._inner)
-        return threshold
-
-    @property
-    def thresholds_(self) -> dict[str, Threshold]:
-        """The thresholds that the model keeps, by name."""
-        self._check_fitted()
-        return {name: Threshold(inner) for name, inner in self._model.thresholds().items()}
-
-    def accept(self, X: Any, threshold: Threshold | str) -> np.ndarray:
-        """True where a threshold, or the one of that name, accepts."""
-        if isinstance(threshold, str):
-            known = self.thresholds_
-            if threshold not in known:
-                raise InvalidParameterError(
-                    f"threshold={threshold!r}: the model keeps {', '.join(map(repr, known)) or 'none'}"
-                )
-            threshold = known[threshold]
-        return threshold.accept(self.predict_uncertainty(X))
+        is_error = None
+        if y is not None:
+            truth = _arrays.column(y, type(self).__name__)
+            _arrays.check_lengths(uncertainty.label, truth)
+            is_error = ~_arrays.agrees(uncertainty.label, truth)
+        return self._keep_threshold(Threshold._calibrated(uncertainty, is_error, target, delta, measure), name)
 
     # -- looking after the data -------------------------------------------------------------------------------------
 
     def suggest(self, X: Any, n: int = 20) -> np.ndarray:
         """Numbers of ``n`` rows that are worth a label: uncertain, and not all of one kind. Most wanted first."""
-        rows = self._query_rows(X)
+        rows, n = self._query_rows(X), _arrays.whole(n, "n")
         return _nuq.suggest(rows, self._asked(rows)["log_epistemic"], n)
 
     def label_issues(self) -> Uncertainty:
@@ -269,12 +251,16 @@ class NuqClassifier(Estimator):
 
     @classmethod
     def _loaded(cls, model: Any) -> NuqClassifier:
-        estimator = cls(**model.params())
+        estimator = cls(**model.params(), variance=model.variance())
         estimator.classes_ = _arrays.restored(model.classes())
         estimator._keep(model)
-        if estimator.bandwidth_curve_ is None:
-            estimator.bandwidth = estimator.bandwidth_
         return estimator
+
+
+def _term(name: str) -> str:
+    if name not in ("aleatoric", "epistemic", "total"):
+        raise InvalidParameterError(f'return_uncertainty={name!r}: it is one of "aleatoric", "epistemic", "total"')
+    return name
 
 
 def _shown(bandwidth: Any) -> str:

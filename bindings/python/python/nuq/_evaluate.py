@@ -30,7 +30,7 @@ class MethodResult(NamedTuple):
 class Evaluation:
     """The methods, NUQ's own first; ``to_pandas`` is the table."""
 
-    def __init__(self, found: dict[str, Any], sets: list[str]):
+    def __init__(self, found: dict[str, Any], sets: list[str]) -> None:
         self.accuracy = Interval(*found["accuracy"])
         self.errors_of: str = found["errors_of"]
         self.is_error: np.ndarray = found["is_error"]
@@ -101,6 +101,8 @@ def evaluate(
     ``logits`` of all sets (a column per class, in the order of ``model.classes_``) the methods that look at logits join, and
     with ``members``, logits of several networks, those that look at ensembles.
     """
+    if not isinstance(model, NuqClassifier):
+        raise InvalidParameterError(f"model={model!r}: it is a fitted NuqClassifier")
     rows = model._query_rows(X)
     _, numbers, labels = _arrays.labels(y, type(model).__name__)
     _arrays.check_lengths(rows, numbers)
@@ -109,7 +111,7 @@ def evaluate(
         if name not in sets:
             raise InvalidParameterError(f"{name!r} is no set of ood")
 
-    def given(rows: Any, logits: Any, members: Any) -> tuple:
+    def given(rows: Any, logits: Any, members: Any) -> tuple[Any, Any, Any]:
         return (
             model._query_rows(rows),
             None if logits is None else _arrays.rows(logits, "logits"),
@@ -119,5 +121,6 @@ def evaluate(
     others = [
         (name, given(rows, (ood_logits or {}).get(name), (ood_members or {}).get(name))) for name, rows in sets.items()
     ]
-    found = _nuq.evaluate(model._model, given(rows, logits, members), labels, numbers, others, resamples, seed)
+    drawn = _arrays.whole(resamples, "resamples", 1), _arrays.whole(seed, "seed")
+    found = _nuq.evaluate(model._model, given(rows, logits, members), labels, numbers, others, *drawn)
     return Evaluation(found, list(sets))

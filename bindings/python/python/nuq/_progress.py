@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 
 class Waiting:
@@ -40,7 +41,7 @@ def blocks(total: int, size: int, what: str, shown: bool) -> Iterator[slice]:
         bar.close()
 
 
-def _tqdm(**options):
+def _tqdm(**options: Any) -> Any:
     try:
         from tqdm.auto import tqdm
     except ImportError:

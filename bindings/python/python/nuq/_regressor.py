@@ -8,8 +8,9 @@ import numpy as np
 
 from . import _arrays, _nuq, _progress
 from ._base import Estimator
-from ._classifier import _shown
+from ._classifier import _shown, _term
 from ._result import Uncertainty
+from .calibrate import Threshold
 from .errors import NotFiniteError
 
 
@@ -29,22 +30,22 @@ class NuqRegressor(Estimator):
 
     def __init__(
         self,
-        n_neighbors=20,
-        kernel="gaussian",
-        bandwidth="squared_error",
-        density="kde",
-        density_bandwidth="kth",
-        covariance="full",
-        shrinkage="auto",
-        prior_weight=1e-3,
-        dimension="intrinsic",
-        normalize=False,
-        index="auto",
-        recall=0.99,
-        n_jobs=None,
-        random_state=0,
-        verbose=False,
-    ):
+        n_neighbors: int = 20,
+        kernel: str = "gaussian",
+        bandwidth: Any = "squared_error",
+        density: str = "kde",
+        density_bandwidth: str | float = "kth",
+        covariance: str = "full",
+        shrinkage: str | float = "auto",
+        prior_weight: float = 1e-3,
+        dimension: str = "intrinsic",
+        normalize: bool = False,
+        index: str = "auto",
+        recall: float = 0.99,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: bool = False,
+    ) -> None:
         self.n_neighbors = n_neighbors
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -61,7 +62,7 @@ class NuqRegressor(Estimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         return self._tags("regressor")
 
     def fit(self, X: Any, y: Any) -> NuqRegressor:
@@ -69,7 +70,7 @@ class NuqRegressor(Estimator):
         threads = self._threads()
         rows, targets = _arrays.rows(X), _targets(y, type(self).__name__)
         _arrays.check_lengths(rows, targets)
-        rows = self._training_rows(X)
+        self._learn_names(X, rows)
         waiting = _progress.Waiting(f"fitting {len(rows)} rows") if self.verbose else None
         with self._one_row(rows):
             model = _nuq.Regressor.fit(self._given(), rows, targets, threads, waiting.tick if waiting else None)
@@ -88,9 +89,12 @@ class NuqRegressor(Estimator):
         self._keep(self._model)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The mean of each row."""
-        return self._asked(X)["mean"]
+    def predict(self, X: Any, return_uncertainty: str | None = None) -> Any:
+        """The mean of each row; with ``return_uncertainty`` "aleatoric", "epistemic" or "total", also the log of that."""
+        said = self._asked(X)
+        if return_uncertainty is None:
+            return said["mean"]
+        return said["mean"], said[f"log_{_term(return_uncertainty)}"]
 
     def predict_uncertainty(self, X: Any) -> Uncertainty:
         """Mean, aleatoric, epistemic and total variance with their logarithms, and the log density of the training data."""
@@ -109,23 +113,36 @@ class NuqRegressor(Estimator):
         left = np.sum(weights * (truth - found) ** 2)
         return float(1.0 - left / spread) if spread > 0 else float(left == 0)
 
+    def calibrate(
+        self,
+        X: Any,
+        *,
+        coverage: float | None = None,
+        false_alarm: float | None = None,
+        measure: str | None = None,
+        name: str | None = None,
+    ) -> Threshold:
+        """A threshold that keeps a promise, chosen on held-out rows like those to come: ``coverage`` (accept at least so
+        many) or ``false_alarm`` (reject at most so many). With a ``name`` the model keeps it, also in its file."""
+        target = {"coverage": coverage, "false_alarm": false_alarm}
+        found = Threshold._calibrated(self.predict_uncertainty(X), None, target, 0.05, measure)
+        return self._keep_threshold(found, name)
+
     def suggest(self, X: Any, n: int = 20) -> np.ndarray:
         """Numbers of ``n`` rows that are worth a target: uncertain, and not all of one kind. Most wanted first."""
-        rows = self._query_rows(X)
+        rows, n = self._query_rows(X), _arrays.whole(n, "n")
         return _nuq.suggest(rows, self._asked(rows)["log_epistemic"], n)
 
     @classmethod
     def _loaded(cls, model: Any) -> NuqRegressor:
         estimator = cls(**model.params())
         estimator._keep(model)
-        if estimator.bandwidth_curve_ is None:
-            estimator.bandwidth = estimator.bandwidth_
         return estimator
 
 
 def _targets(y: Any, owner: str) -> np.ndarray:
     array = _arrays.column(y, owner)
-    targets = np.ascontiguousarray(array, dtype=np.float64)
+    targets = _arrays.numbers(array, np.float64)
     if not np.isfinite(targets).all():
         row = int(np.flatnonzero(~np.isfinite(targets))[0])
         raise NotFiniteError(f"Input y contains NaN or infinity: row {row} is {targets[row]}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, KeysView
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ import numpy as np
 class Uncertainty:
     """Columns by name, as attributes and as a mapping; ``to_pandas`` makes a data frame of them."""
 
-    def __init__(self, columns: dict[str, np.ndarray]):
+    def __init__(self, columns: dict[str, np.ndarray]) -> None:
         self._columns = columns
 
     def __getattr__(self, name: str) -> np.ndarray:
-        columns = self.__dict__.get("_columns", {})
+        columns: dict[str, np.ndarray] = self.__dict__.get("_columns", {})
         if name in columns:
             return columns[name]
         raise AttributeError(f"{type(self).__name__} has {', '.join(columns)}, but not {name}")
@@ -22,19 +23,20 @@ class Uncertainty:
     def __getitem__(self, name: str) -> np.ndarray:
         return self._columns[name]
 
-    def keys(self):
+    def keys(self) -> KeysView[str]:
+        """The names of the columns."""
         return self._columns.keys()
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 
     def __len__(self) -> int:
         return len(next(iter(self._columns.values())))
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._columns]
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return (Uncertainty, (self._columns,))
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ array([0.  , 0.48])
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -41,7 +41,7 @@ __all__ = [
 class Scorer:
     """Says of each row how uncertain it is. Higher is less certain."""
 
-    _inner: Any = None
+    _inner: _nuq.Scorer | None = None
 
     def score(self, X: Any = None, logits: Any = None, members: Any = None) -> np.ndarray:
         """A score per row, from what this scorer looks at: embeddings, logits, or logits of several members."""
@@ -90,14 +90,14 @@ class Energy(Scorer):
     """Minus the log-sum-exp of the logits at a temperature (Liu et al. 2020)."""
 
     def __init__(self, temperature: float = 1.0) -> None:
-        self._inner = _nuq.from_logits("energy", float(temperature), 0.1, 100)
+        self._inner = _nuq.from_logits("energy", _arrays.real(temperature, "temperature"), 0.1, 100)
 
 
 class Gen(Scorer):
     """Generalized entropy of the likeliest classes (Liu, Lochman and Zach 2023)."""
 
     def __init__(self, gamma: float = 0.1, top: int = 100) -> None:
-        self._inner = _nuq.from_logits("gen", 1.0, float(gamma), int(top))
+        self._inner = _nuq.from_logits("gen", 1.0, _arrays.real(gamma, "gamma"), _arrays.whole(top, "top", 1))
 
 
 class Ensemble(Scorer):
@@ -105,6 +105,10 @@ class Ensemble(Scorer):
 
     def __init__(self, reduction: str = "entropy") -> None:
         self._inner = _nuq.from_members(reduction)
+
+
+_Fitted = TypeVar("_Fitted", bound="_FromEmbeddings")
+_Paired = TypeVar("_Paired", bound="_FromBoth")
 
 
 class _FromEmbeddings(Scorer):
@@ -117,7 +121,7 @@ class _FromEmbeddings(Scorer):
     def _options(self) -> tuple[str, int, float | None]:
         return self._name, 1, None
 
-    def fit(self, X: Any, y: Any = None):
+    def fit(self: _Fitted, X: Any, y: Any = None) -> _Fitted:
         """Fits training rows, and their labels where they matter."""
         rows = _arrays.rows(X)
         if y is None and self._needs_labels:
@@ -134,8 +138,8 @@ class _Gaussian(_FromEmbeddings):
         super().__init__(normalize)
         self.shrinkage = shrinkage
 
-    def _options(self):
-        return self._name, 1, None if self.shrinkage == "auto" else float(self.shrinkage)
+    def _options(self) -> tuple[str, int, float | None]:
+        return self._name, 1, None if self.shrinkage == "auto" else _arrays.real(self.shrinkage, "shrinkage")
 
 
 class Ddu(_Gaussian):
@@ -167,8 +171,8 @@ class KnnDistance(_FromEmbeddings):
             raise InvalidParameterError(f'reduction={reduction!r}: it is "kth" or "mean"')
         self.k, self.reduction = k, reduction
 
-    def _options(self):
-        return f"knn_{self.reduction}", self.k, None
+    def _options(self) -> tuple[str, int, float | None]:
+        return f"knn_{self.reduction}", _arrays.whole(self.k, "k", 1), None
 
 
 class LocalOutlierFactor(_FromEmbeddings):
@@ -180,8 +184,8 @@ class LocalOutlierFactor(_FromEmbeddings):
         super().__init__(normalize)
         self.k = k
 
-    def _options(self):
-        return "lof", self.k, None
+    def _options(self) -> tuple[str, int, float | None]:
+        return "lof", _arrays.whole(self.k, "k", 1), None
 
 
 class _FromBoth(Scorer):
@@ -190,7 +194,7 @@ class _FromBoth(Scorer):
     def _options(self) -> tuple[int, float, int | None]:
         return 10, 0.9, None
 
-    def fit(self, X: Any, logits: Any):
+    def fit(self: _Paired, X: Any, logits: Any) -> _Paired:
         """Fits training rows and their logits, from which the head of the network is found."""
         self._inner = _nuq.from_both(self._name, _arrays.rows(X), _arrays.rows(logits, "logits"), *self._options())
         return self
@@ -204,8 +208,8 @@ class Vim(_FromBoth):
     def __init__(self, principal: int | None = None) -> None:
         self.principal = principal
 
-    def _options(self):
-        return 10, 0.9, self.principal
+    def _options(self) -> tuple[int, float, int | None]:
+        return 10, 0.9, None if self.principal is None else _arrays.whole(self.principal, "principal", 1)
 
 
 class Fdbd(_FromBoth):
@@ -222,8 +226,8 @@ class NnGuide(_FromBoth):
     def __init__(self, k: int = 10) -> None:
         self.k = k
 
-    def _options(self):
-        return self.k, 0.9, None
+    def _options(self) -> tuple[int, float, int | None]:
+        return _arrays.whole(self.k, "k", 1), 0.9, None
 
 
 class React(_FromBoth):
@@ -234,10 +238,10 @@ class React(_FromBoth):
     def __init__(self, quantile: float = 0.9) -> None:
         self.quantile = quantile
 
-    def _options(self):
-        return 10, self.quantile, None
+    def _options(self) -> tuple[int, float, int | None]:
+        return 10, _arrays.real(self.quantile, "quantile"), None
 
 
 def temperature(logits: Any, classes: Any) -> float:
     """The temperature that makes held-out probabilities most likely; ``classes`` are column numbers."""
-    return _nuq.temperature(_arrays.rows(logits, "logits"), np.ascontiguousarray(classes, dtype=np.int64))
+    return _nuq.temperature(_arrays.rows(logits, "logits"), _arrays.class_numbers(classes))

@@ -11,8 +11,13 @@ from .errors import InvalidParameterError
 
 __all__ = ["Threshold", "benjamini_hochberg", "conformal_p_values"]
 
-#: The column that each measure is compared by; density with its sign turned.
-_COLUMNS = {"aleatoric": "aleatoric", "epistemic": "log_epistemic", "total": "log_total", "density": "log_density"}
+#: The columns that each measure is compared by, the first that there is; density with its sign turned.
+_COLUMNS = {
+    "aleatoric": ("log_aleatoric", "aleatoric"),
+    "epistemic": ("log_epistemic",),
+    "total": ("log_total",),
+    "density": ("log_density",),
+}
 
 
 class Threshold:
@@ -21,7 +26,7 @@ class Threshold:
     Changing a threshold needs no refit: calibrate another, on the same held-out rows or on others.
     """
 
-    def __init__(self, inner: Any):
+    def __init__(self, inner: _nuq.Threshold) -> None:
         self._inner = inner
 
     @classmethod
@@ -30,32 +35,62 @@ class Threshold:
     ) -> Threshold:
         given = {name: share for name, share in target.items() if share is not None}
         if len(given) != 1:
-            raise InvalidParameterError("give one of coverage=, risk= and false_alarm=")
+            raise InvalidParameterError(f"give one of {', '.join(f'{name}=' for name in target)}")
         (name, share), = given.items()
+        share = _arrays.real(share, name)
         if name == "risk" and is_error is None:
             raise InvalidParameterError("risk= needs y: errors are counted on held-out rows")
         measure = measure or ("epistemic" if name == "false_alarm" else "total")
         scores = _measured(uncertainty, measure)
         flags = None if is_error is None else np.ascontiguousarray(is_error, dtype=bool)
-        return cls(_nuq.Threshold.calibrate(measure, scores, flags, name, float(share), float(delta)))
+        return cls(_nuq.Threshold.calibrate(measure, scores, flags, name, share, _arrays.real(delta, "delta")))
 
-    measure = property(lambda self: self._inner.measure, doc='"aleatoric", "epistemic", "total" or "density".')
-    value = property(lambda self: self._inner.value, doc="Accept where the measure is at most this.")
-    n_samples = property(lambda self: self._inner.rows, doc="The held-out rows it was chosen on.")
-    statement = property(lambda self: self._inner.statement, doc="What it promises, in words.")
+    @property
+    def measure(self) -> str:
+        """ "aleatoric", "epistemic", "total" or "density"."""
+        return self._inner.measure
+
+    @property
+    def value(self) -> float:
+        """Accept where the measure is at most this."""
+        return self._inner.value
+
+    @property
+    def n_samples(self) -> int:
+        """The held-out rows it was chosen on."""
+        return self._inner.rows
+
+    @property
+    def statement(self) -> str:
+        """What it promises, in words."""
+        return self._inner.statement
 
     def accept(self, uncertainty: Any) -> np.ndarray:
         """True where ``uncertainty``, of ``predict_uncertainty``, is accepted."""
         return self._inner.accept(_measured(uncertainty, self.measure))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of_parts, self._inner.parts()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Threshold) and self._inner.parts() == other._inner.parts()
+
+    def __hash__(self) -> int:
+        return hash(self._inner.parts())
+
     def __repr__(self) -> str:
         return f"Threshold({self.measure} <= {self.value:.6g}: {self.statement})"
+
+
+def _of_parts(*parts: Any) -> Threshold:
+    return Threshold(_nuq.Threshold.of_parts(*parts))
 
 
 def _measured(uncertainty: Any, measure: str) -> np.ndarray:
     if measure not in _COLUMNS:
         raise InvalidParameterError(f"measure={measure!r}: it is one of {', '.join(map(repr, _COLUMNS))}")
-    scores = np.ascontiguousarray(uncertainty[_COLUMNS[measure]], dtype=np.float64)
+    column = next(name for name in _COLUMNS[measure] if name in uncertainty)
+    scores = _arrays.scores(uncertainty[column], column)
     return -scores if measure == "density" else scores
 
 

@@ -12,6 +12,10 @@ class InvalidInputError(NuqError, ValueError):
     """Arrays that cannot be what they are given as."""
 
 
+class NotNumbersError(InvalidInputError, TypeError):
+    """Something else than numbers where numbers are needed: objects, text, sparse or masked arrays."""
+
+
 class NotFiniteError(InvalidInputError):
     """A NaN, an infinity, or a number beyond float32, named by row and column."""
 
@@ -29,7 +33,7 @@ class EmptyError(InvalidInputError):
 
 
 class UnknownIdError(InvalidInputError):
-    """An id that names no training row."""
+    """An id that names no training row, or one that is given twice."""
 
 
 class BadTargetError(InvalidInputError):
@@ -82,6 +86,10 @@ class NotFittedError(NuqError, ValueError, AttributeError):
 
 class FileError(NuqError, OSError):
     """A file that could not be read or written."""
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """No file of that name."""
 
 
 class DamagedFileError(FileError):

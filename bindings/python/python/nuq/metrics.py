@@ -127,7 +127,7 @@ def scod_risk(inliers: Any, is_error: Any, outliers: Any, coverage: float) -> fl
 
 def calibration_error(confidence: Any, is_right: Any, bins: int = 15) -> float:
     """Expected calibration error: the mean gap between confidence and accuracy over bins of equal width."""
-    return _nuq.calibration_error(_arrays.scores(confidence, "confidence"), _arrays.flags(is_right, "is_right"), bins)
+    return _nuq.calibration_error(_arrays.scores(confidence, "confidence"), _arrays.flags(is_right, "is_right"), _arrays.whole(bins, "bins", 1))
 
 
 def negative_log_likelihood(probabilities: Any, classes: Any) -> float:
@@ -141,14 +141,15 @@ def brier_score(probabilities: Any, classes: Any) -> float:
 
 
 def _probabilities(probabilities: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
-    matrix = np.ascontiguousarray(_arrays.rows(probabilities, "probabilities"), dtype=np.float64)
-    return matrix, np.ascontiguousarray(classes, dtype=np.int64)
+    matrix = _arrays.numbers(_arrays.rows(probabilities, "probabilities"), np.float64)
+    return matrix, _arrays.class_numbers(classes)
 
 
 def interval(metric: str, first: Any, second: Any, *, resamples: int = 1000, seed: int = 0) -> Interval:
     """A metric with its bootstrap interval: "roc_auc", "average_precision" or "fpr95" of inliers and outliers, or
     "rcc_auc" of uncertainties and errors."""
-    return Interval(*_nuq.interval(metric, *_pair(metric, first, second), resamples, seed))
+    drawn = _arrays.whole(resamples, "resamples", 1), _arrays.whole(seed, "seed")
+    return Interval(*_nuq.interval(metric, *_pair(metric, first, second), *drawn))
 
 
 def difference(
@@ -159,7 +160,10 @@ def difference(
     ``first`` and ``second`` are the pairs that ``interval`` takes, of the same rows in the same order.
     """
     pairs = *_pair(metric, *first), *_pair(metric, *second)
-    return Difference(*_nuq.difference(metric, *pairs, resamples, seed))
+    for one, other in zip(pairs[:2], pairs[2:]):
+        _arrays.check_lengths(one, other)
+    drawn = _arrays.whole(resamples, "resamples", 1), _arrays.whole(seed, "seed")
+    return Difference(*_nuq.difference(metric, *pairs, *drawn))
 
 
 def _pair(metric: str, first: Any, second: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -23,11 +23,11 @@ class Embedded(NamedTuple):
 
 def embed(
     model: Any,
-    loader: Iterable,
+    loader: Iterable[Any],
     layer: Any,
     *,
     device: Any = None,
-    pool: str | Callable = "auto",
+    pool: str | Callable[[Any], Any] = "auto",
     progress: bool = False,
 ) -> Embedded:
     """Runs ``model`` over ``loader`` and collects what ``layer``, a module or its name, puts out.
@@ -40,11 +40,12 @@ def embed(
 
     module = _module(model, layer)
     device = device or next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    waiting = _progress.Waiting("embedding") if progress else None
     caught: list[Any] = []
     handle = module.register_forward_hook(lambda _module, _inputs, output: caught.append(output))
-    was_training = model.training
+    # Of each part by itself: some may be frozen.
+    modes = [(part, part.training) for part in model.modules()]
     embeddings, logits, labels = [], [], []
-    waiting = _progress.Waiting("embedding") if progress else None
     try:
         model.eval()
         with torch.no_grad():
@@ -62,7 +63,8 @@ def embed(
                     waiting.tick()
     finally:
         handle.remove()
-        model.train(was_training)
+        for part, was_training in modes:
+            part.training = was_training
     if not embeddings:
         raise InvalidInputError("the loader gives no batch")
     found = Embedded(np.concatenate(embeddings), np.concatenate(logits), np.concatenate(labels) if labels else None)
@@ -115,7 +117,7 @@ def _tensor(output: Any) -> Any:
     return output
 
 
-def _pooled(output: Any, pool: str | Callable) -> Any:
+def _pooled(output: Any, pool: str | Callable[[Any], Any]) -> Any:
     if callable(pool):
         return pool(output)
     if output.dim() == 2:

@@ -48,10 +48,11 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
     };
     let name = options.threshold.as_deref();
     let threshold = name.map(|name| rows::threshold(&opened.model, &options.model, name)).transpose()?;
-    let arrays = read(options, &opened.model)?;
-    check_logits(options, model, &arrays)?;
+    let arrays = read(options, &opened.model, model)?;
+    rows::check_labels(&options.labels, &arrays.labels, model, common)?;
     let found = compare(options, common, model, &arrays)?;
-    remark(common, model, &arrays, &found);
+    remark(common, &arrays, &found);
+    rows::remark_training_rows(&options.test, found.test.neighbors(), common);
     let shown = Shown {
         options,
         model,
@@ -85,6 +86,9 @@ struct Shown<'s> {
 fn check(options: &EvaluateArgs) -> Result<(), Error> {
     let refuse = |text: String| Err(Error::Usage(text));
     for (i, set) in options.ood.iter().enumerate() {
+        if set.name == "test" {
+            return refuse("--ood test=…: the test rows have this name, give another".to_owned());
+        }
         if options.ood[..i].iter().any(|other| other.name == set.name) {
             return refuse(format!("--ood {}=… is given twice: give each set a name of its own", set.name));
         }
@@ -98,7 +102,8 @@ fn check(options: &EvaluateArgs) -> Result<(), Error> {
         }
     }
     if options.resamples < 100 {
-        return refuse(format!("--resamples {}: at least 100 are needed for an interval", options.resamples));
+        let text = format!("--resamples {}: at least 100 are needed for an interval", options.resamples);
+        return Err(Error::Data(text));
     }
     let inputs: Vec<&Path> = [Some(&options.test), Some(&options.labels), options.logits.as_ref()]
         .into_iter()
@@ -116,14 +121,12 @@ fn check(options: &EvaluateArgs) -> Result<(), Error> {
     Ok(())
 }
 
-fn read(options: &EvaluateArgs, model: &Model<'_>) -> Result<Arrays, Error> {
+fn read(options: &EvaluateArgs, model: &Model<'_>, classifier: &NuqClassifier<'_>) -> Result<Arrays, Error> {
     let set = |name: &str, spec: &ArraySpec, logits: Option<&ArraySpec>, others: &[&ArraySpec]| {
         let rows = rows::read_for(model, &options.model, spec, others)?;
-        let logits = logits.map(|spec| rows::read(spec, &[]).map(|logits| (spec, logits))).transpose()?;
-        if let Some((of, logits)) = &logits {
-            rows::same_length(of, logits.len(), "rows of logits", (spec, rows.len()))?;
-        }
-        Ok::<_, Error>(Set { name: name.to_owned(), rows, logits: logits.map(|(_, logits)| logits) })
+        let read = |of| rows::logits(of, classifier, &options.classes, (spec, rows.len()));
+        let logits = logits.map(read).transpose()?;
+        Ok::<_, Error>(Set { name: name.to_owned(), rows, logits })
     };
     let test = set("test", &options.test, options.logits.as_ref(), &[&options.labels])?;
     let labels = rows::labels(&options.labels, (&options.test, test.rows.len()))?;
@@ -133,26 +136,6 @@ fn read(options: &EvaluateArgs, model: &Model<'_>) -> Result<Arrays, Error> {
     };
     let ood = options.ood.iter().map(ood).collect::<Result<_, _>>()?;
     Ok(Arrays { test, labels, ood })
-}
-
-/// Refuses logits that do not have a column for each class.
-fn check_logits(options: &EvaluateArgs, model: &NuqClassifier<'_>, arrays: &Arrays) -> Result<(), Error> {
-    let expected = model.classes().len();
-    let of_ood =
-        |set: &Set| options.ood_logits.iter().find(|logits| logits.name == set.name).map(|l| &l.spec);
-    let sets = std::iter::once((&arrays.test, options.logits.as_ref()))
-        .chain(arrays.ood.iter().map(|set| (set, of_ood(set))));
-    for (set, spec) in sets {
-        if let (Some(logits), Some(spec)) = (&set.logits, spec)
-            && logits.dim() != expected
-        {
-            let got = logits.dim();
-            return Err(Error::Data(format!(
-                "{spec} has {got} columns, the model has {expected} classes: give one each"
-            )));
-        }
-    }
-    Ok(())
 }
 
 fn compare<'m>(
@@ -177,7 +160,7 @@ fn compare<'m>(
 }
 
 /// Says what was left out and why, and what looks wrong.
-fn remark(common: &Common, model: &NuqClassifier<'_>, arrays: &Arrays, found: &Evaluation<'_>) {
+fn remark(common: &Common, arrays: &Arrays, found: &Evaluation<'_>) {
     for skipped in &found.skipped {
         say(common, &format!("{} is left out: {}", skipped.name, skipped.reason));
     }
@@ -189,21 +172,22 @@ fn remark(common: &Common, model: &NuqClassifier<'_>, arrays: &Arrays, found: &E
             &format!("methods that look at logits are left out: give --ood-logits {}=FILE", set.name),
         );
     }
+}
+
+/// What looks wrong about the order of the logits' columns, if anything does.
+fn doubtful_order(model: &NuqClassifier<'_>, arrays: &Arrays, found: &Evaluation<'_>) -> Option<String> {
     let right = |i: usize| found.test.label(i) == &arrays.labels[i];
     let own = (0..found.test.len()).filter(|&i| right(i)).count() as f64 / found.test.len() as f64;
-    if found.errors_of == Predictor::Network && found.accuracy.value < own - 0.25 {
-        let order: Vec<String> = model.classes().labels().iter().take(3).map(Label::to_string).collect();
-        say(
-            common,
-            &format!(
-                "by its logits the network is right on {:.0} % of the test rows, its neighbors on {:.0} %: are the columns \
-                 of the logits in the order of the sorted labels ({}, …)?",
-                100.0 * found.accuracy.value,
-                100.0 * own,
-                order.join(", ")
-            ),
-        );
-    }
+    let order: Vec<String> = model.classes().labels().iter().take(3).map(Label::to_string).collect();
+    (found.errors_of == Predictor::Network && found.accuracy.value < own - 0.25).then(|| {
+        format!(
+            "By its logits the network is right on {:.0} % of the test rows, its neighbors on {:.0} %: are the columns of the \
+             logits in the order of the sorted labels ({}, …)? --classes tells another.",
+            100.0 * found.accuracy.value,
+            100.0 * own,
+            order.join(", ")
+        )
+    })
 }
 
 /// Writes the page and the figures.

@@ -102,7 +102,13 @@ impl Shown<'_> {
                     Some(format!("{} of {}", percent(self.rejected(predictions)?), set.name))
                 }))
                 .collect::<Vec<_>>();
-            text += &format!(" The threshold “{name}” rejects {}.", listed(&rejected));
+            text += &format!(" The threshold “{name}” rejects {}", listed(&rejected));
+            text += &self.accuracy_of_accepted().map_or(".".to_owned(), |share| {
+                format!("; of the test rows that it accepts, {} are right.", percent(share))
+            });
+        }
+        if let Some(doubt) = super::doubtful_order(self.model, self.arrays, found) {
+            text += &format!(" {doubt}");
         }
         Ok(text)
     }
@@ -126,6 +132,15 @@ impl Shown<'_> {
         let threshold = self.threshold?;
         let rejected = predictions.iter().filter(|p| threshold.decide(p) == Decision::Reject).count();
         Some(rejected as f64 / predictions.len() as f64)
+    }
+
+    /// How many of the test predictions that the threshold accepts are right.
+    fn accuracy_of_accepted(&self) -> Option<f64> {
+        let threshold = self.threshold?;
+        let is_accepted = |i: &usize| threshold.decide(&self.found.test[*i]) == Decision::Accept;
+        let accepted: Vec<usize> = (0..self.found.test.len()).filter(is_accepted).collect();
+        let right = accepted.iter().filter(|&&i| !self.found.is_error[i]).count();
+        (!accepted.is_empty()).then(|| right as f64 / accepted.len() as f64)
     }
 
     /// Every set with its name, the test set first.

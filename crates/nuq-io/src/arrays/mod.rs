@@ -206,6 +206,11 @@ fn open(spec: &ArraySpec, names: &[String]) -> Result<Opened, Error> {
         Some("safetensors") => safetensors::open(spec).map(Opened::Stored),
         Some("csv") => Table::open(spec, b',', names).map(Opened::Table),
         Some("tsv") => Table::open(spec, b'\t', names).map(Opened::Table),
+        _ if spec.path.is_dir() => {
+            let source =
+                std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder: name a file in it");
+            Err(Error::Read { path: spec.path.clone(), source })
+        }
         _ => Err(Error::UnknownEnding { path: spec.path.clone() }),
     }
 }

@@ -9,7 +9,7 @@ use crate::report::{NearRow, UncertainRow};
 const COLUMNS: [(&str, bool); 8] = [
     ("Set", false),
     ("Row", true),
-    ("Predicted", false),
+    ("NUQ says", false),
     ("Truth", false),
     ("Probability", true),
     ("Aleatoric", true),

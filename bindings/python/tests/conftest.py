@@ -1,0 +1,54 @@
+"""Data and tools that many tests share. The tests run against the installed package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def blobs() -> tuple[np.ndarray, np.ndarray]:
+    """Three classes of 100 rows in five columns, as the model likes them: float32 in C order."""
+    rng = np.random.default_rng(7)
+    centers = rng.normal(0, 3, (3, 5))
+    y = np.repeat([0, 1, 2], 100)
+    return (centers[y] + rng.normal(0, 1, (300, 5))).astype(np.float32), y
+
+
+@pytest.fixture(scope="session")
+def fitted(blobs):
+    from nuq import NuqClassifier
+
+    return NuqClassifier().fit(*blobs)
+
+
+@pytest.fixture(scope="session")
+def cifar10(root) -> dict[str, dict[str, np.ndarray]]:
+    """The embeddings that the repository carries."""
+    names = ("train", "test", "held_out", "svhn", "textures")
+    return {name: dict(np.load(root / "examples/cifar10" / f"{name}.npz")) for name in names}
+
+
+@pytest.fixture(scope="session")
+def binary() -> str:
+    """The command line that results are compared with."""
+    path = os.environ.get("NUQ_BINARY")
+    if not path:
+        pytest.skip("NUQ_BINARY names no command line to compare with")
+    return path
+
+
+@pytest.fixture(scope="session")
+def python() -> str:
+    return sys.executable

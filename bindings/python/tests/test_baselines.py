@@ -1,0 +1,144 @@
+"""The rivals against numbers that published packages gave for the same arrays."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import baselines
+from nuq.baselines import (
+    Ddu,
+    Energy,
+    Ensemble,
+    Entropy,
+    Fdbd,
+    Gen,
+    KnnDistance,
+    LocalOutlierFactor,
+    Mahalanobis,
+    Margin,
+    MaxLogit,
+    MaxProb,
+    NnGuide,
+    React,
+    RelativeMahalanobis,
+    Vim,
+)
+
+
+@pytest.fixture(scope="module")
+def peers(root):
+    stored = json.loads((root / "crates/nuq/tests/data/peers/peers.json").read_text())
+    columns = {"x": 10, "queries": 10, "logits": 4, "train_logits": 4, "weights": 10}
+    arrays = {name: np.reshape(values, (-1, columns[name])) for name, values in stored["arrays"].items()}
+    # The head that the stored numbers were made with, applied to the rows.
+    arrays["head_logits"] = arrays["x"] @ arrays["weights"].T + stored["bias"]
+    arrays["members"] = [np.reshape(member, (-1, 4)) for member in stored["members"]]
+    return {**stored, **arrays, "labels": np.array(stored["labels"])}
+
+
+#: Ours, and by what theirs becomes ours: a factor and a constant.
+FROM_LOGITS = {
+    "MaxProb": (MaxProb(), 1, 1),
+    "Entropy": (Entropy(), 1, 0),
+    "MaxLogit": (MaxLogit(), 1, 0),
+    "Energy": (Energy(), 1, 0),
+    "Energy, T = 2.5": (Energy(2.5), 1, 0),
+    "GEN": (Gen(), 4, 0),
+    "GEN, M = 2": (Gen(0.3, 2), 2, 0),
+}
+
+
+@pytest.mark.parametrize("name", FROM_LOGITS)
+def test_from_logits(peers, name):
+    scorer, factor, constant = FROM_LOGITS[name]
+    theirs = np.array(peers["float32"][name]) * factor + constant
+    np.testing.assert_allclose(scorer.score(logits=peers["logits"]), theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name, scorer",
+    [("kNN distance", KnnDistance(7)), ("kNN distance, L2", KnnDistance(7, normalize=True))],
+)
+def test_distances(peers, name, scorer):
+    found = scorer.fit(peers["x"]).score(peers["queries"])
+    np.testing.assert_allclose(found, peers["float32"][name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name, scorer",
+    [("LOF", LocalOutlierFactor(7)), ("mean kNN distance", KnnDistance(7, "mean")), ("Mahalanobis, Ledoit-Wolf", Mahalanobis())],
+)
+def test_from_embeddings(peers, name, scorer):
+    found = scorer.fit(peers["x"], peers["labels"]).score(peers["queries"])
+    np.testing.assert_allclose(found, peers["float64"][name], rtol=1e-9, atol=1e-9)
+
+
+def test_relative_mahalanobis(peers):
+    found = RelativeMahalanobis(shrinkage=0).fit(peers["x"], peers["labels"]).score(peers["queries"])
+    np.testing.assert_allclose(found, 150 * np.array(peers["float32"]["relative Mahalanobis"]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("reduction", ["entropy", "mean_entropy", "mutual_information"])
+def test_ensembles(peers, reduction):
+    found = Ensemble(reduction).score(members=peers["members"])
+    theirs = peers["float64"]["ensemble " + reduction.replace("_", " ")]
+    np.testing.assert_allclose(found, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name, scorer", [("ViM", Vim(4)), ("fDBD", Fdbd()), ("ReAct", React(0.9))])
+def test_from_rows_and_the_head(peers, name, scorer):
+    scorer.fit(peers["x"], peers["head_logits"])
+    found = scorer.score(peers["queries"], peers["logits"])
+    np.testing.assert_allclose(found, peers["float32"][name], rtol=1e-4, atol=1e-4)
+
+
+def test_nnguide(peers):
+    found = NnGuide(7).fit(peers["x"], peers["train_logits"]).score(peers["queries"], peers["logits"])
+    np.testing.assert_allclose(found, peers["float32"]["NNGuide"], rtol=1e-5, atol=1e-5)
+
+
+def test_those_without_a_peer(peers):
+    density = Ddu().fit(peers["x"], peers["labels"])
+    assert (density.score(peers["x"] + 100) > density.score(peers["x"])).all()
+    two = Margin().score(logits=[[0.0, 0.0], [50.0, 0.0]])
+    np.testing.assert_allclose(two, [1.0, 0.0], atol=1e-9)
+
+
+def test_the_temperature():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(20_000, 3))
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    classes = (p.cumsum(axis=1) < rng.random((20_000, 1))).sum(axis=1)
+    assert baselines.temperature(3 * logits, classes) == pytest.approx(3.0, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: KnnDistance().score(x),
+        lambda x: MaxProb().score(x),
+        lambda x: Mahalanobis().fit(x),
+        lambda x: Mahalanobis(shrinkage="much").fit(x, np.arange(len(x))),
+        lambda x: KnnDistance(reduction="min"),
+        lambda x: KnnDistance(k=0).fit(x),
+        lambda x: KnnDistance().fit(x).score(x[:, :3]),
+        lambda x: Energy(0.0),
+        lambda x: Energy("hot"),
+        lambda x: Gen(top=-1),
+        lambda x: Ensemble("median"),
+        lambda x: Ensemble().score(members=[]),
+        lambda x: Vim().fit(x, x[:, :1] ** 2),
+        lambda x: Vim(principal=0).fit(x, x[:, :3]),
+        lambda x: React("most").fit(x, x[:, :3]),
+        lambda x: baselines.temperature(x, [0.5] * len(x)),
+        lambda x: baselines.temperature(x, [0]),
+    ],
+)
+def test_what_they_refuse(peers, call):
+    with pytest.raises(nuq.NuqError) as caught:
+        call(peers["x"])
+    assert isinstance(caught.value, ValueError)

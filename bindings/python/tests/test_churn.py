@@ -1,0 +1,86 @@
+"""Learning and forgetting rows after the fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nuq import NuqClassifier, NuqRegressor
+from nuq.errors import CannotGrowError, DimensionMismatchError, EmptyError, InvalidInputError, UnknownIdError
+
+
+def same(first, second, x):
+    one, other = first.predict_uncertainty(x), second.predict_uncertainty(x)
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+    np.testing.assert_array_equal(first.predict_proba(x), second.predict_proba(x))
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], ["a", "b", "c"], [-3.0, 0.0, 5.0], [b"x", b"y", b"z"]], ids=str)
+def test_in_parts_as_at_once(blobs, labels):
+    x, y = blobs
+    names = np.array(labels)[y]
+    # The class in the middle comes last, so that numbers of classes move.
+    order = np.argsort(y == 1, kind="stable")
+    x, names = x[order], names[order]
+    model = NuqClassifier(bandwidth=0.8, density_bandwidth=0.5, dimension="ambient")
+    for part in np.array_split(np.arange(300), 4):
+        assert model.partial_fit(x[part], names[part]) is model
+    assert model.classes_.tolist() == sorted(labels) and model.n_samples_fit_ == 300
+    at_once = NuqClassifier(bandwidth=0.8, density_bandwidth=0.5, dimension="ambient").fit(x, names)
+    same(model, at_once, x)
+
+
+def test_forgetting_undoes_learning(blobs):
+    x, y = blobs
+    fixed = {"bandwidth": 0.8, "density_bandwidth": 0.5, "dimension": "ambient"}
+    model = NuqClassifier(**fixed).fit(x, y)
+    model.partial_fit(x[:10] + 50, np.full(10, 9))
+    assert model.classes_.tolist() == [0, 1, 2, 9]
+    assert model.predict(x[:1] + 50) == [9]
+    model.forget(np.arange(300, 310))
+    assert model.classes_.tolist() == [0, 1, 2] and model.n_samples_fit_ == 300
+    same(model, NuqClassifier(**fixed).fit(x, y), x)
+    model.forget(5)
+    assert 5 not in model.kneighbors(x[5:6], return_distance=False)
+
+
+def test_a_class_that_is_forgotten(blobs):
+    x, y = blobs
+    model = NuqClassifier().fit(x, y).forget(np.flatnonzero(y == 1))
+    assert model.classes_.tolist() == [0, 2]
+    assert set(model.predict(x)) == {0, 2}
+    assert model.predict_proba(x).shape == (300, 2)
+
+
+def test_a_regressor(blobs):
+    x, _ = blobs
+    fixed = {"bandwidth": 0.8, "density_bandwidth": 0.5, "dimension": "ambient"}
+    model = NuqRegressor(**fixed).partial_fit(x[:200], x[:200, 0]).partial_fit(x[200:], x[200:, 0])
+    np.testing.assert_array_equal(model.predict(x), NuqRegressor(**fixed).fit(x, x[:, 0]).predict(x))
+    assert model.forget([0, 1]).n_samples_fit_ == 298
+
+
+def test_what_cannot_be_learned(blobs):
+    x, y = blobs
+    model = NuqClassifier().fit(x, y)
+    with pytest.raises(InvalidInputError, match="all integers or all strings"):
+        model.partial_fit(x[:1], ["cat"])
+    with pytest.raises(DimensionMismatchError):
+        model.partial_fit(x[:1, :2], [0])
+    with pytest.raises(CannotGrowError):
+        NuqClassifier(bandwidth="adaptive").fit(x, y).partial_fit(x[:1], [0])
+    assert model.n_samples_fit_ == 300
+
+
+@pytest.mark.parametrize("ids", [[300], [-1], [0.5], ["a"], [[0]], [2**40], [3, 3]], ids=str)
+def test_rows_that_are_not_there(blobs, ids):
+    model = NuqClassifier().fit(*blobs)
+    with pytest.raises(UnknownIdError):
+        model.forget(ids)
+    assert model.n_samples_fit_ == 300
+
+
+def test_the_last_row_stays(blobs):
+    with pytest.raises(EmptyError):
+        NuqClassifier().fit(*blobs).forget(np.arange(300))

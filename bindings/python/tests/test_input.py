@@ -1,0 +1,282 @@
+"""Whatever is given as rows: the same answer, or the right exception."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import NuqClassifier, NuqRegressor
+from nuq.errors import (
+    DimensionMismatchError,
+    EmptyError,
+    InvalidInputError,
+    LengthMismatchError,
+    NotFiniteError,
+    NotFittedError,
+    NotNumbersError,
+)
+
+
+def read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def unaligned(x):
+    store = np.empty(x.nbytes + 1, dtype=np.uint8)
+    view = store[1:].view(x.dtype).reshape(x.shape)
+    view[...] = x
+    assert not view.flags.aligned
+    return view
+
+
+#: The same numbers in other clothes.
+CLOTHES = {
+    "float32": lambda x: x,
+    "float64": lambda x: x.astype(np.float64),
+    "read-only": read_only,
+    "unaligned": unaligned,
+    "unaligned float64": lambda x: unaligned(x.astype(np.float64)),
+    "Fortran order": np.asfortranarray,
+    "big-endian": lambda x: x.astype(">f4"),
+    "big-endian float64": lambda x: x.astype(">f8"),
+    "negative strides": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
+    "every second row of more": lambda x: np.repeat(x, 2, axis=0)[::2],
+    "a list": lambda x: x.tolist(),
+    "a tuple of arrays": tuple,
+    "objects": lambda x: x.astype(object),
+    "text of digits": lambda x: x.astype(str),
+    "longdouble": lambda x: x.astype(np.longdouble),
+}
+
+
+def same(model, queries, given):
+    expected, said = model.predict_uncertainty(queries), model.predict_uncertainty(given)
+    for name in expected:
+        np.testing.assert_array_equal(said[name], expected[name])
+
+
+@pytest.mark.parametrize("clothes", CLOTHES)
+def test_other_clothes_same_answer(fitted, blobs, clothes):
+    x, y = blobs
+    same(fitted, x[:20], CLOTHES[clothes](x[:20]))
+    refitted = NuqClassifier().fit(CLOTHES[clothes](x), CLOTHES["every second row of more"](y[:, None])[:, 0])
+    same(refitted, x[:20], x[:20])
+    assert refitted.bandwidth_ == fitted.bandwidth_
+
+
+def test_halves_integers_and_booleans(fitted, blobs):
+    x, _ = blobs
+    halves = x[:20].astype(np.float16)
+    same(fitted, halves.astype(np.float32), halves)
+    whole = x[:20].astype(np.int8)
+    same(fitted, whole.astype(np.float32), whole)
+    same(fitted, (x[:20] > 0).astype(np.float32), x[:20] > 0)
+
+
+def test_zero_strides(fitted, blobs):
+    x, _ = blobs
+    repeated = np.broadcast_to(x[0], (6, 5))
+    assert repeated.strides[0] == 0
+    same(fitted, np.tile(x[0], (6, 1)), repeated)
+    same(fitted, np.full((4, 5), 2.0, dtype=np.float32), np.broadcast_to(np.float32(2.0), (4, 5)))
+
+
+def test_a_memory_map(fitted, blobs, tmp_path):
+    np.save(tmp_path / "x.npy", blobs[0])
+    same(fitted, blobs[0], np.load(tmp_path / "x.npy", mmap_mode="r"))
+
+
+def test_pandas(fitted, blobs):
+    pandas = pytest.importorskip("pandas")
+    x, y = blobs
+    model = NuqClassifier().fit(pandas.DataFrame(x), pandas.Series(y).map({0: "a", 1: "b", 2: "c"}).astype("category"))
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    same(fitted, x[:20], pandas.DataFrame(x[:20]))
+
+
+def test_arrow(fitted, blobs):
+    pyarrow = pytest.importorskip("pyarrow")
+    x, _ = blobs
+    table = pyarrow.table({f"c{i}": column for i, column in enumerate(x[:20].T)})
+    same(fitted, x[:20], table)
+    assert fitted.score(table, pyarrow.array(fitted.predict(x[:20]))) == 1.0
+
+
+def test_tensors(fitted, blobs):
+    torch = pytest.importorskip("torch")
+    x, y = blobs
+    same(fitted, x[:20], torch.tensor(x[:20]))
+    same(fitted, x[:20], torch.tensor(x[:20], requires_grad=True))
+    bf16 = torch.tensor(x[:20]).bfloat16()
+    same(fitted, bf16.float().numpy(), bf16)
+    refitted = NuqClassifier().fit(torch.tensor(x), torch.tensor(y))
+    same(refitted, x[:20], x[:20])
+
+
+class DlpackOnly:
+    """What other array libraries look like."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+def test_dlpack(fitted, blobs):
+    x, _ = blobs
+    same(fitted, x[:20], DlpackOnly(x[:20].copy()))
+
+
+def test_float32_in_c_order_is_not_copied(blobs):
+    x, y = blobs
+    x = x.copy()
+    model = NuqClassifier(bandwidth=0.5).fit(x, y)
+    before, _ = model.kneighbors(x[:1], 1)
+    x[0] += 100  # what users must not do, and the only way to see that it is the same memory
+    after, _ = model.kneighbors(x[:1] - 100, 1)
+    assert before[0, 0] == 0 and after[0, 0] > 0
+
+
+#: Rows that cannot be asked about, and what is raised.
+HOSTILE = {
+    "NaN": (np.full((2, 5), np.nan), NotFiniteError),
+    "infinity": (np.array([[0.0, 1.0, np.inf, 0.0, 0.0]]), NotFiniteError),
+    "beyond float32": (np.full((1, 5), 1e300), NotFiniteError),
+    "a NaN in a list": ([[0.0, 0.0, float("nan"), 0.0, 0.0]], NotFiniteError),
+    "one column": (np.zeros((4, 1)), DimensionMismatchError),
+    "too many columns": (np.zeros((4, 6), dtype=np.float32), DimensionMismatchError),
+    "no rows": (np.zeros((0, 5)), EmptyError),
+    "no columns": (np.zeros((3, 0)), EmptyError),
+    "one dimension": (np.zeros(5), InvalidInputError),
+    "three dimensions": (np.zeros((2, 5, 5)), InvalidInputError),
+    "a number": (3.0, InvalidInputError),
+    "None": (None, InvalidInputError),
+    "complex": (np.zeros((2, 5), dtype=complex), InvalidInputError),
+    "words": (np.array([["a", "b", "c", "d", "e"]]), NotNumbersError),
+    "objects": (np.array([[{}, 1, 2, 3, 4]], dtype=object), NotNumbersError),
+    "bytes": (b"12345", InvalidInputError),
+    "rows of different lengths": ([[1.0, 2.0], [3.0]], InvalidInputError),
+    "integers beyond any float": ([[10**400, 0, 0, 0, 0]], NotNumbersError),
+    "dates": (np.zeros((2, 5), dtype="datetime64[s]"), NotNumbersError),
+    "records": (np.zeros((2, 5), dtype=[("a", "f4"), ("b", "f4")]), NotNumbersError),
+    "masked": (np.ma.masked_greater(np.arange(10.0).reshape(2, 5), 8), NotNumbersError),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_uncertainty", "score_samples", "kneighbors"])
+def test_hostile_rows(fitted, kind, method):
+    if (kind, method) == ("None", "kneighbors"):
+        pytest.skip("without rows it is asked about the training rows")
+    given, expected = HOSTILE[kind]
+    with pytest.raises(expected) as caught:
+        getattr(fitted, method)(given)
+    assert isinstance(caught.value, nuq.NuqError) and isinstance(caught.value, ValueError)
+    # The model is as good as before.
+    assert fitted.predict([[0.0] * 5]).shape == (1,)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in HOSTILE if "column" not in kind])
+@pytest.mark.parametrize("estimator", [NuqClassifier, NuqRegressor])
+def test_hostile_training_rows(estimator, kind):
+    given, expected = HOSTILE[kind]
+    rows = len(given) if isinstance(given, (list, np.ndarray)) else 2
+    with pytest.raises(expected):
+        estimator().fit(given, np.arange(rows))
+
+
+def test_a_nan_is_named(fitted, blobs):
+    x = blobs[0].copy()
+    x[17, 3] = np.nan
+    with pytest.raises(NotFiniteError, match="row 17.*column 3"):
+        fitted.predict(x)
+
+
+def test_sparse_matrices(fitted):
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(NotNumbersError, match="dense"):
+        fitted.predict(sparse.csr_matrix(np.eye(5)))
+
+
+@pytest.mark.parametrize("estimator", [NuqClassifier(), NuqRegressor()], ids=repr)
+@pytest.mark.parametrize("method", ["predict", "predict_uncertainty", "score_samples", "kneighbors", "save", "suggest", "forget"])
+def test_asked_before_the_fit(estimator, method):
+    with pytest.raises(NotFittedError):
+        getattr(estimator, method)([[0.0, 1.0]])
+
+
+#: Labels that cannot be learned.
+BAD_LABELS = {
+    "NaN": np.array([0.0, np.nan] * 150),
+    "shares": np.linspace(0, 1, 300),
+    "mixed": np.array([1, "a"] * 150, dtype=object),
+    "missing": np.array([None, "a"] * 150, dtype=object),
+    "complex": np.zeros(300, dtype=complex),
+    "dates": np.zeros(300, dtype="datetime64[s]"),
+    "beyond 128 bits": np.array([2**200, 0] * 150, dtype=object),
+    "no text": np.array([b"\xff", b"a"] * 150),
+    "tuples": np.fromiter([(1, 2)] * 300, dtype=object),
+    "two columns": np.zeros((300, 2), dtype=int),
+    "None": None,
+}
+
+
+@pytest.mark.parametrize("kind", BAD_LABELS)
+def test_bad_labels(blobs, kind):
+    with pytest.raises(InvalidInputError):
+        NuqClassifier().fit(blobs[0], BAD_LABELS[kind])
+
+
+@pytest.mark.parametrize("kind", ["NaN", "mixed", "complex", "dates", "two columns", "None"])
+def test_bad_targets(blobs, kind):
+    with pytest.raises(InvalidInputError):
+        NuqRegressor().fit(blobs[0], BAD_LABELS[kind])
+
+
+def test_lengths_that_differ(fitted, blobs):
+    x, y = blobs
+    for call in (NuqClassifier().fit, NuqRegressor().fit, fitted.score, NuqClassifier().fit(x, y).partial_fit):
+        with pytest.raises(LengthMismatchError):
+            call(x, y[:-1])
+    with pytest.raises(LengthMismatchError):
+        fitted.calibrate(x, y[:-1], risk=0.1)
+
+
+#: Labels that can, and the classes they give.
+GOOD_LABELS = {
+    "booleans": (np.array([True, False] * 150), [False, True]),
+    "text": (["b", "a", "c"] * 100, ["a", "b", "c"]),
+    "objects": (np.array(["b", "a"] * 150, dtype=object), ["a", "b"]),
+    "bytes": (np.array([b"b", b"a"] * 150), [b"a", b"b"]),
+    "whole floats": (np.array([2.0, -1.0] * 150), [-1.0, 2.0]),
+    "64 bits": (np.array([2**63 + 1, 5] * 150, dtype=np.uint64), [5, 2**63 + 1]),
+    "127 bits": (np.array([2**100, -5] * 150, dtype=object), [-5, 2**100]),
+    "beyond ASCII": (["über", "ß", "🦀"] * 100, ["ß", "über", "🦀"]),
+    "one class": ([4] * 300, [4]),
+}
+
+
+@pytest.mark.parametrize("kind", GOOD_LABELS)
+def test_good_labels(blobs, kind, tmp_path):
+    labels, classes = GOOD_LABELS[kind]
+    model = NuqClassifier(bandwidth=1e-3).fit(blobs[0], labels)
+    assert model.classes_.tolist() == classes
+    assert model.predict(blobs[0]).tolist() == np.asarray(labels).tolist()
+    assert model.score(blobs[0], labels) == 1.0
+    model.save(tmp_path / "model.nuq")
+    opened = nuq.load(tmp_path / "model.nuq")
+    assert opened.score(blobs[0], labels) == 1.0
+
+
+def test_labels_of_another_kind_are_just_wrong(fitted, blobs):
+    x, y = blobs
+    assert fitted.score(x, y.astype(str)) == 0.0
+    assert fitted.score(x, y.astype(float)) == fitted.score(x, y)
+    assert fitted.score(x, y.astype(object)) == fitted.score(x, y)

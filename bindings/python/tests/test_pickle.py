@@ -1,0 +1,140 @@
+"""Models travel: files, pickles, joblib, other processes."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import NuqClassifier, NuqRegressor
+
+
+def same(first, second, x):
+    one, other = first.predict_uncertainty(x), second.predict_uncertainty(x)
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+
+
+@pytest.mark.parametrize(
+    "estimator, changes",
+    [
+        (NuqClassifier, {}),
+        (NuqClassifier, {"index": "hnsw"}),
+        (NuqClassifier, {"density": "gmm"}),
+        (NuqClassifier, {"bandwidth": "adaptive"}),
+        (NuqRegressor, {}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickle(estimator, changes, blobs, protocol):
+    model, (x, y) = estimator(**changes), blobs
+    unfitted = pickle.loads(pickle.dumps(model, protocol))
+    assert unfitted.get_params() == model.get_params() and not hasattr(unfitted, "bandwidth_")
+    model.fit(x, y)
+    again = pickle.loads(pickle.dumps(model, protocol))
+    same(model, again, x)
+    assert again.get_params() == model.get_params()
+    assert np.array_equal(again.bandwidth_, model.bandwidth_)
+
+
+def test_joblib(blobs, tmp_path):
+    joblib = pytest.importorskip("joblib")
+    model = NuqClassifier().fit(*blobs)
+    joblib.dump(model, tmp_path / "model.joblib")
+    same(model, joblib.load(tmp_path / "model.joblib"), blobs[0])
+
+
+def test_copies(blobs):
+    model = NuqClassifier().fit(*blobs)
+    copied = copy.deepcopy(model)
+    model.partial_fit(blobs[0][:1], [9])
+    assert 9 in model.classes_ and 9 not in copied.classes_
+    same(copied, NuqClassifier().fit(*blobs), blobs[0])
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forking while threads run, which is the point
+def test_a_pool_of_processes(blobs, method):
+    x, y = blobs
+    model = NuqClassifier().fit(x, y)
+    expected = model.predict(x)  # threads of this process are running by now
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method))
+    try:
+        found = [pool.submit(model.predict, x) for _ in range(4)]
+        for future in found:
+            np.testing.assert_array_equal(future.result(timeout=60), expected)
+        refused = pool.submit(NuqClassifier().predict, x)
+        with pytest.raises(nuq.errors.NotFittedError):
+            refused.result(timeout=60)
+    finally:
+        # Children that wait forever must not make us wait too.
+        for child in set(multiprocessing.active_children()) - before:
+            child.kill()
+        pool.shutdown(cancel_futures=True)
+
+
+def test_what_is_said_travels_too(fitted, blobs):
+    said = fitted.predict_uncertainty(blobs[0])
+    again = pickle.loads(pickle.dumps(said))
+    assert list(again) == list(said)
+    np.testing.assert_array_equal(again.total, said.total)
+    threshold = fitted.calibrate(blobs[0], coverage=0.9)
+    again = pickle.loads(pickle.dumps(threshold))
+    assert again == threshold and hash(again) == hash(threshold) and again.statement == threshold.statement
+    certified = fitted.calibrate(*blobs, risk=0.2)
+    assert copy.deepcopy(certified) == certified != threshold
+
+
+def test_a_file_keeps_what_was_chosen(blobs, tmp_path):
+    x, y = blobs
+    model = NuqClassifier(n_neighbors=9, kernel="student", bandwidth=0.7, prior_weight=0.5, normalize=True).fit(x, y)
+    model.save(tmp_path / "model.nuq")
+    opened = nuq.load(str(tmp_path / "model.nuq"))
+    assert isinstance(opened, NuqClassifier)
+    for name in ("n_neighbors", "kernel", "bandwidth", "prior_weight", "normalize"):
+        assert getattr(opened, name) == getattr(model, name), name
+    same(model, opened, x)
+    NuqRegressor().fit(x, y).save(tmp_path / "model.nuq")
+    assert isinstance(nuq.load(tmp_path / "model.nuq"), NuqRegressor)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        NuqClassifier(),
+        NuqClassifier(bandwidth="adaptive"),
+        NuqClassifier(bandwidth="silverman", index="hnsw"),
+        NuqClassifier(density="gmm", covariance="tied", shrinkage=0.1),
+        NuqClassifier.paper(),
+        NuqRegressor(),
+    ],
+    ids=repr,
+)
+def test_a_file_tells_how_to_fit_it_again(blobs, tmp_path, model):
+    x, y = blobs
+    model.fit(x, y).save(tmp_path / "model.nuq")
+    opened = nuq.load(tmp_path / "model.nuq")
+    same(model, type(model)(**opened.get_params()).fit(x, y), x)
+
+
+def test_files_that_are_none(fitted, tmp_path):
+    with pytest.raises(nuq.errors.MissingFileError) as caught:
+        nuq.load(tmp_path / "none.nuq")
+    assert isinstance(caught.value, FileNotFoundError)
+    (tmp_path / "other.nuq").write_bytes(b"something else")
+    with pytest.raises(nuq.errors.DamagedFileError):
+        nuq.load(tmp_path / "other.nuq")
+    fitted.save(tmp_path / "model.nuq")
+    whole = (tmp_path / "model.nuq").read_bytes()
+    (tmp_path / "cut.nuq").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(nuq.errors.DamagedFileError):
+        nuq.load(tmp_path / "cut.nuq").predict(np.zeros((1, 5)))
+    with pytest.raises(nuq.errors.FileError):
+        fitted.save(tmp_path / "no folder" / "model.nuq")

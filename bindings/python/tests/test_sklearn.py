@@ -1,0 +1,113 @@
+"""Both estimators are scikit-learn's in all but inheritance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import nuq
+from nuq import NuqClassifier, NuqRegressor
+
+#: Checks that may fail, each with its reason.
+EXPECTED_FAILURES: dict[str, str] = {}
+
+
+@pytest.mark.parametrize("estimator", [NuqClassifier(), NuqRegressor()], ids=repr)
+@pytest.mark.filterwarnings("ignore")
+def test_check_estimator(estimator):
+    results = check_estimator(estimator, expected_failed_checks=EXPECTED_FAILURES, on_skip=None)
+    assert len(results) > 40
+    left_out = {result["check_name"] for result in results if result["status"] not in ("passed", "xfail")}
+    # scikit-learn itself leaves these out unless it is told to dispatch to other array libraries.
+    assert all("array_api" in name for name in left_out), left_out
+
+
+def test_they_say_what_they_are():
+    assert is_classifier(NuqClassifier()) and not is_regressor(NuqClassifier())
+    assert is_regressor(NuqRegressor()) and not is_classifier(NuqRegressor())
+
+
+def test_clone_keeps_parameters_and_no_fit(fitted):
+    model = clone(fitted.set_params(n_neighbors=20))
+    assert model.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError):
+        model.predict([[0.0] * 5])
+    changed = clone(NuqClassifier.paper(n_neighbors=7, bandwidth=[0.1, 0.2]))
+    assert changed.n_neighbors == 7 and changed.variance == "max" and changed.bandwidth == [0.1, 0.2]
+
+
+def test_a_pipeline(blobs):
+    x, y = blobs
+    pipeline = make_pipeline(StandardScaler(), NuqClassifier(n_neighbors=10)).fit(x, y)
+    assert pipeline.score(x, y) > 0.9
+    assert pipeline.predict_proba(x).shape == (300, 3)
+    assert pipeline[:-1].transform(x).shape == x.shape
+
+
+def test_cross_validation(blobs):
+    x, y = blobs
+    assert cross_val_score(NuqClassifier(), x, y, cv=3).mean() > 0.9
+    mixed = np.random.default_rng(0).permutation(300)
+    targets = x[mixed, 0] + x[mixed, 1]
+    assert cross_val_score(NuqRegressor(n_neighbors=5), x[mixed], targets, cv=3, scoring="r2").mean() > 0.5
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_grid_search_over_the_bandwidth(blobs, n_jobs):
+    x, y = blobs
+    # Also as numpy has numbers of other types.
+    grid = {"bandwidth": [0.5, 1, np.float32(2.0), np.int64(3), "silverman", "log_likelihood"]}
+    search = GridSearchCV(NuqClassifier(), grid, cv=3, n_jobs=n_jobs, error_score="raise").fit(x, y)
+    assert search.best_score_ > 0.9
+    assert search.best_estimator_.classes_.tolist() == [0, 1, 2]
+
+
+def test_names_of_columns_are_learned_and_compared(blobs):
+    pandas = pytest.importorskip("pandas")
+    x, y = blobs
+    frame = pandas.DataFrame(x, columns=list("abcde"))
+    model = NuqClassifier().fit(frame, pandas.Series(y))
+    assert model.feature_names_in_.tolist() == list("abcde")
+    np.testing.assert_array_equal(model.predict(frame), model.predict(frame.astype("float64")))
+    with pytest.raises(nuq.errors.InvalidInputError, match="order"):
+        model.predict(frame[list("edcba")])
+
+
+def test_what_was_learned(fitted, blobs):
+    x, _ = blobs
+    assert fitted.classes_.tolist() == [0, 1, 2]
+    assert fitted.n_features_in_ == 5
+    assert fitted.n_samples_fit_ == 300
+    assert fitted.bandwidth_ > 0 and fitted.density_bandwidth_ > 0
+    assert 0 < fitted.dimension_ <= 5.5
+    assert "exact" in fitted.index_
+    curve = fitted.bandwidth_curve_
+    assert curve["bandwidth"][curve["chosen"]] == fitted.bandwidth_
+    assert curve["log_likelihood"].argmax() == curve["chosen"]
+
+
+def test_signs_and_shapes(fitted, blobs):
+    x, y = blobs
+    proba = fitted.predict_proba(x)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(proba.argmax(axis=1), fitted.predict(x))
+    far = x + 100
+    assert fitted.score_samples(x).min() > fitted.score_samples(far).max()
+    assert fitted.decision_function(x).shape == (300, 3)
+    two = NuqClassifier().fit(x[:200], y[:200])
+    np.testing.assert_array_equal(two.decision_function(x[:200]) > 0, two.predict(x[:200]) == 1)
+
+
+def test_repr_tells_what_was_changed():
+    assert repr(NuqClassifier()) == "NuqClassifier()"
+    assert repr(NuqClassifier(n_neighbors=5, bandwidth=0.5)) == "NuqClassifier(n_neighbors=5, bandwidth=0.5)"
+    assert "array" in repr(NuqClassifier(bandwidth=np.ones(2)))

@@ -1,0 +1,38 @@
+"""What a user with a strict type checker writes; `test_types.py` has it checked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import nuq
+from nuq import Evaluation, NuqClassifier, NuqRegressor, Threshold, Uncertainty, baselines, metrics
+from nuq.torch import Embedded, embed
+
+
+def classify(x: np.ndarray, y: list[str]) -> float:
+    model: NuqClassifier = NuqClassifier(n_neighbors=5, bandwidth=0.3).fit(x, y)
+    paper: NuqClassifier = NuqClassifier.paper(n_neighbors=3).set_params(kernel="student")
+    said: Uncertainty = model.predict_uncertainty(x)
+    total: np.ndarray = said.total
+    guard: Threshold = model.calibrate(x, false_alarm=0.05, name="guard")
+    accepted: np.ndarray = model.accept(x, guard)
+    kept: dict[str, Threshold] = model.forget([0]).thresholds_
+    found: Evaluation = nuq.evaluate(model, x, y, ood={"far": x + 1})
+    print(paper.get_params(), total, guard.statement, kept, found["NUQ"].roc_auc["far"].low)
+    return guard.value + float(accepted.mean())
+
+
+def regress(x: np.ndarray) -> NuqClassifier | NuqRegressor:
+    NuqRegressor().fit(x, x[:, 0]).partial_fit(x, x[:, 0]).save("model.nuq")
+    return nuq.load("model.nuq")
+
+
+def compare(x: np.ndarray) -> float | None:
+    scores: np.ndarray = baselines.KnnDistance(5).fit(x).score(x)
+    ratio: float | None = metrics.prediction_rejection_ratio(scores, scores > 1)
+    interval: metrics.Interval = metrics.interval("roc_auc", scores, scores + 1)
+    return ratio if ratio is not None else interval.low
+
+
+def collect(model: object, loader: list[object]) -> Embedded:
+    return embed(model, loader, "avgpool", pool="flatten")
