@@ -148,11 +148,10 @@ impl Done {
         }
         let accuracy = match (self.accuracy, self.accuracy_of_accepted) {
             (Some(all), Some(accepted)) => {
-                format!(
-                    "\nright on {:.2} % of what it accepts, {:.2} % of all",
-                    100.0 * accepted,
-                    100.0 * all
-                )
+                let who =
+                    if self.errors_of == Some("network") { "the network is" } else { "nuq's labels are" };
+                let (accepted, all) = (100.0 * accepted, 100.0 * all);
+                format!("\n{who} right on {accepted:.2} % of what it accepts, {all:.2} % of all")
             }
             _ => String::new(),
         };

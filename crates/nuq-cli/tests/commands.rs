@@ -203,8 +203,8 @@ fn mistakes_get_a_sentence_and_a_code() {
         ),
         (
             words(&["fit", "--embeddings", ".", "--labels", &y, "--out", "n.nuq"]),
-            1,
-            "embeddings and labels are read from .npy",
+            3,
+            "it is a folder: name a file in it",
         ),
         (
             words(&["fit", "--embeddings", &file, "--labels", &y, "--out", "n.nuq"]),
@@ -222,7 +222,7 @@ fn mistakes_get_a_sentence_and_a_code() {
         (fit(&["--bandwidth", "-1"]), 1, "bandwidth is -1.0: it must be positive and finite"),
         (fit(&["--recall", "2", "--index", "hnsw"]), 1, "the recall asked for is 2"),
         (fit(&["--recall", "0.9", "--index", "exact"]), 2, "belongs to --index hnsw or auto"),
-        (fit(&["--threads", "0"]), 2, "at least one thread"),
+        (fit(&["--threads", "0"]), 1, "at least one thread"),
         (words(&["fit", "--embeddings", &x, "--out", "n.nuq"]), 2, "<--labels <FILE>|--targets <FILE>>"),
         (
             words(&["fit", "--embeddings", "train.npy:x", "--labels", &y, "--out", "n.nuq"]),
