@@ -121,8 +121,9 @@ impl Head {
         check_columns(rows, self.dim())?;
         let block = |first: usize| {
             let count = CHUNK.min(rows.len() - first);
-            let clipped = |j: usize, i: usize| f64::from(rows.row(first + i)[j]).min(limit);
-            let x = Mat::from_fn(self.dim(), count, clipped);
+            let x = columns(rows, first, first + count, |row, column| {
+                column.iter_mut().zip(row).for_each(|(x, &v)| *x = f64::from(v).min(limit));
+            });
             let mut z: Mat<f64> = Mat::zeros(self.classes(), count);
             matmul(&mut z, Accum::Replace, self.weights.transpose(), &x, 1.0, Par::Seq);
             let (mut logits, mut values) = (Vec::new(), Vec::new());
@@ -184,5 +185,19 @@ pub(crate) fn mean(rows: &Embeddings<'_>) -> Vec<f64> {
 
 /// Rows `first..last` less a center, as the columns of a matrix.
 pub(super) fn centered(rows: &Embeddings<'_>, center: &[f64], first: usize, last: usize) -> Mat<f64> {
-    Mat::from_fn(rows.dim(), last - first, |j, i| f64::from(rows.row(first + i)[j]) - center[j])
+    columns(rows, first, last, |row, column| {
+        for ((x, &v), c) in column.iter_mut().zip(row).zip(center) {
+            *x = f64::from(v) - c;
+        }
+    })
+}
+
+/// What `write` makes of rows `first..last`, as the columns of a matrix.
+fn columns(rows: &Embeddings<'_>, first: usize, last: usize, write: impl Fn(&[f32], &mut [f64])) -> Mat<f64> {
+    let mut matrix: Mat<f64> = Mat::zeros(rows.dim(), last - first);
+    for (i, column) in (first..last).zip(matrix.col_iter_mut()) {
+        let column = column.try_as_col_major_mut().expect("a fresh matrix has contiguous columns");
+        write(rows.row(i), column.as_slice_mut());
+    }
+    matrix
 }

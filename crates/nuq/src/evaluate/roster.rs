@@ -11,6 +11,7 @@ use crate::baselines::{
 };
 use crate::calibrate::Measure;
 use crate::density::Shrinkage;
+use crate::error::out_of_range;
 use crate::{Error, NuqClassifier, Prediction, Predictions};
 
 /// A method that was left out.
@@ -204,7 +205,7 @@ fn makers<'t>(
         makers.extend(from_embeddings(training, false, model));
     }
     makers.extend(from_embeddings(training, true, model));
-    makers.extend(trained(training));
+    makers.extend(trained(training, model.classes().len()));
     if logits && !training.is_normalized {
         makers.extend(from_both(training, head));
     }
@@ -272,11 +273,22 @@ fn from_embeddings<'t>(
     ]
 }
 
+/// Classes times columns up to which layers are trained: beyond, they would take longer than all other methods together.
+const MOST_WEIGHTS: usize = 100_000;
+
 /// Layers that are trained, on the rows as the model has them.
-fn trained<'t>(training: &'t Training) -> Vec<Maker<'t>> {
+fn trained<'t>(training: &'t Training, classes: usize) -> Vec<Maker<'t>> {
     let (rows, labels) = (&training.rows, &training.labels);
-    let sngp = move || Sngp::fit(rows, labels, SngpParams::default());
-    let duq = move || Duq::fit(rows, labels, DuqParams::default());
+    let weights = classes * rows.dim();
+    let check = move || match weights {
+        ..=MOST_WEIGHTS => Ok(()),
+        _ => {
+            let range = "beyond 100000 training takes long and is left to who asks for this method alone";
+            Err(out_of_range("classes times columns", weights as f64, range))
+        }
+    };
+    let sngp = move || check().and_then(|()| Sngp::fit(rows, labels, SngpParams::default()));
+    let duq = move || check().and_then(|()| Duq::fit(rows, labels, DuqParams::default()));
     if training.is_normalized {
         vec![normalized("SNGP", sngp), normalized("DUQ", duq)]
     } else {
