@@ -36,8 +36,10 @@ impl PyClassifier {
         question: impl FnOnce(&NuqClassifier<'static>) -> Result<T, Failure> + Send + 'static,
     ) -> PyResult<T> {
         let model = self.model.clone();
-        work::run(py, n_jobs, None, move || {
-            question(&model.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        work::run_in(py, n_jobs, None, move |pool| {
+            let model = model.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let model = &*model;
+            pool.install(|| question(model))
         })
     }
 
@@ -48,8 +50,10 @@ impl PyClassifier {
         change: impl FnOnce(&mut NuqClassifier<'static>) -> Result<T, Failure> + Send + 'static,
     ) -> PyResult<T> {
         let model = self.model.clone();
-        work::run(py, None, None, move || {
-            change(&mut model.write().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        work::run_in(py, None, None, move |pool| {
+            let mut model = model.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let model = &mut *model;
+            pool.install(|| change(model))
         })
     }
 }

@@ -34,8 +34,10 @@ impl PyRegressor {
         question: impl FnOnce(&NuqRegressor<'static>) -> Result<T, Failure> + Send + 'static,
     ) -> PyResult<T> {
         let model = self.model.clone();
-        work::run(py, n_jobs, None, move || {
-            question(&model.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        work::run_in(py, n_jobs, None, move |pool| {
+            let model = model.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let model = &*model;
+            pool.install(|| question(model))
         })
     }
 
@@ -45,8 +47,10 @@ impl PyRegressor {
         change: impl FnOnce(&mut NuqRegressor<'static>) -> Result<T, Failure> + Send + 'static,
     ) -> PyResult<T> {
         let model = self.model.clone();
-        work::run(py, None, None, move || {
-            change(&mut model.write().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        work::run_in(py, None, None, move |pool| {
+            let mut model = model.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let model = &mut *model;
+            pool.install(|| change(model))
         })
     }
 }

@@ -20,13 +20,24 @@ pub(crate) fn run<T: Send + 'static>(
     tick: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> PyResult<T> {
+    run_in(py, n_jobs, tick, move |pool| pool.install(work))
+}
+
+/// The same for work that takes a lock, which it must do before it enters the pool: whoever waits inside of it may be given
+/// work of others, and would wait for a lock that it holds itself.
+pub(crate) fn run_in<T: Send + 'static>(
+    py: Python<'_>,
+    n_jobs: Option<usize>,
+    tick: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&rayon::ThreadPool) -> Result<T, Failure> + Send + 'static,
+) -> PyResult<T> {
     let pool = pool(py, n_jobs.unwrap_or(ALL))?;
     let (sender, receiver) = mpsc::channel();
     // Only this thread receives; the lock is what lets it do so without the interpreter's.
     let receiver = Mutex::new(receiver);
     std::thread::spawn(move || {
         // Whoever asked may be gone.
-        let _ = sender.send(pool.install(work));
+        let _ = sender.send(work(&pool));
     });
     loop {
         let received = py.detach(|| locked(&receiver).recv_timeout(PATIENCE));

@@ -26,20 +26,22 @@ def test_eight_threads_get_identical_answers(cifar10):
                 np.testing.assert_array_equal(said[name], expected[name])
 
 
-def test_readers_and_a_writer(blobs):
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_readers_and_writers(blobs, n_jobs):
     x, y = blobs
-    model = NuqClassifier().fit(x, y)
+    model = NuqClassifier(n_jobs=n_jobs).fit(x, y)
+    rows = np.tile(x, (20, 1))
 
     def learn(_):
         model.partial_fit(x[:2], y[:2])
 
     with ThreadPoolExecutor(8) as pool:
         learned = [pool.submit(learn, i) for i in range(20)]
-        asked = [pool.submit(model.predict_proba, x) for _ in range(20)]
+        asked = [pool.submit(model.predict_proba, rows) for _ in range(20)]
         for future in learned:
             future.result()
         for future in asked:
-            assert future.result().shape == (300, 3)
+            assert future.result().shape == (6000, 3)
     assert model.n_samples_fit_ == 340
 
 

@@ -63,6 +63,10 @@ fn every_command_runs_and_prints_what_it_says() {
                 assert!(root.join(path).join("Cargo.toml").exists(), "{command}");
                 ran += 1;
             }
+            ["pip", "install", path] => {
+                assert!(root.join(path).join("pyproject.toml").exists(), "{command}");
+                ran += 1;
+            }
             // This test runs inside `cargo xtask test`; that the other chores exist is all it can check.
             ["cargo", "xtask", chore] => {
                 let source = std::fs::read_to_string(root.join("xtask/src/main.rs")).unwrap();

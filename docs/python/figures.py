@@ -1,0 +1,172 @@
+"""Draws the figures of the guide from real runs: `python docs/python/figures.py`, with matplotlib installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from nuq import NuqClassifier, metrics
+from nuq.baselines import KnnDistance, MaxProb
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES = Path(__file__).parent / "figures"
+BLUE, ORANGE, GREEN, GRAY = "#3556a8", "#d9722e", "#3a8f5c", "#9aa0a6"
+
+plt.rcParams.update(
+    {
+        "figure.dpi": 110,
+        "figure.constrained_layout.use": True,
+        "font.size": 10.5,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "legend.frameon": False,
+    }
+)
+
+
+def cifar10(name: str) -> dict[str, np.ndarray]:
+    return dict(np.load(ROOT / "examples/cifar10" / f"{name}.npz"))
+
+
+def save(figure: plt.Figure, name: str) -> None:
+    figure.savefig(FIGURES / f"{name}.png", metadata={"Software": None})
+    plt.close(figure)
+
+
+def ood(model: NuqClassifier) -> None:
+    guard = model.calibrate(cifar10("held_out")["embeddings"], false_alarm=0.05)
+    sets = [("test", "CIFAR-10", BLUE), ("svhn", "house numbers", ORANGE), ("textures", "textures", GREEN)]
+    scores = {name: model.predict_uncertainty(cifar10(name)["embeddings"]).log_epistemic for name, _, _ in sets}
+    bins = np.linspace(*np.percentile(np.concatenate(list(scores.values())), [0.5, 99.5]), 45)
+    figure, axes = plt.subplots(figsize=(7.2, 3.2))
+    for name, label, color in sets:
+        rejected = (scores[name] > guard.value).mean()
+        text = f"{label} ({rejected:.0%} rejected)"
+        axes.hist(scores[name], bins, density=True, histtype="stepfilled", alpha=0.35, color=color, label=text)
+        axes.hist(scores[name], bins, density=True, histtype="step", color=color)
+    axes.axvline(guard.value, color="black", linewidth=1, linestyle="--")
+    axes.text(guard.value + 0.15, axes.get_ylim()[1] * 0.97, "threshold for 5 % false alarms", va="top", fontsize=9)
+    axes.set(xlabel="log epistemic uncertainty", yticks=[])
+    axes.spines["left"].set_visible(False)
+    axes.legend(loc="center right")
+    save(figure, "ood")
+
+
+def abstaining(model: NuqClassifier) -> None:
+    test = cifar10("test")
+    said = model.predict_uncertainty(test["embeddings"])
+    wrong = said.label != test["labels"]
+    knn = KnnDistance().fit(cifar10("train")["embeddings"]).score(test["embeddings"])
+    orders = [
+        ("NUQ, total uncertainty", said.log_total, BLUE),
+        ("the network's largest probability", MaxProb().score(logits=test["logits"]), ORANGE),
+        ("distance to the 20th neighbor", knn, GREEN),
+    ]
+    figure, axes = plt.subplots(figsize=(6.6, 3.4))
+    for label, uncertainty, color in orders:
+        coverage, risk = metrics.risk_coverage_curve(uncertainty, wrong)
+        axes.plot(100 * coverage, 100 * risk, color=color, label=f"{label} (area {metrics.rcc_auc(uncertainty, wrong):.4f})")
+    axes.axhline(100 * wrong.mean(), color=GRAY, linewidth=1, linestyle=":", label="in no order")
+    axes.set(xlabel="% of rows kept, most certain first", ylabel="% wrong among them", xlim=(0, 100), ylim=(0, None))
+    axes.legend(loc="upper left", bbox_to_anchor=(0.02, 0.93), fontsize=9)
+    save(figure, "abstaining")
+
+
+def label_errors() -> None:
+    train = cifar10("train")
+    classes, truth = np.unique(train["labels"], return_inverse=True)
+    rng = np.random.default_rng(0)
+    wrong = rng.choice(len(truth), 40, replace=False)
+    labels = truth.copy()
+    labels[wrong] = (truth[wrong] + rng.integers(1, 10, 40)) % 10
+    issues = NuqClassifier().fit(train["embeddings"], classes[labels]).label_issues()
+    found = np.isin(issues.row, wrong).cumsum()
+    looked = np.arange(1, len(found) + 1)
+    figure, axes = plt.subplots(figsize=(6.0, 3.2))
+    axes.plot(looked, np.minimum(looked, 40), color=GRAY, linestyle=":", label="the best there could be")
+    axes.plot(looked, found, color=BLUE, label="label_issues")
+    axes.plot(looked, 40 * looked / len(labels), color=ORANGE, label="in no order")
+    axes.set(xlabel="rows looked at", ylabel="wrong labels found", xlim=(0, len(found)), ylim=(0, 42))
+    axes.legend(loc="center right")
+    save(figure, "label-errors")
+
+
+def active_learning() -> None:
+    train, test = cifar10("train"), cifar10("test")
+    x, y = train["embeddings"].astype("float32"), train["labels"]
+
+    def learn(seed: int, suggested: bool) -> list[float]:
+        rng = np.random.default_rng(seed)
+        rare = rng.choice(np.unique(y), 4, replace=False)
+        common = np.flatnonzero(~np.isin(y, rare))
+        known = rng.choice(common, 60, replace=False)
+        few = np.concatenate([rng.choice(np.flatnonzero(y == name), 6, replace=False) for name in rare])
+        pool = np.concatenate([np.setdiff1d(common, known), few])
+        model = NuqClassifier(n_neighbors=10).fit(x[known], y[known])
+        accuracy = [model.score(test["embeddings"], test["labels"])]
+        for _ in range(8):
+            chosen = model.suggest(x[pool], 5) if suggested else rng.choice(len(pool), 5, replace=False)
+            model.partial_fit(x[pool[chosen]], y[pool[chosen]])
+            pool = np.delete(pool, chosen)
+            accuracy.append(model.score(test["embeddings"], test["labels"]))
+        return accuracy
+
+    figure, axes = plt.subplots(figsize=(6.0, 3.2))
+    labels = np.arange(0, 45, 5)
+    for text, suggested, color in (("suggested", True, BLUE), ("by chance", False, ORANGE)):
+        runs = np.array([learn(seed, suggested) for seed in range(10)])
+        axes.plot(labels, runs.mean(axis=0), color=color, marker="o", markersize=3.5, label=text)
+        axes.fill_between(labels, runs.min(axis=0), runs.max(axis=0), color=color, alpha=0.18, linewidth=0)
+    axes.set(xlabel="more labels", ylabel="accuracy", ylim=(0.45, 1))
+    axes.set_title("mean and range of ten draws of which four classes are rare", fontsize=9.5, color="#555555")
+    axes.legend(loc="upper right", bbox_to_anchor=(1, 0.88))
+    save(figure, "active-learning")
+
+
+def two_moons() -> None:
+    rng = np.random.default_rng(0)
+    angle, upper = rng.uniform(0, np.pi, 500), np.arange(500) < 250
+    x = np.where(upper[:, None], np.c_[np.cos(angle), np.sin(angle)], np.c_[1 - np.cos(angle), 0.5 - np.sin(angle)])
+    x += rng.normal(0, 0.1, x.shape)
+    model = NuqClassifier().fit(x, np.where(upper, "upper", "lower"))
+    box, size = (-2, 3, -1.75, 2.25), (150, 120)
+    grid = np.stack(np.meshgrid(np.linspace(*box[:2], size[0]), np.linspace(*box[2:], size[1])), axis=-1)
+    said = model.predict_uncertainty(grid.reshape(-1, 2))
+    figure, panels = plt.subplots(1, 4, figsize=(11, 2.25))
+    for panel in panels:
+        panel.set(xticks=[], yticks=[], xlim=box[:2], ylim=box[2:], aspect="equal")
+    panels[0].scatter(*x.T, s=4, c=np.where(upper, BLUE, ORANGE))
+    panels[0].set_title("training data")
+    shown = (
+        ("aleatoric", said.aleatoric, (0, 0.5)),
+        ("log epistemic", said.log_epistemic, (-6, 20)),
+        ("log total", said.log_total, (-6, 20)),
+    )
+    for panel, (title, values, (low, high)) in zip(panels[1:], shown):
+        image = panel.imshow(
+            values.reshape(grid.shape[:2]), extent=box, origin="lower", vmin=low, vmax=high, cmap="viridis", interpolation="bilinear"
+        )
+        panel.scatter(*x.T, s=0.6, c="white", alpha=0.5, linewidths=0)
+        panel.set_title(title)
+        figure.colorbar(image, ax=panel, shrink=0.75, extend="neither" if title == "aleatoric" else "both")
+    save(figure, "two-moons")
+
+
+def main() -> None:
+    FIGURES.mkdir(exist_ok=True)
+    train = cifar10("train")
+    model = NuqClassifier().fit(train["embeddings"], train["labels"])
+    ood(model)
+    abstaining(model)
+    label_errors()
+    active_learning()
+    two_moons()
+
+
+if __name__ == "__main__":
+    main()
