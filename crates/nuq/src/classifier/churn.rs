@@ -20,7 +20,7 @@ impl NuqClassifier<'_> {
     /// assert_eq!(model.insert(&far, &["new"])?, [4]);
     /// assert_eq!(model.predict(&far)?.label(0), "new");
     /// model.remove(&[4])?;
-    /// assert_eq!(model.predict(&far)?.label(0), "b");
+    /// assert!(model.predict(&far)?.label(0) != "new");
     /// # Ok::<(), nuq::Error>(())
     /// ```
     pub fn insert<'l, L>(&mut self, rows: &Embeddings<'_>, labels: &'l [L]) -> Result<Vec<u32>, Error>

@@ -165,8 +165,9 @@ impl<'c> Comparison<'c> {
         let classes = model.classes();
         match self.test.logits {
             Some(logits) if logits.dim() == classes.len() => {
+                // The first of equal ones, as numpy takes it.
                 let said =
-                    |row: &[f32]| (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0);
+                    |row: &[f32]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
                 let wrong = |(row, truth): (&[f32], &Label)| classes.label(said(row)) != truth;
                 (logits.rows().zip(&self.labels).map(wrong).collect(), Predictor::Network)
             }
