@@ -86,7 +86,7 @@ fn what_cannot_be_read_is_named_with_what_to_do() {
         "{text}"
     );
     ends("rows-f32.npy:x", "a .npy file holds a single array without a name: leave `:x` off");
-    ends("rows-one-dimension.npy", "has one dimension of 3: rows × columns are needed");
+    ends("rows-one-dimension.npy", "has one dimension of 3; needed: rows × columns");
     ends("rows-nan.npy", "rows-nan.npy: row 2, column 1 is NaN: every coordinate must be finite");
     ends(
         "rows-objects.npy",
