@@ -1,0 +1,1 @@
+//! The laboratory: the networks, experiments, tables and figures of the paper, one command each.

@@ -1,0 +1,3 @@
+//! `lab`: runs the paper's experiments.
+
+fn main() {}
