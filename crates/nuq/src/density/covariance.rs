@@ -46,8 +46,8 @@ pub enum Shrinkage {
 const LEAST_SHRINKAGE: f64 = 1e-6;
 /// Rows brought to `f64` at a time.
 const CHUNK: usize = 1024;
-/// Columns of a covariance that one task accumulates.
-const PANEL: usize = 256;
+/// Rows and columns of a covariance that one task accumulates.
+const TILE: usize = 128;
 
 /// Training rows around their mean, in `f64`, a chunk at a time.
 pub(super) trait CenteredRows: Sync {
@@ -216,26 +216,35 @@ fn amount(shrinkage: Shrinkage, noise: f64, signal: f64) -> f64 {
 
 /// The lower triangle of $S = \frac1n \sum_i x_i x_i^\top$, and $\frac1n \sum_i \lVert x_i \rVert^4$.
 ///
-/// Panels of columns in parallel, chunks of rows in order: the sums do not depend on the number of threads.
+/// Tiles in parallel, chunks of rows in order: the sums do not depend on the number of threads.
 pub(super) fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
     let (n, d) = (rows.len(), rows.dim());
+    let corners = (0..d).step_by(TILE).flat_map(|j| (j..d).step_by(TILE).map(move |i| (i, j)));
+    let mut tiles: Vec<(usize, usize, Mat<f64>)> =
+        corners.map(|(i, j)| (i, j, Mat::zeros(TILE.min(d - i), TILE.min(d - j)))).collect();
     let mut fourth = 0.0;
-    let mut panels: Vec<Mat<f64>> =
-        (0..d).step_by(PANEL).map(|first| Mat::zeros(d - first, PANEL.min(d - first))).collect();
+    let mut values = vec![0.0; CHUNK.min(n) * d];
     for first in (0..n).step_by(CHUNK) {
-        let chunk = rows.columns(first, n.min(first + CHUNK));
-        fourth += chunk.col_iter().map(|x| x.squared_norm_l2().powi(2)).sum::<f64>() / n as f64;
-        panels.par_iter_mut().enumerate().for_each(|(p, panel)| {
-            let start = p * PANEL;
-            let below = chunk.submatrix(start, 0, d - start, chunk.ncols());
-            let own = chunk.submatrix(start, 0, panel.ncols(), chunk.ncols());
-            matmul(panel, Accum::Add, below, own.transpose(), 1.0 / n as f64, Par::Seq);
+        let count = CHUNK.min(n - first);
+        let values = &mut values[..count * d];
+        let sq_norms: Vec<f64> = values
+            .par_chunks_exact_mut(d)
+            .enumerate()
+            .map(|(i, row)| {
+                rows.write(first + i, row);
+                row.iter().map(|x| x * x).sum()
+            })
+            .collect();
+        fourth += sq_norms.iter().map(|sq| sq * sq).sum::<f64>() / n as f64;
+        let chunk = MatRef::from_column_major_slice(values, d, count);
+        tiles.par_iter_mut().for_each(|(i, j, tile)| {
+            let (across, down) = (chunk.subrows(*i, tile.nrows()), chunk.subrows(*j, tile.ncols()));
+            matmul(tile, Accum::Add, across, down.transpose(), 1.0 / n as f64, Par::Seq);
         });
     }
     let mut lower = Mat::zeros(d, d);
-    for (p, panel) in panels.iter().enumerate() {
-        let start = p * PANEL;
-        lower.submatrix_mut(start, start, d - start, panel.ncols()).copy_from(panel);
+    for (i, j, tile) in &tiles {
+        lower.submatrix_mut(*i, *j, tile.nrows(), tile.ncols()).copy_from(tile);
     }
     (lower, fourth)
 }
