@@ -1,6 +1,6 @@
 """Fit and predict from Python beside Rust's own times on data of the same kind, in turns, and what pickles cost.
 
-    cargo build --release --package nuq-bench && python bench/python.py target/release/nuq-bench
+    cargo xtask bench python
 """
 
 from __future__ import annotations

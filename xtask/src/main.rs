@@ -13,8 +13,11 @@ cargo xtask COMMAND
 
   test                          everything that must hold before a change lands
   test python                   the last part of it alone: the wheel in a fresh environment, with its tests
+  test torch                    after it, those that need PyTorch, which is a large download
+  test lab                      the laboratory: lints, tests and every experiment at a tiny size
   bench [search | fit | score | rivals | growth]
                                 speed against named peers on this machine
+  bench python                  the Python package against Rust's own times
   results                       every method on the real embeddings that NUQ_DATA names, into docs/results.md
   docs                          run the demo and all benchmarks, and write their figures and tables into docs/
 ";
@@ -27,6 +30,9 @@ fn main() -> ExitCode {
         ["test", "python"] => {
             cargo(&["build", "--package", "nuq-cli", "--features", "parquet"]).and_then(|()| python::test())
         }
+        ["test", "torch"] => python::test_torch(),
+        ["test", "lab"] => test_lab(),
+        ["bench", "python"] => python::bench(),
         ["bench", rest @ ..] => bench(rest),
         ["docs"] => docs::write(),
         ["results"] => docs::write_results(),
@@ -66,6 +72,18 @@ fn test() -> Result<(), Failed> {
     cargo(&["test", "--workspace", "--features", "nuq-cli/parquet"])?;
     cargo_with(&["doc", "--workspace", "--lib", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")])?;
     python::test()
+}
+
+/// The laboratory is a workspace of its own, and its networks take minutes to compile.
+fn test_lab() -> Result<(), Failed> {
+    let lab = ["--manifest-path", "lab/Cargo.toml"];
+    if has("fmt") {
+        cargo(&[&["fmt"][..], &lab, &["--check"]].concat())?;
+    }
+    if has("clippy") {
+        cargo(&[&["clippy"][..], &lab, &["--all-targets", "--", "--deny", "warnings"]].concat())?;
+    }
+    cargo(&[&["test"][..], &lab].concat())
 }
 
 /// Builds the benchmarks and runs them.

@@ -3,52 +3,125 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::steps::{Failed, root, run, runs, skip};
+use crate::steps::{Failed, cargo, root, run, runs, skip};
 
-/// What the tests need; those of PyTorch, tqdm and Arrow are skipped unless they are installed.
-const PACKAGES: [&str; 7] =
-    ["maturin>=1.9,<2", "numpy", "pytest", "scikit-learn", "pandas", "joblib", "mypy"];
+/// What the tests need. Those of PyTorch are skipped unless it is installed: it is larger than all else together.
+const PACKAGES: [&str; 10] = [
+    "maturin>=1.9,<2",
+    "numpy",
+    "pytest",
+    "scikit-learn",
+    "pandas",
+    "pyarrow",
+    "joblib",
+    "matplotlib",
+    "tqdm",
+    "mypy",
+];
 
 /// The largest wheel, in bytes.
 const LARGEST: u64 = 10_000_000;
 
 /// Builds the wheel, installs it into a fresh environment and runs the tests of `bindings/python` there.
 pub(crate) fn test() -> Result<(), Failed> {
-    let Some(python) = ["python3", "python"].into_iter().find(|name| runs(name, &["-m", "venv", "-h"]))
-    else {
-        skip("the Python package", "install Python 3.10 or newer, with its module venv");
+    let Some(environment) = Environment::fresh("python", &PACKAGES)? else { return Ok(()) };
+    // The profile that everything else was just compiled with, so that little is left to compile.
+    environment.install_wheel("dev")?;
+    environment.pytest(&[])
+}
+
+/// The tests that need PyTorch, in the environment of the others.
+pub(crate) fn test_torch() -> Result<(), Failed> {
+    let environment = Environment::named("python");
+    if !environment.python.exists() {
+        skip("the tests with PyTorch", "`cargo xtask test python` makes their environment first");
+        return Ok(());
+    }
+    if environment.pip(&["torch"]).is_err() {
+        skip("the tests with PyTorch", "pip could not install torch");
+        return Ok(());
+    }
+    environment.pytest(&["tests/test_torch.py", "tests/test_input.py"])
+}
+
+/// Fit and predict from Python beside Rust's own times, both built for release.
+pub(crate) fn bench() -> Result<(), Failed> {
+    cargo(&["build", "--quiet", "--release", "--package", "nuq-bench"])?;
+    let Some(environment) = Environment::fresh("python-bench", &["maturin>=1.9,<2", "numpy"])? else {
         return Ok(());
     };
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let folder = target.join("python");
-    let (environment, wheels) = (folder.join("venv"), folder.join("wheels"));
-    run(python, &["-m", "venv", "--clear", &text(&environment)], &[], &root())?;
-    let python = text(&environment.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" }));
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    if run(&python, &[&pip[..], &PACKAGES].concat(), &[], &root()).is_err() {
-        skip(
-            "the Python package",
-            "its tests need numpy, scikit-learn and others, which pip could not install",
-        );
-        return Ok(());
+    environment.install_wheel("release")?;
+    let rust = text(&target().join("release").join(format!("nuq-bench{}", std::env::consts::EXE_SUFFIX)));
+    run(&text(&environment.python), &["bench/python.py", &rust], &[], &root())
+}
+
+/// Where cargo builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// A virtual environment under cargo's folder.
+struct Environment {
+    folder: PathBuf,
+    python: PathBuf,
+}
+
+impl Environment {
+    fn named(name: &str) -> Self {
+        let folder = target().join(name);
+        let python =
+            folder.join("venv").join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+        Self { folder, python }
     }
 
-    // The profile that everything else was just compiled with, so that little is left to compile.
-    if wheels.exists() {
-        fs::remove_dir_all(&wheels).map_err(|e| Failed(format!("{}: {e}", wheels.display())))?;
+    /// A new one with these packages; `None`, with a notice, where it cannot be had.
+    fn fresh(name: &str, packages: &[&str]) -> Result<Option<Self>, Failed> {
+        let Some(python) = ["python3", "python"].into_iter().find(|name| runs(name, &["-m", "venv", "-h"]))
+        else {
+            skip("the Python package", "install Python 3.10 or newer, with its module venv");
+            return Ok(None);
+        };
+        let environment = Self::named(name);
+        run(python, &["-m", "venv", "--clear", &text(&environment.folder.join("venv"))], &[], &root())?;
+        if environment.pip(packages).is_err() {
+            skip("the Python package", "pip could not install what its tests need");
+            return Ok(None);
+        }
+        Ok(Some(environment))
     }
-    let bindings = root().join("bindings/python");
-    let build = ["-m", "maturin", "build", "--quiet", "--profile", "dev", "--interpreter", &python];
-    run(&python, &[&build[..], &["--out", &text(&wheels)]].concat(), &[], &bindings)?;
-    let wheel = only_file(&wheels)?;
-    let size = fs::metadata(&wheel).map_or(0, |file| file.len());
-    if size > LARGEST {
-        return Err(Failed(format!("{} has {size} bytes, more than {LARGEST}", wheel.display())));
-    }
-    run(&python, &[&pip[..], &["--no-deps", &text(&wheel)]].concat(), &[], &root())?;
 
-    let binary = text(&target.join("debug").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
-    run(&python, &["-m", "pytest"], &[("NUQ_BINARY", &binary)], &bindings)
+    fn pip(&self, packages: &[&str]) -> Result<(), Failed> {
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        run(&text(&self.python), &[&pip[..], packages].concat(), &[], &root())
+    }
+
+    /// Builds the wheel with a profile and installs it.
+    fn install_wheel(&self, profile: &str) -> Result<(), Failed> {
+        let wheels = self.folder.join("wheels");
+        if wheels.exists() {
+            fs::remove_dir_all(&wheels).map_err(|e| Failed(format!("{}: {e}", wheels.display())))?;
+        }
+        let python = text(&self.python);
+        let build = ["-m", "maturin", "build", "--quiet", "--profile", profile, "--interpreter", &python];
+        run(&python, &[&build[..], &["--out", &text(&wheels)]].concat(), &[], &bindings())?;
+        let wheel = only_file(&wheels)?;
+        let size = fs::metadata(&wheel).map_or(0, |file| file.len());
+        if size > LARGEST {
+            return Err(Failed(format!("{} has {size} bytes, more than {LARGEST}", wheel.display())));
+        }
+        self.pip(&["--no-deps", &text(&wheel)])
+    }
+
+    /// Runs tests beside the command line that cargo built.
+    fn pytest(&self, tests: &[&str]) -> Result<(), Failed> {
+        let binary = text(&target().join("debug").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
+        let arguments = [&["-m", "pytest"][..], tests].concat();
+        run(&text(&self.python), &arguments, &[("NUQ_BINARY", &binary)], &bindings())
+    }
+}
+
+fn bindings() -> PathBuf {
+    root().join("bindings/python")
 }
 
 fn text(path: &Path) -> String {

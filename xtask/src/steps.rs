@@ -74,5 +74,5 @@ pub(crate) fn has(subcommand: &str) -> bool {
 
 /// Says what is not checked on this machine, and how to change that.
 pub(crate) fn skip(what: &str, remedy: &str) {
-    eprintln!("xtask: {what} not checked, the tool is not installed: {remedy}");
+    eprintln!("xtask: {what} not checked: {remedy}");
 }

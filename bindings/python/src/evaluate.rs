@@ -62,7 +62,7 @@ pub(crate) fn evaluate<'py>(
     let truth = labels::of_rows(classes, numbers.as_slice()?)?;
     let ood: Vec<Set> =
         ood.into_iter().map(|(name, given)| Set::new(name, given)).collect::<PyResult<_>>()?;
-    let found = model.ask(py, None, move |model| {
+    let found = model.model.ask(py, None, move |model| {
         let start = Instant::now();
         let clock = || start.elapsed().as_secs_f64();
         let resampling = Resampling { resamples, seed };

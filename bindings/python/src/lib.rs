@@ -10,8 +10,10 @@ mod errors;
 mod evaluate;
 mod labels;
 mod metrics;
+mod model;
 mod params;
 mod regressor;
+mod shared;
 mod work;
 
 use pyo3::prelude::*;
@@ -34,6 +36,6 @@ mod _nuq {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         metrics::add(module)?;
         baselines::add(module)?;
-        classifier::add(module)
+        model::add(module)
     }
 }

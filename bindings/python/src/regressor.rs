@@ -1,58 +1,19 @@
 //! The fitted regressor.
 
-use std::sync::{Arc, RwLock, RwLockReadGuard};
-
 use numpy::PyReadonlyArray1;
 use nuq::NuqRegressor;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::{column, embeddings};
-use crate::classifier::common_methods;
-use crate::errors::Failure;
+use crate::model::common_methods;
+use crate::shared::Shared;
 use crate::{params, work};
 
-/// A fitted regressor; many threads may ask it at once.
+/// A fitted regressor.
 #[pyclass(name = "Regressor", module = "nuq._nuq", frozen)]
 pub(crate) struct PyRegressor {
-    model: Arc<RwLock<NuqRegressor<'static>>>,
-}
-
-impl PyRegressor {
-    pub(crate) fn new(model: NuqRegressor<'static>) -> Self {
-        Self { model: Arc::new(RwLock::new(model)) }
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, NuqRegressor<'static>> {
-        self.model.read().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn ask<T: Send + 'static>(
-        &self,
-        py: Python<'_>,
-        n_jobs: Option<usize>,
-        question: impl FnOnce(&NuqRegressor<'static>) -> Result<T, Failure> + Send + 'static,
-    ) -> PyResult<T> {
-        let model = self.model.clone();
-        work::run_in(py, n_jobs, None, move |pool| {
-            let model = model.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let model = &*model;
-            pool.install(|| question(model))
-        })
-    }
-
-    fn change<T: Send + 'static>(
-        &self,
-        py: Python<'_>,
-        change: impl FnOnce(&mut NuqRegressor<'static>) -> Result<T, Failure> + Send + 'static,
-    ) -> PyResult<T> {
-        let model = self.model.clone();
-        work::run_in(py, None, None, move |pool| {
-            let mut model = model.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let model = &mut *model;
-            pool.install(|| change(model))
-        })
-    }
+    pub(crate) model: Shared<NuqRegressor<'static>>,
 }
 
 #[pymethods]
@@ -70,7 +31,8 @@ impl PyRegressor {
     ) -> PyResult<Self> {
         let params = params::regressor(given)?;
         let (x, y) = (embeddings(x)?, y.as_slice()?.to_vec());
-        Ok(Self::new(work::run(py, n_jobs, tick, move || Ok(params.fit(&x, &y)?))?))
+        let model = work::run(py, n_jobs, tick, move || Ok(params.fit(&x, &y)?))?;
+        Ok(Self { model: Shared::new(model) })
     }
 
     /// Columns of what is said of each row.
@@ -81,7 +43,7 @@ impl PyRegressor {
         n_jobs: Option<usize>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let x = embeddings(x)?;
-        let rows = self.ask(py, n_jobs, move |model| Ok(model.predict(&x)?.to_vec()))?;
+        let rows = self.model.ask(py, n_jobs, move |model| Ok(model.predict(&x)?.to_vec()))?;
         let numbers = |of: fn(&nuq::Estimate) -> f64| column(py, &rows.iter().map(of).collect::<Vec<f64>>());
         let said = PyDict::new(py);
         said.set_item("mean", numbers(|e| e.mean))?;
@@ -103,13 +65,13 @@ impl PyRegressor {
         y: PyReadonlyArray1<'_, f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (x, y) = (embeddings(x)?, y.as_slice()?.to_vec());
-        let ids = self.change(py, move |model| Ok(model.insert(&x, &y)?))?;
+        let ids = self.model.change(py, move |model| Ok(model.insert(&x, &y)?))?;
         Ok(column(py, &ids.iter().map(|&id| i64::from(id)).collect::<Vec<i64>>()).into_any())
     }
 
     /// What leave-one-out said: bandwidths, squared errors, and which was chosen.
     fn bandwidth_curve<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let model = self.read();
+        let model = self.model.read();
         let Some(curve) = model.bandwidth_curve() else { return Ok(None) };
         let said = PyDict::new(py);
         let bandwidths: Vec<f64> = curve.points.iter().map(|point| point.bandwidth).collect();

@@ -1,0 +1,135 @@
+//! What fitted models of both kinds tell and do, and how they are opened.
+
+use std::path::PathBuf;
+
+use numpy::PyReadonlyArray1;
+use nuq::Model;
+use pyo3::prelude::*;
+
+use crate::arrays::{column, embeddings};
+use crate::classifier::PyClassifier;
+use crate::regressor::PyRegressor;
+use crate::shared::Shared;
+use crate::work;
+
+/// What a fitted model of either kind tells and does.
+macro_rules! common_methods {
+    ($class:ident, $save:path) => {
+        #[pymethods]
+        impl $class {
+            /// Distances and ids of the nearest training rows.
+            fn kneighbors<'py>(
+                &self,
+                py: Python<'py>,
+                x: Option<&Bound<'_, PyAny>>,
+                k: usize,
+                n_jobs: Option<usize>,
+            ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+                let x = x.map($crate::arrays::embeddings).transpose()?;
+                let found = self.model.ask(py, n_jobs, move |model| match x {
+                    Some(x) => Ok(model.neighbors_of(&x, k)?),
+                    None => Ok(model.index().leave_one_out(&model.index().live_ids(), k)?),
+                })?;
+                let (rows, k) = (found.len(), found.k());
+                let distances: Vec<f64> =
+                    (0..rows).flat_map(|i| found.sq_distances(i)).map(|sq| sq.sqrt()).collect();
+                let ids: Vec<i64> = (0..rows).flat_map(|i| found.ids(i)).map(|&id| id.into()).collect();
+                let (distances, ids) =
+                    ($crate::arrays::matrix(py, &distances, k)?, $crate::arrays::matrix(py, &ids, k)?);
+                Ok((distances.into_any(), ids.into_any()))
+            }
+
+            /// Forgets rows by id.
+            fn remove(&self, py: Python<'_>, ids: Vec<u32>) -> PyResult<()> {
+                self.model.change(py, move |model| Ok(model.remove(&ids)?))
+            }
+
+            /// Writes the model file.
+            fn save(&self, py: Python<'_>, path: std::path::PathBuf) -> PyResult<()> {
+                self.model.ask(py, None, move |model| Ok($save(model, &path)?))
+            }
+
+            /// Keeps a threshold under a name.
+            fn set_threshold(
+                &self,
+                py: Python<'_>,
+                name: String,
+                threshold: &$crate::calibrate::PyThreshold,
+            ) -> PyResult<()> {
+                let threshold = threshold.inner;
+                self.model.change(py, move |model| {
+                    model.set_threshold(name, threshold);
+                    Ok(())
+                })
+            }
+
+            /// The thresholds, by name.
+            fn thresholds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
+                let said = pyo3::types::PyDict::new(py);
+                for (name, threshold) in self.model.read().thresholds() {
+                    said.set_item(name, $crate::calibrate::PyThreshold { inner: *threshold })?;
+                }
+                Ok(said)
+            }
+
+            /// The bandwidth: a number, or one for each dimension or training row.
+            fn bandwidth<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+                Ok(match self.model.read().bandwidth() {
+                    nuq::Bandwidth::Scalar(h) => h.into_pyobject(py)?.into_any(),
+                    nuq::Bandwidth::PerDimension(many) | nuq::Bandwidth::PerPoint(many) => {
+                        $crate::arrays::column(py, many).into_any()
+                    }
+                })
+            }
+
+            /// Numbers and words of what was learned.
+            fn learned<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
+                let model = self.model.read();
+                let said = pyo3::types::PyDict::new(py);
+                said.set_item("density_bandwidth", model.density_bandwidth())?;
+                said.set_item("dimension", model.dimension())?;
+                said.set_item("index", model.index().describe().to_string())?;
+                said.set_item("index_reason", model.index_choice().reason.to_string())?;
+                said.set_item("n_rows", model.index().len())?;
+                said.set_item("n_columns", model.index().dim())?;
+                said.set_item("n_neighbors", model.neighbors())?;
+                Ok(said)
+            }
+
+            /// What the model is made of, as the constructor's parameters.
+            fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
+                let model = self.model.read();
+                $crate::params::to_python(py, &model.parts().smoother, model.index().dim())
+            }
+        }
+    };
+}
+pub(crate) use common_methods;
+
+/// A model of either kind from a file.
+#[pyfunction]
+fn load(py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>> {
+    let opened = work::run(py, None, None, move || Ok(nuq_io::open(&path)?))?;
+    Ok(match opened.model {
+        Model::Classifier(model) => Py::new(py, PyClassifier { model: Shared::new(model) })?.into_any(),
+        Model::Regressor(model) => Py::new(py, PyRegressor { model: Shared::new(model) })?.into_any(),
+    })
+}
+
+/// Rows that are worth a label.
+#[pyfunction]
+fn suggest<'py>(
+    py: Python<'py>,
+    x: &Bound<'_, PyAny>,
+    uncertainty: PyReadonlyArray1<'_, f64>,
+    count: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (x, uncertainty) = (embeddings(x)?, uncertainty.as_slice()?.to_vec());
+    let chosen = work::run(py, None, None, move || Ok(nuq::suggest(&x, &uncertainty, count)))?;
+    Ok(column(py, &chosen.iter().map(|&row| row as i64).collect::<Vec<i64>>()).into_any())
+}
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(load, module)?)?;
+    module.add_function(wrap_pyfunction!(suggest, module)?)
+}
