@@ -33,6 +33,8 @@ fn main() -> ExitCode {
             ["results"] => results::run(),
             ["rivals"] => rivals::run(),
             ["growth"] => growth::run().and_then(|()| graph_growth::run()),
+            ["growth", "models"] => growth::run(),
+            ["growth", "graph"] => graph_growth::run(),
             // How the benchmark calls itself, so that one model's memory is one process's.
             ["measure", rest @ ..] => fit::measure(rest),
             ["measure-graph", rows] => graph_growth::measure(rows),

@@ -1,5 +1,6 @@
 //! The chores that a person would otherwise have to remember: `cargo xtask test | bench | docs`.
 
+mod benchmarks;
 mod docs;
 mod python;
 mod steps;
@@ -20,6 +21,7 @@ cargo xtask COMMAND
   bench python                  the Python package against Rust's own times
   results                       every method on the real embeddings that NUQ_DATA names, into docs/results.md
   docs                          run the demo and all benchmarks, and write their figures and tables into docs/
+  docs figures | BENCH...       only the figures, or only the tables of these benchmarks
 ";
 
 fn main() -> ExitCode {
@@ -32,9 +34,11 @@ fn main() -> ExitCode {
         }
         ["test", "torch"] => python::test_torch(),
         ["test", "lab"] => test_lab(),
-        ["bench", "python"] => python::bench(),
+        ["bench", "python"] => python::bench().map(|said| print!("{said}")),
         ["bench", rest @ ..] => bench(rest),
-        ["docs"] => docs::write(),
+        ["docs"] => docs::figures().and_then(|()| benchmarks::write(&[])),
+        ["docs", "figures"] => docs::figures(),
+        ["docs", names @ ..] => benchmarks::write(names),
         ["results"] => docs::write_results(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::steps::{Failed, cargo, root, run, runs, skip};
+use crate::steps::{Failed, cargo, output, root, run, runs, skip};
 
 /// What the tests need. Those of PyTorch are skipped unless it is installed: it is larger than all else together.
 const PACKAGES: [&str; 10] = [
@@ -45,14 +45,14 @@ pub(crate) fn test_torch() -> Result<(), Failed> {
 }
 
 /// Fit and predict from Python beside Rust's own times, both built for release.
-pub(crate) fn bench() -> Result<(), Failed> {
-    cargo(&["build", "--quiet", "--release", "--package", "nuq-bench"])?;
+pub(crate) fn bench() -> Result<String, Failed> {
+    cargo(&["build", "--quiet", "--release", "--package", "nuq-bench", "--features", "peers"])?;
     let Some(environment) = Environment::fresh("python-bench", &["maturin>=1.9,<2", "numpy"])? else {
-        return Ok(());
+        return Err(Failed("python bench/python.py: no environment for it".to_owned()));
     };
     environment.install_wheel("release")?;
     let rust = text(&target().join("release").join(format!("nuq-bench{}", std::env::consts::EXE_SUFFIX)));
-    run(&text(&environment.python), &["bench/python.py", &rust], &[], &root())
+    output(&text(&environment.python), &["bench/python.py", &rust], &root())
 }
 
 /// Where cargo builds.

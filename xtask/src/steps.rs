@@ -59,6 +59,18 @@ pub(crate) fn run(
     }
 }
 
+/// Runs another program in a folder and returns what it prints.
+pub(crate) fn output(program: &str, arguments: &[&str], folder: &Path) -> Result<String, Failed> {
+    let name = format!("{program} {}", arguments.join(" "));
+    eprintln!("xtask: {name}");
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).stdin(Stdio::null()).stderr(Stdio::inherit());
+    match command.output() {
+        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        _ => Err(Failed(name)),
+    }
+}
+
 /// Whether a program is there and answers.
 pub(crate) fn runs(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
