@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use nuq::baselines::Members;
 use nuq::calibrate::Measure;
 use nuq::evaluate::{Comparison, Rows};
 use nuq::metrics::{Resampling, roc_auc};
 use nuq::{Density, Embeddings, Label, NuqClassifier, Predictions};
-use nuq_io::{ArraySpec, EmbeddingsFile, read_labels};
+use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_members};
 
 const HEAD: &str = "\
 # Results on real embeddings
@@ -17,37 +18,70 @@ CIFAR-10 (25,000 training rows, 10,000 test rows, four sets of outliers), and Mi
 see the same rows; each is at its defaults; none is fitted to an outlier. *NUQ* is the default model, *auto* the same with
 `density = auto`. Errors are the network's own. The best of each column is bold, whether or not chance explains it: `nuq evaluate`
 tells that for your arrays.
+
+*Ensemble* rows look at what the other rows do not: on CIFAR-10 at four further networks, four times the training and four times the
+inference; on the text sets at ten passes of the same network with dropout left on, ten times the inference. They are asked for the
+errors of the one network that all are asked about, not for their own. A column without them (CLINC) has no such arrays, and then
+no mean is taken.
 ";
 
 /// A set of arrays: training and test rows with labels and logits, and rows that are unlike them.
 struct Set {
     name: &'static str,
     train: (Embeddings<'static>, Vec<Label>),
-    test: (Embeddings<'static>, Embeddings<'static>, Vec<Label>),
-    ood: Vec<(String, Embeddings<'static>, Embeddings<'static>)>,
+    test: Said,
+    labels: Vec<Label>,
+    ood: Vec<(String, Said)>,
+}
+
+/// Rows, and what networks said of them.
+struct Said {
+    rows: Embeddings<'static>,
+    logits: Embeddings<'static>,
+    members: Option<Members>,
+}
+
+impl Said {
+    fn rows(&self) -> Rows<'_> {
+        Rows { members: self.members.as_ref(), ..Rows::new(&self.rows).logits(&self.logits) }
+    }
+}
+
+fn spec(path: &Path, name: &str) -> ArraySpec {
+    ArraySpec { path: path.to_owned(), name: Some(name.to_owned()) }
 }
 
 fn array(path: &Path, name: &str) -> Result<Embeddings<'static>, String> {
-    let spec = ArraySpec { path: path.to_owned(), name: Some(name.to_owned()) };
-    EmbeddingsFile::open(&spec).and_then(EmbeddingsFile::read).map_err(|e| e.to_string())
+    EmbeddingsFile::open(&spec(path, name)).and_then(EmbeddingsFile::read).map_err(|e| e.to_string())
 }
 
 fn labels(path: &Path, name: &str) -> Result<Vec<Label>, String> {
-    read_labels(&ArraySpec { path: path.to_owned(), name: Some(name.to_owned()) }).map_err(|e| e.to_string())
+    read_labels(&spec(path, name)).map_err(|e| e.to_string())
 }
 
-/// A ResNet-18 on CIFAR-10: a file per set.
+/// Logits of several members, where the data have them.
+fn members(path: &Path, name: &str) -> Result<Option<Members>, String> {
+    match read_members(&spec(path, name)) {
+        Ok(logits) => Members::new(logits).map(Some).map_err(|e| e.to_string()),
+        Err(nuq_io::Error::NoSuchArray { .. }) => Ok(None),
+        Err(problem) => Err(problem.to_string()),
+    }
+}
+
+/// A ResNet-18 on CIFAR-10: a file per set, and one of what four further networks said of all sets.
 fn cifar(folder: &Path) -> Result<Set, String> {
     let file = |name: &str| folder.join("cifar10-resnet18").join(format!("{name}.npz"));
-    let (train, test) = (file("train"), file("test"));
-    let ood = |name: &str| {
-        let path = file(&format!("ood_{name}"));
-        Ok::<_, String>((name.to_owned(), array(&path, "embeddings")?, array(&path, "logits")?))
+    let said = |name: &str| {
+        let path = file(name);
+        let (rows, logits) = (array(&path, "embeddings")?, array(&path, "logits")?);
+        Ok::<_, String>(Said { rows, logits, members: members(&file("ensemble_logits"), name)? })
     };
+    let ood = |name: &str| Ok::<_, String>((name.to_owned(), said(&format!("ood_{name}"))?));
     Ok(Set {
         name: "CIFAR-10",
-        train: (array(&train, "embeddings")?, labels(&train, "labels")?),
-        test: (array(&test, "embeddings")?, array(&test, "logits")?, labels(&test, "labels")?),
+        train: (array(&file("train"), "embeddings")?, labels(&file("train"), "labels")?),
+        test: said("test")?,
+        labels: labels(&file("test"), "labels")?,
         ood: ["tiny_imagenet", "svhn", "textures", "smooth"]
             .into_iter()
             .map(ood)
@@ -58,14 +92,17 @@ fn cifar(folder: &Path) -> Result<Set, String> {
 /// MiniLM on a text set: all arrays in one file.
 fn text(folder: &Path, name: &'static str, file: &str, ood: &[&str]) -> Result<Set, String> {
     let path = folder.join("text").join(format!("{file}.npz"));
-    let set = |name: &&str| {
-        let of = |what: &str| array(&path, &format!("ood_{name}_{what}"));
-        Ok::<_, String>(((*name).to_owned(), of("feat")?, of("logits")?))
+    let said = |name: &str| {
+        let of = |what: &str| array(&path, &format!("{name}_{what}"));
+        let members = members(&path, &format!("{name}_mc_logits"))?;
+        Ok::<_, String>(Said { rows: of("feat")?, logits: of("logits")?, members })
     };
+    let set = |name: &&str| Ok::<_, String>(((*name).to_owned(), said(&format!("ood_{name}"))?));
     Ok(Set {
         name,
         train: (array(&path, "train_feat")?, labels(&path, "train_labels")?),
-        test: (array(&path, "test_feat")?, array(&path, "test_logits")?, labels(&path, "test_labels")?),
+        test: said("test")?,
+        labels: labels(&path, "test_labels")?,
         ood: ood.iter().map(set).collect::<Result<_, _>>()?,
     })
 }
@@ -80,11 +117,10 @@ fn measure(set: &Set) -> Result<Column, String> {
     let said = |e: nuq::Error| format!("{}: {e}", set.name);
     let (x, y) = &set.train;
     let model = NuqClassifier::params().fit(x, y).map_err(said)?;
-    let (test, logits, truth) = &set.test;
     let resampling = Resampling { resamples: 100, seed: 0 };
-    let mut comparison = Comparison::new(Rows::new(test).logits(logits), truth).resampling(resampling);
-    for (name, rows, logits) in &set.ood {
-        comparison = comparison.ood(name, Rows::new(rows).logits(logits));
+    let mut comparison = Comparison::new(set.test.rows(), &set.labels).resampling(resampling);
+    for (name, said) in &set.ood {
+        comparison = comparison.ood(name, said.rows());
     }
     let found = comparison.run(&model).map_err(said)?;
     let mut methods: Vec<(String, Option<f64>, Option<f64>)> = found
@@ -103,8 +139,8 @@ fn measure(set: &Set) -> Result<Column, String> {
 
 fn mean_auc(model: &NuqClassifier<'_>, set: &Set, measure: Measure) -> Result<Option<f64>, nuq::Error> {
     let scores = |found: Predictions<'_>| -> Vec<f64> { found.iter().map(|p| measure.of(p)).collect() };
-    let test = scores(model.predict(&set.test.0)?);
-    let areas = set.ood.iter().map(|(_, rows, _)| roc_auc(&test, &scores(model.predict(rows)?)));
+    let test = scores(model.predict(&set.test.rows)?);
+    let areas = set.ood.iter().map(|(_, said)| roc_auc(&test, &scores(model.predict(&said.rows)?)));
     let areas: Vec<f64> = areas.collect::<Result<_, _>>()?;
     Ok((!areas.is_empty()).then(|| areas.iter().sum::<f64>() / areas.len() as f64))
 }

@@ -28,7 +28,7 @@ pub(crate) struct Common {
     /// How a long run shows that it lives: a bar on a terminal, or plain lines
     #[arg(long, global = true, value_name = "HOW", default_value = "auto", help_heading = "Everywhere")]
     pub(crate) progress: ProgressKind,
-    /// Say nothing but results and errors
+    /// Say nothing but results and errors. A command that writes its result to a file then prints nothing, unless --json asks
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) quiet: bool,
     /// Threads to use; all processors when not given
@@ -61,8 +61,9 @@ pub(crate) enum Command {
     Calibrate(CalibrateArgs),
     /// How good it is, beside every method that the arrays allow: a table, a page, figures
     ///
-    /// Embeddings alone allow NUQ and the methods that look at embeddings; logits of all sets allow the rest. Columns of
-    /// logits are classes in the order of the sorted labels, unless --classes tells another.
+    /// Embeddings alone allow NUQ and the methods that look at embeddings; logits of all sets allow those that look at logits,
+    /// and logits of several members (--members) of all sets those that look at how they disagree. Columns of logits are
+    /// classes in the order of the sorted labels, unless --classes tells another.
     Evaluate(EvaluateArgs),
     /// What a model file holds: rows, classes, bandwidths, index, sections
     Inspect(InspectArgs),
@@ -321,6 +322,7 @@ impl std::fmt::Display for TargetName {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("predictions").multiple(true).args(["logits", "members"])))]
 pub(crate) struct EvaluateArgs {
     /// The model
     #[arg(long, value_name = "FILE")]
@@ -334,14 +336,21 @@ pub(crate) struct EvaluateArgs {
     /// Their logits: what the network said
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<ArraySpec>,
+    /// Logits that several networks gave them, or one network several times (deep ensemble, dropout, test-time augmentation):
+    /// an array of members × rows × classes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) members: Option<ArraySpec>,
     /// A set that is unlike the training rows; may be given again
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) ood: Vec<NamedArray>,
     /// The logits of a set that --ood names; may be given again
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) ood_logits: Vec<NamedArray>,
-    /// The classes that the columns of the logits stand for, as A,B,C [default: the labels, sorted]
-    #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
+    /// The members' logits of a set that --ood names; may be given again
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) ood_members: Vec<NamedArray>,
+    /// The classes that the columns of the logits, and of the members', stand for, as A,B,C [default: the labels, sorted]
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "predictions")]
     pub(crate) classes: Vec<String>,
     /// Show what a threshold of the model does
     #[arg(long, value_name = "NAME")]

@@ -77,7 +77,7 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     }
     let mut done = Done::new(&name, &threshold, &scores, is_error.as_deref(), out.display().to_string());
     done.errors_of = is_error.map(|_| if options.logits.is_some() { "network" } else { "nuq" });
-    output::print(&done.shown(common.json))
+    output::tell(common, &done.shown(common.json))
 }
 
 /// What is said of each row: by the network, where its logits are given, and by nuq otherwise.

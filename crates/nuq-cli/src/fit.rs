@@ -44,7 +44,7 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     remark(options, &model, common);
     nuq_io::save(&model, &options.out)?;
     say(common, &format!("fitted in {seconds:.2} s, saved as {}", options.out.display()));
-    output::print(&Summary::of(&model).shown(common.json))
+    output::tell(common, &Summary::of(&model).shown(common.json))
 }
 
 /// What is predicted, from which file, and how.

@@ -48,7 +48,11 @@ pub(crate) struct Summary {
     index_reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     recall: Option<f64>,
+    /// Those that every sum runs over.
     neighbors: usize,
+    /// Those that were asked for, where there are fewer rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    neighbors_asked: Option<usize>,
     kernel: String,
     bandwidth: BandwidthSummary,
     density: String,
@@ -213,7 +217,8 @@ impl Summary {
                 IndexSummary::Hnsw { recall, .. } => recall.map(|recall| recall.share),
                 IndexSummary::Exact => None,
             },
-            neighbors,
+            neighbors: neighbors.min(index.len()),
+            neighbors_asked: (neighbors > index.len()).then_some(neighbors),
             kernel: format!("{kernel:?}").to_lowercase(),
             bandwidth: BandwidthSummary { kind, values, selection },
             density,
@@ -258,7 +263,9 @@ impl Summary {
         }
         line("index", self.index.clone());
         line("", self.index_reason.clone());
-        line("neighbors", format!("{}, {} kernel", self.neighbors, self.kernel));
+        let asked =
+            self.neighbors_asked.map_or(String::new(), |k| format!(" (all rows: {k} were asked for)"));
+        line("neighbors", format!("{}{asked}, {} kernel", self.neighbors, self.kernel));
         line("bandwidth", self.bandwidth.text());
         let density = self
             .density_bandwidth

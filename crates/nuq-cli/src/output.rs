@@ -7,6 +7,7 @@ use std::path::Path;
 use nuq::Label;
 use serde_json::{Value, json};
 
+use crate::args::Common;
 use crate::error::Error;
 
 /// Makes a folder and those above it.
@@ -50,6 +51,11 @@ pub(crate) fn label_json(label: &Label) -> Value {
         Label::Int(value) => i64::try_from(*value).map_or_else(|_| json!(value.to_string()), |v| json!(v)),
         Label::Text(text) => json!(text),
     }
+}
+
+/// Tells of a result that a file holds: nothing where only errors are wanted, unless JSON is asked for.
+pub(crate) fn tell(common: &Common, text: &str) -> Result<(), Error> {
+    if common.quiet && !common.json { Ok(()) } else { print(text) }
 }
 
 /// Prints to stdout. A reader that has closed its end (`nuq … | head`) has seen enough and is no error.

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use nuq::baselines::Members;
 use nuq::{Embeddings, Label, Model, Neighbors, NuqClassifier};
-use nuq_io::{ArraySpec, EmbeddingsFile, read_labels};
+use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_members};
 
 use crate::args::Common;
 use crate::bad_rows;
@@ -86,6 +87,34 @@ pub(crate) fn logits(
 ) -> Result<Embeddings<'static>, Error> {
     let logits = read(spec, &[])?;
     same_length(spec, logits.len(), "rows of logits", rows)?;
+    in_order(spec, logits, model, names)
+}
+
+/// Logits of several members, each as above.
+pub(crate) fn members(
+    spec: &ArraySpec,
+    model: &NuqClassifier<'_>,
+    names: &[String],
+    (of, rows): (&ArraySpec, usize),
+) -> Result<Members, Error> {
+    let members = read_members(spec)?;
+    let (count, got, classes) = (members.len(), members[0].len(), members[0].dim());
+    if got != rows {
+        return Err(Error::Data(format!(
+            "{spec} holds {count} members × {got} rows × {classes} classes, {of} holds {rows} rows: give one per row"
+        )));
+    }
+    let ordered = members.into_iter().map(|logits| in_order(spec, logits, model, names));
+    Ok(Members::new(ordered.collect::<Result<_, _>>()?)?)
+}
+
+/// Logits with their columns in the order of the model's classes; `names` tells in which they are, if not in that.
+fn in_order(
+    spec: &ArraySpec,
+    logits: Embeddings<'static>,
+    model: &NuqClassifier<'_>,
+    names: &[String],
+) -> Result<Embeddings<'static>, Error> {
     let (got, expected) = (logits.dim(), model.classes().len());
     if got != expected {
         let text = format!("{spec} has {got} columns, the model has {expected} classes: give one each");

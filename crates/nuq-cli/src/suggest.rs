@@ -34,7 +34,7 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
     match &options.out {
         Some(out) => {
             output::write_file(out, csv(&chosen).as_bytes())?;
-            output::print(&format!("{}: {} rows\n", out.display(), chosen.len()))
+            output::tell(common, &format!("{}: {} rows\n", out.display(), chosen.len()))
         }
         None => output::print(&shown(&chosen, common.json)),
     }

@@ -60,7 +60,7 @@ fn help_reads_like_a_table_of_contents() {
               [default: auto]
 
           --quiet
-              Say nothing but results and errors
+              Say nothing but results and errors. A command that writes its result to a file then prints nothing, unless --json asks
 
           --threads <N>
               Threads to use; all processors when not given

@@ -166,7 +166,7 @@ fn rows_with_nan_are_named_or_skipped() {
     rows[3][0] = "inf".to_owned();
     let text: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
     fs::write(folder.path().join("q.csv"), text.join("\n")).unwrap();
-    let score = ["score", "--model", "model.nuq", "--embeddings", "q.csv", "--out", "s.csv", "--quiet"];
+    let score = ["score", "--model", "model.nuq", "--embeddings", "q.csv", "--out", "s.csv"];
     let refused = nuq(&score, folder.path());
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(
@@ -466,4 +466,30 @@ fn shells_complete_the_commands() {
         let script = out(&nuq(&["completions", shell], Path::new(".")));
         assert!(script.contains("nuq") && script.contains("expected-queries"), "{shell}");
     }
+}
+
+#[test]
+fn quiet_commands_print_nothing_that_a_file_holds() {
+    let (folder, output) = fitted(&["--quiet", "--k", "100000"]);
+    assert_eq!((out(&output), err(&output)), (String::new(), String::new()));
+    let rows = example("svhn.npz:embeddings");
+    let model = ["--model", "model.nuq", "--embeddings", &rows];
+    for command in [
+        &["calibrate", "--target", "false-alarm=0.1"][..],
+        &["score", "--out", "s.csv"],
+        &["suggest", "--out", "few.csv"],
+    ] {
+        let output = nuq(&[command, &model, &["--quiet"]].concat(), folder.path());
+        assert!(output.status.success(), "{}", err(&output));
+        assert_eq!((out(&output), err(&output)), (String::new(), String::new()), "{command:?}");
+    }
+    // What is asked for is told: neighbors are those that there are.
+    let shown = out(&nuq(&["inspect", "model.nuq", "--quiet"], folder.path()));
+    assert!(
+        shown.contains("\nneighbors    2000 (all rows: 100000 were asked for), gaussian kernel\n"),
+        "{shown}"
+    );
+    let json = out(&nuq(&["inspect", "model.nuq", "--json"], folder.path()));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["neighbors"], &json["neighbors_asked"]), (&2000.into(), &100_000.into()));
 }

@@ -7,6 +7,11 @@ mod common;
 use std::fs;
 
 use common::{err, example, fitted, nuq, out};
+use nuq::baselines::Members;
+use nuq::evaluate::{Comparison, Rows};
+use nuq::metrics::Resampling;
+use nuq::{Embeddings, Model};
+use nuq_io::{EmbeddingsFile, read_labels};
 use serde_json::Value;
 
 /// Words of a command with the example's arrays in place of `@FILE`.
@@ -89,6 +94,8 @@ fn an_evaluation_is_a_table_a_page_and_figures() {
     let page = fs::read_to_string(at.join("page.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"));
     assert!(page.contains("model.nuq") && page.trim_end().ends_with("</html>"));
+    // Logits tell the head that ReAct reads clipped rows by.
+    assert!(page.contains("<span>ReAct</span><small>logits and embeddings</small>"));
     for figure in ["risk-coverage", "roc-svhn", "count-svhn", "map", "bandwidth"] {
         let svg = fs::read_to_string(at.join(format!("figures/{figure}.svg"))).unwrap();
         assert!(svg.starts_with("<svg"), "{figure}");
@@ -133,7 +140,12 @@ fn mistakes_are_told_before_anything_is_written() {
             "coverage is 1.5: it must lie strictly between 0 and 1",
         ),
         (format!("{calibrate} --target recall=0.5"), 2, "coverage=SHARE, risk=SHARE or false-alarm=SHARE"),
-        (format!("{calibrate} {labels} --target risk=0.0001"), 1, "no threshold keeps the risk at 0.0001"),
+        (
+            format!("{calibrate} {labels} --target risk=0.0001"),
+            1,
+            "no threshold keeps the risk at 0.0001 with confidence 0.95: 77 of 1000 held-out predictions are wrong; the smallest \
+             risk that these rows can promise is 0.0083;",
+        ),
         (format!("{calibrate} --labels @svhn.npz:logits --target risk=0.1"), 1, "one entry per row"),
         (
             "score --model model.nuq --embeddings @test.npz:embeddings --out s.csv --threshold none"
@@ -203,4 +215,124 @@ fn what_looks_wrong_is_said() {
         "{nuq}{network}"
     );
     assert!(network.contains("92.70 % of all"), "{network}");
+}
+
+/// The smallest risk that a refusal names can be promised.
+#[test]
+fn a_risk_that_is_too_small_is_answered_with_one_that_is_not() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --out new.nuq";
+    let refused = err(&run(&format!("{calibrate} --target risk=0.0001"), folder.path()));
+    let smallest = refused.split("these rows can promise is ").nth(1).and_then(|rest| rest.split(';').next());
+    let kept = run(&format!("{calibrate} --target risk={}", smallest.unwrap()), folder.path());
+    assert!(kept.status.success(), "{}", err(&kept));
+}
+
+fn rows(array: &str) -> Embeddings<'static> {
+    EmbeddingsFile::open(&example(array).parse().unwrap()).unwrap().read().unwrap()
+}
+
+/// Three members that agree here and there: the network, one half as sure, and one that takes each class for the next.
+fn members(set: &str) -> Vec<Embeddings<'static>> {
+    let logits = rows(&format!("{set}.npz:logits"));
+    let member = |change: fn(&[f32], usize) -> f32| {
+        let values = logits.rows().flat_map(|row| (0..row.len()).map(move |j| change(row, j))).collect();
+        Embeddings::new(values, logits.dim()).unwrap()
+    };
+    vec![
+        member(|row, j| row[j]),
+        member(|row, j| 0.5 * row[j]),
+        member(|row, j| if row[0] > 0.0 { row[(j + 1) % row.len()] } else { row[j] }),
+    ]
+}
+
+/// Members as numpy writes them.
+fn npy(members: &[Embeddings<'_>], keep: usize) -> Vec<u8> {
+    let (rows, classes) = (members[0].len(), members[0].dim().min(keep));
+    let shape = format!("({}, {rows}, {classes})", members.len());
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let values = members.iter().flat_map(|member| member.rows()).flat_map(|row| &row[..classes]);
+    let values: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
+    let length = (header.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &values].concat()
+}
+
+#[test]
+fn members_allow_the_methods_that_look_at_them() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let at = folder.path();
+    for set in ["test", "svhn"] {
+        fs::write(at.join(format!("{set}.npy")), npy(&members(set), 10)).unwrap();
+    }
+    let json = |more: &str| -> Value {
+        let output = run(&format!("{EVALUATE} --json --resamples 100 {more}"), at);
+        assert!(output.status.success(), "{}", err(&output));
+        serde_json::from_str(&out(&output)).unwrap()
+    };
+    let given = "--members test.npy --ood-members svhn=svhn.npy";
+    let found = json(&format!("{given} --report page.html"));
+    let opened = nuq_io::open(&at.join("model.nuq")).unwrap();
+    let Model::Classifier(model) = &opened.model else { panic!("a classifier was fitted") };
+    let (test, svhn) = (rows("test.npz:embeddings"), rows("svhn.npz:embeddings"));
+    let (of_test, of_svhn) = (Members::new(members("test")).unwrap(), Members::new(members("svhn")).unwrap());
+    let labels = read_labels(&example("test.npz:labels").parse().unwrap()).unwrap();
+    let expected = Comparison::new(Rows::new(&test).members(&of_test), &labels)
+        .ood("svhn", Rows::new(&svhn).members(&of_svhn))
+        .resampling(Resampling { resamples: 100, seed: 0 })
+        .run(model)
+        .unwrap();
+    let method = |page: &Value, name: &str| -> Value {
+        page["methods"].as_array().unwrap().iter().find(|method| method["name"] == name).unwrap().clone()
+    };
+    for name in ["entropy", "mutual information", "mean entropy", "deviation", "MaxProb"] {
+        let name = format!("ensemble {name}");
+        let (shown, expected) =
+            (method(&found, &name), expected.methods.iter().find(|m| m.name == name).unwrap());
+        assert_eq!(shown["family"], "members", "{name}");
+        assert_eq!(shown["rcc_auc"]["interval"]["value"], expected.rcc_auc.interval.value, "{name}");
+        assert_eq!(shown["ood"][0]["roc_auc"]["interval"]["value"], expected.ood[0].roc_auc.interval.value);
+    }
+    assert!(fs::read_to_string(at.join("page.html")).unwrap().contains("<small>several members</small>"));
+    // Columns may be told without logits too, and members of a part of the sets are no error.
+    let classes = "--classes truck,ship,horse,frog,dog,deer,cat,bird,automobile,airplane";
+    let some = run(&format!("{EVALUATE} --members test.npy {classes} --resamples 100"), at);
+    let said = "methods that look at several members are left out: give --ood-members svhn=FILE";
+    assert!(some.status.success() && err(&some).contains(said), "{}", err(&some));
+    assert!(!out(&some).contains("ensemble"), "{}", out(&some));
+}
+
+#[test]
+fn members_that_do_not_fit_are_refused_by_name() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let at = folder.path();
+    for set in ["test", "svhn"] {
+        fs::write(at.join(format!("{set}.npy")), npy(&members(set), 10)).unwrap();
+    }
+    fs::write(at.join("two.npy"), npy(&members("svhn")[..2], 10)).unwrap();
+    fs::write(at.join("nine.npy"), npy(&members("test"), 9)).unwrap();
+    fs::write(at.join("table.csv"), "1,2\n").unwrap();
+    let cases = [
+        ("--members @test.npz:logits", 1, "has the shape 1000 × 10; needed: members × rows × classes"),
+        ("--members @test.npz:logits", 1, "; logits of a single network go to --logits or --ood-logits"),
+        ("--logits test.npy", 1, "; logits of several members go to --members or --ood-members"),
+        ("--ood-logits svhn=svhn.npy", 1, "svhn.npy has the shape 3 × 500 × 10; needed: rows × columns"),
+        ("--members svhn.npy", 1, "svhn.npy holds 3 members × 500 rows × 10 classes, "),
+        ("--members nine.npy", 1, "nine.npy has 9 columns, the model has 10 classes"),
+        (
+            "--members test.npy --ood-members svhn=two.npy",
+            1,
+            "two.npy holds 2 members, test.npy holds 3: give the same ones for all sets",
+        ),
+        ("--members table.csv", 1, "table.csv: a table has no third dimension"),
+        ("--ood-members lsun=svhn.npy", 2, "--ood-members lsun=…: no --ood has this name"),
+        ("--ood-members svhn=svhn.npy --ood-members svhn=two.npy", 2, "is given twice"),
+        ("--members test.npy --classes cat,dog", 2, "the model has 10 classes: airplane"),
+        ("--classes cat,dog", 2, "--logits <FILE>|--members <FILE>"),
+        ("--members test.npy --report nowhere/page.html", 3, "there is no such folder"),
+    ];
+    for (more, code, said) in cases {
+        let output = run(&format!("{EVALUATE} {more}"), at);
+        assert_eq!(output.status.code(), Some(code), "{more}: {}", err(&output));
+        assert!(err(&output).contains(said), "{more}: {}", err(&output));
+    }
 }

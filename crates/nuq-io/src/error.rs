@@ -85,12 +85,12 @@ pub enum Error {
         present: Vec<String>,
     },
     /// An array of the wrong shape.
-    #[error("{spec} has {found}; needed: {expected}")]
+    #[error("{spec} has {}; needed: {expected}", shape_in_words(shape))]
     Shape {
         /// The file and array.
         spec: ArraySpec,
         /// What it has.
-        found: String,
+        shape: Vec<usize>,
         /// What it should have.
         expected: &'static str,
     },
@@ -109,6 +109,16 @@ pub enum Error {
     Array {
         /// The file and array.
         spec: ArraySpec,
+        /// What is wrong with them.
+        source: nuq::Error,
+    },
+    /// Values that logits of one of several members cannot have.
+    #[error("{spec}, member {member}: {source}")]
+    Member {
+        /// The file and array.
+        spec: ArraySpec,
+        /// The member, counted from zero.
+        member: usize,
         /// What is wrong with them.
         source: nuq::Error,
     },
@@ -147,5 +157,14 @@ fn no_such_array(spec: &ArraySpec, present: &[String]) -> String {
         _ if present.is_empty() => format!("{file} is empty: it holds no array"),
         Some(name) => format!("{file} holds no array `{name}`; there are: {list}"),
         None => format!("{file} holds several arrays; name one as {file}:NAME; there are: {list}"),
+    }
+}
+
+fn shape_in_words(shape: &[usize]) -> String {
+    let sizes: Vec<String> = shape.iter().map(usize::to_string).collect();
+    match &sizes[..] {
+        [] => "a single number".to_owned(),
+        [only] => format!("one dimension of {only}"),
+        sizes => format!("the shape {}", sizes.join(" × ")),
     }
 }

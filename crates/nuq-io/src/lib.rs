@@ -1,7 +1,7 @@
 //! Arrays in, models in and out: the files that nuq reads and writes.
 //!
 //! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files, and with the feature
-//! `parquet` parquet files.
+//! `parquet` parquet files. [`read_members`] reads the logits of several networks, one array of three dimensions.
 //!
 //! [`save`] writes a fitted model into one file, and [`open`] maps it back: in milliseconds, whatever its size, because
 //! rows and links stay in the file until a search reads them. Every byte is under a checksum; what is damaged is said
@@ -19,7 +19,7 @@ mod npz_writer;
 mod parquet_writer;
 mod threshold_meta;
 
-pub use arrays::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
+pub use arrays::{ArraySpec, EmbeddingsFile, read_labels, read_members, read_targets};
 pub use atomic::{stop_writing, write_atomically};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use nuq::Label;
-use nuq_io::{ArraySpec, EmbeddingsFile, NpzArray, read_labels, read_targets, write_npz};
+use nuq_io::{ArraySpec, EmbeddingsFile, NpzArray, read_labels, read_members, read_targets, write_npz};
 
 fn data(name: &str) -> ArraySpec {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
@@ -202,7 +202,11 @@ fn any_cut_of_a_file_is_an_error() {
 }
 
 fn numpy(descr: &str, shape: &str, values: &[u8]) -> Vec<u8> {
-    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+    numpy_ordered(descr, "False", shape, values)
+}
+
+fn numpy_ordered(descr: &str, is_fortran: &str, shape: &str, values: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': {is_fortran}, 'shape': {shape}, }}\n");
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend((header.len() as u16).to_le_bytes());
     bytes.extend(header.as_bytes());
@@ -285,4 +289,85 @@ fn what_is_written_can_be_read() {
     assert_eq!(open(&named("x")).read().unwrap().row(1), [3.0, 4.0]);
     assert_eq!(read_labels(&named("y")).unwrap(), ints(&[5, -6]));
     assert_eq!(read_labels(&named("z")).unwrap(), self::words(&["é", "longer"]));
+}
+
+/// Members as `tests/data/make.py` has them.
+fn member(member: usize) -> Vec<f32> {
+    let value = |i: usize, j: usize| (10 * i + j) as f32 / 2.0 + 100.0 * member as f32;
+    (0..4).flat_map(|i| (0..3).map(move |j| value(i, j))).collect()
+}
+
+#[test]
+fn members_are_read_in_every_type_and_order() {
+    for name in [
+        "members-f16.npy",
+        "members-f32.npy",
+        "members-f64.npy",
+        "members-fortran.npy",
+        "members-stored.npz:m",
+        "members-stored.npz:fortran",
+        "members-packed.npz:m",
+        "members-packed.npz:fortran",
+        "members.safetensors:m",
+        "members.safetensors:half",
+    ] {
+        let members = read_members(&data(name)).unwrap();
+        assert_eq!(members.len(), 2, "{name}");
+        for (i, logits) in members.iter().enumerate() {
+            assert_eq!((logits.dim(), logits.as_slice()), (3, &*member(i)), "{name}, member {i}");
+        }
+    }
+}
+
+#[test]
+fn what_are_no_members_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| -> ArraySpec {
+        fs::write(folder.path().join(name), bytes).unwrap();
+        folder.path().join(name).to_string_lossy().parse().unwrap()
+    };
+    let refused = |spec: &ArraySpec| read_members(spec).unwrap_err().to_string();
+    let needed =
+        "needed: members × rows × classes, none of them zero, as numpy.stack joins one array per member";
+    let shape = refused(&data("rows-f32.npy"));
+    assert!(shape.ends_with(&format!("rows-f32.npy has the shape 4 × 3; {needed}")), "{shape}");
+    let tensor = refused(&data("members.safetensors:x"));
+    assert!(tensor.ends_with(&format!("members.safetensors:x has the shape 4 × 3; {needed}")), "{tensor}");
+    // No members; and so many of nothing that memory would not hold their number.
+    for shape in ["(0, 4, 3)", "(4, 0, 3)", "(4, 3, 0)", "(1000000000000, 0, 3)"] {
+        let none = refused(&write("none.npy", &numpy("<f4", shape, &[])));
+        assert!(none.ends_with(needed), "{shape}: {none}");
+    }
+    for (shape, end) in [
+        ("(2, 4, 3)", "it ends before its array does: it was cut short"),
+        ("(1000000000, 1000, 1000)", "it ends before its array does: it was cut short"),
+        ("(4611686018427387904, 4, 1)", "its shape is larger than any memory"),
+    ] {
+        // Bytes of one member where the header speaks of more.
+        let lying = refused(&write("lying.npy", &numpy("<f4", shape, &[0; 48])));
+        assert!(lying.ends_with(end), "{shape}: {lying}");
+    }
+    let whole = fs::read(data("members-fortran.npy").path).unwrap();
+    let cut = refused(&write("cut.npy", &whole[..whole.len() - 1]));
+    assert!(cut.ends_with("cut.npy: it ends before its array does: it was cut short"), "{cut}");
+    let nan = refused(&data("members-nan.npy"));
+    assert!(
+        nan.ends_with("members-nan.npy, member 1: row 2, column 1 is NaN: every coordinate must be finite"),
+        "{nan}"
+    );
+    let values = [1.0f64, 1e39].map(f64::to_le_bytes).concat();
+    for is_fortran in ["False", "True"] {
+        let beyond = refused(&write("beyond.npy", &numpy_ordered("<f8", is_fortran, "(2, 1, 1)", &values)));
+        let said = "beyond.npy, member 1: row 0, column 0 is 1e39, beyond the range of f32";
+        assert!(beyond.contains(said), "{is_fortran}: {beyond}");
+    }
+    let words = refused(&write("words.npy", &numpy("<U1", "(1, 1, 1)", &[0; 4])));
+    assert!(words.ends_with("words.npy: it holds strings where numbers are needed"), "{words}");
+    for name in ["table.csv", "table.tsv", "table.parquet"] {
+        let table = refused(&write(name, b"1,2\n3,4\n"));
+        assert!(table.contains(&format!("{name}: a table has no third dimension: save members")), "{table}");
+    }
+    assert!(refused(&data("members-stored.npz")).ends_with("there are: fortran, m"));
+    let text = refusal(&data("members-f32.npy"));
+    assert!(text.ends_with("members-f32.npy has the shape 2 × 4 × 3; needed: rows × columns"), "{text}");
 }

@@ -40,8 +40,11 @@ pub(crate) fn count(value: u64) -> String {
     text
 }
 
-/// An amount of memory.
+/// An amount of memory beyond what there is anyway.
 pub(crate) fn bytes(bytes: u64) -> String {
+    if bytes == 0 {
+        return "none".to_owned();
+    }
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;
@@ -93,7 +96,7 @@ mod tests {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(
             [0, 900, 1536, 1_048_575, 52_428_800].map(bytes),
-            ["0 B", "900 B", "1.5 KiB", "1.0 MiB", "50 MiB"]
+            ["none", "900 B", "1.5 KiB", "1.0 MiB", "50 MiB"]
         );
         assert_eq!(percent(0.9421), "94.2\u{a0}%");
     }

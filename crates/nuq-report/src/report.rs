@@ -92,6 +92,8 @@ pub enum Family {
     Embeddings,
     /// Both.
     Both,
+    /// The outputs of several networks, or of one that was asked several times.
+    Members,
 }
 
 /// A method and how well it does.

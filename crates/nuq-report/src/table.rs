@@ -123,6 +123,9 @@ fn legend(columns: &[Column], left_out: &[&str]) -> String {
         text.push_str("; mean: of the ROC-AUC");
     }
     text.push_str("; ms: for 1000 queries");
+    if columns.iter().any(|column| column.title == "memory") {
+        text.push_str("\n  memory: kept beyond the model");
+    }
     if !left_out.is_empty() {
         text.push_str(&format!("\n  not shown for want of room: {}", left_out.join(", ")));
     }

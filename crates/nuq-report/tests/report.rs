@@ -157,6 +157,8 @@ fn the_table_fits_a_terminal_and_aligns() {
             .collect();
         assert_eq!(ends.len(), 1, "\n{table}");
         assert!(table.contains("paired bootstrap") && table.contains('*') && table.contains('±'));
+        assert_eq!(table.contains(" none\n"), table.contains("memory: kept beyond the model"), "\n{table}");
+        assert!(!table.contains(" 0 B"), "\n{table}");
         println!("{table}");
     }
 }

@@ -122,8 +122,9 @@ pub enum Error {
     },
     /// A risk that held-out rows cannot show.
     #[error(
-        "no threshold keeps the risk at {risk} with confidence {}: {errors} of {rows} held-out predictions are wrong; \
-         give more rows, a larger risk or a larger delta", 1.0 - delta
+        "no threshold keeps the risk at {risk} with confidence {}: {errors} of {rows} held-out predictions are wrong; {}",
+        1.0 - delta,
+        what_can_be_promised(*smallest)
     )]
     CannotCertify {
         /// The risk that was asked for.
@@ -134,6 +135,8 @@ pub enum Error {
         rows: usize,
         /// Wrong predictions among them.
         errors: usize,
+        /// The smallest risk that these rows can show, `None` where they show none.
+        smallest: Option<f64>,
     },
     /// Two lists that belong together, of different lengths.
     #[error("{got} {what} beside {expected} {beside}: give one for each")]
@@ -151,4 +154,13 @@ pub enum Error {
 
 pub(crate) fn out_of_range(name: &'static str, value: f64, range: &'static str) -> Error {
     Error::OutOfRange { name, value, range }
+}
+
+fn what_can_be_promised(smallest: Option<f64>) -> String {
+    match smallest {
+        Some(risk) => format!(
+            "the smallest risk that these rows can promise is {risk}; for less give more rows or a larger delta"
+        ),
+        None => "these rows can promise no risk at all: give more".to_owned(),
+    }
 }

@@ -6,6 +6,7 @@ mod report;
 use std::path::Path;
 use std::time::Instant;
 
+use nuq::baselines::Members;
 use nuq::calibrate::Threshold;
 use nuq::evaluate::{Comparison, Evaluation, Predictor, Rows};
 use nuq::metrics::Resampling;
@@ -25,17 +26,18 @@ struct Arrays {
     ood: Vec<Set>,
 }
 
-/// Rows and logits of one set.
+/// Rows of one set, and what networks said of them.
 struct Set {
     name: String,
     rows: Embeddings<'static>,
     logits: Option<Embeddings<'static>>,
+    members: Option<Members>,
 }
 
 impl Set {
     fn rows(&self) -> Rows<'_> {
         let rows = Rows::new(&self.rows);
-        self.logits.as_ref().map_or(rows, |logits| rows.logits(logits))
+        Rows { logits: self.logits.as_ref(), members: self.members.as_ref(), ..rows }
     }
 }
 
@@ -93,22 +95,26 @@ fn check(options: &EvaluateArgs) -> Result<(), Error> {
             return refuse(format!("--ood {}=… is given twice: give each set a name of its own", set.name));
         }
     }
-    for (i, set) in options.ood_logits.iter().enumerate() {
-        if options.ood.iter().all(|other| other.name != set.name) {
-            return refuse(format!("--ood-logits {}=…: no --ood has this name", set.name));
-        }
-        if options.ood_logits[..i].iter().any(|other| other.name == set.name) {
-            return refuse(format!("--ood-logits {}=… is given twice", set.name));
+    for (option, given) in [("--ood-logits", &options.ood_logits), ("--ood-members", &options.ood_members)] {
+        for (i, set) in given.iter().enumerate() {
+            if options.ood.iter().all(|other| other.name != set.name) {
+                return refuse(format!("{option} {}=…: no --ood has this name", set.name));
+            }
+            if given[..i].iter().any(|other| other.name == set.name) {
+                return refuse(format!("{option} {}=… is given twice", set.name));
+            }
         }
     }
     if options.resamples < 100 {
         let text = format!("--resamples {}: at least 100 are needed for an interval", options.resamples);
         return Err(Error::Data(text));
     }
-    let inputs: Vec<&Path> = [Some(&options.test), Some(&options.labels), options.logits.as_ref()]
+    let of_sets = options.ood.iter().chain(&options.ood_logits).chain(&options.ood_members);
+    let inputs: Vec<&Path> = [&options.test, &options.labels]
         .into_iter()
-        .flatten()
-        .chain(options.ood.iter().chain(&options.ood_logits).map(|set| &set.spec))
+        .chain(&options.logits)
+        .chain(&options.members)
+        .chain(of_sets.map(|set| &set.spec))
         .map(|spec| spec.path.as_path())
         .chain([options.model.as_path()])
         .collect();
@@ -122,20 +128,65 @@ fn check(options: &EvaluateArgs) -> Result<(), Error> {
 }
 
 fn read(options: &EvaluateArgs, model: &Model<'_>, classifier: &NuqClassifier<'_>) -> Result<Arrays, Error> {
-    let set = |name: &str, spec: &ArraySpec, logits: Option<&ArraySpec>, others: &[&ArraySpec]| {
+    let set = |name: &str, spec: &ArraySpec, said: Said<'_>, others: &[&ArraySpec]| {
         let rows = rows::read_for(model, &options.model, spec, others)?;
-        let read = |of| rows::logits(of, classifier, &options.classes, (spec, rows.len()));
-        let logits = logits.map(read).transpose()?;
-        Ok::<_, Error>(Set { name: name.to_owned(), rows, logits })
+        let beside = (spec, rows.len());
+        let logits = |of| rows::logits(of, classifier, &options.classes, beside).map_err(dimensions);
+        let members = |of| rows::members(of, classifier, &options.classes, beside).map_err(dimensions);
+        let (logits, members) =
+            (said.logits.map(logits).transpose()?, said.members.map(members).transpose()?);
+        Ok::<_, Error>(Set { name: name.to_owned(), rows, logits, members })
     };
-    let test = set("test", &options.test, options.logits.as_ref(), &[&options.labels])?;
+    let said = Said { logits: options.logits.as_ref(), members: options.members.as_ref() };
+    let test = set("test", &options.test, said, &[&options.labels])?;
     let labels = rows::labels(&options.labels, (&options.test, test.rows.len()))?;
     let ood = |NamedArray { name, spec }: &NamedArray| {
-        let logits = options.ood_logits.iter().find(|logits| logits.name == *name).map(|logits| &logits.spec);
-        set(name, spec, logits, &[])
+        let said =
+            Said { logits: find(&options.ood_logits, name), members: find(&options.ood_members, name) };
+        set(name, spec, said, &[])
     };
-    let ood = options.ood.iter().map(ood).collect::<Result<_, _>>()?;
+    let ood: Vec<Set> = options.ood.iter().map(ood).collect::<Result<_, _>>()?;
+    same_members(options, &test, &ood)?;
     Ok(Arrays { test, labels, ood })
+}
+
+/// What networks said of a set, in files.
+struct Said<'o> {
+    logits: Option<&'o ArraySpec>,
+    members: Option<&'o ArraySpec>,
+}
+
+/// The array of a name.
+fn find<'o>(given: &'o [NamedArray], name: &str) -> Option<&'o ArraySpec> {
+    given.iter().find(|array| array.name == name).map(|array| &array.spec)
+}
+
+/// Says which option takes an array of as many dimensions as it has.
+fn dimensions(error: Error) -> Error {
+    let hint = match &error {
+        Error::File(nuq_io::Error::Shape { shape, .. }) => match shape.len() {
+            2 => "; logits of a single network go to --logits or --ood-logits",
+            3 => "; logits of several members go to --members or --ood-members",
+            _ => return error,
+        },
+        _ => return error,
+    };
+    Error::Data(format!("{error}{hint}"))
+}
+
+/// Refuses sets of which more networks spoke than of others: the more members, the more they disagree.
+fn same_members(options: &EvaluateArgs, test: &Set, ood: &[Set]) -> Result<(), Error> {
+    let (Some(spec), Some(members)) = (&options.members, &test.members) else { return Ok(()) };
+    for set in ood {
+        let of_set = set.members.as_ref().zip(find(&options.ood_members, &set.name));
+        if let Some((others, of)) = of_set.filter(|(others, _)| others.count() != members.count()) {
+            let (got, expected) = (others.count(), members.count());
+            let text =
+                format!("{of} holds {got} members, {spec} holds {expected}: give the same ones for all sets");
+            return Err(Error::Data(text));
+        }
+    }
+    Ok(())
 }
 
 fn compare<'m>(
@@ -171,6 +222,15 @@ fn remark(common: &Common, arrays: &Arrays, found: &Evaluation<'_>) {
             common,
             &format!("methods that look at logits are left out: give --ood-logits {}=FILE", set.name),
         );
+    }
+    // Few have members: who gave none is not asked for them.
+    let left_out = "methods that look at several members are left out: give";
+    match (&arrays.test.members, arrays.ood.iter().find(|set| set.members.is_none())) {
+        (Some(_), Some(set)) => say(common, &format!("{left_out} --ood-members {}=FILE", set.name)),
+        (None, _) if arrays.ood.iter().any(|set| set.members.is_some()) => {
+            say(common, &format!("{left_out} --members, and --ood-members for each set"));
+        }
+        _ => {}
     }
 }
 

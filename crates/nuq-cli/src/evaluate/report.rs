@@ -256,11 +256,12 @@ fn cell(measured: Measured) -> Cell {
 
 fn method(found: &MethodResult) -> Method {
     let has = |input: Input| found.inputs.contains(&input);
-    let family = match (found.name.starts_with("NUQ"), has(Input::Embeddings), has(Input::Logits)) {
-        (true, _, _) => Family::Nuq,
-        (_, true, true) => Family::Both,
-        (_, true, false) => Family::Embeddings,
-        (_, false, _) => Family::Logits,
+    let family = match (has(Input::Embeddings), has(Input::Logits)) {
+        _ if found.name.starts_with("NUQ") => Family::Nuq,
+        _ if has(Input::Members) => Family::Members,
+        (true, true) => Family::Both,
+        (true, false) => Family::Embeddings,
+        (false, _) => Family::Logits,
     };
     Method {
         name: found.name.clone(),

@@ -98,7 +98,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         say(common, &line);
         return Ok(());
     }
-    output::print(&(line + "\n"))
+    output::tell(common, &(line + "\n"))
 }
 
 /// What decides, if anything does.

@@ -1,4 +1,4 @@
-//! Arrays in files: embeddings to fit and score, labels and targets beside them.
+//! Arrays in files: embeddings to fit and score, labels and targets beside them, logits of several members.
 //!
 //! | ending | what | which array |
 //! | --- | --- | --- |
@@ -16,6 +16,7 @@ mod arrow_values;
 mod element;
 #[cfg(feature = "parquet")]
 mod guard;
+mod members;
 mod npy;
 mod npz;
 #[cfg(feature = "parquet")]
@@ -30,6 +31,7 @@ mod source;
 mod spec;
 mod table;
 
+pub use members::read_members;
 pub use spec::ArraySpec;
 
 use nuq::nuq_neighbors::Error as IndexError;
@@ -106,7 +108,10 @@ impl EmbeddingsFile {
                 stored.element.check_number(spec)?;
                 match stored.shape[..] {
                     [rows, dim] if dim > 0 => (rows, dim, Kept::Stored(stored)),
-                    _ => return Err(shape_refused(spec, &stored.shape, "rows × columns")),
+                    _ => {
+                        let (shape, expected) = (stored.shape, "rows × columns");
+                        return Err(Error::Shape { spec: spec.clone(), shape, expected });
+                    }
                 }
             }
             Opened::Parquet(file) => {
@@ -196,10 +201,14 @@ enum Opened {
     Parquet(ParquetFile),
 }
 
+/// The ending of a file, in small letters.
+fn ending(spec: &ArraySpec) -> Option<String> {
+    spec.path.extension().map(|ending| ending.to_string_lossy().to_lowercase())
+}
+
 /// Opens a file by its ending; `names` are columns of a table that something was said about.
 fn open(spec: &ArraySpec, names: &[String]) -> Result<Opened, Error> {
-    let ending = spec.path.extension().map(|e| e.to_string_lossy().to_lowercase());
-    match ending.as_deref() {
+    match ending(spec).as_deref() {
         Some("npy") => npy::open(spec).map(Opened::Stored),
         Some("npz") => npz::open(spec).map(Opened::Stored),
         Some("parquet") => ParquetFile::open(spec).map(Opened::Parquet),
@@ -215,22 +224,15 @@ fn open(spec: &ArraySpec, names: &[String]) -> Result<Opened, Error> {
     }
 }
 
-fn shape_refused(spec: &ArraySpec, shape: &[usize], expected: &'static str) -> Error {
-    let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
-    let found = match shape.len() {
-        0 => "a single number".to_owned(),
-        1 => format!("one dimension of {}", shape[0]),
-        _ => format!("the shape {}", shape.join(" × ")),
-    };
-    Error::Shape { spec: spec.clone(), found, expected }
-}
-
 impl Stored {
     /// The number of entries of an array that is one column.
     fn single_column(&self, spec: &ArraySpec) -> Result<usize, Error> {
         match self.shape[..] {
             [len] | [len, 1] | [1, len] => Ok(len),
-            _ => Err(shape_refused(spec, &self.shape, "one entry per row")),
+            _ => {
+                let (shape, expected) = (self.shape.clone(), "one entry per row");
+                Err(Error::Shape { spec: spec.clone(), shape, expected })
+            }
         }
     }
 

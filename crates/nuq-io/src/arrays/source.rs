@@ -1,5 +1,6 @@
 //! The bytes of an array: a stretch of a file, read when asked for, or memory where they had to be unpacked.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
@@ -26,16 +27,16 @@ impl Source {
     }
 
     /// `len` bytes from `at` on. Reading rather than mapping keeps memory flat while a large file goes by.
-    pub(crate) fn read(&mut self, spec: &ArraySpec, at: usize, len: usize) -> Result<Vec<u8>, Error> {
+    pub(crate) fn read(&mut self, spec: &ArraySpec, at: usize, len: usize) -> Result<Cow<'_, [u8]>, Error> {
         self.check(spec, at.saturating_add(len))?;
         match self {
-            Source::Memory(bytes) => Ok(bytes[at..at + len].to_vec()),
+            Source::Memory(bytes) => Ok(Cow::Borrowed(&bytes[at..at + len])),
             Source::File(file, offset) => {
                 let mut bytes = vec![0; len];
                 file.seek(SeekFrom::Start(*offset + at as u64))
                     .and_then(|_| file.read_exact(&mut bytes))
                     .map_err(|source| Error::Read { path: spec.path.clone(), source })?;
-                Ok(bytes)
+                Ok(Cow::Owned(bytes))
             }
         }
     }

@@ -30,6 +30,15 @@ np.savez(here / "stored.npz", x=x.astype("f4"), y=np.array([0, 1, 0, 1]))
 np.savez_compressed(here / "packed.npz", x=x.astype("f2"), y=np.array(["a", "b", "a", "b"]))
 np.savez(here / "single.npz", x.astype("f8"))
 save_file({"x": x.astype("f4"), "half": x.astype("f2"), "y": np.array([0, 1, 0, 1])}, here / "tensors.safetensors")
+# Two members, four rows, three classes: 100 × member more than above.
+members = np.stack([x, x + 100])
+for name, kind in [("f16", "<f2"), ("f32", "<f4"), ("f64", "<f8")]:
+    np.save(here / f"members-{name}.npy", members.astype(kind))
+np.save(here / "members-fortran.npy", np.asfortranarray(members.astype("f4")))
+np.save(here / "members-nan.npy", np.where(members == 110.5, np.nan, members).astype("f4"))
+np.savez(here / "members-stored.npz", m=members.astype("f4"), fortran=np.asfortranarray(members))
+np.savez_compressed(here / "members-packed.npz", m=members.astype("f2"), fortran=np.asfortranarray(members))
+save_file({"m": members.astype("f4"), "half": members.astype("f2"), "x": x.astype("f4")}, here / "members.safetensors")
 
 # Four groups of one row each, every page under a checksum, one compression each.
 rows, flat = [list(row) for row in x], {f"c{j}": x[:, j].astype("f4") for j in range(3)}

@@ -24,7 +24,7 @@ const MEAN: Column<'static> =
 const TIME: Column<'static> =
     Column { title: "ms / 1000", hint: "milliseconds for 1000 queries, lower is better", rising: false };
 const MEMORY: Column<'static> =
-    Column { title: "Memory", hint: "kept beside the training embeddings, lower is better", rising: false };
+    Column { title: "Memory", hint: "kept beyond the model, lower is better", rising: false };
 
 /// The section.
 pub(super) fn html(report: &Report) -> String {
@@ -103,6 +103,7 @@ fn row(method: &Method, sets: usize, has_mean: bool) -> String {
         Family::Logits => "logits",
         Family::Embeddings => "embeddings",
         Family::Both => "logits and embeddings",
+        Family::Members => "several members",
     };
     let class = if method.family == Family::Nuq { " class=\"own\"" } else { "" };
     let cells = |i: usize| method.ood.get(i).map_or("<td></td>".repeat(3), set_cells);

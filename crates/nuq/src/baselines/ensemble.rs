@@ -45,6 +45,11 @@ impl Members {
         Ok(Self { logits })
     }
 
+    /// The number of members.
+    pub fn count(&self) -> usize {
+        self.logits.len()
+    }
+
     /// The number of rows.
     pub fn len(&self) -> usize {
         self.logits[0].len()

@@ -7,7 +7,7 @@
 //! evenly spread ranks, share $\delta$ equally, and move on to larger regions. The largest region that any of them certifies
 //! is taken. One start alone would have to sit where nothing can yet be proven, or beyond where the risk is reached.
 
-use super::beta::binomial_at_most;
+use super::beta::{beta_quantile, binomial_at_most};
 use crate::Error;
 use crate::error::out_of_range;
 use crate::metrics::check_scores;
@@ -64,6 +64,21 @@ pub fn selective_risk(
     Ok(certified.max_by_key(|region| region.accepted))
 }
 
+/// The smallest risk that [`selective_risk`] certifies for these rows, rounded up to three digits; `None` where it certifies
+/// none. A sequence goes nowhere unless its first region passes, so that the smallest is an upper bound of Clopper and Pearson
+/// (1934) for one of those.
+pub(super) fn smallest_risk(uncertainty: &[f64], is_error: &[bool], delta: f64) -> Option<f64> {
+    let regions = Regions::new(uncertainty, is_error);
+    let bound = |start: usize| {
+        let CertifiedRisk { accepted, errors, .. } = regions.below(regions.ranks(start).next()?);
+        let right = accepted - errors;
+        (right > 0).then(|| beta_quantile(1.0 - delta / STARTS as f64, errors as f64 + 1.0, right as f64))
+    };
+    let smallest = (1..=STARTS).filter_map(bound).min_by(f64::total_cmp)?;
+    let units = 10f64.powi(2 - smallest.log10().floor() as i32);
+    Some((smallest * units).ceil() / units).filter(|&risk| risk < 1.0)
+}
+
 /// Regions $\{u < t\}$ for each held-out value $t$ and beyond.
 struct Regions {
     sorted: Vec<(f64, bool)>,
@@ -83,13 +98,17 @@ impl Regions {
         Self { sorted, errors }
     }
 
-    /// The last region of a sequence that passes its test, all before it having passed too.
-    fn sequence(&self, start: usize, risk: f64, level: f64) -> Option<CertifiedRisk> {
+    /// The ranks that a sequence walks along.
+    fn ranks(&self, start: usize) -> impl Iterator<Item = usize> + use<> {
         let n = self.sorted.len();
         let (first, step) = (start * n / (STARTS + 1), n.div_ceil(STEPS));
-        let ranks = (first.max(1)..n).step_by(step).chain(std::iter::once(n));
+        (first.max(1)..n).step_by(step.max(1)).chain(std::iter::once(n))
+    }
+
+    /// The last region of a sequence that passes its test, all before it having passed too.
+    fn sequence(&self, start: usize, risk: f64, level: f64) -> Option<CertifiedRisk> {
         let mut last = None;
-        for rank in ranks {
+        for rank in self.ranks(start) {
             let region = self.below(rank);
             if binomial_at_most(region.errors, region.accepted, risk) > level || region.accepted == 0 {
                 break;
@@ -130,6 +149,22 @@ mod tests {
         let found = selective_risk(&uncertainty, &wrong, 0.05, 0.05).unwrap().unwrap();
         assert_eq!((found.accepted, found.errors), (300, 0));
         assert!(found.value >= 0.0 && found.value < 1.0);
+    }
+
+    #[test]
+    fn the_smallest_risk_is_where_certifying_begins() {
+        let uncertainty: Vec<f64> = (0..1000).map(f64::from).collect();
+        let few: Vec<bool> = (0..1000).map(|i| i % 97 == 5).collect();
+        let ties: Vec<f64> = (0..1000).map(|i| f64::from(i / 250)).collect();
+        for (scores, wrong) in [(&uncertainty, &vec![false; 1000]), (&uncertainty, &few), (&ties, &few)] {
+            let smallest = smallest_risk(scores, wrong, 0.05).unwrap();
+            let found = |risk: f64| selective_risk(scores, wrong, risk, 0.05).unwrap();
+            assert!(found(smallest).is_some() && found(0.99 * smallest).is_none(), "{smallest}");
+        }
+        // Without errors among 909 rows: 1 - 0.005^(1/909) = 0.00581.
+        assert_eq!(smallest_risk(&uncertainty, &[false; 1000], 0.05), Some(0.00582));
+        assert_eq!(smallest_risk(&[0.0; 9], &[true; 9], 0.05), None);
+        assert_eq!(smallest_risk(&[0.0], &[true], 0.05), None);
     }
 
     #[test]

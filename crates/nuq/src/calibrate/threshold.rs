@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::selective_risk::selective_risk;
+use super::selective_risk::{selective_risk, smallest_risk};
 use super::{beta_quantile, binomial_interval};
 use crate::error::out_of_range;
 use crate::metrics::check_scores;
@@ -183,7 +183,7 @@ pub fn calibrate(
         Target::Risk { risk, delta } => {
             let is_error = is_error.ok_or(Error::NoRows { what: "labels of held-out rows" })?;
             let found = selective_risk(scores, is_error, risk, delta)?;
-            let found = found.ok_or_else(|| cannot_certify(scores.len(), is_error, risk, delta))?;
+            let found = found.ok_or_else(|| cannot_certify(scores, is_error, risk, delta))?;
             let (accepted, errors) = (found.accepted, found.errors);
             (found.value, Promise::ErrsAtMost { risk, delta, accepted, errors })
         }
@@ -191,9 +191,10 @@ pub fn calibrate(
     Ok(Threshold { measure, value, promise, rows })
 }
 
-fn cannot_certify(rows: usize, is_error: &[bool], risk: f64, delta: f64) -> Error {
+fn cannot_certify(scores: &[f64], is_error: &[bool], risk: f64, delta: f64) -> Error {
     let errors = is_error.iter().filter(|wrong| **wrong).count();
-    Error::CannotCertify { risk, delta, rows, errors }
+    let smallest = smallest_risk(scores, is_error, delta);
+    Error::CannotCertify { risk, delta, rows: scores.len(), errors, smallest }
 }
 
 /// The smallest held-out score that keeps the promised share.

@@ -32,7 +32,7 @@ pub struct DetectionResult {
 pub struct MethodResult {
     /// Its name.
     pub name: String,
-    /// What it looks at.
+    /// What it looks at: logits too, where it reads the head of the network from them.
     pub inputs: &'static [Input],
     /// Its scores of the test rows.
     pub test: Vec<f64>,

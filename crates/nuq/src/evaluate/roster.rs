@@ -39,6 +39,8 @@ struct Maker<'t> {
     name: String,
     /// Whether it looks at rows divided by their length.
     is_normalized: bool,
+    /// Whether it reads rows by the head of the network, which logits tell.
+    has_head: bool,
     make: Make<'t>,
 }
 
@@ -103,7 +105,7 @@ fn score(
     let saved = if scorer.takes_neighbors() { saved } else { 0.0 };
     Ok(Ok(Scored {
         name: maker.name.clone(),
-        inputs: scorer.inputs(),
+        inputs: if maker.has_head { &[Input::Embeddings, Input::Logits] } else { scorer.inputs() },
         test,
         ood: scores,
         fit_seconds: fitted.zip(start).map(|(fitted, start)| fitted - start),
@@ -214,7 +216,7 @@ fn makers<'t>(
 
 fn maker<'t, S: Scorer + 't>(name: &str, make: impl Fn() -> Result<S, Error> + 't) -> Maker<'t> {
     let make: Make<'t> = Box::new(move || make().map(|scorer| Box::new(scorer) as Box<dyn Scorer + 't>));
-    Maker { name: name.to_owned(), is_normalized: false, make }
+    Maker { name: name.to_owned(), is_normalized: false, has_head: false, make }
 }
 
 /// The same for a scorer of normalized rows.
@@ -302,10 +304,11 @@ const GUIDES: usize = 10;
 fn from_both<'t>(training: &'t Training, head: &'t Result<Head, Error>) -> Vec<Maker<'t>> {
     let rows = &training.rows;
     let head = || head.as_ref().map_err(Error::clone);
-    vec![
+    let makers = vec![
         maker("ViM", move || Vim::fit(rows, head()?, None)),
         maker("fDBD", move || Fdbd::fit(rows, head()?)),
         maker("NNGuide", move || NnGuide::fit(rows, &head()?.logits(rows)?, GUIDES)),
         maker("ReAct", move || React::fit(rows, head()?, 0.9)),
-    ]
+    ];
+    makers.into_iter().map(|maker| Maker { has_head: true, ..maker }).collect()
 }

@@ -1,0 +1,103 @@
+//! Logits of several members: one array of members × rows × classes.
+
+use nuq::Embeddings;
+
+use super::{ArraySpec, IndexError, Opened, Stored, ending, open};
+use crate::Error;
+
+const SHAPE: &str = "members × rows × classes, none of them zero, as numpy.stack joins one array per member";
+
+/// Logits of several members for the same rows, as a deep ensemble, dropout or transformed inputs give them: an array of
+/// members × rows × classes in a .npy, .npz or .safetensors file. Each member comes as rows × classes, every value finite.
+///
+/// ```
+/// use nuq_io::{ArraySpec, read_members};
+/// let path = std::env::temp_dir().join(format!("nuq-members-{}.npy", std::process::id()));
+/// let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1, 3), }\n";
+/// let values: Vec<u8> = (0..6u8).flat_map(|v| f32::from(v).to_le_bytes()).collect();
+/// let file = [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &values].concat();
+/// std::fs::write(&path, file)?;
+/// let members = read_members(&ArraySpec { path: path.clone(), name: None })?;
+/// assert_eq!((members.len(), members[1].row(0)), (2, &[3.0, 4.0, 5.0][..]));
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read_members(spec: &ArraySpec) -> Result<Vec<Embeddings<'static>>, Error> {
+    let table = || {
+        let problem = format!("a table has no third dimension: save {SHAPE}, to a .npy or .npz file");
+        Error::BadFile { spec: spec.clone(), problem }
+    };
+    if let Some("csv" | "tsv" | "parquet") = ending(spec).as_deref() {
+        return Err(table());
+    }
+    let Opened::Stored(mut stored) = open(spec, &[])? else { return Err(table()) };
+    stored.element.check_number(spec)?;
+    match stored.shape[..] {
+        [members, rows, classes] if members > 0 && rows > 0 && classes > 0 => {
+            // A header that claims more than there is must be known before memory is taken.
+            stored.source.check(spec, members * rows * classes * stored.element.size())?;
+            if stored.is_fortran {
+                stored.scattered_members(spec, members, rows, classes)
+            } else {
+                (0..members).map(|member| stored.member(spec, member, rows, classes)).collect()
+            }
+        }
+        _ => Err(Error::Shape { spec: spec.clone(), shape: stored.shape, expected: SHAPE }),
+    }
+}
+
+impl Stored {
+    /// A member that lies in one piece.
+    fn member(
+        &mut self,
+        spec: &ArraySpec,
+        member: usize,
+        rows: usize,
+        classes: usize,
+    ) -> Result<Embeddings<'static>, Error> {
+        let len = rows * classes * self.element.size();
+        let bytes = self.source.read(spec, member * len, len)?;
+        let beyond = self.element.beyond_f32(&bytes);
+        checked(spec, member, self.element.f32s(&bytes), classes, beyond)
+    }
+
+    /// All members of an array in Fortran order, in which a class lies in one piece: row after row, the members of each side
+    /// by side.
+    fn scattered_members(
+        &mut self,
+        spec: &ArraySpec,
+        members: usize,
+        rows: usize,
+        classes: usize,
+    ) -> Result<Vec<Embeddings<'static>>, Error> {
+        let mut values = vec![vec![0f32; rows * classes]; members];
+        let mut beyond = vec![None; members];
+        let len = members * rows * self.element.size();
+        for class in 0..classes {
+            let bytes = self.source.read(spec, class * len, len)?;
+            for (at, value) in self.element.f32s(&bytes).into_iter().enumerate() {
+                values[at % members][at / members * classes + class] = value;
+            }
+            if let Some((at, value)) = self.element.beyond_f32(&bytes) {
+                beyond[at % members].get_or_insert((at / members * classes + class, value));
+            }
+        }
+        let all = values.into_iter().zip(beyond).enumerate();
+        all.map(|(member, (values, beyond))| checked(spec, member, values, classes, beyond)).collect()
+    }
+}
+
+/// A member's logits, unless a value is not finite or, at the place that is told, was not before it was rounded.
+fn checked(
+    spec: &ArraySpec,
+    member: usize,
+    values: Vec<f32>,
+    classes: usize,
+    beyond: Option<(usize, f64)>,
+) -> Result<Embeddings<'static>, Error> {
+    let logits = match beyond {
+        Some((at, value)) => Err(IndexError::OutOfRange { row: at / classes, column: at % classes, value }),
+        None => Embeddings::new(values, classes),
+    };
+    logits.map_err(|source| Error::Member { spec: spec.clone(), member, source: source.into() })
+}
