@@ -6,7 +6,7 @@ use super::augment::Augment;
 use crate::LabError;
 
 /// The last convolution's maps are averaged over this many by this many regions: one average over all positions forgets where
-/// strokes are, and stays below an accuracy of 0.99 on MNIST.
+/// strokes are, and gave a test accuracy of 0.988 on MNIST after four epochs where this gives 0.992 (one seed each).
 pub(crate) const CNN_REGIONS: usize = 2;
 
 /// The layers from a picture to its features.
@@ -79,12 +79,13 @@ pub enum HeadKind {
 }
 
 impl HeadKind {
-    /// DUQ at the settings that its authors use, but for a shorter memory of centroids: trainings here are short.
+    /// DUQ for short trainings: a smaller space, a wider kernel and a shorter memory of centroids than its authors take. Chosen
+    /// beforehand, not tuned.
     pub fn duq() -> Self {
         Self::Duq { projection: 64, length_scale: 0.3, momentum: 0.99 }
     }
 
-    /// SNGP at the settings that its authors use.
+    /// SNGP with 1024 random features. Chosen beforehand, not tuned.
     pub fn sngp() -> Self {
         Self::Sngp { features: 1024, length_scale: 1.0, ridge: 1.0 }
     }
@@ -193,7 +194,7 @@ impl Recipe {
         }
     }
 
-    /// The paper's network for gray pictures of ten classes, 28 × 28: above 0.99 on MNIST's test set.
+    /// The paper's network for gray pictures of ten classes, 28 × 28: 0.992 on MNIST's test set with seed 0.
     pub fn mnist(seed: u64) -> Self {
         Self {
             architecture: Architecture::Cnn { widths: [16, 32, 64], embedding: None },
