@@ -1,0 +1,13 @@
+//! Training: a [`Recipe`] and data make a [`Network`], once; after that it comes from the [`Cache`].
+
+mod augment;
+mod checkpoint;
+mod network;
+mod progress;
+mod recipe;
+
+pub use augment::{Augment, rotate};
+pub use checkpoint::Cache;
+pub use network::{Network, Outputs};
+pub use progress::{Epoch, Progress, Silent, ToStderr};
+pub use recipe::{Architecture, HeadKind, Optimizer, Recipe, Schedule, Spectral};

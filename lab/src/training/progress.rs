@@ -1,0 +1,71 @@
+//! How far a training is.
+
+use std::fmt;
+
+/// An epoch that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Epoch {
+    /// Which one, from 1.
+    pub number: usize,
+    /// Of how many.
+    pub of: usize,
+    /// The mean loss of its steps.
+    pub loss: f64,
+    /// The share of pictures that were told right, while the network changed.
+    pub accuracy: f64,
+    /// The speed.
+    pub images_per_second: f64,
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, of, loss, accuracy, images_per_second } = self;
+        write!(
+            f,
+            "epoch {number}/{of}: loss {loss:.4}, accuracy {accuracy:.4}, {images_per_second:.0} images/s"
+        )
+    }
+}
+
+/// Who is told about a training.
+pub trait Progress {
+    /// An epoch is over and its checkpoint stored.
+    fn epoch(&self, epoch: &Epoch);
+
+    /// Whether to stop after this epoch; the next training of the same recipe goes on from there.
+    fn stop(&self) -> bool {
+        false
+    }
+}
+
+/// Tells nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn epoch(&self, _: &Epoch) {}
+}
+
+/// A line on stderr for each epoch.
+#[derive(Debug, Clone)]
+pub struct ToStderr {
+    /// What is trained, at the head of each line.
+    pub name: String,
+}
+
+impl Progress for ToStderr {
+    fn epoch(&self, epoch: &Epoch) {
+        eprintln!("{}: {epoch}", self.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_one_line() {
+        let epoch = Epoch { number: 2, of: 4, loss: 0.12345, accuracy: 0.9876, images_per_second: 1612.4 };
+        assert_eq!(epoch.to_string(), "epoch 2/4: loss 0.1235, accuracy 0.9876, 1612 images/s");
+    }
+}
