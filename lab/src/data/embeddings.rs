@@ -40,16 +40,33 @@ pub struct Views {
 }
 
 impl Views {
-    /// Which test rows the network's own answer is wrong for: the first of its largest logits.
+    /// The network's own answer for each test row: the class of its largest logit, the first of equal ones.
+    pub fn predictions(&self) -> Vec<Label> {
+        let classes = self.classes();
+        let answer = |row: &[f32]| {
+            let best = (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
+            classes.get(best).cloned().unwrap_or(Label::Int(best as i128))
+        };
+        self.test.logits.rows().map(answer).collect()
+    }
+
+    /// Which test rows the network's own answer is wrong for.
     pub fn errors(&self) -> Vec<bool> {
+        self.predictions().iter().zip(&self.truth).map(|(said, truth)| said != truth).collect()
+    }
+
+    /// The class of each column of logits: its number where all labels are such numbers, for a class may have no training row;
+    /// otherwise the sorted labels.
+    fn classes(&self) -> Vec<Label> {
+        let columns = self.test.logits.dim() as i128;
+        let is_number = |label: &Label| matches!(label, Label::Int(class) if (0..columns).contains(class));
+        if self.labels.iter().all(is_number) {
+            return (0..columns).map(Label::Int).collect();
+        }
         let mut classes = self.labels.clone();
         classes.sort();
         classes.dedup();
-        let wrong = |(row, truth): (&[f32], &Label)| {
-            let best = (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
-            classes.get(best) != Some(truth)
-        };
-        self.test.logits.rows().zip(&self.truth).map(wrong).collect()
+        classes
     }
 }
 
@@ -143,4 +160,33 @@ fn members(path: &Path, name: &str) -> Result<Members, LabError> {
 
 fn spec(path: &Path, name: &str) -> ArraySpec {
     ArraySpec { path: path.to_owned(), name: Some(name.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn views(labels: Vec<Label>, truth: Vec<Label>) -> Views {
+        let rows = Embeddings::from_rows(&[[0.0], [1.0]]).unwrap();
+        let logits = Embeddings::from_rows(&[[0.0, 2.0, 1.0], [3.0, 0.0, 3.0]]).unwrap();
+        let test = Rows { embeddings: rows.clone(), logits, members: None };
+        Views { train: rows, labels, test, truth, ood: vec![] }
+    }
+
+    #[test]
+    fn answers_are_numbers_or_sorted_labels() {
+        let ints = |values: &[i64]| -> Vec<Label> { values.iter().map(Label::from).collect() };
+        // Class 2 has no training row and keeps its column.
+        assert_eq!(views(ints(&[0, 1]), ints(&[1, 2])).errors(), [false, true]);
+        let texts = |values: &[&str]| -> Vec<Label> { values.iter().map(|v| Label::from(*v)).collect() };
+        let named = views(texts(&["cat", "ant", "bee"]), texts(&["bee", "ant"]));
+        assert_eq!(named.errors(), [false, false]);
+    }
+
+    #[test]
+    fn a_folder_without_files_is_told_by_the_file_that_it_lacks() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = read_folder(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("train.npz"), "{refused}");
+    }
 }
