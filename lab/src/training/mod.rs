@@ -3,8 +3,13 @@
 mod augment;
 mod checkpoint;
 mod network;
+mod optimizer;
 mod progress;
 mod recipe;
+mod state;
+#[cfg(test)]
+mod tests;
+mod train;
 
 pub use augment::{Augment, rotate};
 pub use checkpoint::Cache;

@@ -1,12 +1,19 @@
 //! A trained network, and what can be asked of it.
 
+use burn::tensor::{Tensor, TensorData};
 use nuq_neighbors::Embeddings;
 
 use super::augment::Augment;
 use super::checkpoint::Cache;
 use super::progress::Progress;
-use super::recipe::Recipe;
+use super::recipe::{HeadKind, Recipe};
+use super::state::numbers;
+use super::train::{image_tensor, stream, train};
+use crate::nets::{Head, Model, device, dropout};
 use crate::{Images, LabError, Labeled};
+
+/// Pictures that are asked about at once.
+const BATCH: usize = 256;
 
 /// What a network says about pictures.
 #[derive(Debug, Clone)]
@@ -34,7 +41,7 @@ impl Outputs {
         right as f64 / labels.len() as f64
     }
 
-    /// Logits as rows in `f32`, as `nuq::evaluate` and its ensembles take them.
+    /// Logits as rows in `f32`, as the rivals in `nuq::baselines` take them.
     pub fn logit_rows(&self) -> Result<Embeddings<'static>, LabError> {
         Ok(Embeddings::from_f64(&self.logits, self.n_classes)?)
     }
@@ -44,6 +51,9 @@ impl Outputs {
 #[derive(Debug)]
 pub struct Network {
     recipe: Recipe,
+    shape: [usize; 3],
+    model: Model,
+    seconds: f64,
 }
 
 impl Network {
@@ -55,26 +65,41 @@ impl Network {
         cache: &Cache,
         progress: &dyn Progress,
     ) -> Result<Self, LabError> {
-        recipe.check()?;
-        let _ = (data, cache, progress);
-        Err(LabError::Recipe { option: "architecture", problem: "is not written yet".to_owned() })
+        let trained = train(recipe, data, cache, progress)?;
+        Ok(Self {
+            recipe: recipe.clone(),
+            shape: data.images.shape(),
+            model: trained.model,
+            seconds: trained.seconds,
+        })
     }
 
     /// Features and logits, dropout off.
     pub fn outputs(&self, images: &Images) -> Result<Outputs, LabError> {
-        let _ = images;
-        Err(LabError::Recipe { option: "architecture", problem: "is not written yet".to_owned() })
+        let embeddings = self.embeddings(images)?;
+        let logits = self.logits_of(&embeddings, |features| features);
+        Ok(Outputs { embeddings, logits, n_classes: self.recipe.n_classes })
     }
 
-    /// Logits of `members` passes with dropout on (MC dropout): for each a row of `n_classes` for each picture.
+    /// Logits of `members` passes with dropout on (MC dropout): for each a row of `n_classes` for each picture. Dropout stands before
+    /// the head alone, so the body is asked once.
     pub fn dropout_logits(
         &self,
         images: &Images,
         members: usize,
         seed: u64,
     ) -> Result<Vec<Vec<f64>>, LabError> {
-        let _ = (images, members, seed);
-        Err(LabError::Recipe { option: "architecture", problem: "is not written yet".to_owned() })
+        let share = self.recipe.dropout;
+        if share == 0.0 {
+            let problem = "must be above 0 for MC dropout".to_owned();
+            return Err(LabError::Recipe { option: "dropout", problem });
+        }
+        let embeddings = self.embeddings(images)?;
+        let member = |member| {
+            let mut rng = stream(seed, member);
+            self.logits_of(&embeddings, |features| dropout(features, share, &mut rng))
+        };
+        Ok((0..members).map(member).collect())
     }
 
     /// Logits of `members` random changes of the pictures (test-time augmentation), dropout off.
@@ -85,20 +110,39 @@ impl Network {
         augment: Augment,
         seed: u64,
     ) -> Result<Vec<Vec<f64>>, LabError> {
-        let _ = (images, members, augment, seed);
-        Err(LabError::Recipe { option: "architecture", problem: "is not written yet".to_owned() })
+        let member = |member| {
+            let changed = augment.apply(images, &mut stream(seed, member));
+            Ok(self.outputs(&changed)?.logits)
+        };
+        (0..members).map(member).collect()
     }
 
     /// The uncertainty that belongs to the head, from its outputs, higher meaning less certain: of a softmax head one minus the largest
     /// probability, of DUQ $-\ln \max_c K_c$, of SNGP Dempster and Shafer's $C / (C + \sum_c e^{z_c})$.
     pub fn head_uncertainty(&self, outputs: &Outputs) -> Vec<f64> {
-        let _ = outputs;
-        Vec::new()
+        let of_row = |row: &[f64]| {
+            let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let others = row.iter().map(|logit| (logit - largest).exp()).sum::<f64>() - 1.0;
+            match self.recipe.head {
+                HeadKind::Softmax => others / (1.0 + others),
+                HeadKind::Duq { .. } => -largest,
+                HeadKind::Sngp { .. } => {
+                    let n_classes = row.len() as f64;
+                    n_classes / (n_classes + largest.exp() * (1.0 + others))
+                }
+            }
+        };
+        outputs.logits.chunks_exact(outputs.n_classes).map(of_row).collect()
     }
 
-    /// Weights (a row of features for each class) and bias of a softmax head; `None` of other heads.
+    /// Weights (a row of features for each class) and bias of a softmax head, as `nuq::baselines::Head` takes them; `None` of other
+    /// heads.
     pub fn head(&self) -> Option<(Embeddings<'static>, Vec<f64>)> {
-        None
+        let Head::Softmax(layer) = self.model.head() else { return None };
+        let [features, _] = layer.weight.dims();
+        let weights = Embeddings::new(numbers(layer.weight.val().transpose()), features).ok()?;
+        let bias = numbers(layer.bias.as_ref()?.val()).into_iter().map(f64::from).collect();
+        Some((weights, bias))
     }
 
     /// What it was trained by.
@@ -106,8 +150,36 @@ impl Network {
         &self.recipe
     }
 
-    /// How long it was trained, in whichever run that was.
+    /// How long it was trained, in whichever runs that was.
     pub fn training_seconds(&self) -> f64 {
-        0.0
+        self.seconds
+    }
+
+    fn embeddings(&self, images: &Images) -> Result<Embeddings<'static>, LabError> {
+        if images.shape() != self.shape {
+            return Err(LabError::Shape { expected: self.shape, got: images.shape() });
+        }
+        let dim = self.recipe.architecture.features();
+        let mut values = Vec::with_capacity(images.len() * dim);
+        for start in (0..images.len()).step_by(BATCH) {
+            let batch = images.rows(start..images.len().min(start + BATCH));
+            values.extend(numbers(self.model.features(image_tensor(batch, &device()))));
+        }
+        Ok(Embeddings::new(values, dim)?)
+    }
+
+    fn logits_of(
+        &self,
+        embeddings: &Embeddings<'_>,
+        mut change: impl FnMut(Tensor<2>) -> Tensor<2>,
+    ) -> Vec<f64> {
+        let dim = embeddings.dim();
+        let mut logits = Vec::with_capacity(embeddings.len() * self.recipe.n_classes);
+        for rows in embeddings.as_slice().chunks(BATCH * dim) {
+            let data = TensorData::new(rows.to_vec(), [rows.len() / dim, dim]);
+            let answer = self.model.head().logits(change(Tensor::from_data(data, &device())));
+            logits.extend(numbers(answer).into_iter().map(f64::from));
+        }
+        logits
     }
 }

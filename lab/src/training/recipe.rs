@@ -36,6 +36,18 @@ pub enum Architecture {
     },
 }
 
+impl Architecture {
+    /// The number of features that reach the head: the dimension of embeddings.
+    pub fn features(&self) -> usize {
+        match self {
+            Self::Mlp { inputs, hidden } => hidden.last().copied().unwrap_or(*inputs),
+            Self::Cnn { widths, embedding } => embedding.unwrap_or(widths[2]),
+            Self::ResNet18 { width } => 8 * width,
+            Self::ResNet50 { width } => 32 * width,
+        }
+    }
+}
+
 /// What turns features into logits, and how it is trained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum HeadKind {

@@ -1,0 +1,51 @@
+//! The paper's network for MNIST: three 3 × 3 convolutions, each with batch normalization.
+
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::activation::relu;
+use burn::tensor::module::max_pool2d;
+use burn::tensor::ops::MaxPoolOptions;
+use burn::tensor::{Device, Tensor};
+use nuq_neighbors::SeededRng;
+
+use super::layers::{ConvNorm, average_positions, linear};
+
+/// The smallest picture whose sides can be halved twice.
+pub(crate) const SMALLEST_SIDE: usize = 4;
+
+#[derive(Module, Debug)]
+pub(crate) struct Cnn {
+    convolutions: Vec<ConvNorm>,
+    embedding: Option<Linear>,
+}
+
+impl Cnn {
+    pub(crate) fn new(
+        rng: &mut SeededRng,
+        channels: usize,
+        widths: [usize; 3],
+        embedding: Option<usize>,
+        device: &Device,
+    ) -> Self {
+        let pairs = [[channels, widths[0]], [widths[0], widths[1]], [widths[1], widths[2]]];
+        Self {
+            convolutions: pairs.into_iter().map(|pair| ConvNorm::new(rng, pair, 3, 1, device)).collect(),
+            embedding: embedding.map(|width| linear(rng, widths[2], width, device)),
+        }
+    }
+
+    pub(crate) fn features(&self, images: Tensor<4>) -> Tensor<2> {
+        let mut maps = images;
+        for (i, convolution) in self.convolutions.iter().enumerate() {
+            maps = relu(convolution.forward(maps));
+            if i + 1 < self.convolutions.len() {
+                maps = max_pool2d(maps, MaxPoolOptions::new([2, 2]));
+            }
+        }
+        let averages = average_positions(maps);
+        match &self.embedding {
+            Some(layer) => relu(layer.forward(averages)),
+            None => averages,
+        }
+    }
+}
