@@ -1,5 +1,7 @@
 //! The command line: what it refuses, what it says, and that a run that was killed goes on.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::io::{BufRead, BufReader};
@@ -12,7 +14,11 @@ use nuq_lab::results::Results;
 fn unknown_names_are_refused_with_the_list() {
     let refused = lab().args(["run", "three-moons"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(said(&refused).contains("there is no such experiment; there are two-moons, "), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("there is no such experiment; there are two-moons, "),
+        "{}",
+        said(&refused)
+    );
     let refused = lab().args(["get-data", "imagenet"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("there are mnist, fashion-mnist, cifar10"), "{}", said(&refused));

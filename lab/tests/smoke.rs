@@ -1,11 +1,15 @@
 //! Every experiment at its tiny size on data that the tests make: that it runs, writes all its files, and that its claims are measured.
 
+#![allow(clippy::unwrap_used)]
+
+mod arrays;
 mod common;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use common::{lab, said, write_digits, write_embeddings};
+use arrays::write_embeddings;
+use common::{lab, said, write_digits};
 use nuq_lab::experiments::ALL;
 use nuq_lab::results::{Cell, Results};
 

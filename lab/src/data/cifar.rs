@@ -85,7 +85,10 @@ fn read_sheet(path: &Path) -> Result<Vec<f32>, DataError> {
     let plane = |row: &[u8], channel: usize| -> Vec<f32> {
         row.chunks(3).map(|pixel| f32::from(pixel[channel]) / 255.0).collect()
     };
-    Ok(bytes.chunks(3 * PLANE).flat_map(|row| (0..3).flat_map(|c| plane(row, c)).collect::<Vec<_>>()).collect())
+    Ok(bytes
+        .chunks(3 * PLANE)
+        .flat_map(|row| (0..3).flat_map(|c| plane(row, c)).collect::<Vec<_>>())
+        .collect())
 }
 
 /// A list of numbers in JSON.

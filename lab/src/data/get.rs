@@ -109,7 +109,12 @@ mod tests {
     const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
     fn set() -> Source {
-        Source { name: "abc", title: "ABC", files: &[("abc", ABC)], way: sources::Way::Npm { package: "none" } }
+        Source {
+            name: "abc",
+            title: "ABC",
+            files: &[("abc", ABC)],
+            way: sources::Way::Npm { package: "none" },
+        }
     }
 
     #[test]

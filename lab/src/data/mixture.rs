@@ -40,7 +40,8 @@ mod tests {
         // As far from 1 as from 7.
         assert!((eta(4.0) - 0.5).abs() < 1e-5);
         assert!(eta(7.0) < 1e-6 && eta(2.0) > 0.98);
-        let total: f64 = (-800..1500).map(|i| f64::from(i) / 100.0).map(|x| density(x, 0) + density(x, 1)).sum();
+        let total: f64 =
+            (-800..1500).map(|i| f64::from(i) / 100.0).map(|x| density(x, 0) + density(x, 1)).sum();
         assert!((total / 100.0 - 1.0).abs() < 1e-6);
     }
 

@@ -77,9 +77,11 @@ mod tests {
         let images = smooth_noise(4, [1, 28, 28], 2).unwrap();
         for i in 0..4 {
             let picture = images.picture(i);
-            let (low, high) = (picture.iter().copied().fold(1.0, f32::min), picture.iter().copied().fold(0.0, f32::max));
+            let (low, high) =
+                (picture.iter().copied().fold(1.0, f32::min), picture.iter().copied().fold(0.0, f32::max));
             assert_eq!((low, high), (0.0, 1.0));
-            let jumps = picture.chunks(28).flat_map(|row| row.windows(2)).map(|pair| (pair[1] - pair[0]).abs());
+            let jumps =
+                picture.chunks(28).flat_map(|row| row.windows(2)).map(|pair| (pair[1] - pair[0]).abs());
             // Neighbors of raw noise differ by a third on average.
             assert!(jumps.sum::<f32>() / (28.0 * 27.0) < 0.15);
         }

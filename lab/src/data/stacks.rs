@@ -28,9 +28,12 @@ pub(super) fn read(path: &Path, name: &str) -> Result<Stack, DataError> {
     let mut archive = open(path)?;
     let mut entry =
         archive.by_name(&format!("{name}.npy")).map_err(|error| bad(format!("its array {name}: {error}")))?;
-    let header = header(&mut entry).ok_or_else(|| bad(format!("its array {name} is no plain numpy array")))?;
+    let header =
+        header(&mut entry).ok_or_else(|| bad(format!("its array {name} is no plain numpy array")))?;
     let (kind, shape) = parse(&header).ok_or_else(|| {
-        bad(format!("its array {name} must have three dimensions of u1, f2 or f4 in C order, and has {header}"))
+        bad(format!(
+            "its array {name} must have three dimensions of u1, f2 or f4 in C order, and has {header}"
+        ))
     })?;
     let count = shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
     let count = count.filter(|&count| count < LARGEST);
@@ -141,7 +144,9 @@ mod tests {
 
     #[test]
     fn damage_is_refused() {
-        let said = |file: &tempfile::NamedTempFile, name: &str| read(file.path(), name).map(|_| ()).unwrap_err().to_string();
+        let said = |file: &tempfile::NamedTempFile, name: &str| {
+            read(file.path(), name).map(|_| ()).unwrap_err().to_string()
+        };
         let short = npz(&text("<f4", "1, 1, 2"), &[0; 7]);
         assert!(said(&short, "x").ends_with("it holds 7 of 8 bytes; bring it again"));
         assert!(said(&short, "y").contains("its array y"));

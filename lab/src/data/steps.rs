@@ -47,8 +47,7 @@ mod tests {
     #[test]
     fn classes_are_drawn_by_their_chance() {
         let (points, classes) = sample(40_000, &mut SeededRng::new(5));
-        let near: Vec<usize> =
-            (0..points.len()).filter(|&i| (0.65..0.75).contains(&points[i])).collect();
+        let near: Vec<usize> = (0..points.len()).filter(|&i| (0.65..0.75).contains(&points[i])).collect();
         let ones = near.iter().map(|&i| classes[i]).sum::<usize>() as f64 / near.len() as f64;
         assert!((ones - 0.9).abs() < 0.02, "{ones}");
     }

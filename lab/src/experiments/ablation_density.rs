@@ -19,10 +19,8 @@ fn params(density: &str) -> Params<nuq::Classification> {
     let params = NuqClassifier::params();
     match density {
         "logistic" => params.kernel(Kernel::Logistic),
-        "GMM" => params.density(Density::Gaussians {
-            covariance: Covariance::Full,
-            shrinkage: Shrinkage::LedoitWolf,
-        }),
+        "GMM" => params
+            .density(Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf }),
         _ => params,
     }
 }
@@ -42,7 +40,8 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
             rows.push(row);
         }
     }
-    let table = table(lab, "ROC-AUC of NUQ's epistemic uncertainty, MNIST against outliers (%)", "density", rows)?;
+    let table =
+        table(lab, "ROC-AUC of NUQ's epistemic uncertainty, MNIST against outliers (%)", "density", rows)?;
     let claims = vec![logistic_near_rbf(&table)];
     let figure = dots(
         "Densities and layers",
@@ -51,7 +50,10 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     );
     Ok(Findings {
         claims,
-        notes: vec![note(lab)?, "The paper's numbers are of CIFAR-100 by a ResNet-50 against SVHN.".to_owned()],
+        notes: vec![
+            note(lab)?,
+            "The paper's numbers are of CIFAR-100 by a ResNet-50 against SVHN.".to_owned(),
+        ],
         figures: vec![("ablation-density".to_owned(), figure)],
         tables: vec![table],
     })

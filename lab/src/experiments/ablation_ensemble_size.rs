@@ -25,7 +25,12 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         }
         rows.push(row);
     }
-    let table = table(lab, "ROC-AUC of the entropy of the mean prediction, MNIST against outliers (%)", "networks", rows)?;
+    let table = table(
+        lab,
+        "ROC-AUC of the entropy of the mean prediction, MNIST against outliers (%)",
+        "networks",
+        rows,
+    )?;
     let claims = vec![grows(&table)];
     Ok(Findings {
         claims,
@@ -50,7 +55,8 @@ fn groups(size: usize) -> Vec<Vec<u64>> {
 
 fn grows(table: &Table) -> Claim {
     let mean = |size: usize| {
-        let areas = table.columns.iter().filter_map(|set| table.cell(&size.to_string(), set).and_then(Cell::mean));
+        let areas =
+            table.columns.iter().filter_map(|set| table.cell(&size.to_string(), set).and_then(Cell::mean));
         areas.sum::<f64>() / table.columns.len() as f64
     };
     let text = |value: f64| Unit::Percent.text(value, None);

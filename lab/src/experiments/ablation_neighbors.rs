@@ -48,9 +48,8 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
 /// The areas of all sets of outliers, then the accuracy.
 fn of_seed(lab: &Lab, k: usize, seed: u64) -> Result<Vec<f64>, LabError> {
     let base = lab.seen(Base::spectral(seed))?;
-    let model = NuqClassifier::params()
-        .neighbors(k)
-        .fit(&base.train.embeddings, &lab.digits()?.train.labels)?;
+    let model =
+        NuqClassifier::params().neighbors(k).fit(&base.train.embeddings, &lab.digits()?.train.labels)?;
     let scores = base.views().iter().map(|outputs| epistemic(&model, &outputs.embeddings));
     let mut values = areas(&scores.collect::<Result<Vec<_>, _>>()?, View::Test)?;
     let curve = model.bandwidth_curve().map(|curve| curve.points[curve.chosen].score.accuracy);
@@ -63,7 +62,8 @@ fn flat(table: &Table) -> Claim {
         let enough = NEIGHBORS.iter().filter(|k| **k >= ENOUGH);
         let means: Vec<f64> =
             enough.filter_map(|k| table.cell(&k.to_string(), column).and_then(Cell::mean)).collect();
-        means.iter().copied().fold(f64::NEG_INFINITY, f64::max) - means.iter().copied().fold(f64::INFINITY, f64::min)
+        means.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+            - means.iter().copied().fold(f64::INFINITY, f64::min)
     };
     let widest = table.columns.iter().map(range).fold(0.0, f64::max);
     Claim::new(
@@ -85,7 +85,8 @@ fn figure(table: &Table) -> Figure {
     };
     let (sets, accuracy) = table.columns.split_at(table.columns.len() - 1);
     let accuracy = ChartLine { look: Look::Strong, ..line((0, &accuracy[0])) };
-    let panel = |title: &str, lines| ChartPanel { y: ChartAxis::new(title, Spread::Share), height: 150.0, lines };
+    let panel =
+        |title: &str, lines| ChartPanel { y: ChartAxis::new(title, Spread::Share), height: 150.0, lines };
     let chart = Chart {
         title: "How many neighbors".to_owned(),
         caption: "Detection of outliers by NUQ's epistemic uncertainty, and its accuracy on training digits that were left out.".to_owned(),

@@ -23,7 +23,8 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     let augmented: Vec<Vec<Members>> =
         (0..lab.seeds as u64).map(|seed| augmented(lab, seed)).collect::<Result<_, _>>()?;
     for (name, reduction) in REDUCTIONS {
-        let scores = augmented.iter().map(|views| views.iter().map(|view| of_members(view, reduction)).collect());
+        let scores =
+            augmented.iter().map(|views| views.iter().map(|view| of_members(view, reduction)).collect());
         rows.push(row(&format!("TTA, {name}"), View::Test, scores)?);
     }
     let seeds: Vec<u64> = (0..MEMBERS as u64).collect();

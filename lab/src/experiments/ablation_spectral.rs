@@ -50,9 +50,15 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         "How well both methods tell outliers from MNIST's test digits.",
         &table,
     );
-    let mut notes = vec![note(lab)?, "The paper's numbers are of CIFAR-100 by a ResNet-50 against SVHN.".to_owned()];
+    let mut notes =
+        vec![note(lab)?, "The paper's numbers are of CIFAR-100 by a ResNet-50 against SVHN.".to_owned()];
     notes.push(accuracies(lab)?);
-    Ok(Findings { claims, notes, figures: vec![("ablation-spectral".to_owned(), figure)], tables: vec![table] })
+    Ok(Findings {
+        claims,
+        notes,
+        figures: vec![("ablation-spectral".to_owned(), figure)],
+        tables: vec![table],
+    })
 }
 
 /// What normalization costs the network.

@@ -37,7 +37,8 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         let paper = if *name == "CIFAR-10" { [Some("97.5"), Some("94.94 ± 4.75")] } else { [None, None] };
         let found: Vec<Agreement> = of_seeds.iter().map(Compared::agreement).collect::<Result<_, _>>()?;
         let shares = Cell::new(found.iter().map(|found| found.share).collect());
-        let percentiles = Cell::new(found.iter().filter_map(|found| found.percentile_of_disagreements).collect());
+        let percentiles =
+            Cell::new(found.iter().filter_map(|found| found.percentile_of_disagreements).collect());
         let cells = vec![shares.beside(paper[0]), percentiles.beside(paper[1])];
         rows.push(TableRow { name: (*name).to_owned(), cells });
         let look = if lines.is_empty() { Look::Strong } else { Look::Plain };
@@ -52,7 +53,12 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         better: Better::Neither,
     };
     let claims = claims(&table);
-    Ok(Findings { claims, notes, figures: vec![("agreement".to_owned(), figure(lines))], tables: vec![table] })
+    Ok(Findings {
+        claims,
+        notes,
+        figures: vec![("agreement".to_owned(), figure(lines))],
+        tables: vec![table],
+    })
 }
 
 fn on_digits(lab: &Lab, view: View, seed: u64) -> Result<Compared, LabError> {
@@ -83,7 +89,10 @@ fn compare(
 /// CIFAR-10's embeddings, where the user has them.
 fn cifar(lab: &Lab) -> Result<Option<Views>, LabError> {
     let folder = lab.user_data().map(|user| user.join("data/cifar10-resnet18"));
-    folder.filter(|folder| folder.join("train.npz").is_file()).map(|f| embeddings::read_folder(&f)).transpose()
+    folder
+        .filter(|folder| folder.join("train.npz").is_file())
+        .map(|f| embeddings::read_folder(&f))
+        .transpose()
 }
 
 impl Compared {
@@ -120,7 +129,9 @@ fn claims(table: &Table) -> Vec<Claim> {
     let (share, percentile) = (value(0).unwrap_or(f64::NAN), value(1));
     vec![Claim::new(
         "agrees",
-        &format!("On {row} NUQ agrees with the network on at least 97 % of rows, and where not it is among the least certain tenth on average."),
+        &format!(
+            "On {row} NUQ agrees with the network on at least 97 % of rows, and where not it is among the least certain tenth on average."
+        ),
         share >= 0.97 && percentile.is_none_or(|percentile| percentile >= 0.9),
         format!("{:.1} %, percentile {:.1}", 100.0 * share, 100.0 * percentile.unwrap_or(1.0)),
     )]

@@ -33,11 +33,19 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         rows: vec![
             row(
                 "training on all training digits",
-                [cell(&|s| s.training).beside("41,400"), cell(&|s| s.fit).beside("42.6"), overhead(|s| s.fit, |s| s.training).beside("0.10")],
+                [
+                    cell(&|s| s.training).beside("41,400"),
+                    cell(&|s| s.fit).beside("42.6"),
+                    overhead(|s| s.fit, |s| s.training).beside("0.10"),
+                ],
             ),
             row(
                 "asking about all test digits",
-                [cell(&|s| s.inference).beside("81"), cell(&|s| s.ask).beside("1.8"), overhead(|s| s.ask, |s| s.inference).beside("2.25")],
+                [
+                    cell(&|s| s.inference).beside("81"),
+                    cell(&|s| s.ask).beside("1.8"),
+                    overhead(|s| s.ask, |s| s.inference).beside("2.25"),
+                ],
             ),
         ],
         unit: Unit::Plain,

@@ -45,10 +45,8 @@ pub(super) fn table(lab: &Lab, title: &str, corner: &str, rows: Vec<TableRow>) -
 
 /// A table as dots.
 pub(super) fn dots(title: &str, caption: &str, table: &Table) -> Figure {
-    let row = |row: &TableRow| DotRow {
-        name: row.name.clone(),
-        values: row.cells.iter().map(Cell::dot).collect(),
-    };
+    let row =
+        |row: &TableRow| DotRow { name: row.name.clone(), values: row.cells.iter().map(Cell::dot).collect() };
     let plot = DotPlot {
         title: title.to_owned(),
         caption: caption.to_owned(),

@@ -59,7 +59,8 @@ impl Base {
     }
 
     fn recipe(self, size: Size) -> Recipe {
-        let recipe = Recipe { spectral: self.is_spectral.then(Spectral::default), ..Recipe::mnist(self.seed) };
+        let recipe =
+            Recipe { spectral: self.is_spectral.then(Spectral::default), ..Recipe::mnist(self.seed) };
         match size {
             Size::Full => Recipe { epochs: 3, ..recipe },
             Size::Small => Recipe { epochs: 3, ..recipe },

@@ -54,7 +54,8 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
             rows.push(TableRow { name: name.to_owned(), cells });
         }
     }
-    let columns = views.ood.iter().map(|(name, _)| name.replace('_', " ")).chain(["mean".to_owned()]).collect();
+    let columns =
+        views.ood.iter().map(|(name, _)| name.replace('_', " ")).chain(["mean".to_owned()]).collect();
     let table = Table {
         title: "ROC-AUC of outliers against test rows (%)".to_owned(),
         corner: "method".to_owned(),

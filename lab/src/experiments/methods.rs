@@ -1,8 +1,8 @@
 //! The methods that experiments compare, each as scores of rows: higher is less certain.
 
 use nuq::baselines::{Batch, Ddu, Ensemble, Entropy, MaxProb, Members, Reduction, Scorer};
-use nuq::{Embeddings, NuqClassifier, Params, Shrinkage};
 use nuq::{Classification, Prediction};
+use nuq::{Embeddings, NuqClassifier, Params, Shrinkage};
 
 use super::Lab;
 use super::digits::{Base, Layer, MEMBERS, Seen, rows};

@@ -44,7 +44,8 @@ fn detect(lab: &Lab, digits: View, figure: &str, title: &str) -> Result<Findings
 /// The paper's are read off its curves: NUQ, DDU and ensembles nearly perfect, MaxProb and entropy below.
 fn claims(lab: &Lab, table: &Table) -> Vec<Claim> {
     let set = &table.columns[0];
-    let area = |method: &str| table.cell(method, set).and_then(crate::results::Cell::mean).unwrap_or(f64::NAN);
+    let area =
+        |method: &str| table.cell(method, set).and_then(crate::results::Cell::mean).unwrap_or(f64::NAN);
     let (nuq, ddu, max_prob) = (area("NUQ"), area("DDU"), area("MaxProb"));
     let text = |value: f64| Unit::Percent.text(value, None);
     let evidence = format!("NUQ {}, DDU {}, MaxProb {}", text(nuq), text(ddu), text(max_prob));

@@ -86,7 +86,8 @@ fn chart(lines: Vec<ChartLine>) -> nuq_report::Figure {
     let lowest = lines.iter().map(settled).fold(1.0, f64::min);
     let chart = Chart {
         title: "Rotated MNIST".to_owned(),
-        caption: "Accuracy among the digits that each method is most certain about. Higher is better.".to_owned(),
+        caption: "Accuracy among the digits that each method is most certain about. Higher is better."
+            .to_owned(),
         x: ChartAxis::between("digits kept", Spread::Count, 0.0, rows as f64),
         panels: vec![ChartPanel {
             y: ChartAxis::between("accuracy (%)", Spread::Share, (20.0 * lowest).floor() / 20.0, 1.0),

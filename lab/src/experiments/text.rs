@@ -48,12 +48,21 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         unit,
         better: Better::Neither,
     };
-    let detection = table("ROC-AUC of outliers against test rows, mean over sets of outliers (%)", detection, Unit::Percent);
+    let detection = table(
+        "ROC-AUC of outliers against test rows, mean over sets of outliers (%)",
+        detection,
+        Unit::Percent,
+    );
     let errors = table("RCC-AUC of the network's errors, lower is better", errors, Unit::Fine);
     let figures = vec![
         (
             "outliers".to_owned(),
-            figure("Finding outliers in text", "Mean area under the ROC curve. Further right is better.", "ROC-AUC (%)", &detection),
+            figure(
+                "Finding outliers in text",
+                "Mean area under the ROC curve. Further right is better.",
+                "ROC-AUC (%)",
+                &detection,
+            ),
         ),
         (
             "errors".to_owned(),
@@ -85,7 +94,8 @@ fn sets(folder: &Path) -> Result<Vec<Set>, LabError> {
         sets.push(Set { name: title(&stem), views: read_file(&path)? });
     }
     if sets.is_empty() {
-        let expected = "files NAME_FRACTION.npz with train_feat, train_labels, test_feat, test_logits and test_labels";
+        let expected =
+            "files NAME_FRACTION.npz with train_feat, train_labels, test_feat, test_logits and test_labels";
         return Err(DataError::NothingIn { folder: folder.to_owned(), expected }.into());
     }
     Ok(sets)
@@ -93,7 +103,8 @@ fn sets(folder: &Path) -> Result<Vec<Set>, LabError> {
 
 /// `rostd_0.01` as people write it.
 fn title(stem: &str) -> String {
-    let known = [("rostd", "ROSTD"), ("clinc", "CLINC"), ("sst2", "SST-2"), ("cola", "CoLA"), ("mrpc", "MRPC")];
+    let known =
+        [("rostd", "ROSTD"), ("clinc", "CLINC"), ("sst2", "SST-2"), ("cola", "CoLA"), ("mrpc", "MRPC")];
     let (name, fraction) = stem.rsplit_once('_').unwrap_or((stem, ""));
     let name = known.iter().find(|(file, _)| *file == name).map_or(name, |(_, title)| title);
     match fraction.parse::<f64>() {
@@ -117,7 +128,8 @@ fn of_set(views: &Views) -> Result<(Vec<Cell>, Vec<Cell>), LabError> {
         let mut of_sets = Vec::new();
         for (_, outliers) in &views.ood {
             let outliers = scorers.score(method, outliers)?;
-            of_sets.extend(outliers.map(|outliers| roc_auc(&test.epistemic, &outliers.epistemic)).transpose()?);
+            of_sets
+                .extend(outliers.map(|outliers| roc_auc(&test.epistemic, &outliers.epistemic)).transpose()?);
         }
         let mean = of_sets.iter().sum::<f64>() / of_sets.len().max(1) as f64;
         areas.push(if of_sets.is_empty() { Cell::default() } else { Cell::one(mean) });
@@ -164,7 +176,8 @@ impl<'v> Scorers<'v> {
 fn claims(detection: &Table) -> Vec<Claim> {
     let row = "ROSTD 1 %";
     let area = |method: &str| detection.cell(row, method).and_then(Cell::mean);
-    let (Some(nuq), Some(max_prob), Some(dropout)) = (area("NUQ"), area("MaxProb"), area("MC dropout")) else {
+    let (Some(nuq), Some(max_prob), Some(dropout)) = (area("NUQ"), area("MaxProb"), area("MC dropout"))
+    else {
         return vec![];
     };
     let text = |value: f64| Unit::Percent.text(value, None);
@@ -177,10 +190,8 @@ fn claims(detection: &Table) -> Vec<Claim> {
 }
 
 fn figure(title: &str, caption: &str, axis: &str, table: &Table) -> Figure {
-    let row = |row: &TableRow| DotRow {
-        name: row.name.clone(),
-        values: row.cells.iter().map(Cell::dot).collect(),
-    };
+    let row =
+        |row: &TableRow| DotRow { name: row.name.clone(), values: row.cells.iter().map(Cell::dot).collect() };
     let plot = DotPlot {
         title: title.to_owned(),
         caption: caption.to_owned(),

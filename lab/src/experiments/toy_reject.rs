@@ -90,7 +90,9 @@ fn table(curves: &[(usize, Excess)]) -> Table {
         title: "Excess risk".to_owned(),
         corner: "point and rule".to_owned(),
         columns: curves.iter().map(|(n, _)| format!("N = {n}")).collect(),
-        rows: (0..POINTS.len()).flat_map(|point| (0..RULES.len()).map(move |rule| row(point, rule))).collect(),
+        rows: (0..POINTS.len())
+            .flat_map(|point| (0..RULES.len()).map(move |rule| row(point, rule)))
+            .collect(),
         unit: Unit::Fine,
         better: Better::Neither,
     }

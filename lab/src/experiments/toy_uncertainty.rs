@@ -30,7 +30,8 @@ impl Point {
 
 pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     let n = lab.size.pick(5000, 5000, 500);
-    let of_seeds: Vec<Vec<Point>> = (0..lab.seeds as u64).map(|seed| look(n, seed)).collect::<Result<_, _>>()?;
+    let of_seeds: Vec<Vec<Point>> =
+        (0..lab.seeds as u64).map(|seed| look(n, seed)).collect::<Result<_, _>>()?;
     let table = table(&of_seeds);
     let claims = claims(&table);
     Ok(Findings {
@@ -76,7 +77,12 @@ fn table(of_seeds: &[Vec<Point>]) -> Table {
         title: "How near uncertainties are to what they stand for".to_owned(),
         corner: "".to_owned(),
         columns: vec!["value".to_owned()],
-        rows: vec![row(COVERED, &covered), row(RANKED, &ranked), row(IN_GAP, &in_gap), row(ALEATORIC, &aleatoric)],
+        rows: vec![
+            row(COVERED, &covered),
+            row(RANKED, &ranked),
+            row(IN_GAP, &in_gap),
+            row(ALEATORIC, &aleatoric),
+        ],
         unit: Unit::Plain,
         better: Better::Neither,
     }
@@ -102,7 +108,8 @@ fn ranked(points: &[Point]) -> f64 {
     };
     let (a, b) = (ranks(|point| point.epistemic), ranks(Point::error));
     let middle = 0.5 * (points.len() as f64 - 1.0);
-    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - middle) * (b - middle)).sum::<f64>();
+    let product =
+        |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - middle) * (b - middle)).sum::<f64>();
     product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt()
 }
 

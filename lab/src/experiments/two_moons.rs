@@ -71,7 +71,8 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     Ok(Findings {
         claims,
         notes: vec![
-            "The network is a perceptron with two hidden layers of 64; DDU and NUQ look at the last of them.".to_owned(),
+            "The network is a perceptron with two hidden layers of 64; DDU and NUQ look at the last of them."
+                .to_owned(),
         ],
         tables: vec![table],
         figures: vec![("two-moons".to_owned(), figure)],
@@ -123,7 +124,9 @@ fn claims(table: &Table) -> Vec<Claim> {
     let (nuq, ddu) = (rank("NUQ total"), rank("DDU"));
     vec![Claim::new(
         "nuq-sees-the-gap",
-        &format!("On Two Moons with {few}, NUQ's total uncertainty ranks the gap between the moons higher than DDU does."),
+        &format!(
+            "On Two Moons with {few}, NUQ's total uncertainty ranks the gap between the moons higher than DDU does."
+        ),
         nuq > ddu,
         format!("mean rank {nuq:.3} against {ddu:.3}"),
     )]
@@ -147,7 +150,11 @@ fn map_row(title: &str, data: &crate::Labeled, maps: &[Vec<f64>; METHODS.len()])
 }
 
 fn figure(plane: &Plane, rows: Vec<MapRow>) -> UncertaintyMaps {
-    let field = |title: &str, caption: &str, scale| Field { title: title.to_owned(), caption: caption.to_owned(), scale };
+    let field = |title: &str, caption: &str, scale| Field {
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        scale,
+    };
     UncertaintyMaps {
         title: "Two Moons".to_owned(),
         note: "The same networks, looked at by three methods; lighter is less certain.".to_owned(),

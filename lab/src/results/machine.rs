@@ -19,7 +19,8 @@ impl Machine {
     /// The one that this runs on.
     pub fn of_this_run() -> Self {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let name = info.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(':'));
+        let name =
+            info.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(':'));
         Self {
             processor: name.map_or(std::env::consts::ARCH, |(_, name)| name.trim()).to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),

@@ -175,7 +175,7 @@ pub(crate) mod tests {
         results.write(out.path(), &[]).unwrap();
         assert_eq!(Results::read(out.path(), "toy").unwrap(), Some(results));
         assert_eq!(Results::read(out.path(), "another").unwrap(), None);
-        std::fs::write(out.path().join("toy/results.json"), "{").unwrap();
+        fs::write(out.path().join("toy/results.json"), "{").unwrap();
         assert!(Results::read(out.path(), "toy").unwrap_err().to_string().contains("results.json"));
     }
 

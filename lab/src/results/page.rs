@@ -31,7 +31,11 @@ pub fn write_page(out: &Path, page: &Path) -> Result<(), LabError> {
 }
 
 fn file_name(found: &Results, figure: &str) -> String {
-    if *figure == found.experiment { format!("lab-{figure}.png") } else { format!("lab-{}-{figure}.png", found.experiment) }
+    if *figure == found.experiment {
+        format!("lab-{figure}.png")
+    } else {
+        format!("lab-{}-{figure}.png", found.experiment)
+    }
 }
 
 fn filled(template: &str, results: &[Results]) -> String {
@@ -57,7 +61,11 @@ fn section(name: &str, results: &[Results]) -> String {
     };
     let mut parts: Vec<String> = Vec::new();
     for figure in &found.figures {
-        parts.push(format!("![{}](figures/{})\n", found.about.trim_end_matches('.'), file_name(found, figure)));
+        parts.push(format!(
+            "![{}](figures/{})\n",
+            found.about.trim_end_matches('.'),
+            file_name(found, figure)
+        ));
     }
     parts.extend(found.tables.iter().map(super::Table::markdown));
     if !found.notes.is_empty() {

@@ -208,7 +208,10 @@ pub(crate) mod tests {
 
     #[test]
     fn numbers_have_the_digits_that_count() {
-        assert_eq!([0.0123456, 1234.5, 12.3, 0.0, 1.5e-7].map(significant), ["0.0123", "1234", "12.3", "0.00", "1.50e-7"]);
+        assert_eq!(
+            [0.0123456, 1234.5, 12.3, 0.0, 1.5e-7].map(significant),
+            ["0.0123", "1234", "12.3", "0.00", "1.50e-7"]
+        );
         assert_eq!(Unit::Fine.text(0.06591, None), "0.0659");
     }
 }

