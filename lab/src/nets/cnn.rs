@@ -3,12 +3,13 @@
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::activation::relu;
-use burn::tensor::module::max_pool2d;
+use burn::tensor::module::{adaptive_avg_pool2d, max_pool2d};
 use burn::tensor::ops::MaxPoolOptions;
 use burn::tensor::{Device, Tensor};
 use nuq_neighbors::SeededRng;
 
-use super::layers::{ConvNorm, average_positions, linear};
+use super::layers::{ConvNorm, linear};
+use crate::training::CNN_REGIONS;
 
 /// The smallest picture whose sides can be halved twice.
 pub(crate) const SMALLEST_SIDE: usize = 4;
@@ -30,7 +31,8 @@ impl Cnn {
         let pairs = [[channels, widths[0]], [widths[0], widths[1]], [widths[1], widths[2]]];
         Self {
             convolutions: pairs.into_iter().map(|pair| ConvNorm::new(rng, pair, 3, 1, device)).collect(),
-            embedding: embedding.map(|width| linear(rng, widths[2], width, device)),
+            embedding: embedding
+                .map(|width| linear(rng, widths[2] * CNN_REGIONS * CNN_REGIONS, width, device)),
         }
     }
 
@@ -42,7 +44,9 @@ impl Cnn {
                 maps = max_pool2d(maps, MaxPoolOptions::new([2, 2]));
             }
         }
-        let averages = average_positions(maps);
+        let [pictures, channels, _, _] = maps.dims();
+        let averages = adaptive_avg_pool2d(maps, [CNN_REGIONS, CNN_REGIONS]);
+        let averages = averages.reshape([pictures, channels * CNN_REGIONS * CNN_REGIONS]);
         match &self.embedding {
             Some(layer) => relu(layer.forward(averages)),
             None => averages,

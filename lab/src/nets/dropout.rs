@@ -25,7 +25,8 @@ mod tests {
     #[test]
     fn a_share_is_dropped_and_the_mean_stays() {
         let ones = Tensor::ones([100, 100], &Device::flex());
-        let dropped: Vec<f32> = dropout(ones, 0.25, &mut SeededRng::new(2)).into_data().into_vec().unwrap();
+        let dropped: Vec<f32> =
+            dropout(ones, 0.25, &mut SeededRng::new(2)).into_data().try_into_vec().unwrap();
         let zeros = dropped.iter().filter(|&&value| value == 0.0).count();
         // Five standard deviations of a binomial count.
         assert!((zeros as f64 - 2500.0).abs() < 5.0 * (1e4f64 * 0.25 * 0.75).sqrt(), "{zeros}");

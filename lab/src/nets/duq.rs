@@ -102,7 +102,7 @@ mod tests {
         let device = Device::flex();
         let log_kernels = head(&device).log_kernels(Tensor::from_data([[1.0, 1.0], [3.0, 1.0]], &device));
         // At (3, 1): (9 + 1) / (2 · 2 · 0.25) and ((6 − 2)² + 0) / (2 · 2 · 0.25).
-        let values: Vec<f32> = log_kernels.into_data().into_vec().unwrap();
+        let values: Vec<f32> = log_kernels.into_data().try_into_vec().unwrap();
         assert_eq!(values, [-2.0, 0.0, -10.0, -16.0]);
     }
 
@@ -112,8 +112,8 @@ mod tests {
         let mut head = head(&device);
         let features = Tensor::from_data([[1.0, 3.0], [3.0, 5.0]], &device);
         head.move_centroids(features, Tensor::from_data([[1.0, 0.0], [1.0, 0.0]], &device));
-        let sums: Vec<f32> = head.sums.val().into_data().into_vec().unwrap();
-        let counts: Vec<f32> = head.counts.val().into_data().into_vec().unwrap();
+        let sums: Vec<f32> = head.sums.val().into_data().try_into_vec().unwrap();
+        let counts: Vec<f32> = head.counts.val().into_data().try_into_vec().unwrap();
         assert_eq!(sums, [2.0, 4.0, 1.0, 1.0]);
         assert_eq!(counts, [1.5, 0.5]);
     }

@@ -80,7 +80,7 @@ impl SngpHead {
     /// Ends training: the covariance, from what all steps of the last epoch added.
     pub(crate) fn finish(&mut self, added: Tensor<2>) -> Result<(), LabError> {
         let [count, _] = added.dims();
-        let values = added.into_data().into_vec::<f32>().map_err(|error| refused(&error.to_string()))?;
+        let values = added.into_data().try_into_vec::<f32>().map_err(|error| refused(&error.to_string()))?;
         let precision = Mat::from_fn(count, count, |i, j| {
             f64::from(values[i * count + j]) + if i == j { self.ridge } else { 0.0 }
         });
@@ -107,7 +107,7 @@ mod tests {
         let device = Device::flex();
         let head = SngpHead::new(&mut SeededRng::new(1), [2, 20_000, 2], 0.5, 1.0, &device);
         let phi = head.random_features(Tensor::from_data([[0.0, 0.0], [0.6, -0.3]], &device));
-        let products: Vec<f32> = phi.clone().matmul(phi.transpose()).into_data().into_vec().unwrap();
+        let products: Vec<f32> = phi.clone().matmul(phi.transpose()).into_data().try_into_vec().unwrap();
         // exp(−‖x − y‖² / (2 d ℓ²)), with a standard error of some 1/√20000.
         let kernel = (-(0.36f32 + 0.09) / (2.0 * 2.0 * 0.25)).exp();
         assert!((products[1] - kernel).abs() < 0.03, "{} {kernel}", products[1]);
@@ -122,8 +122,8 @@ mod tests {
         head.finish(head.precision_of(seen)).unwrap();
         let damping = |at: f32| {
             let features = Tensor::from_data([[at]], &device);
-            let plain: Vec<f32> = head.plain_logits(features.clone()).into_data().into_vec().unwrap();
-            let damped: Vec<f32> = head.logits(features).into_data().into_vec().unwrap();
+            let plain: Vec<f32> = head.plain_logits(features.clone()).into_data().try_into_vec().unwrap();
+            let damped: Vec<f32> = head.logits(features).into_data().try_into_vec().unwrap();
             plain[0] / damped[0]
         };
         assert!(damping(0.0) < 1.01, "{}", damping(0.0));

@@ -105,7 +105,7 @@ pub(crate) mod tests {
         let mut found = Vec::new();
         for_each_weight(model, |weight| {
             if matches!(weight.dims.len(), 2 | 4) && weight.path.ends_with("weight") {
-                let values: Vec<f32> = weight.values.into_data().into_vec().unwrap();
+                let values: Vec<f32> = weight.values.into_data().try_into_vec().unwrap();
                 let [rows, columns] = [weight.dims[0], values.len() / weight.dims[0]];
                 let matrix = Mat::from_fn(rows, columns, |i, j| f64::from(values[i * columns + j]));
                 found.push((weight.path, matrix.singular_values().unwrap()[0]));

@@ -41,11 +41,14 @@ struct Walk<F> {
 impl<F> Walk<F> {
     fn weight<const D: usize>(&mut self, param: &Param<Tensor<D>>) -> Weight {
         let values = param.val().inner();
+        let dims = values.dims().to_vec();
+        let length = dims.iter().product::<usize>();
+        let gradient = self.gradients.remove::<D>(param.id);
         Weight {
             path: self.path.join("."),
-            dims: values.dims().to_vec(),
-            gradient: self.gradients.remove::<D>(param.id).map(|gradient| gradient.inner().flatten(0, D - 1)),
-            values: values.flatten(0, D - 1),
+            dims,
+            gradient: gradient.map(|gradient| gradient.inner().reshape([length])),
+            values: values.reshape([length]),
         }
     }
 }

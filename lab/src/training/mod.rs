@@ -15,4 +15,5 @@ pub use augment::{Augment, rotate};
 pub use checkpoint::Cache;
 pub use network::{Network, Outputs};
 pub use progress::{Epoch, Progress, Silent, ToStderr};
+pub(crate) use recipe::CNN_REGIONS;
 pub use recipe::{Architecture, HeadKind, Optimizer, Recipe, Schedule, Spectral};

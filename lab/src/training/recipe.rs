@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::augment::Augment;
 use crate::LabError;
 
+/// The last convolution's maps are averaged over this many by this many regions: one average over all positions forgets where
+/// strokes are, and stays below an accuracy of 0.99 on MNIST.
+pub(crate) const CNN_REGIONS: usize = 2;
+
 /// The layers from a picture to its features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Architecture {
@@ -16,7 +20,7 @@ pub enum Architecture {
         hidden: Vec<usize>,
     },
     /// The paper's network for MNIST: three times a 3 × 3 convolution, batch normalization, rectified units and (after the
-    /// first two) pooling; the features are averages over positions.
+    /// first two) pooling; the features are averages over the four quarters of the last maps.
     Cnn {
         /// The channels of each convolution.
         widths: [usize; 3],
@@ -41,7 +45,7 @@ impl Architecture {
     pub fn features(&self) -> usize {
         match self {
             Self::Mlp { inputs, hidden } => hidden.last().copied().unwrap_or(*inputs),
-            Self::Cnn { widths, embedding } => embedding.unwrap_or(widths[2]),
+            Self::Cnn { widths, embedding } => embedding.unwrap_or(widths[2] * CNN_REGIONS * CNN_REGIONS),
             Self::ResNet18 { width } => 8 * width,
             Self::ResNet50 { width } => 32 * width,
         }

