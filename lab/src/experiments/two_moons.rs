@@ -4,6 +4,7 @@
 //! total uncertainty sees the gap by its labels.
 
 use nuq::baselines::{Ddu, MaxProb};
+use nuq::metrics::roc_auc;
 use nuq::{NuqClassifier, Shrinkage};
 use nuq_report::{Extent, Field, MapRow, Scale, UncertaintyMaps};
 
@@ -16,6 +17,21 @@ use crate::{Images, LabError};
 
 const EXTENT: Extent = Extent { x: (-2.0, 3.0), y: (-1.75, 2.25) };
 const METHODS: [&str; 3] = ["MaxProb", "DDU", "NUQ total"];
+
+const RANKS: &str = "Where each method puts the gap between the moons, of 0 for the most certain cell of the map to 1 for the least";
+const AREAS: &str = "How often a cell of the gap is less certain than a cell on a moon (ROC-AUC)";
+
+fn table(title: &str, sizes: &[usize]) -> Table {
+    let row = |name: &str| TableRow { name: name.to_owned(), cells: vec![Cell::default(); sizes.len()] };
+    Table {
+        title: title.to_owned(),
+        corner: "method".to_owned(),
+        columns: sizes.iter().map(|n| format!("{n} points")).collect(),
+        rows: METHODS.map(row).to_vec(),
+        unit: Unit::Fine,
+        better: Better::Higher,
+    }
+}
 
 /// The plane, cell by cell from the top left.
 struct Plane {
@@ -43,30 +59,23 @@ impl Plane {
 pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     let plane = Plane::new(lab.size);
     let sizes = lab.size.pick([200, 2000], [200, 2000], [200, 400]);
-    let mut table = Table {
-        title: "Where each method puts the gap between the moons, of 0 for the most certain cell of the map to 1 for the least"
-            .to_owned(),
-        corner: "method".to_owned(),
-        columns: sizes.iter().map(|n| format!("{n} points")).collect(),
-        rows: METHODS.map(|name| TableRow { name: name.to_owned(), cells: vec![Cell::default(); 2] }).to_vec(),
-        unit: Unit::Fine,
-        better: Better::Higher,
-    };
+    let (mut ranked, mut areas) = (table(RANKS, &sizes), table(AREAS, &sizes));
     let mut map_rows = Vec::new();
     for (column, &n) in sizes.iter().enumerate() {
         for seed in 0..lab.seeds as u64 {
             lab.say(&format!("two-moons: {n} points, seed {seed}"));
             let data = moons::sample(n, seed)?;
             let maps = maps(lab, &data, &plane, seed)?;
-            for (row, scores) in table.rows.iter_mut().zip(&maps) {
-                row.cells[column].values.push(rank_between(&plane, scores));
+            for (i, scores) in maps.iter().enumerate() {
+                ranked.rows[i].cells[column].values.push(rank_between(&plane, scores));
+                areas.rows[i].cells[column].values.push(area_between(&plane, scores)?);
             }
             if seed == 0 {
                 map_rows.push(map_row(&format!("{n} points"), &data, &maps));
             }
         }
     }
-    let claims = claims(&table);
+    let claims = claims(&ranked);
     let figure = figure(&plane, map_rows).draw();
     Ok(Findings {
         claims,
@@ -74,7 +83,7 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
             "The network is a perceptron with two hidden layers of 64; DDU and NUQ look at the last of them."
                 .to_owned(),
         ],
-        tables: vec![table],
+        tables: vec![ranked, areas],
         figures: vec![("two-moons".to_owned(), figure)],
     })
 }
@@ -116,6 +125,14 @@ fn rank_between(plane: &Plane, scores: &[f64]) -> f64 {
         .map(|i| ranks[i])
         .collect();
     between.iter().sum::<f64>() / between.len().max(1) as f64
+}
+
+fn area_between(plane: &Plane, scores: &[f64]) -> Result<f64, LabError> {
+    let of = |is_in: fn(f64, f64) -> bool| -> Vec<f64> {
+        let cells = plane.points.iter().zip(scores).filter(|((x, y), _)| is_in(*x, *y));
+        cells.map(|(_, &score)| score).collect()
+    };
+    Ok(roc_auc(&of(moons::is_inside), &of(moons::is_between))?)
 }
 
 fn claims(table: &Table) -> Vec<Claim> {

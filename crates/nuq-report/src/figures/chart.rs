@@ -149,13 +149,15 @@ impl Chart {
         Series { name: line.name.clone(), pen, points: line.points.clone() }
     }
 
-    /// The place of a name among all that have colors.
+    /// The place of a name among all that have colors, strong ones first.
     fn place(&self, name: &str) -> usize {
-        let lines = self.panels.iter().flat_map(|panel| &panel.lines);
         let mut names: Vec<&str> = Vec::new();
-        for line in lines.filter(|line| line.look != Look::Reference) {
-            if !names.contains(&line.name.as_str()) {
-                names.push(&line.name);
+        for look in [Look::Strong, Look::Plain] {
+            let lines = self.panels.iter().flat_map(|panel| &panel.lines);
+            for line in lines.filter(|line| line.look == look) {
+                if !names.contains(&line.name.as_str()) {
+                    names.push(&line.name);
+                }
             }
         }
         names.iter().position(|known| *known == name).unwrap_or(0)
@@ -168,14 +170,22 @@ mod tests {
 
     #[test]
     fn a_name_looks_alike_everywhere_and_is_told_once() {
-        let line = |name: &str, look| ChartLine { name: name.to_owned(), look, points: vec![(0.0, 0.1), (1.0, 0.2)] };
+        let line = |name: &str, look| ChartLine {
+            name: name.to_owned(),
+            look,
+            points: vec![(0.0, 0.1), (1.0, 0.2)],
+        };
         let panel = |lines| ChartPanel { y: ChartAxis::new("y", Spread::Number), height: 100.0, lines };
         let chart = Chart {
             title: "t".to_owned(),
             caption: "c".to_owned(),
             x: ChartAxis::between("x", Spread::Number, 0.0, 2.0),
             panels: vec![
-                panel(vec![line("truth", Look::Reference), line("one", Look::Strong), line("two", Look::Plain)]),
+                panel(vec![
+                    line("truth", Look::Reference),
+                    line("one", Look::Strong),
+                    line("two", Look::Plain),
+                ]),
                 panel(vec![line("two", Look::Plain)]),
             ],
         };

@@ -114,7 +114,10 @@ mod tests {
 
     #[test]
     fn every_number_has_a_marker_and_gaps_have_none() {
-        let row = |name: &str, values: &[Option<(f64, f64)>]| DotRow { name: name.to_owned(), values: values.to_vec() };
+        let row = |name: &str, values: &[Option<(f64, f64)>]| DotRow {
+            name: name.to_owned(),
+            values: values.to_vec(),
+        };
         let plot = DotPlot {
             title: "t".to_owned(),
             caption: "c".to_owned(),
@@ -122,7 +125,10 @@ mod tests {
             series: vec!["SVHN".to_owned(), "Smooth".to_owned()],
             rows: vec![
                 row("NUQ", &[Some((0.95, 0.01)), Some((0.9, 0.0))]),
-                row("a method whose name is much too long for the room that it has here", &[None, Some((0.7, 0.2))]),
+                row(
+                    "a method whose name is much too long for the room that it has here",
+                    &[None, Some((0.7, 0.2))],
+                ),
             ],
         };
         let figure = plot.draw();
