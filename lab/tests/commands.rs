@@ -84,10 +84,10 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
 
     let again = run("killed", "out").output().unwrap();
     assert!(again.status.success(), "{}", said(&again));
-    assert!(!said(&again).contains("epoch 1/") && said(&again).contains("epoch 3/3"), "{}", said(&again));
+    assert!(!said(&again).contains("epoch 1/") && said(&again).contains("epoch 6/6"), "{}", said(&again));
     let whole = run("whole", "whole-out").output().unwrap();
     let last = |text: &str| {
-        let line = text.lines().find(|line| line.contains("epoch 3/3")).unwrap().to_owned();
+        let line = text.lines().find(|line| line.contains("epoch 6/6")).unwrap().to_owned();
         // All but the speed.
         line.rsplit_once(',').unwrap().0.to_owned()
     };

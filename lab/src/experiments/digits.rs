@@ -62,11 +62,10 @@ impl Base {
         let recipe =
             Recipe { spectral: self.is_spectral.then(Spectral::default), ..Recipe::mnist(self.seed) };
         match size {
-            Size::Full => Recipe { epochs: 3, ..recipe },
-            Size::Small => Recipe { epochs: 3, ..recipe },
+            Size::Full | Size::Small => Recipe { epochs: 3, ..recipe },
             Size::Tiny => {
                 let architecture = Architecture::Cnn { widths: [8, 8, 16], embedding: None };
-                Recipe { architecture, epochs: 3, batch_size: 32, ..recipe }
+                Recipe { architecture, epochs: 6, batch_size: 32, ..recipe }
             }
         }
     }
@@ -143,9 +142,10 @@ pub(super) fn note(lab: &Lab) -> Result<String, LabError> {
     let digits = lab.digits()?;
     let sets: Vec<String> =
         digits.outliers.iter().map(|set| format!("{} of {}", set.images.len(), set.name)).collect();
-    let (train, test) = (digits.train.len(), digits.test.len());
+    let (train, test, epochs) =
+        (digits.train.len(), digits.test.len(), Base::spectral(0).recipe(lab.size).epochs);
     Ok(format!(
-        "Networks: three 3 × 3 convolutions with batch normalization, trained for three epochs on {train} digits; {test} test digits; \
+        "Networks: three 3 × 3 convolutions with batch normalization, trained for {epochs} epochs on {train} digits; {test} test digits; \
          outliers: {}.",
         sets.join(", ")
     ))

@@ -34,10 +34,11 @@ const PLACES: [[usize; 4]; 7] = [
     [9, 21, 18, 23],
 ];
 
-/// A digit, somewhere, with noise.
+/// A digit, somewhere, a little turned, with noise.
 fn digit(class: usize, rng: &mut SeededRng) -> Vec<u8> {
-    let (right, down) = (rng.below(7) as isize - 3, rng.below(7) as isize - 3);
+    let (right, down) = (rng.below(5) as isize - 2, rng.below(5) as isize - 2);
     let light = 150.0 + 100.0 * rng.uniform();
+    let (sine, cosine) = (40.0 * (rng.uniform() - 0.5)).to_radians().sin_cos();
     let is_lit = |x: isize, y: isize| {
         let strokes = PLACES.iter().zip(STROKES[class]).filter(|(_, has)| *has == 1);
         strokes
@@ -45,7 +46,9 @@ fn digit(class: usize, rng: &mut SeededRng) -> Vec<u8> {
             .any(|[l, t, r, b]| (l..=r).contains(&x) && (t..=b).contains(&y))
     };
     let pixel = |i: usize| {
-        let (x, y) = ((i % SIDE) as isize - right, (i / SIDE) as isize - down);
+        let (x, y) = ((i % SIDE) as f64 - 13.5, (i / SIDE) as f64 - 13.5);
+        let (x, y) = (cosine * x - sine * y + 13.5, sine * x + cosine * y + 13.5);
+        let (x, y) = (x.round() as isize - right, y.round() as isize - down);
         let base = if is_lit(x, y) { light } else { 0.0 };
         (base + 25.0 * rng.normal()).clamp(0.0, 255.0) as u8
     };
