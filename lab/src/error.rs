@@ -86,6 +86,12 @@ pub enum LabError {
         /// Why.
         source: std::io::Error,
     },
+    /// Data that cannot be used.
+    #[error(transparent)]
+    Data(#[from] crate::data::DataError),
+    /// A figure that could not be rendered.
+    #[error(transparent)]
+    Figure(#[from] nuq_report::Error),
     /// What `nuq` refused.
     #[error(transparent)]
     Nuq(#[from] nuq::Error),

@@ -8,7 +8,7 @@ use crate::color::Color;
 use crate::figure::Figure;
 use crate::figures::line_chart::{LineChart, Panel, Series};
 use crate::figures::picture::Picture;
-use crate::figures::{embedding_map, histogram};
+use crate::figures::{embedding_map, histogram, pens};
 use crate::numbers;
 use crate::report::{BandwidthCurve, Curve, Family, Histogram, Map, Mark, Method, Report};
 
@@ -21,9 +21,6 @@ pub(crate) struct Gallery {
     pub(crate) bandwidth: Option<Picture>,
     pub(crate) map: Option<Picture>,
 }
-
-/// Patterns that tell lines apart without color. The first two lines of a chart are solid and long-dashed.
-const DASHES: [&str; 8] = ["", "9 3", "2 2.5", "7 3 2 3", "5 2.5", "12 3 2 3 2 3", "1.5 4", "14 4"];
 
 impl Report {
     /// Every figure of the report with a name for its file, without ending: `risk-coverage`, `roc-svhn`, `map`.
@@ -90,12 +87,8 @@ impl Pens {
     /// picture, so that its first line, this project's, is the same in all.
     fn pen(&self, name: &str, place: usize) -> Pen {
         match self.methods.iter().find(|(method, _)| method == name) {
-            Some((_, is_own)) => Pen {
-                color: Color::SERIES[place % Color::SERIES.len()],
-                width: if *is_own { 2.8 } else { 1.7 },
-                dash: DASHES[place % DASHES.len()],
-            },
-            None => REFERENCE,
+            Some((_, is_own)) => pens::at(place, if *is_own { pens::STRONG } else { pens::PLAIN }),
+            None => pens::REFERENCE,
         }
     }
 
@@ -111,12 +104,9 @@ impl Pens {
     }
 }
 
-/// The line of what is no method: the best possible, or chance.
-const REFERENCE: Pen = Pen { color: Color::FAINT_INK, width: 1.0, dash: "3 3" };
-
 /// A set's outline in histograms, the test set first.
 fn set_pen(set: usize) -> Pen {
-    Pen { color: Color::SERIES[set % Color::SERIES.len()], width: 1.8, dash: DASHES[set % DASHES.len()] }
+    pens::at(set, 1.8)
 }
 
 fn picture(stem: String, title: String, caption: String, chart: &LineChart) -> Picture {
@@ -185,7 +175,7 @@ fn roc(report: &Report, pens: &Pens, set: &str, curves: &[Curve]) -> Option<Pict
     if series.iter().all(|line| line.name != "chance") {
         series.push(Series {
             name: "chance".to_owned(),
-            pen: REFERENCE,
+            pen: pens::REFERENCE,
             points: vec![(0.0, 0.0), (1.0, 1.0)],
         });
     }

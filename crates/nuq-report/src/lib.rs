@@ -19,6 +19,8 @@ mod report;
 mod table;
 
 pub use figure::{Error, Figure};
+pub use figures::chart::{Chart, ChartAxis, ChartLine, ChartPanel, Look, Spread};
+pub use figures::dot_plot::{DotPlot, DotRow};
 pub use figures::growth::{Growth, Line};
 pub use figures::uncertainty_maps::{Extent, Field, MapRow, Scale, UncertaintyMaps};
 pub use report::{

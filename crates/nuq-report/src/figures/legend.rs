@@ -16,6 +16,8 @@ pub(crate) enum Sign {
     Bars(Pen),
     /// By the shape of its points.
     Points(Marker),
+    /// By the shape and the color of its points.
+    Dots(Marker, Color),
 }
 
 /// An entry.
@@ -46,6 +48,7 @@ impl Sign {
             Sign::Points(marker) => {
                 canvas.shapes(&marker.path(x + 0.5 * SIGN, y, 4.5), Color::FAINT_INK);
             }
+            Sign::Dots(marker, color) => canvas.shapes(&marker.path(x + 0.5 * SIGN, y, 4.5), color),
         }
     }
 }

@@ -1,0 +1,90 @@
+//! What can be wrong with data, and what to do about it.
+
+use std::path::PathBuf;
+
+/// A refusal of data, with the file that it is about.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// A set that a package client can bring is not there.
+    #[error("{title} is not in {}: bring it with `lab get-data {name}`", folder.display())]
+    NotBrought {
+        /// The set as people call it.
+        title: &'static str,
+        /// The set as the command line calls it.
+        name: &'static str,
+        /// Where it was looked for.
+        folder: PathBuf,
+    },
+    /// A folder of embeddings that nobody named.
+    #[error(
+        "no embeddings to look at: give `--data` a folder of npz files (lab/python shows how to export them), or set \
+         NUQ_DATA to one that holds data/{name}"
+    )]
+    NoFolder {
+        /// The folder below `data`.
+        name: &'static str,
+    },
+    /// A folder without what is looked for in it.
+    #[error("{} holds no {expected}", folder.display())]
+    NothingIn {
+        /// The folder.
+        folder: PathBuf,
+        /// What should be there.
+        expected: &'static str,
+    },
+    /// A file that could not be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that ends too early.
+    #[error("{} is cut short: it holds {got} of {expected} bytes; bring it again", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// What is there.
+        got: usize,
+        /// What its beginning promises.
+        expected: usize,
+    },
+    /// A file that is something else than its name says.
+    #[error("{}: {problem}", path.display())]
+    BadFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A file that is not the one that was expected.
+    #[error("{} is not the file that is expected: its SHA-256 is {found}, not {expected}", path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// What was computed.
+        found: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A package client that is not there, or failed.
+    #[error("`{command}` {problem}; {remedy}")]
+    Client {
+        /// What was run.
+        command: String,
+        /// What became of it.
+        problem: String,
+        /// What to do instead.
+        remedy: String,
+    },
+    /// A file or folder that could not be written.
+    #[error("{} cannot be written: {source}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}

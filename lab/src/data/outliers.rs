@@ -1,0 +1,92 @@
+//! Pictures that are no digits of MNIST: what networks trained on it should be unsure about.
+//!
+//! Fashion-MNIST comes with `lab get-data`. SVHN in gray, notMNIST and KMNIST are taken from the user's folder where it has them.
+
+use std::path::{Path, PathBuf};
+
+use super::{DataError, get, idx, stacks};
+use crate::{Images, LabError};
+
+/// A set by name.
+#[derive(Debug, Clone)]
+pub struct Outliers {
+    /// Its name, as tables show it.
+    pub name: &'static str,
+    /// Its pictures.
+    pub images: Images,
+}
+
+/// Files of the user's folder that hold sets.
+const FILES: [(&str, &str); 3] = [
+    ("SVHN", "svhn_gray28_1898.npz"),
+    ("KMNIST", "kmnist-test-imgs.npz"),
+    ("notMNIST", "notmnist-images-idx3-ubyte.gz"),
+];
+
+/// Every set that is there, at most `most` pictures of each; SVHN, the paper's, first. Without any it is said how to have one.
+pub fn all(cache: &Path, user: Option<&Path>, most: usize) -> Result<Vec<Outliers>, LabError> {
+    let mut sets = Vec::new();
+    for (name, file) in FILES {
+        let path = user.map(|folder| folder.join("data/digits-ood").join(file));
+        if let Some(path) = path.filter(|path| path.is_file()) {
+            sets.push(Outliers { name, images: first(&read(&path)?, most) });
+        }
+    }
+    if let Some(images) = fashion(cache)? {
+        sets.push(Outliers { name: "Fashion-MNIST", images: first(&images, most) });
+    }
+    if sets.is_empty() {
+        let folder = get::folder(cache, "fashion-mnist");
+        return Err(DataError::NotBrought { title: "Fashion-MNIST", name: "fashion-mnist", folder }.into());
+    }
+    Ok(sets)
+}
+
+fn fashion(cache: &Path) -> Result<Option<Images>, LabError> {
+    let folder = get::folder(cache, "fashion-mnist");
+    let path: PathBuf = folder.join("t10k-images-idx3-ubyte.gz");
+    if path.is_file() { idx::read_images(&path).map(Some) } else { Ok(None) }
+}
+
+fn first(images: &Images, most: usize) -> Images {
+    images.rows(0..images.len().min(most))
+}
+
+fn read(path: &Path) -> Result<Images, LabError> {
+    if path.extension().is_some_and(|ending| ending == "gz") {
+        return idx::read_images(path);
+    }
+    let mut names = stacks::names(path)?;
+    let name = names.pop().filter(|_| names.is_empty()).ok_or_else(|| DataError::BadFile {
+        path: path.to_owned(),
+        problem: "it must hold one array, of pictures".to_owned(),
+    })?;
+    let stack = stacks::read(path, &name)?;
+    let [_, height, width] = stack.shape;
+    Images::new(1, height, width, stack.values.into_iter().map(|value| value / 255.0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_any_set_the_command_is_told() {
+        let cache = tempfile::tempdir().unwrap();
+        let refused = all(cache.path(), None, 10).unwrap_err().to_string();
+        assert!(refused.ends_with("bring it with `lab get-data fashion-mnist`"), "{refused}");
+    }
+
+    #[test]
+    fn the_sets_of_a_user_are_found() {
+        let (cache, user) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = user.path().join("data/digits-ood");
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut bytes = vec![0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 1];
+        bytes.extend([0, 255, 51]);
+        std::fs::write(folder.join("notmnist-images-idx3-ubyte.gz"), bytes).unwrap();
+        let sets = all(cache.path(), Some(user.path()), 2).unwrap();
+        assert_eq!((sets.len(), sets[0].name), (1, "notMNIST"));
+        assert_eq!(sets[0].images.pixels, [0.0, 1.0]);
+    }
+}

