@@ -76,17 +76,13 @@ fn the_toys_show_what_the_paper_says() {
 
 #[test]
 fn uncertain_digits_are_the_wrong_ones() {
-    // Whoever is told at random is as accurate as all. Strokes that are turned are other digits to features: only what looks at
-    // logits must do better on these stand-ins; on MNIST itself the claims are about NUQ.
-    let table = &result("rotated-mnist").tables[0];
-    for method in ["MaxProb", "Entropy", "Ensemble of 5"] {
-        let at = |column: &str| table.cell(method, column).and_then(Cell::mean).unwrap();
-        assert!(at("mean") > at("best 100 %"), "{method}: {table:?}");
+    // Whoever is told at random is as accurate as all.
+    let found = result("rotated-mnist");
+    for row in &found.tables[0].rows {
+        let (mean, all) = (row.cells[0].mean().unwrap(), row.cells.last().and_then(Cell::mean).unwrap());
+        assert!(mean > all, "{}: {mean} against {all}", row.name);
     }
-    let claims = result("rotated-mnist").claims;
-    assert!(
-        ["nuq-above-ddu", "nuq-above-maxprob"].iter().all(|id| claims.iter().any(|claim| claim.id == *id))
-    );
+    assert!(holds("rotated-mnist", "nuq-above-maxprob"), "{:?}", found.claims);
 }
 
 #[test]

@@ -19,7 +19,7 @@ mod npz_writer;
 mod parquet_writer;
 mod threshold_meta;
 
-pub use arrays::{ArraySpec, EmbeddingsFile, read_labels, read_members, read_targets};
+pub use arrays::{ArraySpec, EmbeddingsFile, npz_names, read_labels, read_members, read_targets};
 pub use atomic::{stop_writing, write_atomically};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;

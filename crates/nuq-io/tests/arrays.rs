@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use nuq::Label;
-use nuq_io::{ArraySpec, EmbeddingsFile, NpzArray, read_labels, read_members, read_targets, write_npz};
+use nuq_io::{ArraySpec, EmbeddingsFile, NpzArray, npz_names, read_labels, read_members, read_targets, write_npz};
 
 fn data(name: &str) -> ArraySpec {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
@@ -370,4 +370,13 @@ fn what_are_no_members_is_refused_with_what_to_do() {
     assert!(refused(&data("members-stored.npz")).ends_with("there are: fortran, m"));
     let text = refusal(&data("members-f32.npy"));
     assert!(text.ends_with("members-f32.npy has the shape 2 × 4 × 3; needed: rows × columns"), "{text}");
+}
+
+#[test]
+fn an_archive_names_its_arrays() {
+    let mut names = npz_names(&data("stored.npz").path).unwrap();
+    names.sort();
+    assert!(names.contains(&"x".to_owned()), "{names:?}");
+    let error = npz_names(&data("rows-f32.npy").path).unwrap_err().to_string();
+    assert!(error.contains("not an npz archive"), "{error}");
 }

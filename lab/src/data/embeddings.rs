@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use nuq::baselines::Members;
 use nuq::{Embeddings, Label};
-use nuq_io::{ArraySpec, EmbeddingsFile};
+use nuq_io::{ArraySpec, EmbeddingsFile, npz_names};
 
-use super::{DataError, stacks};
+use super::DataError;
 use crate::LabError;
 
 /// Rows of one set.
@@ -77,7 +77,7 @@ pub fn read_folder(folder: &Path) -> Result<Views, LabError> {
     let rows = |name: &str| -> Result<Rows, LabError> {
         let path = file(name);
         let members = match &ensemble {
-            Some(path) if stacks::names(path)?.iter().any(|n| n == name) => Some(members(path, name)?),
+            Some(path) if npz_names(path)?.iter().any(|n| n == name) => Some(members(path, name)?),
             _ => None,
         };
         Ok(Rows { embeddings: array(&path, "embeddings")?, logits: array(&path, "logits")?, members })
@@ -98,7 +98,7 @@ pub fn read_folder(folder: &Path) -> Result<Views, LabError> {
 
 /// Reads one file with a prefix per array.
 pub fn read_file(path: &Path) -> Result<Views, LabError> {
-    let names = stacks::names(path)?;
+    let names = npz_names(path)?;
     let rows = |set: &str| -> Result<Rows, LabError> {
         let dropout = format!("{set}_mc_logits");
         let members = if names.contains(&dropout) { Some(members(path, &dropout)?) } else { None };
@@ -151,11 +151,7 @@ fn labels(path: &Path, name: &str) -> Result<Vec<Label>, LabError> {
 }
 
 fn members(path: &Path, name: &str) -> Result<Members, LabError> {
-    let stack = stacks::read(path, name)?;
-    let [_, rows, classes] = stack.shape;
-    let member = |values: &[f32]| Embeddings::new(values.to_vec(), classes);
-    let members: Result<Vec<_>, _> = stack.values.chunks((rows * classes).max(1)).map(member).collect();
-    Ok(Members::new(members?)?)
+    Ok(Members::new(nuq_io::read_members(&spec(path, name))?)?)
 }
 
 fn spec(path: &Path, name: &str) -> ArraySpec {

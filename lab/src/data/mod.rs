@@ -17,7 +17,6 @@ pub mod moons;
 pub mod outliers;
 pub mod rotate;
 pub mod smooth_noise;
-mod stacks;
 pub mod steps;
 
 pub use error::DataError;

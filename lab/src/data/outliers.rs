@@ -1,10 +1,14 @@
 //! Pictures that are no digits of MNIST: what networks trained on it should be unsure about.
 //!
 //! Fashion-MNIST comes with `lab get-data`. SVHN in gray, notMNIST and KMNIST are taken from the user's folder where it has them.
+//! Smooth noise is made here.
 
 use std::path::{Path, PathBuf};
 
-use super::{DataError, get, idx, stacks};
+use nuq_io::ArraySpec;
+
+use super::smooth_noise::smooth_noise;
+use super::{DataError, get, idx};
 use crate::{Images, LabError};
 
 /// A set by name.
@@ -39,6 +43,7 @@ pub fn all(cache: &Path, user: Option<&Path>, most: usize) -> Result<Vec<Outlier
         let folder = get::folder(cache, "fashion-mnist");
         return Err(DataError::NotBrought { title: "Fashion-MNIST", name: "fashion-mnist", folder }.into());
     }
+    sets.push(Outliers { name: "Smooth noise", images: smooth_noise(most.min(2000), [1, 28, 28], 0)? });
     Ok(sets)
 }
 
@@ -56,14 +61,11 @@ fn read(path: &Path) -> Result<Images, LabError> {
     if path.extension().is_some_and(|ending| ending == "gz") {
         return idx::read_images(path);
     }
-    let mut names = stacks::names(path)?;
-    let name = names.pop().filter(|_| names.is_empty()).ok_or_else(|| DataError::BadFile {
-        path: path.to_owned(),
-        problem: "it must hold one array, of pictures".to_owned(),
-    })?;
-    let stack = stacks::read(path, &name)?;
-    let [_, height, width] = stack.shape;
-    Images::new(1, height, width, stack.values.into_iter().map(|value| value / 255.0).collect())
+    // Pictures of gray lie as members do: height × width of each.
+    let pictures = nuq_io::read_members(&ArraySpec { path: path.to_owned(), name: None })?;
+    let (height, width) = pictures.first().map_or((0, 0), |picture| (picture.len(), picture.dim()));
+    let pixels = pictures.iter().flat_map(|picture| picture.as_slice()).map(|value| value / 255.0);
+    Images::new(1, height, width, pixels.collect())
 }
 
 #[cfg(test)]
@@ -86,7 +88,7 @@ mod tests {
         bytes.extend([0, 255, 51]);
         std::fs::write(folder.join("notmnist-images-idx3-ubyte.gz"), bytes).unwrap();
         let sets = all(cache.path(), Some(user.path()), 2).unwrap();
-        assert_eq!((sets.len(), sets[0].name), (1, "notMNIST"));
+        assert_eq!((sets.len(), sets[0].name, sets[1].name), (2, "notMNIST", "Smooth noise"));
         assert_eq!(sets[0].images.pixels, [0.0, 1.0]);
     }
 }

@@ -6,7 +6,7 @@ use super::{Lab, Size};
 use crate::data::outliers::{self, Outliers};
 use crate::data::rotate::{DEGREES, rotated};
 use crate::data::{DataError, get, idx};
-use crate::training::{Architecture, Network, Outputs, Recipe, Silent, Spectral, ToStderr};
+use crate::training::{Architecture, HeadKind, Network, Outputs, Recipe, Silent, Spectral, ToStderr};
 use crate::{Images, LabError, Labeled};
 
 /// Networks of an ensemble, as in the paper.
@@ -33,36 +33,65 @@ impl Digits {
             let all = idx::read_labeled(&images, &labels)?;
             Ok(all.rows(0..all.len().min(most)))
         };
-        let (train, test) = lab.size.pick((60_000, 10_000), (10_000, 2000), (600, 200));
+        let (train, test) = lab.size.pick((60_000, 10_000), (10_000, 2000), (1500, 300));
         let (train, test) = (read("train", train)?, read("t10k", test)?);
         let outliers = outliers::all(lab.cache(), lab.user_data(), lab.size.pick(10_000, 1000, 100))?;
         Ok(Self { rotated: rotated(&test.images, DEGREES, 0), train, test, outliers })
     }
 
     /// Test digits, rotated digits, then each set of outliers.
-    fn views(&self) -> impl Iterator<Item = &Images> {
+    pub(super) fn views(&self) -> impl Iterator<Item = &Images> {
         [&self.test.images, &self.rotated].into_iter().chain(self.outliers.iter().map(|set| &set.images))
+    }
+}
+
+/// How a network is trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// Spectrally normalized, as the paper's: the one that uncertainties are computed from.
+    Spectral,
+    /// Without normalization.
+    Plain,
+    /// Spectrally normalized with DUQ's head.
+    Duq,
+    /// Spectrally normalized with SNGP's head.
+    Sngp,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Spectral => "with spectral normalization",
+            Kind::Plain => "plain",
+            Kind::Duq => "with DUQ's head",
+            Kind::Sngp => "with SNGP's head",
+        }
     }
 }
 
 /// Which network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Base {
-    pub(super) is_spectral: bool,
+    pub(super) kind: Kind,
     pub(super) seed: u64,
 }
 
 impl Base {
-    /// The network that uncertainties are computed from: spectrally normalized, as in the paper.
+    /// The network that uncertainties are computed from.
     pub(super) fn spectral(seed: u64) -> Self {
-        Self { is_spectral: true, seed }
+        Self { kind: Kind::Spectral, seed }
     }
 
     fn recipe(self, size: Size) -> Recipe {
-        let recipe =
-            Recipe { spectral: self.is_spectral.then(Spectral::default), ..Recipe::mnist(self.seed) };
+        let spectral = (self.kind != Kind::Plain).then(Spectral::default);
+        let head = match self.kind {
+            Kind::Duq => HeadKind::duq(),
+            Kind::Sngp => HeadKind::sngp(),
+            Kind::Spectral | Kind::Plain => HeadKind::Softmax,
+        };
+        let recipe = Recipe { spectral, head, epochs: 3, ..Recipe::mnist(self.seed) };
         match size {
-            Size::Full | Size::Small => Recipe { epochs: 3, ..recipe },
+            Size::Full | Size::Small => recipe,
             Size::Tiny => {
                 let architecture = Architecture::Cnn { widths: [8, 8, 16], embedding: None };
                 Recipe { architecture, epochs: 6, batch_size: 32, ..recipe }
@@ -107,8 +136,7 @@ pub(super) enum Layer {
 impl Seen {
     pub(super) fn of(lab: &Lab, base: Base) -> Result<Self, LabError> {
         let digits = lab.digits()?;
-        let kind = if base.is_spectral { "with spectral normalization" } else { "plain" };
-        let name = format!("network {}, {kind}", base.seed);
+        let name = format!("network {}, {}", base.seed, base.kind.name());
         let (recipe, networks) = (base.recipe(lab.size), lab.networks());
         let network = if lab.is_quiet() {
             Network::train(&recipe, &digits.train, &networks, &Silent)?

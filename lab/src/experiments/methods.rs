@@ -5,7 +5,7 @@ use nuq::{Classification, Prediction};
 use nuq::{Embeddings, NuqClassifier, Params, Shrinkage};
 
 use super::Lab;
-use super::digits::{Base, Layer, MEMBERS, Seen, rows};
+use super::digits::{Base, Kind, Layer, MEMBERS, Seen, View, rows};
 use crate::LabError;
 
 /// A way to be uncertain about digits.
@@ -14,6 +14,9 @@ pub(super) enum Method {
     Nuq(Layer),
     Ddu(Layer),
     Ensemble,
+    Dropout,
+    Duq,
+    Sngp,
     Entropy,
     MaxProb,
 }
@@ -21,6 +24,11 @@ pub(super) enum Method {
 /// The paper's five, NUQ first, as figures show them.
 pub(super) const FIVE: [Method; 5] =
     [NUQ, Method::Ddu(Layer::Features), Method::Ensemble, Method::Entropy, Method::MaxProb];
+/// The others that tables show: NUQ and DDU of logits, and what needs a network of its own or many answers of one.
+pub(super) const OTHERS: [Method; 5] =
+    [Method::Nuq(Layer::Logits), Method::Ddu(Layer::Logits), Method::Dropout, Method::Duq, Method::Sngp];
+/// Passes with dropout left on.
+const PASSES: usize = 10;
 /// NUQ as the headline has it.
 pub(super) const NUQ: Method = Method::Nuq(Layer::Features);
 
@@ -32,6 +40,9 @@ impl Method {
             Method::Ddu(Layer::Features) => "DDU",
             Method::Ddu(Layer::Logits) => "DDU of logits",
             Method::Ensemble => "Ensemble of 5",
+            Method::Dropout => "MC dropout",
+            Method::Duq => "DUQ",
+            Method::Sngp => "SNGP",
             Method::Entropy => "Entropy",
             Method::MaxProb => "MaxProb",
         }
@@ -44,14 +55,34 @@ impl Method {
             Method::Nuq(layer) => nuq(lab, &base, layer, &NuqClassifier::params()),
             Method::Ddu(layer) => ddu(lab, &base, layer),
             Method::Ensemble => ensemble(lab, &(0..MEMBERS as u64).collect::<Vec<_>>(), Reduction::Entropy),
+            Method::Dropout => dropout(lab, &base, seed),
+            Method::Duq => of_head(&*lab.seen(Base { kind: Kind::Duq, seed })?),
+            Method::Sngp => of_head(&*lab.seen(Base { kind: Kind::Sngp, seed })?),
             Method::Entropy => of_logits(&base, &Entropy),
             Method::MaxProb => of_logits(&base, &MaxProb),
         }
     }
 
-    /// The seeds that give different scores: an ensemble takes all networks there are.
+    /// The seeds to look at: an ensemble takes all networks there are, and heads of their own are trained once.
     pub(super) fn seeds(self, lab: &Lab) -> std::ops::Range<u64> {
-        if self == Method::Ensemble { 0..1 } else { 0..lab.seeds as u64 }
+        match self {
+            Method::Ensemble | Method::Duq | Method::Sngp => 0..1,
+            _ => 0..lab.seeds as u64,
+        }
+    }
+
+    /// What is answered for a view: by the mean of an ensemble's probabilities, by a network of the method's own, or by the
+    /// network that the others look at.
+    pub(super) fn answers(self, lab: &Lab, seed: u64, view: View) -> Result<Vec<usize>, LabError> {
+        let of = |kind| -> Result<Vec<usize>, LabError> {
+            Ok(lab.seen(Base { kind, seed })?.view(view).predictions())
+        };
+        match self {
+            Method::Ensemble => together(lab, view),
+            Method::Duq => of(Kind::Duq),
+            Method::Sngp => of(Kind::Sngp),
+            _ => of(Kind::Spectral),
+        }
     }
 }
 
@@ -101,6 +132,44 @@ pub(super) fn ensemble(lab: &Lab, seeds: &[u64], reduction: Reduction) -> Result
         of_members(&Members::new(logits.collect::<Result<_, _>>()?)?, reduction)
     };
     (0..networks[0].views().len()).map(score).collect()
+}
+
+/// The class that the members of the ensemble find likeliest on average.
+fn together(lab: &Lab, view: View) -> Result<Vec<usize>, LabError> {
+    let mut sums: Vec<f64> = Vec::new();
+    let mut n_classes = 1;
+    for seed in 0..MEMBERS as u64 {
+        let seen = lab.seen(Base::spectral(seed))?;
+        let outputs = seen.view(view);
+        n_classes = outputs.n_classes;
+        sums.resize(outputs.logits.len(), 0.0);
+        for (sums, row) in sums.chunks_mut(n_classes).zip(outputs.logits.chunks(n_classes)) {
+            let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let total: f64 = row.iter().map(|logit| (logit - largest).exp()).sum();
+            sums.iter_mut().zip(row).for_each(|(sum, logit)| *sum += (logit - largest).exp() / total);
+        }
+    }
+    let best = |row: &[f64]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
+    Ok(sums.chunks(n_classes).map(best).collect())
+}
+
+/// One network asked several times with dropout left on.
+fn dropout(lab: &Lab, base: &Seen, seed: u64) -> Result<Vec<Vec<f64>>, LabError> {
+    let score = |images| {
+        let passes = base.network.dropout_logits(images, PASSES, seed)?;
+        let n_classes = base.train.n_classes;
+        let rows = |logits: Vec<f64>| Embeddings::new(logits.iter().map(|z| *z as f32).collect(), n_classes);
+        of_members(
+            &Members::new(passes.into_iter().map(rows).collect::<Result<_, _>>()?)?,
+            Reduction::Entropy,
+        )
+    };
+    lab.digits()?.views().map(score).collect()
+}
+
+/// What the head of a network says itself.
+fn of_head(base: &Seen) -> Result<Vec<Vec<f64>>, LabError> {
+    Ok(base.views().iter().map(|outputs| base.network.head_uncertainty(outputs)).collect())
 }
 
 /// Several predictions of rows as one number each.

@@ -4,8 +4,8 @@ use nuq::metrics::Selective;
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Look, Spread};
 
 use super::Lab;
-use super::digits::{Base, Layer, View, note};
-use super::methods::{FIVE, Method, NUQ};
+use super::digits::{View, note};
+use super::methods::{FIVE, Method, NUQ, OTHERS};
 use crate::LabError;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
@@ -15,7 +15,7 @@ const KEPT: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     let mut rows = Vec::new();
     let mut lines = Vec::new();
-    for method in FIVE.into_iter().chain([Method::Nuq(Layer::Logits), Method::Ddu(Layer::Logits)]) {
+    for method in FIVE.into_iter().chain(OTHERS) {
         lab.say(&format!("rotated-mnist: {}", method.name()));
         let mut cells = vec![Cell::default(); 1 + KEPT.len()];
         for seed in method.seeds(lab) {
@@ -52,8 +52,7 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
 /// The accuracy among the k most certain rotated digits, for k from 1 to all. The answers are those of one network whatever the method, so
 /// that curves differ by their order alone.
 fn accuracy_kept(lab: &Lab, method: Method, seed: u64) -> Result<Vec<f64>, LabError> {
-    let base = lab.seen(Base::spectral(seed))?;
-    let predicted = base.view(View::Rotated).predictions();
+    let predicted = method.answers(lab, seed, View::Rotated)?;
     let truth = &lab.digits()?.test.labels;
     let is_error: Vec<bool> = predicted.iter().zip(truth).map(|(a, b)| a != b).collect();
     let scores = method.scores(lab, seed)?.swap_remove(View::Rotated.place());

@@ -32,6 +32,7 @@ mod spec;
 mod table;
 
 pub use members::read_members;
+pub use npz::npz_names;
 pub use spec::ArraySpec;
 
 use nuq::nuq_neighbors::Error as IndexError;

@@ -1,6 +1,8 @@
 //! numpy's archives of several arrays: zip files of npy files.
 
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
 
 use zip::{CompressionMethod, ZipArchive};
 
@@ -9,14 +11,27 @@ use super::source::{Source, open_file};
 use super::{ArraySpec, Stored};
 use crate::Error;
 
+/// The names of the arrays in an npz file, in the file's order.
+pub fn npz_names(path: &Path) -> Result<Vec<String>, Error> {
+    Ok(names(&archive(&ArraySpec { path: path.to_owned(), name: None })?))
+}
+
+fn archive(spec: &ArraySpec) -> Result<ZipArchive<File>, Error> {
+    let file = open_file(spec)?;
+    ZipArchive::new(file).map_err(|_| {
+        let problem = "it is cut short or not an npz archive: write it again".to_owned();
+        Error::BadFile { spec: spec.clone(), problem }
+    })
+}
+
+fn names(archive: &ZipArchive<File>) -> Vec<String> {
+    archive.file_names().map(|name| name.strip_suffix(".npy").unwrap_or(name).to_owned()).collect()
+}
+
 pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
     let bad = |problem: String| Error::BadFile { spec: spec.clone(), problem };
-    let file = open_file(spec)?;
-    let mut archive = ZipArchive::new(file)
-        .map_err(|_| bad("it is cut short or not an npz archive: write it again".to_owned()))?;
-    let present: Vec<String> =
-        archive.file_names().map(|name| name.strip_suffix(".npy").unwrap_or(name).to_owned()).collect();
-    let name = choose(spec, present)?;
+    let mut archive = archive(spec)?;
+    let name = choose(spec, names(&archive))?;
     let member = format!("{name}.npy");
     let (start, is_stored, size, checksum) = {
         let entry = archive.by_name(&member).map_err(|e| bad(e.to_string()))?;
