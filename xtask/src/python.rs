@@ -30,18 +30,18 @@ pub(crate) fn test() -> Result<(), Failed> {
     environment.pytest(&[])
 }
 
-/// The tests that need PyTorch, in the environment of the others.
+/// The tests that need PyTorch, the laboratory's exports among them, in the environment of the others.
 pub(crate) fn test_torch() -> Result<(), Failed> {
     let environment = Environment::named("python");
     if !environment.python.exists() {
         skip("the tests with PyTorch", "`cargo xtask test python` makes their environment first");
         return Ok(());
     }
-    if environment.pip(&["torch"]).is_err() {
-        skip("the tests with PyTorch", "pip could not install torch");
+    if environment.pip(&["torch", "transformers"]).is_err() {
+        skip("the tests with PyTorch", "pip could not install torch and transformers");
         return Ok(());
     }
-    environment.pytest(&["tests/test_torch.py", "tests/test_input.py"])
+    environment.pytest(&["tests/test_torch.py", "tests/test_input.py", "../../lab/python"])
 }
 
 /// Fit and predict from Python beside Rust's own times, both built for release.
