@@ -35,7 +35,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR", default_value = "lab-results")]
         results: PathBuf,
         /// The page; figures go into the folder `figures` beside it.
-        #[arg(long, value_name = "FILE", default_value = "docs/reproduction.md")]
+        #[arg(long, value_name = "FILE", default_value = "../docs/reproduction.md")]
         page: PathBuf,
     },
 }
@@ -60,8 +60,8 @@ pub(crate) struct RunArgs {
     /// Where data sets and networks are kept.
     #[arg(long, value_name = "DIR", default_value_os_t = default_cache())]
     pub(crate) cache: PathBuf,
-    /// A folder of npz files for `embeddings` and `text`, in place of those that NUQ_DATA names.
-    #[arg(long, value_name = "DIR")]
+    /// A folder of npz files for `embeddings` or `text`, in place of those that NUQ_DATA names.
+    #[arg(long, value_name = "DIR", conflicts_with = "all")]
     pub(crate) data: Option<PathBuf>,
     /// Say nothing of what is being done.
     #[arg(long, short)]

@@ -86,6 +86,12 @@ pub enum LabError {
         /// Why.
         source: std::io::Error,
     },
+    /// Experiments that failed, of several.
+    #[error("these experiments failed, as told above: {names}")]
+    Experiments {
+        /// Their names.
+        names: String,
+    },
     /// Data that cannot be used.
     #[error(transparent)]
     Data(#[from] crate::data::DataError),

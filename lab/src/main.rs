@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use nuq_lab::LabError;
+use nuq_lab::data::DataError;
 use nuq_lab::data::get::{Brought, Source, bring, folder};
 use nuq_lab::experiments::{ALL, Experiment, Lab};
 use nuq_lab::results::write_page;
@@ -56,19 +57,23 @@ fn run(args: &RunArgs) -> Result<(), LabError> {
     if args.quiet {
         lab = lab.quiet();
     }
-    let mut failed = None;
+    let mut failed: Vec<&str> = Vec::new();
     for experiment in args.experiments() {
         match experiment.run(&lab, &args.out) {
             Ok((results, folder)) => {
                 println!("{}\n{}: {}\n", results.markdown(), experiment.name, folder.display());
             }
+            // Who asks for all asks for those that can be run.
+            Err(LabError::Data(error @ DataError::NoFolder { .. })) if args.all => {
+                eprintln!("lab: {} is skipped: {error}", experiment.name);
+            }
             // Of many the others are run all the same.
             Err(error) if args.all => {
                 eprintln!("lab: {}: {error}", experiment.name);
-                failed = Some(error);
+                failed.push(experiment.name);
             }
             Err(error) => return Err(error),
         }
     }
-    failed.map_or(Ok(()), Err)
+    if failed.is_empty() { Ok(()) } else { Err(LabError::Experiments { names: failed.join(", ") }) }
 }

@@ -1,11 +1,11 @@
-//! Every experiment at its tiny size on data that the tests make: that it runs, writes all its files, and that its claims are measured.
+//! Every experiment at its tiny size on a few digits and data that the tests make: that it runs, writes all its files, and that its claims are measured.
 
 #![allow(clippy::unwrap_used)]
 
 mod arrays;
 mod common;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use arrays::write_embeddings;
@@ -13,11 +13,12 @@ use common::{lab, said, write_digits};
 use nuq_lab::experiments::ALL;
 use nuq_lab::results::{Cell, Results};
 
-/// One run of all experiments, which the tests share; the folder lives as long as the process.
+/// One run of all experiments, which the tests share, in a folder of cargo's.
 fn results() -> &'static PathBuf {
     static OUT: OnceLock<PathBuf> = OnceLock::new();
     OUT.get_or_init(|| {
-        let root = tempfile::tempdir().unwrap().keep();
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("smoke");
+        let _ = std::fs::remove_dir_all(&root);
         let (cache, user, out) = (root.join("cache"), root.join("user"), root.join("out"));
         write_digits(&cache);
         write_embeddings(&user);

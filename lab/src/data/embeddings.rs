@@ -40,6 +40,29 @@ pub struct Views {
 }
 
 impl Views {
+    /// Refuses arrays that do not fit each other; `train` and `test` are the files to name.
+    fn checked(self, train: &Path, test: &Path) -> Result<Self, LabError> {
+        let paired = |path: &Path, [got, expected]: [usize; 2], what, beside| {
+            if got == expected {
+                return Ok(());
+            }
+            Err(DataError::NotPaired { path: path.to_owned(), what, got, beside, expected })
+        };
+        paired(train, [self.labels.len(), self.train.len()], "labels", "training rows")?;
+        paired(test, [self.truth.len(), self.test.embeddings.len()], "labels", "test rows")?;
+        let sets = std::iter::once(&self.test).chain(self.ood.iter().map(|(_, rows)| rows));
+        for rows in sets {
+            paired(test, [rows.logits.len(), rows.embeddings.len()], "rows of logits", "rows of a set")?;
+            paired(
+                test,
+                [rows.embeddings.dim(), self.train.dim()],
+                "columns of a set",
+                "of the training rows",
+            )?;
+        }
+        Ok(self)
+    }
+
     /// The network's own answer for each test row: the class of its largest logit, the first of equal ones.
     pub fn predictions(&self) -> Vec<Label> {
         let classes = self.classes();
@@ -87,13 +110,14 @@ pub fn read_folder(folder: &Path) -> Result<Views, LabError> {
         let rows = rows(&format!("ood_{name}"))?;
         ood.push((name, rows));
     }
-    Ok(Views {
+    let views = Views {
         train: array(&file("train"), "embeddings")?,
         labels: labels(&file("train"), "labels")?,
         test: rows("test")?,
         truth: labels(&file("test"), "labels")?,
         ood,
-    })
+    };
+    views.checked(&file("train"), &file("test"))
 }
 
 /// Reads one file with a prefix per array.
@@ -111,13 +135,14 @@ pub fn read_file(path: &Path) -> Result<Views, LabError> {
         let rows = rows(&format!("ood_{name}"))?;
         ood.push((name, rows));
     }
-    Ok(Views {
+    let views = Views {
         train: array(path, "train_feat")?,
         labels: labels(path, "train_labels")?,
         test: rows("test")?,
         truth: labels(path, "test_labels")?,
         ood,
-    })
+    };
+    views.checked(path, path)
 }
 
 /// The names of `ood_NAME.npz`, sorted.
@@ -177,6 +202,13 @@ mod tests {
         let texts = |values: &[&str]| -> Vec<Label> { values.iter().map(|v| Label::from(*v)).collect() };
         let named = views(texts(&["cat", "ant", "bee"]), texts(&["bee", "ant"]));
         assert_eq!(named.errors(), [false, false]);
+    }
+
+    #[test]
+    fn labels_that_are_too_few_are_refused_by_file() {
+        let views = views(vec![Label::Int(0)], vec![Label::Int(0), Label::Int(1)]);
+        let refused = views.checked(Path::new("train.npz"), Path::new("test.npz")).unwrap_err().to_string();
+        assert_eq!(refused, "train.npz: 1 labels, and 2 training rows");
     }
 
     #[test]

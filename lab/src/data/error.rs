@@ -59,8 +59,23 @@ pub enum DataError {
         /// What is wrong with it.
         problem: String,
     },
+    /// Arrays that belong together and do not fit.
+    #[error("{}: {got} {what}, and {expected} {beside}", path.display())]
+    NotPaired {
+        /// The file.
+        path: PathBuf,
+        /// What is counted.
+        what: &'static str,
+        /// How many there are.
+        got: usize,
+        /// What they stand beside.
+        beside: &'static str,
+        /// How many there are of those.
+        expected: usize,
+    },
     /// A file that is not the one that was expected.
-    #[error("{} is not the file that is expected: its SHA-256 is {found}, not {expected}", path.display())]
+    #[error("{} is not the file that is expected: its SHA-256 is {found}, not {expected}; delete its folder \
+         and bring it again", path.display())]
     Checksum {
         /// The file.
         path: PathBuf,

@@ -32,8 +32,13 @@ pub fn folder(cache: &Path, name: &str) -> PathBuf {
 /// Brings a set into the cache unless it is there.
 pub fn bring(source: &Source, cache: &Path) -> Result<Brought, DataError> {
     let folder = folder(cache, source.name);
-    if folder.is_dir() && check(source, &folder).is_ok() {
-        return Ok(Brought::Before);
+    if folder.is_dir() {
+        match check(source, &folder) {
+            Ok(()) => return Ok(Brought::Before),
+            // Files that a person put there and that are others are not ours to replace.
+            Err(refusal @ DataError::Checksum { .. }) => return Err(refusal),
+            Err(_) => {}
+        }
     }
     let partial = Partial::beside(&folder)?;
     client::fetch(source, &partial.path, &folder)?;
@@ -72,8 +77,9 @@ struct Partial {
 
 impl Partial {
     fn beside(folder: &Path) -> Result<Self, DataError> {
+        // One name: what a run that was killed left is taken away by the next.
         let mut name = folder.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.partial", std::process::id()));
+        name.push(".partial");
         let path = folder.with_file_name(name);
         let made = remove_folder(&path).and_then(|()| fs::create_dir_all(&path));
         made.map_err(|source| DataError::Write { path: path.clone(), source })?;
@@ -127,11 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn another_file_is_told_by_its_checksum() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("abc"), "abd").unwrap();
-        let refused = check(&set(), folder.path()).unwrap_err();
+    fn another_file_is_told_by_its_checksum_and_left_alone() {
+        let cache = tempfile::tempdir().unwrap();
+        let folder = folder(cache.path(), "abc");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("abc"), "abd").unwrap();
+        let refused = bring(&set(), cache.path()).unwrap_err();
         assert!(matches!(&refused, DataError::Checksum { expected: ABC, .. }), "{refused}");
+        assert_eq!(fs::read_to_string(folder.join("abc")).unwrap(), "abd");
     }
 
     #[test]

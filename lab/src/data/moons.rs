@@ -26,11 +26,6 @@ pub fn is_between(x: f64, y: f64) -> bool {
     (upper - lower).abs() < 0.05 && upper.max(lower) < 3.0 * NOISE
 }
 
-/// Whether a point is far from both moons.
-pub fn is_far(x: f64, y: f64) -> bool {
-    distance(0, x, y).min(distance(1, x, y)) > 1.0
-}
-
 /// Whether a point lies on one moon and away from the other.
 pub fn is_inside(x: f64, y: f64) -> bool {
     let (upper, lower) = (distance(0, x, y), distance(1, x, y));
@@ -74,6 +69,5 @@ mod tests {
     fn regions_are_where_one_would_point() {
         assert!(is_between(0.5, 0.25) && !is_inside(0.5, 0.25));
         assert!(is_inside(0.0, 1.0) && !is_between(0.0, 1.0));
-        assert!(is_far(2.9, 2.2) && !is_far(0.0, 1.4));
     }
 }

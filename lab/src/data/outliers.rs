@@ -64,6 +64,11 @@ fn read(path: &Path) -> Result<Images, LabError> {
     // Pictures of gray lie as members do: height × width of each.
     let pictures = nuq_io::read_members(&ArraySpec { path: path.to_owned(), name: None })?;
     let (height, width) = pictures.first().map_or((0, 0), |picture| (picture.len(), picture.dim()));
+    let largest = pictures.iter().flat_map(|picture| picture.as_slice()).fold(0.0f32, |top, v| top.max(*v));
+    if (height, width) != (28, 28) || largest <= 1.0 {
+        let problem = "it must hold pictures of 28 × 28 with values from 0 to 255".to_owned();
+        return Err(DataError::BadFile { path: path.to_owned(), problem }.into());
+    }
     let pixels = pictures.iter().flat_map(|picture| picture.as_slice()).map(|value| value / 255.0);
     Images::new(1, height, width, pixels.collect())
 }

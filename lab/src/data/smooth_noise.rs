@@ -1,6 +1,7 @@
 //! Smooth noise (Hein et al. 2019): pictures of nothing, but as smooth and as bright as real ones.
 //!
-//! Uniform noise, blurred by a Gaussian whose width is drawn for each picture, then stretched to the full range.
+//! Uniform noise, blurred by a Gaussian whose width is drawn for each picture, then stretched to the full range. (Half of the authors'
+//! pictures start from real ones with their pixels shuffled; here all start from noise, and need no others.)
 
 use nuq_neighbors::SeededRng;
 

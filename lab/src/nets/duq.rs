@@ -67,7 +67,8 @@ impl DuqHead {
         (one_hot * log_kernels + others * log_complement).sum_dim(1).mean().neg()
     }
 
-    /// Centroids move towards what their class is mapped to now.
+    /// Centroids move towards what their class is mapped to: the features of the step's batch as the network saw them, by the new
+    /// head. (DUQ's authors pass the batch through the network once more, at twice the cost; the network hardly moves in a step.)
     pub(crate) fn move_centroids(&mut self, features: Tensor<2>, one_hot: Tensor<2>) {
         let [pictures, n_classes] = one_hot.dims();
         let projected = self.project(features).inner();

@@ -5,9 +5,9 @@
 //! $\hat\sigma = u^\top W v$. The vectors $u$ are kept from step to step, so three iterations follow the slowly moving weights; before
 //! training and after it many more make the bound hold to rounding.
 //!
-//! As in PyTorch's implementation, which the paper and SNGP use, the matrix of a convolution is its kernel as
+//! As in PyTorch's implementation, which the paper uses, the matrix of a convolution is its kernel as
 //! `[out, in · height · width]`, whose norm is not that of the convolution itself but bounds it up to the square root of the kernel's
-//! positions. Weights are projected, as SNGP does, not reparametrized: a layer may also stretch less. Batch normalization between the
+//! positions. Weights are projected, as SNGP does, where PyTorch always divides by $\hat\sigma$: a layer may also stretch less. Batch normalization between the
 //! layers is left alone and may stretch again. Heads of DUQ and SNGP are no layers of the network and stay as they are.
 
 use std::collections::BTreeMap;

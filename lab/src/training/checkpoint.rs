@@ -51,10 +51,15 @@ impl Cache {
         };
         let spectral = if recipe.spectral.is_some() { "-spectral" } else { "" };
         let hash = hash(recipe, data);
-        self.folder
-            .join(format!("{architecture}-{head}{spectral}-seed{}-{hash:016x}.safetensors", recipe.seed))
+        self.folder.join(format!(
+            "v{FORMAT}-{architecture}-{head}{spectral}-seed{}-{hash:016x}.safetensors",
+            recipe.seed
+        ))
     }
 }
+
+/// To be raised when the same recipe comes to mean another network: a layer, an initialization or a loss that changed.
+const FORMAT: u32 = 1;
 
 /// 64 bits of Fowler, Noll and Vo's hash over the recipe, the pictures and their labels, word by word.
 fn hash(recipe: &Recipe, data: &Labeled) -> u64 {

@@ -135,7 +135,7 @@ pub enum Schedule {
     },
 }
 
-/// Everything that decides about a network but its data; its JSON is part of the checkpoint's name.
+/// Everything that decides about a network but its data; a hash of both is part of the checkpoint's name.
 ///
 /// Make one from a preset and change what differs:
 ///

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use flate2::read::GzDecoder;
 
@@ -30,7 +30,7 @@ pub(super) fn fetch(source: &Source, into: &Path, home: &Path) -> Result<(), Dat
         Way::Debian { package, folder } => {
             let installed = Path::new("/").join(folder);
             if !has_all(source, &installed) {
-                let remedy = remedy(&format!("install the package {package} with apt"));
+                let remedy = remedy(&format!("run `apt-get update`, install the package {package} with apt"));
                 run("apt-get", &["download", package], into, &remedy)?;
                 let archive = downloaded(into, "deb")?;
                 run("dpkg-deb", &["-x", &archive.to_string_lossy(), "."], into, &remedy)?;
@@ -41,7 +41,7 @@ pub(super) fn fetch(source: &Source, into: &Path, home: &Path) -> Result<(), Dat
     }
 }
 
-/// Runs a client in a folder; what it says is told when it fails.
+/// Runs a client in a folder, with nothing to read; what it says is told when it fails.
 fn run(client: &str, args: &[&str], folder: &Path, remedy: &str) -> Result<(), DataError> {
     let command = format!("{client} {}", args.join(" "));
     let failed =
@@ -49,6 +49,7 @@ fn run(client: &str, args: &[&str], folder: &Path, remedy: &str) -> Result<(), D
     let output = Command::new(client)
         .args(args)
         .current_dir(folder)
+        .stdin(Stdio::null())
         .output()
         .map_err(|error| failed(format!("could not be started ({error})")))?;
     if output.status.success() {
