@@ -78,6 +78,30 @@ pub enum LabError {
         /// What is wrong with it.
         problem: String,
     },
+    /// Something that a fitted model was to tell and did not.
+    #[error(
+        "NUQ with {neighbors} neighbors tells no {what}; fit it with a kernel density and leave-one-out selection"
+    )]
+    Untold {
+        /// What was asked.
+        what: &'static str,
+        /// The model's neighbors.
+        neighbors: usize,
+    },
+    /// A number of a result that is infinite or none.
+    #[error(
+        "{experiment}: the number of {row}, {column} in the table \"{table}\" is not finite; nothing was written"
+    )]
+    NotANumber {
+        /// The experiment.
+        experiment: String,
+        /// The table's title.
+        table: String,
+        /// The row.
+        row: String,
+        /// The column.
+        column: String,
+    },
     /// A file or folder that cannot be read or made.
     #[error("{}: {source}", path.display())]
     File {

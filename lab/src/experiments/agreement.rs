@@ -51,6 +51,7 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         rows,
         unit: Unit::Percent,
         better: Better::Neither,
+        paper_of: Some("CIFAR-100".to_owned()),
     };
     let claims = claims(&table);
     Ok(Findings {
@@ -65,7 +66,8 @@ fn on_digits(lab: &Lab, view: View, seed: u64) -> Result<Compared, LabError> {
     let base = lab.seen(Base::spectral(seed))?;
     let model = NuqClassifier::params().fit(&base.train.embeddings, &lab.digits()?.train.labels)?;
     let outputs = base.view(view);
-    compare(&model, &outputs.embeddings, |i, label| *label == outputs.predictions()[i] as i64)
+    let said = outputs.predictions();
+    compare(&model, &outputs.embeddings, |i, label| *label == said[i] as i64)
 }
 
 fn on_views(views: &Views) -> Result<Compared, LabError> {
@@ -118,7 +120,8 @@ impl Compared {
             *same += f64::from(u8::from(agrees));
         }
         let middle = |i: usize| (i as f64 + 0.5) / GROUPS as f64;
-        groups.iter().enumerate().map(|(i, (rows, same))| (middle(i), same / f64::max(*rows, 1.0))).collect()
+        let shares = groups.iter().enumerate().filter(|(_, (rows, _))| *rows > 0.0);
+        shares.map(|(i, (rows, same))| (middle(i), same / rows)).collect()
     }
 }
 
@@ -127,13 +130,14 @@ fn claims(table: &Table) -> Vec<Claim> {
     let row = if row == "CIFAR-10" { row } else { "MNIST".to_owned() };
     let value = |column: usize| table.cell(&row, &table.columns[column]).and_then(Cell::mean);
     let (share, percentile) = (value(0).unwrap_or(f64::NAN), value(1));
+    let told = percentile.map_or("no row differs".to_owned(), |p| format!("percentile {:.1}", 100.0 * p));
     vec![Claim::new(
         "agrees",
         &format!(
             "On {row} NUQ agrees with the network on at least 97 % of rows, and where not it is among the least certain tenth on average."
         ),
         share >= 0.97 && percentile.is_none_or(|percentile| percentile >= 0.9),
-        format!("{:.1} %, percentile {:.1}", 100.0 * share, 100.0 * percentile.unwrap_or(1.0)),
+        format!("{:.1} %, {told}", 100.0 * share),
     )]
 }
 
@@ -155,6 +159,21 @@ fn figure(lines: Vec<ChartLine>) -> nuq_report::Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::numbers;
+
+    #[test]
+    fn the_claim_can_fail() {
+        let table = |share: f64, percentile: f64| {
+            numbers(["agreement", "percentile of disagreements"], &[("MNIST", [share, percentile])])
+        };
+        let holds = |share, percentile| claims(&table(share, percentile))[0].holds;
+        assert!(holds(0.98, 0.95) && !holds(0.96, 0.95) && !holds(0.98, 0.8));
+        // No percentile is told where nothing differs.
+        let mut same = table(1.0, 0.0);
+        same.rows[0].cells[1] = Cell::default();
+        let claim = &claims(&same)[0];
+        assert!(claim.holds && claim.evidence == "100.0 %, no row differs", "{claim:?}");
+    }
 
     #[test]
     fn groups_go_from_certain_to_uncertain() {

@@ -50,14 +50,17 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         ],
         unit: Unit::Plain,
         better: Better::Neither,
+        paper_of: Some("CIFAR-100".to_owned()),
     };
     let claims = claims(&table);
     Ok(Findings {
         claims,
         notes: vec![
             note(lab)?,
-            "The paper's seconds are of CIFAR-100 by a ResNet-50 on a GPU. Training is what the checkpoint says it took, on whichever \
-             machine that was; a fit includes the choice of the bandwidth."
+            "The paper's seconds are of CIFAR-100 by a ResNet-50; on ImageNet its overheads are 0.96 and 9.30 %. Training is what the \
+             checkpoint says it took, on whichever machine that was; a fit includes the choice of the bandwidth. An overhead is a share of \
+             the network's cost: a CNN of three layers on pictures of 28 × 28 that learns for a few epochs is cheap to train and to \
+             ask, while NUQ's cost depends on rows and dimensions alone."
                 .to_owned(),
         ],
         figures: vec![("cost".to_owned(), figure(&table))],
@@ -82,12 +85,26 @@ fn measure(lab: &Lab, seed: u64) -> Result<Seconds, LabError> {
 
 fn claims(table: &Table) -> Vec<Claim> {
     let [training, asking] = [0, 1].map(|i| table.rows[i].cells[2].mean().unwrap_or(f64::NAN));
-    vec![Claim::new(
-        "cheap",
-        "NUQ adds less than 5 % to training and less than an ensemble of two (100 %) to inference.",
-        training < 5.0 && asking < 100.0,
-        format!("{training:.1} % and {asking:.0} %"),
-    )]
+    vec![
+        Claim::new(
+            "training-below-1",
+            "NUQ's overhead in training is less than 1 %.",
+            training < 1.0,
+            format!("{training:.1} %"),
+        ),
+        Claim::new(
+            "inference-below-10",
+            "NUQ's overhead in inference is less than 10 %.",
+            asking < 10.0,
+            format!("{asking:.0} %"),
+        ),
+        Claim::new(
+            "cheap",
+            "Ours, looser: NUQ adds less than 5 % to training and less to inference than a second network would (100 %).",
+            training < 5.0 && asking < 100.0,
+            format!("{training:.1} % and {asking:.0} %"),
+        ),
+    ]
 }
 
 fn figure(table: &Table) -> Figure {
@@ -103,4 +120,22 @@ fn figure(table: &Table) -> Figure {
         rows: table.rows.iter().map(dot).collect(),
     };
     plot.draw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::numbers;
+
+    #[test]
+    fn claims_can_fail() {
+        let verdicts = |training: f64, asking: f64| {
+            let rows = [("training", [100.0, training, training]), ("asking", [1.0, 0.01 * asking, asking])];
+            let table = numbers(["network", "NUQ", "overhead (%)"], &rows);
+            claims(&table).iter().map(|claim| claim.holds).collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts(0.1, 2.25), [true, true, true]);
+        assert_eq!(verdicts(2.0, 60.0), [false, false, true]);
+        assert_eq!(verdicts(6.0, 160.0), [false, false, false]);
+    }
 }

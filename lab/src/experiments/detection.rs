@@ -40,7 +40,13 @@ pub(super) fn table(lab: &Lab, title: &str, corner: &str, rows: Vec<TableRow>) -
         rows,
         unit: Unit::Percent,
         better: Better::Higher,
+        paper_of: None,
     })
+}
+
+/// The same table, beside the paper's numbers on CIFAR-100.
+pub(super) fn of_cifar(table: Table) -> Table {
+    Table { paper_of: Some("CIFAR-100".to_owned()), ..table }
 }
 
 /// A table as dots.

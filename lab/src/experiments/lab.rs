@@ -110,6 +110,11 @@ impl Lab {
         }
     }
 
+    /// Whether embeddings are those of the user's folder, of which is known by what networks they were made.
+    pub(super) fn has_known_embeddings(&self) -> bool {
+        self.data.is_none()
+    }
+
     /// Tells whoever waits what is being done.
     pub fn say(&self, what: &str) {
         if !self.is_quiet {

@@ -13,6 +13,7 @@ mod embeddings;
 mod lab;
 mod methods;
 mod mnist_vs_svhn;
+mod ranks;
 mod rotated_mnist;
 mod text;
 mod toy_reject;
@@ -119,7 +120,7 @@ pub const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "ablation-density",
-        about: "NUQ's density by an RBF kernel, a logistic kernel or one Gaussian per class, of features and of logits.",
+        about: "NUQ's density by an RBF kernel, a logistic kernel or one Gaussian per class, and DDU beside it, of features and of logits.",
         run: ablation_density::run,
     },
     Experiment {

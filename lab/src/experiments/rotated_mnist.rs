@@ -39,18 +39,24 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         rows,
         unit: Unit::Percent,
         better: Better::Higher,
+        paper_of: None,
     };
     let claims = claims(&table);
     Ok(Findings {
         tables: vec![table],
         claims,
-        notes: vec![note(lab)?],
+        notes: vec![
+            note(lab)?,
+            "The ensemble is judged by its members' common answers, DUQ and SNGP by those of their own networks; all others by those of the \
+             one network that they look at, so that their curves differ by order alone."
+                .to_owned(),
+        ],
         figures: vec![("rotated-mnist".to_owned(), chart(lines))],
     })
 }
 
-/// The accuracy among the k most certain rotated digits, for k from 1 to all. The answers are those of one network whatever the method, so
-/// that curves differ by their order alone.
+/// The accuracy among the k most certain rotated digits, for k from 1 to all, of the answers that go with the method: see
+/// [`Method::answers`].
 fn accuracy_kept(lab: &Lab, method: Method, seed: u64) -> Result<Vec<f64>, LabError> {
     let predicted = method.answers(lab, seed, View::Rotated)?;
     let truth = &lab.digits()?.test.labels;
@@ -86,7 +92,8 @@ fn chart(lines: Vec<ChartLine>) -> nuq_report::Figure {
     let lowest = lines.iter().map(settled).fold(1.0, f64::min);
     let chart = Chart {
         title: "Rotated MNIST".to_owned(),
-        caption: "Accuracy among the digits that each method is most certain about. Higher is better."
+        caption: "Accuracy among the digits that each method is most certain about; the ensemble's is of its own answers, that of all \
+                  others of one network's. Higher is better."
             .to_owned(),
         x: ChartAxis::between("digits kept", Spread::Count, 0.0, rows as f64),
         panels: vec![ChartPanel {
@@ -101,19 +108,11 @@ fn chart(lines: Vec<ChartLine>) -> nuq_report::Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::numbers;
 
     #[test]
     fn claims_can_fail() {
-        let table = |nuq: f64| Table {
-            title: String::new(),
-            corner: String::new(),
-            columns: vec!["mean".to_owned()],
-            rows: [("NUQ", nuq), ("DDU", 0.78), ("MaxProb", 0.76)]
-                .map(|(name, value)| TableRow { name: name.to_owned(), cells: vec![Cell::one(value)] })
-                .to_vec(),
-            unit: Unit::Percent,
-            better: Better::Higher,
-        };
+        let table = |nuq: f64| numbers(["mean"], &[("NUQ", [nuq]), ("DDU", [0.78]), ("MaxProb", [0.76])]);
         let holds = |nuq| claims(&table(nuq)).iter().map(|claim| claim.holds).collect::<Vec<_>>();
         assert_eq!([holds(0.79), holds(0.77), holds(0.5)], [[true, true], [false, true], [false, false]]);
     }

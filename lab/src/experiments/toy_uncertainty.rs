@@ -4,6 +4,7 @@ use nuq::{Density, DensityBandwidth, Embeddings, NuqClassifier};
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Look, Spread};
 
 use super::Lab;
+use super::ranks::ranks;
 use crate::LabError;
 use crate::data::mixture;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
@@ -72,6 +73,7 @@ const COVERED: &str = "share of the line where epistemic uncertainty covers the 
 const RANKED: &str = "rank correlation of epistemic uncertainty and error";
 const IN_GAP: &str = "epistemic uncertainty in the gap, times that of the bumps";
 const ALEATORIC: &str = "mean distance of aleatoric uncertainty from min(η, 1 − η), where there are data";
+const TRIVIAL: &str = "the same of an uncertainty that is nought everywhere";
 
 fn table(of_seeds: &[Vec<Point>]) -> Table {
     let row = |name: &str, read: &dyn Fn(&[Point]) -> f64| TableRow {
@@ -86,10 +88,12 @@ fn table(of_seeds: &[Vec<Point>]) -> Table {
             row(COVERED, &covered),
             row(RANKED, &ranked),
             row(IN_GAP, &in_gap),
-            row(ALEATORIC, &aleatoric),
+            row(ALEATORIC, &|points| distance(points, |point| point.aleatoric)),
+            row(TRIVIAL, &|points| distance(points, |_| 0.0)),
         ],
         unit: Unit::Plain,
         better: Better::Neither,
+        paper_of: None,
     }
 }
 
@@ -104,17 +108,9 @@ fn covered(points: &[Point]) -> f64 {
 
 /// Spearman's coefficient.
 fn ranked(points: &[Point]) -> f64 {
-    let ranks = |read: fn(&Point) -> f64| {
-        let mut order: Vec<usize> = (0..points.len()).collect();
-        order.sort_by(|&a, &b| read(&points[a]).total_cmp(&read(&points[b])));
-        let mut ranks = vec![0.0; points.len()];
-        order.into_iter().enumerate().for_each(|(place, i)| ranks[i] = place as f64);
-        ranks
-    };
-    let (a, b) = (ranks(|point| point.epistemic), ranks(Point::error));
-    let middle = 0.5 * (points.len() as f64 - 1.0);
-    let product =
-        |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - middle) * (b - middle)).sum::<f64>();
+    let of = |read: fn(&Point) -> f64| ranks(&points.iter().map(read).collect::<Vec<_>>());
+    let (a, b) = (of(|point| point.epistemic), of(Point::error));
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - 0.5) * (b - 0.5)).sum::<f64>();
     product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt()
 }
 
@@ -125,14 +121,16 @@ fn in_gap(points: &[Point]) -> f64 {
     mean(points.iter().filter(is_in_gap).map(clipped)) / mean(points.iter().filter(is_on_bump).map(clipped))
 }
 
-fn aleatoric(points: &[Point]) -> f64 {
+/// How far an uncertainty is from the truth where there are data.
+fn distance(points: &[Point], said: fn(&Point) -> f64) -> f64 {
     let seen = |point: &&Point| mixture::density(point.x, 0) + mixture::density(point.x, 1) > 0.005;
-    mean(points.iter().filter(seen).map(|point| (point.aleatoric - point.eta.min(1.0 - point.eta)).abs()))
+    mean(points.iter().filter(seen).map(|point| (said(point) - point.eta.min(1.0 - point.eta)).abs()))
 }
 
 fn claims(table: &Table) -> Vec<Claim> {
     let value = |row: &str| table.cell(row, "value").and_then(Cell::mean).unwrap_or(f64::NAN);
-    let (gap, covered, aleatoric) = (value(IN_GAP), value(COVERED), value(ALEATORIC));
+    let (gap, covered) = (value(IN_GAP), value(COVERED));
+    let (aleatoric, trivial) = (value(ALEATORIC), value(TRIVIAL));
     vec![
         Claim::new(
             "epistemic-follows-error",
@@ -143,9 +141,10 @@ fn claims(table: &Table) -> Vec<Claim> {
         ),
         Claim::new(
             "aleatoric-follows-truth",
-            "Aleatoric uncertainty is high exactly where the true chance is near one half.",
-            aleatoric < 0.05,
-            format!("mean distance {aleatoric:.3}"),
+            "Aleatoric uncertainty is high exactly where the true chance is near one half: its mean distance from the truth is below a \
+             fifth of what it would be if it were nought everywhere.",
+            aleatoric < 0.2 * trivial,
+            format!("{aleatoric:.4} against {trivial:.4}"),
         ),
     ]
 }
@@ -195,4 +194,36 @@ fn figure(points: &[Point]) -> Figure {
         ],
     };
     chart.draw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::numbers;
+
+    #[test]
+    fn claims_can_fail() {
+        let verdicts = |gap: f64, aleatoric: f64| {
+            let rows = [(COVERED, [0.9]), (IN_GAP, [gap]), (ALEATORIC, [aleatoric]), (TRIVIAL, [0.05])];
+            claims(&numbers(["value"], &rows)).iter().map(|claim| claim.holds).collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts(5.0, 0.009), [true, true]);
+        // What is nought everywhere is as far off as the trivial answer.
+        assert_eq!(verdicts(2.0, 0.05), [false, false]);
+    }
+
+    #[test]
+    fn distances_and_ranks_by_hand() {
+        let point = |eta: f64, estimate: f64, epistemic: f64| Point {
+            x: 0.0,
+            eta,
+            estimate,
+            aleatoric: 0.5,
+            epistemic,
+        };
+        let points = [point(0.5, 0.5, 0.1), point(0.8, 0.6, 0.2), point(0.1, 0.6, 0.3)];
+        assert!((distance(&points, |point| point.aleatoric) - (0.0 + 0.3 + 0.4) / 3.0).abs() < 1e-12);
+        assert!((distance(&points, |_| 0.0) - (0.5 + 0.2 + 0.1) / 3.0).abs() < 1e-12);
+        assert!((ranked(&points) - 1.0).abs() < 1e-12);
+    }
 }

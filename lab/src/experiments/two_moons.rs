@@ -9,6 +9,7 @@ use nuq::{NuqClassifier, Shrinkage};
 use nuq_report::{Extent, Field, MapRow, Scale, UncertaintyMaps};
 
 use super::methods::{from_logits, of_embeddings, read};
+use super::ranks::ranks;
 use super::{Lab, Size};
 use crate::data::moons;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
@@ -30,6 +31,7 @@ fn table(title: &str, sizes: &[usize]) -> Table {
         rows: METHODS.map(row).to_vec(),
         unit: Unit::Fine,
         better: Better::Higher,
+        paper_of: None,
     }
 }
 
@@ -75,15 +77,16 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
             }
         }
     }
-    let claims = claims(&ranked);
+    let claims = claims(&areas);
     let figure = figure(&plane, map_rows).draw();
     Ok(Findings {
         claims,
         notes: vec![
-            "The network is a perceptron with two hidden layers of 64; DDU and NUQ look at the last of them."
+            "The network is a perceptron with two hidden layers of 64 and without spectral normalization; DDU and NUQ look at the last of \
+             them."
                 .to_owned(),
         ],
-        tables: vec![ranked, areas],
+        tables: vec![areas, ranked],
         figures: vec![("two-moons".to_owned(), figure)],
     })
 }
@@ -107,17 +110,6 @@ fn maps(
     ])
 }
 
-/// Each value's place among all, of one.
-fn ranks(scores: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
-    let mut ranks = vec![0.0; scores.len()];
-    for (place, i) in order.into_iter().enumerate() {
-        ranks[i] = place as f64 / (scores.len() - 1).max(1) as f64;
-    }
-    ranks
-}
-
 fn rank_between(plane: &Plane, scores: &[f64]) -> f64 {
     let ranks = ranks(scores);
     let between: Vec<f64> = (0..ranks.len())
@@ -135,18 +127,32 @@ fn area_between(plane: &Plane, scores: &[f64]) -> Result<f64, LabError> {
     Ok(roc_auc(&of(moons::is_inside), &of(moons::is_between))?)
 }
 
-fn claims(table: &Table) -> Vec<Claim> {
-    let few = &table.columns[0];
-    let rank = |method: &str| table.cell(method, few).and_then(Cell::mean).unwrap_or(f64::NAN);
-    let (nuq, ddu) = (rank("NUQ total"), rank("DDU"));
-    vec![Claim::new(
-        "nuq-sees-the-gap",
-        &format!(
-            "On Two Moons with {few}, NUQ's total uncertainty ranks the gap between the moons higher than DDU does."
+fn claims(areas: &Table) -> Vec<Claim> {
+    let [few, many] = [0, 1].map(|column| {
+        let area = |method: &str| areas.rows.iter().find(|row| row.name == method)?.cells.get(column)?.mean();
+        ["NUQ total", "DDU"].map(|method| area(method).unwrap_or(f64::NAN))
+    });
+    let difference = |[nuq, ddu]: [f64; 2]| (nuq - ddu).abs();
+    vec![
+        Claim::new(
+            "nuq-sees-the-gap",
+            &format!(
+                "On Two Moons with {} NUQ's total uncertainty tells the gap between the moons from the moons better than DDU does.",
+                areas.columns[0]
+            ),
+            few[0] > few[1],
+            format!("ROC-AUC {:.3} against {:.3}", few[0], few[1]),
         ),
-        nuq > ddu,
-        format!("mean rank {nuq:.3} against {ddu:.3}"),
-    )]
+        Claim::new(
+            "more-points-bring-them-together",
+            &format!(
+                "On Two Moons NUQ and DDU differ less with {} than with {}.",
+                areas.columns[1], areas.columns[0]
+            ),
+            difference(many) < difference(few),
+            format!("by {:.3} against {:.3}", difference(many), difference(few)),
+        ),
+    ]
 }
 
 fn map_row(title: &str, data: &crate::Labeled, maps: &[Vec<f64>; METHODS.len()]) -> MapRow {
@@ -189,11 +195,16 @@ fn figure(plane: &Plane, rows: Vec<MapRow>) -> UncertaintyMaps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::numbers;
 
     #[test]
-    fn ranks_go_from_nought_to_one() {
-        assert_eq!(ranks(&[3.0, 1.0, 2.0]), [1.0, 0.0, 0.5]);
-        assert_eq!(ranks(&[7.0]), [0.0]);
+    fn claims_can_fail() {
+        let verdicts = |nuq: [f64; 2]| {
+            let areas = numbers(["200 points", "2000 points"], &[("DDU", [0.8, 0.9]), ("NUQ total", nuq)]);
+            claims(&areas).iter().map(|claim| claim.holds).collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts([0.95, 0.97]), [true, true]);
+        assert_eq!(verdicts([0.75, 1.0]), [false, false]);
     }
 
     #[test]

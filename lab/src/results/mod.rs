@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use machine::{Machine, Versions};
 pub use page::write_page;
+#[cfg(test)]
+pub(crate) use table::tests::numbers;
 pub use table::{Better, Cell, Table, TableRow, Unit};
 
 use crate::LabError;
@@ -99,21 +101,35 @@ impl Results {
         serde_json::from_str(&text).map(Some).map_err(|error| failed(error.into()))
     }
 
-    /// Writes everything into the experiment's folder in `out`, `results.json` last: where it is, all is.
+    /// Writes everything into the experiment's folder in `out`: an older `results.json` goes first and the new one comes last, so
+    /// that where it is, all is. Numbers that are none are refused, for they would not read back.
     pub fn write(&self, out: &Path, figures: &[(String, Figure)]) -> Result<PathBuf, LabError> {
+        self.check()?;
         let folder = out.join(&self.experiment);
         fs::create_dir_all(&folder).map_err(|source| LabError::File { path: folder.clone(), source })?;
+        let path = folder.join(DATA);
+        forget(&path)?;
         for (name, figure) in figures {
             write(&folder.join(format!("{name}.svg")), figure.svg().as_bytes())?;
             write(&folder.join(format!("{name}.png")), &figure.png(SHARPNESS)?)?;
         }
         write(&folder.join("table.md"), self.markdown().as_bytes())?;
-        let path = folder.join(DATA);
         let mut json = serde_json::to_vec_pretty(self)
             .map_err(|error| LabError::File { path: path.clone(), source: error.into() })?;
         json.push(b'\n');
         write(&path, &json)?;
         Ok(folder)
+    }
+
+    fn check(&self) -> Result<(), LabError> {
+        let found = self.tables.iter().find_map(|table| Some((table, table.not_finite()?)));
+        let Some((table, (row, column))) = found else { return Ok(()) };
+        Err(LabError::NotANumber {
+            experiment: self.experiment.clone(),
+            table: table.title.clone(),
+            row: row.to_owned(),
+            column: column.to_owned(),
+        })
     }
 
     /// Tables, claims and notes to be read.
@@ -140,6 +156,16 @@ impl Results {
         let Self { size, seconds, machine, .. } = self;
         let seconds = if *seconds < 10.0 { format!("{seconds:.1}") } else { format!("{seconds:.0}") };
         format!("Size {size}, {seconds} s on {machine}.")
+    }
+}
+
+/// Deletes a file, where there is one.
+fn forget(path: &Path) -> Result<(), LabError> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(LabError::File { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -177,6 +203,29 @@ pub(crate) mod tests {
         assert_eq!(Results::read(out.path(), "another").unwrap(), None);
         fs::write(out.path().join("toy/results.json"), "{").unwrap();
         assert!(Results::read(out.path(), "toy").unwrap_err().to_string().contains("results.json"));
+    }
+
+    #[test]
+    fn what_would_not_read_back_is_refused() {
+        let out = tempfile::tempdir().unwrap();
+        let mut broken = results();
+        broken.tables[0].rows[1].cells[0] = Cell::one(f64::NAN);
+        let refused = broken.write(out.path(), &[]).unwrap_err().to_string();
+        assert!(refused.contains("NUQ") && refused.contains("SVHN"), "{refused}");
+        assert_eq!(Results::read(out.path(), "toy").unwrap(), None);
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_no_older_results() {
+        let out = tempfile::tempdir().unwrap();
+        results().write(out.path(), &[]).unwrap();
+        // A folder stands where the table is to go.
+        let table = out.path().join("toy/table.md");
+        fs::remove_file(&table).unwrap();
+        fs::create_dir(&table).unwrap();
+        fs::write(table.join("full"), "").unwrap();
+        assert!(results().write(out.path(), &[]).is_err());
+        assert_eq!(Results::read(out.path(), "toy").unwrap(), None);
     }
 
     #[test]

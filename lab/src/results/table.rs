@@ -17,6 +17,9 @@ pub struct Table {
     pub unit: Unit,
     /// Which number of a column is best, and bold.
     pub better: Better,
+    /// What the paper's numbers are of, where not of the same data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper_of: Option<String>,
 }
 
 /// A row.
@@ -126,17 +129,33 @@ impl Table {
         self.rows.iter().find(|found| found.name == row)?.cells.get(column)
     }
 
+    /// The mean of a row over all columns; none where a column has no number, for it would be the mean of something else.
+    pub fn row_mean(&self, row: &str) -> Option<f64> {
+        let means = self.columns.iter().map(|column| self.cell(row, column).and_then(Cell::mean));
+        let means: Vec<f64> = means.collect::<Option<_>>()?;
+        (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+    }
+
+    /// The row and the column of a number that is none: infinite, or not a number.
+    pub fn not_finite(&self) -> Option<(&str, &str)> {
+        let cells =
+            |row: &'_ TableRow| row.cells.iter().position(|cell| !cell.values.iter().all(|v| v.is_finite()));
+        let (row, column) = self.rows.iter().find_map(|row| Some((row, cells(row)?)))?;
+        Some((&row.name, self.columns.get(column).map_or("", String::as_str)))
+    }
+
     /// The table in markdown. A column of the paper's numbers stands beside each column that has some.
     pub fn markdown(&self) -> String {
         let has_paper =
             |i: usize| self.rows.iter().any(|row| row.cells.get(i).is_some_and(|cell| cell.paper.is_some()));
+        let paper = self.paper_of.as_ref().map_or("paper".to_owned(), |of| format!("paper ({of})"));
         let mut head = format!("| {} |", self.corner);
         let mut rule = "| --- |".to_owned();
         for (i, column) in self.columns.iter().enumerate() {
             head.push_str(&format!(" {column} |"));
             rule.push_str(" ---: |");
             if has_paper(i) {
-                head.push_str(" paper |");
+                head.push_str(&format!(" {paper} |"));
                 rule.push_str(" ---: |");
             }
         }
@@ -176,6 +195,23 @@ impl Table {
 pub(crate) mod tests {
     use super::*;
 
+    /// A table of one number a cell.
+    pub(crate) fn numbers<const N: usize>(columns: [&str; N], rows: &[(&str, [f64; N])]) -> Table {
+        let row = |(name, values): &(&str, [f64; N])| TableRow {
+            name: (*name).to_owned(),
+            cells: values.iter().copied().map(Cell::one).collect(),
+        };
+        Table {
+            title: String::new(),
+            corner: String::new(),
+            columns: columns.map(str::to_owned).to_vec(),
+            rows: rows.iter().map(row).collect(),
+            unit: Unit::Percent,
+            better: Better::Higher,
+            paper_of: None,
+        }
+    }
+
     pub(crate) fn table() -> Table {
         let row = |name: &str, cells: Vec<Cell>| TableRow { name: name.to_owned(), cells };
         Table {
@@ -188,7 +224,27 @@ pub(crate) mod tests {
             ],
             unit: Unit::Percent,
             better: Better::Higher,
+            paper_of: None,
         }
+    }
+
+    #[test]
+    fn a_row_with_a_hole_has_no_mean() {
+        assert_eq!(table().row_mean("NUQ"), Some(0.7));
+        assert_eq!((table().row_mean("MaxProb"), table().row_mean("DDU")), (None, None));
+    }
+
+    #[test]
+    fn what_is_no_number_is_found() {
+        assert_eq!(table().not_finite(), None);
+        let of = numbers(["SVHN", "Smooth"], &[("DDU", [0.1, 0.2]), ("NUQ", [0.3, f64::NAN])]);
+        assert_eq!(of.not_finite(), Some(("NUQ", "Smooth")));
+    }
+
+    #[test]
+    fn other_data_of_the_paper_are_named() {
+        let text = Table { paper_of: Some("CIFAR-100".to_owned()), ..table() }.markdown();
+        assert!(text.contains("| method | SVHN | paper (CIFAR-100) | Smooth |"), "{text}");
     }
 
     #[test]
