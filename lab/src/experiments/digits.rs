@@ -6,7 +6,7 @@ use super::{Lab, Size};
 use crate::data::outliers::{self, Outliers};
 use crate::data::rotate::{DEGREES, rotated};
 use crate::data::{DataError, get, idx};
-use crate::training::{Architecture, HeadKind, Network, Outputs, Recipe, Silent, Spectral, ToStderr};
+use crate::training::{HeadKind, Network, Outputs, Recipe, Silent, Spectral, ToStderr};
 use crate::{Images, LabError, Labeled};
 
 /// Networks of an ensemble, as in the paper.
@@ -92,10 +92,7 @@ impl Base {
         let recipe = Recipe { spectral, head, epochs: 3, ..Recipe::mnist(self.seed) };
         match size {
             Size::Full | Size::Small => recipe,
-            Size::Tiny => {
-                let architecture = Architecture::Cnn { widths: [8, 8, 16], embedding: None };
-                Recipe { architecture, epochs: 6, batch_size: 32, ..recipe }
-            }
+            Size::Tiny => Recipe { epochs: 6, batch_size: 32, ..recipe },
         }
     }
 }
