@@ -32,7 +32,8 @@ impl Point {
 }
 
 pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
-    let n = lab.size.pick(5000, 5000, 500);
+    // A second even for tests; a tenth of the points estimates the chance too coarsely to be judged.
+    let n = 5000;
     let of_seeds: Vec<Vec<Point>> =
         (0..lab.seeds as u64).map(|seed| look(n, seed)).collect::<Result<_, _>>()?;
     let table = table(&of_seeds);
@@ -80,6 +81,7 @@ fn table(of_seeds: &[Vec<Point>]) -> Table {
         name: name.to_owned(),
         cells: vec![Cell::new(of_seeds.iter().map(|points| read(points)).collect())],
     };
+    let trivial = Cell::new(of_seeds.iter().take(1).map(|points| distance(points, |_| 0.0)).collect());
     Table {
         title: "How near uncertainties are to what they stand for".to_owned(),
         corner: "".to_owned(),
@@ -89,7 +91,8 @@ fn table(of_seeds: &[Vec<Point>]) -> Table {
             row(RANKED, &ranked),
             row(IN_GAP, &in_gap),
             row(ALEATORIC, &|points| distance(points, |point| point.aleatoric)),
-            row(TRIVIAL, &|points| distance(points, |_| 0.0)),
+            // Without data in it, the same for every seed.
+            TableRow { name: TRIVIAL.to_owned(), cells: vec![trivial] },
         ],
         unit: Unit::Plain,
         better: Better::Neither,
