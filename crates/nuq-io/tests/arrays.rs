@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use nuq::Label;
-use nuq_io::{ArraySpec, EmbeddingsFile, NpzArray, npz_names, read_labels, read_members, read_targets, write_npz};
+use nuq_io::{
+    ArraySpec, EmbeddingsFile, NpzArray, npz_names, read_labels, read_members, read_targets, write_npz,
+};
 
 fn data(name: &str) -> ArraySpec {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
