@@ -37,7 +37,9 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     let figure = dots(
         "One number of several predictions",
         "How well each tells outliers from MNIST's test digits: test-time augmentation of one network, and an ensemble of five.",
+        "ROC-AUC (%)",
         &table,
+        table.columns.len(),
     );
     Ok(Findings {
         claims,

@@ -42,7 +42,9 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     let figure = dots(
         "With and without spectral normalization",
         "How well DDU and NUQ, the latter by two densities, tell outliers from MNIST's test digits.",
+        "ROC-AUC (%)",
         &table,
+        table.columns.len(),
     );
     let paper = "The paper's numbers are of CIFAR-100 by a ResNet-50 against SVHN, and its NUQ has Gaussians for its density (GMM).";
     let notes = vec![note(lab)?, paper.to_owned(), accuracies(lab)?];

@@ -49,15 +49,17 @@ pub(super) fn of_cifar(table: Table) -> Table {
     Table { paper_of: Some("CIFAR-100".to_owned()), ..table }
 }
 
-/// A table as dots.
-pub(super) fn dots(title: &str, caption: &str, table: &Table) -> Figure {
-    let row =
-        |row: &TableRow| DotRow { name: row.name.clone(), values: row.cells.iter().map(Cell::dot).collect() };
+/// The first columns of a table as dots: all of them, or all but what sums them up.
+pub(super) fn dots(title: &str, caption: &str, axis: &str, table: &Table, columns: usize) -> Figure {
+    let row = |row: &TableRow| DotRow {
+        name: row.name.clone(),
+        values: row.cells[..columns].iter().map(Cell::dot).collect(),
+    };
     let plot = DotPlot {
         title: title.to_owned(),
         caption: caption.to_owned(),
-        x: ChartAxis::new("ROC-AUC (%)", Spread::Share),
-        series: table.columns.clone(),
+        x: ChartAxis::new(axis, Spread::Share),
+        series: table.columns[..columns].to_vec(),
         rows: table.rows.iter().map(row).collect(),
     };
     plot.draw()

@@ -3,9 +3,9 @@
 use nuq::baselines::{Ddu, Duq, DuqParams, Energy, Entropy, MaxProb, Reduction, Sngp, SngpParams};
 use nuq::metrics::roc_auc;
 use nuq::{Covariance, Density, NuqClassifier, Shrinkage};
-use nuq_report::{ChartAxis, DotPlot, DotRow, Spread};
 
 use super::Lab;
+use super::detection::dots;
 use super::methods::{epistemic, from_logits, of_embeddings, of_members};
 use crate::LabError;
 use crate::data::DataError;
@@ -151,20 +151,15 @@ fn claims(table: &Table) -> Vec<Claim> {
     )]
 }
 
+/// Without the mean, which stands last.
 fn figure(table: &Table) -> nuq_report::Figure {
-    let sets = table.columns.len() - 1;
-    let row = |row: &TableRow| DotRow {
-        name: row.name.clone(),
-        values: row.cells[..sets].iter().map(Cell::dot).collect(),
-    };
-    let plot = DotPlot {
-        title: "Finding outliers by embeddings".to_owned(),
-        caption: "How well each method tells outliers from test rows.".to_owned(),
-        x: ChartAxis::new("ROC-AUC (%)", Spread::Share),
-        series: table.columns[..sets].to_vec(),
-        rows: table.rows.iter().map(row).collect(),
-    };
-    plot.draw()
+    dots(
+        "Finding outliers by embeddings",
+        "How well each method tells outliers from test rows.",
+        "ROC-AUC (%)",
+        table,
+        table.columns.len() - 1,
+    )
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::path::Path;
 use nuq::baselines::{Ddu, MaxProb, Reduction, Sngp, SngpParams};
 use nuq::metrics::{rcc_auc, roc_auc};
 use nuq::{NuqClassifier, Shrinkage};
-use nuq_report::{ChartAxis, DotPlot, DotRow, Figure, Spread};
 
 use super::Lab;
+use super::detection::dots;
 use super::methods::{from_logits, of_embeddings, of_members};
 use crate::LabError;
 use crate::data::DataError;
@@ -58,20 +58,22 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     let figures = vec![
         (
             "outliers".to_owned(),
-            figure(
+            dots(
                 "Finding outliers in text",
                 "Mean area under the ROC curve. Further right is better.",
                 "ROC-AUC (%)",
                 &detection,
+                detection.columns.len(),
             ),
         ),
         (
             "errors".to_owned(),
-            figure(
+            dots(
                 "Knowing one's own errors in text",
                 "Mean error rate among the most certain: area under the risk-coverage curve. Further left is better.",
                 "RCC-AUC (%)",
                 &errors,
+                errors.columns.len(),
             ),
         ),
     ];
@@ -190,19 +192,6 @@ fn claims(detection: &Table) -> Vec<Claim> {
         nuq > max_prob && nuq > dropout,
         format!("NUQ {}, MaxProb {}, MC dropout {}", text(nuq), text(max_prob), text(dropout)),
     )]
-}
-
-fn figure(title: &str, caption: &str, axis: &str, table: &Table) -> Figure {
-    let row =
-        |row: &TableRow| DotRow { name: row.name.clone(), values: row.cells.iter().map(Cell::dot).collect() };
-    let plot = DotPlot {
-        title: title.to_owned(),
-        caption: caption.to_owned(),
-        x: ChartAxis::new(axis, Spread::Share),
-        series: table.columns.clone(),
-        rows: table.rows.iter().map(row).collect(),
-    };
-    plot.draw()
 }
 
 #[cfg(test)]
