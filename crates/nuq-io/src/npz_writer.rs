@@ -26,6 +26,12 @@ impl<'a> NpzArray<'a> {
         Self { name, descr: "<f8".to_owned(), shape: shape(values.len(), width), bytes }
     }
 
+    /// Numbers in single precision, `width` a row if given.
+    pub fn singles(name: &'a str, values: &[f32], width: Option<usize>) -> Self {
+        let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Self { name, descr: "<f4".to_owned(), shape: shape(values.len(), width), bytes }
+    }
+
     /// Yes or no.
     pub fn flags(name: &'a str, values: &[bool]) -> Self {
         let bytes = values.iter().map(|&v| u8::from(v)).collect();

@@ -93,6 +93,27 @@ impl Neighbors {
         &self.sq_distances[i * self.k..][..self.k]
     }
 
+    /// The `k` nearest of each query's neighbors, or all of them: one search serves every smaller number.
+    ///
+    /// ```
+    /// use nuq_neighbors::Neighbors;
+    /// let table = Neighbors::new(2, vec![8, 3, 5, 4], vec![4.0, 1.0, 0.5, 2.0])?;
+    /// assert_eq!(table.nearest(1)?, Neighbors::new(1, vec![3, 5], vec![1.0, 0.5])?);
+    /// # Ok::<(), nuq_neighbors::Error>(())
+    /// ```
+    pub fn nearest(&self, k: usize) -> Result<Self, Error> {
+        if k == 0 {
+            return Err(Error::ZeroNeighbors);
+        }
+        let kept = k.min(self.k);
+        let mut nearest = Self::with_capacity(kept, self.len());
+        for query in 0..self.len() {
+            nearest.ids.extend(&self.ids(query)[..kept]);
+            nearest.sq_distances.extend(&self.sq_distances(query)[..kept]);
+        }
+        Ok(nearest)
+    }
+
     /// Checks every id against the number of training rows.
     pub fn check_ids(&self, len: usize) -> Result<(), Error> {
         match self.ids.iter().position(|&id| id as usize >= len) {
@@ -202,6 +223,13 @@ mod tests {
             faiss_miss.check_ids(10).unwrap_err(),
             Error::UnknownId { query: 0, id: u32::MAX, len: 10 }
         );
+    }
+
+    #[test]
+    fn the_nearest_of_a_table_are_at_most_all_and_at_least_one() {
+        let table = Neighbors::new(2, vec![8, 3], vec![4.0, 1.0]).unwrap();
+        assert_eq!(table.nearest(5).unwrap(), table);
+        assert_eq!(table.nearest(0), Err(Error::ZeroNeighbors));
     }
 
     #[test]
