@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use nuq_lab::Labeled;
 use nuq_lab::data::get::{SOURCES, Source};
 use nuq_lab::experiments::{ALL, Experiment, Size};
+use nuq_lab::training::{Architecture, Augment, Recipe, Spectral};
 
 /// The paper's networks, experiments, tables and figures, one command each.
 #[derive(Debug, Parser)]
@@ -29,6 +31,8 @@ pub(crate) enum Command {
     },
     /// Run experiments; each writes tables and figures into a folder of its name.
     Run(RunArgs),
+    /// Train a network on a set and write what it says, as npz files for `nuq fit` and `lab run embeddings --data`.
+    Train(TrainArgs),
     /// Write the page on reproduction from results.
     Page {
         /// The folder of results.
@@ -66,6 +70,73 @@ pub(crate) struct RunArgs {
     /// Say nothing of what is being done.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TrainArgs {
+    /// mnist, fashion-mnist or cifar10.
+    #[arg(value_parser = source)]
+    pub(crate) set: &'static Source,
+    /// The layers; by default `cnn` for gray pictures and `resnet18` for CIFAR-10, which wants a GPU.
+    #[arg(long, value_enum)]
+    network: Option<Layers>,
+    /// The channels of the first convolution (default: 16 of `cnn`, 64 of the others).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    width: Option<u16>,
+    /// Passes over the data (default: 4 of `cnn`; 200 of the others, as in the paper).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    epochs: Option<u16>,
+    /// The seed of first weights, order, dropout and changes of the pictures.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Without spectral normalization.
+    #[arg(long)]
+    plain: bool,
+    /// Where train.npz, test.npz and the outliers' files go.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Where data sets and networks are kept.
+    #[arg(long, value_name = "DIR", default_value_os_t = default_cache())]
+    pub(crate) cache: PathBuf,
+    /// Say nothing of what is being done.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// The layers from a picture to its features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Layers {
+    /// Three convolutions.
+    Cnn,
+    /// ResNet-18 with CIFAR's stem.
+    Resnet18,
+    /// ResNet-50 with CIFAR's stem.
+    Resnet50,
+}
+
+impl TrainArgs {
+    /// The preset of the layers, but for what was asked otherwise.
+    pub(crate) fn recipe(&self, data: &Labeled) -> Recipe {
+        let [channels, ..] = data.images.shape();
+        let layers = self.network.unwrap_or(if channels == 1 { Layers::Cnn } else { Layers::Resnet18 });
+        let width = |usual| self.width.map_or(usual, usize::from);
+        let architecture = match layers {
+            Layers::Cnn => {
+                Architecture::Cnn { widths: [1, 2, 4].map(|times| times * width(16)), embedding: None }
+            }
+            Layers::Resnet18 => Architecture::ResNet18 { width: width(64) },
+            Layers::Resnet50 => Architecture::ResNet50 { width: width(64) },
+        };
+        let preset = match layers {
+            Layers::Cnn => Recipe { n_classes: data.n_classes, ..Recipe::mnist(self.seed) },
+            Layers::Resnet18 | Layers::Resnet50 => Recipe::cifar(data.n_classes, self.seed),
+        };
+        // A digit that is flipped is none.
+        let augment = if channels == 1 { Augment::NONE } else { preset.augment };
+        let spectral = (!self.plain).then(Spectral::default);
+        let epochs = self.epochs.map_or(preset.epochs, usize::from);
+        Recipe { architecture, spectral, augment, ..preset.over(epochs) }
+    }
 }
 
 impl RunArgs {

@@ -116,6 +116,9 @@ pub enum LabError {
         /// Their names.
         names: String,
     },
+    /// Threads that the system did not give.
+    #[error("no threads to train with: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
     /// Data that cannot be used.
     #[error(transparent)]
     Data(#[from] crate::data::DataError),

@@ -84,6 +84,12 @@ impl Images {
         Self { pixels: self.pixels[range.start * size..range.end * size].to_vec(), ..*self }
     }
 
+    /// The first `most` pictures, or all.
+    pub fn first(mut self, most: usize) -> Self {
+        self.pixels.truncate(most.saturating_mul(self.picture_len()));
+        self
+    }
+
     /// The pictures named, in that order, copied.
     ///
     /// # Panics
@@ -130,28 +136,10 @@ impl Labeled {
         self.labels.is_empty()
     }
 
-    /// The pictures of a range with their labels, copied.
-    ///
-    /// # Panics
-    /// When the range ends beyond [`len`](Self::len).
-    pub fn rows(&self, range: Range<usize>) -> Self {
-        Self {
-            images: self.images.rows(range.clone()),
-            labels: self.labels[range].to_vec(),
-            n_classes: self.n_classes,
-        }
-    }
-
-    /// The pictures named with their labels, in that order, copied.
-    ///
-    /// # Panics
-    /// When an id is not below [`len`](Self::len).
-    pub fn select(&self, ids: &[usize]) -> Self {
-        Self {
-            images: self.images.select(ids),
-            labels: ids.iter().map(|&id| self.labels[id]).collect(),
-            n_classes: self.n_classes,
-        }
+    /// The first `most` pictures with their labels, or all.
+    pub fn first(mut self, most: usize) -> Self {
+        self.labels.truncate(most);
+        Self { images: self.images.first(most), ..self }
     }
 }
 
@@ -185,7 +173,9 @@ mod tests {
     #[test]
     fn labels_follow_their_pictures() {
         let images = Images::new(1, 1, 1, vec![0.0, 0.1, 0.2]).unwrap();
-        let chosen = Labeled::new(images, vec![5, 6, 7], 8).unwrap().select(&[2, 0]);
-        assert_eq!((chosen.images.pixels, chosen.labels), (vec![0.2, 0.0], vec![7, 5]));
+        let all = Labeled::new(images, vec![5, 6, 7], 8).unwrap();
+        let two = all.clone().first(2);
+        assert_eq!((two.images.pixels, two.labels), (vec![0.0, 0.1], vec![5, 6]));
+        assert_eq!(all.clone().first(4), all);
     }
 }

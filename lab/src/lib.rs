@@ -3,10 +3,13 @@
 pub mod data;
 mod error;
 pub mod experiments;
+mod export;
 mod images;
 mod nets;
 pub mod results;
+mod stream;
 pub mod training;
 
 pub use error::LabError;
+pub use export::{Exported, export};
 pub use images::{Images, Labeled};

@@ -77,14 +77,14 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
     ["killed", "whole"].iter().for_each(|cache| write_digits(&root.path().join(cache)));
     let mut child = run("killed", "out").stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let first = lines.map(Result::unwrap).find(|line| line.contains("epoch 1/")).unwrap();
+    let first = lines.map(Result::unwrap).find(|line| line.contains("epoch 1/6")).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(Results::read(&root.path().join("out"), "cost").unwrap().is_none(), "killed too late");
 
     let again = run("killed", "out").output().unwrap();
     assert!(again.status.success(), "{}", said(&again));
-    assert!(!said(&again).contains("epoch 1/") && said(&again).contains("epoch 6/6"), "{}", said(&again));
+    assert!(!said(&again).contains("epoch 1/6") && said(&again).contains("epoch 6/6"), "{}", said(&again));
     let whole = run("whole", "whole-out").output().unwrap();
     let last = |text: &str| {
         let line = text.lines().find(|line| line.contains("epoch 6/6")).unwrap().to_owned();
@@ -93,4 +93,35 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
     };
     assert!(said(&whole).contains(first.rsplit_once(',').unwrap().0));
     assert_eq!(last(&said(&again)), last(&said(&whole)));
+}
+
+#[test]
+fn a_trained_network_leaves_what_nuq_and_the_experiment_on_embeddings_take() {
+    let root = tempfile::tempdir().unwrap();
+    let (cache, out) = (root.path().join("cache"), root.path().join("digits"));
+    write_digits(&cache);
+    let train = |set: &str| {
+        let mut command = lab();
+        command.args(["train", set, "--epochs", "2", "--width", "4", "--quiet"]);
+        command.arg("--cache").arg(&cache).arg("--out").arg(&out).env_remove("NUQ_DATA");
+        command.output().unwrap()
+    };
+    let refused = train("cifar10");
+    assert!(said(&refused).ends_with("bring it with `lab get-data cifar10`\n"), "{}", said(&refused));
+    let trained = train("mnist");
+    assert!(trained.status.success(), "{}", said(&trained));
+    let files = String::from_utf8(trained.stdout).unwrap();
+    assert!(files.starts_with(|c: char| c.is_ascii_digit()) && files.contains("train.npz"), "{files}");
+    assert!(out.join("ood_fashion-mnist.npz").is_file() && out.join("ood_smooth_noise.npz").is_file());
+
+    let ran = lab()
+        .args(["run", "embeddings", "--size", "tiny", "--quiet", "--data"])
+        .arg(&out)
+        .arg("--out")
+        .arg(root.path().join("results"))
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{}", said(&ran));
+    let found = Results::read(&root.path().join("results"), "embeddings").unwrap().unwrap();
+    assert!(found.tables[0].columns.iter().any(|column| column == "smooth noise"), "{:?}", found.tables[0]);
 }

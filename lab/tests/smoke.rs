@@ -23,7 +23,8 @@ fn results() -> &'static PathBuf {
         write_digits(&cache);
         write_embeddings(&user);
         let ran = lab()
-            .args(["run", "--all", "--size", "tiny"])
+            // One network of 1,500 digits is no judge of who sorts 300 better.
+            .args(["run", "--all", "--size", "tiny", "--seeds", "3"])
             .arg("--cache")
             .arg(&cache)
             .arg("--out")
@@ -69,7 +70,7 @@ fn nuq_sees_the_gap_between_the_moons() {
 
 #[test]
 fn the_toys_show_what_the_paper_says() {
-    for claim in ["nuq-where-few-points-are", "plug-in-without-noise"] {
+    for claim in ["nuq-where-some-points-are", "plug-in-without-noise"] {
         assert!(holds("toy-reject", claim), "{:?}", result("toy-reject").claims);
     }
     assert!(holds("toy-uncertainty", "aleatoric-follows-truth"), "{:?}", result("toy-uncertainty").claims);

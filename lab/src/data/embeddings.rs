@@ -12,6 +12,7 @@ use nuq_io::{ArraySpec, EmbeddingsFile, npz_names};
 
 use super::DataError;
 use crate::LabError;
+use crate::training::first_largest;
 
 /// Rows of one set.
 #[derive(Debug, Clone)]
@@ -67,7 +68,7 @@ impl Views {
     pub fn predictions(&self) -> Vec<Label> {
         let classes = self.classes();
         let answer = |row: &[f32]| {
-            let best = (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
+            let best = first_largest(row);
             classes.get(best).cloned().unwrap_or(Label::Int(best as i128))
         };
         self.test.logits.rows().map(answer).collect()

@@ -84,6 +84,12 @@ pub enum DataError {
         /// What it should be.
         expected: &'static str,
     },
+    /// A file beside which another network's must not be written.
+    #[error("{} would be read with what is written here; remove it, or name another folder", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
     /// A package client that is not there, or failed.
     #[error("`{command}` {problem}; {remedy}")]
     Client {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::DataError;
-pub use sources::{SOURCES, Source};
+pub use sources::{CIFAR10, FASHION_MNIST, Form, MNIST, SOURCES, Source};
 
 /// Whether a set had to be brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +119,7 @@ mod tests {
             name: "abc",
             title: "ABC",
             files: &[("abc", ABC)],
+            form: Form::Idx,
             way: sources::Way::Npm { package: "none" },
         }
     }

@@ -3,14 +3,14 @@
 //! The paper shows its mixture in a figure and prints no numbers. This one has what the figure shows: two classes that overlap, and
 //! a gap between 3 and 5 with a third bump behind it.
 
-use nuq_neighbors::SeededRng;
+use crate::stream::stream;
 
 /// Mean and class of the components; each has weight ⅓ and standard deviation 1.
 pub const COMPONENTS: [(f64, usize); 3] = [(-1.0, 0), (1.0, 1), (7.0, 0)];
 
 /// `n` points with their classes.
 pub fn sample(n: usize, seed: u64) -> (Vec<f32>, Vec<usize>) {
-    let mut rng = SeededRng::new(seed);
+    let mut rng = stream("mixture", seed, 0);
     let mut draw = || {
         let (mean, class) = COMPONENTS[rng.below(COMPONENTS.len())];
         ((mean + rng.normal()) as f32, class)

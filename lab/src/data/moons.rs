@@ -2,8 +2,7 @@
 
 use std::f64::consts::PI;
 
-use nuq_neighbors::SeededRng;
-
+use crate::stream::stream;
 use crate::{Images, LabError, Labeled};
 
 /// The standard deviation of points around their arc.
@@ -11,7 +10,7 @@ pub const NOISE: f64 = 0.15;
 
 /// `n` points of alternating class, each a picture of one row and two columns.
 pub fn sample(n: usize, seed: u64) -> Result<Labeled, LabError> {
-    let mut rng = SeededRng::new(seed);
+    let mut rng = stream("moons", seed, 0);
     let mut pixels = Vec::with_capacity(2 * n);
     for i in 0..n {
         let (x, y) = on_arc(i % 2, PI * rng.uniform());

@@ -1,14 +1,15 @@
-//! Pictures that are no digits of MNIST: what networks trained on it should be unsure about.
+//! Pictures that are unlike those a network learned from: what it should be unsure about.
 //!
-//! Fashion-MNIST comes with `lab get-data`. SVHN in gray, notMNIST and KMNIST are taken from the user's folder where it has them.
-//! Smooth noise is made here.
+//! MNIST and Fashion-MNIST come with `lab get-data`. SVHN in gray, notMNIST and KMNIST are taken from the user's folder where it has
+//! them. Smooth noise is made here.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nuq_io::ArraySpec;
 
+use super::get::{self, FASHION_MNIST, MNIST, Source};
 use super::smooth_noise::smooth_noise;
-use super::{DataError, get, idx};
+use super::{DataError, idx, sets};
 use crate::{Images, LabError};
 
 /// A set by name.
@@ -27,34 +28,49 @@ const FILES: [(&str, &str); 3] = [
     ("notMNIST", "notmnist-images-idx3-ubyte.gz"),
 ];
 
-/// Every set that is there, at most `most` pictures of each; SVHN, the paper's, first. Without any it is said how to have one.
+/// Every set that is there but MNIST, at most `most` pictures of each; SVHN, the paper's, first. Without any it is said how to have one.
 pub fn all(cache: &Path, user: Option<&Path>, most: usize) -> Result<Vec<Outliers>, LabError> {
+    let sets = beside(MNIST, [1, 28, 28], cache, user, most)?;
+    if sets.len() > 1 {
+        return Ok(sets);
+    }
+    let Source { title, name, .. } = FASHION_MNIST;
+    Err(DataError::NotBrought { title, name, folder: get::folder(cache, name) }.into())
+}
+
+/// Every set that is there and has the shape of a network's pictures, but the one that it learned from. Smooth noise, the last, always is.
+pub fn beside(
+    learned: Source,
+    shape: [usize; 3],
+    cache: &Path,
+    user: Option<&Path>,
+    most: usize,
+) -> Result<Vec<Outliers>, LabError> {
+    let mut sets = if shape == GRAY { gray(learned, cache, user, most)? } else { Vec::new() };
+    let images = smooth_noise(most.min(2000), shape, 0)?;
+    sets.push(Outliers { name: "Smooth noise", images });
+    Ok(sets)
+}
+
+/// The shape of digits, and of all sets but CIFAR.
+const GRAY: [usize; 3] = [1, 28, 28];
+
+/// The sets of 28 × 28 in gray that are there.
+fn gray(learned: Source, cache: &Path, user: Option<&Path>, most: usize) -> Result<Vec<Outliers>, LabError> {
     let mut sets = Vec::new();
     for (name, file) in FILES {
         let path = user.map(|folder| folder.join("data/digits-ood").join(file));
         if let Some(path) = path.filter(|path| path.is_file()) {
-            sets.push(Outliers { name, images: first(&read(&path)?, most) });
+            sets.push(Outliers { name, images: read(&path)?.first(most) });
         }
     }
-    if let Some(images) = fashion(cache)? {
-        sets.push(Outliers { name: "Fashion-MNIST", images: first(&images, most) });
+    for source in [MNIST, FASHION_MNIST].into_iter().filter(|source| source.name != learned.name) {
+        let path = sets::test_images(cache, source);
+        if path.is_file() {
+            sets.push(Outliers { name: source.title, images: idx::read_images(&path)?.first(most) });
+        }
     }
-    if sets.is_empty() {
-        let folder = get::folder(cache, "fashion-mnist");
-        return Err(DataError::NotBrought { title: "Fashion-MNIST", name: "fashion-mnist", folder }.into());
-    }
-    sets.push(Outliers { name: "Smooth noise", images: smooth_noise(most.min(2000), [1, 28, 28], 0)? });
     Ok(sets)
-}
-
-fn fashion(cache: &Path) -> Result<Option<Images>, LabError> {
-    let folder = get::folder(cache, "fashion-mnist");
-    let path: PathBuf = folder.join("t10k-images-idx3-ubyte.gz");
-    if path.is_file() { idx::read_images(&path).map(Some) } else { Ok(None) }
-}
-
-fn first(images: &Images, most: usize) -> Images {
-    images.rows(0..images.len().min(most))
 }
 
 fn read(path: &Path) -> Result<Images, LabError> {
@@ -95,5 +111,8 @@ mod tests {
         let sets = all(cache.path(), Some(user.path()), 2).unwrap();
         assert_eq!((sets.len(), sets[0].name, sets[1].name), (2, "notMNIST", "Smooth noise"));
         assert_eq!(sets[0].images.pixels, [0.0, 1.0]);
+        // Of colors there is nothing but noise.
+        let sets = beside(MNIST, [3, 32, 32], cache.path(), Some(user.path()), 2).unwrap();
+        assert_eq!((sets.len(), sets[0].images.shape()), (1, [3, 32, 32]));
     }
 }

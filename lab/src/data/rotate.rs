@@ -1,8 +1,7 @@
 //! Rotated MNIST: each digit turned by an angle of its own.
 
-use nuq_neighbors::SeededRng;
-
 use crate::Images;
+use crate::stream::stream;
 use crate::training::rotate;
 
 /// The paper's angles, in degrees.
@@ -10,7 +9,7 @@ pub const DEGREES: (f64, f64) = (30.0, 45.0);
 
 /// Every picture turned counterclockwise by an angle drawn between two, in degrees.
 pub fn rotated(images: &Images, degrees: (f64, f64), seed: u64) -> Images {
-    let mut rng = SeededRng::new(seed);
+    let mut rng = stream("rotations", seed, 0);
     let mut turned = images.clone();
     for picture in turned.pixels.chunks_exact_mut(images.picture_len()) {
         rotate(picture, images.shape(), degrees.0 + (degrees.1 - degrees.0) * rng.uniform());

@@ -3,8 +3,7 @@
 //! Uniform noise, blurred by a Gaussian whose width is drawn for each picture, then stretched to the full range. (Half of the authors'
 //! pictures start from real ones with their pixels shuffled; here all start from noise, and need no others.)
 
-use nuq_neighbors::SeededRng;
-
+use crate::stream::stream;
 use crate::{Images, LabError};
 
 /// The standard deviations of the blur, in pixels.
@@ -13,7 +12,7 @@ const BLUR: (f64, f64) = (1.0, 2.5);
 /// `n` pictures of a shape.
 pub fn smooth_noise(n: usize, shape: [usize; 3], seed: u64) -> Result<Images, LabError> {
     let [channels, height, width] = shape;
-    let mut rng = SeededRng::new(seed);
+    let mut rng = stream("smooth noise", seed, 0);
     let mut pixels = Vec::with_capacity(n * channels * height * width);
     for _ in 0..n {
         let weights = weights(BLUR.0 + (BLUR.1 - BLUR.0) * rng.uniform());

@@ -18,11 +18,6 @@ pub fn eta(x: f64) -> f64 {
     STEPS.iter().map(|(at, by)| by / (1.0 + (-(x - at) / WIDTH).exp())).sum()
 }
 
-/// The density of points.
-pub fn density(x: f64) -> f64 {
-    (-0.5 * ((x - MEAN) / DEVIATION).powi(2)).exp() / (DEVIATION * (2.0 * std::f64::consts::PI).sqrt())
-}
-
 /// `n` points with their classes.
 pub fn sample(n: usize, rng: &mut SeededRng) -> (Vec<f32>, Vec<usize>) {
     let mut draw = || {
@@ -35,6 +30,11 @@ pub fn sample(n: usize, rng: &mut SeededRng) -> (Vec<f32>, Vec<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The density of points.
+    fn density(x: f64) -> f64 {
+        (-0.5 * ((x - MEAN) / DEVIATION).powi(2)).exp() / (DEVIATION * (2.0 * std::f64::consts::PI).sqrt())
+    }
 
     #[test]
     fn the_points_that_are_looked_at_are_as_the_paper_says() {

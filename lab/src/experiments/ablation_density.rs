@@ -1,43 +1,37 @@
 //! NUQ's density, and the layer that NUQ and DDU look at: the paper's tables on densities and layers.
 
-use nuq::{Covariance, Density, Kernel, NuqClassifier, Params, Shrinkage};
-
 use super::Lab;
-use super::detection::{dots, of_cifar, row, table};
-use super::digits::{Base, Layer, View, note};
-use super::methods::{ddu, nuq};
+use super::detection::{beside_svhn, dots, of_cifar, row, table};
+use super::digits::{View, note};
+use super::methods::{Method, Variant};
+use super::networks::Base;
+use super::seen::Layer;
 use crate::LabError;
-use crate::results::{Claim, Findings, Table, TableRow, Unit};
+use crate::results::{Claim, Findings, Table, Unit};
 
 const LAYERS: [(&str, Layer); 2] = [("features", Layer::Features), ("logits", Layer::Logits)];
-const DENSITIES: [&str; 3] = ["RBF", "logistic", "GMM"];
-/// DDU for the table of layers, where the paper's NUQ is that with GMM.
-const DDU: &str = "DDU";
+/// NUQ's densities, and DDU for the table of layers, where the paper's NUQ is that with GMM.
+const DENSITIES: [(&str, Option<Variant>); 4] = [
+    ("RBF", Some(Variant::Rbf)),
+    ("logistic", Some(Variant::Logistic)),
+    ("GMM", Some(Variant::Gaussians)),
+    ("DDU", None),
+];
 /// The paper's numbers on CIFAR-100 against SVHN, a row for each layer: of NUQ's densities, then of DDU.
 const PAPER: [[&str; 4]; 2] = [
     ["84.4 ± 3.2", "84.8 ± 2.9", "89.7 ± 1.6", "89.6 ± 1.6"],
     ["84.7 ± 3.1", "86.7 ± 2.6", "88.2 ± 0.6", "88.2 ± 0.6"],
 ];
 
-fn params(density: &str) -> Params<nuq::Classification> {
-    let params = NuqClassifier::params();
-    match density {
-        "logistic" => params.kernel(Kernel::Logistic),
-        "GMM" => params
-            .density(Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf }),
-        _ => params,
-    }
-}
-
 pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     let mut rows = Vec::new();
-    for (i, (layer_name, layer)) in LAYERS.into_iter().enumerate() {
-        for (j, density) in DENSITIES.into_iter().chain([DDU]).enumerate() {
-            let mut row = row_of(lab, density, layer, &format!("{density}, {layer_name}"))?;
-            if lab.digits()?.outliers[0].name == "SVHN" {
-                row.cells[0].paper = Some(PAPER[i][j].to_owned());
-            }
-            rows.push(row);
+    for ((layer_name, layer), paper) in LAYERS.into_iter().zip(PAPER) {
+        for ((density, variant), paper) in DENSITIES.into_iter().zip(paper) {
+            let name = format!("{density}, {layer_name}");
+            lab.say(&format!("ablation-density: {name}"));
+            let method = variant.map_or(Method::Ddu(layer), |variant| Method::Nuq(layer, variant));
+            let scores = (0..lab.seeds as u64).map(|seed| lab.scores(method, Base::plain(seed)));
+            rows.push(beside_svhn(lab, row(&name, View::Test, scores)?, Some(paper))?);
         }
     }
     let title =
@@ -62,19 +56,9 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     })
 }
 
-fn row_of(lab: &Lab, density: &str, layer: Layer, name: &str) -> Result<TableRow, LabError> {
-    lab.say(&format!("ablation-density: {name}"));
-    let params = params(density);
-    let scores = |seed| {
-        let base = lab.seen(Base::spectral(seed))?;
-        if density == DDU { ddu(lab, &base, layer) } else { nuq(lab, &base, layer, &params) }
-    };
-    row(name, View::Test, (0..lab.seeds as u64).map(scores))
-}
-
 fn claims(table: &Table) -> Vec<Claim> {
     let mean = |row: &str| table.row_mean(row).unwrap_or(f64::NAN);
-    let [rbf, logistic, gmm] = DENSITIES.map(|density| mean(&format!("{density}, features")));
+    let [rbf, logistic, gmm, _] = DENSITIES.map(|(density, _)| mean(&format!("{density}, features")));
     let logits = mean("GMM, logits");
     let text = |value: f64| Unit::Percent.text(value, None);
     vec![

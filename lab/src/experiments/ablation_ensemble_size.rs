@@ -4,9 +4,10 @@ use nuq::baselines::Reduction;
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Look, Spread};
 
 use super::Lab;
-use super::detection::{of_cifar, row, table};
-use super::digits::{MEMBERS, View, note};
+use super::detection::{beside_svhn, of_cifar, row, table};
+use super::digits::{View, note};
 use super::methods::ensemble;
+use super::networks::MEMBERS;
 use crate::LabError;
 use crate::results::{Claim, Findings, Table, Unit};
 
@@ -19,11 +20,7 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     for (size, paper) in SIZES.into_iter().zip(PAPER) {
         lab.say(&format!("ablation-ensemble-size: {size}"));
         let scores = groups(size).into_iter().map(|seeds| ensemble(lab, &seeds, Reduction::Entropy));
-        let mut row = row(&size.to_string(), View::Test, scores)?;
-        if lab.digits()?.outliers[0].name == "SVHN" {
-            row.cells[0].paper = paper.map(str::to_owned);
-        }
-        rows.push(row);
+        rows.push(beside_svhn(lab, row(&size.to_string(), View::Test, scores)?, paper)?);
     }
     let table = of_cifar(table(
         lab,

@@ -1,14 +1,17 @@
 //! How many neighbors NUQ needs: the paper's figure on K.
 
-use nuq::{Density, DensityBandwidth, NuqClassifier};
+use nuq::{Density, DensityBandwidth, ExactIndex, NeighborIndex, Neighbors, NuqClassifier};
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Look, Spread};
 
 use super::Lab;
 use super::detection::areas;
-use super::digits::{Base, View, note};
+use super::digits::{View, note};
 use super::methods::epistemic;
+use super::networks::Base;
+use super::seen::{Layer, Seen};
 use crate::LabError;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
+use crate::training::Outputs;
 
 const NEIGHBORS: [usize; 9] = [1, 2, 3, 5, 10, 20, 50, 100, 200];
 const ACCURACY: &str = "leave-one-out accuracy";
@@ -18,17 +21,13 @@ const ENOUGH: usize = 20;
 pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     let outliers = lab.digits()?.outliers.iter().map(|set| set.name.to_owned());
     let columns: Vec<String> = outliers.chain([ACCURACY.to_owned()]).collect();
-    let seeds = 0..lab.seeds as u64;
-    let bandwidths: Vec<f64> = seeds.map(|seed| density_bandwidth(lab, seed)).collect::<Result<_, _>>()?;
-    let mut rows = Vec::new();
-    for k in NEIGHBORS {
-        lab.say(&format!("ablation-neighbors: K = {k}"));
-        let mut cells = vec![Cell::default(); columns.len()];
-        for (seed, &bandwidth) in (0..).zip(&bandwidths) {
-            let values = of_seed(lab, k, bandwidth, seed)?;
-            cells.iter_mut().zip(values).for_each(|(cell, value)| cell.values.push(value));
+    let mut rows: Vec<TableRow> = NEIGHBORS
+        .map(|k| TableRow { name: k.to_string(), cells: vec![Cell::default(); columns.len()] })
+        .into();
+    for seed in 0..lab.seeds as u64 {
+        for (row, values) in rows.iter_mut().zip(of_seed(lab, seed)?) {
+            row.cells.iter_mut().zip(values).for_each(|(cell, value)| cell.values.push(value));
         }
-        rows.push(TableRow { name: k.to_string(), cells });
     }
     let table = Table {
         title: "ROC-AUC of NUQ's epistemic uncertainty, MNIST against outliers, and accuracy of NUQ on training digits left out (%)"
@@ -55,26 +54,36 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     })
 }
 
-/// The bandwidth that the density has by default with enough neighbors.
-fn density_bandwidth(lab: &Lab, seed: u64) -> Result<f64, LabError> {
-    let base = lab.seen(Base::spectral(seed))?;
-    let params = NuqClassifier::params().neighbors(ENOUGH);
-    let model = params.fit(&base.train.embeddings, &lab.digits()?.train.labels)?;
-    let what = "bandwidth of its density";
-    model.density_bandwidth().ok_or(LabError::Untold { what, neighbors: ENOUGH })
+/// For each K the areas of all sets of outliers, then the accuracy.
+fn of_seed(lab: &Lab, seed: u64) -> Result<Vec<Vec<f64>>, LabError> {
+    let base = lab.seen(Base::plain(seed))?;
+    let index = ExactIndex::new(&base.train(lab)?.embeddings)?;
+    // One search finds the neighbors for every K.
+    let most = NEIGHBORS[NEIGHBORS.len() - 1];
+    let search = |outputs: &Outputs| index.search(&outputs.embeddings, most);
+    let near: Vec<Neighbors> = base.views().iter().map(search).collect::<Result<_, _>>()?;
+    let bandwidth = density_bandwidth(lab, &base)?;
+    let of_k = |k: usize| {
+        lab.say(&format!("ablation-neighbors: network {seed}, K = {k}"));
+        let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(bandwidth) };
+        let params = NuqClassifier::params().neighbors(k).density(density);
+        let model = base.fit(lab, Layer::Features, &params)?;
+        let scores = base.views().iter().zip(&near).map(|(outputs, near)| {
+            Ok(epistemic(&model.predict_from(&outputs.embeddings, &near.nearest(k)?)?))
+        });
+        let mut values = areas(&scores.collect::<Result<Vec<_>, LabError>>()?, View::Test)?;
+        let accuracy = model.bandwidth_curve().map(|curve| curve.points[curve.chosen].score.accuracy);
+        values.push(accuracy.ok_or(LabError::Untold { what: "leave-one-out accuracy", neighbors: k })?);
+        Ok(values)
+    };
+    NEIGHBORS.into_iter().map(of_k).collect()
 }
 
-/// The areas of all sets of outliers, then the accuracy.
-fn of_seed(lab: &Lab, k: usize, bandwidth: f64, seed: u64) -> Result<Vec<f64>, LabError> {
-    let base = lab.seen(Base::spectral(seed))?;
-    let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(bandwidth) };
-    let params = NuqClassifier::params().neighbors(k).density(density);
-    let model = params.fit(&base.train.embeddings, &lab.digits()?.train.labels)?;
-    let scores = base.views().iter().map(|outputs| epistemic(&model, &outputs.embeddings));
-    let mut values = areas(&scores.collect::<Result<Vec<_>, _>>()?, View::Test)?;
-    let accuracy = model.bandwidth_curve().map(|curve| curve.points[curve.chosen].score.accuracy);
-    values.push(accuracy.ok_or(LabError::Untold { what: "leave-one-out accuracy", neighbors: k })?);
-    Ok(values)
+/// The bandwidth that the density has by default with enough neighbors.
+fn density_bandwidth(lab: &Lab, base: &Seen) -> Result<f64, LabError> {
+    let model = base.fit(lab, Layer::Features, &NuqClassifier::params().neighbors(ENOUGH))?;
+    let what = "bandwidth of its density";
+    model.density_bandwidth().ok_or(LabError::Untold { what, neighbors: ENOUGH })
 }
 
 fn flat(table: &Table) -> Claim {

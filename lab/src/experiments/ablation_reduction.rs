@@ -1,14 +1,14 @@
 //! How several predictions become one number: the paper's table on reductions.
 
 use nuq::baselines::{Members, Reduction};
-use nuq_neighbors::Embeddings;
 
 use super::Lab;
 use super::detection::{dots, row, table};
-use super::digits::{Base, MEMBERS, View, note};
-use super::methods::{ensemble, of_members};
+use super::digits::{View, note};
+use super::methods::{Scores, ensemble, members, of_members};
+use super::networks::{Base, MEMBERS};
 use crate::results::{Claim, Findings, Table, Unit};
-use crate::training::Augment;
+use crate::training::{Augment, Outputs};
 use crate::{Images, LabError};
 
 const REDUCTIONS: [(&str, Reduction); 4] = [
@@ -23,8 +23,9 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     let augmented: Vec<Vec<Members>> =
         (0..lab.seeds as u64).map(|seed| augmented(lab, seed)).collect::<Result<_, _>>()?;
     for (name, reduction) in REDUCTIONS {
-        let scores =
-            augmented.iter().map(|views| views.iter().map(|view| of_members(view, reduction)).collect());
+        let scores = augmented.iter().map(|views| -> Result<Scores, LabError> {
+            views.iter().map(|view| of_members(view, reduction)).collect()
+        });
         rows.push(row(&format!("TTA, {name}"), View::Test, scores)?);
     }
     let seeds: Vec<u64> = (0..MEMBERS as u64).collect();
@@ -59,13 +60,12 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
 /// Predictions of changed pictures of every view.
 fn augmented(lab: &Lab, seed: u64) -> Result<Vec<Members>, LabError> {
     lab.say(&format!("ablation-reduction: changed pictures, network {seed}"));
-    let (base, digits) = (lab.seen(Base::spectral(seed))?, lab.digits()?);
-    let members = |images: &Images| {
+    let (base, digits) = (lab.seen(Base::plain(seed))?, lab.digits()?);
+    let of_view = |(images, outputs): (&Images, &Outputs)| {
         let logits = base.network.augmented_logits(images, MEMBERS, Augment::DIGITS_TTA, seed)?;
-        let logits = logits.iter().map(|member| Embeddings::from_f64(member, base.train.n_classes));
-        Ok(Members::new(logits.collect::<Result<_, _>>()?)?)
+        members(&logits, outputs.n_classes)
     };
-    digits.views().map(members).collect()
+    digits.views().zip(base.views()).map(of_view).collect()
 }
 
 fn entropy_is_best(table: &Table) -> Claim {

@@ -1,43 +1,44 @@
 //! Spectral normalization: the paper's table on what it does for DDU and NUQ.
 
-use nuq::{Covariance, Density, NuqClassifier, Shrinkage};
-
 use super::Lab;
-use super::detection::{dots, of_cifar, row, table};
-use super::digits::{Base, Kind, Layer, Seen, View, note};
-use super::methods::{ddu, nuq};
+use super::detection::{beside_svhn, dots, of_cifar, row, table};
+use super::digits::{View, note};
+use super::methods::{Method, NUQ, Variant};
+use super::networks::{Base, Kind};
+use super::seen::Layer;
 use crate::LabError;
-use crate::results::{Claim, Findings, Table, Unit};
+use crate::results::{Cell, Claim, Findings, Table, TableRow, Unit};
 
-type Scores = fn(&Lab, &Seen) -> Result<Vec<Vec<f64>>, LabError>;
-
-const METHODS: [(&str, Scores); 3] = [
-    ("DDU", |lab, base| ddu(lab, base, Layer::Features)),
-    ("NUQ, GMM", |lab, base| {
-        let density = Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
-        nuq(lab, base, Layer::Features, &NuqClassifier::params().density(density))
-    }),
-    ("NUQ", |lab, base| nuq(lab, base, Layer::Features, &NuqClassifier::params())),
-];
+const METHODS: [Method; 3] =
+    [Method::Ddu(Layer::Features), Method::Nuq(Layer::Features, Variant::Gaussians), NUQ];
 /// The paper's numbers on CIFAR-100 against SVHN, for each method without and with it. Its NUQ has Gaussians for its density.
 const PAPER: [Option<[&str; 2]>; 3] =
     [Some(["88.7 ± 4.3", "89.6 ± 1.6"]), Some(["86.8 ± 1.2", "89.7 ± 1.6"]), None];
 
+const KEPT: &str = "accuracy kept";
+
 pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
-    let mut rows = Vec::new();
-    for (i, (method, scores)) in METHODS.into_iter().enumerate() {
+    let (mut rows, mut rotated) = (Vec::new(), Vec::new());
+    for (method, paper) in METHODS.into_iter().zip(PAPER) {
         for (j, kind) in [Kind::Plain, Kind::Spectral].into_iter().enumerate() {
-            let name = if kind == Kind::Spectral { spectral(method) } else { method.to_owned() };
+            let name =
+                if kind == Kind::Spectral { spectral(method.name()) } else { method.name().to_owned() };
             lab.say(&format!("ablation-spectral: {name}"));
-            let of_seed = |seed| scores(lab, &*lab.seen(Base { kind, seed })?);
-            let mut row = row(&name, View::Test, (0..seeds(lab)).map(of_seed))?;
-            if lab.digits()?.outliers[0].name == "SVHN" {
-                row.cells[0].paper = PAPER[i].map(|numbers| numbers[j].to_owned());
-            }
-            rows.push(row);
+            let scores = bases(lab, kind).map(|base| lab.scores(method, base));
+            let row = row(&name, View::Test, scores)?;
+            rows.push(beside_svhn(lab, row, paper.map(|numbers| numbers[j]))?);
+            rotated.push(of_rotated(lab, method, kind, name)?);
         }
     }
     let table = of_cifar(table(lab, "ROC-AUC, MNIST against outliers (%)", "method", rows)?);
+    let rotated = Table {
+        title: "Rotated digits (%): accuracy among the most certain (mean of the curve), and ROC-AUC against outliers"
+            .to_owned(),
+        columns: std::iter::once(KEPT.to_owned()).chain(table.columns.iter().cloned()).collect(),
+        rows: rotated,
+        paper_of: None,
+        ..table.clone()
+    };
     let claims = claims(&table);
     let figure = dots(
         "With and without spectral normalization",
@@ -52,8 +53,20 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         claims,
         notes,
         figures: vec![("ablation-spectral".to_owned(), figure)],
-        tables: vec![table],
+        tables: vec![table, rotated],
     })
+}
+
+fn bases(lab: &Lab, kind: Kind) -> impl Iterator<Item = Base> {
+    (0..lab.seeds as u64).map(move |seed| Base { kind, seed })
+}
+
+fn of_rotated(lab: &Lab, method: Method, kind: Kind, name: String) -> Result<TableRow, LabError> {
+    let mean = |curve: Vec<f64>| curve.iter().sum::<f64>() / curve.len() as f64;
+    let kept = bases(lab, kind).map(|base| method.accuracy_kept(lab, base).map(mean));
+    let kept = Cell::new(kept.collect::<Result<_, _>>()?);
+    let areas = row(&name, View::Rotated, bases(lab, kind).map(|base| lab.scores(method, base)))?;
+    Ok(TableRow { name, cells: std::iter::once(kept).chain(areas.cells).collect() })
 }
 
 fn spectral(method: &str) -> String {
@@ -76,17 +89,12 @@ fn claims(table: &Table) -> Vec<Claim> {
     ]
 }
 
-/// Networks without it serve nothing else: two of them are trained.
-fn seeds(lab: &Lab) -> u64 {
-    lab.seeds.min(2) as u64
-}
-
 /// What normalization costs the network.
 fn accuracies(lab: &Lab) -> Result<String, LabError> {
     let accuracy = |kind| -> Result<f64, LabError> {
         let truth = &lab.digits()?.test.labels;
-        let of = |seed| Ok(lab.seen(Base { kind, seed })?.view(View::Test).accuracy(truth));
-        let all: Vec<f64> = (0..seeds(lab)).map(of).collect::<Result<_, LabError>>()?;
+        let of = |base| Ok(lab.seen(base)?.view(View::Test).accuracy(truth));
+        let all: Vec<f64> = bases(lab, kind).map(of).collect::<Result<_, LabError>>()?;
         Ok(all.iter().sum::<f64>() / all.len() as f64)
     };
     Ok(format!(

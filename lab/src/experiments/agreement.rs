@@ -1,12 +1,13 @@
 //! Does NUQ say what the network says? The paper's Section on how NUQ affects predictions.
 
-use nuq::NuqClassifier;
 use nuq::metrics::{Agreement, agreement};
-use nuq_neighbors::Embeddings;
+use nuq::{NuqClassifier, Predictions};
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Look, Spread};
 
 use super::Lab;
-use super::digits::{Base, View, note};
+use super::digits::{View, note};
+use super::networks::Base;
+use super::seen::Layer;
 use crate::LabError;
 use crate::data::embeddings::{self, Views};
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
@@ -63,29 +64,17 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
 }
 
 fn on_digits(lab: &Lab, view: View, seed: u64) -> Result<Compared, LabError> {
-    let base = lab.seen(Base::spectral(seed))?;
-    let model = NuqClassifier::params().fit(&base.train.embeddings, &lab.digits()?.train.labels)?;
-    let outputs = base.view(view);
-    let said = outputs.predictions();
-    compare(&model, &outputs.embeddings, |i, label| *label == said[i] as i64)
+    let base = lab.seen(Base::plain(seed))?;
+    let model = base.fit(lab, Layer::Features, &NuqClassifier::params())?;
+    let said = base.view(view).predictions();
+    let found = base.ask(lab, Layer::Features, &model, view.place())?;
+    Ok(Compared::new(&found, |i, label| *label == said[i] as i64))
 }
 
 fn on_views(views: &Views) -> Result<Compared, LabError> {
     let model = NuqClassifier::params().fit(&views.train, &views.labels)?;
     let said = views.predictions();
-    compare(&model, &views.test.embeddings, |i, label| *label == said[i])
-}
-
-fn compare(
-    model: &NuqClassifier<'_>,
-    rows: &Embeddings<'_>,
-    is_same: impl Fn(usize, &nuq::Label) -> bool,
-) -> Result<Compared, LabError> {
-    let found = model.predict(rows)?;
-    Ok(Compared {
-        agrees: (0..found.len()).map(|i| is_same(i, found.label(i))).collect(),
-        aleatoric: found.iter().map(|prediction| prediction.aleatoric).collect(),
-    })
+    Ok(Compared::new(&model.predict(&views.test.embeddings)?, |i, label| *label == said[i]))
 }
 
 /// CIFAR-10's embeddings, where the user has them.
@@ -98,6 +87,13 @@ fn cifar(lab: &Lab) -> Result<Option<Views>, LabError> {
 }
 
 impl Compared {
+    fn new(found: &Predictions<'_>, is_same: impl Fn(usize, &nuq::Label) -> bool) -> Self {
+        Self {
+            agrees: (0..found.len()).map(|i| is_same(i, found.label(i))).collect(),
+            aleatoric: found.iter().map(|prediction| prediction.aleatoric).collect(),
+        }
+    }
+
     fn agreement(&self) -> Result<Agreement, LabError> {
         let differs: Vec<u32> = self.agrees.iter().map(|agrees| u32::from(!agrees)).collect();
         Ok(agreement(&vec![0; differs.len()], &differs, &self.aleatoric)?)

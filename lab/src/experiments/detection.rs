@@ -1,11 +1,14 @@
 //! Telling outliers from digits: the table and the count curves that several experiments show.
 
+use std::borrow::Borrow;
+use std::rc::Rc;
+
 use nuq::metrics::{Detection, roc_auc};
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, DotPlot, DotRow, Figure, Look, Spread};
 
 use super::Lab;
 use super::digits::View;
-use super::methods::{Method, NUQ};
+use super::methods::{Method, NUQ, Scores};
 use crate::LabError;
 use crate::results::{Better, Cell, Table, TableRow, Unit};
 
@@ -20,15 +23,23 @@ pub(super) fn areas(scores: &[Vec<f64>], digits: View) -> Result<Vec<f64>, LabEr
 pub(super) fn row(
     name: &str,
     digits: View,
-    of_seeds: impl Iterator<Item = Result<Vec<Vec<f64>>, LabError>>,
+    of_seeds: impl Iterator<Item = Result<impl Borrow<Scores>, LabError>>,
 ) -> Result<TableRow, LabError> {
     let mut cells: Vec<Cell> = Vec::new();
     for scores in of_seeds {
-        let areas = areas(&scores?, digits)?;
+        let areas = areas(scores?.borrow(), digits)?;
         cells.resize(areas.len(), Cell::default());
         cells.iter_mut().zip(areas).for_each(|(cell, area)| cell.values.push(area));
     }
     Ok(TableRow { name: name.to_owned(), cells })
+}
+
+/// The same row, with the paper's number on SVHN beside ours where that is the first set.
+pub(super) fn beside_svhn(lab: &Lab, mut row: TableRow, paper: Option<&str>) -> Result<TableRow, LabError> {
+    if lab.digits()?.outliers[0].name == "SVHN" {
+        row.cells[0].paper = paper.map(str::to_owned);
+    }
+    Ok(row)
 }
 
 /// A table of areas.
@@ -69,7 +80,7 @@ pub(super) fn dots(title: &str, caption: &str, axis: &str, table: &Table, column
 pub(super) fn count_chart(
     title: &str,
     outliers: &str,
-    scored: &[(Method, Vec<Vec<f64>>)],
+    scored: &[(Method, Rc<Scores>)],
     digits: View,
 ) -> Result<Figure, LabError> {
     let mut lines = Vec::new();

@@ -2,11 +2,11 @@
 
 use nuq::baselines::{Ddu, Duq, DuqParams, Energy, Entropy, MaxProb, Reduction, Sngp, SngpParams};
 use nuq::metrics::roc_auc;
-use nuq::{Covariance, Density, NuqClassifier, Shrinkage};
+use nuq::{NuqClassifier, Shrinkage};
 
 use super::Lab;
 use super::detection::dots;
-use super::methods::{epistemic, from_logits, of_embeddings, of_members};
+use super::methods::{epistemic, from_logits, gaussians, of_embeddings, of_members};
 use crate::LabError;
 use crate::data::DataError;
 use crate::data::embeddings::{Rows, Views, read_folder};
@@ -120,8 +120,7 @@ fn scorers<'v>(lab: &Lab, views: &'v Views) -> Result<Vec<(&'static str, Scorer<
     let ddu = Ddu::fit(x, y, Shrinkage::LedoitWolf)?;
     let duq = Duq::fit(x, y, DuqParams::default())?;
     let sngp = Sngp::fit(x, y, SngpParams::default())?;
-    let gaussians = Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
-    let gmm = NuqClassifier::params().density(gaussians).fit(x, y)?;
+    let gmm = NuqClassifier::params().density(gaussians()).fit(x, y)?;
     let nuq = NuqClassifier::params().fit(x, y)?;
     let ensemble: Scorer<'v> = Box::new(|rows| {
         rows.members.as_ref().map(|members| of_members(members, Reduction::Entropy)).transpose()
@@ -134,8 +133,8 @@ fn scorers<'v>(lab: &Lab, views: &'v Views) -> Result<Vec<(&'static str, Scorer<
         ("DUQ head", Box::new(move |rows| of_embeddings(&duq, &rows.embeddings).map(Some))),
         ("SNGP head", Box::new(move |rows| of_embeddings(&sngp, &rows.embeddings).map(Some))),
         ("DDU", Box::new(move |rows| of_embeddings(&ddu, &rows.embeddings).map(Some))),
-        ("NUQ, GMM", Box::new(move |rows| epistemic(&gmm, &rows.embeddings).map(Some))),
-        ("NUQ", Box::new(move |rows| epistemic(&nuq, &rows.embeddings).map(Some))),
+        ("NUQ, GMM", Box::new(move |rows| Ok(Some(epistemic(&gmm.predict(&rows.embeddings)?))))),
+        ("NUQ", Box::new(move |rows| Ok(Some(epistemic(&nuq.predict(&rows.embeddings)?))))),
     ])
 }
 

@@ -1,14 +1,18 @@
 //! What all experiments of a run share: how large they are, where data and networks lie, and what was computed already.
 
-use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::cell::OnceCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
-use super::digits::{Base, Digits, Seen};
+use super::Experiment;
+use super::digits::Digits;
+use super::memo::{Memo, once};
+use super::methods::{Method, Scores};
+use super::networks::{Base, Ready};
+use super::seen::Seen;
 use crate::LabError;
 use crate::data::DataError;
 use crate::training::Cache;
@@ -53,7 +57,9 @@ pub struct Lab {
     data: Option<PathBuf>,
     is_quiet: bool,
     digits: OnceCell<Digits>,
-    seen: RefCell<HashMap<Base, Rc<Seen>>>,
+    ready: Ready,
+    seen: Memo<Base, Seen>,
+    scores: Memo<(Method, Base), Scores>,
 }
 
 impl Lab {
@@ -67,7 +73,9 @@ impl Lab {
             data: None,
             is_quiet: false,
             digits: OnceCell::new(),
-            seen: RefCell::default(),
+            ready: Ready::default(),
+            seen: Memo::default(),
+            scores: Memo::default(),
         }
     }
 
@@ -123,26 +131,34 @@ impl Lab {
     }
 
     /// Whether nothing is to be said.
-    pub fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.is_quiet
+    }
+
+    /// Trains the networks of all these experiments that are not in the cache. Experiments do so for themselves; whoever runs several
+    /// keeps all cores busy by asking for their networks together.
+    pub fn train(&self, experiments: &[&Experiment]) -> Result<(), LabError> {
+        let needs: Vec<_> = experiments.iter().map(|experiment| experiment.needs).collect();
+        self.ready.train(self, &needs)
+    }
+
+    /// The networks of this run.
+    pub(super) fn ready(&self) -> &Ready {
+        &self.ready
     }
 
     /// Digits and outliers, read once.
     pub(super) fn digits(&self) -> Result<&Digits, LabError> {
-        if self.digits.get().is_none() {
-            // Of two values for one cell the first stays; there is only one thread.
-            let _ = self.digits.set(Digits::load(self)?);
-        }
-        Ok(self.digits.get().expect("set in the line above"))
+        once(&self.digits, || Digits::load(self))
     }
 
-    /// What a network says about all digits and outliers: trained, asked and kept once.
+    /// What a network says about all digits and outliers.
     pub(super) fn seen(&self, base: Base) -> Result<Rc<Seen>, LabError> {
-        if let Some(seen) = self.seen.borrow().get(&base) {
-            return Ok(seen.clone());
-        }
-        let seen = Rc::new(Seen::of(self, base)?);
-        self.seen.borrow_mut().insert(base, seen.clone());
-        Ok(seen)
+        self.seen.get(base, || Seen::of(self, base))
+    }
+
+    /// The scores of all views by a method that looks at a network.
+    pub(super) fn scores(&self, method: Method, base: Base) -> Result<Rc<Scores>, LabError> {
+        self.scores.get((method, base), || method.scores(self, base))
     }
 }

@@ -1,11 +1,11 @@
 //! Rotated MNIST: Figure "MNIST", part (a), of the paper's appendix.
 
-use nuq::metrics::Selective;
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Look, Spread};
 
 use super::Lab;
-use super::digits::{View, note};
-use super::methods::{FIVE, Method, NUQ, OTHERS};
+use super::digits::note;
+use super::methods::{FIVE, NUQ, OTHERS};
+use super::networks::Base;
 use crate::LabError;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
@@ -19,7 +19,7 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         lab.say(&format!("rotated-mnist: {}", method.name()));
         let mut cells = vec![Cell::default(); 1 + KEPT.len()];
         for seed in method.seeds(lab) {
-            let curve = accuracy_kept(lab, method, seed)?;
+            let curve = method.accuracy_kept(lab, Base::plain(seed))?;
             if seed == 0 && FIVE.contains(&method) {
                 let points = curve.iter().enumerate().map(|(i, &share)| ((i + 1) as f64, share)).collect();
                 let look = if method == NUQ { Look::Strong } else { Look::Plain };
@@ -53,16 +53,6 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         ],
         figures: vec![("rotated-mnist".to_owned(), chart(lines))],
     })
-}
-
-/// The accuracy among the k most certain rotated digits, for k from 1 to all, of the answers that go with the method: see
-/// [`Method::answers`].
-fn accuracy_kept(lab: &Lab, method: Method, seed: u64) -> Result<Vec<f64>, LabError> {
-    let predicted = method.answers(lab, seed, View::Rotated)?;
-    let truth = &lab.digits()?.test.labels;
-    let is_error: Vec<bool> = predicted.iter().zip(truth).map(|(a, b)| a != b).collect();
-    let scores = method.scores(lab, seed)?.swap_remove(View::Rotated.place());
-    Ok(Selective::new(&scores, &is_error)?.curve().into_iter().map(|risk| 1.0 - risk).collect())
 }
 
 fn claims(table: &Table) -> Vec<Claim> {

@@ -1,13 +1,13 @@
 //! Classification with a reject option: the toy of the paper's appendix on Algorithm 2.
 
 use nuq::{BandwidthRule, Decision, Embeddings, NuqClassifier, RejectRule};
-use nuq_neighbors::SeededRng;
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Look, Spread};
 
 use super::Lab;
 use crate::LabError;
 use crate::data::steps;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
+use crate::stream::stream;
 
 /// Where risk is looked at.
 const POINTS: [f64; 4] = [0.1, 0.3, 0.5, 0.95];
@@ -51,7 +51,7 @@ fn excess(n: usize, repetitions: usize) -> Result<Excess, LabError> {
     let queries = Embeddings::new(POINTS.map(|x| x as f32).to_vec(), 1)?;
     let params = NuqClassifier::paper().neighbors(n).bandwidth(BandwidthRule::Silverman);
     let mut sums = Excess::default();
-    let mut rng = SeededRng::new(n as u64);
+    let mut rng = stream("steps", 0, n);
     for _ in 0..repetitions {
         let (points, classes) = steps::sample(n, &mut rng);
         let train = Embeddings::new(points, 1)?;

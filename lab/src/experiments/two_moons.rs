@@ -8,7 +8,7 @@ use nuq::metrics::roc_auc;
 use nuq::{NuqClassifier, Shrinkage};
 use nuq_report::{Extent, Field, MapRow, Scale, UncertaintyMaps};
 
-use super::methods::{from_logits, of_embeddings, read};
+use super::methods::{from_logits, of_embeddings};
 use super::ranks::ranks;
 use super::{Lab, Size};
 use crate::data::moons;
@@ -106,7 +106,7 @@ fn maps(
     Ok([
         from_logits(&MaxProb, &cells.logit_rows()?)?,
         of_embeddings(&ddu, &cells.embeddings)?,
-        read(&nuq, &cells.embeddings, |prediction| prediction.log_total)?,
+        nuq.predict(&cells.embeddings)?.iter().map(|prediction| prediction.log_total).collect(),
     ])
 }
 

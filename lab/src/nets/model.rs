@@ -13,6 +13,7 @@ use super::mlp::Mlp;
 use super::resnet::ResNet;
 use super::sngp::SngpHead;
 use crate::LabError;
+use crate::stream::stream;
 use crate::training::{Architecture, HeadKind, Recipe};
 
 // There is one body in a model: half a kilobyte more or less is nothing.
@@ -41,7 +42,7 @@ impl Model {
     /// First weights, which follow from the recipe's seed, for pictures of a shape (channels, rows, columns).
     pub(crate) fn new(recipe: &Recipe, shape: [usize; 3], device: &Device) -> Result<Self, LabError> {
         check_shape(recipe, shape)?;
-        let mut rng = SeededRng::new(recipe.seed);
+        let mut rng = stream("first weights", recipe.seed, 0);
         let body = Body::new(&recipe.architecture, shape[0], &mut rng, device);
         let head = Head::new(recipe, recipe.architecture.features(), &mut rng, device);
         Ok(Self { body, head })

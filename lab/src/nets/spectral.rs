@@ -17,6 +17,7 @@ use burn::tensor::{Tensor, TensorData};
 use nuq_neighbors::SeededRng;
 
 use super::{Model, Weight, change_weights};
+use crate::stream::stream;
 use crate::training::{HeadKind, Recipe, Spectral};
 
 /// Iterations before training and after it.
@@ -38,7 +39,7 @@ impl SpectralBound {
         recipe.spectral.map(|settings| Self {
             settings,
             includes_head: recipe.head == HeadKind::Softmax,
-            rng: SeededRng::new(recipe.seed ^ 0x5bec_74a1),
+            rng: stream("power iteration", recipe.seed, 0),
             directions: BTreeMap::new(),
         })
     }

@@ -68,7 +68,7 @@ pub struct Results {
     pub size: Size,
     /// How many seeds were asked for; where a number has several values, one for each.
     pub seeds: usize,
-    /// How long it took, without trainings that were in the cache already.
+    /// How long it took, without the training of networks and without what an earlier experiment of the same run had computed already.
     pub seconds: f64,
     /// Where it was run.
     pub machine: Machine,

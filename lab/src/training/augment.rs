@@ -27,7 +27,7 @@ impl Augment {
     pub const DIGITS_TTA: Self = Self { padding: 2, flip: false, max_degrees: 15.0 };
 
     /// Whether pictures stay as they are.
-    pub fn is_none(&self) -> bool {
+    fn is_none(&self) -> bool {
         *self == Self::NONE
     }
 

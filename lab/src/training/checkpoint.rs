@@ -31,9 +31,10 @@ impl Cache {
         Self { folder: folder.into() }
     }
 
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Whether a training is over and its network here.
+    pub fn has(&self, recipe: &Recipe, data: &Labeled) -> Result<bool, LabError> {
+        let stored = Checkpoint::load(&self.path(recipe, data))?;
+        Ok(stored.is_some_and(|checkpoint| checkpoint.note.epochs >= recipe.epochs))
     }
 
     /// The file of a training.
@@ -59,7 +60,7 @@ impl Cache {
 }
 
 /// To be raised when the same recipe comes to mean another network: a layer, an initialization or a loss that changed.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// 64 bits of Fowler, Noll and Vo's hash over the recipe, the pictures and their labels, word by word.
 fn hash(recipe: &Recipe, data: &Labeled) -> u64 {

@@ -13,6 +13,7 @@ mod train;
 
 pub use augment::{Augment, rotate};
 pub use checkpoint::Cache;
+pub(crate) use network::first_largest;
 pub use network::{Network, Outputs};
 pub use progress::{Epoch, Progress, Silent, ToStderr};
 pub(crate) use recipe::CNN_REGIONS;

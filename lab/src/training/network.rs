@@ -2,18 +2,22 @@
 
 use burn::tensor::{Tensor, TensorData};
 use nuq_neighbors::Embeddings;
+use rayon::prelude::*;
 
 use super::augment::Augment;
 use super::checkpoint::Cache;
 use super::progress::Progress;
-use super::recipe::{HeadKind, Recipe};
+use super::recipe::{Architecture, HeadKind, Recipe};
 use super::state::numbers;
-use super::train::{image_tensor, stream, train};
+use super::train::{image_tensor, train};
 use crate::nets::{Head, Model, device, dropout};
+use crate::stream::stream;
 use crate::{Images, LabError, Labeled};
 
-/// Pictures that are asked about at once.
+/// Pictures that are asked about at once, by each thread.
 const BATCH: usize = 256;
+/// The same of a ResNet, whose maps are large.
+const RESNET_BATCH: usize = 32;
 
 /// What a network says about pictures.
 #[derive(Debug, Clone)]
@@ -30,8 +34,6 @@ pub struct Outputs {
 impl Outputs {
     /// The likeliest class of each picture; of equal ones the first.
     pub fn predictions(&self) -> Vec<usize> {
-        let first_largest =
-            |row: &[f64]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
         self.logits.chunks_exact(self.n_classes).map(first_largest).collect()
     }
 
@@ -45,6 +47,11 @@ impl Outputs {
     pub fn logit_rows(&self) -> Result<Embeddings<'static>, LabError> {
         Ok(Embeddings::from_f64(&self.logits, self.n_classes)?)
     }
+}
+
+/// The place of the largest value, of equal ones the first: a network's answer.
+pub(crate) fn first_largest<V: PartialOrd>(row: &[V]) -> usize {
+    (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best })
 }
 
 /// A network that is trained.
@@ -82,10 +89,10 @@ impl Network {
     }
 
     /// Logits of `members` passes with dropout on (MC dropout): for each a row of `n_classes` for each picture. Dropout stands before
-    /// the head alone, so the body is asked once.
+    /// the head alone, so what the network said without it is enough.
     pub fn dropout_logits(
         &self,
-        images: &Images,
+        outputs: &Outputs,
         members: usize,
         seed: u64,
     ) -> Result<Vec<Vec<f64>>, LabError> {
@@ -94,10 +101,9 @@ impl Network {
             let problem = "must be above 0 for MC dropout".to_owned();
             return Err(LabError::Recipe { option: "dropout", problem });
         }
-        let embeddings = self.embeddings(images)?;
         let member = |member| {
-            let mut rng = stream(seed, member);
-            self.logits_of(&embeddings, |features| dropout(features, share, &mut rng))
+            let mut rng = stream("MC dropout", seed, member);
+            self.logits_of(&outputs.embeddings, |features| dropout(features, share, &mut rng))
         };
         Ok((0..members).map(member).collect())
     }
@@ -111,7 +117,7 @@ impl Network {
         seed: u64,
     ) -> Result<Vec<Vec<f64>>, LabError> {
         let member = |member| {
-            let changed = augment.apply(images, &mut stream(seed, member));
+            let changed = augment.apply(images, &mut stream("test-time augmentation", seed, member));
             Ok(self.outputs(&changed)?.logits)
         };
         (0..members).map(member).collect()
@@ -145,11 +151,6 @@ impl Network {
         Some((weights, bias))
     }
 
-    /// What it was trained by.
-    pub fn recipe(&self) -> &Recipe {
-        &self.recipe
-    }
-
     /// How long it was trained, in whichever runs that was.
     pub fn training_seconds(&self) -> f64 {
         self.seconds
@@ -159,13 +160,21 @@ impl Network {
         if images.shape() != self.shape {
             return Err(LabError::Shape { expected: self.shape, got: images.shape() });
         }
-        let dim = self.recipe.architecture.features();
-        let mut values = Vec::with_capacity(images.len() * dim);
-        for start in (0..images.len()).step_by(BATCH) {
-            let batch = images.rows(start..images.len().min(start + BATCH));
-            values.extend(numbers(self.model.features(image_tensor(batch, &device()))));
-        }
-        Ok(Embeddings::new(values, dim)?)
+        let size = match self.recipe.architecture {
+            Architecture::ResNet18 { .. } | Architecture::ResNet50 { .. } => RESNET_BATCH,
+            Architecture::Mlp { .. } | Architecture::Cnn { .. } => BATCH,
+        };
+        // A GPU takes one batch after the other.
+        let at_least = if cfg!(feature = "cuda") { images.len() } else { 1 };
+        let starts: Vec<usize> = (0..images.len()).step_by(size).collect();
+        let of_batch = |model: &mut Model, &start: &usize| {
+            let batch = images.rows(start..images.len().min(start + size));
+            numbers(model.features(image_tensor(batch, &device())))
+        };
+        // A copy shares its weights, and a thread needs one of its own: burn's modules are sent, not shared.
+        let values: Vec<Vec<f32>> =
+            starts.par_iter().with_min_len(at_least).map_with(self.model.clone(), of_batch).collect();
+        Ok(Embeddings::new(values.concat(), self.recipe.architecture.features())?)
     }
 
     fn logits_of(

@@ -1,6 +1,8 @@
 //! How far a training is.
 
+use std::cell::Cell;
 use std::fmt;
+use std::time::{Duration, Instant};
 
 /// An epoch that is over.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +34,9 @@ pub trait Progress {
     /// An epoch is over and its checkpoint stored.
     fn epoch(&self, epoch: &Epoch);
 
+    /// A step within an epoch is done: told as if the epoch were over.
+    fn step(&self, _so_far: &Epoch, _share: f64) {}
+
     /// Whether to stop after this epoch; the next training of the same recipe goes on from there.
     fn stop(&self) -> bool {
         false
@@ -46,16 +51,34 @@ impl Progress for Silent {
     fn epoch(&self, _: &Epoch) {}
 }
 
-/// A line on stderr for each epoch.
-#[derive(Debug, Clone)]
+/// A line on stderr for each epoch, and within a long one now and then.
+#[derive(Debug)]
 pub struct ToStderr {
-    /// What is trained, at the head of each line.
-    pub name: String,
+    name: String,
+    last: Cell<Instant>,
+}
+
+/// How long nothing is said at most.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl ToStderr {
+    /// With the name of what is trained at the head of each line.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), last: Cell::new(Instant::now()) }
+    }
 }
 
 impl Progress for ToStderr {
     fn epoch(&self, epoch: &Epoch) {
+        self.last.set(Instant::now());
         eprintln!("{}: {epoch}", self.name);
+    }
+
+    fn step(&self, so_far: &Epoch, share: f64) {
+        if self.last.get().elapsed() >= PATIENCE {
+            self.last.set(Instant::now());
+            eprintln!("{}: {:.0} % of {so_far}", self.name, 100.0 * share);
+        }
     }
 }
 

@@ -223,6 +223,18 @@ impl Recipe {
         }
     }
 
+    /// The same over another number of epochs, the schedule's steps moved in proportion.
+    pub fn over(self, epochs: usize) -> Self {
+        let moved = |at: &usize| (at * epochs).div_ceil(self.epochs.max(1));
+        let schedule = match &self.schedule {
+            Schedule::Steps { epochs: steps, divisor } => {
+                Schedule::Steps { epochs: steps.iter().map(moved).collect(), divisor: *divisor }
+            }
+            other => other.clone(),
+        };
+        Self { epochs, schedule, ..self }
+    }
+
     /// Refuses what cannot be followed, with the option's name.
     pub fn check(&self) -> Result<(), LabError> {
         let refuse = |option, problem: &str| Err(LabError::Recipe { option, problem: problem.to_owned() });
@@ -317,6 +329,13 @@ mod tests {
         for (epoch, expected) in [(0, 0.1), (59, 0.1), (60, 0.02), (120, 0.004), (160, 0.0008)] {
             assert!((recipe.rate(epoch, 5, 390) - expected).abs() < 1e-12, "{epoch}");
         }
+    }
+
+    #[test]
+    fn a_shorter_training_has_its_steps_in_proportion() {
+        let short = Recipe::cifar(10, 0).over(10);
+        assert_eq!(short.schedule, Schedule::Steps { epochs: vec![3, 6, 8], divisor: 5.0 });
+        assert_eq!((short.epochs, Recipe::cifar(10, 0).over(200)), (10, Recipe::cifar(10, 0)));
     }
 
     #[test]

@@ -198,10 +198,11 @@ fn residual_networks_take_steps() {
 fn members_of_dropout_and_augmentation_differ_and_follow_from_the_seed() {
     let data = bars(60, 1);
     let network = trained(&small_cnn(0), &data);
-    let dropped = network.dropout_logits(&data.images, 3, 1).unwrap();
+    let said = network.outputs(&data.images).unwrap();
+    let dropped = network.dropout_logits(&said, 3, 1).unwrap();
     assert_eq!((dropped.len(), dropped[0].len()), (3, 60 * 3));
     assert_ne!(dropped[0], dropped[1]);
-    assert_eq!(dropped, network.dropout_logits(&data.images, 3, 1).unwrap());
+    assert_eq!(dropped, network.dropout_logits(&said, 3, 1).unwrap());
     let turned = network.augmented_logits(&data.images, 2, Augment::DIGITS_TTA, 1).unwrap();
     assert_ne!(turned[0], turned[1]);
     assert_eq!(turned, network.augmented_logits(&data.images, 2, Augment::DIGITS_TTA, 1).unwrap());
@@ -231,7 +232,7 @@ fn what_does_not_fit_is_refused() {
     let points = clouds(4, 1).images;
     assert!(matches!(network.outputs(&points).unwrap_err(), LabError::Shape { .. }));
     assert!(matches!(
-        network.dropout_logits(&data.images, 2, 0).unwrap_err(),
+        network.dropout_logits(&network.outputs(&data.images).unwrap(), 2, 0).unwrap_err(),
         LabError::Recipe { option: "dropout", .. }
     ));
     let folder = tempfile::tempdir().unwrap();
@@ -254,4 +255,15 @@ fn a_loss_that_is_no_number_is_an_error() {
     let error = Network::train(&recipe, &bars(90, 1), &Cache::new(folder.path()), &Silent).unwrap_err();
     assert!(matches!(error, LabError::Diverged { .. }), "{error}");
     assert!(std::fs::read_dir(folder.path()).unwrap().count() <= 1);
+}
+
+#[test]
+fn a_network_is_the_same_in_any_number_of_threads() {
+    let data = bars(60, 1);
+    let recipe = Recipe { spectral: Some(Spectral::default()), ..small_cnn(0) };
+    let logits = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| trained(&recipe, &data).outputs(&data.images).unwrap().logits)
+    };
+    assert_eq!(logits(1), logits(3));
 }

@@ -13,6 +13,7 @@ use super::progress::{Epoch, Progress};
 use super::recipe::Recipe;
 use super::state::{State, numbers};
 use crate::nets::{Head, Model, device, dropout};
+use crate::stream::stream;
 use crate::{Images, LabError, Labeled};
 
 /// A model that is trained, off the graph, and how long that took.
@@ -40,7 +41,7 @@ pub(crate) fn train(
     while state.epochs < recipe.epochs {
         let started = Instant::now();
         let mut course = Course { recipe, data, device: &device, precision: None };
-        let told = course.epoch(&mut state)?;
+        let told = course.epoch(&mut state, progress)?;
         let seconds = started.elapsed().as_secs_f64();
         state.seconds += seconds;
         state.checkpoint(recipe, shape).store(&path)?;
@@ -61,13 +62,6 @@ fn check_data(recipe: &Recipe, data: &Labeled) -> Result<(), LabError> {
         return refuse("batch_size", format!("needs at least 2 pictures, the data have {}", data.len()));
     }
     Ok(())
-}
-
-/// A stream of random numbers for one epoch or member, unlike those of its neighbors.
-pub(crate) fn stream(seed: u64, index: usize) -> SeededRng {
-    // Seeds of SplitMix64 that differ by a multiple of its increment share their stream; two rounds of it keep them apart.
-    let mixed = SeededRng::new(seed).next_u64() ^ index as u64;
-    SeededRng::new(SeededRng::new(mixed).next_u64())
 }
 
 /// Pictures as a tensor.
@@ -108,14 +102,18 @@ struct Course<'a> {
 }
 
 impl Course<'_> {
-    fn epoch(&mut self, state: &mut State) -> Result<Told, LabError> {
-        let mut rng = stream(self.recipe.seed, state.epochs);
+    fn epoch(&mut self, state: &mut State, progress: &dyn Progress) -> Result<Told, LabError> {
+        let started = Instant::now();
+        let mut rng = stream("training", self.recipe.seed, state.epochs);
         let order = shuffled(self.data.len(), &mut rng);
         let ranges = batches(order.len(), self.recipe.batch_size);
         let mut told = Told::default();
         for (step, range) in ranges.iter().enumerate() {
             let rate = self.recipe.rate(state.epochs, step, ranges.len());
             self.step(state, &order[range.clone()], rate, &mut rng, &mut told)?;
+            let speed = told.pictures as f64 / started.elapsed().as_secs_f64();
+            let so_far = told.epoch(state.epochs + 1, self.recipe.epochs, speed);
+            progress.step(&so_far, told.pictures as f64 / order.len() as f64);
         }
         state.epochs += 1;
         if state.epochs == self.recipe.epochs {
@@ -216,7 +214,7 @@ mod tests {
 
     #[test]
     fn each_epoch_has_an_order_of_its_own() {
-        let order = |epoch| shuffled(50, &mut stream(3, epoch));
+        let order = |epoch| shuffled(50, &mut stream("training", 3, epoch));
         assert_eq!(order(0), order(0));
         assert_ne!(order(0), order(1));
         let mut sorted = order(1);

@@ -113,12 +113,14 @@ fn collect(source: &Source, from: &Path, into: &Path) -> Result<(), DataError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Form;
     use super::*;
 
     const SET: Source = Source {
         name: "set",
         title: "A set",
         files: &[("a.bin", ""), ("b.bin", "")],
+        form: Form::Idx,
         way: Way::Npm { package: "none" },
     };
 
