@@ -76,32 +76,51 @@ pub(super) fn dots(title: &str, caption: &str, axis: &str, table: &Table, column
     plot.draw()
 }
 
-/// How many outliers are among the most certain of digits and outliers together, for each method.
+/// The mean of several curves at each of their places.
+pub(super) fn mean_curve(curves: &[Vec<f64>]) -> Vec<f64> {
+    let places = curves.first().map_or(0, Vec::len);
+    (0..places).map(|i| curves.iter().map(|curve| curve[i]).sum::<f64>() / curves.len() as f64).collect()
+}
+
+/// Where a chart begins: a step or two before the first line rises above `level`, for up to there all are one.
+fn before_the_first(lines: &[ChartLine], level: f64, step: f64) -> f64 {
+    let rise = |line: &ChartLine| line.points.iter().find(|point| point.1 > level).map(|point| point.0);
+    let first = lines.iter().filter_map(rise).fold(f64::INFINITY, f64::min);
+    if first.is_finite() { step * ((first / step).floor() - 1.0).max(0.0) } else { 0.0 }
+}
+
+/// How many outliers are among the most certain of digits and outliers together, for each method and on average over seeds.
 pub(super) fn count_chart(
     title: &str,
     outliers: &str,
-    scored: &[(Method, Rc<Scores>)],
+    scored: &[(Method, Vec<Rc<Scores>>)],
     digits: View,
 ) -> Result<Figure, LabError> {
     let mut lines = Vec::new();
     let mut sizes = (0, 0);
-    for (method, scores) in scored {
-        let (inliers, outliers) = (&scores[digits.place()], &scores[View::Outliers(0).place()]);
-        sizes = (inliers.len(), outliers.len());
-        let curve = Detection::new(inliers, outliers)?.count_curve();
+    for (method, of_seeds) in scored {
+        let mut curves = Vec::new();
+        for scores in of_seeds {
+            let (inliers, outliers) = (&scores[digits.place()], &scores[View::Outliers(0).place()]);
+            sizes = (inliers.len(), outliers.len());
+            curves.push(Detection::new(inliers, outliers)?.count_curve());
+        }
+        let curve = mean_curve(&curves);
         let points = curve.iter().enumerate().map(|(kept, &count)| (kept as f64, count)).collect();
         let look = if *method == NUQ { Look::Strong } else { Look::Plain };
         lines.push(ChartLine { name: method.name().to_owned(), look, points });
     }
     let (digits, all) = (sizes.0 as f64, (sizes.0 + sizes.1) as f64);
-    let best = vec![(0.0, 0.0), (digits, 0.0), (all, sizes.1 as f64)];
+    let start = before_the_first(&lines, 0.01 * sizes.1 as f64, 0.1 * digits);
+    lines.iter_mut().for_each(|line| line.points.retain(|point| point.0 >= start));
+    let best = vec![(start, 0.0), (digits, 0.0), (all, sizes.1 as f64)];
     lines.push(ChartLine { name: "best possible".to_owned(), look: Look::Reference, points: best });
     let chart = Chart {
         title: title.to_owned(),
         caption: format!(
-            "Pictures of both sets from the most certain to the least, and how many of them are {outliers}. Lower is better."
+            "Pictures of both sets from the most certain to the least, and how many of them are {outliers}, on average over seeds. Lower is better."
         ),
-        x: ChartAxis::between("pictures taken", Spread::Count, 0.0, all),
+        x: ChartAxis::between("pictures taken", Spread::Count, start, all),
         panels: vec![ChartPanel {
             y: ChartAxis::new(&format!("of them {outliers}"), Spread::Count),
             height: 260.0,
@@ -109,4 +128,22 @@ pub(super) fn count_chart(
         }],
     };
     Ok(chart.draw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curves_are_averaged_and_shown_from_where_they_part() {
+        assert_eq!(mean_curve(&[vec![0.0, 1.0], vec![1.0, 4.0]]), [0.5, 2.5]);
+        let line = |rise: f64| ChartLine {
+            name: String::new(),
+            look: Look::Plain,
+            points: (0..100).map(|x| (f64::from(x), (f64::from(x) - rise).max(0.0))).collect(),
+        };
+        assert_eq!(before_the_first(&[line(90.0), line(44.0)], 0.5, 10.0), 30.0);
+        assert_eq!(before_the_first(&[line(3.0)], 0.5, 10.0), 0.0);
+        assert_eq!(before_the_first(&[line(200.0)], 0.5, 10.0), 0.0);
+    }
 }

@@ -1,8 +1,10 @@
 //! MNIST against SVHN and other sets: Figure "MNIST", parts (b) and (c), of the paper's appendix.
 
+use std::rc::Rc;
+
 use super::detection::{count_chart, row, table};
 use super::digits::{View, note};
-use super::methods::{FIVE, Method, OTHERS};
+use super::methods::{FIVE, Method, OTHERS, Scores};
 use super::networks::Base;
 use super::{Lab, Size};
 use crate::LabError;
@@ -28,13 +30,11 @@ fn detect(lab: &Lab, digits: View, figure: &str, title: &str) -> Result<Findings
     let mut scored = Vec::new();
     for method in FIVE.into_iter().chain(OTHERS) {
         lab.say(&format!("{figure}: {}", method.name()));
-        rows.push(row(
-            method.name(),
-            digits,
-            method.seeds(lab).map(|seed| lab.scores(method, Base::plain(seed))),
-        )?);
+        let of_seeds = method.seeds(lab).map(|seed| lab.scores(method, Base::plain(seed)));
+        let of_seeds: Vec<Rc<Scores>> = of_seeds.collect::<Result<_, _>>()?;
+        rows.push(row(method.name(), digits, of_seeds.iter().cloned().map(Ok))?);
         if FIVE.contains(&method) {
-            scored.push((method, lab.scores(method, Base::plain(0))?));
+            scored.push((method, of_seeds));
         }
     }
     let table = table(lab, "ROC-AUC of outliers against digits (%)", "method", rows)?;

@@ -3,6 +3,7 @@
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Look, Spread};
 
 use super::Lab;
+use super::detection::mean_curve;
 use super::digits::note;
 use super::methods::{FIVE, NUQ, OTHERS};
 use super::networks::Base;
@@ -18,16 +19,19 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     for method in FIVE.into_iter().chain(OTHERS) {
         lab.say(&format!("rotated-mnist: {}", method.name()));
         let mut cells = vec![Cell::default(); 1 + KEPT.len()];
+        let mut curves = Vec::new();
         for seed in method.seeds(lab) {
             let curve = method.accuracy_kept(lab, Base::plain(seed))?;
-            if seed == 0 && FIVE.contains(&method) {
-                let points = curve.iter().enumerate().map(|(i, &share)| ((i + 1) as f64, share)).collect();
-                let look = if method == NUQ { Look::Strong } else { Look::Plain };
-                lines.push(ChartLine { name: method.name().to_owned(), look, points });
-            }
             let at = |share: f64| curve[((share * curve.len() as f64) as usize).max(1) - 1];
             cells[0].values.push(curve.iter().sum::<f64>() / curve.len() as f64);
             KEPT.iter().zip(&mut cells[1..]).for_each(|(&share, cell)| cell.values.push(at(share)));
+            curves.push(curve);
+        }
+        if FIVE.contains(&method) {
+            let curve = mean_curve(&curves);
+            let points = curve.iter().enumerate().map(|(i, &share)| ((i + 1) as f64, share)).collect();
+            let look = if method == NUQ { Look::Strong } else { Look::Plain };
+            lines.push(ChartLine { name: method.name().to_owned(), look, points });
         }
         rows.push(TableRow { name: method.name().to_owned(), cells });
     }
@@ -82,8 +86,8 @@ fn chart(lines: Vec<ChartLine>) -> nuq_report::Figure {
     let lowest = lines.iter().map(settled).fold(1.0, f64::min);
     let chart = Chart {
         title: "Rotated MNIST".to_owned(),
-        caption: "Accuracy among the digits that each method is most certain about; the ensemble's is of its own answers, that of all \
-                  others of one network's. Higher is better."
+        caption: "Accuracy among the digits that each method is most certain about, on average over seeds; the ensemble's is of its own \
+                  answers, that of all others of one network's. Higher is better."
             .to_owned(),
         x: ChartAxis::between("digits kept", Spread::Count, 0.0, rows as f64),
         panels: vec![ChartPanel {

@@ -68,7 +68,8 @@ impl DotPlot {
         self.draw_ground(&mut canvas, &axis, left, &across);
         for (i, row) in self.rows.iter().enumerate() {
             let y = HEAD + ROW * (i as f64 + 0.5);
-            let name = lettering::fit(&row.name, TEXT, left - 12.0);
+            // As wide as the widest name, but for rounding.
+            let name = lettering::fit(&row.name, TEXT, left - 11.0);
             canvas.text(left - 10.0, y + 4.5, &name, text(400, Color::INK, Anchor::End));
             // The first series lies on top.
             for (j, &value) in row.values.iter().enumerate().rev() {
