@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 use nuq_lab::Labeled;
 use nuq_lab::data::get::{SOURCES, Source};
 use nuq_lab::experiments::{ALL, Experiment, Size};
@@ -47,7 +48,7 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// Which experiments; `lab list` tells them.
-    #[arg(value_name = "NAME", value_parser = experiment, required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "NAME", value_parser = experiment, conflicts_with = "all")]
     names: Vec<&'static Experiment>,
     /// All of them.
     #[arg(long)]
@@ -140,8 +141,16 @@ impl TrainArgs {
 }
 
 impl RunArgs {
+    /// Those that were named, or all; without either the program ends and says so.
     pub(crate) fn experiments(&self) -> Vec<&'static Experiment> {
-        if self.all { ALL.iter().collect() } else { self.names.clone() }
+        match (self.all, self.names.is_empty()) {
+            (true, _) => ALL.iter().collect(),
+            (false, false) => self.names.clone(),
+            (false, true) => {
+                let what = "name experiments (`lab list` tells them), or run them all with --all";
+                Args::command().error(ErrorKind::MissingRequiredArgument, what).exit()
+            }
+        }
     }
 
     pub(crate) fn seeds(&self) -> usize {

@@ -20,17 +20,13 @@ pub struct Exported {
     pub accuracy: f64,
 }
 
-/// Writes `train.npz`, `test.npz` and `ood_NAME.npz` into a folder: embeddings, logits and, where there are any, labels. Files of such
-/// names that another network left there would be read as this one's, and are refused.
+/// Writes `train.npz`, `test.npz` and `ood_NAME.npz` into a folder: embeddings, logits and, where there are any, labels.
 pub fn export(
     network: &Network,
     set: &Set,
     outliers: &[Outliers],
     folder: &Path,
 ) -> Result<Exported, LabError> {
-    let names: Vec<String> =
-        outliers.iter().map(|set| format!("ood_{}", set.name.to_lowercase().replace(' ', "_"))).collect();
-    refuse_foreign(folder, &names)?;
     std::fs::create_dir_all(folder).map_err(|source| LabError::File { path: folder.to_owned(), source })?;
     let mut files = Vec::new();
     let mut write = |name: &str, images: &Images, labels: Option<&[usize]>| -> Result<Outputs, LabError> {
@@ -41,17 +37,25 @@ pub fn export(
     };
     write("train", &set.train.images, Some(&set.train.labels))?;
     let said = write("test", &set.test.images, Some(&set.test.labels))?;
-    for (name, set) in names.iter().zip(outliers) {
-        write(name, &set.images, None)?;
+    for set in outliers {
+        write(&name(set), &set.images, None)?;
     }
     Ok(Exported { accuracy: said.accuracy(&set.test.labels), files })
 }
 
-fn refuse_foreign(folder: &Path, names: &[String]) -> Result<(), LabError> {
+/// The name of a set's file, without its ending.
+fn name(set: &Outliers) -> String {
+    format!("ood_{}", set.name.to_lowercase().replace(' ', "_"))
+}
+
+/// Refuses a folder with npz files that [`export`] would leave beside its own, where they would be read as this network's. To be asked
+/// before a training, which is long.
+pub fn check_folder(folder: &Path, outliers: &[Outliers]) -> Result<(), LabError> {
     if !folder.is_dir() {
         return Ok(());
     }
-    let is_ours = |stem: &str| ["train", "test"].contains(&stem) || names.iter().any(|name| name == stem);
+    let is_ours =
+        |stem: &str| ["train", "test"].contains(&stem) || outliers.iter().any(|set| name(set) == stem);
     for path in npz_files(folder)? {
         if !path.file_stem().and_then(|stem| stem.to_str()).is_some_and(is_ours) {
             return Err(DataError::Foreign { path }.into());
@@ -77,13 +81,14 @@ mod tests {
     #[test]
     fn files_of_another_network_are_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
-        let names = ["ood_smooth_noise".to_owned()];
+        let images = Images::new(1, 1, 1, vec![0.0]).unwrap();
+        let outliers = [Outliers { name: "Smooth noise", images }];
         for name in ["train.npz", "ood_smooth_noise.npz", "notes.txt"] {
             std::fs::write(folder.path().join(name), "").unwrap();
         }
-        refuse_foreign(folder.path(), &names).unwrap();
+        check_folder(folder.path(), &outliers).unwrap();
         std::fs::write(folder.path().join("ensemble_logits.npz"), "").unwrap();
-        let refused = refuse_foreign(folder.path(), &names).unwrap_err().to_string();
-        assert!(refused.contains("ensemble_logits.npz would be read with what is written here"), "{refused}");
+        let refused = check_folder(folder.path(), &outliers).unwrap_err().to_string();
+        assert!(refused.contains("ensemble_logits.npz is of another network"), "{refused}");
     }
 }

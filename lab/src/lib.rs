@@ -11,5 +11,5 @@ mod stream;
 pub mod training;
 
 pub use error::LabError;
-pub use export::{Exported, export};
+pub use export::{Exported, check_folder, export};
 pub use images::{Images, Labeled};

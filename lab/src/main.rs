@@ -11,7 +11,7 @@ use nuq_lab::data::{DataError, outliers, sets};
 use nuq_lab::experiments::{ALL, Experiment, Lab};
 use nuq_lab::results::write_page;
 use nuq_lab::training::{Cache, Network, Progress, Silent, ToStderr};
-use nuq_lab::{Exported, LabError, export};
+use nuq_lab::{Exported, LabError, check_folder, export};
 
 use crate::args::{Args, Command, RunArgs, TrainArgs};
 
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         Command::GetData { names, cache } => names.iter().try_for_each(|source| get(source, &cache)),
         Command::Run(args) => run(&args),
         Command::Train(args) => train(&args),
-        Command::Page { results, page } => write_page(&results, &page),
+        Command::Page { results, page } => write_page(&results, &page).map(|missing| told(&page, &missing)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -35,6 +35,13 @@ fn main() -> ExitCode {
             eprintln!("lab: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn told(page: &Path, missing: &[&str]) {
+    println!("{}", page.display());
+    if !missing.is_empty() {
+        eprintln!("lab: these have no results, and the page says so: {}", missing.join(", "));
     }
 }
 
@@ -58,11 +65,12 @@ fn get(source: &Source, cache: &Path) -> Result<(), LabError> {
 fn train(args: &TrainArgs) -> Result<(), LabError> {
     let set = sets::read(&args.cache, args.set)?;
     let recipe = args.recipe(&set.train);
+    let shape = set.train.images.shape();
+    let outliers = outliers::beside(*args.set, shape, &args.cache, user_data().as_deref(), MOST_OUTLIERS)?;
+    check_folder(&args.out, &outliers)?;
     let networks = Cache::new(args.cache.join("networks"));
     let progress: &dyn Progress = if args.quiet { &Silent } else { &ToStderr::new(args.set.title) };
     let network = Network::train(&recipe, &set.train, &networks, progress)?;
-    let shape = set.train.images.shape();
-    let outliers = outliers::beside(*args.set, shape, &args.cache, user_data().as_deref(), MOST_OUTLIERS)?;
     let Exported { files, accuracy } = export(&network, &set, &outliers, &args.out)?;
     println!("{:.2} % of the test pictures are told right", 100.0 * accuracy);
     files.iter().for_each(|file| println!("{}", file.display()));
@@ -81,8 +89,11 @@ fn run(args: &RunArgs) -> Result<(), LabError> {
         lab = lab.quiet();
     }
     let experiments = args.experiments();
+    if let (Some(_), Some(other)) = (&args.data, experiments.iter().find(|it| !it.takes_embeddings())) {
+        return Err(DataError::NotTaken { experiment: other.name }.into());
+    }
     // Of all experiments those that need no network are run without it, and each of the others says itself what was wrong.
-    let trained = lab.train(&experiments);
+    let trained = if experiments.len() > 1 { lab.train(&experiments) } else { Ok(()) };
     if !args.all {
         trained?;
     }

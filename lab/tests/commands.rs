@@ -22,7 +22,9 @@ fn unknown_names_are_refused_with_the_list() {
     let refused = lab().args(["get-data", "imagenet"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("there are mnist, fashion-mnist, cifar10"), "{}", said(&refused));
-    assert_eq!(lab().arg("run").output().unwrap().status.code(), Some(2));
+    let refused = lab().arg("run").output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("or run them all with --all"), "{}", said(&refused));
     assert_eq!(lab().args(["run", "--all", "cost"]).output().unwrap().status.code(), Some(2));
 }
 
@@ -44,13 +46,34 @@ fn a_missing_set_is_told_with_the_command_that_brings_it() {
     let refused = run("mnist-vs-svhn");
     assert_eq!(refused.status.code(), Some(1));
     let expected = format!(
-        "lab: MNIST is not in {}: bring it with `lab get-data mnist`\n",
-        folder.path().join("data/mnist").display()
+        "lab: MNIST is not in {}: bring it with `lab get-data mnist --cache {}`\n",
+        folder.path().join("data/mnist").display(),
+        folder.path().display()
     );
     assert_eq!(said(&refused), expected);
     let refused = run("embeddings");
     assert_eq!((refused.status.code(), said(&refused).lines().count()), (Some(1), 1));
     assert!(said(&refused).contains("--data"), "{}", said(&refused));
+}
+
+#[test]
+fn what_would_be_ignored_or_lost_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = lab().args(["run", "two-moons", "--data"]).arg(folder.path()).output().unwrap();
+    assert_eq!(said(&refused), "lab: two-moons reads no embeddings: run it without `--data`\n");
+    let refused = lab().args(["run", "embeddings", "--data"]).arg(folder.path()).output().unwrap();
+    assert!(
+        said(&refused).contains("holds no train.npz and test.npz with the arrays "),
+        "{}",
+        said(&refused)
+    );
+    let page = folder.path().join("page.md");
+    std::fs::write(&page, "as it was").unwrap();
+    let refused =
+        lab().arg("page").arg("--results").arg(folder.path()).arg("--page").arg(&page).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said(&refused).ends_with("make some with `lab run --all`\n"), "{}", said(&refused));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "as it was");
 }
 
 #[test]
@@ -107,7 +130,7 @@ fn a_trained_network_leaves_what_nuq_and_the_experiment_on_embeddings_take() {
         command.output().unwrap()
     };
     let refused = train("cifar10");
-    assert!(said(&refused).ends_with("bring it with `lab get-data cifar10`\n"), "{}", said(&refused));
+    assert!(said(&refused).contains("bring it with `lab get-data cifar10 --cache "), "{}", said(&refused));
     let trained = train("mnist");
     assert!(trained.status.success(), "{}", said(&trained));
     let files = String::from_utf8(trained.stdout).unwrap();

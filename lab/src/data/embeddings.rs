@@ -97,6 +97,10 @@ impl Views {
 /// Reads a folder with a file per set.
 pub fn read_folder(folder: &Path) -> Result<Views, LabError> {
     let file = |name: &str| folder.join(format!("{name}.npz"));
+    if !file("train").is_file() || !file("test").is_file() {
+        let expected = "train.npz and test.npz with the arrays embeddings, logits and labels";
+        return Err(DataError::NothingIn { folder: folder.to_owned(), expected }.into());
+    }
     let ensemble = Some(file("ensemble_logits")).filter(|path| path.is_file());
     let rows = |name: &str| -> Result<Rows, LabError> {
         let path = file(name);

@@ -7,14 +7,22 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum DataError {
     /// A set that a package client can bring is not there.
-    #[error("{title} is not in {}: bring it with `lab get-data {name}`", folder.display())]
+    #[error("{title} is not in {}: bring it with `lab get-data {name} --cache {}`", folder.display(), cache.display())]
     NotBrought {
         /// The set as people call it.
         title: &'static str,
         /// The set as the command line calls it.
         name: &'static str,
-        /// Where it was looked for.
+        /// The cache.
+        cache: PathBuf,
+        /// Where in it the set was looked for.
         folder: PathBuf,
+    },
+    /// A file where a folder should be.
+    #[error("{} is a file; name a folder", path.display())]
+    NotAFolder {
+        /// The file.
+        path: PathBuf,
     },
     /// A folder of embeddings that nobody named.
     #[error(
@@ -24,6 +32,12 @@ pub enum DataError {
     NoFolder {
         /// The folder below `data`.
         name: &'static str,
+    },
+    /// A folder of embeddings for an experiment that reads none.
+    #[error("{experiment} reads no embeddings: run it without `--data`")]
+    NotTaken {
+        /// The experiment.
+        experiment: &'static str,
     },
     /// A folder without what is looked for in it.
     #[error("{} holds no {expected}", folder.display())]
@@ -85,7 +99,7 @@ pub enum DataError {
         expected: &'static str,
     },
     /// A file beside which another network's must not be written.
-    #[error("{} would be read with what is written here; remove it, or name another folder", path.display())]
+    #[error("{} is of another network and would be read with this one's files; remove it, or name another folder", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,

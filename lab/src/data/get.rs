@@ -29,8 +29,14 @@ pub fn folder(cache: &Path, name: &str) -> PathBuf {
     cache.join("data").join(name)
 }
 
+/// Refuses a cache that is no folder.
+pub(super) fn check_cache(cache: &Path) -> Result<(), DataError> {
+    if cache.is_file() { Err(DataError::NotAFolder { path: cache.to_owned() }) } else { Ok(()) }
+}
+
 /// Brings a set into the cache unless it is there.
 pub fn bring(source: &Source, cache: &Path) -> Result<Brought, DataError> {
+    check_cache(cache)?;
     let folder = folder(cache, source.name);
     if folder.is_dir() {
         match check(source, &folder) {

@@ -35,7 +35,8 @@ pub fn all(cache: &Path, user: Option<&Path>, most: usize) -> Result<Vec<Outlier
         return Ok(sets);
     }
     let Source { title, name, .. } = FASHION_MNIST;
-    Err(DataError::NotBrought { title, name, folder: get::folder(cache, name) }.into())
+    let (folder, cache) = (get::folder(cache, name), cache.to_owned());
+    Err(DataError::NotBrought { title, name, cache, folder }.into())
 }
 
 /// Every set that is there and has the shape of a network's pictures, but the one that it learned from. Smooth noise, the last, always is.
@@ -97,7 +98,7 @@ mod tests {
     fn without_any_set_the_command_is_told() {
         let cache = tempfile::tempdir().unwrap();
         let refused = all(cache.path(), None, 10).unwrap_err().to_string();
-        assert!(refused.ends_with("bring it with `lab get-data fashion-mnist`"), "{refused}");
+        assert!(refused.contains("bring it with `lab get-data fashion-mnist --cache "), "{refused}");
     }
 
     #[test]

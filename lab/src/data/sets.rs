@@ -18,10 +18,11 @@ pub struct Set {
 /// Reads a set from the cache, or says with which command it is brought.
 pub fn read(cache: &Path, source: &Source) -> Result<Set, LabError> {
     let &Source { title, name, .. } = source;
+    get::check_cache(cache)?;
     let folder = get::folder(cache, name);
     let files: Vec<PathBuf> = source.files.iter().map(|(file, _)| folder.join(file)).collect();
     if files.iter().any(|file| !file.is_file()) {
-        return Err(DataError::NotBrought { title, name, folder }.into());
+        return Err(DataError::NotBrought { title, name, cache: cache.to_owned(), folder }.into());
     }
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     match (source.form, files.as_slice()) {
@@ -52,7 +53,12 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         for source in SOURCES {
             let refused = read(cache.path(), source).unwrap_err().to_string();
-            assert!(refused.ends_with(&format!("bring it with `lab get-data {}`", source.name)), "{refused}");
+            let command = format!("`lab get-data {} --cache {}`", source.name, cache.path().display());
+            assert!(refused.ends_with(&command), "{refused}");
         }
+        let file = cache.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let refused = read(&file, &SOURCES[0]).unwrap_err().to_string();
+        assert!(refused.ends_with("file is a file; name a folder"), "{refused}");
     }
 }

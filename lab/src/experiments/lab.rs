@@ -113,8 +113,8 @@ impl Lab {
     pub fn embeddings(&self, name: &'static str) -> Result<PathBuf, LabError> {
         match (&self.data, &self.user) {
             (Some(folder), _) => Ok(folder.clone()),
-            (None, Some(user)) => Ok(user.join("data").join(name)),
-            (None, None) => Err(DataError::NoFolder { name }.into()),
+            (None, Some(user)) if user.join("data").join(name).is_dir() => Ok(user.join("data").join(name)),
+            (None, _) => Err(DataError::NoFolder { name }.into()),
         }
     }
 

@@ -49,10 +49,15 @@ impl Experiment {
         ALL.iter().find(|experiment| experiment.name == name)
     }
 
+    /// Whether it looks at a folder of embeddings that the user names.
+    pub fn takes_embeddings(&self) -> bool {
+        ["embeddings", "text"].contains(&self.name)
+    }
+
     /// Runs it and writes what it finds into its folder in `out`, which is returned.
     pub fn run(&self, lab: &Lab, out: &Path) -> Result<(Results, PathBuf), LabError> {
-        lab.train(&[self])?;
         let start = Instant::now();
+        lab.train(&[self])?;
         let Findings { tables, claims, notes, figures } = (self.run)(lab)?;
         let results = Results {
             experiment: self.name.to_owned(),

@@ -26,6 +26,11 @@ struct Point {
 }
 
 impl Point {
+    /// $\min(\eta, 1 - \eta)$: how often who knows the truth is wrong.
+    fn least_risk(&self) -> f64 {
+        self.eta.min(1.0 - self.eta)
+    }
+
     fn error(&self) -> f64 {
         (self.estimate - self.eta).abs()
     }
@@ -127,7 +132,7 @@ fn in_gap(points: &[Point]) -> f64 {
 /// How far an uncertainty is from the truth where there are data.
 fn distance(points: &[Point], said: fn(&Point) -> f64) -> f64 {
     let seen = |point: &&Point| mixture::density(point.x, 0) + mixture::density(point.x, 1) > 0.005;
-    mean(points.iter().filter(seen).map(|point| (said(point) - point.eta.min(1.0 - point.eta)).abs()))
+    mean(points.iter().filter(seen).map(|point| (said(point) - point.least_risk()).abs()))
 }
 
 fn claims(table: &Table) -> Vec<Claim> {
@@ -163,10 +168,11 @@ fn figure(points: &[Point]) -> Figure {
         height: 150.0,
         lines,
     };
+    let highest = points.iter().map(|point| point.epistemic.min(1.0).max(point.error())).fold(0.1, f64::max);
     let chart = Chart {
         title: "Uncertainties beside the truth".to_owned(),
         caption: "Three Gaussians on a line, two classes. Top: the data. Middle: epistemic uncertainty, cut at one, and the actual error \
-                  of the estimate. Bottom: aleatoric uncertainty and the actual chance of class 1."
+                  of the estimate. Bottom: aleatoric uncertainty and the chance of error of who knows the truth."
             .to_owned(),
         x: ChartAxis::between("x", Spread::Number, GRID.0, GRID.1),
         panels: vec![
@@ -180,7 +186,7 @@ fn figure(points: &[Point]) -> Figure {
             ),
             panel(
                 "epistemic",
-                (0.0, 1.0),
+                (0.0, 0.1 * (10.0 * highest).ceil()),
                 vec![
                     line("NUQ", Look::Strong, &|point| point.epistemic.min(1.0)),
                     line("truth", Look::Reference, &Point::error),
@@ -188,10 +194,10 @@ fn figure(points: &[Point]) -> Figure {
             ),
             panel(
                 "aleatoric",
-                (0.0, 1.0),
+                (0.0, 0.5),
                 vec![
                     line("NUQ", Look::Strong, &|point| point.aleatoric),
-                    line("truth", Look::Reference, &|point| point.eta),
+                    line("truth", Look::Reference, &Point::least_risk),
                 ],
             ),
         ],

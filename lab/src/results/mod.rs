@@ -68,7 +68,7 @@ pub struct Results {
     pub size: Size,
     /// How many seeds were asked for; where a number has several values, one for each.
     pub seeds: usize,
-    /// How long it took, without the training of networks and without what an earlier experiment of the same run had computed already.
+    /// How long it took, without networks that were ready before and without what an earlier experiment of the same run had computed.
     pub seconds: f64,
     /// Where it was run.
     pub machine: Machine,

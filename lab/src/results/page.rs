@@ -8,15 +8,25 @@ use std::path::Path;
 
 use super::{Results, write};
 use crate::LabError;
+use crate::data::DataError;
 use crate::experiments;
 
 const TEMPLATE: &str = include_str!("../../page.md");
 
 /// Writes the page from the results in `out`, its figures into the folder `figures` beside it.
-pub fn write_page(out: &Path, page: &Path) -> Result<(), LabError> {
-    let mut results = Vec::new();
+///
+/// Returns the experiments whose results are missing; without any results the page stays as it was.
+pub fn write_page(out: &Path, page: &Path) -> Result<Vec<&'static str>, LabError> {
+    let (mut results, mut missing) = (Vec::new(), Vec::new());
     for experiment in experiments::ALL {
-        results.extend(Results::read(out, experiment.name)?);
+        match Results::read(out, experiment.name)? {
+            Some(found) => results.push(found),
+            None => missing.push(experiment.name),
+        }
+    }
+    if results.is_empty() {
+        let expected = "results of an experiment; make some with `lab run --all`";
+        return Err(DataError::NothingIn { folder: out.to_owned(), expected }.into());
     }
     let folder = page.parent().unwrap_or(Path::new(".")).join("figures");
     fs::create_dir_all(&folder).map_err(|source| LabError::File { path: folder.clone(), source })?;
@@ -27,7 +37,8 @@ pub fn write_page(out: &Path, page: &Path) -> Result<(), LabError> {
             write(&folder.join(file_name(found, figure)), &bytes)?;
         }
     }
-    write(page, filled(TEMPLATE, &results).as_bytes())
+    write(page, filled(TEMPLATE, &results).as_bytes())?;
+    Ok(missing)
 }
 
 fn file_name(found: &Results, figure: &str) -> String {
@@ -76,7 +87,12 @@ fn section(name: &str, results: &[Results]) -> String {
 }
 
 fn claims(results: &[Results]) -> String {
-    let mut text = "| claim | here | evidence | experiment |\n| --- | --- | --- | --- |\n".to_owned();
+    let all: Vec<bool> = results.iter().flat_map(|found| &found.claims).map(|claim| claim.holds).collect();
+    let hold = all.iter().filter(|holds| **holds).count();
+    let mut text = format!(
+        "Of {} claims {hold} hold here.\n\n| claim | here | evidence | experiment |\n| --- | --- | --- | --- |\n",
+        all.len()
+    );
     for found in results {
         for claim in &found.claims {
             let verdict = claim.verdict();
@@ -100,6 +116,7 @@ mod tests {
         assert!(text.starts_with("# Title\n![A toy](figures/lab-toy.png)\n\n**ROC-AUC (%)**"), "{text}");
         assert!(text.contains("*`lab run other` has not been run here.*"));
         assert!(text.contains("| One is above two. | **does not hold** | 1.0 against 2.0 | `toy` |"));
+        assert!(text.contains("Of 1 claims 0 hold here."), "{text}");
         assert!(text.ends_with("end\n"));
     }
 

@@ -176,7 +176,13 @@ impl Table {
     fn number(&self, column: usize, cell: &Cell) -> String {
         let Some(mean) = cell.mean() else { return String::new() };
         let text = self.unit.text(mean, cell.deviation());
-        if self.best(column) == Some(mean) { format!("**{text}**") } else { text }
+        // What reads the same is as good.
+        let read = |value: f64| self.unit.text(value, None);
+        if self.best(column).is_some_and(|best| read(best) == read(mean)) {
+            format!("**{text}**")
+        } else {
+            text
+        }
     }
 
     /// The best number of a column of several.

@@ -31,6 +31,9 @@ impl fmt::Display for Epoch {
 
 /// Who is told about a training.
 pub trait Progress {
+    /// A training begins, or goes on after the epochs that are done.
+    fn start(&self, _done: usize, _of: usize) {}
+
     /// An epoch is over and its checkpoint stored.
     fn epoch(&self, epoch: &Epoch);
 
@@ -59,7 +62,7 @@ pub struct ToStderr {
 }
 
 /// How long nothing is said at most.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 impl ToStderr {
     /// With the name of what is trained at the head of each line.
@@ -69,6 +72,14 @@ impl ToStderr {
 }
 
 impl Progress for ToStderr {
+    fn start(&self, done: usize, of: usize) {
+        self.last.set(Instant::now());
+        match done {
+            0 => eprintln!("{}: training, {of} epochs", self.name),
+            done => eprintln!("{}: training goes on after epoch {done} of {of}", self.name),
+        }
+    }
+
     fn epoch(&self, epoch: &Epoch) {
         self.last.set(Instant::now());
         eprintln!("{}: {epoch}", self.name);

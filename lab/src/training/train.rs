@@ -38,6 +38,9 @@ pub(crate) fn train(
         Some(checkpoint) => State::resume(checkpoint, recipe, shape, &device, &path)?,
         None => State::new(recipe, shape, &device)?,
     };
+    if state.epochs < recipe.epochs {
+        progress.start(state.epochs, recipe.epochs);
+    }
     while state.epochs < recipe.epochs {
         let started = Instant::now();
         let mut course = Course { recipe, data, device: &device, precision: None };
