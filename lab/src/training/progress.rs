@@ -74,10 +74,7 @@ impl ToStderr {
 impl Progress for ToStderr {
     fn start(&self, done: usize, of: usize) {
         self.last.set(Instant::now());
-        match done {
-            0 => eprintln!("{}: training, {of} epochs", self.name),
-            done => eprintln!("{}: training goes on after epoch {done} of {of}", self.name),
-        }
+        eprintln!("{}: training, {done} of {of} epochs done", self.name);
     }
 
     fn epoch(&self, epoch: &Epoch) {
