@@ -164,7 +164,9 @@ fn side_by_side(bases: &[Base], work: impl Fn(Base) -> Result<(), LabError> + Sy
         }
         Ok(())
     };
-    let cores = thread::available_parallelism().map_or(1, usize::from);
+    // A GPU takes one training after the other.
+    let is_gpu = cfg!(feature = "cuda");
+    let cores = if is_gpu { 1 } else { thread::available_parallelism().map_or(1, usize::from) };
     let workers = cores.min(bases.len());
     // Each has threads of its own: two trainings that share a pool wait for each other (2,360 pictures a second).
     let pools = (0..workers).map(|_| ThreadPoolBuilder::new().num_threads(cores / workers).build());

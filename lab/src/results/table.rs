@@ -235,6 +235,14 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_reads_the_same_is_equally_bold() {
+        let table = numbers(["SVHN"], &[("a", [0.98601]), ("b", [0.98604]), ("c", [0.97])]);
+        let text = Table { better: Better::Higher, unit: Unit::Percent, ..table }.markdown();
+        assert!(text.contains("| a | **98.6** |") && text.contains("| b | **98.6** |"), "{text}");
+        assert!(text.contains("| c | 97.0 |"), "{text}");
+    }
+
+    #[test]
     fn a_row_with_a_hole_has_no_mean() {
         assert_eq!(table().row_mean("NUQ"), Some(0.7));
         assert_eq!((table().row_mean("MaxProb"), table().row_mean("DDU")), (None, None));
