@@ -96,7 +96,7 @@ pub(crate) fn measure(rows: &str) -> Result<(), String> {
         neighbors: 20,
         normalize: false,
         prior_weight: 1e-3,
-        choice: IndexChoice { kind: IndexKind::Hnsw(params), reason: Reason::Asked },
+        choice: IndexChoice { kind: IndexKind::Hnsw(params), reason: Reason::Requested },
         thresholds: Default::default(),
     };
     let parts = RegressorParts { smoother, targets: vec![0.0; rows], curve: None };

@@ -106,7 +106,7 @@ fn every_option_of_fit_reaches_the_model() {
     );
     assert_eq!((&changed["prior_weight"], &changed["normalize"]), (&0.5.into(), &true.into()));
     assert!(changed["recall"].as_f64().unwrap() >= 0.9);
-    assert_eq!(changed["index_reason"], "as asked");
+    assert_eq!(changed["index_reason"], "as requested");
     let gmm =
         inspect(&["--density", "gmm", "--covariance", "tied", "--shrinkage", "0.1", "--bandwidth", "scott"]);
     assert_eq!(

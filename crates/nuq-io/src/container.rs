@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use bytemuck::AnyBitPattern;
 use memmap2::Mmap;
-use nuq::nuq_neighbors::Values;
+use nuq::nuq_neighbors::SharedSlice;
 
 use crate::Error;
 
@@ -182,12 +182,14 @@ impl Container {
     pub(crate) fn values<T: AnyBitPattern + Send + Sync>(
         &self,
         name: &'static str,
-    ) -> Result<Values<'static, T>, Error> {
+    ) -> Result<SharedSlice<'static, T>, Error> {
         let section = self.need(name)?;
         match bytemuck::try_cast_slice::<u8, T>(self.slice(section)) {
-            Ok(_) => {
-                Ok(Values::shared(Arc::new(Mapped { container: self.clone(), name, is: Default::default() })))
-            }
+            Ok(_) => Ok(SharedSlice::shared(Arc::new(Mapped {
+                container: self.clone(),
+                name,
+                is: Default::default(),
+            }))),
             Err(problem) => Err(Error::damaged(&self.path, name, problem.to_string())),
         }
     }

@@ -1,8 +1,8 @@
 //! An index as sections of a model file.
 
 use nuq::nuq_neighbors::{
-    CodeLine, CodeParts, Error as IndexError, GraphParts, Guard, IndexParts, LinkParts, NeighborIndex,
-    StoredRows,
+    CodeBlock, CodeParts, Error as IndexError, GraphParts, IndexParts, LinkParts, NeighborIndex, StoredRows,
+    Verifier,
 };
 use rayon::prelude::*;
 
@@ -66,7 +66,7 @@ fn restore_graph(container: &Container, meta: &GraphMeta) -> Result<GraphParts<'
         Some(codes) => {
             container.check(CENTER)?;
             let center = container.values::<f32>(CENTER)?.to_vec();
-            let lines = container.values::<CodeLine>(CODES)?;
+            let lines = container.values::<CodeBlock>(CODES)?;
             Some(CodeParts { center, step: codes.step, unreached: codes.unreached, lines })
         }
     };
@@ -80,11 +80,11 @@ fn refused(container: &Container, source: IndexError) -> Error {
     }
 }
 
-/// The file that vouches for arrays when they are first read.
+/// Verifies the checksums of mapped arrays before their first use.
 struct File(Container);
 
-impl Guard for File {
-    fn check(&self) -> Result<(), IndexError> {
+impl Verifier for File {
+    fn verify(&self) -> Result<(), IndexError> {
         let Self(container) = self;
         let damaged = |section: &str, problem: String| {
             let problem = format!("{problem} ({})", container.path().display());

@@ -279,7 +279,7 @@ impl SmootherMeta {
             normalize: parts.normalize,
             prior_weight: parts.prior_weight,
             index_reason: match parts.choice.reason {
-                Reason::Asked => ReasonMeta::Asked,
+                Reason::Requested => ReasonMeta::Asked,
                 Reason::Cheaper { rows, dim, queries, exact, graph } => {
                     ReasonMeta::Cheaper { rows, dim, queries, exact, graph }
                 }
@@ -332,7 +332,7 @@ impl SmootherMeta {
             choice: IndexChoice {
                 kind: graph.map_or(IndexKind::Exact, |graph| IndexKind::Hnsw(graph.params.into())),
                 reason: match self.index_reason {
-                    ReasonMeta::Asked => Reason::Asked,
+                    ReasonMeta::Asked => Reason::Requested,
                     ReasonMeta::Cheaper { rows, dim, queries, exact, graph } => {
                         Reason::Cheaper { rows, dim, queries, exact, graph }
                     }

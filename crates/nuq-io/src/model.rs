@@ -68,7 +68,7 @@ fn write(
     path: &Path,
 ) -> Result<(), Error> {
     // What came from a file that is damaged must not get new checksums.
-    index.ready().map_err(|source| Error::Model { path: path.to_owned(), source: source.into() })?;
+    index.verify_once().map_err(|source| Error::Model { path: path.to_owned(), source: source.into() })?;
     let parts = index.parts();
     let meta = Meta {
         written_by: format!("nuq {}", env!("CARGO_PKG_VERSION")),

@@ -60,7 +60,7 @@ pub struct IndexChoice {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reason {
     /// It was asked for.
-    Asked,
+    Requested,
     /// It is expected to take less time.
     Cheaper {
         /// Training rows.
@@ -80,7 +80,7 @@ impl fmt::Display for IndexChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = if matches!(self.kind, IndexKind::Exact) { "exact search" } else { "HNSW graph" };
         match self.reason {
-            Reason::Asked => write!(f, "{name}, {}", self.reason),
+            Reason::Requested => write!(f, "{name}, {}", self.reason),
             Reason::Cheaper { .. } => write!(f, "{name}: {}", self.reason),
         }
     }
@@ -89,7 +89,7 @@ impl fmt::Display for IndexChoice {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Reason::Asked => write!(f, "as asked"),
+            Reason::Requested => write!(f, "as requested"),
             Reason::Cheaper { queries, exact, graph, .. } => write!(
                 f,
                 "for {queries} queries exact search takes about {} of one core, a graph with its building about {}",
@@ -125,7 +125,7 @@ impl IndexRequest {
     /// The kind for `rows` of `dim` columns.
     pub fn choose(&self, rows: usize, dim: usize) -> IndexChoice {
         if self.kind != IndexKind::Auto {
-            return IndexChoice { kind: self.kind, reason: Reason::Asked };
+            return IndexChoice { kind: self.kind, reason: Reason::Requested };
         }
         let (exact, graph) = (exact_seconds(rows, dim, self.queries), graph_seconds(rows, dim, self.queries));
         let params = HnswParams::default().seed(self.seed);
@@ -208,6 +208,6 @@ mod tests {
              29.6 s"
         );
         let asked = IndexRequest { kind: IndexKind::Hnsw(HnswParams::default()), ..request };
-        assert_eq!(asked.choose(10, 2).to_string(), "HNSW graph, as asked");
+        assert_eq!(asked.choose(10, 2).to_string(), "HNSW graph, as requested");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::rows::write_rows;
-use crate::{Error, Values};
+use crate::{Error, SharedSlice};
 
 /// `n` embeddings of dimension `d`, row-major `f32`, every value finite.
 ///
@@ -28,7 +28,7 @@ use crate::{Error, Values};
 /// ```
 #[derive(Clone)]
 pub struct Embeddings<'a> {
-    values: Values<'a, f32>,
+    values: SharedSlice<'a, f32>,
     dim: usize,
 }
 
@@ -68,20 +68,20 @@ impl Embeddings<'static> {
 impl<'a> Embeddings<'a> {
     /// Looks at a row-major buffer of rows of `dim` columns without copying it.
     pub fn borrowed(values: &'a [f32], dim: usize) -> Result<Self, Error> {
-        Self::checked(Values::borrowed(values), dim)
+        Self::checked(SharedSlice::borrowed(values), dim)
     }
 
     /// Shares a buffer that others hold too: a memory map, an array of another language.
     pub fn shared(values: Arc<dyn AsRef<[f32]> + Send + Sync + 'a>, dim: usize) -> Result<Self, Error> {
-        Self::checked(Values::shared(values), dim)
+        Self::checked(SharedSlice::shared(values), dim)
     }
 
     /// Rows of a file that is checked before they are read.
-    pub(crate) fn unread(values: Values<'a, f32>, dim: usize) -> Self {
+    pub(crate) fn unread(values: SharedSlice<'a, f32>, dim: usize) -> Self {
         Self { values, dim }
     }
 
-    fn checked(values: Values<'a, f32>, dim: usize) -> Result<Self, Error> {
+    fn checked(values: SharedSlice<'a, f32>, dim: usize) -> Result<Self, Error> {
         let unchecked = Self { values, dim };
         let cells = unchecked.as_slice();
         if dim == 0 {

@@ -13,7 +13,7 @@ pub enum Error {
     /// A flat buffer that is not a whole number of rows.
     #[error("{len} values do not fill rows of {dim} columns: {} are left over", len % dim)]
     PartialRow {
-        /// Values in the buffer.
+        /// SharedSlice in the buffer.
         len: usize,
         /// Columns a row should have.
         dim: usize,

@@ -31,7 +31,7 @@ pub trait NeighborIndex: Send + Sync {
     fn describe(&self) -> IndexSummary;
 
     /// Whether the index may be read: one that came from a file only after the file was found whole. Every search asks.
-    fn ready(&self) -> Result<(), Error>;
+    fn verify_once(&self) -> Result<(), Error>;
 
     /// The arrays that the index is made of.
     fn parts(&self) -> IndexParts<'_>;
@@ -41,7 +41,12 @@ pub trait NeighborIndex: Send + Sync {
 
     /// The `k` nearest rows of each query. `excluded`, when given, holds for each query the one id that must
     /// not be returned: a training point is not its own neighbor, wherever it would rank.
-    fn find(&self, queries: &Embeddings<'_>, k: usize, excluded: Option<&[u32]>) -> Result<Neighbors, Error>;
+    fn search_excluding(
+        &self,
+        queries: &Embeddings<'_>,
+        k: usize,
+        excluded: Option<&[u32]>,
+    ) -> Result<Neighbors, Error>;
 
     /// The squared distances of rows that something else chose: `ids` holds `k` of them per query.
     fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error>;
@@ -54,17 +59,17 @@ pub trait NeighborIndex: Send + Sync {
 
     /// The `k` nearest rows of each query (all rows when there are fewer).
     fn search(&self, queries: &Embeddings<'_>, k: usize) -> Result<Neighbors, Error> {
-        self.find(queries, k, None)
+        self.search_excluding(queries, k, None)
     }
 
     /// The `k` nearest *other* rows of the training rows `ids`, for cross-validation. Duplicates of a row
     /// stay; the row itself goes, by id.
     fn leave_one_out(&self, ids: &[u32], k: usize) -> Result<Neighbors, Error> {
-        self.ready()?;
+        self.verify_once()?;
         if let Some((query, &id)) = ids.iter().enumerate().find(|(_, id)| !self.contains(**id)) {
             return Err(Error::UnknownId { query, id, len: self.len() });
         }
-        self.find(&self.rows_of(ids)?, k, Some(ids))
+        self.search_excluding(&self.rows_of(ids)?, k, Some(ids))
     }
 
     /// The ids that name a row, ascending.
@@ -74,7 +79,7 @@ pub trait NeighborIndex: Send + Sync {
 
     /// A copy of some rows.
     fn rows_of(&self, ids: &[u32]) -> Result<Embeddings<'static>, Error> {
-        self.ready()?;
+        self.verify_once()?;
         let mut values = Vec::with_capacity(ids.len() * self.dim());
         ids.iter().for_each(|&id| values.extend_from_slice(&self.row(id)));
         Embeddings::new(values, self.dim())

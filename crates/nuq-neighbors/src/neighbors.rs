@@ -44,7 +44,7 @@ impl Neighbors {
             if let Some(id) = repeated(ids.iter().copied(), &mut seen) {
                 return Err(Error::RepeatedId { query, id });
             }
-            let mut row: Vec<Candidate> = sq.iter().copied().zip(ids.iter().copied()).collect();
+            let mut row: Vec<Neighbor> = sq.iter().copied().zip(ids.iter().copied()).collect();
             sort_nearest_first(&mut row);
             table.push(&row);
         }
@@ -56,10 +56,10 @@ impl Neighbors {
     }
 
     /// Appends one query's row, already nearest first.
-    pub(crate) fn push(&mut self, row: &[Candidate]) {
+    pub(crate) fn push(&mut self, row: &[Neighbor]) {
         assert_eq!(row.len(), self.k, "every row of a table has k neighbors");
-        self.ids.extend(row.iter().map(|candidate| candidate.1));
-        self.sq_distances.extend(row.iter().map(|candidate| candidate.0));
+        self.ids.extend(row.iter().map(|neighbor| neighbor.1));
+        self.sq_distances.extend(row.iter().map(|neighbor| neighbor.0));
     }
 
     /// The number of queries.
@@ -154,7 +154,7 @@ impl Neighbors {
         }
         let available = shards.iter().fold(0usize, |sum, (_, table)| sum.saturating_add(table.k));
         let mut merged = Self::with_capacity(k.min(available), queries);
-        let (mut row, mut seen) = (Vec::<Candidate>::new(), Vec::new());
+        let (mut row, mut seen) = (Vec::<Neighbor>::new(), Vec::new());
         for query in 0..queries {
             row.clear();
             for (offset, table) in shards {
@@ -166,7 +166,7 @@ impl Neighbors {
                     row.push((sq, id));
                 }
             }
-            if let Some(id) = repeated(row.iter().map(|candidate| candidate.1), &mut seen) {
+            if let Some(id) = repeated(row.iter().map(|neighbor| neighbor.1), &mut seen) {
                 return Err(Error::RepeatedId { query, id });
             }
             keep_nearest(&mut row, k);
@@ -185,18 +185,18 @@ fn repeated(ids: impl Iterator<Item = u32>, sorted: &mut Vec<u32>) -> Option<u32
 }
 
 /// A training row considered for a query: squared distance and id.
-pub(crate) type Candidate = (f64, u32);
+pub(crate) type Neighbor = (f64, u32);
 
-fn nearest_first(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
+fn nearest_first(a: &Neighbor, b: &Neighbor) -> std::cmp::Ordering {
     a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
 }
 
-fn sort_nearest_first(row: &mut [Candidate]) {
+fn sort_nearest_first(row: &mut [Neighbor]) {
     row.sort_unstable_by(nearest_first);
 }
 
 /// Cuts `row` down to its `k` nearest, nearest first, ties by id.
-pub(crate) fn keep_nearest(row: &mut Vec<Candidate>, k: usize) {
+pub(crate) fn keep_nearest(row: &mut Vec<Neighbor>, k: usize) {
     if row.len() > k {
         row.select_nth_unstable_by(k - 1, nearest_first);
         row.truncate(k);

@@ -1,6 +1,6 @@
 //! An index taken apart into plain arrays, and put together again: what a model file holds.
 //!
-//! Arrays may lie in a mapped file. Putting an index together reads none of the large ones; a [`Guard`] has its say
+//! Arrays may lie in a mapped file. Putting an index together reads none of the large ones; a [`Verifier`] has its say
 //! before the first search does.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,9 @@ use std::sync::{Arc, OnceLock};
 use crate::exact::{ExactIndex, check_scale};
 use crate::hnsw::HnswIndex;
 use crate::rows::Rows;
-use crate::{CodeLine, Embeddings, Error, HnswParams, MeasuredRecall, NeighborIndex, Precision, Values};
+use crate::{
+    CodeBlock, Embeddings, Error, HnswParams, MeasuredRecall, NeighborIndex, Precision, SharedSlice,
+};
 
 /// Everything that an index is made of.
 #[derive(Clone)]
@@ -30,9 +32,9 @@ pub struct IndexParts<'a> {
 #[derive(Clone)]
 pub enum StoredRows<'a> {
     /// `f32`.
-    F32(Values<'a, f32>),
+    F32(SharedSlice<'a, f32>),
     /// The bits of IEEE halves.
-    F16(Values<'a, u16>),
+    F16(SharedSlice<'a, u16>),
 }
 
 /// What a graph index has beside its rows.
@@ -52,9 +54,9 @@ pub struct GraphParts<'a> {
 #[derive(Clone)]
 pub struct LinkParts<'a> {
     /// For each id a count and room for $2M$ ids.
-    pub bottom: Values<'a, u32>,
+    pub bottom: SharedSlice<'a, u32>,
     /// For each id and each layer above the bottom that it is on, a count and room for $M$ ids.
-    pub upper: Values<'a, u32>,
+    pub upper: SharedSlice<'a, u32>,
     /// Where walks start.
     pub entry: u32,
 }
@@ -69,37 +71,37 @@ pub struct CodeParts<'a> {
     /// Rows added later that the codes do not reach.
     pub unreached: usize,
     /// The codes, whole lines for each row.
-    pub lines: Values<'a, CodeLine>,
+    pub lines: SharedSlice<'a, CodeBlock>,
 }
 
 /// Who vouches for arrays that were not read yet: a file with checksums.
-pub trait Guard: Send + Sync {
+pub trait Verifier: Send + Sync {
     /// Reads them and says whether they are what was written.
-    fn check(&self) -> Result<(), Error>;
+    fn verify(&self) -> Result<(), Error>;
 }
 
-/// A guard and its answer.
+/// A verifier and its answer.
 #[derive(Clone, Default)]
-pub(crate) struct Guarded(Option<Arc<Asked>>);
+pub(crate) struct Verified(Option<Arc<Asked>>);
 
 struct Asked {
-    guard: Box<dyn Guard>,
+    verifier: Box<dyn Verifier>,
     answer: OnceLock<Result<(), Error>>,
 }
 
-impl Guarded {
-    pub(crate) fn by(guard: Box<dyn Guard>) -> Self {
-        Self(Some(Arc::new(Asked { guard, answer: OnceLock::new() })))
+impl Verified {
+    pub(crate) fn by(verifier: Box<dyn Verifier>) -> Self {
+        Self(Some(Arc::new(Asked { verifier, answer: OnceLock::new() })))
     }
 
-    /// The guard's answer, asked for once (or by several threads at once: it may read in parallel, so no lock is held).
+    /// The verifier's answer, asked for once (or by several threads at once: it may read in parallel, so no lock is held).
     pub(crate) fn check(&self) -> Result<(), Error> {
         let Some(asked) = &self.0 else { return Ok(()) };
-        let Asked { guard, answer } = &**asked;
+        let Asked { verifier, answer } = &**asked;
         match answer.get() {
             Some(answer) => answer.clone(),
             None => {
-                let found = guard.check();
+                let found = verifier.verify();
                 answer.get_or_init(|| found).clone()
             }
         }
@@ -107,9 +109,12 @@ impl Guarded {
 }
 
 impl<'a> IndexParts<'a> {
-    /// Puts the index together. Arrays are read when the first search needs them, after the guard has vouched for them
+    /// Puts the index together. Arrays are read when the first search needs them, after the verifier has vouched for them
     /// and their contents made sense.
-    pub fn restore(self, guard: Box<dyn Guard + 'static>) -> Result<Box<dyn NeighborIndex + 'a>, Error> {
+    pub fn restore(
+        self,
+        verifier: Box<dyn Verifier + 'static>,
+    ) -> Result<Box<dyn NeighborIndex + 'a>, Error> {
         let damaged = |what: &str| Error::Damaged { section: "index".to_owned(), problem: what.to_owned() };
         let len = match &self.rows {
             StoredRows::F32(values) => values.len(),
@@ -126,12 +131,12 @@ impl<'a> IndexParts<'a> {
         if let Some(scale) = &self.scale {
             check_scale(scale, self.dim)?;
         }
-        let guard = Guarded::by(guard);
+        let verifier = Verified::by(verifier);
         let rows = match self.rows {
             StoredRows::F32(values) => {
-                Rows::restored_floats(Embeddings::unread(values, self.dim), removed, guard)
+                Rows::restored_floats(Embeddings::unread(values, self.dim), removed, verifier)
             }
-            StoredRows::F16(values) => Rows::restored_halves(values, self.dim, removed, guard),
+            StoredRows::F16(values) => Rows::restored_halves(values, self.dim, removed, verifier),
         };
         let exact = ExactIndex::over(rows, self.scale);
         match self.graph {
@@ -152,8 +157,8 @@ impl<'a> IndexParts<'a> {
 impl<'a> From<&'a Rows<'_>> for StoredRows<'a> {
     fn from(rows: &'a Rows<'_>) -> Self {
         match (rows.precision(), rows.floats(), rows.halves()) {
-            (Precision::F32, Some(floats), _) => StoredRows::F32(Values::borrowed(floats.as_slice())),
-            (Precision::F16, _, Some(halves)) => StoredRows::F16(Values::borrowed(halves)),
+            (Precision::F32, Some(floats), _) => StoredRows::F32(SharedSlice::borrowed(floats.as_slice())),
+            (Precision::F16, _, Some(halves)) => StoredRows::F16(SharedSlice::borrowed(halves)),
             _ => unreachable!("rows are floats or halves"),
         }
     }

@@ -7,8 +7,8 @@ use std::ops::Range;
 use half::f16;
 use rayon::prelude::*;
 
-use crate::parts::Guarded;
-use crate::{Embeddings, Error, Values};
+use crate::parts::Verified;
+use crate::{Embeddings, Error, SharedSlice};
 
 /// How the rows of an index are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,13 +25,13 @@ pub enum Precision {
 pub(crate) struct Rows<'a> {
     kept: Kept<'a>,
     removed: BTreeSet<u32>,
-    guard: Guarded,
+    verifier: Verified,
 }
 
 #[derive(Clone)]
 enum Kept<'a> {
     Floats(Embeddings<'a>),
-    Halves { values: Values<'a, u16>, dim: usize },
+    Halves { values: SharedSlice<'a, u16>, dim: usize },
 }
 
 /// Rows of a block that is read at a time.
@@ -47,31 +47,31 @@ impl<'a> Rows<'a> {
             Precision::F32 => Kept::Floats(embeddings.clone()),
             Precision::F16 => Kept::Halves { values: rounded(embeddings)?.into(), dim: embeddings.dim() },
         };
-        Ok(Self { kept, removed: BTreeSet::new(), guard: Guarded::default() })
+        Ok(Self { kept, removed: BTreeSet::new(), verifier: Verified::default() })
     }
 
     /// Halves that were written elsewhere, the ids without a row, and who vouches for them.
     pub(crate) fn restored_halves(
-        values: Values<'a, u16>,
+        values: SharedSlice<'a, u16>,
         dim: usize,
         removed: BTreeSet<u32>,
-        guard: Guarded,
+        verifier: Verified,
     ) -> Self {
-        Self { kept: Kept::Halves { values, dim }, removed, guard }
+        Self { kept: Kept::Halves { values, dim }, removed, verifier }
     }
 
     /// The same for floats.
     pub(crate) fn restored_floats(
         embeddings: Embeddings<'a>,
         removed: BTreeSet<u32>,
-        guard: Guarded,
+        verifier: Verified,
     ) -> Self {
-        Self { kept: Kept::Floats(embeddings), removed, guard }
+        Self { kept: Kept::Floats(embeddings), removed, verifier }
     }
 
     /// Whether the rows may be read: those of a file only after it was found whole.
-    pub(crate) fn ready(&self) -> Result<(), Error> {
-        self.guard.check()
+    pub(crate) fn verify_once(&self) -> Result<(), Error> {
+        self.verifier.check()
     }
 
     pub(crate) fn precision(&self) -> Precision {
@@ -152,7 +152,7 @@ impl<'a> Rows<'a> {
         if new.dim() != self.dim() {
             return Err(Error::DimensionMismatch { got: new.dim(), expected: self.dim() });
         }
-        self.ready()?;
+        self.verify_once()?;
         let grown = self.len() + new.len();
         if grown > u32::MAX as usize {
             return Err(Error::TooManyRows { rows: grown });
@@ -179,7 +179,7 @@ impl<'a> Rows<'a> {
 
     /// Takes the rows of some ids away: all of them, or none when one names no row or comes twice.
     pub(crate) fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
-        self.ready()?;
+        self.verify_once()?;
         let mut gone = BTreeSet::new();
         for (place, &id) in ids.iter().enumerate() {
             if !self.contains(id) {

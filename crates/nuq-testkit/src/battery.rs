@@ -213,9 +213,12 @@ fn refuses_bad_queries(subject: &Subject<'_>) {
     assert_eq!(index.search(&x, 0), Err(Error::ZeroNeighbors));
     let outside = index.leave_one_out(&[3, 999], 2);
     assert_eq!(outside, Err(Error::UnknownId { query: 1, id: 999, len: 10 }));
-    assert!(matches!(index.find(&x, 1, Some(&[0])), Err(Error::LengthMismatch { .. })));
+    assert!(matches!(index.search_excluding(&x, 1, Some(&[0])), Err(Error::LengthMismatch { .. })));
     let unknown = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10];
-    assert_eq!(index.find(&x, 1, Some(&unknown)), Err(Error::UnknownId { query: 9, id: 10, len: 10 }));
+    assert_eq!(
+        index.search_excluding(&x, 1, Some(&unknown)),
+        Err(Error::UnknownId { query: 9, id: 10, len: 10 })
+    );
     assert!(index.search(&Embeddings::new(vec![], 5).expect("an empty batch"), 3).expect("valid").is_empty());
 }
 

@@ -5,10 +5,10 @@ use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use super::ExactIndex;
-use super::frame::Frame;
+use super::rescaler::Rescaler;
 use super::shortlist::{Exact, Shortlist, distance_error};
 use crate::NeighborIndex;
-use crate::neighbors::Candidate;
+use crate::neighbors::Neighbor;
 
 /// Queries per task: enough that laying out a block of rows is a small part of multiplying it.
 const QUERIES: usize = 1024;
@@ -28,13 +28,13 @@ pub(super) fn pays_for(k: usize, len: usize) -> bool {
 }
 
 /// The nearest rows of each query (row-major), one task per block of queries.
-pub(super) fn find(
+pub(super) fn search(
     index: &ExactIndex<'_>,
-    frame: &Frame,
+    rescaler: &Rescaler,
     queries: &[f32],
     k: usize,
     excluded: Option<&[u32]>,
-) -> Vec<Vec<Candidate>> {
+) -> Vec<Vec<Neighbor>> {
     let (dim, count) = (index.dim(), queries.len() / index.dim());
     let most = QUERIES.min(LIST_BYTES / Shortlist::bytes(k));
     // A whole number of rounds over the threads, so that none waits for a last half-empty block.
@@ -46,7 +46,7 @@ pub(super) fn find(
         .flat_map_iter(|(task, block)| {
             let first = task * per_task;
             let excluded = excluded.map(|ids| &ids[first..first + block.len() / dim]);
-            Block::new(index, frame, block, k, excluded).find()
+            Block::new(index, rescaler, block, k, excluded).search()
         })
         .collect()
 }
@@ -54,10 +54,10 @@ pub(super) fn find(
 /// One block of queries on its way through all training rows.
 struct Block<'b> {
     index: &'b ExactIndex<'b>,
-    frame: &'b Frame,
+    rescaler: &'b Rescaler,
     queries: Vec<Query<'b>>,
-    /// The queries in the frame, row-major.
-    placed: Vec<f32>,
+    /// The queries in the rescaler, row-major.
+    rescaled: Vec<f32>,
 }
 
 struct Query<'b> {
@@ -72,43 +72,48 @@ struct Query<'b> {
 impl<'b> Block<'b> {
     fn new(
         index: &'b ExactIndex<'b>,
-        frame: &'b Frame,
+        rescaler: &'b Rescaler,
         block: &'b [f32],
         k: usize,
         excluded: Option<&[u32]>,
     ) -> Self {
         let dim = index.dim();
-        let mut placed = vec![0f32; block.len()];
+        let mut rescaled = vec![0f32; block.len()];
         let queries = block
             .chunks_exact(dim)
-            .zip(placed.chunks_exact_mut(dim))
+            .zip(rescaled.chunks_exact_mut(dim))
             .enumerate()
-            .map(|(i, (row, placed))| {
-                let (sq_norm, excluded) = (frame.sq_norm(row), excluded.map(|ids| ids[i]));
-                frame.place(row, placed);
-                let fits = sq_norm < LONGEST_QUERY * LONGEST_QUERY && placed.iter().all(|a| a.is_finite());
+            .map(|(i, (row, rescaled))| {
+                let (sq_norm, excluded) = (rescaler.sq_norm(row), excluded.map(|ids| ids[i]));
+                rescaler.rescale(row, rescaled);
+                let fits = sq_norm < LONGEST_QUERY * LONGEST_QUERY && rescaled.iter().all(|a| a.is_finite());
                 if !fits {
-                    placed.fill(0.0);
+                    rescaled.fill(0.0);
                 }
                 Query { row, sq_norm, excluded, k, list: fits.then(|| Shortlist::new(k, excluded)) }
             })
             .collect();
-        Self { index, frame, queries, placed }
+        Self { index, rescaler, queries, rescaled }
     }
 
-    fn find(mut self) -> Vec<Vec<Candidate>> {
+    fn search(mut self) -> Vec<Vec<Neighbor>> {
         let dim = self.index.dim();
         let per_block = (ROW_BYTES / (4 * dim)).clamp(16, ROWS).min(self.index.ids());
         let mut rows = vec![0f32; per_block * dim];
         let mut products = vec![0f32; self.queries.len() * per_block];
-        for (i, half_sq_norms) in self.frame.half_sq_norms().chunks(per_block).enumerate() {
+        for (i, half_sq_norms) in self.rescaler.half_sq_norms().chunks(per_block).enumerate() {
             let (first, n) = (i * per_block, half_sq_norms.len());
-            self.frame.place(&self.index.rows.block(first..first + n), &mut rows);
-            multiply_transposed(&self.placed, &rows[..n * dim], dim, &mut products[..self.queries.len() * n]);
+            self.rescaler.rescale(&self.index.rows.block(first..first + n), &mut rows);
+            multiply_transposed(
+                &self.rescaled,
+                &rows[..n * dim],
+                dim,
+                &mut products[..self.queries.len() * n],
+            );
             self.offer(first as u32, &products, half_sq_norms);
         }
         let index = self.index;
-        let unit = self.frame.unit();
+        let unit = self.rescaler.unit();
         self.queries
             .into_iter()
             .map(|query| {
@@ -118,7 +123,7 @@ impl<'b> Block<'b> {
                     Some(list) => {
                         list.finish(&Exact { distance: &distance, dim: index.dim(), unit, sq_norm })
                     }
-                    None => index.find_directly(row, k, excluded),
+                    None => index.search_directly(row, k, excluded),
                 }
             })
             .collect()
@@ -133,14 +138,15 @@ impl<'b> Block<'b> {
         for (query, products) in self.queries.iter_mut().zip(products.chunks_exact(half_sq_norms.len())) {
             let Some(list) = &mut query.list else { continue };
             let distance = |id| self.index.distance(query.row, id);
-            let exact = Exact { distance: &distance, dim, unit: self.frame.unit(), sq_norm: query.sq_norm };
+            let exact =
+                Exact { distance: &distance, dim, unit: self.rescaler.unit(), sq_norm: query.sq_norm };
             let error = score_error(dim, query.sq_norm.sqrt(), longest);
             list.offer(first, products, half_sq_norms, error, &exact);
         }
     }
 }
 
-/// A bound on how far a score `½‖b‖² − a·b` computed in `f32` from placed rows may be from the one that half the
+/// A bound on how far a score `½‖b‖² − a·b` computed in `f32` from rescaled rows may be from the one that half the
 /// computed `f64` distance implies.
 ///
 /// With $u = 2^{-24}$: a product of $d$ terms errs by at most $\gamma_d \|a\|\|b\|$ in any order of summation,

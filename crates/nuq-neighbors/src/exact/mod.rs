@@ -1,14 +1,14 @@
 //! The index that is never wrong: every training row is compared with every query.
 //!
 //! Candidates come from a blocked matrix product in `f32` ([`blocked`]), on rows centered on the training mean
-//! and scaled by a power of two ([`frame`]). Each approximate score carries a bound on its rounding error, and
+//! and scaled by a power of two ([`rescaler`]). Each approximate score carries a bound on its rounding error, and
 //! a row is dropped only when the bound proves that it is not among the k nearest ([`shortlist`]). The
 //! survivors, a few more than k, are measured by direct difference in `f64` and ranked by that. So the answer
 //! does not depend on how the product was rounded, and with it not on blocks, threads or shards; a common
 //! offset of 1000 on every coordinate changes no neighbor.
 
 mod blocked;
-mod frame;
+mod rescaler;
 mod shortlist;
 
 use std::borrow::Cow;
@@ -17,11 +17,11 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use crate::distance::{scaled_sq_distance, sq_distance};
-use crate::neighbors::{Candidate, keep_nearest};
+use crate::neighbors::{Neighbor, keep_nearest};
 use crate::parts::{IndexParts, StoredRows};
 use crate::rows::{Precision, Rows};
 use crate::{Embeddings, Error, IndexSummary, NeighborIndex, Neighbors};
-use frame::Frame;
+use rescaler::Rescaler;
 
 /// Exact nearest neighbors by Euclidean distance, optionally with each coordinate divided by a scale.
 ///
@@ -31,7 +31,7 @@ pub struct ExactIndex<'a> {
     scale: Option<Vec<f64>>,
     /// `None` when `f32` cannot hold the scaled rows: then every distance is computed directly. Made when first needed: an
     /// index over a mapped file reads no row before that.
-    frame: OnceLock<Option<Frame>>,
+    rescaler: OnceLock<Option<Rescaler>>,
 }
 
 /// Below this many queries a matrix product cannot pay for laying out its blocks.
@@ -56,19 +56,19 @@ impl<'a> ExactIndex<'a> {
 
     /// An index over rows that are not a copy of the caller's.
     pub(crate) fn over(rows: Rows<'a>, scale: Option<Vec<f64>>) -> Self {
-        Self { rows, scale, frame: OnceLock::new() }
+        Self { rows, scale, rescaler: OnceLock::new() }
     }
 
-    fn frame(&self) -> Option<&Frame> {
-        if self.frame.get().is_none() {
+    fn rescaler(&self) -> Option<&Rescaler> {
+        if self.rescaler.get().is_none() {
             // Made outside the lock, for it is made in parallel and may meet another search on this thread.
-            let mut frame = Frame::around(&self.rows, self.scale.as_deref());
-            if let Some(frame) = &mut frame {
-                self.rows.removed().iter().for_each(|&id| frame.remove(id));
+            let mut rescaler = Rescaler::around(&self.rows, self.scale.as_deref());
+            if let Some(rescaler) = &mut rescaler {
+                self.rows.removed().iter().for_each(|&id| rescaler.remove(id));
             }
-            let _ = self.frame.set(frame);
+            let _ = self.rescaler.set(rescaler);
         }
-        self.frame.get().and_then(Option::as_ref)
+        self.rescaler.get().and_then(Option::as_ref)
     }
 
     pub(crate) fn rows(&self) -> &Rows<'a> {
@@ -85,13 +85,13 @@ impl<'a> ExactIndex<'a> {
 
     /// One query against every row, without approximation: for a handful of queries, for k near the number of
     /// rows, and for numbers beyond the reach of `f32` products.
-    pub(crate) fn find_directly(&self, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Candidate> {
+    pub(crate) fn search_directly(&self, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Neighbor> {
         let len = self.rows.ids();
         let mut nearest = (0..len.div_ceil(DIRECT_ROWS))
             .into_par_iter()
             .flat_map_iter(|block| {
                 let rows = block * DIRECT_ROWS..len.min((block + 1) * DIRECT_ROWS);
-                let mut row: Vec<Candidate> = rows
+                let mut row: Vec<Neighbor> = rows
                     .map(|id| id as u32)
                     .filter(|&id| Some(id) != excluded && self.rows.contains(id))
                     .map(|id| (self.distance(query, id), id))
@@ -111,7 +111,7 @@ impl<'a> ExactIndex<'a> {
         k: usize,
         excluded: Option<&[u32]>,
     ) -> Result<usize, Error> {
-        self.rows.ready()?;
+        self.rows.verify_once()?;
         let available = self.len().saturating_sub(usize::from(excluded.is_some()));
         check_queries(queries, self.dim())?;
         match (k, available, excluded) {
@@ -131,15 +131,15 @@ impl<'a> ExactIndex<'a> {
         Ok(k.min(available))
     }
 
-    fn find_portion(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Candidate>> {
+    fn search_portion(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Neighbor>> {
         let count = queries.len() / self.dim();
         let few = count < FEWEST_BLOCKED_QUERIES || !blocked::pays_for(k, self.len());
-        match (!few).then(|| self.frame()).flatten() {
-            Some(frame) => blocked::find(self, frame, queries, k, excluded),
+        match (!few).then(|| self.rescaler()).flatten() {
+            Some(rescaler) => blocked::search(self, rescaler, queries, k, excluded),
             None => queries
                 .par_chunks(self.dim())
                 .enumerate()
-                .map(|(i, query)| self.find_directly(query, k, excluded.map(|ids| ids[i])))
+                .map(|(i, query)| self.search_directly(query, k, excluded.map(|ids| ids[i])))
                 .collect(),
         }
     }
@@ -170,8 +170,8 @@ impl NeighborIndex for ExactIndex<'_> {
         IndexSummary::Exact
     }
 
-    fn ready(&self) -> Result<(), Error> {
-        self.rows.ready()
+    fn verify_once(&self) -> Result<(), Error> {
+        self.rows.verify_once()
     }
 
     fn parts(&self) -> IndexParts<'_> {
@@ -188,7 +188,12 @@ impl NeighborIndex for ExactIndex<'_> {
         self.scale.as_deref()
     }
 
-    fn find(&self, queries: &Embeddings<'_>, k: usize, excluded: Option<&[u32]>) -> Result<Neighbors, Error> {
+    fn search_excluding(
+        &self,
+        queries: &Embeddings<'_>,
+        k: usize,
+        excluded: Option<&[u32]>,
+    ) -> Result<Neighbors, Error> {
         let k = self.check(queries, k, excluded)?;
         let mut table = Neighbors::with_capacity(k, queries.len());
         // Candidates are larger than what the table keeps of them: with a large k they come in portions.
@@ -196,13 +201,13 @@ impl NeighborIndex for ExactIndex<'_> {
         for (i, rows) in queries.as_slice().chunks(portion * self.dim()).enumerate() {
             let first = i * portion;
             let excluded = excluded.map(|ids| &ids[first..first + rows.len() / self.dim()]);
-            self.find_portion(rows, k, excluded).iter().for_each(|row| table.push(row));
+            self.search_portion(rows, k, excluded).iter().for_each(|row| table.push(row));
         }
         Ok(table)
     }
 
     fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
-        self.rows.ready()?;
+        self.rows.verify_once()?;
         check_queries(queries, self.dim())?;
         if k == 0 {
             return Err(Error::ZeroNeighbors);
@@ -227,18 +232,18 @@ impl NeighborIndex for ExactIndex<'_> {
         // The norms are those of the rows as they are kept, which may be rounded.
         let mut kept = Vec::with_capacity(rows.as_slice().len());
         ids.iter().for_each(|&id| kept.extend_from_slice(&self.rows.row(id)));
-        if let Some(Some(frame)) = self.frame.get_mut()
-            && !frame.insert(&ids, &kept)
+        if let Some(Some(rescaler)) = self.rescaler.get_mut()
+            && !rescaler.insert(&ids, &kept)
         {
-            self.frame = OnceLock::new();
+            self.rescaler = OnceLock::new();
         }
         Ok(ids)
     }
 
     fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
         self.rows.remove(ids)?;
-        if let Some(Some(frame)) = self.frame.get_mut() {
-            ids.iter().for_each(|&id| frame.remove(id));
+        if let Some(Some(rescaler)) = self.rescaler.get_mut() {
+            ids.iter().for_each(|&id| rescaler.remove(id));
         }
         Ok(())
     }

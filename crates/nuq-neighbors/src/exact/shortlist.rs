@@ -1,11 +1,11 @@
 //! The running top-k of one query over approximate scores whose error is bounded.
 //!
-//! In the frame of the index, with query $a$ and row $b$, the squared distance is $\|a\|^2 + 2s$ with the score
+//! In the rescaler of the index, with query $a$ and row $b$, the squared distance is $\|a\|^2 + 2s$ with the score
 //! $s = \tfrac12\|b\|^2 - a \cdot b$. The product gives $\tilde s$ with $|\tilde s - s| \le \varepsilon$. A row
 //! stays on the list until some k rows are known to be nearer: until its $\tilde s - \varepsilon$ exceeds the
 //! k-th smallest $\tilde s + \varepsilon$.
 
-use crate::neighbors::{Candidate, keep_nearest};
+use crate::neighbors::{Neighbor, keep_nearest};
 
 /// A row that may be among the nearest, with the interval that holds its score.
 #[derive(Clone, Copy)]
@@ -23,14 +23,14 @@ pub(super) struct Shortlist {
     limit: f64,
     contenders: Vec<Contender>,
     /// Rows whose distance has been computed: only when many near-ties crowd the list.
-    settled: Vec<Candidate>,
+    settled: Vec<Neighbor>,
 }
 
 /// What settling needs to know: exact distances, and how they read as scores.
 pub(super) struct Exact<'a> {
     pub(super) distance: &'a dyn Fn(u32) -> f64,
     pub(super) dim: usize,
-    /// Squared distance in the frame per squared distance outside it.
+    /// Squared distance in the rescaler per squared distance outside it.
     pub(super) unit: f64,
     /// $\|a\|^2$.
     pub(super) sq_norm: f64,
@@ -117,7 +117,7 @@ impl Shortlist {
     }
 
     /// The k nearest, by exact distance.
-    pub(super) fn finish(mut self, exact: &Exact<'_>) -> Vec<Candidate> {
+    pub(super) fn finish(mut self, exact: &Exact<'_>) -> Vec<Neighbor> {
         if self.contenders.len() > self.k {
             self.tighten(exact);
         }
@@ -190,7 +190,7 @@ mod tests {
         let mut list = Shortlist::new(3, Some(999));
         let products: Vec<f32> = (0..1000).map(|i| -(i as f32) * 1e-3).collect();
         list.offer(0, &products, &vec![0.0; 1000], 1000.0, &exact);
-        let ids: Vec<u32> = list.finish(&exact).iter().map(|candidate| candidate.1).collect();
+        let ids: Vec<u32> = list.finish(&exact).iter().map(|neighbor| neighbor.1).collect();
         assert_eq!(ids, [998, 997, 996]);
     }
 }

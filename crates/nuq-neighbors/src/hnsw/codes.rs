@@ -7,10 +7,10 @@
 
 use rayon::prelude::*;
 
-use super::space::{CodeLine, Space};
-use crate::neighbors::{Candidate, keep_nearest};
+use super::vectors::{CodeBlock, Vectors};
+use crate::neighbors::{Neighbor, keep_nearest};
 use crate::parts::CodeParts;
-use crate::{Embeddings, NeighborIndex, Neighbors, SeededRng, Values};
+use crate::{Embeddings, NeighborIndex, Neighbors, SeededRng, SharedSlice};
 
 /// How rows become codes.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +23,7 @@ pub(crate) struct Coder {
 #[derive(Clone)]
 pub(crate) struct Codes<'a> {
     pub(crate) coder: Coder,
-    pub(crate) lines: Values<'a, CodeLine>,
+    pub(crate) lines: SharedSlice<'a, CodeBlock>,
     /// Rows added later that the codes do not reach.
     pub(crate) unreached: usize,
 }
@@ -71,9 +71,9 @@ impl Coder {
     }
 
     /// The codes of rows that stand one after the other.
-    pub(crate) fn encode(&self, rows: &[f32]) -> Vec<CodeLine> {
+    pub(crate) fn encode(&self, rows: &[f32]) -> Vec<CodeBlock> {
         let dim = self.center.len();
-        let mut lines = vec![CodeLine([0; 64]); rows.len() / dim * self.width()];
+        let mut lines = vec![CodeBlock([0; 64]); rows.len() / dim * self.width()];
         lines
             .par_chunks_mut(self.width())
             .zip(rows.par_chunks(dim))
@@ -83,7 +83,7 @@ impl Coder {
     }
 
     /// Writes the codes of a row; columns beyond the last are the same in all rows.
-    pub(crate) fn encode_row(&self, row: &[f32], lines: &mut [CodeLine]) {
+    pub(crate) fn encode_row(&self, row: &[f32], lines: &mut [CodeBlock]) {
         let inverse = 1.0 / self.step;
         for ((line, row), center) in lines.iter_mut().zip(row.chunks(64)).zip(self.center.chunks(64)) {
             for ((code, x), m) in line.0.iter_mut().zip(row).zip(center) {
@@ -116,7 +116,7 @@ impl Codes<'static> {
 impl<'a> Codes<'a> {
     pub(super) fn parts(&self) -> CodeParts<'_> {
         let Self { coder: Coder { center, step }, lines, unreached } = self;
-        let lines = Values::borrowed(&lines[..]);
+        let lines = SharedSlice::borrowed(&lines[..]);
         CodeParts { center: center.clone(), step: *step, unreached: *unreached, lines }
     }
 
@@ -138,8 +138,8 @@ impl<'a> Codes<'a> {
         self.lines.par_iter().all(|line| line.0.iter().all(|&code| code < 128))
     }
 
-    pub(super) fn space(&self) -> Space<'_, CodeLine> {
-        Space::new(&self.lines, self.coder.width())
+    pub(super) fn vectors(&self) -> Vectors<'_, CodeBlock> {
+        Vectors::new(&self.lines, self.coder.width())
     }
 
     /// Whether the nearest rows by codes, twice as many as asked for, hold nearly all the truly nearest: of a seeded
@@ -166,16 +166,16 @@ impl<'a> Codes<'a> {
         i: usize,
         truth: &Neighbors,
     ) -> usize {
-        let space = self.space();
-        let mut nearest: Vec<Candidate> = Vec::new();
+        let vectors = self.vectors();
+        let mut nearest: Vec<Neighbor> = Vec::new();
         let mut distances = [0f32; BLOCK];
         for block in present.chunks(BLOCK) {
             let ids: Vec<u32> = block.iter().copied().filter(|&id| id != judge).collect();
-            space.measure(space.row(judge), &ids, &mut distances[..ids.len()]);
+            vectors.measure(vectors.row(judge), &ids, &mut distances[..ids.len()]);
             nearest.extend(distances.iter().map(|&d| f64::from(d)).zip(ids));
             keep_nearest(&mut nearest, 2 * truth.k());
         }
-        let ids: Vec<u32> = nearest.iter().map(|candidate| candidate.1).collect();
+        let ids: Vec<u32> = nearest.iter().map(|neighbor| neighbor.1).collect();
         let row = Embeddings::new(index.row(judge).into_owned(), index.dim()).expect("a finite row");
         let measured = index.measure(&row, ids.len(), &ids).expect("known ids");
         let limit = truth.sq_distances(i)[truth.k() - 1];

@@ -6,10 +6,10 @@
 
 use rayon::prelude::*;
 
-use super::leaves::prefetch;
+use super::kernels::prefetch;
 use crate::exact::ExactIndex;
 use crate::parts::LinkParts;
-use crate::{NeighborIndex, SeededRng, Values};
+use crate::{NeighborIndex, SeededRng, SharedSlice};
 
 /// The links of all points on all layers.
 #[derive(Clone)]
@@ -17,9 +17,9 @@ pub(crate) struct Graph<'a> {
     m: usize,
     seed: u64,
     /// For each point a count and up to $2M$ ids.
-    pub(crate) bottom: Values<'a, u32>,
+    pub(crate) bottom: SharedSlice<'a, u32>,
     /// For each point and layer above 0 a count and up to $M$ ids.
-    pub(crate) upper: Values<'a, u32>,
+    pub(crate) upper: SharedSlice<'a, u32>,
     /// The highest layer of each point.
     levels: Vec<u8>,
     /// Where a point's blocks begin among the upper ones, one block per layer above 0.
@@ -47,7 +47,8 @@ impl<'a> Graph<'a> {
     }
 
     pub(super) fn parts(&self) -> LinkParts<'_> {
-        let (bottom, upper) = (Values::borrowed(&self.bottom[..]), Values::borrowed(&self.upper[..]));
+        let (bottom, upper) =
+            (SharedSlice::borrowed(&self.bottom[..]), SharedSlice::borrowed(&self.upper[..]));
         LinkParts { bottom, upper, entry: self.entry }
     }
 

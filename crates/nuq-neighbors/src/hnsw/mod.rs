@@ -4,22 +4,22 @@
 //! `ef_search`, and [`HnswIndex::recall`] measures it. What is found is measured and ranked like everywhere in this
 //! crate, by direct differences in `f64`.
 //!
-//! Walks read little: [codes] of a byte a coordinate where those tell the rows apart, the [rows](ground) otherwise. The
-//! graph is [built](build) in batches, [grows and shrinks](churn), and is [walked](walk) by a beam.
+//! Walks read little: [codes] of a byte a coordinate where those tell the rows apart, the [rows](walk_data) otherwise. The
+//! graph is [built](build) in batches, [grows and shrinks](update), and is [walked](walk) by a beam.
 
 mod build;
-mod churn;
 mod codes;
 mod graph;
-mod ground;
-mod leaves;
+mod kernels;
 mod params;
 mod recall;
-mod space;
+mod update;
+mod vectors;
 mod walk;
+mod walk_data;
 
 pub use params::HnswParams;
-pub use space::CodeLine;
+pub use vectors::CodeBlock;
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -27,14 +27,14 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use crate::exact::{ExactIndex, check_scale};
-use crate::neighbors::{Candidate, keep_nearest};
+use crate::neighbors::{Neighbor, keep_nearest};
 use crate::parts::{GraphParts, IndexParts};
 use crate::{Embeddings, Error, IndexSummary, MeasuredRecall, NeighborIndex, Neighbors};
 use codes::Codes;
 use graph::Graph;
-use ground::{Ground, LARGEST, largest};
-use space::{AnySpace, Form, Space, halves, in_space};
-use walk::{Beam, Terrain};
+use vectors::{AnyVectors, Element, Vectors, halves, with_vectors};
+use walk::{Beam, SearchView};
+use walk_data::{LARGEST, WalkData, largest};
 
 /// Approximate nearest neighbors by a walk on a layered graph.
 ///
@@ -58,7 +58,7 @@ use walk::{Beam, Terrain};
 /// # Ok::<(), nuq_neighbors::Error>(())
 /// ```
 pub struct HnswIndex<'a> {
-    ground: Ground<'a>,
+    data: WalkData<'a>,
     /// `None` where exact search answers everything.
     graph: Option<Graph<'a>>,
     params: HnswParams,
@@ -76,18 +76,18 @@ impl<'a> HnswIndex<'a> {
     /// Builds the graph, on all threads of the pool.
     pub fn new(embeddings: &Embeddings<'a>, params: HnswParams) -> Result<Self, Error> {
         params.check()?;
-        Ok(Self::build(Ground::new(embeddings, None, &params)?, params))
+        Ok(Self::build(WalkData::new(embeddings, None, &params)?, params))
     }
 
     /// An index that divides coordinate `j` by `scale[j]` before it measures. Walks read a scaled copy of the rows.
     pub fn scaled(embeddings: &Embeddings<'a>, scale: Vec<f64>, params: HnswParams) -> Result<Self, Error> {
         params.check()?;
         check_scale(&scale, embeddings.dim())?;
-        Ok(Self::build(Ground::new(embeddings, Some(scale), &params)?, params))
+        Ok(Self::build(WalkData::new(embeddings, Some(scale), &params)?, params))
     }
 
-    fn build(ground: Ground<'a>, params: HnswParams) -> Self {
-        let mut index = Self { ground, graph: None, params, recall: None, is_sound: OnceLock::from(Ok(())) };
+    fn build(data: WalkData<'a>, params: HnswParams) -> Self {
+        let mut index = Self { data, graph: None, params, recall: None, is_sound: OnceLock::from(Ok(())) };
         index.link_all();
         index
     }
@@ -95,14 +95,14 @@ impl<'a> HnswIndex<'a> {
     /// Builds the graph over the rows there are, if it can help.
     fn link_all(&mut self) {
         self.graph = None;
-        self.ground.codes = None;
-        if self.len() < FEWEST_ROWS || !self.ground.can_be_walked() {
+        self.data.codes = None;
+        if self.len() < FEWEST_ROWS || !self.data.can_be_walked() {
             return;
         }
-        self.ground.learn_codes(self.params.seed);
+        self.data.learn_codes(self.params.seed);
         let mut graph = Graph::unlinked(self.ids(), self.params.m, self.params.seed);
         let present: Vec<u32> = (0..self.ids() as u32).filter(|&id| self.contains(id)).collect();
-        in_space!(self.ground.space(), space => build::link(&mut graph, space, &self.params, 0, &present));
+        with_vectors!(self.data.vectors(), vectors => build::link(&mut graph, vectors, &self.params, 0, &present));
         self.graph = Some(graph);
     }
 
@@ -120,9 +120,9 @@ impl<'a> HnswIndex<'a> {
             None => None,
         };
         let starts_at_a_row = graph.as_ref().is_none_or(|graph| exact.contains(graph.entry));
-        let ground = Ground::over(exact, codes);
+        let data = WalkData::over(exact, codes);
         let unread = OnceLock::new();
-        starts_at_a_row.then_some(Self { ground, graph, params, recall, is_sound: unread })
+        starts_at_a_row.then_some(Self { data, graph, params, recall, is_sound: unread })
     }
 
     /// The parameters; `ef_search` is the one in force.
@@ -132,11 +132,11 @@ impl<'a> HnswIndex<'a> {
 
     /// Bytes that the index keeps: rows (borrowed ones included), and what it keeps beside them.
     pub fn bytes(&self) -> IndexBytes {
-        let rows = self.ground.exact.rows();
+        let rows = self.data.exact.rows();
         IndexBytes {
             rows: rows.floats().map_or(0, |rows| size_of_val(rows.as_slice()))
                 + rows.halves().map_or(0, size_of_val),
-            codes: self.ground.codes.as_ref().map_or(0, |codes| size_of_val(&codes.lines[..])),
+            codes: self.data.codes.as_ref().map_or(0, |codes| size_of_val(&codes.lines[..])),
             links: self.graph.as_ref().map_or(0, Graph::bytes),
         }
     }
@@ -147,10 +147,10 @@ impl<'a> HnswIndex<'a> {
         self.recall = None;
     }
 
-    fn find_one(&self, graph: &Graph<'_>, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Candidate> {
+    fn search_one(&self, graph: &Graph<'_>, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Neighbor> {
         let walked = self.walk(graph, query, k, excluded);
         // Outside the walk: direct search is parallel itself, and may run another query's walk on this thread.
-        walked.unwrap_or_else(|| self.ground.exact.find_directly(query, k, excluded))
+        walked.unwrap_or_else(|| self.data.exact.search_directly(query, k, excluded))
     }
 
     /// The nearest rows that a walk finds; `None` when they are fewer than `k`, or the query is too far for any walk.
@@ -160,45 +160,47 @@ impl<'a> HnswIndex<'a> {
         query: &[f32],
         k: usize,
         excluded: Option<u32>,
-    ) -> Option<Vec<Candidate>> {
-        let scaled = self.ground.scaled_query(query);
+    ) -> Option<Vec<Neighbor>> {
+        let scaled = self.data.scaled_query(query);
         if largest(&scaled) >= LARGEST {
             return None;
         }
-        let codes = self.ground.codes.as_ref().filter(|codes| codes.coder.reaches(&scaled));
+        let codes = self.data.codes.as_ref().filter(|codes| codes.coder.reaches(&scaled));
         let mut nearest = match codes {
             Some(codes) => {
-                let mut lines = vec![CodeLine([0; 64]); codes.coder.width()];
+                let mut lines = vec![CodeBlock([0; 64]); codes.coder.width()];
                 codes.coder.encode_row(&scaled, &mut lines);
-                self.walk_in(graph, codes.space(), &lines, query, k, excluded)
+                self.walk_in(graph, codes.vectors(), &lines, query, k, excluded)
             }
-            None => match self.ground.rows_space() {
-                AnySpace::Floats(space) => self.walk_in(graph, space, &scaled, query, k, excluded),
-                AnySpace::Halves(space) => self.walk_in(graph, space, &halves(&scaled)?, query, k, excluded),
-                AnySpace::Codes(_) => unreachable!("rows are floats or halves"),
+            None => match self.data.row_vectors() {
+                AnyVectors::Floats(vectors) => self.walk_in(graph, vectors, &scaled, query, k, excluded),
+                AnyVectors::Halves(vectors) => {
+                    self.walk_in(graph, vectors, &halves(&scaled)?, query, k, excluded)
+                }
+                AnyVectors::Codes(_) => unreachable!("rows are floats or halves"),
             },
         };
         keep_nearest(&mut nearest, k);
         (nearest.len() == k).then_some(nearest)
     }
 
-    fn walk_in<T: Form>(
+    fn walk_in<T: Element>(
         &self,
         graph: &Graph<'_>,
-        space: Space<'_, T>,
+        vectors: Vectors<'_, T>,
         walker: &[T],
         query: &[f32],
         k: usize,
         excluded: Option<u32>,
-    ) -> Vec<Candidate> {
-        let terrain = Terrain { links: graph.links(), space };
+    ) -> Vec<Neighbor> {
+        let view = SearchView { links: graph.links(), vectors };
         let ef = self.params.ef_search.max(k).saturating_add(usize::from(excluded.is_some()));
         let ranked = k + SPARE.max(k / 4);
         Beam::with(|beam| {
-            let start = terrain.descend(walker, 0, excluded, beam);
-            terrain.search(walker, start, 0, ef, excluded, beam);
+            let start = view.descend(walker, 0, excluded, beam);
+            view.search(walker, start, 0, ef, excluded, beam);
             let met = beam.found.iter().map(|met| met.id()).filter(|&id| Some(id) != excluded);
-            met.take(ranked).map(|id| (self.ground.exact.distance(query, id), id)).collect()
+            met.take(ranked).map(|id| (self.data.exact.distance(query, id), id)).collect()
         })
     }
 }
@@ -216,23 +218,23 @@ pub struct IndexBytes {
 
 impl NeighborIndex for HnswIndex<'_> {
     fn len(&self) -> usize {
-        self.ground.exact.len()
+        self.data.exact.len()
     }
 
     fn dim(&self) -> usize {
-        self.ground.exact.dim()
+        self.data.exact.dim()
     }
 
     fn ids(&self) -> usize {
-        self.ground.exact.ids()
+        self.data.exact.ids()
     }
 
     fn contains(&self, id: u32) -> bool {
-        self.ground.exact.contains(id)
+        self.data.exact.contains(id)
     }
 
     fn row(&self, id: u32) -> Cow<'_, [f32]> {
-        self.ground.exact.row(id)
+        self.data.exact.row(id)
     }
 
     fn describe(&self) -> IndexSummary {
@@ -240,15 +242,15 @@ impl NeighborIndex for HnswIndex<'_> {
     }
 
     /// What came from a file is ready after the file was found whole, and links and codes within their bounds.
-    fn ready(&self) -> Result<(), Error> {
+    fn verify_once(&self) -> Result<(), Error> {
         if self.is_sound.get().is_none() {
-            self.ground.exact.rows().ready()?;
+            self.data.exact.rows().verify_once()?;
             let damaged = |section: &str| Error::Damaged {
                 section: section.to_owned(),
                 problem: "its contents make no sense".to_owned(),
             };
-            let found = match (&self.graph, &self.ground.codes) {
-                (Some(graph), _) if !graph.is_sound(&self.ground.exact) => Err(damaged("index.links")),
+            let found = match (&self.graph, &self.data.codes) {
+                (Some(graph), _) if !graph.is_sound(&self.data.exact) => Err(damaged("index.links")),
                 (_, Some(codes)) if !codes.are_sound() => Err(damaged("index.codes")),
                 _ => Ok(()),
             };
@@ -262,27 +264,32 @@ impl NeighborIndex for HnswIndex<'_> {
             params: self.params,
             recall: self.recall,
             links: self.graph.as_ref().map(Graph::parts),
-            codes: self.ground.codes.as_ref().map(Codes::parts),
+            codes: self.data.codes.as_ref().map(Codes::parts),
         };
-        IndexParts { graph: Some(graph), ..self.ground.exact.parts() }
+        IndexParts { graph: Some(graph), ..self.data.exact.parts() }
     }
 
     fn scale(&self) -> Option<&[f64]> {
-        self.ground.exact.scale()
+        self.data.exact.scale()
     }
 
-    fn find(&self, queries: &Embeddings<'_>, k: usize, excluded: Option<&[u32]>) -> Result<Neighbors, Error> {
+    fn search_excluding(
+        &self,
+        queries: &Embeddings<'_>,
+        k: usize,
+        excluded: Option<&[u32]>,
+    ) -> Result<Neighbors, Error> {
         let graph = match &self.graph {
             Some(graph) if k <= self.len() / 8 => graph,
-            _ => return self.ground.exact.find(queries, k, excluded),
+            _ => return self.data.exact.search_excluding(queries, k, excluded),
         };
-        let k = self.ground.exact.check(queries, k, excluded)?;
-        self.ready()?;
-        let rows: Vec<Vec<Candidate>> = queries
+        let k = self.data.exact.check(queries, k, excluded)?;
+        self.verify_once()?;
+        let rows: Vec<Vec<Neighbor>> = queries
             .as_slice()
             .par_chunks(self.dim())
             .enumerate()
-            .map(|(i, query)| self.find_one(graph, query, k, excluded.map(|ids| ids[i])))
+            .map(|(i, query)| self.search_one(graph, query, k, excluded.map(|ids| ids[i])))
             .collect();
         let mut table = Neighbors::with_capacity(k, rows.len());
         rows.iter().for_each(|row| table.push(row));
@@ -290,18 +297,18 @@ impl NeighborIndex for HnswIndex<'_> {
     }
 
     fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
-        self.ground.exact.measure(queries, k, ids)
+        self.data.exact.measure(queries, k, ids)
     }
 
     fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
-        self.ready()?;
+        self.verify_once()?;
         let present = self.len();
-        let ids = self.ground.insert(rows)?;
+        let ids = self.data.insert(rows)?;
         self.recall = None;
         match &mut self.graph {
-            Some(graph) if largest(&self.ground.scaled_query(rows.as_slice())) < LARGEST => {
-                let Self { ground, params, .. } = self;
-                in_space!(ground.space(), space => churn::insert(graph, space, params, present, &ids));
+            Some(graph) if largest(&self.data.scaled_query(rows.as_slice())) < LARGEST => {
+                let Self { data, params, .. } = self;
+                with_vectors!(data.vectors(), vectors => update::insert(graph, vectors, params, present, &ids));
             }
             // Rows that no graph can hold, or enough of them at last for one.
             _ => self.link_all(),
@@ -310,9 +317,9 @@ impl NeighborIndex for HnswIndex<'_> {
     }
 
     fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
-        self.ready()?;
+        self.verify_once()?;
         let before = self.len();
-        self.ground.remove(ids)?;
+        self.data.remove(ids)?;
         self.recall = None;
         if self.len() < FEWEST_ROWS || ids.len() > before / 2 {
             // Too few are left for a graph, or for what is left of it: they are linked anew.
@@ -320,9 +327,9 @@ impl NeighborIndex for HnswIndex<'_> {
             return Ok(());
         }
         let Some(graph) = &mut self.graph else { return Ok(()) };
-        in_space!(self.ground.space(), space => churn::remove(graph, space, ids));
-        if !self.ground.exact.contains(graph.entry) {
-            let present = (0..graph.len() as u32).filter(|&id| self.ground.exact.contains(id));
+        with_vectors!(self.data.vectors(), vectors => update::remove(graph, vectors, ids));
+        if !self.data.exact.contains(graph.entry) {
+            let present = (0..graph.len() as u32).filter(|&id| self.data.exact.contains(id));
             graph.entry = present.rev().max_by_key(|&id| graph.level(id)).expect("some rows are left");
         }
         Ok(())

@@ -56,7 +56,7 @@ impl HnswIndex<'_> {
         let present: Vec<u32> = (0..self.ids() as u32).filter(|&id| self.contains(id)).collect();
         let sample = SeededRng::new(self.params.seed).sample(present.len(), SAMPLE);
         let ids: Vec<u32> = sample.into_iter().map(|i| present[i as usize]).collect();
-        let nearest = self.ground.exact.leave_one_out(&ids, k)?;
+        let nearest = self.data.exact.leave_one_out(&ids, k)?;
         Ok(Truth { ids, nearest })
     }
 

@@ -3,17 +3,17 @@
 use std::cell::RefCell;
 
 use super::graph::Links;
-use super::leaves::AHEAD;
-use super::space::{Form, Space};
+use super::kernels::AHEAD;
+use super::vectors::{Element, Vectors};
 
 /// A point met on the way: squared distance, then id, in one number that orders as they do, with a last bit that says
 /// whether its links were followed.
 ///
 /// The bits of a float that is not negative order as the float does, and leave one bit free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Met(u64);
+pub(super) struct Candidate(u64);
 
-impl Met {
+impl Candidate {
     pub(super) fn new(distance: f32, id: u32) -> Self {
         Self(u64::from(distance.to_bits()) << 33 | u64::from(id) << 1)
     }
@@ -33,23 +33,30 @@ impl Met {
 
 /// What a walk needs to see.
 #[derive(Clone, Copy)]
-pub(super) struct Terrain<'t, T> {
+pub(super) struct SearchView<'t, T> {
     pub(super) links: Links<'t>,
-    pub(super) space: Space<'t, T>,
+    pub(super) vectors: Vectors<'t, T>,
 }
 
-impl<T: Form> Terrain<'_, T> {
+impl<T: Element> SearchView<'_, T> {
     /// Walks from the entry down to `layer`, on each layer above it to a point no neighbor of which is nearer; past
     /// `avoided`, as if it were not there.
-    pub(super) fn descend(&self, query: &[T], layer: usize, avoided: Option<u32>, beam: &mut Beam) -> Met {
+    pub(super) fn descend(
+        &self,
+        query: &[T],
+        layer: usize,
+        avoided: Option<u32>,
+        beam: &mut Beam,
+    ) -> Candidate {
         let entry = self.links.entry;
-        let mut here = Met::new(self.space.distance(query, entry), entry);
+        let mut here = Candidate::new(self.vectors.distance(query, entry), entry);
         for layer in (layer + 1..=self.links.level(entry)).rev() {
             loop {
                 let links = self.links.of(here.id(), layer);
-                beam.measure(&self.space, query, links);
-                let met = links.iter().zip(&beam.distances).map(|(&id, &distance)| Met::new(distance, id));
-                let nearest = met.filter(|met| Some(met.id()) != avoided).fold(here, Met::min);
+                beam.measure(&self.vectors, query, links);
+                let met =
+                    links.iter().zip(&beam.distances).map(|(&id, &distance)| Candidate::new(distance, id));
+                let nearest = met.filter(|met| Some(met.id()) != avoided).fold(here, Candidate::min);
                 if nearest == here {
                     break;
                 }
@@ -66,7 +73,7 @@ impl<T: Form> Terrain<'_, T> {
     pub(super) fn search(
         &self,
         query: &[T],
-        start: Met,
+        start: Candidate,
         layer: usize,
         ef: usize,
         avoided: Option<u32>,
@@ -85,15 +92,15 @@ impl<T: Form> Terrain<'_, T> {
             let mut fresh = std::mem::take(&mut beam.fresh);
             fresh.clear();
             fresh.extend(self.links.of(from, layer).iter().filter(|&&id| beam.is_new(id)));
-            fresh.iter().take(AHEAD).for_each(|&id| self.space.prefetch(id));
+            fresh.iter().take(AHEAD).for_each(|&id| self.vectors.prefetch(id));
             next = beam.unfollowed(next + 1);
             // Who is next now will mostly be next when the distances are known.
             if let Some(met) = beam.found.get(next) {
                 self.links.prefetch(met.id(), layer);
             }
-            beam.measure(&self.space, query, &fresh);
+            beam.measure(&self.vectors, query, &fresh);
             for (i, &id) in fresh.iter().enumerate() {
-                next = beam.meet(Met::new(beam.distances[i], id), ef, next);
+                next = beam.meet(Candidate::new(beam.distances[i], id), ef, next);
             }
             beam.fresh = fresh;
         }
@@ -104,7 +111,7 @@ impl<T: Form> Terrain<'_, T> {
 #[derive(Debug, Default)]
 pub(super) struct Beam {
     /// The nearest points so far, nearest first.
-    pub(super) found: Vec<Met>,
+    pub(super) found: Vec<Candidate>,
     fresh: Vec<u32>,
     distances: Vec<f32>,
     /// The search in which each point was last met.
@@ -142,27 +149,27 @@ impl Beam {
         std::mem::replace(seen, self.epoch) != self.epoch
     }
 
-    fn measure<T: Form>(&mut self, space: &Space<'_, T>, query: &[T], ids: &[u32]) {
+    fn measure<T: Element>(&mut self, vectors: &Vectors<'_, T>, query: &[T], ids: &[u32]) {
         if self.distances.len() < ids.len() {
             self.distances.resize(ids.len(), 0.0);
         }
-        space.measure(query, ids, &mut self.distances[..ids.len()]);
+        vectors.measure(query, ids, &mut self.distances[..ids.len()]);
     }
 
     /// Meets the others of a batch that are on a layer: they are not in the graph yet.
-    pub(super) fn meet_all<T: Form>(
+    pub(super) fn meet_all<T: Element>(
         &mut self,
-        terrain: &Terrain<'_, T>,
+        view: &SearchView<'_, T>,
         id: u32,
         batch: &[u32],
         layer: usize,
         ef: usize,
     ) {
-        let on_layer = |&other: &u32| other != id && terrain.links.level(other) >= layer;
+        let on_layer = |&other: &u32| other != id && view.links.level(other) >= layer;
         let others: Vec<u32> = batch.iter().copied().filter(on_layer).collect();
-        self.measure(&terrain.space, terrain.space.row(id), &others);
+        self.measure(&view.vectors, view.vectors.row(id), &others);
         for (i, &other) in others.iter().enumerate() {
-            self.meet(Met::new(self.distances[i], other), ef, 0);
+            self.meet(Candidate::new(self.distances[i], other), ef, 0);
         }
     }
 
@@ -176,7 +183,7 @@ impl Beam {
     /// Puts a point in its place if it is among the `ef` nearest; `next` is the first place that was not followed, and
     /// is returned as it is after that.
     #[inline]
-    fn meet(&mut self, met: Met, ef: usize, next: usize) -> usize {
+    fn meet(&mut self, met: Candidate, ef: usize, next: usize) -> usize {
         if self.found.len() == ef {
             match self.found.last() {
                 Some(&last) if met < last => self.found.pop(),

@@ -262,7 +262,7 @@ impl<'a> Smoother<'a> {
         queries: &'b Embeddings<'b>,
         neighbors: &'b Neighbors,
     ) -> Result<Batch<'b>, Error> {
-        self.index.ready()?;
+        self.index.verify_once()?;
         let dim = self.index.dim();
         if queries.dim() != dim {
             let (got, expected) = (queries.dim(), dim);

@@ -1,4 +1,4 @@
-//! The frame of reference in which `f32` products are accurate: centered on the training mean, of size one.
+//! The rescaler of reference in which `f32` products are accurate: centered on the training mean, of size one.
 
 use rayon::prelude::*;
 
@@ -9,21 +9,21 @@ use crate::rows::Rows;
 /// $m$ is the training mean and $c_j$ the inverse of the column's scale times a power of two shared by all
 /// columns. Centering removes the common offset that would cancel in `‖b‖² − 2a·b`; the power of two keeps
 /// embeddings of size 1e±30 inside the range of `f32`.
-pub(super) struct Frame {
+pub(super) struct Rescaler {
     center: Vec<f32>,
     factors: Vec<f64>,
     rounded_factors: Vec<f32>,
-    /// What one unit of squared distance is in this frame, $2^{2e}$.
+    /// What one unit of squared distance is in this rescaler, $2^{2e}$.
     unit: f64,
     /// $\tfrac12\|b\|^2$ of each training row.
     half_sq_norms: Vec<f32>,
 }
 
-/// Rows added later may lie this far outside the frame (in half squared length); for others it is made anew.
+/// Rows added later may lie this far outside the rescaler (in half squared length); for others it is made anew.
 const LONGEST_ROW: f32 = 1e6;
 
-impl Frame {
-    /// `None` when the rows, so placed, leave the range of `f32`.
+impl Rescaler {
+    /// `None` when the rows, so rescaled, leave the range of `f32`.
     pub(super) fn around(rows: &Rows<'_>, scale: Option<&[f64]>) -> Option<Self> {
         let (dim, center) = (rows.dim(), mean(rows));
         let inverse = |j: usize| scale.map_or(1.0, |s| 1.0 / s[j]);
@@ -46,11 +46,12 @@ impl Frame {
         if !few_enough || !rounded_factors.iter().all(|c| c.is_normal()) {
             return None;
         }
-        let mut frame = Self { center, factors, rounded_factors, unit: power * power, half_sq_norms: vec![] };
+        let mut rescaler =
+            Self { center, factors, rounded_factors, unit: power * power, half_sq_norms: vec![] };
         let blocks =
-            rows.par_blocks().map(|block| frame.half_sq_norms_of(&block)).collect::<Option<Vec<_>>>();
-        frame.half_sq_norms = blocks?.concat();
-        Some(frame)
+            rows.par_blocks().map(|block| rescaler.half_sq_norms_of(&block)).collect::<Option<Vec<_>>>();
+        rescaler.half_sq_norms = blocks?.concat();
+        Some(rescaler)
     }
 
     /// Takes new rows in, over those of the given ids first; says whether they fit.
@@ -75,44 +76,45 @@ impl Frame {
 
     /// `None` when a coordinate or a norm is beyond the range in which differences stay finite.
     fn half_sq_norms_of(&self, rows: &[f32]) -> Option<Vec<f32>> {
-        let mut placed = vec![0f32; self.center.len()];
+        let mut rescaled = vec![0f32; self.center.len()];
         rows.chunks_exact(self.center.len())
             .map(|row| {
-                self.place(row, &mut placed);
-                let norm = (0.5 * placed.iter().map(|&b| f64::from(b) * f64::from(b)).sum::<f64>()) as f32;
+                self.rescale(row, &mut rescaled);
+                let norm = (0.5 * rescaled.iter().map(|&b| f64::from(b) * f64::from(b)).sum::<f64>()) as f32;
                 let fits = row.iter().all(|v| v.abs() < f32::MAX / 4.0) && norm.is_finite();
                 fits.then_some(norm)
             })
             .collect()
     }
 
-    /// Writes the coordinates of rows in this frame, each within three roundings of the exact value.
-    pub(super) fn place(&self, rows: &[f32], placed: &mut [f32]) {
+    /// Writes the coordinates of rows in this rescaler, each within three roundings of the exact value.
+    pub(super) fn rescale(&self, rows: &[f32], rescaled: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has AVX2, which is all that the function asks for.
-            return unsafe { self.place_avx2(rows, placed) };
+            return unsafe { self.rescale_avx2(rows, rescaled) };
         }
-        self.place_any(rows, placed);
+        self.rescale_any(rows, rescaled);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    fn place_avx2(&self, rows: &[f32], placed: &mut [f32]) {
-        self.place_any(rows, placed);
+    fn rescale_avx2(&self, rows: &[f32], rescaled: &mut [f32]) {
+        self.rescale_any(rows, rescaled);
     }
 
     #[inline(always)]
-    fn place_any(&self, rows: &[f32], placed: &mut [f32]) {
+    fn rescale_any(&self, rows: &[f32], rescaled: &mut [f32]) {
         let dim = self.center.len();
-        for (row, placed) in rows.chunks_exact(dim).zip(placed.chunks_exact_mut(dim)) {
-            for (((b, x), m), c) in placed.iter_mut().zip(row).zip(&self.center).zip(&self.rounded_factors) {
+        for (row, rescaled) in rows.chunks_exact(dim).zip(rescaled.chunks_exact_mut(dim)) {
+            for (((b, x), m), c) in rescaled.iter_mut().zip(row).zip(&self.center).zip(&self.rounded_factors)
+            {
                 *b = (x - m) * c;
             }
         }
     }
 
-    /// $\|a\|^2$ of a query in this frame, in `f64` from the unrounded coordinates.
+    /// $\|a\|^2$ of a query in this rescaler, in `f64` from the unrounded coordinates.
     pub(super) fn sq_norm(&self, row: &[f32]) -> f64 {
         let square = |((x, m), c): ((&f32, &f32), &f64)| {
             let a = (f64::from(*x) - f64::from(*m)) * c;
@@ -121,7 +123,7 @@ impl Frame {
         row.iter().zip(&self.center).zip(&self.factors).map(square).sum()
     }
 
-    /// Squared distance in the frame per squared distance outside it.
+    /// Squared distance in the rescaler per squared distance outside it.
     pub(super) fn unit(&self) -> f64 {
         self.unit
     }

@@ -2,7 +2,7 @@
 //!
 //! | form | bytes a coordinate | who walks on it |
 //! | --- | --- | --- |
-//! | [`CodeLine`] of 7-bit codes | 1 | rows kept in `f32`, where [codes](super::codes) tell neighbors apart |
+//! | [`CodeBlock`] of 7-bit codes | 1 | rows kept in `f32`, where [codes](super::codes) tell neighbors apart |
 //! | [`Half`] | 2 | rows kept in `f16` |
 //! | `f32` | 4 | rows that codes do not tell apart, and queries beyond their reach |
 //!
@@ -10,54 +10,54 @@
 
 use half::f16;
 
-use super::leaves;
+use super::kernels;
 
 /// Sixty-four coordinates of 7 bits, a cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
-pub struct CodeLine(pub [u8; 64]);
+pub struct CodeBlock(pub [u8; 64]);
 
 /// The bits of an IEEE half: ordinary memory to files and maps.
 pub(crate) type Half = u16;
 
 /// Squared distances of one row to several others: the query, all rows, which of them, and where the answers go.
-pub(super) type Leaf<T> = fn(&[T], &[T], &[u32], &mut [f32]);
+pub(super) type DistanceKernel<T> = fn(&[T], &[T], &[u32], &mut [f32]);
 
 /// A form in which rows can be kept for walking.
-pub(super) trait Form: Copy + Send + Sync + 'static {
-    /// The fastest leaf on this processor.
-    fn leaf() -> Leaf<Self>;
+pub(super) trait Element: Copy + Send + Sync + 'static {
+    /// The fastest kernel on this processor.
+    fn kernel() -> DistanceKernel<Self>;
 }
 
-impl Form for CodeLine {
-    fn leaf() -> Leaf<Self> {
-        leaves::of_codes()
+impl Element for CodeBlock {
+    fn kernel() -> DistanceKernel<Self> {
+        kernels::code_kernel()
     }
 }
 
-impl Form for Half {
-    fn leaf() -> Leaf<Self> {
-        leaves::of_halves()
+impl Element for Half {
+    fn kernel() -> DistanceKernel<Self> {
+        kernels::half_kernel()
     }
 }
 
-impl Form for f32 {
-    fn leaf() -> Leaf<Self> {
-        leaves::of_floats()
+impl Element for f32 {
+    fn kernel() -> DistanceKernel<Self> {
+        kernels::float_kernel()
     }
 }
 
 /// Rows of one form, `width` elements each.
 #[derive(Clone, Copy)]
-pub(super) struct Space<'s, T> {
+pub(super) struct Vectors<'s, T> {
     rows: &'s [T],
     width: usize,
-    leaf: Leaf<T>,
+    kernel: DistanceKernel<T>,
 }
 
-impl<'s, T: Form> Space<'s, T> {
+impl<'s, T: Element> Vectors<'s, T> {
     pub(super) fn new(rows: &'s [T], width: usize) -> Self {
-        Self { rows, width, leaf: T::leaf() }
+        Self { rows, width, kernel: T::kernel() }
     }
 
     pub(super) fn row(&self, id: u32) -> &'s [T] {
@@ -66,7 +66,7 @@ impl<'s, T: Form> Space<'s, T> {
 
     /// The squared distances of `query` to the rows `ids`.
     pub(super) fn measure(&self, query: &[T], ids: &[u32], distances: &mut [f32]) {
-        (self.leaf)(query, self.rows, ids, distances);
+        (self.kernel)(query, self.rows, ids, distances);
     }
 
     /// The squared distance of `query` to one row.
@@ -79,29 +79,29 @@ impl<'s, T: Form> Space<'s, T> {
     /// Asks for the first lines of a row before they are needed.
     #[inline]
     pub(super) fn prefetch(&self, id: u32) {
-        leaves::prefetch(self.row(id));
+        kernels::prefetch(self.row(id));
     }
 }
 
 /// The rows of an index in the form that its walks read.
 #[derive(Clone, Copy)]
-pub(super) enum AnySpace<'s> {
-    Codes(Space<'s, CodeLine>),
-    Halves(Space<'s, Half>),
-    Floats(Space<'s, f32>),
+pub(super) enum AnyVectors<'s> {
+    Codes(Vectors<'s, CodeBlock>),
+    Halves(Vectors<'s, Half>),
+    Floats(Vectors<'s, f32>),
 }
 
 /// Does the same in whatever form the rows are.
-macro_rules! in_space {
-    ($any:expr, $space:ident => $action:expr) => {
+macro_rules! with_vectors {
+    ($any:expr, $vectors:ident => $action:expr) => {
         match $any {
-            $crate::hnsw::space::AnySpace::Codes($space) => $action,
-            $crate::hnsw::space::AnySpace::Halves($space) => $action,
-            $crate::hnsw::space::AnySpace::Floats($space) => $action,
+            $crate::hnsw::vectors::AnyVectors::Codes($vectors) => $action,
+            $crate::hnsw::vectors::AnyVectors::Halves($vectors) => $action,
+            $crate::hnsw::vectors::AnyVectors::Floats($vectors) => $action,
         }
     };
 }
-pub(super) use in_space;
+pub(super) use with_vectors;
 
 /// A row rounded to halves; `None` when a coordinate is beyond their range.
 pub(super) fn halves(values: &[f32]) -> Option<Vec<Half>> {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 /// A slice that is borrowed, owned or shared; a clone costs nothing.
 ///
 /// ```
-/// use nuq_neighbors::Values;
-/// let mut ours = Values::from(vec![1u32, 2]);
+/// use nuq_neighbors::SharedSlice;
+/// let mut ours = SharedSlice::from(vec![1u32, 2]);
 /// let theirs = ours.clone();
 /// ours.to_mut().push(3);
 /// assert_eq!((&ours[..], &theirs[..]), (&[1, 2, 3][..], &[1, 2][..]));
 /// ```
 #[derive(Clone)]
-pub struct Values<'a, T>(Kept<'a, T>);
+pub struct SharedSlice<'a, T>(Kept<'a, T>);
 
 #[derive(Clone)]
 enum Kept<'a, T> {
@@ -22,7 +22,7 @@ enum Kept<'a, T> {
     Shared(Arc<dyn AsRef<[T]> + Send + Sync + 'a>),
 }
 
-impl<'a, T> Values<'a, T> {
+impl<'a, T> SharedSlice<'a, T> {
     /// Looks at the caller's slice.
     pub fn borrowed(slice: &'a [T]) -> Self {
         Self(Kept::Borrowed(slice))
@@ -34,7 +34,7 @@ impl<'a, T> Values<'a, T> {
     }
 }
 
-impl<T: Clone> Values<'_, T> {
+impl<T: Clone> SharedSlice<'_, T> {
     /// The values for writing: copied first, unless they are ours alone.
     pub fn to_mut(&mut self) -> &mut Vec<T> {
         if !matches!(self.0, Kept::Owned(_)) {
@@ -47,7 +47,7 @@ impl<T: Clone> Values<'_, T> {
     }
 }
 
-impl<T> Deref for Values<'_, T> {
+impl<T> Deref for SharedSlice<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -59,7 +59,7 @@ impl<T> Deref for Values<'_, T> {
     }
 }
 
-impl<T> From<Vec<T>> for Values<'_, T> {
+impl<T> From<Vec<T>> for SharedSlice<'_, T> {
     fn from(values: Vec<T>) -> Self {
         Self(Kept::Owned(Arc::new(values)))
     }

@@ -5,25 +5,25 @@ use rayon::prelude::*;
 use super::build::{best, link};
 use super::graph::Graph;
 use super::params::HnswParams;
-use super::space::{Form, Space};
+use super::vectors::{Element, Vectors};
 
 /// Links new points into a graph of `present` others.
-pub(super) fn insert<T: Form>(
+pub(super) fn insert<T: Element>(
     graph: &mut Graph<'_>,
-    space: Space<'_, T>,
+    vectors: Vectors<'_, T>,
     params: &HnswParams,
     present: usize,
     ids: &[u32],
 ) {
     if let Some(&last) = ids.iter().max() {
         graph.grow(graph.len().max(last as usize + 1));
-        link(graph, space, params, present, ids);
+        link(graph, vectors, params, present, ids);
     }
 }
 
 /// Takes points out of the graph: whoever was linked to one is linked to the best of its own remaining links and those
 /// of the points that go. What is left has no link to them, so that they take no place in any beam.
-pub(super) fn remove<T: Form>(graph: &mut Graph<'_>, space: Space<'_, T>, gone: &[u32]) {
+pub(super) fn remove<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, gone: &[u32]) {
     let mut leaves = vec![false; graph.len()];
     gone.iter().for_each(|&id| leaves[id as usize] = true);
     let links = graph.links();
@@ -41,7 +41,7 @@ pub(super) fn remove<T: Form>(graph: &mut Graph<'_>, space: Space<'_, T>, gone: 
             }
             others.sort_unstable();
             others.dedup();
-            (id, layer, best(space, id, others, links.capacity(layer)))
+            (id, layer, best(vectors, id, others, links.capacity(layer)))
         })
         .collect();
     for (id, layer, list) in mended {

@@ -3,14 +3,14 @@
 //! One call measures a whole list, so that choosing the instruction set costs once a list and the next rows are fetched
 //! while one is measured. Distances of codes are sums of integers, the same on every processor.
 
-use super::space::{CodeLine, Half, Leaf};
+use super::vectors::{CodeBlock, DistanceKernel, Half};
 
 /// How many rows ahead of the one being measured are fetched.
 pub(super) const AHEAD: usize = 8;
 
-/// Defines a leaf from the distance of two rows: the loop over the list is compiled for the same instructions, with the
+/// Defines a kernel from the distance of two rows: the loop over the list is compiled for the same instructions, with the
 /// distance inlined into it.
-macro_rules! leaf {
+macro_rules! kernel {
     ($(#[$with:meta])* $name:ident, $form:ty, $distance:path) => {
         $(#[$with])*
         pub(super) fn $name(query: &[$form], rows: &[$form], ids: &[u32], distances: &mut [f32]) {
@@ -32,7 +32,7 @@ mod portable;
 mod x86;
 
 /// Distances of codes.
-pub(super) fn of_codes() -> Leaf<CodeLine> {
+pub(super) fn code_kernel() -> DistanceKernel<CodeBlock> {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vnni") {
@@ -51,7 +51,7 @@ pub(super) fn of_codes() -> Leaf<CodeLine> {
 }
 
 /// Distances of halves.
-pub(super) fn of_halves() -> Leaf<Half> {
+pub(super) fn half_kernel() -> DistanceKernel<Half> {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
@@ -70,7 +70,7 @@ pub(super) fn of_halves() -> Leaf<Half> {
 }
 
 /// Distances of floats.
-pub(super) fn of_floats() -> Leaf<f32> {
+pub(super) fn float_kernel() -> DistanceKernel<f32> {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
@@ -105,14 +105,18 @@ pub(super) fn prefetch<T>(row: &[T]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::space::halves;
+    use super::super::vectors::halves;
     use super::*;
     use crate::{SeededRng, sq_distance};
 
     /// Leaves of one form, by name: the chosen one, the portable one, and those of narrower instruction sets.
-    fn all<T>(chosen: Leaf<T>, portable: Leaf<T>, narrower: Option<Leaf<T>>) -> Vec<(&'static str, Leaf<T>)> {
+    fn all<T>(
+        chosen: DistanceKernel<T>,
+        portable: DistanceKernel<T>,
+        narrower: Option<DistanceKernel<T>>,
+    ) -> Vec<(&'static str, DistanceKernel<T>)> {
         let mut leaves = vec![("chosen", chosen), ("portable", portable)];
-        leaves.extend(narrower.map(|leaf| ("avx2", leaf)));
+        leaves.extend(narrower.map(|kernel| ("avx2", kernel)));
         leaves
     }
 
@@ -128,18 +132,18 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             {
                 // SAFETY: called only where the processor has AVX2, FMA and F16C.
-                let leaf: Leaf<_> = |q, rows, ids, out| unsafe { x86::$name(q, rows, ids, out) };
-                has_avx2().then_some(leaf)
+                let kernel: DistanceKernel<_> = |q, rows, ids, out| unsafe { x86::$name(q, rows, ids, out) };
+                has_avx2().then_some(kernel)
             }
             #[cfg(not(target_arch = "x86_64"))]
             None
         }};
     }
 
-    fn measure<T>(leaf: Leaf<T>, query: &[T], rows: &[T]) -> Vec<f32> {
+    fn measure<T>(kernel: DistanceKernel<T>, query: &[T], rows: &[T]) -> Vec<f32> {
         let ids: Vec<u32> = (0..(rows.len() / query.len()) as u32).rev().collect();
         let mut distances = vec![f32::NAN; ids.len()];
-        leaf(query, rows, &ids, &mut distances);
+        kernel(query, rows, &ids, &mut distances);
         distances.reverse();
         distances
     }
@@ -150,16 +154,16 @@ mod tests {
         for dim in [1, 7, 8, 15, 16, 31, 32, 33, 50, 64, 100, 512, 777] {
             let mut draw = |n: usize| (0..n * dim).map(|_| rng.normal() as f32).collect::<Vec<_>>();
             let (query, rows) = (draw(1), draw(5));
-            for (name, leaf) in all(of_floats(), portable::floats, avx2!(floats_avx2)) {
-                for (i, found) in measure(leaf, &query, &rows).into_iter().enumerate() {
+            for (name, kernel) in all(float_kernel(), portable::floats, avx2!(floats_avx2)) {
+                for (i, found) in measure(kernel, &query, &rows).into_iter().enumerate() {
                     let exact = sq_distance(&query, &rows[i * dim..][..dim]);
                     assert!((f64::from(found) - exact).abs() <= 1e-6 * dim as f64 * exact, "{name} d={dim}");
                 }
             }
             let (query, rows) = (halves(&query).unwrap(), halves(&rows).unwrap());
             let decode = crate::rows::widened;
-            for (name, leaf) in all(of_halves(), portable::halves, avx2!(halves_avx2)) {
-                for (i, found) in measure(leaf, &query, &rows).into_iter().enumerate() {
+            for (name, kernel) in all(half_kernel(), portable::halves, avx2!(halves_avx2)) {
+                for (i, found) in measure(kernel, &query, &rows).into_iter().enumerate() {
                     let exact = sq_distance(&decode(&query), &decode(&rows[i * dim..][..dim]));
                     assert!((f64::from(found) - exact).abs() <= 1e-6 * dim as f64 * exact, "{name} d={dim}");
                 }
@@ -172,8 +176,8 @@ mod tests {
         let mut rng = SeededRng::new(4);
         for lines in [1, 2, 3, 8] {
             let mut draw =
-                |n: usize| (0..n).map(|_| CodeLine(std::array::from_fn(|_| rng.below(128) as u8))).collect();
-            let (mut query, rows): (Vec<CodeLine>, Vec<CodeLine>) = (draw(lines), draw(6 * lines));
+                |n: usize| (0..n).map(|_| CodeBlock(std::array::from_fn(|_| rng.below(128) as u8))).collect();
+            let (mut query, rows): (Vec<CodeBlock>, Vec<CodeBlock>) = (draw(lines), draw(6 * lines));
             // The largest differences there are.
             query[0].0 = std::array::from_fn(|i| if rows[0].0[i] < 64 { 127 } else { 0 });
             let exact: Vec<f32> = rows
@@ -183,8 +187,8 @@ mod tests {
                     both.map(|(a, b)| (i32::from(a) - i32::from(b)).pow(2)).sum::<i32>() as f32
                 })
                 .collect();
-            for (name, leaf) in all(of_codes(), portable::codes, avx2!(codes_avx2)) {
-                assert_eq!(measure(leaf, &query, &rows), exact, "{name} {lines} lines");
+            for (name, kernel) in all(code_kernel(), portable::codes, avx2!(codes_avx2)) {
+                assert_eq!(measure(kernel, &query, &rows), exact, "{name} {lines} lines");
             }
         }
     }

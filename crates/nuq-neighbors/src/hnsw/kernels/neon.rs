@@ -6,13 +6,13 @@ use std::arch::aarch64::{
 };
 
 use super::portable::float_distance;
-use crate::hnsw::space::CodeLine;
+use crate::hnsw::vectors::CodeBlock;
 
-leaf!(codes, CodeLine, code_distance);
-leaf!(floats, f32, float_distance_neon);
+kernel!(codes, CodeBlock, code_distance);
+kernel!(floats, f32, float_distance_neon);
 
 #[inline]
-fn code_distance(a: &[CodeLine], b: &[CodeLine]) -> f32 {
+fn code_distance(a: &[CodeBlock], b: &[CodeBlock]) -> f32 {
     // SAFETY: NEON is part of the target; sixteen bytes from 16 i on lie within a line.
     unsafe {
         let mut sums = [vdupq_n_u32(0); 2];

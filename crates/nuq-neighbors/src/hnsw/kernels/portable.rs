@@ -2,14 +2,14 @@
 
 use half::f16;
 
-use crate::hnsw::space::{CodeLine, Half};
+use crate::hnsw::vectors::{CodeBlock, Half};
 
-leaf!(codes, CodeLine, code_distance);
-leaf!(halves, Half, half_distance);
-leaf!(floats, f32, float_distance);
+kernel!(codes, CodeBlock, code_distance);
+kernel!(halves, Half, half_distance);
+kernel!(floats, f32, float_distance);
 
 #[inline]
-fn code_distance(a: &[CodeLine], b: &[CodeLine]) -> f32 {
+fn code_distance(a: &[CodeBlock], b: &[CodeBlock]) -> f32 {
     let mut sum = 0u32;
     for (x, y) in a.iter().zip(b) {
         sum += x.0.iter().zip(&y.0).map(|(x, y)| u32::from(x.abs_diff(*y)).pow(2)).sum::<u32>();

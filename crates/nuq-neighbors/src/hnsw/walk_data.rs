@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::codes::{Coder, Codes};
 use super::params::HnswParams;
-use super::space::{AnySpace, Space};
+use super::vectors::{AnyVectors, Vectors};
 use crate::exact::ExactIndex;
 use crate::rows::{Rows, write_rows};
 use crate::{Embeddings, Error, NeighborIndex};
@@ -16,7 +16,7 @@ pub(super) const LARGEST: f32 = 1e15;
 /// When more than this share of the rows is beyond the reach of codes, walks no longer read them.
 const LARGEST_UNREACHED: f64 = 0.01;
 
-pub(super) struct Ground<'a> {
+pub(super) struct WalkData<'a> {
     pub(super) exact: ExactIndex<'a>,
     /// What walks read instead of the rows, where it tells them apart.
     pub(super) codes: Option<Codes<'a>>,
@@ -25,7 +25,7 @@ pub(super) struct Ground<'a> {
     scaled: OnceLock<Embeddings<'static>>,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> WalkData<'a> {
     pub(super) fn new(
         embeddings: &Embeddings<'a>,
         scale: Option<Vec<f64>>,
@@ -70,21 +70,21 @@ impl<'a> Ground<'a> {
     }
 
     /// The form in which links are made.
-    pub(super) fn space(&self) -> AnySpace<'_> {
+    pub(super) fn vectors(&self) -> AnyVectors<'_> {
         match &self.codes {
-            Some(codes) => AnySpace::Codes(codes.space()),
-            None => self.rows_space(),
+            Some(codes) => AnyVectors::Codes(codes.vectors()),
+            None => self.row_vectors(),
         }
     }
 
     /// The rows themselves, for queries beyond the reach of codes.
-    pub(super) fn rows_space(&self) -> AnySpace<'_> {
+    pub(super) fn row_vectors(&self) -> AnyVectors<'_> {
         let rows = self.exact.rows();
         match (self.scaled(), rows.floats(), rows.halves()) {
             (Some(floats), ..) | (None, Some(floats), _) => {
-                AnySpace::Floats(Space::new(floats.as_slice(), floats.dim()))
+                AnyVectors::Floats(Vectors::new(floats.as_slice(), floats.dim()))
             }
-            (None, None, Some(halves)) => AnySpace::Halves(Space::new(halves, rows.dim())),
+            (None, None, Some(halves)) => AnyVectors::Halves(Vectors::new(halves, rows.dim())),
             (None, None, None) => unreachable!("rows are floats or halves"),
         }
     }

@@ -11,40 +11,40 @@ use std::arch::x86_64::{
 };
 
 use super::portable::float_distance;
-use crate::hnsw::space::{CodeLine, Half};
+use crate::hnsw::vectors::{CodeBlock, Half};
 use crate::rows::widened;
 
-leaf!(
+kernel!(
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     codes_vnni,
-    CodeLine,
+    CodeBlock,
     code_distance_vnni
 );
-leaf!(
+kernel!(
     #[target_feature(enable = "avx2")]
     codes_avx2,
-    CodeLine,
+    CodeBlock,
     code_distance_avx2
 );
-leaf!(
+kernel!(
     #[target_feature(enable = "avx512f")]
     halves_avx512,
     Half,
     half_distance_avx512
 );
-leaf!(
+kernel!(
     #[target_feature(enable = "avx2,fma,f16c")]
     halves_avx2,
     Half,
     half_distance_avx2
 );
-leaf!(
+kernel!(
     #[target_feature(enable = "avx512f")]
     floats_avx512,
     f32,
     float_distance_avx512
 );
-leaf!(
+kernel!(
     #[target_feature(enable = "avx2,fma")]
     floats_avx2,
     f32,
@@ -54,7 +54,7 @@ leaf!(
 /// Differences of 7-bit codes fit a signed byte, and their sizes both a signed and an unsigned one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn code_distance_vnni(a: &[CodeLine], b: &[CodeLine]) -> f32 {
+fn code_distance_vnni(a: &[CodeBlock], b: &[CodeBlock]) -> f32 {
     let mut sums = [_mm512_setzero_si512(); 2];
     for (i, (x, y)) in a.iter().zip(b).enumerate() {
         // SAFETY: a line is 64 bytes, aligned to 64.
@@ -68,7 +68,7 @@ fn code_distance_vnni(a: &[CodeLine], b: &[CodeLine]) -> f32 {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn code_distance_avx2(a: &[CodeLine], b: &[CodeLine]) -> f32 {
+fn code_distance_avx2(a: &[CodeBlock], b: &[CodeBlock]) -> f32 {
     let ones = _mm256_set1_epi16(1);
     let mut sums = [_mm256_setzero_si256(); 2];
     for (x, y) in a.iter().zip(b) {
