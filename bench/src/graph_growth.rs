@@ -6,7 +6,7 @@ use std::time::Instant;
 use nuq::nuq_neighbors::Reason;
 use nuq::parts::{FittedDensityParts, RegressorParts, SmootherParts};
 use nuq::{Bandwidth, HnswIndex, HnswParams, IndexChoice, IndexKind, Kernel, Model, NuqRegressor};
-use nuq_report::{Growth, Line};
+use nuq_report::{LogLogChart, LogLogLine};
 
 use crate::data::Source;
 use crate::fit::peak_memory;
@@ -44,7 +44,7 @@ pub(crate) fn run() -> Result<(), String> {
         );
     }
     let unit = points[0].1 / growth(SIZES[0]);
-    let figure = Growth {
+    let figure = LogLogChart {
         title: "Building a graph, against N log N".to_owned(),
         caption: format!(
             "d = {DIM}, M = 16, ef_construction = 200, {} threads",
@@ -53,8 +53,8 @@ pub(crate) fn run() -> Result<(), String> {
         x_title: "rows".to_owned(),
         y_title: "seconds".to_owned(),
         lines: vec![
-            Line { name: "build".to_owned(), points },
-            Line {
+            LogLogLine { name: "build".to_owned(), points },
+            LogLogLine {
                 name: "N log N".to_owned(),
                 points: SIZES.iter().map(|&rows| (rows as f64, unit * growth(rows))).collect(),
             },

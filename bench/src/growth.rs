@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nuq_report::{Figure, Growth, Line};
+use nuq_report::{Figure, LogLogChart, LogLogLine};
 
 use crate::fit::in_own_process;
 
@@ -20,14 +20,14 @@ pub(crate) fn run() -> Result<(), String> {
         fit.push((rows as f64, measured.fit));
         predict.push((rows as f64, measured.predict));
     }
-    let figure = Growth {
+    let figure = LogLogChart {
         title: "Time against training rows, exact search".to_owned(),
         caption: format!("d = {DIM}, 100 classes, K = 20, {} threads", rayon::current_num_threads()),
         x_title: "training rows".to_owned(),
         y_title: "seconds".to_owned(),
         lines: vec![
-            Line { name: "fit".to_owned(), points: fit },
-            Line { name: format!("predict {QUERIES}"), points: predict },
+            LogLogLine { name: "fit".to_owned(), points: fit },
+            LogLogLine { name: format!("predict {QUERIES}"), points: predict },
         ],
     }
     .draw();

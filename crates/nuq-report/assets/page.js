@@ -1,10 +1,10 @@
-// What moves in the page: sorted tables, legends that hide and show, and the values under the pointer.
+// Interactive parts of the page: sortable tables, legends that hide and show series, and a tooltip with values.
 "use strict";
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const tip = document.getElementById("tip");
 
-  // --- Numbers, as the rest of the page writes them.
+  // --- Number format, as in the rest of the page.
 
   const minus = text => text.replace("-", "−");
   const number = value => {
@@ -13,20 +13,20 @@
     const size = Math.abs(value);
     return minus(size !== 0 && (size < 1e-4 || size >= 1e6) ? value.toExponential(2) : String(+value.toPrecision(4)));
   };
-  const written = (value, unit) => {
+  const format = (value, unit) => {
     if (typeof value !== "number") return number(value);
     if (unit === "share") return (100 * value).toFixed(1) + " %";
     if (unit === "count") return Math.round(value).toLocaleString("en-US");
     return number(value);
   };
 
-  // --- Tables: a heading sorts, and sorts the other way when it did.
+  // --- Tables: a click on a heading sorts by its column, a second click reverses the order.
 
   const sort = (table, heading) => {
     const column = [...heading.parentNode.children].indexOf(heading);
-    const now = heading.getAttribute("aria-sort");
+    const current = heading.getAttribute("aria-sort");
     const first = heading.dataset.first;
-    const direction = now !== first ? first : first === "ascending" ? "descending" : "ascending";
+    const direction = current !== first ? first : first === "ascending" ? "descending" : "ascending";
     const key = row => {
       const cell = row.children[column];
       return "v" in cell.dataset ? parseFloat(cell.dataset.v) : cell.textContent;
@@ -42,17 +42,17 @@
     table.querySelectorAll("th[aria-sort]").forEach(heading =>
       heading.querySelector("button").addEventListener("click", () => sort(table, heading))));
 
-  // --- The note beside the pointer. Text only: names come from data.
+  // --- Tooltip. Only text content is set, since names come from data.
 
   const element = (name, text, className) => {
-    const made = document.createElement(name);
-    if (text !== undefined) made.textContent = text;
-    if (className) made.className = className;
-    return made;
+    const node = document.createElement(name);
+    if (text !== undefined) node.textContent = text;
+    if (className) node.className = className;
+    return node;
   };
-  const line = (name, value, part) => {
+  const line = (name, value, role) => {
     const row = element("div", undefined, "tip-line");
-    if (part) row.append(element("i", undefined, "swatch swatch-" + part));
+    if (role) row.append(element("i", undefined, "swatch swatch-" + role));
     row.append(element("span", name), element("b", value));
     return row;
   };
@@ -63,20 +63,20 @@
   const show = (title, lines, x, y) => {
     tip.replaceChildren(element("div", title, "tip-title"), ...lines);
     tip.hidden = false;
-    const room = document.documentElement.clientWidth;
+    const width = document.documentElement.clientWidth;
     const box = tip.getBoundingClientRect();
-    const left = x + 16 + box.width <= room - 8 ? x + 16 : x - 16 - box.width;
+    const left = x + 16 + box.width <= width - 8 ? x + 16 : x - 16 - box.width;
     const top = Math.min(y + 12, document.documentElement.clientHeight - box.height - 8);
-    tip.style.left = Math.max(8, Math.min(left, room - 8 - box.width)) + "px";
+    tip.style.left = Math.max(8, Math.min(left, width - 8 - box.width)) + "px";
     tip.style.top = Math.max(8, top) + "px";
   };
 
-  // --- What is drawn over a figure while it is pointed at.
+  // --- Marks that are drawn over a figure at the pointer.
 
   const shape = (name, attributes) => {
-    const made = document.createElementNS(SVG, name);
-    Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
-    return made;
+    const node = document.createElementNS(SVG, name);
+    Object.entries(attributes).forEach(([key, value]) => node.setAttribute(key, value));
+    return node;
   };
   const cursor = (svg, shapes) => {
     document.querySelectorAll(".cursor").forEach(old => old.remove());
@@ -85,16 +85,16 @@
     svg.append(group);
   };
 
-  const bend = (axis, value) => (axis.log ? Math.log(value) : value);
-  const unbend = (axis, value) => (axis.log ? Math.exp(value) : value);
-  const place = (axis, value) => (bend(axis, value) - bend(axis, axis.low)) / (bend(axis, axis.high) - bend(axis, axis.low));
-  const valueAt = (axis, part) => unbend(axis, bend(axis, axis.low) + part * (bend(axis, axis.high) - bend(axis, axis.low)));
-  const across = (plot, x) => plot.area[0] + place(plot.x, x) * plot.area[2];
-  const down = (plot, y) => plot.area[1] + (1 - Math.min(1, Math.max(0, place(plot.y, y)))) * plot.area[3];
-  const partAt = (plot, x) => Math.min(1, Math.max(0, (x - plot.area[0]) / plot.area[2]));
+  const transform = (axis, value) => (axis.log ? Math.log(value) : value);
+  const inverse = (axis, value) => (axis.log ? Math.exp(value) : value);
+  const fraction = (axis, value) => (transform(axis, value) - transform(axis, axis.low)) / (transform(axis, axis.high) - transform(axis, axis.low));
+  const valueAt = (axis, t) => inverse(axis, transform(axis, axis.low) + t * (transform(axis, axis.high) - transform(axis, axis.low)));
+  const xPosition = (plot, x) => plot.area[0] + fraction(plot.x, x) * plot.area[2];
+  const yPosition = (plot, y) => plot.area[1] + (1 - Math.min(1, Math.max(0, fraction(plot.y, y)))) * plot.area[3];
+  const fractionAt = (plot, x) => Math.min(1, Math.max(0, (x - plot.area[0]) / plot.area[2]));
 
-  // The height of a line above x, on the straight way between its points.
-  const height = (points, x, axis) => {
+  // Value of a line at x, by linear interpolation.
+  const interpolate = (points, x, axis) => {
     let low = 0, high = points.length - 1;
     if (high < 0 || x < points[0][0] || x > points[high][0]) return undefined;
     while (high - low > 1) {
@@ -103,43 +103,45 @@
     }
     const [a, b] = [points[low], points[high]];
     if (typeof a[1] !== "number" || typeof b[1] !== "number") return a[1];
-    const part = b[0] > a[0] ? (bend(axis, x) - bend(axis, a[0])) / (bend(axis, b[0]) - bend(axis, a[0])) : 1;
-    return a[1] + part * (b[1] - a[1]);
+    const t = b[0] > a[0] ? (transform(axis, x) - transform(axis, a[0])) / (transform(axis, b[0]) - transform(axis, a[0])) : 1;
+    return a[1] + t * (b[1] - a[1]);
   };
 
-  // A title without its unit, which the value says.
-  const plain = title => title.replace(/ \(.*\)$/, "");
+  // Removes the unit from a title.
+  const withoutUnit = title => title.replace(/ \(.*\)$/, "");
+
+  // --- Values at a position, for each kind of figure.
 
   const readers = {
     lines: (data, at, isShown) => {
       const [first] = data.panels;
-      const x = valueAt(first.x, partAt(first, at.x));
+      const x = valueAt(first.x, fractionAt(first, at.x));
       const lines = [], shapes = [];
       let count = 0;
       for (const panel of data.panels) {
-        const left = across(panel, x);
+        const left = xPosition(panel, x);
         shapes.push(shape("path", { d: `M${left} ${panel.area[1]}v${panel.area[3]}`, class: "crosshair" }));
         for (const series of panel.series) {
           if (!isShown(count++)) continue;
-          // Lines may run from right to left.
+          // Points can be in decreasing order of x.
           const points = series.sorted || (series.sorted = [...series.points].sort((a, b) => a[0] - b[0]));
-          const y = height(points, x, panel.x);
+          const y = interpolate(points, x, panel.x);
           if (y === undefined) continue;
-          lines.push(line(plain(series.name), written(y, panel.y.unit), series.part));
-          if (typeof y === "number") shapes.push(shape("circle", { cx: left, cy: down(panel, y), r: 3.5, class: "dot fill-" + series.part }));
+          lines.push(line(withoutUnit(series.name), format(y, panel.y.unit), series.role));
+          if (typeof y === "number") shapes.push(shape("circle", { cx: left, cy: yPosition(panel, y), r: 3.5, class: "dot fill-" + series.role }));
         }
       }
       const last = data.panels[data.panels.length - 1];
-      return { title: plain(last.x.title) + ": " + written(x, last.x.unit), lines, shapes };
+      return { title: withoutUnit(last.x.title) + ": " + format(x, last.x.unit), lines, shapes };
     },
 
     bars: (data, at, isShown) => {
-      const x = valueAt(data.x, partAt(data, at.x));
+      const x = valueAt(data.x, fractionAt(data, at.x));
       const bin = Math.max(0, data.edges.findLastIndex((edge, i) => i < data.edges.length - 1 && edge <= x));
       const [low, high] = [data.edges[bin], data.edges[bin + 1]];
-      const left = across(data, low);
-      const shapes = [shape("rect", { x: left, y: data.area[1], width: across(data, high) - left, height: data.area[3], class: "band" })];
-      const lines = data.sets.filter((_, i) => isShown(i)).map(set => line(set.name, written(set.shares[bin], "share"), set.part));
+      const left = xPosition(data, low);
+      const shapes = [shape("rect", { x: left, y: data.area[1], width: xPosition(data, high) - left, height: data.area[3], class: "band" })];
+      const lines = data.sets.filter((_, i) => isShown(i)).map(set => line(set.name, format(set.shares[bin], "share"), set.role));
       return { title: `${data.x.title}: ${number(low)} to ${number(high)}`, lines, shapes };
     },
 
@@ -151,7 +153,7 @@
       }
       if (!best) return undefined;
       const [x, y, set, row, label, truth, probability, epistemic] = best;
-      const lines = [line("predicted", data.labels[label]), line("truth", truth === null ? "unknown" : data.labels[truth])];
+      const lines = [line("prediction", data.labels[label]), line("true label", truth === null ? "unknown" : data.labels[truth])];
       lines.push(line("probability", number(probability)), line("log epistemic", number(epistemic)));
       const shapes = [shape("circle", { cx: x, cy: y, r: data.radius + 4, class: "ring" })];
       return { title: `${data.sets[set]}, row ${row}`, lines, shapes };
@@ -169,27 +171,27 @@
 
     const read = (x, y, clientX, clientY) => {
       const scale = svg.getScreenCTM().a;
-      const found = readers[data.kind](data, { x, y, reach: 16 / scale }, isShown);
-      if (!found) return hide();
-      cursor(svg, found.shapes);
-      show(found.title, found.lines, clientX, clientY);
+      const values = readers[data.kind](data, { x, y, reach: 16 / scale }, isShown);
+      if (!values) return hide();
+      cursor(svg, values.shapes);
+      show(values.title, values.lines, clientX, clientY);
     };
     const point = event => {
-      const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-      read(place.x, place.y, event.clientX, event.clientY);
+      const position = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+      read(position.x, position.y, event.clientX, event.clientY);
     };
     svg.addEventListener("pointermove", point);
     svg.addEventListener("pointerdown", point);
     svg.addEventListener("pointerleave", event => { if (event.pointerType !== "touch") hide(); });
 
-    let part = 0.5;
+    let at = 0.5;
     svg.addEventListener("keydown", event => {
       const step = { ArrowLeft: -0.02, ArrowRight: 0.02 }[event.key];
       if (event.key === "Escape") hide();
       if (!step || data.kind === "map") return;
       event.preventDefault();
-      part = Math.min(1, Math.max(0, part + step));
-      const [x, y] = [main.area[0] + part * main.area[2], main.area[1] + main.area[3] / 2];
+      at = Math.min(1, Math.max(0, at + step));
+      const [x, y] = [main.area[0] + at * main.area[2], main.area[1] + main.area[3] / 2];
       const screen = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
       read(x, y, screen.x, screen.y);
     });

@@ -1,10 +1,10 @@
-// Light or dark, before anything is drawn: what was chosen here last time, else what the system says.
+// Sets the light or dark theme before the page is drawn: the stored choice, else the system setting.
 (() => {
   const system = matchMedia("(prefers-color-scheme: dark)");
-  // A page opened from a file may be refused its storage.
-  const remembered = () => { try { return localStorage.getItem("nuq-theme"); } catch { return null; } };
-  const remember = theme => { try { localStorage.setItem("nuq-theme", theme); } catch { /* forgotten with the page */ } };
-  let chosen = remembered();
+  // Browsers may deny storage to pages opened from a file.
+  const load = () => { try { return localStorage.getItem("nuq-theme"); } catch { return null; } };
+  const store = theme => { try { localStorage.setItem("nuq-theme", theme); } catch { /* the choice lasts until the page is closed */ } };
+  let chosen = load();
   const apply = () => {
     const theme = chosen || (system.matches ? "dark" : "light");
     document.documentElement.dataset.theme = theme;
@@ -17,7 +17,7 @@
     apply();
     document.getElementById("theme").addEventListener("click", () => {
       chosen = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-      remember(chosen);
+      store(chosen);
       apply();
     });
   });

@@ -1,29 +1,22 @@
-//! What people look at: figures, drawn once as SVG and rendered from it to PNG, and an evaluation as a page.
+//! Figures and evaluation reports of NUQ.
 //!
-//! This crate computes nothing of what it shows. A figure takes numbers, lays them out on a canvas and
-//! becomes a [`Figure`]: an SVG document that carries its own font, so that it reads the same everywhere.
-//! A [`Report`] is an evaluation as plain data; it becomes a page with all figures in it ([`Report::page`]), the figures
-//! by themselves ([`Report::figures`]) or a table for a terminal ([`Report::table`]).
+//! A figure is drawn once as an SVG document with an embedded font ([`Figure::svg`]) and rendered from it to PNG
+//! ([`Figure::png`]), so that it looks the same on every machine. Standalone figures are [`Chart`], [`DotPlot`],
+//! [`LogLogChart`] and [`UncertaintyMaps`].
+//!
+//! A [`Report`] holds the results of an evaluation as plain data. It is written as an HTML page with all figures
+//! ([`Report::page`]), as separate figures ([`Report::figures`]) or as a plain-text table ([`Report::table`]).
 
-mod axis;
-mod canvas;
-mod color;
-mod escape;
-mod figure;
-mod figures;
-mod gallery;
-mod lettering;
-mod numbers;
-mod page;
+mod charts;
+mod drawing;
 mod report;
-mod table;
 
-pub use figure::{Error, Figure};
-pub use figures::chart::{Chart, ChartAxis, ChartLine, ChartPanel, Look, Spread};
-pub use figures::dot_plot::{DotPlot, DotRow};
-pub use figures::growth::{Growth, Line};
-pub use figures::uncertainty_maps::{Extent, Field, MapRow, Scale, UncertaintyMaps};
+pub use charts::chart::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, Emphasis};
+pub use charts::dot_plot::{DotPlot, DotRow};
+pub use charts::log_log_chart::{LogLogChart, LogLogLine};
+pub use charts::uncertainty_maps::{ColorScale, Extent, Field, MapRow, UncertaintyMaps};
+pub use drawing::figure::{Error, Figure};
 pub use report::{
-    BandwidthCurve, Bars, Cell, Curve, Fact, Family, Histogram, Interval, MadeBy, Map, MapPoint, Mark,
-    Method, NearRow, OodCells, OodSet, Report, TestSet, UncertainRow,
+    BandwidthCurve, Cell, Curve, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint, Mark,
+    Method, Neighbor, OodCells, OodSet, Provenance, Report, TestSet, UncertainRow,
 };

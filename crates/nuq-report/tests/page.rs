@@ -1,5 +1,5 @@
-//! The page in a real browser, at the width of a desk and of a phone: a script that only this test adds looks at it,
-//! uses it as a reader would, and hands its findings to the page around it.
+//! Tests of the page in a headless browser at desktop and phone width. A script that is added only here checks the layout,
+//! operates the controls and posts its results to the parent page.
 
 mod common;
 
@@ -12,10 +12,10 @@ use serde_json::Value;
 const CHECKS: &str = include_str!("browser/checks.js");
 const FRAME: &str = include_str!("browser/frame.html");
 
-/// The browser: the one that `NUQ_CHROMIUM` names, else one of the usual names.
+/// Path of the browser: the variable `NUQ_CHROMIUM`, else a known name in `PATH`.
 fn chromium() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("NUQ_CHROMIUM") {
-        return Some(named.into());
+    if let Some(path) = std::env::var_os("NUQ_CHROMIUM") {
+        return Some(path.into());
     }
     let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -25,53 +25,55 @@ fn chromium() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// What the checks found on a page of a width. Headless windows cannot be as narrow as a phone, but frames can.
-fn verdict(browser: &Path, name: &str, page: &str, width: u32) -> Value {
+/// Results of the checks on a page at a given width. A frame is used because headless windows have a minimum width.
+fn run_checks(browser: &Path, name: &str, page: &str, width: u32) -> Value {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{width}"));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    // Before the page's own scripts, so that no error of theirs is missed.
+    std::fs::create_dir_all(&folder).expect("the folder can be created");
+    // Inserted before the page's own scripts, so that their errors are recorded.
     let checked = page.replacen("<head>", &format!("<head><script>{CHECKS}</script>"), 1);
-    std::fs::write(folder.join("page.html"), checked).expect("the page");
-    std::fs::write(folder.join("frame.html"), FRAME.replace("WIDTH", &width.to_string())).expect("the frame");
+    std::fs::write(folder.join("page.html"), checked).expect("the page can be written");
+    std::fs::write(folder.join("frame.html"), FRAME.replace("WIDTH", &width.to_string()))
+        .expect("the frame can be written");
     let output = Command::new(browser)
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,900"])
         .args(["--virtual-time-budget=8000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg(format!("file://{}", folder.join("frame.html").display()))
         .output()
-        .expect("a browser that runs");
+        .expect("the browser starts");
     let dom = String::from_utf8_lossy(&output.stdout);
-    let begin = dom.find("<pre id=\"verdict\">").expect("the frame") + "<pre id=\"verdict\">".len();
-    let text = &dom[begin..begin + dom[begin..].find("</pre>").expect("the end of the verdict")];
+    let begin =
+        dom.find("<pre id=\"result\">").expect("the frame has a result") + "<pre id=\"result\">".len();
+    let text = &dom[begin..begin + dom[begin..].find("</pre>").expect("the result ends")];
     let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("no verdict ({error}): {text}"))
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("the result is not JSON ({error}): {text}"))
 }
 
-/// Holds a page to its promises; `figures` is how many it has.
+/// Checks a page with a given number of figures at two widths; skipped without a browser.
 fn check(name: &str, page: &str, figures: u64) {
     let Some(browser) = chromium() else {
         eprintln!(
-            "no Chromium found (NUQ_CHROMIUM, chromium, chromium-browser, google-chrome): page not looked at"
+            "no Chromium found (NUQ_CHROMIUM, chromium, chromium-browser, google-chrome): page test skipped"
         );
         return;
     };
     for width in [1280, 360] {
-        let found = verdict(&browser, name, page, width);
-        assert_eq!(found["failures"], Value::Array(vec![]), "{name} at {width} px");
-        assert_eq!(found["width"], width, "the frame has the width that is tested");
-        assert_eq!(found["figures"], figures, "{name} at {width} px");
-        assert!(found["checks"].as_u64().is_some_and(|checks| checks > 100), "{found}");
+        let result = run_checks(&browser, name, page, width);
+        assert_eq!(result["failures"], Value::Array(vec![]), "{name} at {width} px");
+        assert_eq!(result["width"], width, "width of the frame");
+        assert_eq!(result["figures"], figures, "{name} at {width} px");
+        assert!(result["checks"].as_u64().is_some_and(|checks| checks > 100), "{result}");
     }
 }
 
 #[test]
-fn a_full_page_works() {
+fn a_full_page_passes_all_checks() {
     let report = sample(&["svhn", "textures"]);
     check("full", &report.page(), report.figures().len() as u64);
 }
 
 #[test]
-fn a_page_without_foreign_sets_works() {
+fn a_page_without_ood_sets_passes_all_checks() {
     let mut report = sample(&[]);
     report.bandwidth = None;
     report.map = None;
@@ -80,7 +82,7 @@ fn a_page_without_foreign_sets_works() {
 }
 
 #[test]
-fn a_page_with_long_names_four_sets_and_thirty_methods_works() {
+fn a_page_with_long_names_four_sets_and_thirty_methods_passes_all_checks() {
     let long = "a_set_whose_name_is_a_path_and_never_seems_to_end_".repeat(4);
     let mut report = sample(&["svhn", &long, "<script>alert(1)</script>", "textures"]);
     report.test.name = format!("{long} with words");

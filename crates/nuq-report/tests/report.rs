@@ -1,4 +1,4 @@
-//! A report in all its forms: what is there, what is left out, and that nothing from data gets out of its place.
+//! Tests of a report as page, figures and table: contents, omitted sections and escaping.
 
 mod common;
 
@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use common::sample;
 use nuq_report::{Figure, Report};
 
-/// A report with hardly anything in it.
-fn bare() -> Report {
+/// A report with methods only.
+fn minimal() -> Report {
     let mut report = sample(&[]);
     report.risk_coverage.clear();
     report.histograms.clear();
@@ -19,17 +19,17 @@ fn bare() -> Report {
     report
 }
 
-/// How many pixels of a picture are darker than its ground and grid.
-fn ink(figure: &Figure) -> usize {
-    let data = figure.png(1.0).expect("a picture");
-    let mut reader = png::Decoder::new(std::io::Cursor::new(data)).read_info().expect("a PNG");
-    let mut pixels = vec![0; reader.output_buffer_size().expect("a size")];
-    reader.next_frame(&mut pixels).expect("pixels");
+/// Number of pixels that are darker than background and grid.
+fn dark_pixels(figure: &Figure) -> usize {
+    let data = figure.png(1.0).expect("the figure can be rendered");
+    let mut reader = png::Decoder::new(std::io::Cursor::new(data)).read_info().expect("the image is a PNG");
+    let mut pixels = vec![0; reader.output_buffer_size().expect("the size is known")];
+    reader.next_frame(&mut pixels).expect("the image can be decoded");
     pixels.chunks(4).filter(|pixel| pixel[..3].iter().all(|&channel| channel < 200)).count()
 }
 
 #[test]
-fn every_figure_has_a_name_of_its_own_and_ink() {
+fn every_figure_has_its_own_name_and_is_not_empty() {
     let figures = sample(&["svhn", "textures"]).figures();
     let stems: Vec<&str> = figures.iter().map(|(stem, _)| stem.as_str()).collect();
     let expected = [
@@ -48,14 +48,14 @@ fn every_figure_has_a_name_of_its_own_and_ink() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("figures");
     std::fs::create_dir_all(&folder).unwrap();
     for (stem, figure) in &figures {
-        assert!(ink(figure) > 500, "{stem} is empty");
+        assert!(dark_pixels(figure) > 500, "{stem} is empty");
         std::fs::write(folder.join(format!("{stem}.png")), figure.png(2.0).unwrap()).unwrap();
         std::fs::write(folder.join(format!("{stem}.svg")), figure.svg()).unwrap();
     }
 }
 
 #[test]
-fn file_names_are_safe_and_unique_whatever_sets_are_called() {
+fn file_names_are_safe_and_unique_for_any_set_names() {
     let report = sample(&["SVHN (cropped)", "svhn/cropped", "../../etc", "日本語"]);
     let stems: Vec<String> = report.figures().into_iter().map(|(stem, _)| stem).collect();
     assert!(stems.iter().any(|stem| stem == "roc-svhn-cropped-2"));
@@ -67,15 +67,15 @@ fn file_names_are_safe_and_unique_whatever_sets_are_called() {
 }
 
 #[test]
-fn what_is_not_there_has_no_section() {
-    let page = bare().page();
+fn empty_sections_are_omitted() {
+    let page = minimal().page();
     for heading in
         ["Errors", "Scores", "Detection", "Acceptance", "Bandwidth", "Map", "Most uncertain rows", "Model"]
     {
         assert!(!page.contains(&format!(">{heading}</h2>")), "{heading}");
     }
-    assert!(page.contains(">Methods</h2>") && page.contains(">How this was made</h2>"));
-    assert!(!page.contains("Mean ROC-AUC") && bare().figures().is_empty());
+    assert!(page.contains(">Methods</h2>") && page.contains(">Reproduction</h2>"));
+    assert!(!page.contains("Mean ROC-AUC") && minimal().figures().is_empty());
     let full = sample(&["svhn"]).page();
     let at = |heading: &str| full.find(&format!(">{heading}</h2>")).unwrap();
     let order = [
@@ -93,19 +93,19 @@ fn what_is_not_there_has_no_section() {
 }
 
 #[test]
-fn text_from_data_stays_text() {
-    let evil = "</script><script>alert(1)</script>\u{2028}\"'&";
-    let mut report = sample(&[evil]);
-    report.summary = evil.to_owned();
-    report.test.name = evil.to_owned();
-    report.made_by.command = evil.to_owned();
-    report.methods[0].name = evil.to_owned();
-    report.risk_coverage[0].name = evil.to_owned();
-    report.histograms[0].score = evil.to_owned();
-    report.most_uncertain[0].label = evil.to_owned();
-    report.most_uncertain[0].neighbors[0].label = evil.to_owned();
+fn text_from_data_is_escaped() {
+    let markup = "</script><script>alert(1)</script>\u{2028}\"'&";
+    let mut report = sample(&[markup]);
+    report.summary = markup.to_owned();
+    report.test.name = markup.to_owned();
+    report.made_by.command = markup.to_owned();
+    report.methods[0].name = markup.to_owned();
+    report.risk_coverage[0].name = markup.to_owned();
+    report.histograms[0].score = markup.to_owned();
+    report.most_uncertain[0].label = markup.to_owned();
+    report.most_uncertain[0].neighbors[0].label = markup.to_owned();
     let map = report.map.as_mut().unwrap();
-    map.points[0].label = evil.to_owned();
+    map.points[0].label = markup.to_owned();
     let page = report.page();
     assert!(!page.contains("<script>alert") && !page.contains("</script><script>alert"));
     let scripts = page.matches("<script").count();
@@ -115,16 +115,16 @@ fn text_from_data_stays_text() {
 }
 
 #[test]
-fn a_page_loads_nothing() {
+fn a_page_makes_no_network_requests() {
     let page = sample(&["svhn", "textures"]).page();
-    let free = page.replace("http://www.w3.org/2000/svg", "");
-    assert!(!free.contains("http://") && !free.contains("https://"));
-    assert!(!free.contains("<link") && !free.contains("<img") && !free.contains(" src="));
-    assert_eq!(page.matches("@font-face").count(), 2, "the font is there once, in two weights");
+    let text = page.replace("http://www.w3.org/2000/svg", "");
+    assert!(!text.contains("http://") && !text.contains("https://"));
+    assert!(!text.contains("<link") && !text.contains("<img") && !text.contains(" src="));
+    assert_eq!(page.matches("@font-face").count(), 2, "the font is embedded once, in two weights");
 }
 
 #[test]
-fn a_page_of_4000_points_stays_small() {
+fn a_page_with_4000_points_is_smaller_than_1_2_mb() {
     let mut report = sample(&["svhn", "textures"]);
     let map = report.map.as_mut().unwrap();
     map.points = map.points.iter().cycle().take(4000).cloned().collect();
@@ -133,7 +133,7 @@ fn a_page_of_4000_points_stays_small() {
 }
 
 #[test]
-fn infinite_values_are_told_and_break_nothing() {
+fn infinite_values_are_shown_as_infinity() {
     let mut report = sample(&["svhn"]);
     report.most_uncertain[0].log_epistemic = f64::NEG_INFINITY;
     report.most_uncertain[1].log_epistemic = f64::INFINITY;
@@ -146,7 +146,7 @@ fn infinite_values_are_told_and_break_nothing() {
 }
 
 #[test]
-fn the_table_fits_a_terminal_and_aligns() {
+fn the_table_is_at_most_110_characters_wide_and_aligned() {
     for sets in [&[][..], &["svhn"][..], &["svhn", "textures"][..]] {
         let table = sample(sets).table();
         assert!(table.lines().all(|line| line.chars().count() <= 110), "\n{table}");
@@ -157,7 +157,11 @@ fn the_table_fits_a_terminal_and_aligns() {
             .collect();
         assert_eq!(ends.len(), 1, "\n{table}");
         assert!(table.contains("paired bootstrap") && table.contains('*') && table.contains('±'));
-        assert_eq!(table.contains(" none\n"), table.contains("memory: kept beyond the model"), "\n{table}");
+        assert_eq!(
+            table.contains(" none\n"),
+            table.contains("memory: required in addition to the model"),
+            "\n{table}"
+        );
         assert!(!table.contains(" 0 B"), "\n{table}");
         println!("{table}");
     }

@@ -1,7 +1,7 @@
 //! How many networks an ensemble needs: the paper's tables on ensemble size.
 
 use nuq::baselines::Reduction;
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Look, Spread};
+use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Emphasis, AxisScale};
 
 use super::Lab;
 use super::detection::{beside_svhn, of_cifar, row, table};
@@ -65,7 +65,7 @@ fn grows(table: &Table) -> Claim {
 fn figure(table: &Table) -> Figure {
     let line = |(i, name): (usize, &String)| ChartLine {
         name: name.clone(),
-        look: if i == 0 { Look::Strong } else { Look::Plain },
+        emphasis: if i == 0 { Emphasis::Strong } else { Emphasis::Normal },
         points: SIZES
             .iter()
             .filter_map(|size| Some((*size as f64, table.cell(&size.to_string(), name)?.mean()?)))
@@ -74,9 +74,9 @@ fn figure(table: &Table) -> Figure {
     let chart = Chart {
         title: "How many networks".to_owned(),
         caption: "Detection of outliers by the entropy of an ensemble's mean prediction.".to_owned(),
-        x: ChartAxis::between("networks", Spread::Count, 1.0, MEMBERS as f64),
+        x: ChartAxis::between("networks", AxisScale::Count, 1.0, MEMBERS as f64),
         panels: vec![ChartPanel {
-            y: ChartAxis::new("ROC-AUC (%)", Spread::Share),
+            y: ChartAxis::new("ROC-AUC (%)", AxisScale::Percent),
             height: 220.0,
             lines: table.columns.iter().enumerate().map(line).collect(),
         }],

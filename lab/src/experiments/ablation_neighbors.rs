@@ -1,7 +1,7 @@
 //! How many neighbors NUQ needs: the paper's figure on K.
 
 use nuq::{Density, DensityBandwidth, ExactIndex, NeighborIndex, Neighbors, NuqClassifier};
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Look, Spread};
+use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Emphasis, AxisScale};
 
 use super::Lab;
 use super::detection::areas;
@@ -106,20 +106,20 @@ fn flat(table: &Table) -> Claim {
 fn figure(table: &Table) -> Figure {
     let line = |(i, name): (usize, &String)| ChartLine {
         name: name.clone(),
-        look: if i == 0 { Look::Strong } else { Look::Plain },
+        emphasis: if i == 0 { Emphasis::Strong } else { Emphasis::Normal },
         points: NEIGHBORS
             .iter()
             .filter_map(|k| Some((*k as f64, table.cell(&k.to_string(), name)?.mean()?)))
             .collect(),
     };
     let (sets, accuracy) = table.columns.split_at(table.columns.len() - 1);
-    let accuracy = ChartLine { look: Look::Strong, ..line((0, &accuracy[0])) };
+    let accuracy = ChartLine { emphasis: Emphasis::Strong, ..line((0, &accuracy[0])) };
     let panel =
-        |title: &str, lines| ChartPanel { y: ChartAxis::new(title, Spread::Share), height: 150.0, lines };
+        |title: &str, lines| ChartPanel { y: ChartAxis::new(title, AxisScale::Percent), height: 150.0, lines };
     let chart = Chart {
         title: "How many neighbors".to_owned(),
         caption: "Detection of outliers by NUQ's epistemic uncertainty, and its accuracy on training digits that were left out.".to_owned(),
-        x: ChartAxis::new("neighbors K", Spread::Decades),
+        x: ChartAxis::new("neighbors K", AxisScale::Log),
         panels: vec![
             panel("ROC-AUC (%)", sets.iter().enumerate().map(line).collect()),
             panel("accuracy (%)", vec![accuracy]),

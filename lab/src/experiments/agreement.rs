@@ -2,7 +2,7 @@
 
 use nuq::metrics::{Agreement, agreement};
 use nuq::{NuqClassifier, Predictions};
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Look, Spread};
+use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Emphasis, AxisScale};
 
 use super::Lab;
 use super::digits::{View, note};
@@ -42,8 +42,8 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
             Cell::new(found.iter().filter_map(|found| found.percentile_of_disagreements).collect());
         let cells = vec![shares.beside(paper[0]), percentiles.beside(paper[1])];
         rows.push(TableRow { name: (*name).to_owned(), cells });
-        let look = if lines.is_empty() { Look::Strong } else { Look::Plain };
-        lines.push(ChartLine { name: (*name).to_owned(), look, points: of_seeds[0].curve() });
+        let emphasis = if lines.is_empty() { Emphasis::Strong } else { Emphasis::Normal };
+        lines.push(ChartLine { name: (*name).to_owned(), emphasis, points: of_seeds[0].curve() });
     }
     let table = Table {
         title: "Rows where NUQ and the network agree, and the mean percentile of aleatoric uncertainty of those where not (%)".to_owned(),
@@ -142,9 +142,9 @@ fn figure(lines: Vec<ChartLine>) -> nuq_report::Figure {
     let chart = Chart {
         title: "NUQ's answer and the network's".to_owned(),
         caption: "How often both agree, for test rows from the most certain twentieth to the least, by NUQ's aleatoric uncertainty.".to_owned(),
-        x: ChartAxis::between("percentile of aleatoric uncertainty", Spread::Share, 0.0, 1.0),
+        x: ChartAxis::between("percentile of aleatoric uncertainty", AxisScale::Percent, 0.0, 1.0),
         panels: vec![ChartPanel {
-            y: ChartAxis::between("agreement (%)", Spread::Share, (10.0 * lowest).floor() / 10.0, 1.0),
+            y: ChartAxis::between("agreement (%)", AxisScale::Percent, (10.0 * lowest).floor() / 10.0, 1.0),
             height: 220.0,
             lines,
         }],

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use nuq::NuqClassifier;
-use nuq_report::{ChartAxis, DotPlot, DotRow, Figure, Spread};
+use nuq_report::{ChartAxis, DotPlot, DotRow, Figure, AxisScale};
 
 use super::Lab;
 use super::digits::note;
@@ -123,7 +123,7 @@ fn figure(table: &Table) -> Figure {
     let plot = DotPlot {
         title: "What NUQ costs".to_owned(),
         caption: "Seconds of the network and of NUQ on its features.".to_owned(),
-        x: ChartAxis::new("seconds", Spread::Decades),
+        x: ChartAxis::new("seconds", AxisScale::Log),
         series: table.columns[..2].to_vec(),
         rows: table.rows.iter().map(dot).collect(),
     };

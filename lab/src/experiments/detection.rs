@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::rc::Rc;
 
 use nuq::metrics::{Detection, roc_auc};
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, DotPlot, DotRow, Figure, Look, Spread};
+use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, DotPlot, DotRow, Figure, Emphasis, AxisScale};
 
 use super::Lab;
 use super::digits::View;
@@ -69,7 +69,7 @@ pub(super) fn dots(title: &str, caption: &str, axis: &str, table: &Table, column
     let plot = DotPlot {
         title: title.to_owned(),
         caption: caption.to_owned(),
-        x: ChartAxis::new(axis, Spread::Share),
+        x: ChartAxis::new(axis, AxisScale::Percent),
         series: table.columns[..columns].to_vec(),
         rows: table.rows.iter().map(row).collect(),
     };
@@ -107,22 +107,22 @@ pub(super) fn count_chart(
         }
         let curve = mean_curve(&curves);
         let points = curve.iter().enumerate().map(|(kept, &count)| (kept as f64, count)).collect();
-        let look = if *method == NUQ { Look::Strong } else { Look::Plain };
-        lines.push(ChartLine { name: method.name().to_owned(), look, points });
+        let emphasis = if *method == NUQ { Emphasis::Strong } else { Emphasis::Normal };
+        lines.push(ChartLine { name: method.name().to_owned(), emphasis, points });
     }
     let (digits, all) = (sizes.0 as f64, (sizes.0 + sizes.1) as f64);
     let start = before_the_first(&lines, 0.01 * sizes.1 as f64, 0.1 * digits);
     lines.iter_mut().for_each(|line| line.points.retain(|point| point.0 >= start));
     let best = vec![(start, 0.0), (digits, 0.0), (all, sizes.1 as f64)];
-    lines.push(ChartLine { name: "best possible".to_owned(), look: Look::Reference, points: best });
+    lines.push(ChartLine { name: "best possible".to_owned(), emphasis: Emphasis::Reference, points: best });
     let chart = Chart {
         title: title.to_owned(),
         caption: format!(
             "Pictures of both sets from the most certain to the least, and how many of them are {outliers}, on average over seeds. Lower is better."
         ),
-        x: ChartAxis::between("pictures taken", Spread::Count, start, all),
+        x: ChartAxis::between("pictures taken", AxisScale::Count, start, all),
         panels: vec![ChartPanel {
-            y: ChartAxis::new(&format!("of them {outliers}"), Spread::Count),
+            y: ChartAxis::new(&format!("of them {outliers}"), AxisScale::Count),
             height: 260.0,
             lines,
         }],
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(mean_curve(&[vec![0.0, 1.0], vec![1.0, 4.0]]), [0.5, 2.5]);
         let line = |rise: f64| ChartLine {
             name: String::new(),
-            look: Look::Plain,
+            emphasis: Emphasis::Normal,
             points: (0..100).map(|x| (f64::from(x), (f64::from(x) - rise).max(0.0))).collect(),
         };
         assert_eq!(before_the_first(&[line(90.0), line(44.0)], 0.5, 10.0), 30.0);

@@ -1,6 +1,6 @@
 //! Rotated MNIST: Figure "MNIST", part (a), of the paper's appendix.
 
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Look, Spread};
+use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Emphasis, AxisScale};
 
 use super::Lab;
 use super::detection::mean_curve;
@@ -30,8 +30,8 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         if FIVE.contains(&method) {
             let curve = mean_curve(&curves);
             let points = curve.iter().enumerate().map(|(i, &share)| ((i + 1) as f64, share)).collect();
-            let look = if method == NUQ { Look::Strong } else { Look::Plain };
-            lines.push(ChartLine { name: method.name().to_owned(), look, points });
+            let emphasis = if method == NUQ { Emphasis::Strong } else { Emphasis::Normal };
+            lines.push(ChartLine { name: method.name().to_owned(), emphasis, points });
         }
         rows.push(TableRow { name: method.name().to_owned(), cells });
     }
@@ -89,9 +89,9 @@ fn chart(lines: Vec<ChartLine>) -> nuq_report::Figure {
         caption: "Accuracy among the digits that each method is most certain about, on average over seeds; the ensemble's is of its own \
                   answers, that of all others of one network's. Higher is better."
             .to_owned(),
-        x: ChartAxis::between("digits kept", Spread::Count, 0.0, rows as f64),
+        x: ChartAxis::between("digits kept", AxisScale::Count, 0.0, rows as f64),
         panels: vec![ChartPanel {
-            y: ChartAxis::between("accuracy (%)", Spread::Share, (20.0 * lowest).floor() / 20.0, 1.0),
+            y: ChartAxis::between("accuracy (%)", AxisScale::Percent, (20.0 * lowest).floor() / 20.0, 1.0),
             height: 260.0,
             lines,
         }],

@@ -1,7 +1,7 @@
 //! Classification with a reject option: the toy of the paper's appendix on Algorithm 2.
 
 use nuq::{BandwidthRule, Decision, Embeddings, NuqClassifier, RejectRule};
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Look, Spread};
+use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Emphasis, AxisScale};
 
 use super::Lab;
 use crate::LabError;
@@ -185,11 +185,11 @@ fn vanishes(table: &Table) -> Claim {
 fn figure(curves: &[(usize, Excess)]) -> Figure {
     let line = |rule: usize, point: usize| ChartLine {
         name: RULES[rule].to_owned(),
-        look: if rule == 0 { Look::Strong } else { Look::Plain },
+        emphasis: if rule == 0 { Emphasis::Strong } else { Emphasis::Normal },
         points: curves.iter().map(|(n, excess)| (*n as f64, excess[rule][point])).collect(),
     };
     let panel = |point: usize| ChartPanel {
-        y: ChartAxis::new(&format!("excess risk at x = {}", POINTS[point]), Spread::Number),
+        y: ChartAxis::new(&format!("excess risk at x = {}", POINTS[point]), AxisScale::Linear),
         height: 110.0,
         lines: (0..RULES.len()).map(|rule| line(rule, point)).collect(),
     };
@@ -198,7 +198,7 @@ fn figure(curves: &[(usize, Excess)]) -> Figure {
         caption: "What each rule pays beyond who knows the truth, as training data grow. There is no noise at 0.1, much mass around 0.3 \
                   and 0.5, and little mass at 0.95."
             .to_owned(),
-        x: ChartAxis::new("training points", Spread::Decades),
+        x: ChartAxis::new("training points", AxisScale::Log),
         panels: (0..POINTS.len()).map(panel).collect(),
     };
     chart.draw()

@@ -1,7 +1,7 @@
 //! A mixture whose truth is known: the toy of the paper's appendix on actual uncertainties.
 
 use nuq::{Density, DensityBandwidth, Embeddings, NuqClassifier};
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Look, Spread};
+use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Emphasis, AxisScale};
 
 use super::Lab;
 use super::ranks::ranks;
@@ -158,13 +158,13 @@ fn claims(table: &Table) -> Vec<Claim> {
 }
 
 fn figure(points: &[Point]) -> Figure {
-    let line = |name: &str, look, read: &dyn Fn(&Point) -> f64| ChartLine {
+    let line = |name: &str, emphasis, read: &dyn Fn(&Point) -> f64| ChartLine {
         name: name.to_owned(),
-        look,
+        emphasis,
         points: points.iter().map(|point| (point.x, read(point))).collect(),
     };
     let panel = |title: &str, ends: (f64, f64), lines| ChartPanel {
-        y: ChartAxis::between(title, Spread::Number, ends.0, ends.1),
+        y: ChartAxis::between(title, AxisScale::Linear, ends.0, ends.1),
         height: 150.0,
         lines,
     };
@@ -174,30 +174,30 @@ fn figure(points: &[Point]) -> Figure {
         caption: "Three Gaussians on a line, two classes. Top: the data. Middle: epistemic uncertainty, cut at one, and the actual error \
                   of the estimate. Bottom: aleatoric uncertainty and the chance of error of who knows the truth."
             .to_owned(),
-        x: ChartAxis::between("x", Spread::Number, GRID.0, GRID.1),
+        x: ChartAxis::between("x", AxisScale::Linear, GRID.0, GRID.1),
         panels: vec![
             panel(
                 "density",
                 (0.0, 0.15),
                 vec![
-                    line("class 0", Look::Plain, &|point| mixture::density(point.x, 0)),
-                    line("class 1", Look::Plain, &|point| mixture::density(point.x, 1)),
+                    line("class 0", Emphasis::Normal, &|point| mixture::density(point.x, 0)),
+                    line("class 1", Emphasis::Normal, &|point| mixture::density(point.x, 1)),
                 ],
             ),
             panel(
                 "epistemic",
                 (0.0, 0.1 * (10.0 * highest).ceil()),
                 vec![
-                    line("NUQ", Look::Strong, &|point| point.epistemic.min(1.0)),
-                    line("truth", Look::Reference, &Point::error),
+                    line("NUQ", Emphasis::Strong, &|point| point.epistemic.min(1.0)),
+                    line("truth", Emphasis::Reference, &Point::error),
                 ],
             ),
             panel(
                 "aleatoric",
                 (0.0, 0.5),
                 vec![
-                    line("NUQ", Look::Strong, &|point| point.aleatoric),
-                    line("truth", Look::Reference, &Point::least_risk),
+                    line("NUQ", Emphasis::Strong, &|point| point.aleatoric),
+                    line("truth", Emphasis::Reference, &Point::least_risk),
                 ],
             ),
         ],

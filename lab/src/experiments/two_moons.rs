@@ -6,7 +6,7 @@
 use nuq::baselines::{Ddu, MaxProb};
 use nuq::metrics::roc_auc;
 use nuq::{NuqClassifier, Shrinkage};
-use nuq_report::{Extent, Field, MapRow, Scale, UncertaintyMaps};
+use nuq_report::{Extent, Field, MapRow, ColorScale, UncertaintyMaps};
 
 use super::methods::{from_logits, of_embeddings};
 use super::ranks::ranks;
@@ -184,9 +184,9 @@ fn figure(plane: &Plane, rows: Vec<MapRow>) -> UncertaintyMaps {
         extent: EXTENT,
         columns: plane.columns,
         fields: vec![
-            field("MaxProb", "one minus the largest probability", Scale::Linear { low: 0.0, high: 0.5 }),
-            field("DDU", "rank of the negative log density", Scale::Linear { low: 0.0, high: 1.0 }),
-            field("NUQ", "total uncertainty", Scale::Log { low: -3, high: 1 }),
+            field("MaxProb", "one minus the largest probability", ColorScale::Linear { low: 0.0, high: 0.5 }),
+            field("DDU", "rank of the negative log density", ColorScale::Linear { low: 0.0, high: 1.0 }),
+            field("NUQ", "total uncertainty", ColorScale::Log { low: -3, high: 1 }),
         ],
         rows,
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use nuq::{Bandwidth, Embeddings, NuqClassifier, Prediction};
-use nuq_report::{Field, MapRow, Scale, UncertaintyMaps};
+use nuq_report::{ColorScale, Field, MapRow, UncertaintyMaps};
 
 use crate::args::DemoArgs;
 use crate::error::Error;
@@ -151,9 +151,9 @@ fn fields() -> Vec<Field> {
         scale,
     };
     vec![
-        field("Aleatoric", "estimated chance of error", Scale::Linear { low: 0.0, high: 0.5 }),
-        field("Epistemic", "error of that estimate, for lack of data", Scale::Log { low: -3, high: 1 }),
-        field("Total", "their sum: a bound on the risk", Scale::Linear { low: 0.0, high: 1.0 }),
+        field("Aleatoric", "estimated chance of error", ColorScale::Linear { low: 0.0, high: 0.5 }),
+        field("Epistemic", "error of that estimate, for lack of data", ColorScale::Log { low: -3, high: 1 }),
+        field("Total", "their sum: a bound on the risk", ColorScale::Linear { low: 0.0, high: 1.0 }),
     ]
 }
 

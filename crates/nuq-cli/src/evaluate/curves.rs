@@ -2,13 +2,13 @@
 
 use nuq::evaluate::{Evaluation, MethodResult};
 use nuq::metrics::{Detection, Selective};
-use nuq_report::{Bars, Curve, Histogram, Mark};
+use nuq_report::{Curve, Histogram, HistogramSet, Mark};
 
 use crate::error::Error;
 
 /// Points of a drawn curve.
 const POINTS: usize = 200;
-/// Bars of a histogram.
+/// HistogramSet of a histogram.
 const BARS: usize = 40;
 /// Rivals drawn beside NUQ: the usual one and the best.
 const RIVALS: usize = 3;
@@ -104,7 +104,7 @@ pub(super) fn histogram(
     let bars = |(name, scores): &(&str, Vec<f64>)| {
         let mut shares = vec![0.0; BARS];
         scores.iter().for_each(|&score| shares[bar(score)] += 1.0 / scores.len() as f64);
-        Bars { name: (*name).to_owned(), shares }
+        HistogramSet { name: (*name).to_owned(), shares }
     };
     Some(Histogram {
         score: score.to_owned(),

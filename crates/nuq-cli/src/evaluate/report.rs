@@ -7,8 +7,8 @@ use nuq::metrics::{self, Selective};
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Decision, Label, Predictions};
 use nuq_report::{
-    BandwidthCurve, Cell, Fact, Family, Histogram, Interval, MadeBy, Map, MapPoint, Mark, Method, NearRow,
-    OodCells, OodSet, Report, TestSet, UncertainRow,
+    BandwidthCurve, Cell, Fact, Family, Histogram, Interval, Map, MapPoint, Mark, Method, Neighbor, OodCells,
+    OodSet, Provenance, Report, TestSet, UncertainRow,
 };
 
 use super::{Shown, curves};
@@ -61,7 +61,7 @@ impl Shown<'_> {
             bandwidth: self.bandwidth(),
             map: Some(self.map()?),
             most_uncertain: self.most_uncertain(),
-            made_by: MadeBy {
+            made_by: Provenance {
                 command: command(),
                 version: concat!("nuq ", env!("CARGO_PKG_VERSION")).to_owned(),
                 model_written_by: self.written_by.to_owned(),
@@ -240,7 +240,11 @@ impl Shown<'_> {
             aleatoric: found[row].aleatoric,
             log_epistemic: found[row].log_epistemic,
             neighbors: near
-                .map(|(&id, sq)| NearRow { row: id, distance: sq.sqrt(), label: Label::to_string(label(id)) })
+                .map(|(&id, sq)| Neighbor {
+                    row: id,
+                    distance: sq.sqrt(),
+                    label: Label::to_string(label(id)),
+                })
                 .collect(),
         }
     }

@@ -1,12 +1,12 @@
-// Looks at the page it stands in and tells the page around it what is wrong.
+// Checks the page that contains this script and posts the failures to the parent page.
 (() => {
   const failures = [];
   let checks = 0;
-  const check = (holds, what) => { checks += 1; if (!holds) failures.push(what); };
+  const check = (holds, message) => { checks += 1; if (!holds) failures.push(message); };
   addEventListener("error", event => failures.push("error: " + (event.message || event.target.outerHTML)), true);
   addEventListener("securitypolicyviolation", event => failures.push("loads " + event.blockedURI));
-  const complain = console.error;
-  console.error = (...words) => { failures.push("console: " + words.join(" ")); complain(...words); };
+  const consoleError = console.error;
+  console.error = (...words) => { failures.push("console: " + words.join(" ")); consoleError(...words); };
 
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const fitsViewport = what => {
@@ -52,41 +52,41 @@
     const svg = figure.querySelector("svg.drawing");
     const data = JSON.parse(figure.querySelector("script").textContent);
     const tip = document.getElementById("tip");
-    const told = who => {
-      const line = all(".tip-line", tip).find(line => line.querySelector("span").textContent === who);
+    const valueOf = name => {
+      const line = all(".tip-line", tip).find(line => line.querySelector("span").textContent === name);
       return line && line.querySelector("b").textContent;
     };
     figure.scrollIntoView();
-    // At a point of the map, in the middle of lines, and beside it where it is the edge of a bin.
-    const part = data.kind === "bars" ? 0.51 : 0.5;
+    // Target: a point of the map, the middle of a line chart, or slightly off the middle of a histogram, where a bin may end.
+    const fraction = data.kind === "bars" ? 0.51 : 0.5;
     const { area } = data.panels ? data.panels[0] : data;
-    const target = data.kind === "map" ? data.points[3] : [area[0] + part * area[2], area[1] + area[3] / 2];
-    const place = new DOMPoint(target[0], target[1]).matrixTransform(svg.getScreenCTM());
+    const target = data.kind === "map" ? data.points[3] : [area[0] + fraction * area[2], area[1] + area[3] / 2];
+    const position = new DOMPoint(target[0], target[1]).matrixTransform(svg.getScreenCTM());
     for (const type of ["pointermove", "pointerdown"]) {
-      point(svg, type, place.x, place.y);
+      point(svg, type, position.x, position.y);
       check(!tip.hidden && svg.querySelector(".cursor"), `${name(figure)}: ${type} shows nothing`);
       const box = tip.getBoundingClientRect();
-      check(box.left >= 0 && box.right <= innerWidth, `${name(figure)}: the note leaves the viewport`);
+      check(box.left >= 0 && box.right <= innerWidth, `${name(figure)}: the tooltip leaves the viewport`);
       if (data.kind === "lines") {
         const series = data.panels.flatMap(panel => panel.series);
         check(series.every(line => tip.textContent.includes(line.name.replace(/ \(.*\)$/, ""))), `${name(figure)}: names missing in ${tip.textContent}`);
-        if (figure.id.startsWith("roc")) check(told("chance") === "50.0 %", `${figure.id}: chance is ${told("chance")}`);
+        if (figure.id.startsWith("roc")) check(valueOf("chance") === "50.0 %", `${figure.id}: chance is ${valueOf("chance")}`);
         if (figure.id === "risk-coverage") check(/ 50\.0 %/.test(tip.textContent), `half of the rows: ${tip.textContent}`);
       }
       if (data.kind === "bars") {
-        const score = data.x.low + part * (data.x.high - data.x.low);
+        const score = data.x.low + fraction * (data.x.high - data.x.low);
         const bin = data.edges.filter(edge => edge <= score).length - 1;
         const share = (100 * data.sets[0].shares[bin]).toFixed(1) + " %";
-        check(told(data.sets[0].name) === share, `${name(figure)}: ${tip.textContent} and not ${share}`);
+        check(valueOf(data.sets[0].name) === share, `${name(figure)}: ${tip.textContent} instead of ${share}`);
       }
       if (data.kind === "map") {
         const [, , set, row, label] = target;
         check(tip.textContent.includes(`${data.sets[set]}, row ${row}`) && tip.textContent.includes(data.labels[label]), `map: ${tip.textContent}`);
-        check(tip.textContent.includes("−∞"), `map: infinity is told as ${tip.textContent}`);
+        check(tip.textContent.includes("−∞"), `map: infinity is shown as ${tip.textContent}`);
       }
-      fitsViewport(`${name(figure)} with its note`);
+      fitsViewport(`${name(figure)} with its tooltip`);
       svg.dispatchEvent(new PointerEvent("pointerleave", { pointerType: "mouse" }));
-      check(tip.hidden && !svg.querySelector(".cursor"), `${name(figure)}: the note stays`);
+      check(tip.hidden && !svg.querySelector(".cursor"), `${name(figure)}: the tooltip is not hidden`);
     }
   }
 
@@ -94,12 +94,12 @@
     const [button] = all(".legend button", figure);
     if (!button) return check(figure.id === "bandwidth", `${name(figure)} has no legend`);
     const series = figure.querySelector('svg.drawing [data-series="0"]');
-    const isSeen = () => getComputedStyle(series).display !== "none";
-    check(isSeen(), `${name(figure)}: first series is not seen`);
+    const isVisible = () => getComputedStyle(series).display !== "none";
+    check(isVisible(), `${name(figure)}: the first series is not visible`);
     button.click();
-    check(!isSeen() && button.getAttribute("aria-pressed") === "false", `${name(figure)}: the legend hides nothing`);
+    check(!isVisible() && button.getAttribute("aria-pressed") === "false", `${name(figure)}: the legend hides nothing`);
     button.click();
-    check(isSeen(), `${name(figure)}: the legend shows nothing`);
+    check(isVisible(), `${name(figure)}: the legend shows nothing`);
   }
 
   function checkKeys(figure) {
@@ -119,7 +119,7 @@
       heading.querySelector("button").click();
       const first = heading.dataset.first;
       check(heading.getAttribute("aria-sort") === first, `${heading.textContent}: aria-sort`);
-      check(headings.filter(other => other.getAttribute("aria-sort") !== "none").length === 1, "one heading sorts");
+      check(headings.filter(other => other.getAttribute("aria-sort") !== "none").length === 1, "exactly one heading is marked as sorted");
       const sign = first === "ascending" ? 1 : -1;
       if (column > 0) check(isSorted(values(), sign), `${heading.textContent} is not sorted ${first}`);
       heading.querySelector("button").click();
@@ -146,9 +146,9 @@
         check(contrast(getComputedStyle(text).fill, ground) >= 4.5, `contrast of "${text.textContent}"`);
       });
       document.getElementById("theme").click();
-      let stored = "refused";
-      try { stored = localStorage.getItem("nuq-theme"); } catch { /* a file may have no storage */ }
-      check(["refused", document.documentElement.dataset.theme].includes(stored), `theme: remembers ${stored}`);
+      let stored = "denied";
+      try { stored = localStorage.getItem("nuq-theme"); } catch { /* browsers may deny storage to pages opened from a file */ }
+      check(["denied", document.documentElement.dataset.theme].includes(stored), `theme: stored ${stored}`);
       check((turn === 0) === (read() !== before), `theme: ${before} and ${read()}`);
       check((turn === 0) === (line() !== stroke), "lines follow the theme");
     }
@@ -168,7 +168,7 @@
     } catch (error) {
       failures.push("checks: " + error.stack);
     }
-    const found = [...new Set(failures)].slice(0, 30);
-    parent.postMessage(JSON.stringify({ failures: found, checks, width: innerWidth, figures: all("figure").length }), "*");
+    const unique = [...new Set(failures)].slice(0, 30);
+    parent.postMessage(JSON.stringify({ failures: unique, checks, width: innerWidth, figures: all("figure").length }), "*");
   });
 })();

@@ -1,8 +1,8 @@
-//! A report as an evaluation would give it: scores drawn from normal distributions, everything else counted from them.
+//! A synthetic report: scores are drawn from normal distributions, and curves and metrics are computed from them.
 
 use nuq_report::{
-    BandwidthCurve, Bars, Cell, Curve, Fact, Family, Histogram, Interval, MadeBy, Map, MapPoint, Mark,
-    Method, NearRow, OodCells, OodSet, Report, TestSet, UncertainRow,
+    BandwidthCurve, Cell, Curve, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint, Mark,
+    Method, Neighbor, OodCells, OodSet, Provenance, Report, TestSet, UncertainRow,
 };
 
 const ROWS: usize = 1000;
@@ -13,7 +13,7 @@ const CLASSES: [&str; 10] =
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A number in [0, 1).
+    /// A uniform number in [0, 1).
     fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -28,10 +28,10 @@ impl Random {
     }
 }
 
-/// A method's name, family, how far it moves errors and foreign rows from the others, its cost.
-type Rival = (&'static str, Family, f64, f64, f64, u64);
+/// Name, family, shift of the scores of errors, shift of the scores of OOD rows, milliseconds and bytes of a method.
+type MethodSpec = (&'static str, Family, f64, f64, f64, u64);
 
-const RIVALS: [Rival; 14] = [
+const METHODS: [MethodSpec; 14] = [
     ("nuq total", Family::Nuq, 2.0, 2.6, 24.1, 8_400_000),
     ("nuq epistemic", Family::Nuq, 1.6, 2.7, 24.1, 8_400_000),
     ("nuq aleatoric", Family::Nuq, 1.9, 1.4, 24.1, 8_400_000),
@@ -48,24 +48,24 @@ const RIVALS: [Rival; 14] = [
     ("react energy", Family::Both, 1.3, 1.6, 0.8, 2_048),
 ];
 
-/// What one method says of all rows.
+/// Scores of one method.
 struct Scores {
     test: Vec<f64>,
     ood: Vec<Vec<f64>>,
 }
 
-/// A report on a test set of 1000 rows and foreign sets of 500 each.
+/// A report on a test set of 1000 rows and OOD sets of 500 rows each.
 pub(crate) fn sample(ood: &[&str]) -> Report {
     let mut random = Random(7);
     let is_wrong: Vec<bool> = (0..ROWS).map(|_| random.uniform() < 0.062).collect();
     let scores: Vec<Scores> =
-        RIVALS.iter().map(|rival| draw(&mut random, rival, &is_wrong, ood.len())).collect();
+        METHODS.iter().map(|spec| draw(&mut random, spec, &is_wrong, ood.len())).collect();
     let methods: Vec<Method> =
-        RIVALS.iter().zip(&scores).map(|(rival, s)| method(rival, s, &is_wrong)).collect();
+        METHODS.iter().zip(&scores).map(|(spec, s)| method(spec, s, &is_wrong)).collect();
     let shown = [0, 1, 4, 8, 9];
     Report {
-        summary: "Rejecting the 10 % most uncertain rows raises the accuracy from 93.8 % to 98.1 %; house numbers are told \
-                  from the test images with a ROC-AUC of 0.968, better than every other method beyond chance."
+        summary: "Rejecting the 10 % most uncertain rows raises the accuracy from 93.8 % to 98.1 %; house numbers are \
+                  separated from the test images with a ROC-AUC of 0.968, significantly better than every other method."
             .to_owned(),
         model: facts(),
         test: TestSet {
@@ -75,10 +75,10 @@ pub(crate) fn sample(ood: &[&str]) -> Report {
             rejected: Some(0.048),
         },
         ood: ood.iter().map(|name| OodSet { name: (*name).to_owned(), rows: 500, rejected: Some(0.83) }).collect(),
-        risk_coverage: shown.iter().map(|&i| risk_coverage(RIVALS[i].0, &scores[i].test, &is_wrong)).chain([best_risk(&is_wrong)]).collect(),
-        roc: (0..ood.len()).map(|set| shown.iter().map(|&i| roc(RIVALS[i].0, &scores[i], set)).collect()).collect(),
+        risk_coverage: shown.iter().map(|&i| risk_coverage(METHODS[i].0, &scores[i].test, &is_wrong)).chain([best_risk(&is_wrong)]).collect(),
+        roc: (0..ood.len()).map(|set| shown.iter().map(|&i| roc(METHODS[i].0, &scores[i], set)).collect()).collect(),
         counts: (0..ood.len())
-            .map(|set| shown.iter().map(|&i| counts(RIVALS[i].0, &scores[i], set)).chain([best_count()]).collect())
+            .map(|set| shown.iter().map(|&i| counts(METHODS[i].0, &scores[i], set)).chain([best_count()]).collect())
             .collect(),
         histograms: [(1, "log epistemic"), (2, "aleatoric")].map(|(i, score)| histogram(score, &scores[i], ood)).to_vec(),
         bandwidth: Some(bandwidth()),
@@ -89,7 +89,7 @@ pub(crate) fn sample(ood: &[&str]) -> Report {
             name: "ViM".to_owned(),
             value: "500 rows cannot determine the head of the network: at least 513 are needed".to_owned(),
         }],
-        made_by: MadeBy {
+        made_by: Provenance {
             command: "nuq evaluate --model cifar10.nuq --embeddings examples/cifar10/test.npz:embeddings --labels \
                       examples/cifar10/test.npz:labels --ood svhn=examples/cifar10/svhn.npz:embeddings --report report.html"
                 .to_owned(),
@@ -124,39 +124,39 @@ fn share(flags: &[bool]) -> f64 {
     flags.iter().filter(|&&flag| flag).count() as f64 / flags.len() as f64
 }
 
-fn draw(random: &mut Random, rival: &Rival, is_wrong: &[bool], sets: usize) -> Scores {
-    let test = is_wrong.iter().map(|&wrong| random.normal() + if wrong { rival.2 } else { 0.0 }).collect();
+fn draw(random: &mut Random, spec: &MethodSpec, is_wrong: &[bool], sets: usize) -> Scores {
+    let test = is_wrong.iter().map(|&wrong| random.normal() + if wrong { spec.2 } else { 0.0 }).collect();
     let ood = (0..sets)
-        .map(|set| (0..500).map(|_| random.normal() + rival.3 - 0.45 * set as f64).collect())
+        .map(|set| (0..500).map(|_| random.normal() + spec.3 - 0.45 * set as f64).collect())
         .collect();
     Scores { test, ood }
 }
 
-fn method(rival: &Rival, scores: &Scores, is_wrong: &[bool]) -> Method {
+fn method(spec: &MethodSpec, scores: &Scores, is_wrong: &[bool]) -> Method {
     let cell = |value: f64, half: f64, is_best: bool| Cell { interval: interval(value, half), is_best };
-    let is_best = rival.3 > 2.55;
+    let is_best = spec.3 > 2.55;
     let ood: Vec<OodCells> = (0..scores.ood.len())
         .map(|set| {
             let curve = roc("", scores, set).points;
             let area = area(&curve);
-            let alarms = curve.iter().find(|point| point.1 >= 0.95).map_or(1.0, |point| point.0);
+            let fpr95 = curve.iter().find(|point| point.1 >= 0.95).map_or(1.0, |point| point.0);
             OodCells {
                 roc_auc: cell(area, 0.011, is_best),
                 aupr: cell(area - 0.02, 0.014, is_best),
-                fpr95: cell(alarms, 0.034, is_best),
+                fpr95: cell(fpr95, 0.034, is_best),
             }
         })
         .collect();
     let risk = area(&risk_coverage("", &scores.test, is_wrong).points);
     let mean = ood.iter().map(|cells| cells.roc_auc.interval.value).sum::<f64>() / ood.len() as f64;
     Method {
-        name: rival.0.to_owned(),
-        family: rival.1,
-        rcc_auc: cell(risk, 0.0021, rival.2 > 1.85),
+        name: spec.0.to_owned(),
+        family: spec.1,
+        rcc_auc: cell(risk, 0.0021, spec.2 > 1.85),
         mean_roc_auc: (!ood.is_empty()).then_some(mean),
         ood,
-        milliseconds: rival.4,
-        bytes: rival.5,
+        milliseconds: spec.4,
+        bytes: spec.5,
     }
 }
 
@@ -164,7 +164,7 @@ fn area(points: &[(f64, f64)]) -> f64 {
     points.windows(2).map(|pair| 0.5 * (pair[0].1 + pair[1].1) * (pair[1].0 - pair[0].0)).sum()
 }
 
-/// The numbers of the scores, lowest first.
+/// Indices of the scores in ascending order.
 fn order(scores: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
@@ -185,33 +185,33 @@ fn best_risk(is_wrong: &[bool]) -> Curve {
     risk_coverage("best possible", &scores, is_wrong)
 }
 
-/// The rows of test and a set together, and whether each belongs to the set.
+/// Scores of the test set followed by those of a set, and the number of test rows.
 fn mixed(scores: &Scores, set: usize) -> (Vec<f64>, usize) {
     (scores.test.iter().chain(&scores.ood[set]).copied().collect(), scores.test.len())
 }
 
 fn roc(name: &str, scores: &Scores, set: usize) -> Curve {
     let (all, tests) = mixed(scores, set);
-    let (mut alarms, mut found) = (0.0, 0.0);
+    let (mut false_positives, mut true_positives) = (0.0, 0.0);
     let mut points = vec![(0.0, 0.0)];
     for row in order(&all).into_iter().rev() {
         if row < tests {
-            alarms += 1.0 / tests as f64
+            false_positives += 1.0 / tests as f64
         } else {
-            found += 1.0 / (all.len() - tests) as f64
+            true_positives += 1.0 / (all.len() - tests) as f64
         }
-        points.push((alarms, found));
+        points.push((false_positives, true_positives));
     }
     Curve { name: name.to_owned(), points }
 }
 
 fn counts(name: &str, scores: &Scores, set: usize) -> Curve {
     let (all, tests) = mixed(scores, set);
-    let mut foreign = 0.0;
+    let mut of_set = 0.0;
     let mut points = vec![(0.0, 0.0)];
     for (i, row) in order(&all).into_iter().enumerate() {
-        foreign += f64::from(u8::from(row >= tests));
-        points.push(((i + 1) as f64, foreign));
+        of_set += f64::from(u8::from(row >= tests));
+        points.push(((i + 1) as f64, of_set));
     }
     Curve { name: name.to_owned(), points }
 }
@@ -225,7 +225,7 @@ fn histogram(score: &str, scores: &Scores, ood: &[&str]) -> Histogram {
     let bars = |name: &str, values: &[f64]| {
         let within = |ends: &[f64]| values.iter().filter(|&&v| v >= ends[0] && v < ends[1]).count();
         let shares = edges.windows(2).map(|ends| within(ends) as f64 / values.len() as f64).collect();
-        Bars { name: name.to_owned(), shares }
+        HistogramSet { name: name.to_owned(), shares }
     };
     let mut sets = vec![bars("cifar10-test", &scores.test)];
     sets.extend(ood.iter().zip(&scores.ood).map(|(name, values)| bars(name, values)));
@@ -253,18 +253,18 @@ fn map(random: &mut Random, ood: &[&str]) -> Map {
     Map { explained: (0.312, 0.187), sets: names.map(str::to_owned).collect(), points }
 }
 
-/// Test rows lie around ten centers on a ring, foreign ones in its middle.
+/// Test rows are drawn around ten centers on a circle, OOD rows around the center of the circle.
 fn map_point(random: &mut Random, set: usize, row: usize) -> MapPoint {
     let class = (random.uniform() * 10.0) as usize;
     let angle = class as f64 * std::f64::consts::TAU / 10.0;
-    let (reach, spread) = if set == 0 { (6.0, 0.8) } else { (1.6, 1.5) };
+    let (ring, spread) = if set == 0 { (6.0, 0.8) } else { (1.6, 1.5) };
     let (dx, dy) = (spread * random.normal(), spread * random.normal());
-    let off = dx.hypot(dy) / spread;
-    let rank = (if set == 0 { 0.3 * off } else { 0.7 + 0.1 * random.normal() }).clamp(0.0, 1.0);
-    let truth = (set == 0).then(|| CLASSES[if off > 2.6 { (class + 1) % 10 } else { class }].to_owned());
+    let distance = dx.hypot(dy) / spread;
+    let rank = (if set == 0 { 0.3 * distance } else { 0.7 + 0.1 * random.normal() }).clamp(0.0, 1.0);
+    let truth = (set == 0).then(|| CLASSES[if distance > 2.6 { (class + 1) % 10 } else { class }].to_owned());
     MapPoint {
-        x: reach * angle.cos() * 1.4 + dx,
-        y: reach * angle.sin() + dy,
+        x: ring * angle.cos() * 1.4 + dx,
+        y: ring * angle.sin() + dy,
         set,
         row,
         label: CLASSES[class].to_owned(),
@@ -277,7 +277,7 @@ fn map_point(random: &mut Random, set: usize, row: usize) -> MapPoint {
 
 fn uncertain_row(random: &mut Random, i: usize, ood: &[&str]) -> UncertainRow {
     let set = if ood.is_empty() || i % 3 == 2 { "cifar10-test" } else { ood[i % ood.len()] };
-    let near = |k: usize| NearRow {
+    let near = |k: usize| Neighbor {
         row: (random.uniform() * 2000.0) as u32,
         distance: 11.0 + 0.4 * k as f64 + random.uniform(),
         label: CLASSES[(i + k * k) % 10].to_owned(),

@@ -1,0 +1,39 @@
+//! Lists at the end of the page: the model, and how the report was produced.
+
+use crate::drawing::escape::html as safe;
+use crate::drawing::number_format;
+use crate::report::Report;
+use crate::report::page::section;
+
+/// Section on the model.
+pub(super) fn model(report: &Report) -> String {
+    let fact = |fact: &crate::report::Fact| (fact.name.clone(), safe(&fact.value));
+    section("Model", "", &list(report.model.iter().map(fact)))
+}
+
+/// Section on how the report was produced.
+pub(super) fn provenance(report: &Report) -> String {
+    let provenance = &report.made_by;
+    let facts = [
+        ("Command", command(&provenance.command)),
+        ("Program", safe(&provenance.version)),
+        ("Model written by", safe(&provenance.model_written_by)),
+        ("Seed", provenance.seed.to_string()),
+        ("Bootstrap resamples", number_format::count(provenance.resamples as u64)),
+    ];
+    section("Reproduction", "", &list(facts.into_iter().map(|(name, value)| (name.to_owned(), value))))
+}
+
+/// A command; lines break between its words where possible.
+fn command(command: &str) -> String {
+    let words: Vec<String> = command.split(' ').map(|word| format!("<span>{}</span>", safe(word))).collect();
+    format!("<code>{}</code>", words.join(" "))
+}
+
+/// A description list of names (plain text) and values (HTML).
+fn list(facts: impl Iterator<Item = (String, String)>) -> String {
+    let fact =
+        |(name, value): (String, String)| format!("<div><dt>{}</dt><dd>{value}</dd></div>\n", safe(&name));
+    let facts: String = facts.map(fact).collect();
+    if facts.is_empty() { facts } else { format!("<dl class=\"facts card\">\n{facts}</dl>\n") }
+}
