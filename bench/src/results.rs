@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nuq::baselines::Members;
 use nuq::calibrate::Measure;
-use nuq::evaluate::{Comparison, Rows};
-use nuq::metrics::{Resampling, roc_auc};
 use nuq::{Density, Embeddings, Label, NuqClassifier, Predictions};
+use nuq_eval::baselines::Members;
+use nuq_eval::evaluate::{Comparison, Rows};
+use nuq_eval::metrics::{Resampling, roc_auc};
 use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_members};
 
 const HEAD: &str = "\
@@ -114,30 +114,30 @@ struct Column {
 }
 
 fn measure(set: &Set) -> Result<Column, String> {
-    let said = |e: nuq::Error| format!("{}: {e}", set.name);
+    let with_name = |e: nuq_eval::Error| format!("{}: {e}", set.name);
     let (x, y) = &set.train;
-    let model = NuqClassifier::params().fit(x, y).map_err(said)?;
+    let model = NuqClassifier::params().fit(x, y).map_err(|e| with_name(e.into()))?;
     let resampling = Resampling { resamples: 100, seed: 0 };
     let mut comparison = Comparison::new(set.test.rows(), &set.labels).resampling(resampling);
     for (name, said) in &set.ood {
         comparison = comparison.ood(name, said.rows());
     }
-    let found = comparison.run(&model).map_err(said)?;
+    let found = comparison.run(&model).map_err(with_name)?;
     let mut methods: Vec<(String, Option<f64>, Option<f64>)> = found
         .methods
         .iter()
         .map(|method| (method.name.clone(), method.mean_roc_auc, Some(method.rcc_auc.interval.value)))
         .collect();
-    let auto = NuqClassifier::params().density(Density::Auto).fit(x, y).map_err(said)?;
+    let auto = NuqClassifier::params().density(Density::Auto).fit(x, y).map_err(|e| with_name(e.into()))?;
     for (place, name, measure) in
         [(4, "NUQ density, auto", Measure::Density), (5, "NUQ epistemic, auto", Measure::Epistemic)]
     {
-        methods.insert(place, (name.to_owned(), mean_auc(&auto, set, measure).map_err(said)?, None));
+        methods.insert(place, (name.to_owned(), mean_auc(&auto, set, measure).map_err(with_name)?, None));
     }
     Ok(Column { name: set.name, methods })
 }
 
-fn mean_auc(model: &NuqClassifier<'_>, set: &Set, measure: Measure) -> Result<Option<f64>, nuq::Error> {
+fn mean_auc(model: &NuqClassifier<'_>, set: &Set, measure: Measure) -> Result<Option<f64>, nuq_eval::Error> {
     let scores = |found: Predictions<'_>| -> Vec<f64> { found.iter().map(|p| measure.of(p)).collect() };
     let test = scores(model.predict(&set.test.rows)?);
     let areas = set.ood.iter().map(|(_, said)| roc_auc(&test, &scores(model.predict(&said.rows)?)));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use nuq::Shrinkage;
-use nuq::baselines::{Batch, Head, KnnDistance, Mahalanobis, Scorer, Vim};
+use nuq_eval::baselines::{Batch, Head, KnnDistance, Mahalanobis, Scorer, Vim};
 use nuq_neighbors::{Embeddings, SeededRng};
 
 use crate::data::Source;
@@ -144,7 +144,7 @@ fn ours(case: &Case) -> Result<Vec<Measured>, String> {
 
 fn measure<S: Scorer>(
     batch: &Batch<'_>,
-    fit: impl Fn() -> Result<S, nuq::Error>,
+    fit: impl Fn() -> Result<S, nuq_eval::Error>,
 ) -> Result<Measured, String> {
     let mut best = Measured { name: String::new(), fit: f64::INFINITY, score: f64::INFINITY, scores: vec![] };
     for _ in 0..REPEATS {

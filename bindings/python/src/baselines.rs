@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use numpy::PyReadonlyArray1;
-use nuq::baselines::{
+use nuq::{Embeddings, Label, Shrinkage};
+use nuq_eval::baselines::{
     Batch, Ddu, Energy, Ensemble, Entropy, Fdbd, Gen, Head, KnnDistance, LocalOutlierFactor, Mahalanobis,
     Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, React, Reduction, RelativeMahalanobis, Scorer,
     Vim,
 };
-use nuq::{Embeddings, Label, Shrinkage};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -126,7 +126,7 @@ fn fitted(
     shrinkage: Shrinkage,
 ) -> PyResult<Arc<dyn Scorer>> {
     fn either<S: Scorer + 'static>(
-        made: Result<S, nuq::Error>,
+        made: Result<S, nuq_eval::Error>,
         normalize: bool,
     ) -> PyResult<Arc<dyn Scorer>> {
         let made = made.map_err(Failure::from)?;
@@ -178,7 +178,7 @@ fn temperature(logits: &Bound<'_, PyAny>, classes: PyReadonlyArray1<'_, i64>) ->
     };
     let classes: Vec<u32> = classes.as_slice()?.iter().map(number).collect::<PyResult<_>>()?;
     let rows = embeddings(logits)?;
-    work::run(logits.py(), None, None, move || Ok(nuq::baselines::temperature(&rows, &classes)?))
+    work::run(logits.py(), None, None, move || Ok(nuq_eval::baselines::temperature(&rows, &classes)?))
 }
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -9,12 +9,19 @@ use pyo3::prelude::*;
 /// Anything that a call can end with.
 pub(crate) enum Failure {
     Nuq(nuq::Error),
+    Eval(nuq_eval::Error),
     Io(nuq_io::Error),
 }
 
 impl From<nuq::Error> for Failure {
     fn from(error: nuq::Error) -> Self {
         Self::Nuq(error)
+    }
+}
+
+impl From<nuq_eval::Error> for Failure {
+    fn from(error: nuq_eval::Error) -> Self {
+        Self::Eval(error)
     }
 }
 
@@ -34,6 +41,7 @@ impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         let (class, message) = match &failure {
             Failure::Nuq(error) => (class_of(error), error.to_string()),
+            Failure::Eval(error) => (class_of_eval(error), error.to_string()),
             Failure::Io(error) => (class_of_io(error), error.to_string()),
         };
         raise(class, message)
@@ -59,18 +67,26 @@ fn class_of(error: &nuq::Error) -> &'static str {
     use nuq::Error::*;
     match error {
         Neighbors(error) => class_of_rows(error),
-        LengthMismatch { .. } | NotPaired { .. } => "LengthMismatchError",
+        LengthMismatch { .. } => "LengthMismatchError",
         BadTarget { .. } => "BadTargetError",
         BadBandwidth { .. } | BandwidthCount { .. } => "BandwidthError",
         NoSpread { .. } => "NoSpreadError",
         OutOfRange { .. } => "OutOfRangeError",
         SingularCovariance { .. } => "SingularCovarianceError",
-        CannotGrow => "CannotGrowError",
+        PerPointBandwidthFixed => "PerPointBandwidthError",
         NoRows { .. } => "EmptyError",
         NanScore { .. } => "NotFiniteError",
         CannotCertify { .. } => "CannotCertifyError",
+        _ => "NuqError",
+    }
+}
+
+fn class_of_eval(error: &nuq_eval::Error) -> &'static str {
+    use nuq_eval::Error::*;
+    match error {
+        Model(error) => class_of(error),
         MissingInput { .. } => "MissingInputError",
-        NotTheHead { .. } => "NotTheHeadError",
+        LogitsNotLinear { .. } => "LogitsNotLinearError",
         FewRows { .. } => "FewRowsError",
         _ => "NuqError",
     }

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use numpy::PyReadonlyArray1;
 use nuq::Embeddings;
-use nuq::baselines::Members;
-use nuq::evaluate::{Comparison, Measured, MethodResult, Predictor, Rows};
-use nuq::metrics::Resampling;
+use nuq_eval::baselines::Members;
+use nuq_eval::evaluate::{Comparison, Measured, MethodResult, Predictor, Rows};
+use nuq_eval::metrics::Resampling;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 

@@ -1,7 +1,7 @@
 //! The referee's numbers.
 
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
-use nuq::metrics::{self, Detection, Difference, Interval, Resampling, Selective};
+use nuq_eval::metrics::{self, Detection, Difference, Interval, Resampling, Selective};
 use pyo3::prelude::*;
 
 use crate::arrays::{column, matrix};

@@ -31,7 +31,7 @@ from nuq.baselines import (
 
 @pytest.fixture(scope="module")
 def peers(root):
-    stored = json.loads((root / "crates/nuq/tests/data/peers/peers.json").read_text())
+    stored = json.loads((root / "crates/nuq-eval/tests/data/peers/peers.json").read_text())
     columns = {"x": 10, "queries": 10, "logits": 4, "train_logits": 4, "weights": 10}
     arrays = {name: np.reshape(values, (-1, columns[name])) for name, values in stored["arrays"].items()}
     # The head that the stored numbers were made with, applied to the rows.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nuq import NuqClassifier, NuqRegressor
-from nuq.errors import CannotGrowError, DimensionMismatchError, EmptyError, InvalidInputError, UnknownIdError
+from nuq.errors import PerPointBandwidthError, DimensionMismatchError, EmptyError, InvalidInputError, UnknownIdError
 
 
 def same(first, second, x):
@@ -68,7 +68,7 @@ def test_what_cannot_be_learned(blobs):
         model.partial_fit(x[:1], ["cat"])
     with pytest.raises(DimensionMismatchError):
         model.partial_fit(x[:1, :2], [0])
-    with pytest.raises(CannotGrowError):
+    with pytest.raises(PerPointBandwidthError):
         NuqClassifier(bandwidth="adaptive").fit(x, y).partial_fit(x[:1], [0])
     assert model.n_samples_fit_ == 300
 

@@ -10,6 +10,9 @@ pub(crate) enum Error {
     /// The data were refused.
     #[error(transparent)]
     Model(#[from] nuq::Error),
+    /// A baseline or a metric rejected its input.
+    #[error(transparent)]
+    Evaluation(#[from] nuq_eval::Error),
     /// A figure could not be drawn.
     #[error(transparent)]
     Figure(#[from] nuq_report::Error),
@@ -36,7 +39,7 @@ impl Error {
     /// One code per kind; documented in `nuq --help`.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Error::Model(_) | Error::Figure(_) | Error::Data(_) => ExitCode::from(1),
+            Error::Model(_) | Error::Evaluation(_) | Error::Figure(_) | Error::Data(_) => ExitCode::from(1),
             Error::File(error) if error.is_about_the_system() => ExitCode::from(3),
             Error::File(_) => ExitCode::from(1),
             Error::Usage(_) => ExitCode::from(2),

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use nuq::baselines::Members;
 use nuq::{Embeddings, Label, Model, Neighbors, NuqClassifier};
+use nuq_eval::baselines::Members;
 use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_members};
 
 use crate::args::Common;

@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score, roc_curve
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 
-OUT = Path(__file__).resolve().parents[2] / "nuq/tests/data/peers/peers.json"
+OUT = Path(__file__).resolve().parents[2] / "nuq-eval/tests/data/peers/peers.json"
 ROWS, QUERIES, COLUMNS, CLASSES, K, PRINCIPAL = 150, 60, 10, 4, 7, 4
 
 

@@ -7,14 +7,16 @@ pub enum Error {
     /// Embeddings, queries or a neighbor table were refused.
     #[error(transparent)]
     Neighbors(#[from] nuq_neighbors::Error),
-    /// Not one label or target per training row.
-    #[error("{got} {what} for {expected} training rows: give one per row")]
+    /// Two lists that must have one entry for each other, of different lengths.
+    #[error("{got} {what} for {expected} {counterpart}: give one for each")]
     LengthMismatch {
-        /// `"labels"` or `"targets"`.
+        /// The list of the wrong length.
         what: &'static str,
-        /// How many were given.
+        /// Its length.
         got: usize,
-        /// The training rows.
+        /// The list that it belongs to.
+        counterpart: &'static str,
+        /// The length of that list.
         expected: usize,
     },
     /// A regression target that is not finite, or so large that its square is not.
@@ -72,7 +74,7 @@ pub enum Error {
     },
     /// Rows for a model whose bandwidths belong to its rows.
     #[error("a model with a bandwidth per training row cannot take rows: fit it again")]
-    CannotGrow,
+    PerPointBandwidthFixed,
     /// Something to measure, of which there is nothing.
     #[error("no {what}: at least one is needed")]
     NoRows {
@@ -86,39 +88,6 @@ pub enum Error {
         what: &'static str,
         /// The row.
         row: usize,
-    },
-    /// A scorer was asked about rows of which it needs to know more.
-    #[error("{scorer} needs {input}")]
-    MissingInput {
-        /// The scorer.
-        scorer: String,
-        /// What it needs.
-        input: &'static str,
-    },
-    /// Logits that are no linear function of the embeddings.
-    #[error(
-        "the logits do not follow from the embeddings (by the best linear head they differ by {difference:.1e} on average): \
-         give embeddings of the last layer before the head, for the same rows in the same order"
-    )]
-    NotTheHead {
-        /// The root mean square of what is left, relative to the spread of the logits.
-        difference: f64,
-    },
-    /// Too few rows for what they are to determine.
-    #[error("{got} rows cannot determine {what}: at least {needed} are needed")]
-    FewRows {
-        /// What.
-        what: &'static str,
-        /// How many there are.
-        got: usize,
-        /// How many it takes.
-        needed: usize,
-    },
-    /// Training rows of a single class, for a method that learns what tells classes apart.
-    #[error("{what} learns what tells classes apart: give training rows of at least two")]
-    OneClass {
-        /// The method.
-        what: &'static str,
     },
     /// A risk that held-out rows cannot show.
     #[error(
@@ -137,18 +106,6 @@ pub enum Error {
         errors: usize,
         /// The smallest risk that these rows can show, `None` where they show none.
         smallest: Option<f64>,
-    },
-    /// Two lists that belong together, of different lengths.
-    #[error("{got} {what} beside {expected} {beside}: give one for each")]
-    NotPaired {
-        /// The one list.
-        what: &'static str,
-        /// Its length.
-        got: usize,
-        /// The other.
-        beside: &'static str,
-        /// Its length.
-        expected: usize,
     },
 }
 

@@ -25,17 +25,15 @@
 //! Everything after the distances is `f64` in natural-log space.
 
 pub mod bandwidth;
-pub mod baselines;
 pub mod calibrate;
 mod classifier;
 mod density;
 mod dimension;
 mod error;
-pub mod evaluate;
 mod kernel;
 mod labels;
-mod log_space;
-pub mod metrics;
+pub mod log_space;
+pub mod moments;
 mod params;
 pub mod parts;
 mod posterior;

@@ -4,13 +4,13 @@
 //! log space before the last step. `-inf` stands for zero.
 
 /// $\ln(e^a + e^b)$.
-pub(crate) fn log_add(a: f64, b: f64) -> f64 {
+pub fn log_add(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     if low == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
 }
 
 /// $\ln \sum_i e^{v_i}$; `-inf` for no terms.
-pub(crate) fn log_sum(values: impl Iterator<Item = f64> + Clone) -> f64 {
+pub fn log_sum(values: impl Iterator<Item = f64> + Clone) -> f64 {
     let high = values.clone().fold(f64::NEG_INFINITY, f64::max);
     if high == f64::NEG_INFINITY {
         return high;
@@ -19,7 +19,7 @@ pub(crate) fn log_sum(values: impl Iterator<Item = f64> + Clone) -> f64 {
 }
 
 /// $\ln(1 - e^a)$ for $a \le 0$, accurate at both ends (Mächler 2012).
-pub(crate) fn log_complement(a: f64) -> f64 {
+pub fn log_complement(a: f64) -> f64 {
     if a > -std::f64::consts::LN_2 { (-a.exp_m1()).ln() } else { (-a.exp()).ln_1p() }
 }
 

@@ -108,7 +108,8 @@ impl SmootherParts {
 
 /// Refuses a list that does not have an entry per id.
 pub(crate) fn check_length(what: &'static str, got: usize, index: &dyn NeighborIndex) -> Result<(), Error> {
-    if got == index.ids() { Ok(()) } else { Err(Error::LengthMismatch { what, got, expected: index.ids() }) }
+    let (counterpart, expected) = ("training rows", index.ids());
+    if got == expected { Ok(()) } else { Err(Error::LengthMismatch { what, got, counterpart, expected }) }
 }
 
 /// A model of either kind, as a file may hold.

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nuq::baselines::Members;
+use nuq_eval::baselines::Members;
 use nuq::{Embeddings, Label};
 use nuq_io::{ArraySpec, EmbeddingsFile, npz_names};
 

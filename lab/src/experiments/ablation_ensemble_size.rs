@@ -1,6 +1,6 @@
 //! How many networks an ensemble needs: the paper's tables on ensemble size.
 
-use nuq::baselines::Reduction;
+use nuq_eval::baselines::Reduction;
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Emphasis, AxisScale};
 
 use super::Lab;

@@ -1,6 +1,6 @@
 //! How several predictions become one number: the paper's table on reductions.
 
-use nuq::baselines::{Members, Reduction};
+use nuq_eval::baselines::{Members, Reduction};
 
 use super::Lab;
 use super::detection::{dots, row, table};

@@ -1,6 +1,6 @@
 //! Does NUQ say what the network says? The paper's Section on how NUQ affects predictions.
 
-use nuq::metrics::{Agreement, agreement};
+use nuq_eval::metrics::{Agreement, agreement};
 use nuq::{NuqClassifier, Predictions};
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Emphasis, AxisScale};
 

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::rc::Rc;
 
-use nuq::metrics::{Detection, roc_auc};
+use nuq_eval::metrics::{Detection, roc_auc};
 use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, DotPlot, DotRow, Figure, Emphasis, AxisScale};
 
 use super::Lab;

@@ -1,7 +1,7 @@
 //! Finding outliers by embeddings and logits: the paper's Table 1 on any folder of npz files.
 
-use nuq::baselines::{Ddu, Duq, DuqParams, Energy, Entropy, MaxProb, Reduction, Sngp, SngpParams};
-use nuq::metrics::roc_auc;
+use nuq_eval::baselines::{Ddu, Duq, DuqParams, Energy, Entropy, MaxProb, Reduction, Sngp, SngpParams};
+use nuq_eval::metrics::roc_auc;
 use nuq::{NuqClassifier, Shrinkage};
 
 use super::Lab;
@@ -125,7 +125,7 @@ fn thinned(views: Views, most: usize) -> Views {
 
 fn scorers<'v>(lab: &Lab, views: &'v Views) -> Result<Vec<(&'static str, Scorer<'v>)>, LabError> {
     let (x, y) = (&views.train, &views.labels);
-    let logits = |scorer: &'static (dyn nuq::baselines::Scorer + 'static)| -> Scorer<'v> {
+    let logits = |scorer: &'static (dyn nuq_eval::baselines::Scorer + 'static)| -> Scorer<'v> {
         Box::new(move |rows| from_logits(scorer, &rows.logits).map(Some))
     };
     lab.say("embeddings: fitting");

@@ -1,7 +1,7 @@
 //! The methods that experiments compare, each as scores of rows: higher is less certain.
 
-use nuq::baselines::{Batch, Ddu, Ensemble, Entropy, MaxProb, Members, Reduction, Scorer};
-use nuq::metrics::Selective;
+use nuq_eval::baselines::{Batch, Ddu, Ensemble, Entropy, MaxProb, Members, Reduction, Scorer};
+use nuq_eval::metrics::Selective;
 use nuq::{
     Classification, Covariance, Density, Embeddings, Kernel, NuqClassifier, Params, Predictions, Shrinkage,
 };

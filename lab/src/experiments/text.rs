@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use nuq::baselines::{Ddu, MaxProb, Reduction, Sngp, SngpParams};
-use nuq::metrics::{rcc_auc, roc_auc};
+use nuq_eval::baselines::{Ddu, MaxProb, Reduction, Sngp, SngpParams};
+use nuq_eval::metrics::{rcc_auc, roc_auc};
 use nuq::{NuqClassifier, Shrinkage};
 
 use super::Lab;

@@ -3,8 +3,8 @@
 //! With few points DDU's Gaussians do not fit what the network makes of the moons, and the gap between them looks familiar; NUQ's
 //! total uncertainty sees the gap by its labels.
 
-use nuq::baselines::{Ddu, MaxProb};
-use nuq::metrics::roc_auc;
+use nuq_eval::baselines::{Ddu, MaxProb};
+use nuq_eval::metrics::roc_auc;
 use nuq::{NuqClassifier, Shrinkage};
 use nuq_report::{Extent, Field, MapRow, ColorScale, UncertaintyMaps};
 

@@ -43,7 +43,7 @@ impl Outputs {
         right as f64 / labels.len() as f64
     }
 
-    /// Logits as rows in `f32`, as the rivals in `nuq::baselines` take them.
+    /// Logits as rows in `f32`, as the rivals in `nuq_eval::baselines` take them.
     pub fn logit_rows(&self) -> Result<Embeddings<'static>, LabError> {
         Ok(Embeddings::from_f64(&self.logits, self.n_classes)?)
     }
@@ -141,7 +141,7 @@ impl Network {
         outputs.logits.chunks_exact(outputs.n_classes).map(of_row).collect()
     }
 
-    /// Weights (a row of features for each class) and bias of a softmax head, as `nuq::baselines::Head` takes them; `None` of other
+    /// Weights (a row of features for each class) and bias of a softmax head, as `nuq_eval::baselines::Head` takes them; `None` of other
     /// heads.
     pub fn head(&self) -> Option<(Embeddings<'static>, Vec<f64>)> {
         let Head::Softmax(layer) = self.model.head() else { return None };

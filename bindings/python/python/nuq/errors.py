@@ -52,7 +52,7 @@ class MissingInputError(InvalidInputError):
     """A scorer was not given what it looks at."""
 
 
-class NotTheHeadError(InvalidInputError):
+class LogitsNotLinearError(InvalidInputError):
     """Logits that are no linear function of the embeddings."""
 
 
@@ -72,7 +72,7 @@ class SingularCovarianceError(NuqError, ValueError):
     """A covariance that needs more shrinkage."""
 
 
-class CannotGrowError(NuqError, ValueError):
+class PerPointBandwidthError(NuqError, ValueError):
     """Rows for a model whose bandwidths belong to its rows."""
 
 

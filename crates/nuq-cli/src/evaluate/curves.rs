@@ -1,7 +1,7 @@
 //! Which methods are drawn, and their curves thinned to what an eye sees.
 
-use nuq::evaluate::{Evaluation, MethodResult};
-use nuq::metrics::{Detection, Selective};
+use nuq_eval::evaluate::{Evaluation, MethodResult};
+use nuq_eval::metrics::{Detection, Selective};
 use nuq_report::{Curve, Histogram, HistogramSet, Mark};
 
 use crate::error::Error;

@@ -6,11 +6,11 @@ mod report;
 use std::path::Path;
 use std::time::Instant;
 
-use nuq::baselines::Members;
 use nuq::calibrate::Threshold;
-use nuq::evaluate::{Comparison, Evaluation, Predictor, Rows};
-use nuq::metrics::Resampling;
 use nuq::{Embeddings, Label, Model, NuqClassifier};
+use nuq_eval::baselines::Members;
+use nuq_eval::evaluate::{Comparison, Evaluation, Predictor, Rows};
+use nuq_eval::metrics::Resampling;
 use nuq_io::ArraySpec;
 use nuq_report::Report;
 

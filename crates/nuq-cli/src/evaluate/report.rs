@@ -1,11 +1,11 @@
 //! What an evaluation found, arranged to be shown.
 
-use nuq::baselines::Input;
 use nuq::calibrate::Measure;
-use nuq::evaluate::{Measured, MethodResult, Predictor, principal_plane};
-use nuq::metrics::{self, Selective};
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Decision, Label, Predictions};
+use nuq_eval::baselines::Input;
+use nuq_eval::evaluate::{Measured, MethodResult, Predictor, principal_plane};
+use nuq_eval::metrics::{self, Selective};
 use nuq_report::{
     BandwidthCurve, Cell, Fact, Family, Histogram, Interval, Map, MapPoint, Mark, Method, Neighbor, OodCells,
     OodSet, Provenance, Report, TestSet, UncertainRow,

@@ -1,8 +1,8 @@
 //! How unusual a row is among held-out ones, as a probability.
 
+use super::check_scores;
 use crate::Error;
 use crate::error::out_of_range;
-use crate::metrics::check_scores;
 
 /// For each score the chance that a row like the calibration rows scores as high: $(1 + \#\{i : s_i \ge s\}) / (n + 1)$.
 /// For rows of the same distribution it is at most $\alpha$ with probability at most $\alpha$, whatever the distribution

@@ -14,6 +14,7 @@
 
 mod beta;
 mod conformal;
+mod scores;
 mod selective_risk;
 mod threshold;
 
@@ -21,4 +22,6 @@ pub use conformal::{benjamini_hochberg, conformal_p_values};
 pub use selective_risk::{CertifiedRisk, selective_risk};
 pub use threshold::{Measure, Promise, Target, Threshold, calibrate};
 
-pub(crate) use beta::{beta_quantile, binomial_interval};
+pub(crate) use beta::beta_quantile;
+pub use beta::binomial_interval;
+pub use scores::check_scores;

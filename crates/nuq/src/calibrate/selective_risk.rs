@@ -8,9 +8,9 @@
 //! is taken. One start alone would have to sit where nothing can yet be proven, or beyond where the risk is reached.
 
 use super::beta::{beta_quantile, binomial_at_most};
+use super::check_scores;
 use crate::Error;
 use crate::error::out_of_range;
-use crate::metrics::check_scores;
 
 /// Sequences of tests, and so the shares into which $\delta$ is cut.
 const STARTS: usize = 10;
@@ -52,7 +52,7 @@ pub fn selective_risk(
     check_scores(uncertainty, "uncertainties")?;
     if uncertainty.len() != is_error.len() {
         let (got, expected) = (is_error.len(), uncertainty.len());
-        return Err(Error::NotPaired { what: "errors", got, beside: "uncertainties", expected });
+        return Err(Error::LengthMismatch { what: "errors", got, counterpart: "uncertainties", expected });
     }
     for (name, value) in [("risk", risk), ("delta", delta)] {
         if !(value > 0.0 && value < 1.0) {

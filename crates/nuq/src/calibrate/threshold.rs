@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use super::check_scores;
 use super::selective_risk::{selective_risk, smallest_risk};
 use super::{beta_quantile, binomial_interval};
 use crate::error::out_of_range;
-use crate::metrics::check_scores;
 use crate::{Decision, Error, Estimate, Prediction};
 
 /// What a threshold is compared with; higher is less certain.

@@ -29,7 +29,7 @@ impl NuqClassifier<'_> {
     {
         if labels.len() != rows.len() {
             let (got, expected) = (labels.len(), rows.len());
-            return Err(Error::NotPaired { what: "labels", got, beside: "new rows", expected });
+            return Err(Error::LengthMismatch { what: "labels", got, counterpart: "new rows", expected });
         }
         // Those that there are, before ids are given anew.
         let mut of_row = self.labels_of_rows();

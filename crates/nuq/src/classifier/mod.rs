@@ -60,7 +60,12 @@ impl Params<Classification> {
     {
         if labels.len() != embeddings.len() {
             let (got, expected) = (labels.len(), embeddings.len());
-            return Err(Error::LengthMismatch { what: "labels", got, expected });
+            return Err(Error::LengthMismatch {
+                what: "labels",
+                got,
+                counterpart: "training rows",
+                expected,
+            });
         }
         let (classes, of_row) = Classes::encode(labels);
         let prior = Prior::new(&classes, self.prior_weight);

@@ -54,7 +54,12 @@ impl<'a> ClassGaussians<'a> {
     {
         if labels.len() != embeddings.len() {
             let (got, expected) = (labels.len(), embeddings.len());
-            return Err(Error::LengthMismatch { what: "labels", got, expected });
+            return Err(Error::LengthMismatch {
+                what: "labels",
+                got,
+                counterpart: "training rows",
+                expected,
+            });
         }
         if embeddings.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());
@@ -209,12 +214,13 @@ impl<'a> ClassGaussians<'a> {
         -0.5 * (dim * (2.0 * std::f64::consts::PI).ln() + whitener.log_det())
     }
 
-    /// Numbers that are kept beside the training rows.
-    pub(crate) fn numbers(&self) -> usize {
+    /// The number of `f64` values that the mixture holds beside the training rows.
+    #[must_use]
+    pub fn n_values(&self) -> usize {
         let shapes: usize = match &self.shapes {
-            Shapes::Separate { whiteners, .. } => whiteners.iter().map(Whitener::numbers).sum(),
+            Shapes::Separate { whiteners, .. } => whiteners.iter().map(Whitener::n_values).sum(),
             Shapes::Tied { whitener, whitened_means, .. } => {
-                whitener.numbers() + whitened_means.nrows() * whitened_means.ncols()
+                whitener.n_values() + whitened_means.nrows() * whitened_means.ncols()
             }
         };
         shapes + self.means.len() * self.embeddings.dim()
@@ -322,8 +328,8 @@ fn write_centered(row: &[f32], mean: &[f64], centered: &mut [f64]) {
     }
 }
 
-/// $\frac1n \sum_i (x_i - o)(x_i - o)^\top$ around a center $o$; the lower triangle.
-pub(crate) fn scatter_around(embeddings: &Embeddings<'_>, center: &[f64]) -> Mat<f64> {
+/// The scatter of all rows around a center; see [`scatter_around`](crate::moments::scatter_around).
+pub(crate) fn class_rows_scatter(embeddings: &Embeddings<'_>, center: &[f64]) -> Mat<f64> {
     let ids: Vec<u32> = (0..embeddings.len() as u32).collect();
     scatter(&ClassRows { embeddings, ids: &ids, mean: center }).0
 }

@@ -167,7 +167,7 @@ impl Whitener {
     }
 
     /// Numbers that it holds.
-    pub(super) fn numbers(&self) -> usize {
+    pub(super) fn n_values(&self) -> usize {
         match &self.map {
             Map::Diagonal { variances } => variances.len(),
             Map::Full { factor } | Map::Span { factor, .. } => factor.nrows() * factor.ncols(),

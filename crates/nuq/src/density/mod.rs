@@ -10,7 +10,7 @@ mod covariance;
 
 pub use auto::{AutoDensity, Tail};
 pub use class_gaussians::ClassGaussians;
-pub(crate) use class_gaussians::scatter_around;
+pub(crate) use class_gaussians::class_rows_scatter;
 pub(crate) use covariance::check_shrinkage;
 pub use covariance::{Covariance, Shrinkage};
 

@@ -107,7 +107,12 @@ impl Params<Regression> {
     pub fn fit<'a>(&self, embeddings: &Embeddings<'a>, targets: &[f64]) -> Result<NuqRegressor<'a>, Error> {
         if targets.len() != embeddings.len() {
             let (got, expected) = (targets.len(), embeddings.len());
-            return Err(Error::LengthMismatch { what: "targets", got, expected });
+            return Err(Error::LengthMismatch {
+                what: "targets",
+                got,
+                counterpart: "training rows",
+                expected,
+            });
         }
         let targets = Targets::new(targets, self.prior_weight)?;
         let classes = Classes::single(embeddings.len());
@@ -178,7 +183,7 @@ impl NuqRegressor<'_> {
     pub fn insert(&mut self, rows: &Embeddings<'_>, targets: &[f64]) -> Result<Vec<u32>, Error> {
         if targets.len() != rows.len() {
             let (got, expected) = (targets.len(), rows.len());
-            return Err(Error::NotPaired { what: "targets", got, beside: "new rows", expected });
+            return Err(Error::LengthMismatch { what: "targets", got, counterpart: "new rows", expected });
         }
         // Refused before any row is taken.
         Targets::new(targets, self.targets.prior_weight())?;

@@ -207,7 +207,7 @@ impl<'a> Smoother<'a> {
     /// nor do thresholds, whose promises were made by the model as it was.
     pub(crate) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
         if matches!(self.bandwidth, Bandwidth::PerPoint(_)) {
-            return Err(Error::CannotGrow);
+            return Err(Error::PerPointBandwidthFixed);
         }
         let ids = self.index.insert(&self.prepare(rows))?;
         self.thresholds.clear();

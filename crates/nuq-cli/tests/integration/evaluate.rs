@@ -1,0 +1,334 @@
+//! `calibrate`, decisions by its thresholds, and `evaluate`, on the embeddings that the repository carries.
+
+use std::fs;
+
+use crate::common::{err, example, fitted, nuq, out};
+use nuq::{Embeddings, Model};
+use nuq_eval::baselines::Members;
+use nuq_eval::evaluate::{Comparison, Rows};
+use nuq_eval::metrics::Resampling;
+use nuq_io::{EmbeddingsFile, read_labels};
+use serde_json::Value;
+
+/// Words of a command with the example's arrays in place of `@FILE`.
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace()
+        .map(|word| match word.split_once('@') {
+            Some((before, file)) => format!("{before}{}", example(file)),
+            None => word.to_owned(),
+        })
+        .collect()
+}
+
+fn run(text: &str, folder: &std::path::Path) -> std::process::Output {
+    let words = words(text);
+    nuq(&words.iter().map(String::as_str).collect::<Vec<_>>(), folder)
+}
+
+const EVALUATE: &str = "evaluate --model model.nuq --test @test.npz:embeddings --labels @test.npz:labels \
+                        --ood svhn=@svhn.npz:embeddings";
+
+#[test]
+fn thresholds_are_kept_with_the_model_and_decide() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let at = folder.path();
+    let output = run(
+        "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --target false-alarm=0.05 --name guard --json",
+        at,
+    );
+    assert!(output.status.success(), "{}", err(&output));
+    let guard: Value = serde_json::from_str(&out(&output)).unwrap();
+    assert_eq!(
+        (&guard["name"], &guard["measure"], &guard["rows"]),
+        (&"guard".into(), &"epistemic".into(), &1000.into())
+    );
+    // ⌈1001 · 0.95⌉ of 1000 rows.
+    assert_eq!(guard["accepted"], 951);
+    let risk =
+        "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels";
+    let output = run(&format!("{risk} --target risk=0.04"), at);
+    assert!(
+        out(&output).contains("of what it accepts at most 4 % is wrong, with 95 % confidence"),
+        "{}",
+        out(&output)
+    );
+    let shown = out(&run("inspect model.nuq", at));
+    assert!(
+        shown.contains("guard: log epistemic uncertainty up to") && shown.contains("risk=0.04: log total"),
+        "{shown}"
+    );
+
+    let mut rejected = vec![];
+    for set in ["test", "svhn"] {
+        let score = format!(
+            "score --model model.nuq --embeddings @{set}.npz:embeddings --out {set}.csv --threshold guard --json"
+        );
+        let done: Value = serde_json::from_str(&out(&run(&score, at))).unwrap();
+        rejected.push(done["rejected"].as_u64().unwrap() as f64 / done["rows"].as_u64().unwrap() as f64);
+    }
+    assert!(rejected[0] < 0.08 && rejected[1] > 0.5, "{rejected:?}");
+    let lines = fs::read_to_string(at.join("svhn.csv")).unwrap();
+    let value = guard["value"].as_f64().unwrap();
+    for line in lines.lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells[8] == "accept", cells[6].parse::<f64>().unwrap() <= value, "{line}");
+    }
+}
+
+#[test]
+fn an_evaluation_is_a_table_a_page_and_figures() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let at = folder.path();
+    let all =
+        "--logits @test.npz:logits --ood-logits svhn=@svhn.npz:logits --report page.html --figures figures";
+    let output = run(&format!("{EVALUATE} {all} --resamples 200"), at);
+    assert!(output.status.success(), "{}", err(&output));
+    let table = out(&output);
+    for method in ["NUQ epistemic", "MaxProb", "Mahalanobis, L2", "ViM", "kNN distance", "HUQ"] {
+        assert!(table.lines().any(|line| line.starts_with(method)), "{method}\n{table}");
+    }
+    let page = fs::read_to_string(at.join("page.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"));
+    assert!(page.contains("model.nuq") && page.trim_end().ends_with("</html>"));
+    // Logits tell the head that ReAct reads clipped rows by.
+    assert!(page.contains("<span>ReAct</span><small>logits and embeddings</small>"));
+    for figure in ["risk-coverage", "roc-svhn", "count-svhn", "map", "bandwidth"] {
+        let svg = fs::read_to_string(at.join(format!("figures/{figure}.svg"))).unwrap();
+        assert!(svg.starts_with("<svg"), "{figure}");
+        assert!(
+            fs::read(at.join(format!("figures/{figure}.png"))).unwrap().starts_with(b"\x89PNG"),
+            "{figure}"
+        );
+    }
+
+    // The numbers are those of the library, and do not depend on the number of threads.
+    let json = |more: &str| -> Value {
+        serde_json::from_str(&out(&run(&format!("{EVALUATE} --json --resamples 200 {more}"), at))).unwrap()
+    };
+    let (one, two) = (json("--threads 1"), json("--threads 2"));
+    let value =
+        |page: &Value, method: usize, path: &str| page["methods"][method].pointer(path).unwrap().clone();
+    for method in 0..5 {
+        for path in ["/rcc_auc", "/ood/0/roc_auc", "/ood/0/aupr", "/ood/0/fpr95"] {
+            assert_eq!(value(&one, method, path), value(&two, method, path));
+        }
+    }
+    assert_eq!(one["methods"][0]["name"], "NUQ epistemic");
+    let auc = value(&one, 0, "/ood/0/roc_auc/interval/value").as_f64().unwrap();
+    assert!((0.9..1.0).contains(&auc), "{auc}");
+    assert!(one.get("map").is_none());
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_written() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let at = folder.path();
+    let before = fs::read(at.join("model.nuq")).unwrap();
+    fs::write(at.join("numbers.csv"), "7\n".repeat(1000)).unwrap();
+    let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings";
+    let labels = "--labels @held_out.npz:labels";
+    let cases = [
+        (format!("{calibrate} --target risk=0.05"), 2, "--target risk needs --labels"),
+        (format!("{calibrate} --target coverage=0.9 --delta 0.1"), 2, "--delta belongs to --target risk"),
+        (
+            format!("{calibrate} --target coverage=1.5"),
+            1,
+            "coverage is 1.5: it must lie strictly between 0 and 1",
+        ),
+        (format!("{calibrate} --target recall=0.5"), 2, "coverage=SHARE, risk=SHARE or false-alarm=SHARE"),
+        (
+            format!("{calibrate} {labels} --target risk=0.0001"),
+            1,
+            "no threshold keeps the risk at 0.0001 with confidence 0.95: 77 of 1000 held-out predictions are wrong; the smallest \
+             risk that these rows can promise is 0.0083;",
+        ),
+        (format!("{calibrate} --labels @svhn.npz:logits --target risk=0.1"), 1, "one entry per row"),
+        (
+            "score --model model.nuq --embeddings @test.npz:embeddings --out s.csv --threshold none"
+                .to_owned(),
+            1,
+            "it has none: `nuq calibrate` chooses one",
+        ),
+        (format!("{EVALUATE} --ood svhn=@textures.npz:embeddings"), 2, "given twice"),
+        (format!("{EVALUATE} --ood-logits lsun=@svhn.npz:logits"), 2, "no --ood has this name"),
+        (format!("{EVALUATE} --logits @test.npz:embeddings"), 1, "has 512 columns, the model has 10 classes"),
+        (format!("{EVALUATE} --logits @svhn.npz:logits"), 1, "500 rows of logits"),
+        (format!("{EVALUATE} --report page.pdf"), 2, "it is a .html file"),
+        (format!("{EVALUATE} --threshold none"), 1, "no threshold `none`"),
+        (format!("{EVALUATE} --ood svhn"), 2, "it is NAME=FILE"),
+        (format!("{EVALUATE} --ood test=@textures.npz:embeddings"), 2, "the test rows have this name"),
+        (format!("{EVALUATE} --resamples 50"), 1, "at least 100"),
+        (
+            format!("{EVALUATE} --logits @test.npz:logits --classes cat,dog"),
+            2,
+            "the model has 10 classes: airplane",
+        ),
+        (
+            format!("{calibrate} --labels numbers.csv --target coverage=0.9"),
+            1,
+            "1000 of 1000 labels are none that the model knows",
+        ),
+        (format!("{calibrate} --logits @held_out.npz:logits --target coverage=0.9"), 2, "--labels"),
+        (
+            "evaluate --model model.nuq --test @test.npz:logits --labels @test.npz:labels".to_owned(),
+            1,
+            "was fitted to 512",
+        ),
+    ];
+    for (command, code, said) in cases {
+        let output = run(&command, at);
+        assert_eq!(output.status.code(), Some(code), "{command}: {}", err(&output));
+        assert!(err(&output).contains(said), "{command}: {}", err(&output));
+    }
+    assert_eq!(fs::read(at.join("model.nuq")).unwrap(), before);
+    assert_eq!(fs::read_dir(at).unwrap().count(), 2);
+}
+
+#[test]
+fn what_looks_wrong_is_said() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let at = folder.path();
+    let own =
+        run("calibrate --model model.nuq --embeddings @train.npz:embeddings --target false-alarm=0.05", at);
+    assert!(err(&own).contains("2000 of 2000 rows are training rows"), "{}", err(&own));
+    let few = "calibrate --model model.nuq --embeddings few.csv --target false-alarm=0.05";
+    fs::write(at.join("few.csv"), (["0.5"; 512].join(",") + "\n").repeat(3)).unwrap();
+    assert!(err(&run(few, at)).contains("3 rows cannot keep this promise but by accepting everything"));
+
+    // The same logits, told in another order: turned around, and back again by their names.
+    let classes = "truck,ship,horse,frog,dog,deer,cat,bird,automobile,airplane";
+    let text = out(&run(&format!("{EVALUATE} --logits @test.npz:logits --resamples 100"), at));
+    let turned =
+        out(&run(&format!("{EVALUATE} --logits @test.npz:logits --classes {classes} --resamples 100"), at));
+    assert!(text.starts_with("The network is right on 94.3 %") && !text.contains("--classes"), "{text}");
+    assert!(turned.contains("are the columns of the logits in the order of the sorted labels"), "{turned}");
+
+    let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --target risk=0.06";
+    let (nuq, network) =
+        (out(&run(calibrate, at)), out(&run(&format!("{calibrate} --logits @held_out.npz:logits"), at)));
+    assert!(
+        nuq.contains("nuq's labels are right on") && network.contains("the network is right on"),
+        "{nuq}{network}"
+    );
+    assert!(network.contains("92.70 % of all"), "{network}");
+}
+
+/// The smallest risk that a refusal names can be promised.
+#[test]
+fn a_risk_that_is_too_small_is_answered_with_one_that_is_not() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --out new.nuq";
+    let refused = err(&run(&format!("{calibrate} --target risk=0.0001"), folder.path()));
+    let smallest = refused.split("these rows can promise is ").nth(1).and_then(|rest| rest.split(';').next());
+    let kept = run(&format!("{calibrate} --target risk={}", smallest.unwrap()), folder.path());
+    assert!(kept.status.success(), "{}", err(&kept));
+}
+
+fn rows(array: &str) -> Embeddings<'static> {
+    EmbeddingsFile::open(&example(array).parse().unwrap()).unwrap().read().unwrap()
+}
+
+/// Three members that agree here and there: the network, one half as sure, and one that takes each class for the next.
+fn members(set: &str) -> Vec<Embeddings<'static>> {
+    let logits = rows(&format!("{set}.npz:logits"));
+    let member = |change: fn(&[f32], usize) -> f32| {
+        let values = logits.rows().flat_map(|row| (0..row.len()).map(move |j| change(row, j))).collect();
+        Embeddings::new(values, logits.dim()).unwrap()
+    };
+    vec![
+        member(|row, j| row[j]),
+        member(|row, j| 0.5 * row[j]),
+        member(|row, j| if row[0] > 0.0 { row[(j + 1) % row.len()] } else { row[j] }),
+    ]
+}
+
+/// Members as numpy writes them.
+fn npy(members: &[Embeddings<'_>], keep: usize) -> Vec<u8> {
+    let (rows, classes) = (members[0].len(), members[0].dim().min(keep));
+    let shape = format!("({}, {rows}, {classes})", members.len());
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let values = members.iter().flat_map(|member| member.rows()).flat_map(|row| &row[..classes]);
+    let values: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
+    let length = (header.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &values].concat()
+}
+
+#[test]
+fn members_allow_the_methods_that_look_at_them() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let at = folder.path();
+    for set in ["test", "svhn"] {
+        fs::write(at.join(format!("{set}.npy")), npy(&members(set), 10)).unwrap();
+    }
+    let json = |more: &str| -> Value {
+        let output = run(&format!("{EVALUATE} --json --resamples 100 {more}"), at);
+        assert!(output.status.success(), "{}", err(&output));
+        serde_json::from_str(&out(&output)).unwrap()
+    };
+    let given = "--members test.npy --ood-members svhn=svhn.npy";
+    let found = json(&format!("{given} --report page.html"));
+    let opened = nuq_io::open(&at.join("model.nuq")).unwrap();
+    let Model::Classifier(model) = &opened.model else { panic!("a classifier was fitted") };
+    let (test, svhn) = (rows("test.npz:embeddings"), rows("svhn.npz:embeddings"));
+    let (of_test, of_svhn) = (Members::new(members("test")).unwrap(), Members::new(members("svhn")).unwrap());
+    let labels = read_labels(&example("test.npz:labels").parse().unwrap()).unwrap();
+    let expected = Comparison::new(Rows::new(&test).members(&of_test), &labels)
+        .ood("svhn", Rows::new(&svhn).members(&of_svhn))
+        .resampling(Resampling { resamples: 100, seed: 0 })
+        .run(model)
+        .unwrap();
+    let method = |page: &Value, name: &str| -> Value {
+        page["methods"].as_array().unwrap().iter().find(|method| method["name"] == name).unwrap().clone()
+    };
+    for name in ["entropy", "mutual information", "mean entropy", "deviation", "MaxProb"] {
+        let name = format!("ensemble {name}");
+        let (shown, expected) =
+            (method(&found, &name), expected.methods.iter().find(|m| m.name == name).unwrap());
+        assert_eq!(shown["family"], "members", "{name}");
+        assert_eq!(shown["rcc_auc"]["interval"]["value"], expected.rcc_auc.interval.value, "{name}");
+        assert_eq!(shown["ood"][0]["roc_auc"]["interval"]["value"], expected.ood[0].roc_auc.interval.value);
+    }
+    assert!(fs::read_to_string(at.join("page.html")).unwrap().contains("<small>several members</small>"));
+    // Columns may be told without logits too, and members of a part of the sets are no error.
+    let classes = "--classes truck,ship,horse,frog,dog,deer,cat,bird,automobile,airplane";
+    let some = run(&format!("{EVALUATE} --members test.npy {classes} --resamples 100"), at);
+    let said = "methods that look at several members are left out: give --ood-members svhn=FILE";
+    assert!(some.status.success() && err(&some).contains(said), "{}", err(&some));
+    assert!(!out(&some).contains("ensemble"), "{}", out(&some));
+}
+
+#[test]
+fn members_that_do_not_fit_are_refused_by_name() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let at = folder.path();
+    for set in ["test", "svhn"] {
+        fs::write(at.join(format!("{set}.npy")), npy(&members(set), 10)).unwrap();
+    }
+    fs::write(at.join("two.npy"), npy(&members("svhn")[..2], 10)).unwrap();
+    fs::write(at.join("nine.npy"), npy(&members("test"), 9)).unwrap();
+    fs::write(at.join("table.csv"), "1,2\n").unwrap();
+    let cases = [
+        ("--members @test.npz:logits", 1, "has the shape 1000 × 10; needed: members × rows × classes"),
+        ("--members @test.npz:logits", 1, "; logits of a single network go to --logits or --ood-logits"),
+        ("--logits test.npy", 1, "; logits of several members go to --members or --ood-members"),
+        ("--ood-logits svhn=svhn.npy", 1, "svhn.npy has the shape 3 × 500 × 10; needed: rows × columns"),
+        ("--members svhn.npy", 1, "svhn.npy holds 3 members × 500 rows × 10 classes, "),
+        ("--members nine.npy", 1, "nine.npy has 9 columns, the model has 10 classes"),
+        (
+            "--members test.npy --ood-members svhn=two.npy",
+            1,
+            "two.npy holds 2 members, test.npy holds 3: give the same ones for all sets",
+        ),
+        ("--members table.csv", 1, "table.csv: a table has no third dimension"),
+        ("--ood-members lsun=svhn.npy", 2, "--ood-members lsun=…: no --ood has this name"),
+        ("--ood-members svhn=svhn.npy --ood-members svhn=two.npy", 2, "is given twice"),
+        ("--members test.npy --classes cat,dog", 2, "the model has 10 classes: airplane"),
+        ("--classes cat,dog", 2, "--logits <FILE>|--members <FILE>"),
+        ("--members test.npy --report nowhere/page.html", 3, "there is no such folder"),
+    ];
+    for (more, code, said) in cases {
+        let output = run(&format!("{EVALUATE} {more}"), at);
+        assert_eq!(output.status.code(), Some(code), "{more}: {}", err(&output));
+        assert!(err(&output).contains(said), "{more}: {}", err(&output));
+    }
+}

@@ -1,0 +1,78 @@
+//! A run that is interrupted leaves nothing: not under the final name, and not beside it.
+
+use crate::sparse_file;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nuq_neighbors::SeededRng;
+
+/// A folder with training rows `x.npy` and labels `y.csv` in it.
+fn folder_with_data(rows: usize, dim: usize) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rng = SeededRng::new(1);
+    let values: Vec<f32> = (0..rows * dim).map(|_| rng.normal() as f32).collect();
+    sparse_file::write(&folder.path().join("x.npy"), rows, dim, &values);
+    fs::write(folder.path().join("y.csv"), "0\n1\n".repeat(rows / 2)).unwrap();
+    folder
+}
+
+fn start(arguments: &[&str], folder: &Path) -> Child {
+    let mut command = if cfg!(target_os = "linux") {
+        // Whoever runs the tests may have the signals ignored, and nuq would leave them so.
+        let mut env = Command::new("env");
+        env.arg("--default-signal=INT,TERM,HUP").arg(env!("CARGO_BIN_EXE_nuq"));
+        env
+    } else {
+        Command::new(env!("CARGO_BIN_EXE_nuq"))
+    };
+    command.args(arguments).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_interrupted_score_leaves_nothing() {
+    let folder = folder_with_data(200, 8);
+    let fit = ["fit", "--embeddings", "x.npy", "--labels", "y.csv", "--out", "m.nuq", "--quiet"];
+    assert!(start(&fit, folder.path()).wait().unwrap().success());
+    sparse_file::write(&folder.path().join("many.npy"), 50_000_000, 8, &[]);
+    for (name, out) in [("-INT", "s.csv"), ("-TERM", "s.jsonl")] {
+        let score = ["score", "--model", "m.nuq", "--embeddings", "many.npy", "--out", out];
+        let mut child = start(&score, folder.path());
+        let begun = Instant::now();
+        while !names(folder.path()).iter().any(|name| name.ends_with(".partial")) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nothing is written");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        signal(&child, name);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{name}");
+        assert_eq!(names(folder.path()), ["m.nuq", "many.npy", "x.npy", "y.csv"], "{name}");
+    }
+}
+
+#[test]
+fn an_interrupted_fit_leaves_the_old_model() {
+    let folder = folder_with_data(60_000, 64);
+    fs::write(folder.path().join("m.nuq"), "old").unwrap();
+    let fit = ["fit", "--embeddings", "x.npy", "--labels", "y.csv", "--out", "m.nuq"];
+    let mut child = start(&fit, folder.path());
+    let said = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    assert_eq!(said, "read 60000 rows of 64 columns from x.npy");
+    signal(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names(folder.path()), ["m.nuq", "x.npy", "y.csv"]);
+    assert_eq!(fs::read(folder.path().join("m.nuq")).unwrap(), b"old");
+}

@@ -1,0 +1,51 @@
+//! Scoring takes as much memory for many rows as for few.
+
+use crate::sparse_file;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const DIM: usize = 64;
+const MIB: u64 = 1 << 20;
+
+fn start(arguments: &[&str], folder: &Path) -> std::process::Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    command.args(arguments).current_dir(folder).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// The most memory that scoring so many rows took, in bytes, as the system last told it before the end.
+fn peak(rows: usize, out: &str, folder: &Path) -> u64 {
+    sparse_file::write(&folder.join("q.npy"), rows, DIM, &[]);
+    let score = ["score", "--model", "m.nuq", "--embeddings", "q.npy", "--out", out, "--quiet"];
+    let mut child = start(&score, folder);
+    let mut peak = 0;
+    loop {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+        if let Some(kib) = line.and_then(|line| line.split_whitespace().nth(1)) {
+            peak = peak.max(1024 * kib.parse::<u64>().unwrap());
+        }
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success());
+            return peak;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn memory_is_flat_in_the_number_of_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let values: Vec<f32> = (0..200 * DIM).map(|i| ((i * i) % 101) as f32).collect();
+    sparse_file::write(&folder.path().join("x.npy"), 200, DIM, &values);
+    fs::write(folder.path().join("y.csv"), "0\n1\n".repeat(100)).unwrap();
+    let fit = ["fit", "--embeddings", "x.npy", "--labels", "y.csv", "--out", "m.nuq", "--quiet"];
+    assert!(start(&fit, folder.path()).wait().unwrap().success());
+    let outs = if cfg!(feature = "parquet") { &["s.csv", "s.parquet"][..] } else { &["s.csv"] };
+    for out in outs {
+        let (few, many) = (peak(40_000, out, folder.path()), peak(400_000, out, folder.path()));
+        // Their values alone are 88 MiB more.
+        assert!(many < few + 32 * MIB, "{out}: {} MiB for few rows, {} for many", few / MIB, many / MIB);
+    }
+}

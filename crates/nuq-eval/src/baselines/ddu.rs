@@ -1,0 +1,43 @@
+//! DDU, deep deterministic uncertainty (Mukhoti et al. 2023): $-\ln \sum_c \pi_c N(x; \mu_c, \Sigma_c)$.
+
+use nuq_neighbors::Embeddings;
+
+use super::{Batch, Input, Scorer};
+use crate::Error;
+use nuq::Label;
+use nuq::{ClassGaussians, Covariance, Shrinkage};
+
+/// Minus the log density of one Gaussian per class.
+pub struct Ddu<'a> {
+    gaussians: ClassGaussians<'a>,
+}
+
+impl<'a> Ddu<'a> {
+    /// Fits a Gaussian with a full covariance to each class.
+    pub fn fit<'l, L>(rows: &Embeddings<'a>, labels: &'l [L], shrinkage: Shrinkage) -> Result<Self, Error>
+    where
+        Label: From<&'l L>,
+    {
+        Ok(Self { gaussians: ClassGaussians::fit(rows, labels, Covariance::Full, shrinkage)? })
+    }
+}
+
+impl Scorer for Ddu<'_> {
+    fn name(&self) -> String {
+        "DDU".to_owned()
+    }
+
+    fn inputs(&self) -> &'static [Input] {
+        &[Input::Embeddings]
+    }
+
+    fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
+        let mut scores = self.gaussians.log_density(batch.need_embeddings(self)?)?;
+        scores.iter_mut().for_each(|score| *score = -*score);
+        Ok(scores)
+    }
+
+    fn bytes(&self) -> u64 {
+        8 * self.gaussians.n_values() as u64
+    }
+}

@@ -1,0 +1,99 @@
+//! Distance to the nearest training rows (Sun et al. 2022): to the $k$-th, or the mean of the first $k$.
+
+use std::borrow::Cow;
+
+use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
+
+use super::scorer::check_columns;
+use super::{Batch, Input, Scorer};
+use crate::Error;
+use crate::error::length_mismatch;
+
+/// What is read off the distances to the $k$ nearest rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnnReduction {
+    /// The largest of them.
+    Kth,
+    /// Their mean.
+    Mean,
+}
+
+/// The distance to the nearest training rows.
+pub struct KnnDistance<'a> {
+    index: Box<dyn NeighborIndex + 'a>,
+    k: usize,
+    reduction: KnnReduction,
+}
+
+impl<'a> KnnDistance<'a> {
+    /// The distance to the `k`-th nearest row, searched exactly.
+    pub fn kth(rows: &Embeddings<'a>, k: usize) -> Result<Self, Error> {
+        Self::new(Box::new(ExactIndex::new(rows)?), k, KnnReduction::Kth)
+    }
+
+    /// The mean distance to the `k` nearest rows, searched exactly.
+    pub fn mean(rows: &Embeddings<'a>, k: usize) -> Result<Self, Error> {
+        Self::new(Box::new(ExactIndex::new(rows)?), k, KnnReduction::Mean)
+    }
+
+    /// With an index of one's own.
+    pub fn new(index: Box<dyn NeighborIndex + 'a>, k: usize, reduction: KnnReduction) -> Result<Self, Error> {
+        if k == 0 {
+            return Err(nuq_neighbors::Error::ZeroNeighbors.into());
+        }
+        Ok(Self { index, k, reduction })
+    }
+}
+
+/// The neighbors that a batch brings along if there are enough, or those that a search finds. A table of other rows, or of
+/// another index, is refused.
+pub(super) fn neighbors_of<'b>(
+    batch: &Batch<'b>,
+    rows: &Embeddings<'_>,
+    index: &dyn NeighborIndex,
+    k: usize,
+) -> Result<Cow<'b, Neighbors>, Error> {
+    let Some(table) = batch.neighbors else { return Ok(Cow::Owned(index.search(rows, k)?)) };
+    check_columns(rows, index.dim())?;
+    if table.len() != rows.len() {
+        let (got, expected) = (table.len(), rows.len());
+        return Err(length_mismatch("rows of neighbors", got, "embeddings", expected));
+    }
+    if table.k() < k.min(index.len()) {
+        return Ok(Cow::Owned(index.search(rows, k)?));
+    }
+    table.check_ids(index.ids())?;
+    Ok(Cow::Borrowed(table))
+}
+
+impl Scorer for KnnDistance<'_> {
+    fn name(&self) -> String {
+        match self.reduction {
+            KnnReduction::Kth => "kNN distance".to_owned(),
+            KnnReduction::Mean => "mean kNN distance".to_owned(),
+        }
+    }
+
+    fn inputs(&self) -> &'static [Input] {
+        &[Input::Embeddings]
+    }
+
+    fn takes_neighbors(&self) -> bool {
+        true
+    }
+
+    fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
+        let rows = batch.need_embeddings(self)?;
+        let table = neighbors_of(batch, rows, &*self.index, self.k)?;
+        let read = |i: usize| {
+            let distances = &table.sq_distances(i)[..self.k.min(table.k())];
+            match self.reduction {
+                KnnReduction::Kth => distances.last().copied().unwrap_or(f64::INFINITY).sqrt(),
+                KnnReduction::Mean => {
+                    distances.iter().map(|sq| sq.sqrt()).sum::<f64>() / distances.len() as f64
+                }
+            }
+        };
+        Ok((0..rows.len()).map(read).collect())
+    }
+}

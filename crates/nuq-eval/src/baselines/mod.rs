@@ -1,0 +1,63 @@
+//! The rivals: every way to say how uncertain a row is that needs no more than arrays, on the same rows.
+//!
+//! | from | scorers |
+//! | --- | --- |
+//! | logits | [`MaxProb`], [`Entropy`], [`Margin`], [`Energy`], [`MaxLogit`], [`Gen`] |
+//! | embeddings | [`Ddu`], [`Mahalanobis`], [`RelativeMahalanobis`], [`KnnDistance`], [`LocalOutlierFactor`], [`Sngp`], [`Duq`], each also of rows divided by their length: [`Normalized`] |
+//! | both | [`Vim`], [`Fdbd`], [`NnGuide`], [`React`] |
+//! | several predictions of each row | [`Ensemble`] |
+//! | uncertainties | [`Huq`] |
+//!
+//! Each is fitted by its own `fit` or `new`, which takes what it learns from, and then asked through one trait, [`Scorer`].
+//! Where the head of the network is needed, [`Head::fit`] finds it from embeddings and logits.
+
+mod ddu;
+mod duq;
+mod duq_training;
+mod energy;
+mod ensemble;
+mod entropy;
+mod fdbd;
+mod generalized_entropy;
+mod head;
+mod huq;
+mod knn_distance;
+mod lbfgs;
+mod local_outlier_factor;
+mod mahalanobis;
+mod margin;
+mod max_logit;
+mod max_prob;
+mod nnguide;
+mod normalized;
+mod random_features;
+mod react;
+mod scorer;
+mod sngp;
+mod softmax;
+mod softmax_regression;
+mod temperature;
+mod vim;
+
+pub use ddu::Ddu;
+pub use duq::{Duq, DuqParams};
+pub use energy::Energy;
+pub use ensemble::{Ensemble, Members, Reduction};
+pub use entropy::Entropy;
+pub use fdbd::Fdbd;
+pub use generalized_entropy::Gen;
+pub use head::Head;
+pub use huq::Huq;
+pub use knn_distance::{KnnDistance, KnnReduction};
+pub use local_outlier_factor::LocalOutlierFactor;
+pub use mahalanobis::{Mahalanobis, RelativeMahalanobis};
+pub use margin::Margin;
+pub use max_logit::MaxLogit;
+pub use max_prob::MaxProb;
+pub use nnguide::NnGuide;
+pub use normalized::Normalized;
+pub use react::React;
+pub use scorer::{Batch, Input, Scorer};
+pub use sngp::{Sngp, SngpParams, SngpScore};
+pub use temperature::temperature;
+pub use vim::Vim;

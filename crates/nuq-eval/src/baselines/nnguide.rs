@@ -1,0 +1,163 @@
+//! NNGuide (Park, Jung and Teoh 2023): the energy, guided by how like the surest training rows a row is.
+//!
+//! With $E_i = \ln \sum_c e^{z_{ic}}$ of the training rows and $\cos_i$ their cosine with $x$:
+//!
+//! $$s(x) = -E(x) \cdot \frac1k \sum_{i \in \mathrm{top}\,k} E_i \cos_i(x)$$
+//!
+//! where the $k$ training rows with the largest $E_i \cos_i$ count.
+//!
+//! Products are taken in `f32`, in blocks. Rows that are among the $k$ or, by a bound on the rounding of a product, might be, are
+//! multiplied again in `f64`: which rows are asked about together changes no digit.
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatRef, Par};
+use nuq_neighbors::Embeddings;
+use rayon::prelude::*;
+
+use super::scorer::{check_classes, check_columns};
+use super::softmax::{each_row, log_sum_exp};
+use super::{Batch, Input, Scorer};
+use crate::Error;
+use crate::error::length_mismatch;
+
+/// The guided energy.
+pub struct NnGuide {
+    /// Training rows of length $E_i$.
+    bank: Embeddings<'static>,
+    classes: usize,
+    k: usize,
+    /// By how much the `f32` products of two rows with the same direction may be in the wrong order.
+    margin: f32,
+}
+
+/// Queries and training rows that are multiplied at a time.
+const QUERIES: usize = 256;
+const ROWS: usize = 4096;
+
+impl NnGuide {
+    /// Fits it to training rows and their logits.
+    pub fn fit(rows: &Embeddings<'_>, logits: &Embeddings<'_>, k: usize) -> Result<Self, Error> {
+        if logits.len() != rows.len() {
+            let (got, expected) = (logits.len(), rows.len());
+            return Err(length_mismatch("rows of logits", got, "embeddings", expected));
+        }
+        if rows.is_empty() {
+            return Err(nuq_neighbors::Error::Empty.into());
+        }
+        if k == 0 {
+            return Err(nuq_neighbors::Error::ZeroNeighbors.into());
+        }
+        let energies = each_row(logits, log_sum_exp);
+        let mut values = rows.l2_normalized().as_slice().to_vec();
+        for (row, energy) in values.chunks_mut(rows.dim()).zip(energies) {
+            row.iter_mut().for_each(|v| *v = (f64::from(*v) * energy) as f32);
+        }
+        let bank = Embeddings::new(values, rows.dim())?;
+        let margin = margin(&bank);
+        Ok(Self { bank, classes: logits.dim(), k: k.min(rows.len()), margin })
+    }
+
+    /// The mean of the `k` largest products of each query of a block with the bank.
+    fn guidance(&self, block: &[f32]) -> Vec<f64> {
+        let d = self.bank.dim();
+        let queries = MatRef::from_column_major_slice(block, d, block.len() / d);
+        let mut lists = vec![Guides::default(); queries.ncols()];
+        let mut products: Mat<f32> = Mat::zeros(ROWS, queries.ncols());
+        for (i, rows) in self.bank.as_slice().chunks(ROWS * d).enumerate() {
+            let rows = MatRef::from_column_major_slice(rows, d, rows.len() / d);
+            let mut found = products.as_mut().subrows_mut(0, rows.ncols());
+            matmul(found.as_mut(), Accum::Replace, rows.transpose(), queries, 1.0, Par::Seq);
+            for (list, column) in lists.iter_mut().zip(found.as_ref().col_iter()) {
+                for (product, id) in column.iter().zip((i * ROWS) as u32..) {
+                    list.offer(*product, id, self.k, self.margin);
+                }
+            }
+        }
+        lists.into_iter().zip(block.chunks_exact(d)).map(|(list, query)| self.mean(list, query)).collect()
+    }
+
+    /// The mean of the `k` largest of a query's products, from those that may be among them.
+    fn mean(&self, mut list: Guides, query: &[f32]) -> f64 {
+        list.prune(self.k, self.margin);
+        let product = |id: u32| -> f64 {
+            let row = self.bank.row(id as usize).iter().zip(query);
+            row.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        };
+        let mut exact: Vec<f64> = list.candidates.iter().map(|(_, id)| product(*id)).collect();
+        exact.sort_by(|a, b| b.total_cmp(a));
+        exact[..self.k].iter().sum::<f64>() / self.k as f64
+    }
+}
+
+/// Twice the largest error of an `f32` product with a row of length one: $\gamma_d = du / (1 - du)$ with $u = 2^{-24}$ times the longest
+/// row of the bank, and a little for the lengths, which are rounded.
+fn margin(bank: &Embeddings<'_>) -> f32 {
+    let sq_length = |row: &[f32]| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
+    let longest = bank.rows().map(sq_length).fold(0.0, f64::max).sqrt();
+    let u = bank.dim() as f64 * f64::from(f32::EPSILON) / 2.0;
+    (2.01 * u / (1.0 - u) * longest) as f32 + f32::MIN_POSITIVE
+}
+
+/// Training rows that may be among the `k` with the largest products.
+#[derive(Clone)]
+struct Guides {
+    candidates: Vec<(f32, u32)>,
+    /// No product below it counts.
+    floor: f32,
+    /// How many candidates are too many.
+    limit: usize,
+}
+
+impl Default for Guides {
+    fn default() -> Self {
+        Self { candidates: Vec::new(), floor: f32::NEG_INFINITY, limit: 64 }
+    }
+}
+
+impl Guides {
+    fn offer(&mut self, product: f32, id: u32, k: usize, margin: f32) {
+        if product >= self.floor {
+            self.candidates.push((product, id));
+            if self.candidates.len() > self.limit.max(2 * k) {
+                self.prune(k, margin);
+                // Many that are alike stay, and are not to be looked through again and again.
+                self.limit = self.limit.max(2 * self.candidates.len());
+            }
+        }
+    }
+
+    /// Drops those that are not among the `k`, however products are rounded.
+    fn prune(&mut self, k: usize, margin: f32) {
+        if self.candidates.len() > k {
+            let kth = self.candidates.select_nth_unstable_by(k - 1, |a, b| b.0.total_cmp(&a.0)).1.0;
+            self.floor = kth - margin;
+            let floor = self.floor;
+            self.candidates.retain(|(product, _)| *product >= floor);
+        }
+    }
+}
+
+impl Scorer for NnGuide {
+    fn name(&self) -> String {
+        "NNGuide".to_owned()
+    }
+
+    fn inputs(&self) -> &'static [Input] {
+        &[Input::Embeddings, Input::Logits]
+    }
+
+    fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
+        let (rows, logits) = batch.need_both(self)?;
+        check_columns(rows, self.bank.dim())?;
+        check_classes(logits, self.classes)?;
+        let directions = rows.l2_normalized();
+        let blocks = directions.as_slice().par_chunks(QUERIES * rows.dim());
+        let guidance: Vec<f64> = blocks.flat_map_iter(|block| self.guidance(block)).collect();
+        let energies = each_row(logits, log_sum_exp);
+        Ok(energies.iter().zip(guidance).map(|(energy, guide)| -energy * guide).collect())
+    }
+
+    fn bytes(&self) -> u64 {
+        4 * self.bank.as_slice().len() as u64
+    }
+}

@@ -1,0 +1,217 @@
+//! How much of a number, or of a difference of two, is chance: the bootstrap (Efron 1979).
+//!
+//! Rows are drawn anew with replacement, within each stratum as many as there were, and the metric is taken again. A draw
+//! depends on seed, number and strata alone: two metrics of the same rows are drawn alike, so that the difference of their
+//! draws is paired without more ado.
+
+use nuq_neighbors::SeededRng;
+use rayon::prelude::*;
+
+use super::{Detection, Selective};
+use crate::Error;
+use crate::error::length_mismatch;
+
+/// A number with the interval in which it lies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// The number.
+    pub value: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// By how much one method is ahead of another on the same rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Difference {
+    /// First minus second, with its 95 % interval.
+    pub interval: Interval,
+    /// Two-sided: how often chance alone would put them so far apart.
+    pub p_value: f64,
+}
+
+/// How often, and from which seed.
+///
+/// ```
+/// use nuq_eval::metrics::{Detection, Resampling};
+/// let inliers: Vec<f64> = (0..100).map(f64::from).collect();
+/// let outliers: Vec<f64> = (50..150).map(f64::from).collect();
+/// let found = Detection::new(&inliers, &outliers)?;
+/// let auc = Resampling::default().roc_auc(&found);
+/// assert!(auc.low < 0.875 && 0.875 < auc.high && auc.high - auc.low < 0.15);
+/// # Ok::<(), nuq_eval::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resampling {
+    /// The number of resamples.
+    pub resamples: usize,
+    /// The seed of all of them.
+    pub seed: u64,
+}
+
+impl Default for Resampling {
+    fn default() -> Self {
+        Self { resamples: 1000, seed: 0 }
+    }
+}
+
+impl Resampling {
+    /// A metric on each resample: it is told how often each row counts. Rows of a stratum follow one another.
+    pub fn draws(&self, strata: &[usize], metric: impl Fn(&[u16]) -> f64 + Sync) -> Vec<f64> {
+        self.table(strata, |counts| vec![metric(counts)]).into_iter().map(|row| row[0]).collect()
+    }
+
+    /// Several metrics on each resample, a row each: drawing is done once for all.
+    pub(crate) fn table(
+        &self,
+        strata: &[usize],
+        metrics: impl Fn(&[u16]) -> Vec<f64> + Sync,
+    ) -> Vec<Vec<f64>> {
+        let rows = strata.iter().sum();
+        let draw = |counts: &mut Vec<u16>, i: usize| {
+            // Streams of neighboring seeds are unrelated once each seed went through a round of the generator.
+            let mut rng = SeededRng::new(SeededRng::new(self.seed.wrapping_add(i as u64)).next_u64());
+            counts.clear();
+            counts.resize(rows, 0);
+            let mut first = 0;
+            for &size in strata {
+                for _ in 0..size {
+                    counts[first + rng.below(size)] += 1;
+                }
+                first += size;
+            }
+            metrics(counts)
+        };
+        (0..self.resamples).into_par_iter().map_init(Vec::new, draw).collect()
+    }
+
+    /// ROC-AUC with its 95 % interval.
+    pub fn roc_auc(&self, detection: &Detection) -> Interval {
+        Interval::new(detection.roc_auc(), &self.roc_auc_draws(detection))
+    }
+
+    /// Average precision with its 95 % interval.
+    pub fn average_precision(&self, detection: &Detection) -> Interval {
+        Interval::new(detection.average_precision(), &self.average_precision_draws(detection))
+    }
+
+    /// False alarms at a share of detections, with their 95 % interval.
+    pub fn fpr_at_tpr(&self, detection: &Detection, tpr: f64) -> Interval {
+        Interval::new(detection.fpr_at_tpr(tpr), &self.fpr_at_tpr_draws(detection, tpr))
+    }
+
+    /// RCC-AUC with its 95 % interval.
+    pub fn rcc_auc(&self, selective: &Selective) -> Interval {
+        Interval::new(selective.rcc_auc(), &self.rcc_auc_draws(selective))
+    }
+
+    /// ROC-AUC on each resample.
+    pub fn roc_auc_draws(&self, detection: &Detection) -> Vec<f64> {
+        self.draws(&detection.strata(), |counts| detection.roc_auc_of(&|row| f64::from(counts[row as usize])))
+    }
+
+    /// Average precision on each resample.
+    pub fn average_precision_draws(&self, detection: &Detection) -> Vec<f64> {
+        self.draws(&detection.strata(), |counts| {
+            detection.average_precision_of(&|row| f64::from(counts[row as usize]))
+        })
+    }
+
+    /// False alarms at a share of detections on each resample.
+    pub fn fpr_at_tpr_draws(&self, detection: &Detection, tpr: f64) -> Vec<f64> {
+        self.draws(&detection.strata(), |counts| {
+            detection.fpr_at_tpr_of(tpr, &|row| f64::from(counts[row as usize]))
+        })
+    }
+
+    /// RCC-AUC on each resample.
+    pub fn rcc_auc_draws(&self, selective: &Selective) -> Vec<f64> {
+        self.draws(&selective.strata(), |counts| selective.rcc_auc_of(&|row| u32::from(counts[row as usize])))
+    }
+}
+
+impl Interval {
+    /// A number with the middle 95 % of its draws (the percentile interval).
+    pub fn new(value: f64, draws: &[f64]) -> Self {
+        let mut sorted = draws.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Self { value, low: quantile(&sorted, 0.025).min(value), high: quantile(&sorted, 0.975).max(value) }
+    }
+}
+
+/// The value at a share of the way through sorted draws, NaN without any.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let at = (share * (sorted.len().saturating_sub(1)) as f64).round() as usize;
+    sorted.get(at).copied().unwrap_or(f64::NAN)
+}
+
+impl Difference {
+    /// Compares two metrics of the same rows by their draws with the same [`Resampling`].
+    pub fn new(first: (f64, &[f64]), second: (f64, &[f64])) -> Result<Self, Error> {
+        if first.1.len() != second.1.len() || first.1.is_empty() {
+            return Err(length_mismatch(
+                "draws of the first",
+                first.1.len(),
+                "draws of the second",
+                second.1.len(),
+            ));
+        }
+        let differences: Vec<f64> = first.1.iter().zip(second.1).map(|(a, b)| a - b).collect();
+        let count = |is: fn(&f64) -> bool| differences.iter().filter(|d| is(d)).count();
+        let (below, above) = (count(|d| *d <= 0.0), count(|d| *d >= 0.0));
+        let p_value = 2.0 * (1 + below.min(above)) as f64 / (1 + differences.len()) as f64;
+        Ok(Self { interval: Interval::new(first.0 - second.0, &differences), p_value: p_value.min(1.0) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draw_has_as_many_rows_and_depends_on_the_seed_alone() {
+        let resampling = Resampling { resamples: 50, seed: 3 };
+        let sums = |counts: &[u16]| {
+            let of = |part: &[u16]| part.iter().map(|&c| f64::from(c)).sum::<f64>();
+            1000.0 * of(&counts[..7]) + of(&counts[7..])
+        };
+        assert!(resampling.draws(&[7, 5], sums).iter().all(|&sum| sum == 7005.0));
+        let first = |counts: &[u16]| f64::from(counts[0]);
+        let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        assert_eq!(resampling.draws(&[7, 5], first), alone.install(|| resampling.draws(&[7, 5], first)));
+    }
+
+    #[test]
+    fn intervals_hold_the_truth_as_often_as_they_say() {
+        // Scores N(0, 1) against N(1, 1): the true AUC is Φ(1/√2).
+        let truth = 0.5 * libm::erfc(-0.5);
+        let mut rng = SeededRng::new(11);
+        let mut normal = |mean: f64, n: usize| -> Vec<f64> { (0..n).map(|_| mean + rng.normal()).collect() };
+        let repetitions = 300;
+        let mut held = 0;
+        for _ in 0..repetitions {
+            let found = Detection::new(&normal(0.0, 80), &normal(1.0, 80)).unwrap();
+            let auc = Resampling { resamples: 300, seed: 0 }.roc_auc(&found);
+            held += usize::from(auc.low <= truth && truth <= auc.high);
+        }
+        // 285 expected; the percentile interval is known to be a little short, and chance has a standard deviation of 4.
+        assert!((270..=298).contains(&held), "{held}");
+    }
+
+    #[test]
+    fn equal_methods_do_not_differ_and_a_better_one_does() {
+        let inliers: Vec<f64> = (0..200).map(|i| f64::from(i % 97)).collect();
+        let near: Vec<f64> = (0..200).map(|i| f64::from(i % 97) + 20.0).collect();
+        let far: Vec<f64> = (0..200).map(|i| f64::from(i % 97) + 60.0).collect();
+        let draws = |outliers: &[f64]| {
+            let found = Detection::new(&inliers, outliers).unwrap();
+            (found.roc_auc(), Resampling::default().roc_auc_draws(&found))
+        };
+        let ((a, of_a), (b, of_b)) = (draws(&near), draws(&far));
+        let same = Difference::new((a, &of_a), (a, &of_a)).unwrap();
+        assert_eq!((same.interval.value, same.p_value), (0.0, 1.0));
+        let better = Difference::new((b, &of_b), (a, &of_a)).unwrap();
+        assert!(better.interval.low > 0.0 && better.p_value < 0.01);
+    }
+}

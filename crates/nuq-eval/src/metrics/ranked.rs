@@ -1,0 +1,62 @@
+//! Rows in the order of their scores, sorted once and read for every metric and every resample.
+
+use nuq::calibrate::check_scores;
+
+use crate::Error;
+
+/// Rows from the lowest score to the highest, in groups of equal scores.
+#[derive(Debug, Clone)]
+pub(super) struct Ranked {
+    order: Vec<u32>,
+    /// Where each group ends in `order`.
+    ends: Vec<u32>,
+}
+
+impl Ranked {
+    /// Sorts scores; `what` names them in an error.
+    pub(super) fn new(scores: &[f64], what: &'static str) -> Result<Self, Error> {
+        check_scores(scores, what)?;
+        let mut order: Vec<u32> = (0..scores.len() as u32).collect();
+        order.sort_by(|&a, &b| {
+            scores[a as usize].partial_cmp(&scores[b as usize]).expect("no NaN").then(a.cmp(&b))
+        });
+        let is_end =
+            |i: usize| i + 1 == order.len() || scores[order[i] as usize] != scores[order[i + 1] as usize];
+        let ends = (0..order.len()).filter(|&i| is_end(i)).map(|i| i as u32 + 1).collect();
+        Ok(Self { order, ends })
+    }
+
+    /// Groups of rows with equal scores, the lowest first.
+    pub(super) fn groups(&self) -> impl DoubleEndedIterator<Item = &[u32]> {
+        let start = |group: usize| if group == 0 { 0 } else { self.ends[group - 1] as usize };
+        (0..self.ends.len()).map(move |group| &self.order[start(group)..self.ends[group] as usize])
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_scores_share_a_group_and_zero_has_no_sign() {
+        let scores = [3.0, 0.0, f64::INFINITY, -0.0, 3.0, f64::NEG_INFINITY];
+        let ranked = Ranked::new(&scores, "scores").unwrap();
+        let groups: Vec<&[u32]> = ranked.groups().collect();
+        assert_eq!(groups, [&[5][..], &[1, 3], &[0, 4], &[2]]);
+        assert_eq!(ranked.groups().next_back(), Some(&[2][..]));
+    }
+
+    #[test]
+    fn nan_and_nothing_are_refused() {
+        assert_eq!(Ranked::new(&[], "scores").unwrap_err().to_string(), "no scores: at least one is needed");
+        let error = Ranked::new(&[0.0, f64::NAN], "scores").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "row 1 of the scores is NaN: leave such rows out, or find where they come from"
+        );
+    }
+}

@@ -1,0 +1,8 @@
+//! Baselines and metrics against the oracle and stored outputs of peers. One binary, because each integration test binary links the whole dependency tree again.
+
+#![allow(clippy::unwrap_used)]
+
+mod baselines;
+mod guarantees;
+mod peers;
+mod scorers;

@@ -1,0 +1,436 @@
+//! What every rival keeps to, whatever its equation: higher is less certain, a score for each row however odd, a typed refusal of
+//! what does not fit; and the layers that are trained.
+
+use nuq::nuq_neighbors;
+use nuq::{Embeddings, Neighbors, Shrinkage};
+use nuq_eval::Error;
+use nuq_eval::baselines::{
+    Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, KnnDistance,
+    LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, React,
+    Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpScore, Vim, temperature,
+};
+use nuq_testkit::data::{self, to_rows};
+
+fn rows(rows: &[&[f32]]) -> Embeddings<'static> {
+    Embeddings::from_rows(rows).unwrap()
+}
+
+fn of_embeddings<'b>(rows: &'b Embeddings<'b>) -> Batch<'b> {
+    Batch { embeddings: Some(rows), ..Batch::default() }
+}
+
+fn scaled(rows: &Embeddings<'_>, factor: f32) -> Embeddings<'static> {
+    Embeddings::new(rows.as_slice().iter().map(|v| v * factor).collect(), rows.dim()).unwrap()
+}
+
+/// Three classes of 40 rows around 4 times the first three unit vectors, and a head that reads those.
+fn easy() -> (Embeddings<'static>, Vec<i64>, Head) {
+    let noise = data::normal(120, 4, 1);
+    let value = |(at, e): (usize, &f32)| 0.3 * e + if at % 4 == at / 4 % 3 { 4.0 } else { 0.0 };
+    let x = noise.as_slice().iter().enumerate().map(value).collect();
+    let w = rows(&[&[3.0, 0.0, 0.0, 0.0], &[0.0, 3.0, 0.0, 0.0], &[0.0, 0.0, 3.0, 0.0]]);
+    let labels = (0..120).map(|i| i % 3).collect();
+    (Embeddings::new(x, 4).unwrap(), labels, Head::new(&w, &[0.0; 3]).unwrap())
+}
+
+fn small_sngp(score: SngpScore) -> SngpParams {
+    SngpParams { features: 100, score, ..SngpParams::default() }
+}
+
+fn small_duq() -> DuqParams {
+    DuqParams { projection: 10, steps: 50, ..DuqParams::default() }
+}
+
+/// Every scorer, fitted to the easy rows.
+fn every_scorer() -> Vec<Box<dyn Scorer>> {
+    let (x, y, head) = easy();
+    let (logits, l2, auto) = (head.logits(&x).unwrap(), x.l2_normalized(), Shrinkage::LedoitWolf);
+    let mut all: Vec<Box<dyn Scorer>> = vec![
+        Box::new(MaxProb),
+        Box::new(Entropy),
+        Box::new(Margin),
+        Box::new(Energy::default()),
+        Box::new(MaxLogit),
+        Box::new(Gen::default()),
+        Box::new(Ddu::fit(&x, &y, auto).unwrap()),
+        Box::new(Mahalanobis::fit(&x, &y, auto).unwrap()),
+        Box::new(RelativeMahalanobis::fit(&x, &y, auto).unwrap()),
+        Box::new(KnnDistance::kth(&x, 5).unwrap()),
+        Box::new(KnnDistance::mean(&x, 5).unwrap()),
+        Box::new(LocalOutlierFactor::fit(&x, 10).unwrap()),
+        Box::new(Normalized::new(KnnDistance::kth(&l2, 5).unwrap())),
+        Box::new(Normalized::new(Mahalanobis::fit(&l2, &y, auto).unwrap())),
+        Box::new(Vim::fit(&x, &head, Some(3)).unwrap()),
+        Box::new(Fdbd::fit(&x, &head).unwrap()),
+        Box::new(NnGuide::fit(&x, &logits, 10).unwrap()),
+        Box::new(React::fit(&x, &head, 0.9).unwrap()),
+        Box::new(Sngp::fit(&x, &y, small_sngp(SngpScore::MaxProb)).unwrap()),
+        Box::new(Sngp::fit(&x, &y, small_sngp(SngpScore::DempsterShafer)).unwrap()),
+        Box::new(Duq::fit(&x, &y, small_duq()).unwrap()),
+    ];
+    use Reduction::{Entropy as OfMean, MaxProb as Best, MeanEntropy, MutualInformation, Std};
+    for reduction in [OfMean, Best, MeanEntropy, MutualInformation, Std] {
+        all.push(Box::new(Ensemble(reduction)));
+    }
+    all
+}
+
+/// Queries with all that scorers look at.
+struct Queries {
+    embeddings: Embeddings<'static>,
+    logits: Embeddings<'static>,
+    members: Members,
+}
+
+impl Queries {
+    fn batch(&self) -> Batch<'_> {
+        let (embeddings, logits, members) = (Some(&self.embeddings), Some(&self.logits), Some(&self.members));
+        Batch { embeddings, logits, members, ..Batch::default() }
+    }
+}
+
+/// An inlier, and a far outlier of which the logits say nothing and the members each something else.
+fn inlier_and_outlier() -> Queries {
+    let embeddings = rows(&[&[4.0, 0.1, -0.1, 0.05], &[0.0, 0.0, 0.0, 50.0]]);
+    let logits = rows(&[&[12.0, 0.3, -0.3], &[0.0, 0.0, 0.0]]);
+    let unsure = [[1.0, 0.0, 0.0], [0.0, 1.2, 0.0], [0.0, 0.0, 0.9]];
+    let member = |z: &[f32; 3]| Embeddings::from_rows(&[[12.0, 0.0, 0.0], *z]).unwrap();
+    Queries { embeddings, logits, members: Members::new(unsure.iter().map(member).collect()).unwrap() }
+}
+
+#[test]
+fn higher_is_less_certain_for_every_scorer() {
+    let queries = inlier_and_outlier();
+    for scorer in every_scorer() {
+        let scores = scorer.score(&queries.batch()).unwrap();
+        assert!(scores[1] > scores[0], "{}: {scores:?}", scorer.name());
+    }
+}
+
+#[test]
+fn scores_are_numbers_however_far_a_row_is() {
+    // The largest f32, the smallest, zero, and the training mean.
+    let (x, _, _) = easy();
+    let mean: Vec<f32> = (0..4).map(|j| (x.column(j).iter().sum::<f64>() / x.len() as f64) as f32).collect();
+    let embeddings =
+        rows(&[&[f32::MAX; 4], &[f32::MIN_POSITIVE; 4], &[0.0; 4], &mean, &[-1e30, 0.0, 1e30, 1.0]]);
+    let logits =
+        rows(&[&[f32::MAX; 3], &[f32::MIN; 3], &[0.0; 3], &[1e4, -1e4, 1e4], &[f32::MAX, 0.0, f32::MIN]]);
+    let members = Members::new(vec![logits.clone(), scaled(&logits, 0.5)]).unwrap();
+    let queries = Queries { embeddings, logits, members };
+    for scorer in every_scorer() {
+        let scores = scorer.score(&queries.batch()).unwrap();
+        assert!(scores.iter().all(|score| !score.is_nan()), "{}: {scores:?}", scorer.name());
+    }
+}
+
+#[test]
+fn what_is_missing_or_does_not_fit_is_said() {
+    let queries = inlier_and_outlier();
+    let whole = queries.batch();
+    let (wide, many) = (data::normal(2, 9, 1), data::normal(2, 8, 2));
+    for scorer in every_scorer() {
+        let name = scorer.name();
+        let error = |batch: &Batch<'_>| scorer.score(batch).err();
+        let missing = error(&Batch::default());
+        assert!(matches!(missing, Some(Error::MissingInput { .. })), "{name}: {missing:?}");
+        let takes = |input| scorer.inputs().contains(&input);
+        let (rows, z) =
+            (takes(nuq_eval::baselines::Input::Embeddings), takes(nuq_eval::baselines::Input::Logits));
+        if rows {
+            let wrong = error(&Batch { embeddings: Some(&wide), ..whole });
+            assert!(matches!(wrong, Some(Error::Model(nuq::Error::Neighbors(_)))), "{name}: {wrong:?}");
+        }
+        if rows && z {
+            let wrong = error(&Batch { logits: Some(&many), ..whole });
+            assert!(
+                matches!(wrong, Some(Error::Model(nuq::Error::LengthMismatch { got: 8, .. }))),
+                "{name}: {wrong:?}"
+            );
+            let (one, without) = (queries.embeddings.gather(&[0]), queries.logits.gather(&[]));
+            for batch in
+                [Batch { embeddings: Some(&one), ..whole }, Batch { logits: Some(&without), ..whole }]
+            {
+                let wrong = error(&batch);
+                assert!(
+                    matches!(wrong, Some(Error::Model(nuq::Error::LengthMismatch { .. }))),
+                    "{name}: {wrong:?}"
+                );
+            }
+        }
+        // No rows have no scores.
+        let (no_rows, no_logits) = (queries.embeddings.gather(&[]), queries.logits.gather(&[]));
+        let nobody = Members::new(vec![no_logits.clone()]).unwrap();
+        let empty = Queries { embeddings: no_rows, logits: no_logits, members: nobody };
+        assert_eq!(scorer.score(&empty.batch()), Ok(vec![]), "{name}");
+    }
+}
+
+#[test]
+fn tables_of_neighbors_are_checked() {
+    let (x, _, _) = easy();
+    let queries = x.gather(&[0, 1]);
+    let (knn, lof) = (KnnDistance::kth(&x, 2).unwrap(), LocalOutlierFactor::fit(&x, 2).unwrap());
+    for scorer in [&knn as &dyn Scorer, &lof] {
+        let ask = |queries: &Embeddings<'_>, table: &Neighbors| {
+            scorer.score(&Batch { neighbors: Some(table), ..of_embeddings(queries) })
+        };
+        let unknown = Neighbors::new(2, vec![0, 999, 1, 2], vec![0.0; 4]).unwrap();
+        let error = ask(&queries, &unknown).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Model(nuq::Error::Neighbors(nuq_neighbors::Error::UnknownId { id: 999, .. }))
+            ),
+            "{error}"
+        );
+        let of_others = Neighbors::new(2, vec![0, 1], vec![0.0; 2]).unwrap();
+        let error = ask(&queries, &of_others).unwrap_err();
+        assert!(
+            matches!(error, Error::Model(nuq::Error::LengthMismatch { got: 1, expected: 2, .. })),
+            "{error}"
+        );
+        let table = Neighbors::new(2, vec![0, 1, 1, 2], vec![0.0; 4]).unwrap();
+        let error = ask(&data::normal(2, 9, 1), &table).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Model(nuq::Error::Neighbors(nuq_neighbors::Error::DimensionMismatch { .. }))
+            ),
+            "{error}"
+        );
+        // Too few neighbors are searched anew.
+        let short = Neighbors::new(1, vec![0, 1], vec![9.0; 2]).unwrap();
+        assert_eq!(ask(&queries, &short), scorer.score(&of_embeddings(&queries)));
+    }
+}
+
+#[test]
+fn nothing_and_what_does_not_fit_is_refused_when_fitted() {
+    let (x, y, head) = easy();
+    let logits = head.logits(&x).unwrap();
+    let (none, no_labels) = (x.gather(&[]), [0i64; 0]);
+    let auto = Shrinkage::LedoitWolf;
+    let empty = Error::Model(nuq::Error::Neighbors(nuq_neighbors::Error::Empty));
+    assert_eq!(Ddu::fit(&none, &no_labels, auto).err(), Some(empty.clone()));
+    assert_eq!(Mahalanobis::fit(&none, &no_labels, auto).err(), Some(empty.clone()));
+    assert_eq!(RelativeMahalanobis::fit(&none, &no_labels, auto).err(), Some(empty.clone()));
+    assert_eq!(KnnDistance::kth(&none, 1).err(), Some(empty.clone()));
+    assert_eq!(LocalOutlierFactor::fit(&none, 1).err(), Some(empty.clone()));
+    assert_eq!(Vim::fit(&none, &head, None).err(), Some(empty.clone()));
+    assert_eq!(Fdbd::fit(&none, &head).err(), Some(empty.clone()));
+    assert_eq!(React::fit(&none, &head, 0.9).err(), Some(empty.clone()));
+    assert_eq!(NnGuide::fit(&none, &logits.gather(&[]), 1).err(), Some(empty.clone()));
+    assert_eq!(Sngp::fit(&none, &no_labels, SngpParams::default()).err(), Some(empty.clone()));
+    assert_eq!(Duq::fit(&none, &no_labels, DuqParams::default()).err(), Some(empty));
+
+    assert!(matches!(
+        Ddu::fit(&x, &y[1..], auto).err(),
+        Some(Error::Model(nuq::Error::LengthMismatch { .. }))
+    ));
+    assert!(matches!(
+        Mahalanobis::fit(&x, &y[1..], auto).err(),
+        Some(Error::Model(nuq::Error::LengthMismatch { .. }))
+    ));
+    let few = logits.gather(&[0, 1]);
+    assert!(matches!(NnGuide::fit(&x, &few, 1).err(), Some(Error::Model(nuq::Error::LengthMismatch { .. }))));
+    assert!(matches!(Head::fit(&x, &few).err(), Some(Error::Model(nuq::Error::LengthMismatch { .. }))));
+    let first = |n: u32| (0..n).collect::<Vec<u32>>();
+    let four = (x.gather(&first(4)), logits.gather(&first(4)));
+    assert_eq!(Head::fit(&four.0, &four.1).err(), Some(Error::FewRows { what: "a head", got: 4, needed: 5 }));
+    // A head of other embeddings, wider or narrower.
+    for dim in [3, 9] {
+        let rows = data::normal(30, dim, 1);
+        let wrong = Some(Error::Model(nuq::Error::Neighbors(nuq_neighbors::Error::DimensionMismatch {
+            got: dim,
+            expected: 4,
+        })));
+        assert_eq!(Vim::fit(&rows, &head, Some(1)).err(), wrong);
+        assert_eq!(Fdbd::fit(&rows, &head).err(), wrong);
+        assert_eq!(React::fit(&rows, &head, 0.9).err(), wrong);
+    }
+    let unrelated = data::normal(120, 3, 5);
+    assert!(matches!(Head::fit(&x, &unrelated).err(), Some(Error::LogitsNotLinear { .. })));
+}
+
+#[test]
+fn parameters_out_of_range_are_refused() {
+    let (x, y, head) = easy();
+    let out = |error: Option<Error>| {
+        assert!(matches!(error, Some(Error::Model(nuq::Error::OutOfRange { .. }))), "{error:?}")
+    };
+    for t in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        out(Energy::new(t).err());
+    }
+    out(Gen::new(0.0, 10).err());
+    out(Gen::new(1.0, 10).err());
+    out(Gen::new(0.1, 0).err());
+    for quantile in [0.0, 1.1, f64::NAN] {
+        out(React::fit(&x, &head, quantile).err());
+        out(Huq::fit(&[1.0], &[1.0], quantile - 0.5, 2.0, 0.5).err());
+    }
+    for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        out(Sngp::fit(&x, &y, SngpParams { length_scale: Some(wrong), ..SngpParams::default() }).err());
+        out(Sngp::fit(&x, &y, SngpParams { ridge: wrong, ..SngpParams::default() }).err());
+        out(Duq::fit(&x, &y, DuqParams { length_scale: wrong, ..DuqParams::default() }).err());
+        out(Duq::fit(&x, &y, DuqParams { learning_rate: wrong, ..DuqParams::default() }).err());
+    }
+    out(Sngp::fit(&x, &y, SngpParams { features: 0, ..SngpParams::default() }).err());
+    out(Duq::fit(&x, &y, DuqParams { projection: 0, ..DuqParams::default() }).err());
+    out(Duq::fit(&x, &y, DuqParams { steps: 0, ..DuqParams::default() }).err());
+    out(Duq::fit(&x, &y, DuqParams { batch: 0, ..DuqParams::default() }).err());
+    out(Duq::fit(&x, &y, DuqParams { momentum: 1.0, ..DuqParams::default() }).err());
+    out(Vim::fit(&x, &head, Some(4)).err());
+    out(Ddu::fit(&x, &y, Shrinkage::Fixed(1.5)).err());
+    out(Head::new(&data::normal(2, 3, 1), &[0.0, f64::NAN]).err());
+    assert!(matches!(
+        Head::new(&data::normal(2, 3, 1), &[0.0]).err(),
+        Some(Error::Model(nuq::Error::LengthMismatch { .. }))
+    ));
+    assert_eq!(
+        KnnDistance::kth(&x, 0).err(),
+        Some(Error::Model(nuq::Error::Neighbors(nuq_neighbors::Error::ZeroNeighbors)))
+    );
+    let logits = head.logits(&x).unwrap();
+    assert_eq!(
+        NnGuide::fit(&x, &logits, 0).err(),
+        Some(Error::Model(nuq::Error::Neighbors(nuq_neighbors::Error::ZeroNeighbors)))
+    );
+    assert!(LocalOutlierFactor::fit(&x, 0).is_err() && LocalOutlierFactor::fit(&x.gather(&[0]), 5).is_err());
+    assert!(matches!(Members::new(vec![]).err(), Some(Error::Model(nuq::Error::NoRows { .. }))));
+    let unequal = vec![data::normal(2, 3, 1), data::normal(3, 3, 1)];
+    assert!(matches!(Members::new(unequal).err(), Some(Error::Model(nuq::Error::LengthMismatch { .. }))));
+    assert!(matches!(
+        Members::new(vec![data::normal(2, 3, 1), data::normal(2, 4, 1)]).err(),
+        Some(Error::Model(nuq::Error::Neighbors(_)))
+    ));
+    out(temperature(&logits, &[9; 120]).err());
+    assert!(matches!(
+        temperature(&logits, &[0]).err(),
+        Some(Error::Model(nuq::Error::LengthMismatch { .. }))
+    ));
+    assert!(matches!(
+        temperature(&logits.gather(&[]), &[]).err(),
+        Some(Error::Model(nuq::Error::NoRows { .. }))
+    ));
+}
+
+#[test]
+fn hybrids_refuse_what_has_no_rank() {
+    let huq = Huq::fit(&[0.1, 0.2], &[0.3, 0.4], 0.5, 0.5, 0.5).unwrap();
+    assert_eq!(huq.score(&[], &[]), Ok(vec![]));
+    assert!(matches!(huq.score(&[0.1], &[]).err(), Some(Error::Model(nuq::Error::LengthMismatch { .. }))));
+    assert!(matches!(
+        huq.score(&[0.1, f64::NAN], &[0.1, 0.1]).err(),
+        Some(Error::Model(nuq::Error::NanScore { row: 1, .. }))
+    ));
+    assert!(matches!(
+        huq.score(&[0.1], &[f64::NAN]).err(),
+        Some(Error::Model(nuq::Error::NanScore { row: 0, .. }))
+    ));
+    assert!(matches!(Huq::fit(&[], &[], 0.5, 0.5, 0.5).err(), Some(Error::Model(nuq::Error::NoRows { .. }))));
+    assert!(matches!(
+        Huq::fit(&[1.0], &[1.0, 2.0], 0.5, 0.5, 0.5).err(),
+        Some(Error::Model(nuq::Error::LengthMismatch { .. }))
+    ));
+}
+
+#[test]
+fn trained_layers_tell_classes_and_strangers_apart() {
+    let (all, labels) = data::clusters(1200, 8, 4, 1.2, 21);
+    let part = |first: u32, last: u32| all.gather(&(first..last).collect::<Vec<u32>>());
+    let (x, test, y, truth) = (part(0, 600), part(600, 1200), &labels[..600], &labels[600..]);
+    let strange = scaled(&data::normal(200, 8, 22), 12.0);
+    let sngp = Sngp::fit(&x, y, SngpParams::default()).unwrap();
+    let duq = Duq::fit(&x, y, DuqParams::default()).unwrap();
+    let accuracy = |said: Vec<&nuq::Label>| {
+        said.iter().zip(truth).filter(|(said, truth)| **said == *truth).count() as f64 / 600.0
+    };
+    // Round clusters of one size: nothing tells them apart better than the nearest of their centers.
+    let best = nearest_mean_accuracy(&x, y, &test, truth);
+    for said in [sngp.predict(&test).unwrap(), duq.predict(&test).unwrap()] {
+        assert!(accuracy(said) > best - 0.02, "{best}");
+    }
+    for scorer in [&sngp as &dyn Scorer, &duq] {
+        let score = |rows: &Embeddings<'_>| scorer.score(&of_embeddings(rows)).unwrap();
+        let auc = nuq_eval::metrics::roc_auc(&score(&test), &score(&strange)).unwrap();
+        assert!(auc > 0.95, "{}: {auc}", scorer.name());
+    }
+}
+
+/// How often the nearest mean of a class is that of the right one.
+fn nearest_mean_accuracy(x: &Embeddings<'_>, y: &[i64], test: &Embeddings<'_>, truth: &[i64]) -> f64 {
+    let mean = |class: i64| {
+        let members: Vec<u32> = (0u32..).zip(y).filter(|(_, y)| **y == class).map(|(i, _)| i).collect();
+        let members = x.gather(&members);
+        (0..x.dim()).map(|j| members.column(j).iter().sum::<f64>() / members.len() as f64).collect::<Vec<_>>()
+    };
+    let means: Vec<Vec<f64>> = (0..4).map(mean).collect();
+    let apart = |q: &[f64], m: &[f64]| q.iter().zip(m).map(|(q, m)| (q - m).powi(2)).sum::<f64>();
+    let said =
+        |q: &Vec<f64>| (0..4).min_by(|&a, &b| apart(q, &means[a]).total_cmp(&apart(q, &means[b]))).unwrap();
+    let right = to_rows(test).iter().zip(truth).filter(|(q, truth)| said(q) as i64 == **truth).count();
+    right as f64 / truth.len() as f64
+}
+
+#[test]
+fn trained_layers_are_the_same_for_any_number_of_threads_and_any_unit() {
+    let (x, y) = data::clusters(300, 6, 3, 1.5, 31);
+    let scores = |x: &Embeddings<'_>| {
+        let sngp =
+            Sngp::fit(x, &y, small_sngp(SngpScore::MaxProb)).unwrap().score(&of_embeddings(x)).unwrap();
+        [sngp, Duq::fit(x, &y, small_duq()).unwrap().score(&of_embeddings(x)).unwrap()].concat()
+    };
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let here = scores(&x);
+    assert_eq!(here, alone.install(|| scores(&x)));
+    for (a, b) in scores(&scaled(&x, 1024.0)).iter().zip(&here) {
+        assert!((a - b).abs() <= 1e-6 * b.abs().max(1e-3), "in other units {a} instead of {b}");
+    }
+}
+
+#[test]
+fn a_row_alone_has_the_score_that_it_has_among_others() {
+    let (x, y, head) = easy();
+    let queries = data::normal(18, 4, 10);
+    let (logits, train) = (head.logits(&queries).unwrap(), head.logits(&x).unwrap());
+    let scorers: [Box<dyn Scorer>; 3] = [
+        Box::new(NnGuide::fit(&x, &train, 10).unwrap()),
+        Box::new(Sngp::fit(&x, &y, small_sngp(SngpScore::MaxProb)).unwrap()),
+        Box::new(Duq::fit(&x, &y, small_duq()).unwrap()),
+    ];
+    for scorer in scorers {
+        let batch = Batch { logits: Some(&logits), ..of_embeddings(&queries) };
+        let together = scorer.score(&batch).unwrap();
+        for (i, score) in (0u32..).zip(&together) {
+            let (row, z) = (queries.gather(&[i]), logits.gather(&[i]));
+            let batch = Batch { logits: Some(&z), ..of_embeddings(&row) };
+            assert_eq!(scorer.score(&batch).unwrap(), [*score], "{}, row {i}", scorer.name());
+        }
+    }
+}
+
+#[test]
+fn layers_refuse_what_they_cannot_learn_from() {
+    let (x, y, _) = easy();
+    let one = vec![7; 120];
+    assert_eq!(Sngp::fit(&x, &one, SngpParams::default()).err(), Some(Error::OneClass { what: "SNGP" }));
+    assert_eq!(Duq::fit(&x, &one, DuqParams::default()).err(), Some(Error::OneClass { what: "DUQ" }));
+    let short = Some(Error::Model(nuq::Error::LengthMismatch {
+        what: "labels",
+        got: 119,
+        counterpart: "training rows",
+        expected: 120,
+    }));
+    assert_eq!(Sngp::fit(&x, &y[1..], SngpParams::default()).err(), short);
+    assert_eq!(Duq::fit(&x, &y[1..], DuqParams::default()).err(), short);
+    let same = Embeddings::new(vec![0.5; 480], 4).unwrap();
+    assert_eq!(
+        Sngp::fit(&same, &y, SngpParams::default()).err(),
+        Some(Error::Model(nuq::Error::NoSpread { rows: 120 }))
+    );
+    assert_eq!(
+        Duq::fit(&same, &y, DuqParams::default()).err(),
+        Some(Error::Model(nuq::Error::NoSpread { rows: 120 }))
+    );
+}

@@ -1,0 +1,382 @@
+//! Arrays as numpy and safetensors write them, and tables as people do.
+
+use std::fs;
+use std::path::Path;
+
+use nuq::Label;
+use nuq_io::{
+    ArraySpec, EmbeddingsFile, NpzArray, npz_names, read_labels, read_members, read_targets, write_npz,
+};
+
+fn data(name: &str) -> ArraySpec {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    folder.join(name).to_string_lossy().parse().unwrap()
+}
+
+fn open(spec: &ArraySpec) -> EmbeddingsFile {
+    EmbeddingsFile::open(spec).unwrap()
+}
+
+fn refusal(spec: &ArraySpec) -> String {
+    EmbeddingsFile::open(spec).and_then(EmbeddingsFile::read).unwrap_err().to_string()
+}
+
+fn ints(values: &[i128]) -> Vec<Label> {
+    values.iter().map(|&v| Label::Int(v)).collect()
+}
+
+fn words(values: &[&str]) -> Vec<Label> {
+    values.iter().map(|&v| Label::from(v)).collect()
+}
+
+#[test]
+fn every_type_and_order_gives_the_same_rows() {
+    let expected: Vec<f32> = (0..4).flat_map(|i| (0..3).map(move |j| (10 * i + j) as f32 / 2.0)).collect();
+    for name in [
+        "rows-f16.npy",
+        "rows-f32.npy",
+        "rows-f64.npy",
+        "rows-fortran.npy",
+        "stored.npz:x",
+        "packed.npz:x",
+        "single.npz",
+        "tensors.safetensors:x",
+        "tensors.safetensors:half",
+    ] {
+        let mut file = open(&data(name));
+        assert_eq!((file.len(), file.dim()), (4, 3), "{name}");
+        assert_eq!(file.values(1..3).unwrap(), expected[3..9], "{name}, in blocks");
+        assert_eq!(file.read().unwrap().as_slice(), expected, "{name}");
+    }
+    let doubled: Vec<f32> = expected.iter().map(|v| 2.0 * v).collect();
+    assert_eq!(open(&data("rows-int16.npy")).read().unwrap().as_slice(), doubled);
+}
+
+#[test]
+fn labels_are_integers_or_strings() {
+    let read = |name: &str| read_labels(&data(name)).unwrap();
+    assert_eq!(read("labels-int.npy"), ints(&[3, -1, 3, 1 << 40]));
+    assert_eq!(read("labels-bool.npy"), ints(&[1, 0, 1, 1]));
+    assert_eq!(read("labels-float.npy"), ints(&[1, 2, 1, 0]));
+    assert_eq!(read("labels-text.npy"), words(&["cat", "über", "", "dog"]));
+    assert_eq!(read("labels-bytes.npy"), words(&["cat", "dog", "cat", "a"]));
+    assert_eq!(read("labels-column.npy"), ints(&[1, 2, 3, 4]));
+    assert_eq!(read("stored.npz:y"), ints(&[0, 1, 0, 1]));
+    assert_eq!(read("packed.npz:y"), words(&["a", "b", "a", "b"]));
+    assert_eq!(read("tensors.safetensors:y"), ints(&[0, 1, 0, 1]));
+    let error = read_labels(&data("labels-half.npy")).unwrap_err().to_string();
+    assert!(
+        error.ends_with("labels-half.npy: the label of row 1 is 2.5: labels are integers or strings"),
+        "{error}"
+    );
+    assert_eq!(read_targets(&data("labels-half.npy")).unwrap(), [1.0, 2.5, 1.0, 0.0]);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_with_what_to_do() {
+    let ends = |name: &str, end: &str| {
+        let text = refusal(&data(name));
+        assert!(text.ends_with(end), "{name}: {text}");
+    };
+    ends("stored.npz:z", "stored.npz holds no array `z`; there are: x, y");
+    ends("tensors.safetensors:z", "holds no array `z`; there are: half, x, y");
+    let text = refusal(&data("stored.npz"));
+    assert!(
+        text.contains("holds several arrays; name one as") && text.ends_with("there are: x, y"),
+        "{text}"
+    );
+    ends("rows-f32.npy:x", "a .npy file holds a single array without a name: leave `:x` off");
+    ends("rows-one-dimension.npy", "has one dimension of 3; needed: rows × columns");
+    ends("rows-nan.npy", "rows-nan.npy: row 2, column 1 is NaN: every coordinate must be finite");
+    ends(
+        "rows-objects.npy",
+        "it holds Python objects, which are not read: save embeddings as array.astype('float32'), labels as \
+         array.astype(str)",
+    );
+    ends(
+        "rows-big-endian.npy",
+        "its type >f4 is big-endian: save array.astype(array.dtype.newbyteorder('<'))",
+    );
+    ends("labels-text.npy", "labels-text.npy: it holds strings where numbers are needed");
+    ends(
+        "make.py",
+        "embeddings and labels are read from .npy, .npz, .safetensors, .csv, .tsv and .parquet files",
+    );
+    let missing = refusal(&data("nowhere.npy"));
+    assert!(
+        missing.starts_with("cannot read ") && missing.contains("nowhere.npy: No such file"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn tables_are_read_with_and_without_a_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| -> ArraySpec {
+        fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name).to_string_lossy().parse().unwrap()
+    };
+    let named = |spec: &ArraySpec, name: &str| ArraySpec { name: Some(name.to_owned()), ..spec.clone() };
+    assert_eq!(open(&write("a.csv", "1,2\n3,4\n")).read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(open(&write("pandas.csv", "0,1\n5,6\n")).read().unwrap().as_slice(), [5.0, 6.0]);
+    assert_eq!(
+        open(&write("index.csv", ",a,b\n0,5,6\n1,7,8\n")).read().unwrap().as_slice(),
+        [5.0, 6.0, 7.0, 8.0]
+    );
+    assert_eq!(open(&write("numbers.csv", ",0,1\n0,5,6\n")).read().unwrap().as_slice(), [5.0, 6.0]);
+    let missing = refusal(&write("missing.csv", "a,b\n1,\n"));
+    assert!(missing.ends_with("row 0, column 1 is NaN: every coordinate must be finite"), "{missing}");
+    let unlabeled = read_labels(&write("unlabeled.csv", "class,x\ncat,1\n,2\n")).unwrap_err().to_string();
+    assert!(unlabeled.contains("holds several arrays"), "{unlabeled}");
+    let unlabeled = read_labels(&named(&write("unlabeled.csv", "class,x\ncat,1\n,2\n"), "class"));
+    assert!(unlabeled.unwrap_err().to_string().ends_with("line 3 has no label"));
+    assert_eq!(open(&write("b.tsv", "p\tq\n1\t 2e1\n")).read().unwrap().as_slice(), [1.0, 20.0]);
+    let mixed = write("c.csv", "class,weight\n\"cat, big\",1.5\ndog,2\n");
+    assert_eq!(read_labels(&named(&mixed, "class")).unwrap(), words(&["cat, big", "dog"]));
+    assert_eq!(read_targets(&named(&mixed, "weight")).unwrap(), [1.5, 2.0]);
+    let error = read_labels(&named(&mixed, "clas")).unwrap_err().to_string();
+    assert!(
+        error.ends_with("holds no array `clas`; there are: (column 0, unnamed), (column 1, unnamed)")
+            || error.ends_with("there are: class, weight"),
+        "{error}"
+    );
+    assert_eq!(read_labels(&write("d.csv", "7\n8\n7\n")).unwrap(), ints(&[7, 8, 7]));
+    assert_eq!(read_labels(&write("e.csv", "cat\ndog\n")).unwrap(), words(&["cat", "dog"]));
+    let error = refusal(&write("f.csv", "x,y\n1,2\n3,four\n"));
+    assert!(
+        error.contains(
+            "f.csv: line 3, column `y` is `four`, not a number; if `y` is no coordinate, leave it out as"
+        ) && error.ends_with("f.csv:-y"),
+        "{error}"
+    );
+    let ragged = refusal(&write("g.csv", "1,2\n3\n"));
+    assert!(ragged.contains("g.csv"), "{ragged}");
+    assert!(refusal(&write("h.csv", "")).ends_with("h.csv: the table has no rows"));
+}
+
+#[test]
+fn columns_that_are_no_coordinates_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    fs::write(&path, "x,class,y,id\n1,cat,2,a\n3,dog,4,b\n").unwrap();
+    let named = |name: &str| ArraySpec { path: path.clone(), name: Some(name.to_owned()) };
+    let whole = ArraySpec { path: path.clone(), name: None };
+    assert_eq!(open(&named("-class,id")).read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
+    // The labels' column, by whatever path the file is named.
+    let roundabout = ArraySpec { path: folder.path().join("./t.csv"), ..named("class") };
+    let rows = EmbeddingsFile::open_beside(&named("-id"), &[&roundabout]).unwrap();
+    assert_eq!(rows.read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
+    let rest = EmbeddingsFile::open_beside(&whole, &[&roundabout]).err().unwrap().to_string();
+    assert!(rest.contains("line 2, column `id` is `a`, not a number; if `id` is no coordinate"), "{rest}");
+    assert!(refusal(&named("-no")).ends_with("holds no array `no`; there are: x, class, y, id"));
+    assert!(refusal(&named("x")).contains("leave `:x` off, or name columns to leave out as `:-x`"));
+    assert!(refusal(&named("-x,y,id,class")).ends_with("the table holds nothing else"));
+}
+
+#[test]
+fn semicolons_separate_where_commas_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    fs::write(&path, "x;y\n1;2\n3;4\n").unwrap();
+    assert_eq!(open(&ArraySpec { path, name: None }).read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn any_cut_of_a_file_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["rows-f32.npy", "stored.npz", "packed.npz", "tensors.safetensors"] {
+        let whole = fs::read(data(name).path).unwrap();
+        let path = folder.path().join(name);
+        for len in 0..whole.len() {
+            fs::write(&path, &whole[..len]).unwrap();
+            let name = if name.ends_with(".npy") { None } else { Some("x".to_owned()) };
+            let spec = ArraySpec { path: path.clone(), name };
+            let read = EmbeddingsFile::open(&spec).and_then(EmbeddingsFile::read);
+            // A tensor that lies before the cut is whole.
+            match read {
+                Ok(rows) => assert_eq!(rows.len(), 4, "{} bytes of {}", len, path.display()),
+                Err(error) => assert!(!error.to_string().contains("EOCD"), "{error}"),
+            }
+        }
+    }
+}
+
+fn numpy(descr: &str, shape: &str, values: &[u8]) -> Vec<u8> {
+    numpy_ordered(descr, "False", shape, values)
+}
+
+fn numpy_ordered(descr: &str, is_fortran: &str, shape: &str, values: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': {is_fortran}, 'shape': {shape}, }}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(values);
+    bytes
+}
+
+#[test]
+fn headers_that_lie_are_refused_before_memory_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| -> ArraySpec {
+        fs::write(folder.path().join(name), bytes).unwrap();
+        folder.path().join(name).to_string_lossy().parse().unwrap()
+    };
+    let huge = write("a.npy", &numpy("<f4", "(1000000000, 100000)", &[]));
+    assert!(
+        refusal(&huge).ends_with("it ends before its array does: it was cut short"),
+        "{}",
+        refusal(&huge)
+    );
+    let wrap = write("b.npy", &numpy("<f4", "(4611686018427387904, 4)", &[]));
+    assert!(refusal(&wrap).ends_with("its shape is larger than any memory"), "{}", refusal(&wrap));
+    for descr in ["<U4611686018427387904", "\u{fffd}f4", "", "<U0"] {
+        let labels = read_labels(&write("c.npy", &numpy(descr, "(2,)", &[0; 16])));
+        assert!(labels.is_err(), "{descr:?}");
+    }
+    for (shape, offsets) in [
+        ("[576460752303423488,4]", "[0,9223372036854775808]"),
+        ("[0,5]", "[18446744073709551615,18446744073709551615]"),
+    ] {
+        let header = format!("{{\"x\":{{\"dtype\":\"F32\",\"shape\":{shape},\"data_offsets\":{offsets}}}}}");
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+        let spec = write("d.safetensors", &bytes);
+        assert!(refusal(&spec).ends_with("its shape does not fit its bytes"), "{}", refusal(&spec));
+    }
+    let beyond = write("e.npy", &numpy("<f8", "(1, 2)", &[1.0f64, 1e39].map(f64::to_le_bytes).concat()));
+    assert!(
+        refusal(&beyond).contains("row 0, column 1 is 1e39, beyond the range of f32"),
+        "{}",
+        refusal(&beyond)
+    );
+    let odd: ArraySpec = "İ.npz:".parse().unwrap();
+    assert_eq!(odd.name.as_deref(), Some(""));
+}
+
+#[test]
+fn a_flipped_byte_of_an_archive_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["stored.npz", "packed.npz"] {
+        let whole = fs::read(data(name).path).unwrap();
+        let path = folder.path().join(name);
+        let spec = ArraySpec { path: path.clone(), name: Some("x".to_owned()) };
+        fs::write(&path, &whole).unwrap();
+        let right = open(&spec).read().unwrap();
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x10;
+            fs::write(&path, &bytes).unwrap();
+            if let Ok(rows) = EmbeddingsFile::open(&spec).and_then(EmbeddingsFile::read) {
+                assert_eq!(rows.as_slice(), right.as_slice(), "byte {at} of {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_written_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("written.npz");
+    let words = ["é".to_owned(), "longer".to_owned()];
+    let arrays = [
+        NpzArray::numbers("x", &[1.0, 2.0, 3.0, 4.0], Some(2)),
+        NpzArray::integers("y", &[5, -6], None),
+        NpzArray::words("z", &words, None),
+    ];
+    let mut bytes = Vec::new();
+    write_npz(&mut bytes, &arrays).unwrap();
+    fs::write(&path, bytes).unwrap();
+    let named = |name: &str| ArraySpec { path: path.clone(), name: Some(name.to_owned()) };
+    assert_eq!(open(&named("x")).read().unwrap().row(1), [3.0, 4.0]);
+    assert_eq!(read_labels(&named("y")).unwrap(), ints(&[5, -6]));
+    assert_eq!(read_labels(&named("z")).unwrap(), self::words(&["é", "longer"]));
+}
+
+/// Members as `tests/data/make.py` has them.
+fn member(member: usize) -> Vec<f32> {
+    let value = |i: usize, j: usize| (10 * i + j) as f32 / 2.0 + 100.0 * member as f32;
+    (0..4).flat_map(|i| (0..3).map(move |j| value(i, j))).collect()
+}
+
+#[test]
+fn members_are_read_in_every_type_and_order() {
+    for name in [
+        "members-f16.npy",
+        "members-f32.npy",
+        "members-f64.npy",
+        "members-fortran.npy",
+        "members-stored.npz:m",
+        "members-stored.npz:fortran",
+        "members-packed.npz:m",
+        "members-packed.npz:fortran",
+        "members.safetensors:m",
+        "members.safetensors:half",
+    ] {
+        let members = read_members(&data(name)).unwrap();
+        assert_eq!(members.len(), 2, "{name}");
+        for (i, logits) in members.iter().enumerate() {
+            assert_eq!((logits.dim(), logits.as_slice()), (3, &*member(i)), "{name}, member {i}");
+        }
+    }
+}
+
+#[test]
+fn what_are_no_members_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| -> ArraySpec {
+        fs::write(folder.path().join(name), bytes).unwrap();
+        folder.path().join(name).to_string_lossy().parse().unwrap()
+    };
+    let refused = |spec: &ArraySpec| read_members(spec).unwrap_err().to_string();
+    let needed =
+        "needed: members × rows × classes, none of them zero, as numpy.stack joins one array per member";
+    let shape = refused(&data("rows-f32.npy"));
+    assert!(shape.ends_with(&format!("rows-f32.npy has the shape 4 × 3; {needed}")), "{shape}");
+    let tensor = refused(&data("members.safetensors:x"));
+    assert!(tensor.ends_with(&format!("members.safetensors:x has the shape 4 × 3; {needed}")), "{tensor}");
+    // No members; and so many of nothing that memory would not hold their number.
+    for shape in ["(0, 4, 3)", "(4, 0, 3)", "(4, 3, 0)", "(1000000000000, 0, 3)"] {
+        let none = refused(&write("none.npy", &numpy("<f4", shape, &[])));
+        assert!(none.ends_with(needed), "{shape}: {none}");
+    }
+    for (shape, end) in [
+        ("(2, 4, 3)", "it ends before its array does: it was cut short"),
+        ("(1000000000, 1000, 1000)", "it ends before its array does: it was cut short"),
+        ("(4611686018427387904, 4, 1)", "its shape is larger than any memory"),
+    ] {
+        // Bytes of one member where the header speaks of more.
+        let lying = refused(&write("lying.npy", &numpy("<f4", shape, &[0; 48])));
+        assert!(lying.ends_with(end), "{shape}: {lying}");
+    }
+    let whole = fs::read(data("members-fortran.npy").path).unwrap();
+    let cut = refused(&write("cut.npy", &whole[..whole.len() - 1]));
+    assert!(cut.ends_with("cut.npy: it ends before its array does: it was cut short"), "{cut}");
+    let nan = refused(&data("members-nan.npy"));
+    assert!(
+        nan.ends_with("members-nan.npy, member 1: row 2, column 1 is NaN: every coordinate must be finite"),
+        "{nan}"
+    );
+    let values = [1.0f64, 1e39].map(f64::to_le_bytes).concat();
+    for is_fortran in ["False", "True"] {
+        let beyond = refused(&write("beyond.npy", &numpy_ordered("<f8", is_fortran, "(2, 1, 1)", &values)));
+        let said = "beyond.npy, member 1: row 0, column 0 is 1e39, beyond the range of f32";
+        assert!(beyond.contains(said), "{is_fortran}: {beyond}");
+    }
+    let words = refused(&write("words.npy", &numpy("<U1", "(1, 1, 1)", &[0; 4])));
+    assert!(words.ends_with("words.npy: it holds strings where numbers are needed"), "{words}");
+    for name in ["table.csv", "table.tsv", "table.parquet"] {
+        let table = refused(&write(name, b"1,2\n3,4\n"));
+        assert!(table.contains(&format!("{name}: a table has no third dimension: save members")), "{table}");
+    }
+    assert!(refused(&data("members-stored.npz")).ends_with("there are: fortran, m"));
+    let text = refusal(&data("members-f32.npy"));
+    assert!(text.ends_with("members-f32.npy has the shape 2 × 4 × 3; needed: rows × columns"), "{text}");
+}
+
+#[test]
+fn an_archive_names_its_arrays() {
+    let mut names = npz_names(&data("stored.npz").path).unwrap();
+    names.sort();
+    assert!(names.contains(&"x".to_owned()), "{names:?}");
+    let error = npz_names(&data("rows-f32.npy").path).unwrap_err().to_string();
+    assert!(error.contains("not an npz archive"), "{error}");
+}

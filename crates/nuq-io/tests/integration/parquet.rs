@@ -1,0 +1,214 @@
+//! Parquet files as pyarrow and pandas write them, as nuq does, and damaged ones.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nuq::Label;
+use nuq_io::{ArraySpec, EmbeddingsFile, Error, ParquetColumn, ParquetWriter, read_labels, read_targets};
+
+fn data(name: &str) -> ArraySpec {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    folder.join(name).to_string_lossy().parse().unwrap()
+}
+
+fn open(spec: &ArraySpec) -> EmbeddingsFile {
+    EmbeddingsFile::open(spec).unwrap()
+}
+
+fn refusal(name: &str) -> String {
+    EmbeddingsFile::open(&data(name)).and_then(EmbeddingsFile::read).unwrap_err().to_string()
+}
+
+/// The numbers of `make.py`: 10 × row + column, halved.
+fn expected() -> Vec<f32> {
+    (0..4).flat_map(|i| (0..3).map(move |j| (10 * i + j) as f32 / 2.0)).collect()
+}
+
+#[test]
+fn every_kind_of_column_gives_the_same_rows() {
+    for name in ["list.parquet", "list.parquet:list", "fixed.parquet", "several.parquet:large"] {
+        let mut file = open(&data(name));
+        assert_eq!((file.len(), file.dim()), (4, 3), "{name}");
+        assert_eq!(file.values(1..3).unwrap(), expected()[3..9], "{name}, a block");
+        assert_eq!(file.read().unwrap().as_slice(), expected(), "{name}");
+    }
+    let whole: Vec<f32> = expected().iter().map(|v| v.trunc()).collect();
+    assert_eq!(open(&data("several.parquet:integers")).read().unwrap().as_slice(), whole);
+    for name in ["several.parquet:-large_number,float,int,missing", "flat.parquet:-target"] {
+        let spec = data(name);
+        if name.starts_with("flat") {
+            assert_eq!(
+                open(&spec).read().unwrap().as_slice(),
+                expected(),
+                "the index of pandas is no coordinate"
+            );
+        } else {
+            let error = EmbeddingsFile::open(&spec).err().unwrap().to_string();
+            assert!(error.ends_with("it holds no column of numbers or of lists of numbers"), "{error}");
+        }
+    }
+    let target = data("flat.parquet:target");
+    assert_eq!(EmbeddingsFile::open_beside(&data("flat.parquet"), &[&target]).unwrap().dim(), 3);
+}
+
+#[test]
+fn rows_come_in_any_order_of_blocks() {
+    for name in ["list.parquet", "flat.parquet:-target"] {
+        let mut file = open(&data(name));
+        for rows in [0..1, 1..2, 2..4, 0..2, 3..4, 1..3, 3..4, 0..0, 0..4] {
+            let values = file.values(rows.clone()).unwrap();
+            assert_eq!(values, expected()[3 * rows.start..3 * rows.end], "{name}, rows {rows:?}");
+        }
+    }
+}
+
+#[test]
+fn columns_are_labels_and_targets() {
+    let ints = |values: &[i128]| values.iter().map(|&v| Label::Int(v)).collect::<Vec<_>>();
+    let words = |values: &[&str]| values.iter().map(|&v| Label::from(v)).collect::<Vec<_>>();
+    let read = |name: &str| read_labels(&data(name)).unwrap();
+    assert_eq!(read("list.parquet:int"), ints(&[3, -1, 3, 1 << 40]));
+    assert_eq!(read("several.parquet:text"), words(&["cat", "über", "", "dog"]));
+    assert_eq!(read("several.parquet:dictionary"), words(&["cat", "über", "", "dog"]));
+    assert_eq!(read("several.parquet:bool"), ints(&[1, 0, 1, 1]));
+    assert_eq!(read("flat.parquet:class"), words(&["a", "b", "a", "b"]));
+    assert_eq!(read("flat.parquet:target"), ints(&[1, 2, 3, 4]));
+    assert_eq!(read_targets(&data("several.parquet:float")).unwrap(), [1.0, 2.5, 1.0, 0.0]);
+    assert_eq!(read_targets(&data("list.parquet:int")).unwrap()[3], (1u64 << 40) as f64);
+    let ends = |result: Result<(), Error>, end: &str| {
+        let text = result.unwrap_err().to_string();
+        assert!(text.ends_with(end), "{text}");
+    };
+    let labels = |name: &str| read_labels(&data(name)).map(drop);
+    ends(labels("several.parquet:missing"), "several.parquet:missing: row 1 has no label");
+    ends(labels("several.parquet:float"), "the label of row 1 is 2.5: labels are integers or strings");
+    ends(labels("several.parquet:list"), "is not read: labels are integers or strings");
+    ends(labels("flat.parquet:no"), "holds no array `no`; there are: c0, c1, c2, class, target");
+    let targets = |name: &str| read_targets(&data(name)).map(drop);
+    ends(targets("several.parquet:missing"), "row 1 has no target");
+    ends(targets("several.parquet:text"), "its type Utf8 is not read: targets are numbers");
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let says = |name: &str, part: &str| {
+        let text = refusal(name);
+        assert!(text.contains(part), "{name}: {text}");
+    };
+    says("several.parquet", "holds several arrays; name one as");
+    says("several.parquet:ragged", "row 1 has 2 numbers, the first has 1: give lists of one length");
+    says("several.parquet:lists_missing", "row 1, column 0 is NaN");
+    says("several.parquet:large_number", "row 1, column 0 is 1e39, beyond the range of f32");
+    says(
+        "several.parquet:float",
+        "`float` is no list of numbers; without a name all columns of numbers are taken",
+    );
+    says("several.parquet:no", "holds no array `no`; there are: list, large");
+    says("flat.parquet:-no", "holds no array `no`; there are: c0, c1");
+    let mut missing = open(&data("several.parquet:lists_missing"));
+    let values = missing.values(0..4).unwrap();
+    assert!(values[2].is_nan() && values[3].is_nan() && values[5].is_nan(), "{values:?}");
+    assert_eq!((values[4], values[6]), (3.0, 4.0));
+}
+
+fn write(path: &Path, blocks: Vec<Vec<(&str, ParquetColumn)>>) {
+    nuq_io::write_atomically(path, |file| {
+        let mut writer = ParquetWriter::default();
+        for block in blocks {
+            writer.append(block, file)?;
+        }
+        writer.finish(file)
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_is_written_in_blocks_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("written.parquet");
+    const ROWS: usize = 40_000;
+    let block = |first: usize| {
+        let rows = first..first + ROWS;
+        let list = |i: usize| Some(vec![i as f64, 0.5]);
+        vec![
+            ("n", ParquetColumn::Integers(rows.clone().map(|i| Some(i as i64)).collect())),
+            ("word", ParquetColumn::Words(rows.clone().map(|i| Some(format!("w{i}"))).collect())),
+            ("x", ParquetColumn::NumberLists(rows.clone().map(list).collect())),
+            ("y", ParquetColumn::Numbers(rows.clone().map(|i| (i != 7).then_some(i as f64)).collect())),
+            ("ids", ParquetColumn::IntegerLists(rows.clone().map(|i| Some(vec![i as i64])).collect())),
+            (
+                "words",
+                ParquetColumn::WordLists(rows.map(|i| (i > 0).then(|| vec![format!("{i}")])).collect()),
+            ),
+        ]
+    };
+    // Two blocks, each smaller than a group, both together larger.
+    write(&path, vec![block(0), block(ROWS)]);
+    let named = |name: &str| ArraySpec { path: path.clone(), name: Some(name.to_owned()) };
+    let mut file = open(&named("x"));
+    assert_eq!((file.len(), file.dim()), (2 * ROWS, 2));
+    for first in (0..2 * ROWS).step_by(8192) {
+        let rows = first..(2 * ROWS).min(first + 8192);
+        let right: Vec<f32> = rows.clone().flat_map(|i| [i as f32, 0.5]).collect();
+        assert_eq!(file.values(rows).unwrap(), right);
+    }
+    assert_eq!(file.values(70_000..70_001).unwrap(), [70_000.0, 0.5], "back again");
+    assert_eq!(read_labels(&named("word")).unwrap()[79_999], *"w79999");
+    assert_eq!(read_labels(&named("n")).unwrap()[65_536], Label::Int(65_536));
+    assert!(read_targets(&named("y")).unwrap_err().to_string().ends_with("row 7 has no target"));
+    assert_eq!(open(&named("ids")).dim(), 1);
+}
+
+/// Reads all that a damaged file may give.
+fn read_all(path: &Path, name: Option<&str>, labels: &str) -> Result<(Vec<f32>, Vec<Label>), Error> {
+    let spec = |name: Option<&str>| ArraySpec { path: path.to_owned(), name: name.map(str::to_owned) };
+    let mut file = EmbeddingsFile::open(&spec(name))?;
+    let values = file.values(0..file.len())?;
+    Ok((values, read_labels(&spec(Some(labels)))?))
+}
+
+const FILES: [(&str, Option<&str>, &str); 4] = [
+    ("list.parquet", None, "text"),
+    ("fixed.parquet", None, "int"),
+    ("flat.parquet", Some("-target"), "class"),
+    ("several.parquet", Some("lists_missing"), "dictionary"),
+];
+
+#[test]
+fn any_cut_of_a_file_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().join("cut.parquet");
+    for (name, column, labels) in FILES {
+        let whole = fs::read(data(name).path).unwrap();
+        // The footer lies at the end: every cut there, and some before it.
+        for len in (0..whole.len() - 100).step_by(17).chain(whole.len() - 100..whole.len()) {
+            fs::write(&path, &whole[..len]).unwrap();
+            let error = read_all(&path, column, labels).unwrap_err().to_string();
+            assert!(
+                error.contains("it is cut short, damaged or not a parquet file"),
+                "{len} of {name}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn damage_is_never_more_than_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().join("damaged.parquet");
+    for ((name, column, labels), step) in FILES.into_iter().zip([1, 11, 5, 13]) {
+        let whole = fs::read(data(name).path).unwrap();
+        let right = read_all(&data(name).path, column, labels).unwrap();
+        let footer = u32::from_le_bytes(whole[whole.len() - 8..][..4].try_into().unwrap()) as usize;
+        for at in (0..whole.len()).step_by(step) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= [0x01, 0x10, 0x80, 0xff][at % 4];
+            fs::write(&path, &bytes).unwrap();
+            let read = read_all(&path, column, labels);
+            // Pages of the first file are under checksums; footers never are.
+            if let (Ok(read), "list.parquet", true) = (read, name, at < whole.len() - 8 - footer) {
+                assert_eq!(read, right, "byte {at}");
+            }
+        }
+    }
+}

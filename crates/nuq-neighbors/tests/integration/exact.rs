@@ -1,0 +1,115 @@
+//! The exact index: the battery, and what only an exact index can promise.
+
+use nuq_neighbors::{Embeddings, Error, ExactIndex, NeighborIndex, Neighbors};
+use nuq_testkit::{battery, data, oracle};
+use proptest::prelude::*;
+
+#[test]
+fn passes_the_battery() {
+    battery::run(&|x| Box::new(ExactIndex::new(x).unwrap()), 1.0);
+    battery::run(&|x| Box::new(ExactIndex::scaled(x, vec![1.0; x.dim()]).unwrap()), 1.0);
+    battery::run(&|x| battery::churned(&|x| Box::new(ExactIndex::new(x).unwrap()), x), 1.0);
+}
+
+/// Rows far outside the frame of the first ones.
+#[test]
+fn rows_added_far_away_are_found() {
+    let x = data::normal(1000, 2, 1);
+    let mut index = ExactIndex::new(&x).unwrap();
+    index.search(&x, 5).unwrap();
+    let far = Embeddings::new(vec![7e19; 8000], 2).unwrap();
+    index.insert(&far).unwrap();
+    let queries = Embeddings::new([1e24, -1e24].repeat(6), 2).unwrap();
+    let all = Embeddings::new([x.as_slice(), far.as_slice()].concat(), 2).unwrap();
+    let expected = ExactIndex::new(&all).unwrap().search(&queries, 1200).unwrap();
+    assert_eq!(index.search(&queries, 1200).unwrap(), expected);
+}
+
+#[test]
+fn refuses_an_empty_training_set_and_a_training_set_of_one_without_it() {
+    let none = Embeddings::new(vec![], 3).unwrap();
+    assert_eq!(ExactIndex::new(&none).err(), Some(Error::Empty));
+    let one = data::normal(1, 3, 0);
+    assert_eq!(ExactIndex::new(&one).unwrap().leave_one_out(&[0], 1).err(), Some(Error::Empty));
+}
+
+#[test]
+fn no_number_of_threads_changes_a_bit() {
+    let (x, q) = (data::normal(5000, 24, 1), data::normal(777, 24, 2));
+    let index = ExactIndex::new(&x).unwrap();
+    let with = |threads| {
+        let pool = rayon_pool(threads);
+        pool.install(|| index.search(&q, 20).unwrap())
+    };
+    let alone = with(1);
+    for threads in [2, 3, 8] {
+        assert_eq!(with(threads), alone, "{threads} threads");
+    }
+}
+
+fn rayon_pool(threads: usize) -> rayon::ThreadPool {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
+}
+
+#[test]
+fn a_scaled_index_is_a_search_in_the_scaled_space() {
+    let (x, q) = (data::normal(400, 5, 1), data::normal(50, 5, 2));
+    let scale = vec![1e-6, 1.0, 1e6, 3.0, 0.7];
+    let found = ExactIndex::scaled(&x, scale.clone()).unwrap().search(&q, 15).unwrap();
+    let rows = data::to_rows(&x);
+    for (i, query) in data::to_rows(&q).iter().enumerate() {
+        let truth = oracle::by_distance(&rows, query, &scale);
+        let expected: Vec<u32> = truth.iter().take(15).map(|&(_, id)| id as u32).collect();
+        assert_eq!(found.ids(i), expected);
+        assert!((found.sq_distances(i)[14] / truth[14].0 - 1.0).abs() < 1e-14);
+    }
+    for (column, value) in [(0, 0.0), (3, -1.0), (4, f64::NAN)] {
+        let mut bad = scale.clone();
+        bad[column] = value;
+        assert!(matches!(ExactIndex::scaled(&x, bad), Err(Error::BadScale { column: c, .. }) if c == column));
+    }
+}
+
+#[test]
+fn many_duplicates_and_one_outlier_leave_the_search_exact() {
+    // Half of the rows equal, as empty texts are, and one a million times longer than the rest.
+    let mut values = data::normal(3000, 12, 6).as_slice().to_vec();
+    values[..1500 * 12].fill(0.25);
+    values[2999 * 12] = 1e6;
+    let x = Embeddings::new(values, 12).unwrap();
+    let queries = x.gather(&[0, 700, 1600, 2000, 2999, 5, 6, 7]);
+    let found = ExactIndex::new(&x).unwrap().search(&queries, 20).unwrap();
+    let rows = data::to_rows(&x);
+    for (i, query) in data::to_rows(&queries).iter().enumerate() {
+        let truth = oracle::by_distance(&rows, query, &[1.0; 12]);
+        let expected: Vec<u32> = truth.iter().take(20).map(|&(_, id)| id as u32).collect();
+        assert_eq!(found.ids(i), expected, "query {i}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Neighbors of shards merge into exactly the neighbors of the whole.
+    #[test]
+    fn shards_merge_into_the_whole(
+        rows in 3usize..400, dim in 1usize..20, cut in 1usize..100, k in 1usize..30, seed in 0u64..1000,
+        grid in prop::bool::ANY,
+    ) {
+        let (x, q) = (data::normal(rows, dim, seed), data::normal(9, dim, seed + 1));
+        // Coordinates on a coarse grid make ties and duplicates common.
+        let coarse = |e: &Embeddings<'_>| {
+            let values = e.as_slice().iter().map(|v| if grid { v.round() } else { *v }).collect();
+            Embeddings::new(values, dim).unwrap()
+        };
+        let (x, q) = (coarse(&x), coarse(&q));
+        let cut = (cut * rows / 100).clamp(1, rows - 1);
+        let whole = ExactIndex::new(&x).unwrap().search(&q, k).unwrap();
+        let shard = |from: usize, to: usize| {
+            let part = Embeddings::borrowed(&x.as_slice()[from * dim..to * dim], dim).unwrap();
+            (from as u32, ExactIndex::new(&part).unwrap().search(&q, k).unwrap())
+        };
+        let merged = Neighbors::merge(&[shard(cut, rows), shard(0, cut)], k).unwrap();
+        prop_assert_eq!(merged, whole);
+    }
+}

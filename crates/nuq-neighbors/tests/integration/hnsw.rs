@@ -1,0 +1,189 @@
+//! The graph index: the battery, determinism, recall.
+
+use nuq_neighbors::{Embeddings, Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex, Precision};
+use nuq_testkit::battery::{self, Subject};
+use nuq_testkit::data;
+
+fn wide() -> HnswParams {
+    HnswParams::default().ef_search(400)
+}
+
+/// Rows that halves hold exactly.
+fn in_halves(x: Embeddings<'static>) -> Option<Embeddings<'static>> {
+    let rounded = x.as_slice().iter().map(|&v| half::f16::from_f32(v).to_f32()).collect();
+    Embeddings::new(rounded, x.dim()).ok()
+}
+
+#[test]
+fn passes_the_battery_in_f32() {
+    battery::run(&|x| Box::new(HnswIndex::new(x, wide()).unwrap()), 0.99);
+}
+
+#[test]
+fn passes_the_battery_in_f16() {
+    let build: battery::Build<'_> =
+        &|x| Box::new(HnswIndex::new(x, wide().precision(Precision::F16)).unwrap());
+    battery::run_on(&Subject { build, recall: 0.99, keeps: in_halves });
+}
+
+#[test]
+fn passes_the_battery_after_churn() {
+    battery::run(&|x| battery::churned(&|x| Box::new(HnswIndex::new(x, wide()).unwrap()), x), 0.99);
+    let build: battery::Build<'_> = &|x| {
+        let build: battery::Build<'_> =
+            &|x| Box::new(HnswIndex::new(x, wide().precision(Precision::F16)).unwrap());
+        battery::churned(build, x)
+    };
+    battery::run_on(&Subject { build, recall: 0.99, keeps: in_halves });
+}
+
+/// Three rounds in which a tenth of the rows is replaced, against a graph built over what is left, at the same beam.
+#[test]
+fn churn_costs_less_than_a_hundredth_of_recall() {
+    let (x, _) = data::clusters(20_000, 48, 40, 1.0, 7);
+    let (q, _) = data::clusters(500, 48, 40, 1.0, 8);
+    for params in
+        [HnswParams::default().ef_search(40), HnswParams::default().ef_search(40).precision(Precision::F16)]
+    {
+        let first: Vec<u32> = (0..14_000).collect();
+        let mut index = HnswIndex::new(&x.gather(&first), params).unwrap();
+        let mut rows = first;
+        for round in 0..3u32 {
+            let gone: Vec<u32> = (0..14_000).filter(|id| id % 10 == round).take(1400).collect();
+            let new: Vec<u32> = (14_000 + 2000 * round..).take(gone.len()).collect();
+            index.remove(&gone).unwrap();
+            for (&id, &row) in index.insert(&x.gather(&new)).unwrap().iter().zip(&new) {
+                rows[id as usize] = row;
+            }
+        }
+        let now = x.gather(&rows);
+        let truth = ExactIndex::new(&now).unwrap().search(&q, 20).unwrap();
+        let recall = |index: &HnswIndex<'_>| {
+            let found = index.search(&q, 20).unwrap();
+            let hits = |i: usize| found.ids(i).iter().filter(|id| truth.ids(i).contains(id)).count();
+            (0..q.len()).map(hits).sum::<usize>() as f64 / (20 * q.len()) as f64
+        };
+        let (churned, fresh) = (recall(&index), recall(&HnswIndex::new(&now, params).unwrap()));
+        assert!(churned > fresh - 0.01 && fresh < 0.9999, "{churned} after churn, {fresh} fresh");
+    }
+}
+
+#[test]
+fn the_graph_does_not_depend_on_the_number_of_threads() {
+    let (x, _) = data::clusters(4000, 12, 10, 1.0, 1);
+    let (q, _) = data::clusters(200, 12, 10, 1.0, 2);
+    // A narrow beam misses neighbors, and which it misses shows the graph.
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            HnswIndex::new(&x, HnswParams::default().ef_search(10)).unwrap().search(&q, 10).unwrap()
+        })
+    };
+    let alone = with(1);
+    assert_eq!(with(2), alone);
+    assert_eq!(with(5), alone);
+    assert_ne!(
+        ExactIndex::new(&x).unwrap().search(&q, 10).unwrap(),
+        alone,
+        "the beam is narrow enough to tell"
+    );
+}
+
+#[test]
+fn recall_grows_with_ef_and_tuning_reaches_its_target() {
+    let (x, _) = data::clusters(6000, 24, 20, 0.5, 3);
+    let mut index = HnswIndex::new(&x, HnswParams::default()).unwrap();
+    let mut at = |ef: usize| {
+        index.set_ef_search(ef);
+        index.recall(10).unwrap().share
+    };
+    let recalls = [at(10), at(20), at(40), at(80)];
+    assert!(recalls.windows(2).all(|pair| pair[0] < pair[1]), "{recalls:?}");
+    let achieved = index.tune(0.99, 10).unwrap();
+    assert!(achieved.share >= 0.99 && achieved == index.recall(10).unwrap());
+    let wide = index.params().ef_search;
+    index.set_ef_search(wide * 3 / 4);
+    assert!(index.recall(10).unwrap().share < 0.99, "a smaller beam would do");
+}
+
+/// Queries that only direct search, itself parallel, can answer, among others that walk.
+#[test]
+fn far_and_near_queries_share_the_threads() {
+    let x = data::normal(20_000, 4, 1);
+    let mut values = data::normal(400, 4, 2).as_slice().to_vec();
+    values.chunks_mut(4).step_by(2).for_each(|row| row[0] = 1e20);
+    let q = Embeddings::new(values, 4).unwrap();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
+    let params = HnswParams { m: 4, ef_construction: 20, ..HnswParams::default() };
+    let found = pool.install(|| HnswIndex::new(&x, params).unwrap().search(&q, 5).unwrap());
+    let exact = ExactIndex::new(&x).unwrap().search(&q, 5).unwrap();
+    assert!((0..400).step_by(2).all(|i| found.ids(i) == exact.ids(i)));
+}
+
+/// Graphs that are given up and made again while some ids name no row.
+#[test]
+fn a_graph_is_rebuilt_around_removed_rows() {
+    let (x, _) = data::clusters(6000, 64, 5, 1.0, 31);
+    for seed in 0..4 {
+        let first: Vec<u32> = (0..1100).collect();
+        let mut index = HnswIndex::new(&x.gather(&first), wide().seed(seed)).unwrap();
+        index.remove(&(0..100).collect::<Vec<u32>>()).unwrap();
+        assert_eq!(index.bytes().links, 0, "too few rows for a graph");
+        index.insert(&x.gather(&(2000..2097).collect::<Vec<u32>>())).unwrap();
+        assert!(index.bytes().links > 0 && index.bytes().codes > 0, "{:?}", index.bytes());
+        assert!(index.recall(10).unwrap().share > 0.99);
+    }
+    // Nearly all rows at once: what is left is linked anew, not left in pieces.
+    let mut index = HnswIndex::new(&x, wide()).unwrap();
+    index.remove(&(0..6000).filter(|id| id % 5 != 2).collect::<Vec<u32>>()).unwrap();
+    assert!(index.len() == 1200 && index.recall(10).unwrap().share > 0.99);
+}
+
+/// After rows were added, exact search among rounded rows is still exact.
+#[test]
+fn exact_answers_over_halves_survive_churn() {
+    let near_100 = |rows, seed| {
+        let values = data::normal(rows, 16, seed).as_slice().iter().map(|v| v + 100.0).collect();
+        Embeddings::new(values, 16).unwrap()
+    };
+    let mut index = HnswIndex::new(&near_100(1200, 1), wide().precision(Precision::F16)).unwrap();
+    index.recall(10).unwrap();
+    index.insert(&near_100(300, 2)).unwrap();
+    let queries = near_100(40, 3);
+    let k = 250; // More than a graph is asked for: exact search answers.
+    let found = index.search(&queries, k).unwrap();
+    let kept: Vec<f32> = (0..1500).flat_map(|id| index.row(id).into_owned()).collect();
+    let kept = Embeddings::new(kept, 16).unwrap();
+    assert_eq!(found, ExactIndex::new(&kept).unwrap().search(&queries, k).unwrap());
+}
+
+#[test]
+fn rows_sorted_by_class_build_as_good_a_graph() {
+    let (x, _) = data::clusters(5000, 16, 50, 4.0, 3);
+    let mut order: Vec<u32> = (0..5000).collect();
+    order.sort_by_key(|id| id % 50);
+    let recall =
+        |x: &Embeddings<'_>| HnswIndex::new(x, HnswParams::default()).unwrap().recall(10).unwrap().share;
+    let (mixed, sorted) = (recall(&x), recall(&x.gather(&order)));
+    assert!((mixed - sorted).abs() < 0.02, "{mixed} {sorted}");
+}
+
+#[test]
+fn parameters_that_make_no_graph_are_refused() {
+    let x = data::normal(10, 2, 1);
+    for params in [
+        HnswParams::default().m(1),
+        HnswParams::default().m(usize::MAX),
+        HnswParams::default().ef_construction(0),
+        HnswParams::default().ef_search(0),
+    ] {
+        let error = HnswIndex::new(&x, params).err();
+        assert!(matches!(error, Some(Error::BadGraphParameter { .. })), "{params:?}");
+    }
+    let x = data::normal(2000, 2, 1);
+    let all = HnswIndex::new(&x, HnswParams::default().ef_search(usize::MAX)).unwrap();
+    assert_eq!(
+        all.leave_one_out(&[5], 3).unwrap(),
+        ExactIndex::new(&x).unwrap().leave_one_out(&[5], 3).unwrap()
+    );
+}

@@ -1,0 +1,6 @@
+//! Every index against the shared battery. One binary, because each integration test binary links the whole dependency tree again.
+
+#![allow(clippy::unwrap_used)]
+
+mod exact;
+mod hnsw;

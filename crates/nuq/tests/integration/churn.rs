@@ -1,0 +1,72 @@
+//! A model that learned and forgot rows is the model of the rows that are left.
+
+use nuq::{Bandwidth, Covariance, Density, Embeddings, Error, Label, NuqClassifier, NuqRegressor, Shrinkage};
+use nuq_testkit::data::clusters;
+
+#[test]
+fn learning_and_forgetting_gives_the_model_of_what_is_left() {
+    let (x, y) = clusters(300, 6, 4, 1.0, 1);
+    let first: Vec<u32> = (0..200).collect();
+    let rest: Vec<u32> = (200..300).collect();
+    let labels = |ids: &[u32]| -> Vec<i64> { ids.iter().map(|&id| y[id as usize]).collect() };
+    let densities = [
+        Density::default(),
+        Density::Gaussians { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf },
+    ];
+    for density in densities {
+        let params = NuqClassifier::params().neighbors(10).bandwidth(0.7).density(density);
+        let mut model = params.fit(&x.gather(&first), &labels(&first)).unwrap();
+        model.predict(&x).unwrap();
+        assert_eq!(model.insert(&x.gather(&rest), &labels(&rest)).unwrap(), rest);
+        let gone: Vec<u32> = (0..300).step_by(3).collect();
+        model.remove(&gone).unwrap();
+        let left: Vec<u32> = (0..300).filter(|id| id % 3 != 0).collect();
+        // The density's bandwidth and the dimension stay as they were fitted, so the model is put together from its parts.
+        let mut parts = model.parts();
+        let index = nuq::ExactIndex::new(&x.gather(&left)).unwrap();
+        parts.of_row = left.iter().map(|&id| parts.of_row[id as usize]).collect();
+        let whole = NuqClassifier::from_parts(parts, Box::new(index)).unwrap();
+        let (ours, theirs) = (model.predict(&x).unwrap(), whole.predict(&x).unwrap());
+        for i in 0..x.len() {
+            let ids: Vec<u32> = theirs.neighbors().ids(i).iter().map(|&at| left[at as usize]).collect();
+            assert_eq!(ours.neighbors().ids(i), ids);
+            assert_eq!(ours[i], theirs[i], "row {i}");
+        }
+    }
+}
+
+#[test]
+fn a_class_without_rows_is_gone_and_a_new_one_is_there() {
+    let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]]).unwrap();
+    let mut model = NuqClassifier::params().neighbors(2).bandwidth(0.5).fit(&x, &["b", "c", "c"]).unwrap();
+    model.remove(&[0]).unwrap();
+    assert_eq!(model.classes().labels(), [Label::from("c")]);
+    // The id of the row that went is given again.
+    assert_eq!(model.insert(&Embeddings::from_rows(&[[5.0], [6.0]]).unwrap(), &["a", "d"]).unwrap(), [0, 3]);
+    assert_eq!(model.classes().labels(), ["a", "c", "d"].map(Label::from));
+    assert_eq!(model.classes().counts(), [1, 2, 1]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]]).unwrap();
+    let mut model = NuqClassifier::params().neighbors(2).bandwidth(0.5).fit(&x, &[0, 1, 1]).unwrap();
+    let before = model.parts();
+    assert_eq!(model.remove(&[0, 1, 2]).unwrap_err(), Error::NoRows { what: "training rows left" });
+    assert!(model.remove(&[1, 7]).is_err());
+    assert!(model.insert(&Embeddings::from_rows(&[[0.0, 1.0]]).unwrap(), &[1]).is_err());
+    assert!(matches!(model.insert(&x, &[1]), Err(Error::LengthMismatch { .. })));
+    assert_eq!(model.parts(), before);
+    let per_point = NuqClassifier::params().bandwidth(Bandwidth::PerPoint(vec![1.0; 3]));
+    assert_eq!(
+        per_point.fit(&x, &[0, 1, 1]).unwrap().insert(&x, &[0, 0, 0]).unwrap_err(),
+        Error::PerPointBandwidthFixed
+    );
+    let mut regressor = NuqRegressor::params().neighbors(2).bandwidth(0.5).fit(&x, &[1.0, 2.0, 4.0]).unwrap();
+    assert!(matches!(regressor.insert(&x, &[1.0, f64::NAN, 0.0]), Err(Error::BadTarget { row: 1, .. })));
+    assert_eq!(regressor.index().len(), 3);
+    regressor.remove(&[2]).unwrap();
+    // Far away the mean of what is left.
+    let far = regressor.predict(&Embeddings::from_rows(&[[1e6]]).unwrap()).unwrap();
+    assert!((far[0].mean - 1.5).abs() < 0.51);
+}

@@ -1,0 +1,286 @@
+//! Degenerate and hostile input: a typed error that names the culprit, or a documented value. Never a panic.
+
+use nuq::bandwidth::BandwidthRule;
+use nuq::{
+    Bandwidth, Covariance, Criterion, Density, DensityBandwidth, Embeddings, Error, Kernel, Neighbors,
+    NuqClassifier, NuqRegressor, Shrinkage,
+};
+use nuq_testkit::data;
+
+fn rows(rows: &[&[f32]]) -> Embeddings<'static> {
+    Embeddings::from_rows(rows).unwrap()
+}
+
+fn two_classes(n: usize) -> Vec<i64> {
+    (0..n as i64).map(|i| i % 2).collect()
+}
+
+#[test]
+fn an_empty_training_set_is_refused() {
+    let none = Embeddings::new(vec![], 3).unwrap();
+    let empty = Error::Neighbors(nuq_neighbors::Error::Empty);
+    assert_eq!(NuqClassifier::params().fit(&none, &[0i64; 0]).err(), Some(empty.clone()));
+    assert_eq!(NuqRegressor::params().fit(&none, &[]).err(), Some(empty));
+}
+
+#[test]
+fn fewer_rows_than_neighbors_means_all_rows() {
+    let (x, y) = data::clusters(5, 2, 2, 3.0, 1);
+    let model = NuqClassifier::params().fit(&x, &y).unwrap();
+    assert_eq!(model.predict(&x).unwrap().neighbors().k(), 5);
+}
+
+#[test]
+fn one_row_predicts_itself_with_given_bandwidths_and_cannot_learn_any() {
+    let x = rows(&[&[1.0, 2.0]]);
+    assert_eq!(NuqClassifier::params().fit(&x, &["only"]).err(), Some(Error::NoSpread { rows: 1 }));
+    let density = Density::Kde { bandwidth: DensityBandwidth::Same };
+    let model = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &["only"]).unwrap();
+    let found = model.predict(&x).unwrap();
+    assert_eq!((found.label(0).to_string().as_str(), found[0].probability), ("only", 1.0));
+    assert_eq!((found[0].aleatoric, found[0].log_epistemic), (0.0, f64::NEG_INFINITY));
+}
+
+#[test]
+fn equal_rows_have_no_bandwidth_to_learn() {
+    let x = Embeddings::new(vec![0.5; 60], 3).unwrap();
+    let y = two_classes(20);
+    assert_eq!(NuqClassifier::params().fit(&x, &y).err(), Some(Error::NoSpread { rows: 20 }));
+    for rule in
+        [BandwidthRule::Silverman, BandwidthRule::ImprovedSheatherJones, BandwidthRule::KthNeighbor { k: 3 }]
+    {
+        assert_eq!(
+            NuqClassifier::params().bandwidth(rule).fit(&x, &y).err(),
+            Some(Error::NoSpread { rows: 20 })
+        );
+    }
+    let gaussians = Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
+    let fit = NuqClassifier::params().bandwidth(1.0).density(gaussians).fit(&x, &y);
+    assert_eq!(fit.err(), Some(Error::NoSpread { rows: 20 }));
+    // Rows that differ, but none from its nearest others.
+    let two_places = Embeddings::new((0..60).map(|i| (i / 30) as f32).collect(), 1).unwrap();
+    let fit = NuqClassifier::params().fit(&two_places, &two_classes(60));
+    assert_eq!(fit.err(), Some(Error::NoSpread { rows: 60 }));
+    NuqClassifier::params().neighbors(40).fit(&two_places, &two_classes(60)).unwrap();
+    // With bandwidths given, the answer is the class frequencies of the nearest ids.
+    let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(1.0) };
+    let model = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &y).unwrap();
+    assert!((model.predict(&x).unwrap()[0].probability - 0.5).abs() < 1e-12);
+}
+
+#[test]
+fn scales_of_1e30_and_1e_minus_30_give_the_answers_of_scale_one() {
+    let (x, y) = data::clusters(200, 4, 3, 1.0, 2);
+    let (q, _) = data::clusters(30, 4, 3, 1.0, 3);
+    let answers = |power: i32| {
+        let factor = 2f32.powi(power);
+        let scale = |e: &Embeddings<'_>| {
+            Embeddings::new(e.as_slice().iter().map(|v| v * factor).collect(), 4).unwrap()
+        };
+        let model = NuqClassifier::params().fit(&scale(&x), &y).unwrap();
+        model.predict(&scale(&q)).unwrap().iter().copied().collect::<Vec<_>>()
+    };
+    let plain = answers(0);
+    for power in [100, -100] {
+        for (a, b) in plain.iter().zip(answers(power)) {
+            assert_eq!(a.class, b.class);
+            assert!((a.probability - b.probability).abs() < 1e-9);
+            assert!(
+                (a.log_epistemic - b.log_epistemic).abs() < 1e-7,
+                "{} {}",
+                a.log_epistemic,
+                b.log_epistemic
+            );
+        }
+    }
+}
+
+#[test]
+fn bad_queries_are_named() {
+    let nan = Embeddings::new(vec![0.0, 1.0, f32::NAN], 3).unwrap_err();
+    assert_eq!(nan.to_string(), "row 0, column 2 is NaN: every coordinate must be finite");
+    let (x, y) = data::clusters(30, 5, 2, 1.0, 1);
+    let model = NuqClassifier::params().fit(&x, &y).unwrap();
+    let column = Embeddings::new(vec![0.0; 4], 1).unwrap();
+    let error = model.predict(&column).err().unwrap();
+    assert_eq!(error.to_string(), "query has dimension 1, index has 5");
+    assert_eq!(model.predict_proba(&column).err(), Some(error));
+    let none = model.predict(&Embeddings::new(vec![], 5).unwrap()).unwrap();
+    assert!(none.is_empty());
+}
+
+#[test]
+fn neighbor_tables_that_do_not_fit_are_refused() {
+    let (x, y) = data::clusters(30, 2, 2, 1.0, 1);
+    let model = NuqClassifier::params().fit(&x, &y).unwrap();
+    let unknown = Neighbors::new(1, vec![30], vec![1.0]).unwrap();
+    let error = model.predict_from(&x.gather(&[0]), &unknown).err().unwrap();
+    assert_eq!(error.to_string(), "query 0: neighbor id 30 is not among the 30 training rows");
+    let error = model.predict_from(&x, &unknown).err().unwrap();
+    assert_eq!(error.to_string(), "1 rows of the neighbor table given, 30 needed");
+}
+
+#[test]
+fn bandwidths_that_make_no_sense_are_refused() {
+    let (x, y) = data::clusters(30, 2, 2, 1.0, 1);
+    for h in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-200] {
+        let error = NuqClassifier::params().bandwidth(h).fit(&x, &y).err().unwrap();
+        assert!(matches!(error, Error::BadBandwidth { .. }), "{h}: {error}");
+        let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(h) };
+        let error = NuqClassifier::params().density(density).fit(&x, &y).err().unwrap();
+        assert!(error.to_string().starts_with("density bandwidth is"), "{error}");
+    }
+    let fit = |bandwidth| NuqClassifier::params().bandwidth(bandwidth).fit(&x, &y).err().unwrap().to_string();
+    assert_eq!(fit(Bandwidth::PerDimension(vec![1.0])), "1 per-dimension bandwidths given, 2 needed");
+    assert_eq!(fit(Bandwidth::PerPoint(vec![1.0; 29])), "29 per-point bandwidths given, 30 needed");
+    assert_eq!(
+        fit(Bandwidth::PerDimension(vec![1.0, -2.0])),
+        "per-dimension bandwidth 1 is -2.0: it must be positive and finite (1e-100 to 1e100)"
+    );
+}
+
+#[test]
+fn parameters_outside_their_range_are_refused() {
+    let (x, y) = data::clusters(30, 2, 2, 1.0, 1);
+    let zero = Error::Neighbors(nuq_neighbors::Error::ZeroNeighbors);
+    assert_eq!(NuqClassifier::params().neighbors(0).fit(&x, &y).err(), Some(zero.clone()));
+    let rule = BandwidthRule::KthNeighbor { k: 0 };
+    assert_eq!(NuqClassifier::params().bandwidth(rule).fit(&x, &y).err(), Some(zero));
+    for weight in [-1e-9, f64::NAN, f64::INFINITY] {
+        let error = NuqClassifier::params().prior_weight(weight).fit(&x, &y).err().unwrap();
+        assert!(matches!(error, Error::OutOfRange { name: "prior weight", .. }));
+    }
+    let rule = BandwidthRule::LeaveOneOut { criterion: Criterion::Accuracy, points: 1 };
+    assert!(matches!(
+        NuqClassifier::params().bandwidth(rule).fit(&x, &y).err(),
+        Some(Error::OutOfRange { name: "grid points", .. })
+    ));
+    assert!(matches!(
+        NuqClassifier::params().selection_rows(1).fit(&x, &y).err(),
+        Some(Error::OutOfRange { name: "selection rows", .. })
+    ));
+    let density =
+        |amount| Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::Fixed(amount) };
+    for amount in [-0.1, 1.1, f64::NAN] {
+        let fit = NuqClassifier::params().density(density(amount)).fit(&x, &y);
+        assert!(matches!(fit.err(), Some(Error::OutOfRange { name: "shrinkage", .. })));
+    }
+}
+
+#[test]
+fn labels_and_targets_must_be_one_per_row() {
+    let (x, _) = data::clusters(30, 2, 2, 1.0, 1);
+    let error = NuqClassifier::params().fit(&x, &two_classes(29)).err().unwrap();
+    assert_eq!(error.to_string(), "29 labels for 30 training rows: give one per row");
+    let error = NuqRegressor::params().fit(&x, &[0.0; 31]).err().unwrap();
+    assert_eq!(error.to_string(), "31 targets for 30 training rows: give one per row");
+    let mut targets = [0.0; 30];
+    targets[7] = f64::NAN;
+    let error = NuqRegressor::params().fit(&x, &targets).err().unwrap();
+    assert!(matches!(error, Error::BadTarget { row: 7, .. }));
+}
+
+#[test]
+fn constant_targets_are_known_without_variance() {
+    let (x, _) = data::clusters(30, 2, 2, 1.0, 1);
+    let found = NuqRegressor::params().fit(&x, &[4.2; 30]).unwrap().predict(&x).unwrap();
+    for estimate in found.iter() {
+        assert_eq!((estimate.mean, estimate.log_aleatoric), (4.2, f64::NEG_INFINITY));
+        assert_eq!((estimate.log_epistemic, estimate.total()), (f64::NEG_INFINITY, 0.0));
+    }
+}
+
+#[test]
+fn targets_of_a_million_plus_or_minus_a_thousandth_keep_their_digits() {
+    let (x, labels) = data::clusters(200, 2, 2, 3.0, 1);
+    let near: Vec<f64> = labels.iter().map(|&l| (2 * l - 1) as f64).collect();
+    let far: Vec<f64> = near.iter().map(|y| 1e6 + 1e-3 * y).collect();
+    let params = NuqRegressor::params().bandwidth(1.0);
+    let (near, far) = (params.fit(&x, &near).unwrap(), params.fit(&x, &far).unwrap());
+    for (a, b) in near.predict(&x).unwrap().iter().zip(far.predict(&x).unwrap().iter()) {
+        // 1e6 + 1e-3 is stored to 1e-10: seven digits of each deviation are left.
+        assert!((a.log_aleatoric - b.log_aleatoric - 2.0 * 1e3f64.ln()).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn targets_of_1e_minus_170_select_and_vary_like_targets_of_one() {
+    let (x, labels) = data::clusters(60, 2, 3, 1.0, 1);
+    let fit = |unit: f64| {
+        let targets: Vec<f64> = labels.iter().map(|&l| unit * l as f64).collect();
+        let model = NuqRegressor::params().fit(&x, &targets).unwrap();
+        (model.bandwidth().clone(), model.predict(&x).unwrap()[0].log_aleatoric - 2.0 * unit.ln())
+    };
+    let (one, tiny) = (fit(1.0), fit(1e-170));
+    assert_eq!(one.0, tiny.0);
+    assert!((one.1 - tiny.1).abs() < 1e-9);
+}
+
+#[test]
+fn classes_of_one_point_and_a_single_class_work() {
+    let (x, _) = data::clusters(30, 4, 1, 1.0, 1);
+    let mut labels = vec!["common"; 30];
+    labels[13] = "rare";
+    for covariance in [Covariance::Full, Covariance::Tied, Covariance::Diagonal] {
+        let density = Density::Gaussians { covariance, shrinkage: Shrinkage::LedoitWolf };
+        let model = NuqClassifier::params().density(density).fit(&x, &labels).unwrap();
+        assert_eq!(model.classes().counts(), [29, 1]);
+        assert!(model.predict(&x).unwrap().iter().all(|p| p.log_density.is_finite()));
+    }
+    let model = NuqClassifier::params().fit(&x, &[7i64; 30]).unwrap();
+    let found = model.predict(&x).unwrap();
+    assert_eq!((found.label(0).to_string().as_str(), found[0].probability), ("7", 1.0));
+    assert_eq!(found[0].log_epistemic, f64::NEG_INFINITY);
+}
+
+#[test]
+fn without_shrinkage_a_singular_covariance_is_an_error_that_names_the_class() {
+    let mut values = data::normal(40, 3, 1).as_slice().to_vec();
+    values.chunks_mut(3).take(20).for_each(|row| row[2] = 1.0); // constant within the first class
+    let x = Embeddings::new(values, 3).unwrap();
+    let labels: Vec<&str> = (0..40).map(|i| if i < 20 { "flat" } else { "full" }).collect();
+    for covariance in [Covariance::Full, Covariance::Diagonal] {
+        let density = |shrinkage| Density::Gaussians { covariance, shrinkage };
+        let error =
+            NuqClassifier::params().density(density(Shrinkage::Fixed(0.0))).fit(&x, &labels).err().unwrap();
+        assert_eq!(error.to_string(), "the covariance of class flat is singular: give a shrinkage above 0",);
+        NuqClassifier::params().density(density(Shrinkage::LedoitWolf)).fit(&x, &labels).unwrap();
+    }
+    // Fewer points than dimensions, and no shrinkage at all.
+    let (x, y) = data::clusters(6, 10, 2, 1.0, 1);
+    let density = Density::Gaussians { covariance: Covariance::Tied, shrinkage: Shrinkage::Fixed(0.0) };
+    let error = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &y).err().unwrap();
+    assert!(matches!(error, Error::SingularCovariance { .. }), "{error}");
+}
+
+/// 1000 classes × 2048 dimensions: d × d matrices would be 33 GB; five points a class need 5 × 5.
+#[test]
+fn a_thousand_classes_in_2048_dimensions_fit_in_memory() {
+    let (x, y) = data::clusters(5000, 2048, 1000, 1.0, 1);
+    let density = Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
+    let model = NuqClassifier::params().bandwidth(10.0).density(density).fit(&x, &y).unwrap();
+    let found = model.predict(&x.gather(&[0, 1, 2])).unwrap();
+    assert!(found.iter().all(|p| p.log_density.is_finite()));
+}
+
+#[test]
+fn every_rule_finds_a_bandwidth_on_columns_that_never_fire() {
+    let mut values = data::clusters(300, 6, 3, 2.0, 4).0.as_slice().to_vec();
+    values.chunks_mut(6).for_each(|row| row[5] = 0.0);
+    let x = Embeddings::new(values, 6).unwrap();
+    let y: Vec<i64> = (0..300).map(|i| i % 3).collect();
+    for rule in [
+        BandwidthRule::Silverman,
+        BandwidthRule::Scott,
+        BandwidthRule::ImprovedSheatherJones,
+        BandwidthRule::KthNeighbor { k: 10 },
+        Criterion::Accuracy.into(),
+        Criterion::LogLikelihood.into(),
+    ] {
+        for kernel in [Kernel::Gaussian, Kernel::Logistic] {
+            let model = NuqClassifier::params().kernel(kernel).bandwidth(rule.clone()).fit(&x, &y).unwrap();
+            let found = model.predict(&x).unwrap();
+            assert!(found.iter().all(|p| p.log_epistemic.is_finite()), "{rule:?} {kernel:?}");
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The library against the textbook: every kernel × bandwidth kind × density × prior weight, on the same
+//! neighbors, from d = 1 to d = 2048, near the data and a million bandwidths away.
+
+use nuq::bandwidth::BandwidthRule;
+use nuq::{
+    Bandwidth, Covariance, Density, DensityBandwidth, Dimension, Embeddings, Kernel, NuqClassifier,
+    NuqRegressor, Shrinkage, Variance,
+};
+use nuq_neighbors::SeededRng;
+use nuq_testkit::{data, gaussians, oracle};
+
+const KERNELS: [(Kernel, oracle::Kernel); 4] = [
+    (Kernel::Gaussian, oracle::Kernel::Gaussian),
+    (Kernel::Sigmoid, oracle::Kernel::Sigmoid),
+    (Kernel::Logistic, oracle::Kernel::Logistic),
+    (Kernel::Student, oracle::Kernel::Student),
+];
+const ROWS: usize = 60;
+const CLASSES: usize = 4;
+const K: usize = 12;
+
+fn bandwidths(dim: usize) -> Vec<(Bandwidth, oracle::Bandwidth)> {
+    let mut rng = SeededRng::new(5);
+    // About the distance between neighbors, so that weights differ without vanishing.
+    let unit = 0.5 * (dim as f64).sqrt();
+    let mut around = |n: usize| (0..n).map(|_| unit * (0.5 + rng.uniform())).collect::<Vec<f64>>();
+    let (per_dimension, per_point) = (around(dim), around(ROWS));
+    vec![
+        (Bandwidth::Scalar(unit), oracle::Bandwidth::Scalar(unit)),
+        (Bandwidth::PerDimension(per_dimension.clone()), oracle::Bandwidth::PerDimension(per_dimension)),
+        (Bandwidth::PerPoint(per_point.clone()), oracle::Bandwidth::PerPoint(per_point)),
+    ]
+}
+
+fn gaussian_density(shape: gaussians::Shape, shrinkage: Option<f64>) -> Density {
+    Density::Gaussians {
+        covariance: match shape {
+            gaussians::Shape::Full => Covariance::Full,
+            gaussians::Shape::Tied => Covariance::Tied,
+            gaussians::Shape::Diagonal => Covariance::Diagonal,
+        },
+        shrinkage: shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed),
+    }
+}
+
+/// Queries among the data, on a training point, and far outside.
+fn queries(x: &Embeddings<'_>, dim: usize) -> Embeddings<'static> {
+    let (near, _) = data::clusters(6, dim, CLASSES, 1.0, 21);
+    let on_a_point = x.row(3);
+    let far: Vec<f32> = data::normal(2, dim, 22).as_slice().iter().map(|v| v * 1e6).collect();
+    Embeddings::new([near.as_slice(), on_a_point, &far].concat(), dim).unwrap()
+}
+
+/// Relative agreement of two numbers given by their logarithms. `exponent` is the size of what had to be subtracted in
+/// the exponent: sums over up to 2048 coordinates (product kernels) or ratios to different bandwidths (one per point),
+/// whose rounding is left where they cancel. It is zero for a radial kernel of one bandwidth. Logarithms themselves are
+/// up to 1e14 in size, and right to their last two or three digits.
+fn assert_close(got: f64, want: f64, exponent: f64, what: &str) {
+    if got == want {
+        return;
+    }
+    let tolerance = 1e-10 + 5e-14 * want.abs() + 1e-14 * exponent;
+    assert!((got - want).abs() <= tolerance, "{what}: got {got}, want {want}");
+}
+
+struct Case<'c> {
+    params: nuq::Params<nuq::Classification>,
+    x: &'c Embeddings<'c>,
+    labels: &'c [i64],
+    queries: &'c Embeddings<'c>,
+    kernel: oracle::Kernel,
+    bandwidth: &'c oracle::Bandwidth,
+    prior_weight: f64,
+    /// The density of each query as the oracle knows it.
+    density: &'c dyn Fn(usize, Option<f64>) -> oracle::Density,
+    name: String,
+}
+
+fn check_classifier(case: Case<'_>) {
+    let Case { params, x, labels, queries, kernel, bandwidth, prior_weight, density, name } = case;
+    let y: Vec<usize> = labels.iter().map(|&l| l as usize).collect();
+    let (rows, query_rows) = (data::to_rows(x), data::to_rows(queries));
+    let [sum, max] =
+        [Variance::Sum, Variance::Max].map(|v| params.clone().variance(v).fit(x, labels).unwrap());
+    let found = sum.predict(queries).unwrap();
+    let largest = max.predict(queries).unwrap();
+    let eta = sum.predict_proba(queries).unwrap();
+    for (i, q) in query_rows.iter().enumerate() {
+        let model = oracle::Model {
+            x: &rows,
+            kernel,
+            bandwidth: bandwidth.clone(),
+            density: density(i, sum.density_bandwidth()),
+            dimension: sum.dimension(),
+            prior_weight,
+        };
+        let ids: Vec<usize> = found.neighbors().ids(i).iter().map(|&id| id as usize).collect();
+        let answer = model.classify(&y, CLASSES, q, &ids, found.neighbors().sq_distances(i));
+        let name = format!("{name}, query {i}");
+        let close = |got: f64, want: f64, what: &str| {
+            assert_close(got, want, answer.exponent, &format!("{name}: {what}"));
+        };
+        for (class, &log_eta) in answer.log_eta.iter().enumerate() {
+            close(eta.row(i)[class].max(1e-300).ln(), log_eta.max(1e-300f64.ln()), "probability");
+        }
+        assert_eq!(found[i].class, answer.class, "{name}");
+        close(found[i].aleatoric.max(1e-300).ln(), answer.log_aleatoric.max(1e-300f64.ln()), "aleatoric");
+        close(found[i].log_density, answer.log_density, "density");
+        close(found[i].log_epistemic, answer.log_epistemic_sum, "epistemic (sum)");
+        close(found[i].log_total, answer.log_total_sum, "total");
+        close(largest[i].log_epistemic, answer.log_epistemic_max, "epistemic (max)");
+        assert!(found[i].log_density.is_finite(), "{name}: density is finite");
+        if prior_weight > 0.0 {
+            assert!(
+                found[i].log_epistemic.is_finite() && found[i].log_total.is_finite(),
+                "{name}: finite logs"
+            );
+        }
+    }
+}
+
+#[test]
+fn classifier_with_kernel_densities() {
+    for dim in [1, 2, 7, 64, 2048] {
+        let (x, labels) = data::clusters(ROWS, dim, CLASSES, 1.0, 20);
+        let queries = queries(&x, dim);
+        for (kernel, oracle_kernel) in KERNELS {
+            for (bandwidth, oracle_bandwidth) in &bandwidths(dim) {
+                for prior_weight in [0.0, 1e-3, 1.0] {
+                    for dimension in [Dimension::Intrinsic, Dimension::Ambient] {
+                        for density in [
+                            DensityBandwidth::Same,
+                            DensityBandwidth::KthNeighbor,
+                            DensityBandwidth::Fixed(0.8),
+                        ] {
+                            check_classifier(Case {
+                                params: NuqClassifier::params()
+                                    .neighbors(K)
+                                    .kernel(kernel)
+                                    .bandwidth(bandwidth.clone())
+                                    .prior_weight(prior_weight)
+                                    .dimension(dimension)
+                                    .density(Density::Kde { bandwidth: density }),
+                                x: &x,
+                                labels: &labels,
+                                queries: &queries,
+                                kernel: oracle_kernel,
+                                bandwidth: oracle_bandwidth,
+                                prior_weight,
+                                density: &|_, own| own.map_or(oracle::Density::Same, oracle::Density::Own),
+                                name: format!(
+                                    "{kernel:?} {density:?} w={prior_weight} d={dim} {dimension:?}"
+                                ),
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn classifier_with_class_gaussians() {
+    use gaussians::Shape;
+    for dim in [1, 3, 40, 300] {
+        let (x, labels) = data::clusters(ROWS, dim, CLASSES, 1.0, 20);
+        let y: Vec<usize> = labels.iter().map(|&l| l as usize).collect();
+        let queries = queries(&x, dim);
+        for shape in [Shape::Full, Shape::Tied, Shape::Diagonal] {
+            for shrinkage in [None, Some(0.1), Some(1.0)] {
+                let log_densities = gaussians::log_density(
+                    &data::to_rows(&x),
+                    &y,
+                    CLASSES,
+                    shape,
+                    shrinkage,
+                    &data::to_rows(&queries),
+                );
+                for (kernel, oracle_kernel) in KERNELS {
+                    for (bandwidth, oracle_bandwidth) in &bandwidths(dim) {
+                        for prior_weight in [0.0, 1e-3] {
+                            check_classifier(Case {
+                                params: NuqClassifier::params()
+                                    .neighbors(K)
+                                    .kernel(kernel)
+                                    .bandwidth(bandwidth.clone())
+                                    .prior_weight(prior_weight)
+                                    .density(gaussian_density(shape, shrinkage)),
+                                x: &x,
+                                labels: &labels,
+                                queries: &queries,
+                                kernel: oracle_kernel,
+                                bandwidth: oracle_bandwidth,
+                                prior_weight,
+                                density: &|i, _| oracle::Density::Given(log_densities[i]),
+                                name: format!("{kernel:?} {shape:?} {shrinkage:?} w={prior_weight} d={dim}"),
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn class_gaussians_in_2048_dimensions() {
+    use gaussians::Shape;
+    let (rows, dim) = (12, 2048);
+    let (x, labels) = data::clusters(rows, dim, 2, 0.2, 3);
+    let y: Vec<usize> = labels.iter().map(|&l| l as usize).collect();
+    let queries = data::clusters(3, dim, 2, 0.2, 4).0;
+    for (shape, covariance) in [(Shape::Full, Covariance::Full), (Shape::Tied, Covariance::Tied)] {
+        let want =
+            gaussians::log_density(&data::to_rows(&x), &y, 2, shape, Some(0.05), &data::to_rows(&queries));
+        let fitted = nuq::ClassGaussians::fit(&x, &labels, covariance, Shrinkage::Fixed(0.05)).unwrap();
+        for (got, want) in fitted.log_density(&queries).unwrap().iter().zip(want) {
+            assert!((got / want - 1.0).abs() < 1e-10, "{covariance:?}: {got} {want}");
+        }
+    }
+}
+
+#[test]
+fn regressor_with_every_kernel_and_bandwidth() {
+    for dim in [1, 5, 64, 2048] {
+        let (x, labels) = data::clusters(ROWS, dim, CLASSES, 1.0, 20);
+        let queries = queries(&x, dim);
+        let mut rng = SeededRng::new(8);
+        let y: Vec<f64> = labels.iter().map(|&l| l as f64 + rng.normal()).collect();
+        let (rows, query_rows) = (data::to_rows(&x), data::to_rows(&queries));
+        for (kernel, oracle_kernel) in KERNELS {
+            for (bandwidth, oracle_bandwidth) in &bandwidths(dim) {
+                for prior_weight in [0.0, 1e-3, 1.0] {
+                    let model = NuqRegressor::params()
+                        .neighbors(K)
+                        .kernel(kernel)
+                        .bandwidth(bandwidth.clone())
+                        .prior_weight(prior_weight)
+                        .fit(&x, &y)
+                        .unwrap();
+                    let found = model.predict(&queries).unwrap();
+                    for (i, q) in query_rows.iter().enumerate() {
+                        let textbook = oracle::Model {
+                            x: &rows,
+                            kernel: oracle_kernel,
+                            bandwidth: oracle_bandwidth.clone(),
+                            density: oracle::Density::Own(model.density_bandwidth().unwrap()),
+                            dimension: model.dimension(),
+                            prior_weight,
+                        };
+                        let ids: Vec<usize> =
+                            found.neighbors().ids(i).iter().map(|&id| id as usize).collect();
+                        let sq = found.neighbors().sq_distances(i);
+                        let answer = textbook.regress(&y, q, &ids, sq);
+                        let name = format!("{kernel:?} w={prior_weight} d={dim} query {i}");
+                        let exponent = answer.exponent;
+                        let error = (found[i].mean - answer.mean).abs();
+                        assert!(error < 1e-10 + 1e-13 * exponent, "{name}: mean off by {error}");
+                        assert_close(found[i].log_aleatoric, answer.log_aleatoric, exponent, &name);
+                        assert_close(found[i].log_epistemic, answer.log_epistemic, exponent, &name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The rules that find a bandwidth find one that the textbook's posterior agrees on.
+#[test]
+fn leave_one_out_curve_is_that_of_leaving_one_out() {
+    let (x, labels) = data::clusters(80, 3, 3, 1.5, 2);
+    let y: Vec<usize> = labels.iter().map(|&l| l as usize).collect();
+    let rows = data::to_rows(&x);
+    for (kernel, oracle_kernel) in KERNELS {
+        let rule = BandwidthRule::LeaveOneOut { criterion: nuq::Criterion::LogLikelihood, points: 9 };
+        let model =
+            NuqClassifier::params().neighbors(K).kernel(kernel).bandwidth(rule).fit(&x, &labels).unwrap();
+        let curve = model.bandwidth_curve().unwrap();
+        let mut distances = Vec::new();
+        for point in &curve.points {
+            let (mut right, mut log_likelihood) = (0.0, 0.0);
+            for (i, row) in rows.iter().enumerate() {
+                let others: Vec<(f64, usize)> = oracle::by_distance(&rows, row, &[1.0; 3])
+                    .into_iter()
+                    .filter(|&(_, id)| id != i)
+                    .take(K)
+                    .collect();
+                let (sq, ids): (Vec<f64>, Vec<usize>) = others.into_iter().unzip();
+                distances.extend(sq.iter().map(|sq| sq.sqrt()));
+                let textbook = oracle::Model {
+                    x: &rows,
+                    kernel: oracle_kernel,
+                    bandwidth: oracle::Bandwidth::Scalar(point.bandwidth),
+                    density: oracle::Density::Same,
+                    dimension: 3.0,
+                    prior_weight: 1e-3,
+                };
+                let answer = textbook.classify(&y, 3, row, &ids, &sq);
+                right += f64::from(u8::from(answer.class == y[i]));
+                log_likelihood += answer.log_eta[y[i]];
+            }
+            assert!((point.score.accuracy - right / 80.0).abs() < 1e-12, "{kernel:?}");
+            assert!((point.score.log_likelihood / (log_likelihood / 80.0) - 1.0).abs() < 1e-10, "{kernel:?}");
+        }
+        let best = curve.points.iter().map(|p| p.score.log_likelihood).fold(f64::NEG_INFINITY, f64::max);
+        assert_eq!(curve.points[curve.chosen].score.log_likelihood, best);
+        let (low, high) = (
+            distances.iter().copied().fold(f64::MAX, f64::min),
+            distances.iter().copied().fold(0.0, f64::max),
+        );
+        assert!((curve.points[0].bandwidth / low - 1.0).abs() < 1e-12);
+        assert!((curve.points[8].bandwidth / high - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,138 @@
+//! Neighbor tables found elsewhere give what the model's own search gives.
+
+use nuq::bandwidth::BandwidthRule;
+use nuq::nuq_neighbors::Precision;
+use nuq::{
+    Embeddings, ExactIndex, HnswParams, IndexKind, IndexSummary, NeighborIndex, Neighbors, NuqClassifier,
+    NuqRegressor,
+};
+use nuq_testkit::data;
+
+fn ids(table: &Neighbors) -> Vec<u32> {
+    (0..table.len()).flat_map(|i| table.ids(i).to_vec()).collect()
+}
+
+#[test]
+fn ids_alone_are_enough_in_any_space() {
+    let (x, y) = data::clusters(200, 4, 3, 2.0, 1);
+    let (q, _) = data::clusters(30, 4, 3, 2.0, 2);
+    let params = NuqClassifier::params().neighbors(9);
+    for params in [
+        params.clone(),
+        params.clone().normalize(true),
+        params.clone().bandwidth(BandwidthRule::Scott),
+        params.kernel(nuq::Kernel::Sigmoid).normalize(true),
+    ] {
+        let model = params.fit(&x, &y).unwrap();
+        let own = model.predict(&q).unwrap();
+        let measured = model.measure(&q, 9, &ids(own.neighbors())).unwrap();
+        assert_eq!(&measured, own.neighbors());
+        let from_table = model.predict_from(&q, &measured).unwrap();
+        assert_eq!(from_table.to_vec(), own.to_vec());
+        assert_eq!(model.predict_proba_from(&q, &measured).unwrap(), model.predict_proba(&q).unwrap());
+    }
+    let targets: Vec<f64> = y.iter().map(|&l| l as f64).collect();
+    let model = NuqRegressor::params().neighbors(9).normalize(true).fit(&x, &targets).unwrap();
+    let own = model.predict(&q).unwrap();
+    let measured = model.measure(&q, 9, &ids(own.neighbors())).unwrap();
+    assert_eq!(model.predict_from(&q, &measured).unwrap().to_vec(), own.to_vec());
+}
+
+#[test]
+fn two_machines_predict_like_one() {
+    let (x, labels) = data::clusters(300, 6, 3, 2.0, 1);
+    let (q, _) = data::clusters(20, 6, 3, 2.0, 2);
+    let targets: Vec<f64> = labels.iter().map(|&l| l as f64).collect();
+    let (classifier, regressor) = (
+        NuqClassifier::params().fit(&x, &labels).unwrap(),
+        NuqRegressor::params().fit(&x, &targets).unwrap(),
+    );
+    let shard = |from: usize, to: usize| {
+        let rows = Embeddings::borrowed(&x.as_slice()[from * 6..to * 6], 6).unwrap();
+        (from as u32, ExactIndex::new(&rows).unwrap().search(&q, classifier.neighbors()).unwrap())
+    };
+    let merged = Neighbors::merge(&[shard(0, 110), shard(110, 300)], classifier.neighbors()).unwrap();
+    assert_eq!(
+        classifier.predict_from(&q, &merged).unwrap().to_vec(),
+        classifier.predict(&q).unwrap().to_vec()
+    );
+    assert_eq!(
+        regressor.predict_from(&q, &merged).unwrap().to_vec(),
+        regressor.predict(&q).unwrap().to_vec()
+    );
+}
+
+/// What a graph misses hardly matters, and no more than it misses: fitted on one from end to end, a model is the one of
+/// exact search.
+#[test]
+fn a_graph_of_high_recall_predicts_like_exact_search() {
+    let (x, y) = data::clusters(6000, 40, 8, 0.6, 1);
+    let (q, _) = data::clusters(500, 40, 8, 0.6, 1);
+    let graph = IndexKind::Hnsw(HnswParams::default());
+    let exact = NuqClassifier::params().fit(&x, &y).unwrap();
+    let approximate = NuqClassifier::params().index(graph).recall(0.99).fit(&x, &y).unwrap();
+    assert_eq!(exact.index().describe(), IndexSummary::Exact);
+    let IndexSummary::Hnsw { recall: Some(recall), params } = approximate.index().describe() else {
+        panic!("the model says what its graph finds");
+    };
+    assert!(recall.share >= 0.99 && recall.share < 1.0 && recall.k == 20, "{recall:?}");
+    assert!(params.ef_search < 400, "a beam of {} is wider than needed", params.ef_search);
+    let (truth, found) = (exact.predict_proba(&q).unwrap(), approximate.predict_proba(&q).unwrap());
+    let changes = truth.as_slice().iter().zip(found.as_slice()).map(|(a, b)| (a - b).abs());
+    let mean = changes.sum::<f64>() / truth.as_slice().len() as f64;
+    assert!(mean > 0.0 && mean < 1e-3, "{mean}");
+
+    let targets: Vec<f64> = y.iter().map(|&class| class as f64).collect();
+    let exact = NuqRegressor::params().fit(&x, &targets).unwrap();
+    let approximate = NuqRegressor::params().index(graph).fit(&x, &targets).unwrap();
+    let (truth, found) = (exact.predict(&q).unwrap(), approximate.predict(&q).unwrap());
+    let mean = truth.iter().zip(found.iter()).map(|(a, b)| (a.mean - b.mean).abs()).sum::<f64>() / 500.0;
+    assert!(mean > 0.0 && mean < 1e-3, "{mean}");
+}
+
+/// A scale per dimension, rows on the sphere, kernels that look at coordinates, rows in half precision: all on a graph.
+#[test]
+fn every_kind_of_model_stands_on_a_graph() {
+    let (x, y) = data::clusters(1500, 36, 4, 0.6, 3);
+    let (q, _) = data::clusters(50, 36, 4, 0.6, 4);
+    let wide = HnswParams::default().ef_search(800);
+    let plain = NuqClassifier::params().selection_rows(300);
+    for params in [
+        plain.clone().bandwidth(BandwidthRule::Silverman),
+        plain.clone().bandwidth(BandwidthRule::KthNeighbor { k: 5 }),
+        plain.clone().normalize(true),
+        plain.clone().kernel(nuq::Kernel::Logistic).selection_rows(200),
+    ] {
+        let exact = params.fit(&x, &y).unwrap().predict_proba(&q).unwrap();
+        for precision in [Precision::F32, Precision::F16] {
+            let graph = IndexKind::Hnsw(wide.precision(precision));
+            let model = params.clone().index(graph).recall(None).fit(&x, &y).unwrap();
+            assert!(matches!(model.index().describe(), IndexSummary::Hnsw { recall: Some(_), .. }));
+            let found = model.predict_proba(&q).unwrap();
+            let change = exact.as_slice().iter().zip(found.as_slice()).map(|(a, b)| (a - b).abs());
+            let largest = change.fold(0.0, f64::max);
+            // Rounded rows may move the bandwidth by a step of its grid.
+            let allowed = if precision == Precision::F32 { 1e-12 } else { 0.1 };
+            assert!(largest <= allowed, "{params:?} {precision:?}: {largest}");
+        }
+    }
+    let refused = plain.index(IndexKind::Hnsw(wide)).recall(1.5).fit(&x, &y).unwrap_err();
+    assert_eq!(refused.to_string(), "the recall asked for is 1.5: it must be above 0 and at most 1");
+}
+
+#[test]
+fn a_fitted_model_does_not_depend_on_the_number_of_threads() {
+    let (x, y) = data::clusters(3000, 12, 5, 1.0, 1);
+    let density =
+        nuq::Density::Gaussians { covariance: nuq::Covariance::Full, shrinkage: nuq::Shrinkage::LedoitWolf };
+    for params in [NuqClassifier::params(), NuqClassifier::params().density(density)] {
+        let with = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| params.fit(&x, &y).unwrap().predict(&x).unwrap().to_vec())
+        };
+        let alone = with(1);
+        for threads in [2, 5] {
+            assert!(with(threads) == alone, "{threads} threads");
+        }
+    }
+}
