@@ -1,7 +1,7 @@
 //! The methods' scores as metrics, with intervals, and with a mark where none is better beyond chance.
 
-use super::Rows;
 use super::registry::Scored;
+use super::{MethodKind, Rows};
 use crate::Error;
 use crate::baselines::Input;
 use crate::metrics::{Detection, Difference, Interval, Resampling, Selective};
@@ -32,6 +32,8 @@ pub struct DetectionResult {
 pub struct MethodResult {
     /// Its name.
     pub name: String,
+    /// Its kind, which identifies NUQ's own scores and the reference baseline.
+    pub kind: MethodKind,
     /// What it looks at: logits too, where it reads the head of the network from them.
     pub inputs: &'static [Input],
     /// Its scores of the test rows.
@@ -73,6 +75,7 @@ pub(super) fn compare(
         let sum: f64 = ood.iter().map(|set| set.roc_auc.interval.value).sum();
         MethodResult {
             name: scored.name,
+            kind: scored.kind,
             inputs: scored.inputs,
             test: scored.test,
             ood_scores: scored.ood,

@@ -35,7 +35,7 @@ use crate::Error;
 use crate::baselines::Members;
 use crate::error::length_mismatch;
 use crate::metrics::{Interval, Resampling};
-use nuq::calibrate::binomial_interval;
+use nuq::calibrate::{Measure, binomial_interval};
 use nuq::{Label, NuqClassifier, Predictions};
 use shared::Training;
 
@@ -157,6 +157,26 @@ impl<'c> Comparison<'c> {
         Ok(Evaluation { accuracy, errors_of, is_error, test, ood, methods, skipped })
     }
 
+    /// The test rows.
+    pub fn test(&self) -> Rows<'c> {
+        self.test
+    }
+
+    /// The labels of the test rows.
+    pub fn labels(&self) -> &[Label] {
+        &self.labels
+    }
+
+    /// The out-of-distribution sets with their names.
+    pub fn ood_sets(&self) -> &[(String, Rows<'c>)] {
+        &self.ood
+    }
+
+    /// The bootstrap parameters.
+    pub fn bootstrap(&self) -> Resampling {
+        self.resampling
+    }
+
     /// The test rows, then the other sets.
     fn sets(&self) -> impl Iterator<Item = &Rows<'c>> {
         std::iter::once(&self.test).chain(self.ood.iter().map(|(_, rows)| rows))
@@ -188,6 +208,20 @@ pub enum Predictor {
     Network,
     /// The model's own.
     Nuq,
+}
+
+/// Kind of a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MethodKind {
+    /// An uncertainty of NUQ.
+    Nuq(Measure),
+    /// HUQ, which combines NUQ's aleatoric and epistemic uncertainty.
+    Huq,
+    /// The maximum softmax probability, the usual reference baseline.
+    MaxProb,
+    /// Any other baseline.
+    Baseline,
 }
 
 /// What a comparison found.

@@ -3,7 +3,7 @@
 use nuq_neighbors::SeededRng;
 
 use super::shared::{SharedNeighbors, Training};
-use super::{Comparison, Rows};
+use super::{Comparison, MethodKind, Rows};
 use crate::Error;
 use crate::baselines::{
     Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, Input, KnnDistance,
@@ -27,6 +27,7 @@ pub struct Skipped {
 /// A method's scores of all sets.
 pub(super) struct Scored {
     pub(super) name: String,
+    pub(super) kind: MethodKind,
     pub(super) inputs: &'static [Input],
     pub(super) test: Vec<f64>,
     pub(super) ood: Vec<Vec<f64>>,
@@ -38,6 +39,7 @@ pub(super) struct Scored {
 /// How a scorer is made of what there is.
 struct Maker<'t> {
     name: String,
+    kind: MethodKind,
     /// Whether it looks at rows divided by their length.
     is_normalized: bool,
     /// Whether it reads rows by the head of the network, which logits tell.
@@ -106,6 +108,7 @@ fn score(
     let saved = if scorer.takes_neighbors() { saved } else { 0.0 };
     Ok(Ok(Scored {
         name: maker.name.clone(),
+        kind: maker.kind,
         inputs: if maker.has_head { &[Input::Embeddings, Input::Logits] } else { scorer.inputs() },
         test,
         ood: scores,
@@ -122,20 +125,21 @@ fn own(
     ood: &[Predictions<'_>],
     seconds_per_1000: Option<f64>,
 ) -> Result<Vec<Scored>, Error> {
-    let scored = |name: &str, of: &dyn Fn(&Prediction) -> f64| Scored {
+    let scored = |name: &str, measure: Measure| Scored {
         name: name.to_owned(),
+        kind: MethodKind::Nuq(measure),
         inputs: &[Input::Embeddings],
-        test: test.iter().map(of).collect(),
-        ood: ood.iter().map(|found| found.iter().map(of).collect()).collect(),
+        test: test.iter().map(|prediction| measure.of(prediction)).collect(),
+        ood: ood.iter().map(|set| set.iter().map(|prediction| measure.of(prediction)).collect()).collect(),
         fit_seconds: None,
         seconds_per_1000,
         bytes: 0,
     };
     let mut own = vec![
-        scored("NUQ epistemic", &|found| Measure::Epistemic.of(found)),
-        scored("NUQ total", &|found| Measure::Total.of(found)),
-        scored("NUQ aleatoric", &|found| Measure::Aleatoric.of(found)),
-        scored("NUQ density", &|found| Measure::Density.of(found)),
+        scored("NUQ epistemic", Measure::Epistemic),
+        scored("NUQ total", Measure::Total),
+        scored("NUQ aleatoric", Measure::Aleatoric),
+        scored("NUQ density", Measure::Density),
     ];
     let huq = huq(model)?;
     let hybrid = |found: &[Prediction]| {
@@ -144,6 +148,7 @@ fn own(
     };
     own.push(Scored {
         name: "HUQ".to_owned(),
+        kind: MethodKind::Huq,
         inputs: &[Input::Embeddings],
         test: hybrid(test)?,
         ood: ood.iter().map(|found| hybrid(found)).collect::<Result<_, _>>()?,
@@ -217,7 +222,7 @@ fn makers<'t>(
 
 fn maker<'t, S: Scorer + 't>(name: &str, make: impl Fn() -> Result<S, Error> + 't) -> Maker<'t> {
     let make: Make<'t> = Box::new(move || make().map(|scorer| Box::new(scorer) as Box<dyn Scorer + 't>));
-    Maker { name: name.to_owned(), is_normalized: false, has_head: false, make }
+    Maker { name: name.to_owned(), kind: MethodKind::Baseline, is_normalized: false, has_head: false, make }
 }
 
 /// The same for a scorer of normalized rows.
@@ -227,7 +232,7 @@ fn normalized<'t, S: Scorer + 't>(name: &str, make: impl Fn() -> Result<S, Error
 
 fn from_logits<'t>() -> Vec<Maker<'t>> {
     vec![
-        maker("MaxProb", || Ok(MaxProb)),
+        Maker { kind: MethodKind::MaxProb, ..maker("MaxProb", || Ok(MaxProb)) },
         maker("Entropy", || Ok(Entropy)),
         maker("Margin", || Ok(Margin)),
         maker("Energy", || Ok(Energy::default())),
