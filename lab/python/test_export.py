@@ -1,4 +1,4 @@
-"""The exports on tiny models: `pytest lab/python`. Skipped where torch or transformers is not installed."""
+"""Tests of the export scripts with tiny models. Run `pytest lab/python`. Skipped if torch or transformers is not installed."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ torch = pytest.importorskip("torch")
 
 
 def loader(n, seed):
-    draw = torch.Generator().manual_seed(seed)
-    pictures, labels = torch.rand(n, 3, 8, 8, generator=draw), torch.arange(n) % 3
-    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(pictures, labels), batch_size=4)
+    generator = torch.Generator().manual_seed(seed)
+    images, labels = torch.rand(n, 3, 8, 8, generator=generator), torch.arange(n) % 3
+    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, labels), batch_size=4)
 
 
 def network(seed):
@@ -19,7 +19,7 @@ def network(seed):
     )
 
 
-def test_image_embeddings_make_the_logits(tmp_path):
+def test_image_embeddings_reproduce_the_logits(tmp_path):
     import export_images
 
     model = network(0)
@@ -40,7 +40,7 @@ def test_members_are_stacked(tmp_path):
     assert not np.allclose(stacks["test"][0], stacks["test"][1])
 
 
-def test_text_features_make_the_logits_and_dropout_differs(tmp_path):
+def test_text_features_reproduce_the_logits_and_dropout_passes_differ(tmp_path):
     transformers = pytest.importorskip("transformers")
     import export_text
 
@@ -65,7 +65,7 @@ def test_text_features_make_the_logits_and_dropout_differs(tmp_path):
     assert passes.shape == (4, 3, 3) and not np.allclose(passes[0], passes[1])
 
 
-def test_tables_of_text_are_read(tmp_path):
+def test_text_files_are_read(tmp_path):
     pytest.importorskip("transformers")
     import export_text
 

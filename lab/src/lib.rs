@@ -1,4 +1,4 @@
-//! The laboratory: the networks, experiments, tables and figures of the paper, one command each.
+//! Reproduction of the paper: its networks, experiments, tables and figures.
 
 pub mod data;
 mod error;
@@ -6,8 +6,8 @@ pub mod experiments;
 mod export;
 mod images;
 mod nets;
+mod random;
 pub mod results;
-mod stream;
 pub mod training;
 
 pub use error::LabError;

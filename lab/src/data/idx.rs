@@ -1,5 +1,7 @@
-//! IDX files, the format of MNIST and of all that imitate it: two zeros, the type, the number of dimensions, their sizes as
-//! big-endian integers of four bytes, then the values. Plain or packed by gzip.
+//! Reader of IDX files, the format of MNIST and similar data sets. Files may be compressed with gzip.
+//!
+//! The header is two zero bytes, the element type, the number of dimensions and the size of each dimension as a big-endian 32-bit integer.
+//! The values follow.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -10,36 +12,45 @@ use flate2::read::MultiGzDecoder;
 use super::DataError;
 use crate::{Images, LabError, Labeled};
 
-/// The type of unsigned bytes, the only one that pictures and labels come in.
-const BYTES: u8 = 0x08;
-/// No set has a file larger than this.
-const LARGEST: usize = 1 << 31;
+/// Element type of unsigned bytes, the only supported one.
+const UNSIGNED_BYTE: u8 = 0x08;
+/// Upper limit for the number of values in a file.
+const MAX_VALUES: usize = 1 << 31;
 
-/// Gray pictures, from bytes to values between 0 and 1.
+/// Reads gray images. Bytes are scaled to `[0, 1]`.
+///
+/// # Errors
+/// If the file cannot be read or is not an IDX file of images.
 pub fn read_images(path: &Path) -> Result<Images, LabError> {
     let (sizes, bytes) = read(path, 3)?;
     let pixels = bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect();
     Images::new(1, sizes[1], sizes[2], pixels)
 }
 
-/// Labels, a byte each.
+/// Reads labels.
+///
+/// # Errors
+/// If the file cannot be read or is not an IDX file of labels.
 pub fn read_labels(path: &Path) -> Result<Vec<usize>, LabError> {
     let (_, bytes) = read(path, 1)?;
     Ok(bytes.into_iter().map(usize::from).collect())
 }
 
-/// The pictures and labels of a set of ten classes.
+/// Reads images and labels of a data set with ten classes.
+///
+/// # Errors
+/// If a file cannot be read, or the numbers of images and labels differ.
 pub fn read_labeled(images: &Path, labels: &Path) -> Result<Labeled, LabError> {
     Labeled::new(read_images(images)?, read_labels(labels)?, 10)
 }
 
-/// The sizes of an array of so many dimensions, and its bytes.
+/// Reads the sizes and values of an array with the given number of dimensions.
 fn read(path: &Path, dimensions: usize) -> Result<(Vec<usize>, Vec<u8>), DataError> {
     let bad = |problem: String| DataError::BadFile { path: path.to_owned(), problem };
     let mut reader = open(path)?;
     let head = take(&mut reader, path, 4 + 4 * dimensions)?;
-    if head[..3] != [0, 0, BYTES] {
-        return Err(bad("it does not begin as an IDX file of bytes does".to_owned()));
+    if head[..3] != [0, 0, UNSIGNED_BYTE] {
+        return Err(bad("it is not an IDX file of unsigned bytes".to_owned()));
     }
     if usize::from(head[3]) != dimensions {
         return Err(bad(format!("its array has {} dimensions, not {dimensions}", head[3])));
@@ -47,16 +58,16 @@ fn read(path: &Path, dimensions: usize) -> Result<(Vec<usize>, Vec<u8>), DataErr
     let size = |four: &[u8]| four.iter().fold(0usize, |sum, &byte| sum << 8 | usize::from(byte));
     let sizes: Vec<usize> = head[4..].chunks(4).map(size).collect();
     let total = sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
-    let total = total.filter(|&total| 0 < total && total < LARGEST);
-    let total = total.ok_or_else(|| bad(format!("its sizes {sizes:?} are those of no set of pictures")))?;
+    let total = total.filter(|&total| 0 < total && total < MAX_VALUES);
+    let total = total.ok_or_else(|| bad(format!("its dimensions {sizes:?} are invalid")))?;
     let bytes = take(&mut reader, path, total)?;
     match reader.read(&mut [0]) {
         Ok(0) => Ok((sizes, bytes)),
-        _ => Err(bad("it holds more than its sizes say".to_owned())),
+        _ => Err(bad("it is longer than its header states".to_owned())),
     }
 }
 
-/// The file, unpacked where it is packed.
+/// Opens a file and decompresses it if it starts with the gzip magic number.
 fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
     let failed = |source| DataError::Read { path: path.to_owned(), source };
     let mut start = Vec::new();
@@ -65,14 +76,13 @@ fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
     if start == [0x1f, 0x8b] { Ok(Box::new(MultiGzDecoder::new(file))) } else { Ok(Box::new(file)) }
 }
 
-/// The next bytes, as many as wanted or an error that says how many there are. What a header promises is not allocated
-/// before it is there.
+/// Reads exactly `expected` bytes. The buffer grows with the data, so that a wrong header cannot cause a huge allocation.
 fn take(reader: &mut impl Read, path: &Path, expected: usize) -> Result<Vec<u8>, DataError> {
     let mut bytes = Vec::new();
     let read = reader.take(expected as u64).read_to_end(&mut bytes);
     match read {
         Err(error) => {
-            let problem = format!("it cannot be unpacked: {error}; bring it again");
+            let problem = format!("it cannot be decompressed: {error}; download it again");
             Err(DataError::BadFile { path: path.to_owned(), problem })
         }
         Ok(got) if got < expected => Err(DataError::Truncated { path: path.to_owned(), got, expected }),
@@ -89,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    fn pictures() -> Vec<u8> {
+    fn image_file() -> Vec<u8> {
         let mut bytes = vec![0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2];
         bytes.extend([0, 255, 51, 102]);
         bytes
@@ -101,17 +111,17 @@ mod tests {
         file
     }
 
-    fn refusal(bytes: &[u8]) -> String {
+    fn error_message(bytes: &[u8]) -> String {
         let file = file(bytes);
-        let said = read_images(file.path()).unwrap_err().to_string();
-        said.replace(&file.path().display().to_string(), "FILE")
+        let message = read_images(file.path()).unwrap_err().to_string();
+        message.replace(&file.path().display().to_string(), "FILE")
     }
 
     #[test]
-    fn plain_and_packed_files_read_alike() {
+    fn plain_and_compressed_files_are_read() {
         let mut packed = GzEncoder::new(vec![], Compression::fast());
-        packed.write_all(&pictures()).unwrap();
-        for bytes in [pictures(), packed.finish().unwrap()] {
+        packed.write_all(&image_file()).unwrap();
+        for bytes in [image_file(), packed.finish().unwrap()] {
             let images = read_images(file(&bytes).path()).unwrap();
             assert_eq!((images.shape(), images.len()), ([1, 1, 2], 2));
             assert_eq!(images.pixels, [0.0, 1.0, 0.2, 0.4]);
@@ -119,35 +129,35 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_by_file_and_kind() {
-        let whole = pictures();
-        assert_eq!(refusal(&whole[..18]), "FILE is cut short: it holds 2 of 4 bytes; bring it again");
-        assert_eq!(refusal(&whole[..3]), "FILE is cut short: it holds 3 of 16 bytes; bring it again");
-        assert_eq!(refusal(&[&whole[..], &[1]].concat()), "FILE: it holds more than its sizes say");
+    fn damaged_files_have_specific_errors() {
+        let whole = image_file();
+        assert_eq!(error_message(&whole[..18]), "FILE is truncated: it has 2 of 4 bytes; download it again");
+        assert_eq!(error_message(&whole[..3]), "FILE is truncated: it has 3 of 16 bytes; download it again");
+        assert_eq!(error_message(&[&whole[..], &[1]].concat()), "FILE: it is longer than its header states");
         assert_eq!(
-            refusal(b"\x89PNG\r\n\x1a\n0123456789"),
-            "FILE: it does not begin as an IDX file of bytes does"
+            error_message(b"\x89PNG\r\n\x1a\n0123456789"),
+            "FILE: it is not an IDX file of unsigned bytes"
         );
         let labels = [0, 0, 8, 1, 0, 0, 0, 1, 7, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(refusal(&labels), "FILE: its array has 1 dimensions, not 3");
+        assert_eq!(error_message(&labels), "FILE: its array has 1 dimensions, not 3");
         let huge = [0, 0, 8, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255];
-        assert!(refusal(&huge).ends_with("are those of no set of pictures"));
+        assert!(error_message(&huge).ends_with("are invalid"));
     }
 
     #[test]
-    fn a_packed_file_that_is_damaged_is_refused() {
+    fn damaged_gzip_file_is_an_error() {
         let mut packed = GzEncoder::new(vec![], Compression::fast());
-        packed.write_all(&pictures()).unwrap();
+        packed.write_all(&image_file()).unwrap();
         let mut bytes = packed.finish().unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 0xff;
-        assert!(refusal(&bytes).starts_with("FILE"));
+        assert!(error_message(&bytes).starts_with("FILE"));
     }
 
     #[test]
-    fn labels_must_match_pictures() {
-        let (images, labels) = (file(&pictures()), file(&[0, 0, 8, 1, 0, 0, 0, 1, 7]));
-        let refused = read_labeled(images.path(), labels.path()).unwrap_err();
-        assert!(matches!(refused, LabError::LabelCount { images: 2, labels: 1 }));
+    fn image_and_label_counts_must_match() {
+        let (images, labels) = (file(&image_file()), file(&[0, 0, 8, 1, 0, 0, 0, 1, 7]));
+        let error = read_labeled(images.path(), labels.path()).unwrap_err();
+        assert!(matches!(error, LabError::LabelCount { images: 2, labels: 1 }));
     }
 }

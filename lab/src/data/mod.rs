@@ -1,9 +1,9 @@
-//! Data: read from files, brought by package clients, or generated.
+//! Data sets: read from files, downloaded by package managers, or generated.
 //!
-//! | set | how |
+//! | data set | source |
 //! | --- | --- |
-//! | MNIST, Fashion-MNIST, CIFAR-10 | `lab get-data` ([`get`]), then IDX files ([`idx`]) or sheets of pictures ([`cifar`]), whole by [`sets`] |
-//! | SVHN in gray, notMNIST, KMNIST | files of the user's ([`outliers`]) |
+//! | MNIST, Fashion-MNIST, CIFAR-10 | downloaded by `lab get-data` ([`get`]); IDX files ([`idx`]) or PNG sheets ([`cifar`]), read by [`sets`] |
+//! | SVHN in gray, notMNIST, KMNIST | files in the user's data folder ([`outliers`]) |
 //! | embeddings and logits of any network | npz files ([`embeddings`]) |
 //! | rotated digits, smooth noise, Two Moons, the toy distributions | generated: [`rotate`], [`smooth_noise`], [`moons`], [`mixture`], [`steps`] |
 

@@ -1,16 +1,19 @@
-//! Two Moons: two half circles that reach into each other, with noise.
+//! Two Moons: points around two interleaved half circles, with Gaussian noise.
 
 use std::f64::consts::PI;
 
-use crate::stream::stream;
+use crate::random::random_stream;
 use crate::{Images, LabError, Labeled};
 
-/// The standard deviation of points around their arc.
+/// Standard deviation of the noise in each coordinate.
 pub const NOISE: f64 = 0.15;
 
-/// `n` points of alternating class, each a picture of one row and two columns.
+/// Draws `n` points of alternating class. Each point is an image with one row and two columns.
+///
+/// # Errors
+/// Never for finite draws; the error type is that of [`Images::new`].
 pub fn sample(n: usize, seed: u64) -> Result<Labeled, LabError> {
-    let mut rng = stream("moons", seed, 0);
+    let mut rng = random_stream("moons", seed, 0);
     let mut pixels = Vec::with_capacity(2 * n);
     for i in 0..n {
         let (x, y) = on_arc(i % 2, PI * rng.uniform());
@@ -19,19 +22,21 @@ pub fn sample(n: usize, seed: u64) -> Result<Labeled, LabError> {
     Labeled::new(Images::new(1, 1, 2, pixels)?, (0..n).map(|i| i % 2).collect(), 2)
 }
 
-/// Whether a point lies in the gap: about as far from one moon as from the other, and far from neither.
+/// Whether a point lies in the gap: its distances to both arcs are nearly equal and below three standard deviations.
+#[must_use]
 pub fn is_between(x: f64, y: f64) -> bool {
     let (upper, lower) = (distance(0, x, y), distance(1, x, y));
     (upper - lower).abs() < 0.05 && upper.max(lower) < 3.0 * NOISE
 }
 
-/// Whether a point lies on one moon and away from the other.
+/// Whether a point lies within one standard deviation of one arc and more than three from the other.
+#[must_use]
 pub fn is_inside(x: f64, y: f64) -> bool {
     let (upper, lower) = (distance(0, x, y), distance(1, x, y));
     upper.min(lower) < NOISE && upper.max(lower) > 3.0 * NOISE
 }
 
-/// The upper unit half circle, or the lower one moved by (1, ½).
+/// A point of the upper unit half circle (`moon` 0), or of the lower half circle with center (1, 1/2).
 fn on_arc(moon: usize, angle: f64) -> (f64, f64) {
     if moon == 0 { (angle.cos(), angle.sin()) } else { (1.0 - angle.cos(), 0.5 - angle.sin()) }
 }
@@ -53,7 +58,7 @@ mod tests {
         let moons = sample(1000, 3).unwrap();
         let mean: f64 = (0..1000)
             .map(|i| {
-                let point = moons.images.picture(i);
+                let point = moons.images.image(i);
                 distance(moons.labels[i], f64::from(point[0]), f64::from(point[1]))
             })
             .sum::<f64>()
@@ -65,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_are_where_one_would_point() {
+    fn gap_and_moon_regions_are_disjoint() {
         assert!(is_between(0.5, 0.25) && !is_inside(0.5, 0.25));
         assert!(is_inside(0.0, 1.0) && !is_between(0.0, 1.0));
     }

@@ -1,7 +1,7 @@
-//! Pictures that are unlike those a network learned from: what it should be unsure about.
+//! Outlier sets: images that do not come from the training distribution.
 //!
-//! MNIST and Fashion-MNIST come with `lab get-data`. SVHN in gray, notMNIST and KMNIST are taken from the user's folder where it has
-//! them. Smooth noise is made here.
+//! MNIST and Fashion-MNIST are downloaded by `lab get-data`. SVHN in gray, notMNIST and KMNIST are read from the user's data folder, if
+//! present. Smooth noise is generated.
 
 use std::path::Path;
 
@@ -12,81 +12,92 @@ use super::smooth_noise::smooth_noise;
 use super::{DataError, idx, sets};
 use crate::{Images, LabError};
 
-/// A set by name.
+/// An outlier set.
 #[derive(Debug, Clone)]
 pub struct Outliers {
-    /// Its name, as tables show it.
+    /// Name in tables.
     pub name: &'static str,
-    /// Its pictures.
+    /// Images of the set.
     pub images: Images,
 }
 
-/// Files of the user's folder that hold sets.
+/// Name and file of the sets in the user's data folder.
 const FILES: [(&str, &str); 3] = [
     ("SVHN", "svhn_gray28_1898.npz"),
     ("KMNIST", "kmnist-test-imgs.npz"),
     ("notMNIST", "notmnist-images-idx3-ubyte.gz"),
 ];
 
-/// Every set that is there but MNIST, at most `most` pictures of each; SVHN, the paper's, first. Without any it is said how to have one.
-pub fn all(cache: &Path, user: Option<&Path>, most: usize) -> Result<Vec<Outliers>, LabError> {
-    let sets = beside(MNIST, [1, 28, 28], cache, user, most)?;
+/// All available outlier sets for MNIST, with at most `limit` images each. SVHN, the set of the paper, is first if available.
+///
+/// # Errors
+/// If no set except smooth noise is available, or a file cannot be read.
+pub fn for_mnist(cache: &Path, user: Option<&Path>, limit: usize) -> Result<Vec<Outliers>, LabError> {
+    let sets = for_network(MNIST, [1, 28, 28], cache, user, limit)?;
     if sets.len() > 1 {
         return Ok(sets);
     }
     let Source { title, name, .. } = FASHION_MNIST;
     let (folder, cache) = (get::folder(cache, name), cache.to_owned());
-    Err(DataError::NotBrought { title, name, cache, folder }.into())
+    Err(DataError::NotDownloaded { title, name, cache, folder }.into())
 }
 
-/// Every set that is there and has the shape of a network's pictures, but the one that it learned from. Smooth noise, the last, always is.
-pub fn beside(
-    learned: Source,
+/// All available sets with the given image shape except the training set, with at most `limit` images each. The last set is smooth noise.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn for_network(
+    training_set: Source,
     shape: [usize; 3],
     cache: &Path,
     user: Option<&Path>,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<Outliers>, LabError> {
-    let mut sets = if shape == GRAY { gray(learned, cache, user, most)? } else { Vec::new() };
-    let images = smooth_noise(most.min(2000), shape, 0)?;
+    let mut sets = if shape == GRAY { gray_sets(training_set, cache, user, limit)? } else { Vec::new() };
+    let images = smooth_noise(limit.min(2000), shape, 0)?;
     sets.push(Outliers { name: "Smooth noise", images });
     Ok(sets)
 }
 
-/// The shape of digits, and of all sets but CIFAR.
+/// Image shape of MNIST and of all sets except CIFAR.
 const GRAY: [usize; 3] = [1, 28, 28];
 
-/// The sets of 28 × 28 in gray that are there.
-fn gray(learned: Source, cache: &Path, user: Option<&Path>, most: usize) -> Result<Vec<Outliers>, LabError> {
+/// The available sets of gray 28 × 28 images.
+fn gray_sets(
+    training_set: Source,
+    cache: &Path,
+    user: Option<&Path>,
+    limit: usize,
+) -> Result<Vec<Outliers>, LabError> {
     let mut sets = Vec::new();
     for (name, file) in FILES {
         let path = user.map(|folder| folder.join("data/digits-ood").join(file));
         if let Some(path) = path.filter(|path| path.is_file()) {
-            sets.push(Outliers { name, images: read(&path)?.first(most) });
+            sets.push(Outliers { name, images: read(&path)?.first(limit) });
         }
     }
-    for source in [MNIST, FASHION_MNIST].into_iter().filter(|source| source.name != learned.name) {
-        let path = sets::test_images(cache, source);
+    for source in [MNIST, FASHION_MNIST].into_iter().filter(|source| source.name != training_set.name) {
+        let path = sets::test_images_path(cache, source);
         if path.is_file() {
-            sets.push(Outliers { name: source.title, images: idx::read_images(&path)?.first(most) });
+            sets.push(Outliers { name: source.title, images: idx::read_images(&path)?.first(limit) });
         }
     }
     Ok(sets)
 }
 
 fn read(path: &Path) -> Result<Images, LabError> {
-    if path.extension().is_some_and(|ending| ending == "gz") {
+    if path.extension().is_some_and(|extension| extension == "gz") {
         return idx::read_images(path);
     }
-    // Pictures of gray lie as members do: height × width of each.
-    let pictures = nuq_io::read_members(&ArraySpec { path: path.to_owned(), name: None })?;
-    let (height, width) = pictures.first().map_or((0, 0), |picture| (picture.len(), picture.dim()));
-    let largest = pictures.iter().flat_map(|picture| picture.as_slice()).fold(0.0f32, |top, v| top.max(*v));
+    // An array of gray images has the same layout as ensemble members: n × height × width.
+    let images = nuq_io::read_members(&ArraySpec { path: path.to_owned(), name: None })?;
+    let (height, width) = images.first().map_or((0, 0), |image| (image.len(), image.dim()));
+    let largest = images.iter().flat_map(|image| image.as_slice()).fold(0.0f32, |largest, v| largest.max(*v));
     if (height, width) != (28, 28) || largest <= 1.0 {
-        let problem = "it must hold pictures of 28 × 28 with values from 0 to 255".to_owned();
+        let problem = "it must contain 28 × 28 images with values from 0 to 255".to_owned();
         return Err(DataError::BadFile { path: path.to_owned(), problem }.into());
     }
-    let pixels = pictures.iter().flat_map(|picture| picture.as_slice()).map(|value| value / 255.0);
+    let pixels = images.iter().flat_map(|image| image.as_slice()).map(|value| value / 255.0);
     Images::new(1, height, width, pixels.collect())
 }
 
@@ -95,25 +106,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_any_set_the_command_is_told() {
+    fn missing_sets_error_contains_the_download_command() {
         let cache = tempfile::tempdir().unwrap();
-        let refused = all(cache.path(), None, 10).unwrap_err().to_string();
-        assert!(refused.contains("bring it with `lab get-data fashion-mnist --cache "), "{refused}");
+        let error = for_mnist(cache.path(), None, 10).unwrap_err().to_string();
+        assert!(error.contains("download it with `lab get-data fashion-mnist --cache "), "{error}");
     }
 
     #[test]
-    fn the_sets_of_a_user_are_found() {
+    fn sets_of_the_user_folder_are_read() {
         let (cache, user) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let folder = user.path().join("data/digits-ood");
         std::fs::create_dir_all(&folder).unwrap();
         let mut bytes = vec![0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 1];
         bytes.extend([0, 255, 51]);
         std::fs::write(folder.join("notmnist-images-idx3-ubyte.gz"), bytes).unwrap();
-        let sets = all(cache.path(), Some(user.path()), 2).unwrap();
+        let sets = for_mnist(cache.path(), Some(user.path()), 2).unwrap();
         assert_eq!((sets.len(), sets[0].name, sets[1].name), (2, "notMNIST", "Smooth noise"));
         assert_eq!(sets[0].images.pixels, [0.0, 1.0]);
-        // Of colors there is nothing but noise.
-        let sets = beside(MNIST, [3, 32, 32], cache.path(), Some(user.path()), 2).unwrap();
+        // The only set of color images is smooth noise.
+        let sets = for_network(MNIST, [3, 32, 32], cache.path(), Some(user.path()), 2).unwrap();
         assert_eq!((sets.len(), sets[0].images.shape()), (1, [3, 32, 32]));
     }
 }

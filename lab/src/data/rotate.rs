@@ -1,20 +1,21 @@
-//! Rotated MNIST: each digit turned by an angle of its own.
+//! Rotated MNIST: each digit is rotated by a random angle.
 
 use crate::Images;
-use crate::stream::stream;
+use crate::random::random_stream;
 use crate::training::rotate;
 
-/// The paper's angles, in degrees.
+/// Range of the paper's rotation angles, in degrees.
 pub const DEGREES: (f64, f64) = (30.0, 45.0);
 
-/// Every picture turned counterclockwise by an angle drawn between two, in degrees.
+/// Rotates every image counterclockwise by an angle drawn uniformly from the range `degrees`.
+#[must_use]
 pub fn rotated(images: &Images, degrees: (f64, f64), seed: u64) -> Images {
-    let mut rng = stream("rotations", seed, 0);
-    let mut turned = images.clone();
-    for picture in turned.pixels.chunks_exact_mut(images.picture_len()) {
-        rotate(picture, images.shape(), degrees.0 + (degrees.1 - degrees.0) * rng.uniform());
+    let mut rng = random_stream("rotations", seed, 0);
+    let mut rotated = images.clone();
+    for image in rotated.pixels.chunks_exact_mut(images.image_len()) {
+        rotate(image, images.shape(), degrees.0 + (degrees.1 - degrees.0) * rng.uniform());
     }
-    turned
+    rotated
 }
 
 #[cfg(test)]
@@ -22,14 +23,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn angles_lie_between_the_two_and_follow_from_the_seed() {
-        // Lit to the right of the center: the upper right corner gets light, the lower right none.
+    fn rotation_is_in_range_and_reproducible() {
+        // Only pixels right of the center are bright. Rotation brightens the upper right corner, not the lower right one.
         let one = Images::new(1, 3, 3, vec![0.0, 0.0, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0]).unwrap();
         let images = one.select(&[0; 20]);
-        let turned = rotated(&images, DEGREES, 1);
-        assert!((0..20).all(|i| turned.picture(i)[2] > 0.1 && turned.picture(i)[8] == 0.0));
-        assert_ne!(turned.picture(0), turned.picture(1));
-        assert_eq!(turned, rotated(&images, DEGREES, 1));
+        let result = rotated(&images, DEGREES, 1);
+        assert!((0..20).all(|i| result.image(i)[2] > 0.1 && result.image(i)[8] == 0.0));
+        assert_ne!(result.image(0), result.image(1));
+        assert_eq!(result, rotated(&images, DEGREES, 1));
         assert_eq!(rotated(&images, (0.0, 0.0), 1), images);
     }
 }

@@ -1,4 +1,4 @@
-//! The sets that `lab get-data` brings, read whole.
+//! Reads the data sets that `lab get-data` downloads.
 
 use std::path::{Path, PathBuf};
 
@@ -6,23 +6,26 @@ use super::get::{self, Form, Source};
 use super::{DataError, cifar, idx};
 use crate::{LabError, Labeled};
 
-/// A set as its authors divided it.
+/// A data set with the authors' split.
 #[derive(Debug, Clone)]
 pub struct Set {
-    /// To learn from.
+    /// Training images.
     pub train: Labeled,
-    /// To be judged by.
+    /// Test images.
     pub test: Labeled,
 }
 
-/// Reads a set from the cache, or says with which command it is brought.
+/// Reads a data set from the cache.
+///
+/// # Errors
+/// If the data set has not been downloaded (the message contains the command), or a file cannot be read.
 pub fn read(cache: &Path, source: &Source) -> Result<Set, LabError> {
     let &Source { title, name, .. } = source;
     get::check_cache(cache)?;
     let folder = get::folder(cache, name);
     let files: Vec<PathBuf> = source.files.iter().map(|(file, _)| folder.join(file)).collect();
     if files.iter().any(|file| !file.is_file()) {
-        return Err(DataError::NotBrought { title, name, cache: cache.to_owned(), folder }.into());
+        return Err(DataError::NotDownloaded { title, name, cache: cache.to_owned(), folder }.into());
     }
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     match (source.form, files.as_slice()) {
@@ -34,12 +37,12 @@ pub fn read(cache: &Path, source: &Source) -> Result<Set, LabError> {
             train: cifar::read_sheets(sheets, labels)?,
             test: cifar::read_sheets(&[*test], test_labels)?,
         }),
-        (Form::Idx, _) | (Form::Sheets, _) => unreachable!("{name} lists the files of its form"),
+        (Form::Idx, _) | (Form::Sheets, _) => unreachable!("{name} has the files of its format"),
     }
 }
 
-/// Where the test pictures of a set of IDX files lie.
-pub(super) fn test_images(cache: &Path, source: Source) -> PathBuf {
+/// Path of the test images of an IDX data set.
+pub(super) fn test_images_path(cache: &Path, source: Source) -> PathBuf {
     get::folder(cache, source.name).join(source.files[2].0)
 }
 
@@ -49,16 +52,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_told_with_its_command() {
+    fn missing_data_set_error_contains_the_download_command() {
         let cache = tempfile::tempdir().unwrap();
         for source in SOURCES {
-            let refused = read(cache.path(), source).unwrap_err().to_string();
+            let error = read(cache.path(), source).unwrap_err().to_string();
             let command = format!("`lab get-data {} --cache {}`", source.name, cache.path().display());
-            assert!(refused.ends_with(&command), "{refused}");
+            assert!(error.ends_with(&command), "{error}");
         }
         let file = cache.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let refused = read(&file, &SOURCES[0]).unwrap_err().to_string();
-        assert!(refused.ends_with("file is a file; name a folder"), "{refused}");
+        let error = read(&file, &SOURCES[0]).unwrap_err().to_string();
+        assert!(error.ends_with("file is a file; the cache must be a folder"), "{error}");
     }
 }

@@ -1,24 +1,26 @@
-//! The toy of the paper's appendix on rejection: points around 0.5 on a line, and a chance of class 1 that goes in steps.
+//! One-dimensional data for the paper's appendix on the reject option: normal points whose probability of class 1 is a step function.
 //!
-//! The paper says "smoothed step function" and prints no numbers. These steps have what its text says of the four points: no noise
-//! at 0.1, mass around 0.3 and 0.5, and few points but noise at 0.95, behind a region that looks sure.
+//! The paper describes a "smoothed step function" without parameters. These steps match its description of the four query points: no
+//! label noise at 0.1, many points around 0.3 and 0.5, and few points with label noise at 0.95, next to a region of low noise.
 
 use nuq_neighbors::SeededRng;
 
-/// Points are normal with this mean and the standard deviation below: a variance of 0.04.
+/// Mean of the points.
 const MEAN: f64 = 0.5;
+/// Standard deviation of the points (variance 0.04).
 const DEVIATION: f64 = 0.2;
-/// Where $\eta$ changes, and by how much.
+/// Position and height of each step of η.
 const STEPS: [(f64, f64); 3] = [(0.2, 0.3), (0.5, 0.6), (0.85, -0.3)];
-/// How wide a step is.
+/// Width of the logistic smoothing.
 const WIDTH: f64 = 0.015;
 
-/// $\eta(x)$, the probability of class 1.
+/// η(x), the probability of class 1.
+#[must_use]
 pub fn eta(x: f64) -> f64 {
-    STEPS.iter().map(|(at, by)| by / (1.0 + (-(x - at) / WIDTH).exp())).sum()
+    STEPS.iter().map(|(position, height)| height / (1.0 + (-(x - position) / WIDTH).exp())).sum()
 }
 
-/// `n` points with their classes.
+/// Draws `n` points and their classes.
 pub fn sample(n: usize, rng: &mut SeededRng) -> (Vec<f32>, Vec<usize>) {
     let mut draw = || {
         let x = MEAN + DEVIATION * rng.normal();
@@ -31,13 +33,13 @@ pub fn sample(n: usize, rng: &mut SeededRng) -> (Vec<f32>, Vec<usize>) {
 mod tests {
     use super::*;
 
-    /// The density of points.
+    /// Density of the points.
     fn density(x: f64) -> f64 {
         (-0.5 * ((x - MEAN) / DEVIATION).powi(2)).exp() / (DEVIATION * (2.0 * std::f64::consts::PI).sqrt())
     }
 
     #[test]
-    fn the_points_that_are_looked_at_are_as_the_paper_says() {
+    fn query_points_match_the_description_of_the_paper() {
         for (x, expected) in [(0.1, 0.0), (0.3, 0.3), (0.5, 0.6), (0.7, 0.9), (0.95, 0.6)] {
             assert!((eta(x) - expected).abs() < 2e-3, "{x}: {}", eta(x));
         }
@@ -45,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_drawn_by_their_chance() {
+    fn class_frequency_matches_eta() {
         let (points, classes) = sample(40_000, &mut SeededRng::new(5));
         let near: Vec<usize> = (0..points.len()).filter(|&i| (0.65..0.75).contains(&points[i])).collect();
         let ones = near.iter().map(|&i| classes[i]).sum::<usize>() as f64 / near.len() as f64;

@@ -1,46 +1,46 @@
-//! NUQ's density, and the layer that NUQ and DDU look at: the paper's tables on densities and layers.
+//! Ablation of the density and of the layer: the paper's tables on densities and layers.
 
-use super::Lab;
-use super::detection::{beside_svhn, dots, of_cifar, row, table};
+use super::Context;
+use super::detection::{dots, row, table, with_cifar100_header, with_paper_svhn};
 use super::digits::{View, note};
 use super::methods::{Method, Variant};
-use super::networks::Base;
-use super::seen::Layer;
+use super::network_outputs::Layer;
+use super::networks::NetworkId;
 use crate::LabError;
 use crate::results::{Claim, Findings, Table, Unit};
 
 const LAYERS: [(&str, Layer); 2] = [("features", Layer::Features), ("logits", Layer::Logits)];
-/// NUQ's densities, and DDU for the table of layers, where the paper's NUQ is that with GMM.
+/// Densities of NUQ, and DDU (`None`) for the comparison of layers. In that table the paper's NUQ uses the GMM density.
 const DENSITIES: [(&str, Option<Variant>); 4] = [
     ("RBF", Some(Variant::Rbf)),
     ("logistic", Some(Variant::Logistic)),
     ("GMM", Some(Variant::Gaussians)),
     ("DDU", None),
 ];
-/// The paper's numbers on CIFAR-100 against SVHN, a row for each layer: of NUQ's densities, then of DDU.
+/// ROC-AUC (%) of the paper on CIFAR-100 against SVHN. One row per layer, one column per entry of [`DENSITIES`].
 const PAPER: [[&str; 4]; 2] = [
     ["84.4 ± 3.2", "84.8 ± 2.9", "89.7 ± 1.6", "89.6 ± 1.6"],
     ["84.7 ± 3.1", "86.7 ± 2.6", "88.2 ± 0.6", "88.2 ± 0.6"],
 ];
 
-pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
+pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     let mut rows = Vec::new();
     for ((layer_name, layer), paper) in LAYERS.into_iter().zip(PAPER) {
         for ((density, variant), paper) in DENSITIES.into_iter().zip(paper) {
             let name = format!("{density}, {layer_name}");
-            lab.say(&format!("ablation-density: {name}"));
+            context.log(&format!("ablation-density: {name}"));
             let method = variant.map_or(Method::Ddu(layer), |variant| Method::Nuq(layer, variant));
-            let scores = (0..lab.seeds as u64).map(|seed| lab.scores(method, Base::plain(seed)));
-            rows.push(beside_svhn(lab, row(&name, View::Test, scores)?, Some(paper))?);
+            let scores = (0..context.seeds as u64).map(|seed| context.scores(method, NetworkId::plain(seed)));
+            rows.push(with_paper_svhn(context, row(&name, View::Test, scores)?, Some(paper))?);
         }
     }
     let title =
-        "ROC-AUC of NUQ's epistemic uncertainty by density and layer, and of DDU, MNIST against outliers (%)";
-    let table = of_cifar(table(lab, title, "density and layer", rows)?);
+        "ROC-AUC (%) of NUQ's epistemic uncertainty and of DDU by density and layer, MNIST against outliers";
+    let table = with_cifar100_header(table(context, title, "density and layer", rows)?);
     let claims = claims(&table);
     let figure = dots(
         "Densities and layers",
-        "How well NUQ's epistemic uncertainty and DDU tell outliers from MNIST's test digits.",
+        "Outlier detection on MNIST by NUQ's epistemic uncertainty and by DDU.",
         "ROC-AUC (%)",
         &table,
         table.columns.len(),
@@ -48,8 +48,8 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     Ok(Findings {
         claims,
         notes: vec![
-            note(lab)?,
-            "The paper's numbers are of CIFAR-100 by a ResNet-50 against SVHN; the NUQ of its table of layers is that with GMM.".to_owned(),
+            note(context)?,
+            "The paper's numbers are for a ResNet-50 on CIFAR-100 against SVHN. In its table of layers NUQ uses the GMM density.".to_owned(),
         ],
         figures: vec![("ablation-density".to_owned(), figure)],
         tables: vec![table],
@@ -64,16 +64,16 @@ fn claims(table: &Table) -> Vec<Claim> {
     vec![
         Claim::new(
             "logistic-near-rbf",
-            "The logistic kernel is within two points of the RBF kernel (features, mean over sets).",
+            "On features, the ROC-AUC of the logistic kernel differs by at most two points from that of the RBF kernel (mean over sets).",
             (rbf - logistic).abs() <= 0.02,
             format!("RBF {}, logistic {}", text(rbf), text(logistic)),
         ),
         Claim::new(
-            "gaussians-of-features-are-best",
-            "Gaussians of features are the best density for NUQ: above both kernels, and above Gaussians of logits (mean over sets).",
+            "gmm-on-features-is-best",
+            "The best density for NUQ is the GMM on features: its ROC-AUC is above those of both kernels and of the GMM on logits (mean over sets).",
             gmm > rbf && gmm > logistic && gmm > logits,
             format!(
-                "GMM {}, RBF {}, logistic {}; GMM of logits {}",
+                "GMM {}, RBF {}, logistic {}; GMM on logits {}",
                 text(gmm),
                 text(rbf),
                 text(logistic),

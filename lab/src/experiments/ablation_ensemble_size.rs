@@ -1,10 +1,10 @@
-//! How many networks an ensemble needs: the paper's tables on ensemble size.
+//! Ablation of the ensemble size: the paper's tables on ensemble size.
 
 use nuq_eval::baselines::Reduction;
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Emphasis, AxisScale};
+use nuq_report::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, Emphasis, Figure};
 
-use super::Lab;
-use super::detection::{beside_svhn, of_cifar, row, table};
+use super::Context;
+use super::detection::{row, table, with_cifar100_header, with_paper_svhn};
 use super::digits::{View, note};
 use super::methods::ensemble;
 use super::networks::MEMBERS;
@@ -12,30 +12,31 @@ use crate::LabError;
 use crate::results::{Claim, Findings, Table, Unit};
 
 const SIZES: [usize; 4] = [1, 2, 3, MEMBERS];
-/// The paper's numbers on CIFAR-100 against SVHN.
+/// ROC-AUC (%) of the paper on CIFAR-100 against SVHN.
 const PAPER: [Option<&str>; 4] = [None, Some("82.3 ± 1.3"), Some("82.4 ± 0.7"), Some("82.9 ± 0.9")];
 
-pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
+pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     let mut rows = Vec::new();
     for (size, paper) in SIZES.into_iter().zip(PAPER) {
-        lab.say(&format!("ablation-ensemble-size: {size}"));
-        let scores = groups(size).into_iter().map(|seeds| ensemble(lab, &seeds, Reduction::Entropy));
-        rows.push(beside_svhn(lab, row(&size.to_string(), View::Test, scores)?, paper)?);
+        context.log(&format!("ablation-ensemble-size: {size}"));
+        let scores =
+            ensembles_of(size).into_iter().map(|seeds| ensemble(context, &seeds, Reduction::Entropy));
+        rows.push(with_paper_svhn(context, row(&size.to_string(), View::Test, scores)?, paper)?);
     }
-    let table = of_cifar(table(
-        lab,
-        "ROC-AUC of the entropy of the mean prediction, MNIST against outliers (%)",
+    let table = with_cifar100_header(table(
+        context,
+        "ROC-AUC (%) of the entropy of the mean prediction, MNIST against outliers",
         "networks",
         rows,
     )?);
-    let claims = vec![grows(&table)];
+    let claims = vec![ensemble_claim(&table)];
     Ok(Findings {
         claims,
         notes: vec![
-            note(lab)?,
+            note(context)?,
             format!(
-                "Mean and deviation over all ensembles of a size that {MEMBERS} networks allow. The paper's numbers are of CIFAR-100 by \
-                 ResNet-50 against SVHN, of the same entropy, and go on to 10 networks without a gain beyond 5."
+                "Mean and standard deviation over all subsets of {MEMBERS} networks of the given size. The paper's numbers are for a ResNet-50 \
+                 on CIFAR-100 against SVHN with the same entropy. The paper evaluates up to 10 networks and finds no gain beyond 5."
             ),
         ],
         figures: vec![("ablation-ensemble-size".to_owned(), figure(&table))],
@@ -43,20 +44,20 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     })
 }
 
-/// All groups of a size among the networks.
-fn groups(size: usize) -> Vec<Vec<u64>> {
+/// All subsets of the networks with the given size, as seeds.
+fn ensembles_of(size: usize) -> Vec<Vec<u64>> {
     let all = 0u32..1 << MEMBERS;
-    let of = |set: u32| (0..MEMBERS as u64).filter(|i| set >> i & 1 == 1).collect::<Vec<u64>>();
-    all.filter(|set| set.count_ones() as usize == size).map(of).collect()
+    let members = |set: u32| (0..MEMBERS as u64).filter(|i| set >> i & 1 == 1).collect::<Vec<u64>>();
+    all.filter(|set| set.count_ones() as usize == size).map(members).collect()
 }
 
-fn grows(table: &Table) -> Claim {
+fn ensemble_claim(table: &Table) -> Claim {
     let mean = |size: usize| table.row_mean(&size.to_string()).unwrap_or(f64::NAN);
     let text = |value: f64| Unit::Percent.text(value, None);
     let (one, two, five) = (mean(1), mean(2), mean(MEMBERS));
     Claim::new(
-        "few-networks-do",
-        "An ensemble of five is better than one network, and at least half of what it gains is there with two (mean over sets).",
+        "two-networks-give-half-of-the-gain",
+        "An ensemble of five networks is better than one network, and two networks reach at least half of its gain (mean over sets).",
         five > one && two - one >= 0.5 * (five - one),
         format!("1: {}, 2: {}, 5: {}", text(one), text(two), text(five)),
     )
@@ -72,8 +73,8 @@ fn figure(table: &Table) -> Figure {
             .collect(),
     };
     let chart = Chart {
-        title: "How many networks".to_owned(),
-        caption: "Detection of outliers by the entropy of an ensemble's mean prediction.".to_owned(),
+        title: "Ensemble size".to_owned(),
+        caption: "Outlier detection by the entropy of the mean prediction of an ensemble.".to_owned(),
         x: ChartAxis::between("networks", AxisScale::Count, 1.0, MEMBERS as f64),
         panels: vec![ChartPanel {
             y: ChartAxis::new("ROC-AUC (%)", AxisScale::Percent),
@@ -92,16 +93,16 @@ mod tests {
     #[test]
     fn the_claim_can_fail() {
         let holds = |[one, two, five]: [f64; 3]| {
-            grows(&numbers(["a", "b"], &[("1", [one; 2]), ("2", [two; 2]), ("5", [five; 2])])).holds
+            ensemble_claim(&numbers(["a", "b"], &[("1", [one; 2]), ("2", [two; 2]), ("5", [five; 2])])).holds
         };
         assert!(holds([0.8, 0.86, 0.9]));
-        // All of the gain comes after two; and an ensemble that loses has gained nothing.
+        // First: two networks reach less than half of the gain. Second: the ensemble is worse than one network.
         assert!(!holds([0.8, 0.82, 0.9]) && !holds([0.9, 0.9, 0.8]));
     }
 
     #[test]
-    fn groups_are_all_there_are() {
-        assert_eq!(SIZES.map(|size| groups(size).len()), [5, 10, 10, 1]);
-        assert_eq!(groups(5), [[0, 1, 2, 3, 4]]);
+    fn all_subsets_of_a_size_are_listed() {
+        assert_eq!(SIZES.map(|size| ensembles_of(size).len()), [5, 10, 10, 1]);
+        assert_eq!(ensembles_of(5), [[0, 1, 2, 3, 4]]);
     }
 }

@@ -1,52 +1,52 @@
-//! How many neighbors NUQ needs: the paper's figure on K.
+//! Ablation of the number of neighbors: the paper's figure on K.
 
 use nuq::{Density, DensityBandwidth, ExactIndex, NeighborIndex, Neighbors, NuqClassifier};
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Emphasis, AxisScale};
+use nuq_report::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, Emphasis, Figure};
 
-use super::Lab;
+use super::Context;
 use super::detection::areas;
 use super::digits::{View, note};
 use super::methods::epistemic;
-use super::networks::Base;
-use super::seen::{Layer, Seen};
+use super::network_outputs::{Layer, NetworkOutputs};
+use super::networks::NetworkId;
 use crate::LabError;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 use crate::training::Outputs;
 
 const NEIGHBORS: [usize; 9] = [1, 2, 3, 5, 10, 20, 50, 100, 200];
 const ACCURACY: &str = "leave-one-out accuracy";
-/// From here on more neighbors change nothing, says the paper.
-const ENOUGH: usize = 20;
+/// According to the paper, results do not change for K at or above this value.
+const REFERENCE_K: usize = 20;
 
-pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
-    let outliers = lab.digits()?.outliers.iter().map(|set| set.name.to_owned());
+pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
+    let outliers = context.digits()?.outliers.iter().map(|set| set.name.to_owned());
     let columns: Vec<String> = outliers.chain([ACCURACY.to_owned()]).collect();
     let mut rows: Vec<TableRow> = NEIGHBORS
         .map(|k| TableRow { name: k.to_string(), cells: vec![Cell::default(); columns.len()] })
         .into();
-    for seed in 0..lab.seeds as u64 {
-        for (row, values) in rows.iter_mut().zip(of_seed(lab, seed)?) {
+    for seed in 0..context.seeds as u64 {
+        for (row, values) in rows.iter_mut().zip(evaluate_seed(context, seed)?) {
             row.cells.iter_mut().zip(values).for_each(|(cell, value)| cell.values.push(value));
         }
     }
     let table = Table {
-        title: "ROC-AUC of NUQ's epistemic uncertainty, MNIST against outliers, and accuracy of NUQ on training digits left out (%)"
+        title: "ROC-AUC (%) of NUQ's epistemic uncertainty, MNIST against outliers, and leave-one-out accuracy (%) of NUQ on training digits"
             .to_owned(),
         corner: "K".to_owned(),
         columns,
         rows,
         unit: Unit::Percent,
         better: Better::Neither,
-        paper_of: None,
+        paper_data_set: None,
     };
-    let claims = vec![flat(&table)];
+    let claims = vec![flatness_claim(&table)];
     Ok(Findings {
         claims,
         notes: vec![
-            note(lab)?,
+            note(context)?,
             format!(
-                "By default the density's bandwidth follows the distance to the K-th neighbor. Here it is that of K = {ENOUGH} for every K, so \
-                 that K alone changes."
+                "By default the density bandwidth depends on K through the distance to the K-th neighbor. Here the value of K = {REFERENCE_K} \
+                 is used for every K, so that only the number of neighbors changes."
             ),
         ],
         figures: vec![("ablation-neighbors".to_owned(), figure(&table))],
@@ -54,52 +54,53 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     })
 }
 
-/// For each K the areas of all sets of outliers, then the accuracy.
-fn of_seed(lab: &Lab, seed: u64) -> Result<Vec<Vec<f64>>, LabError> {
-    let base = lab.seen(Base::plain(seed))?;
-    let index = ExactIndex::new(&base.train(lab)?.embeddings)?;
-    // One search finds the neighbors for every K.
-    let most = NEIGHBORS[NEIGHBORS.len() - 1];
-    let search = |outputs: &Outputs| index.search(&outputs.embeddings, most);
-    let near: Vec<Neighbors> = base.views().iter().map(search).collect::<Result<_, _>>()?;
-    let bandwidth = density_bandwidth(lab, &base)?;
-    let of_k = |k: usize| {
-        lab.say(&format!("ablation-neighbors: network {seed}, K = {k}"));
+/// For each K: ROC-AUC of each outlier set, then leave-one-out accuracy.
+fn evaluate_seed(context: &Context, seed: u64) -> Result<Vec<Vec<f64>>, LabError> {
+    let network = context.network_outputs(NetworkId::plain(seed))?;
+    let index = ExactIndex::new(&network.train(context)?.embeddings)?;
+    // One search with the largest K contains the neighbors for every K.
+    let max_k = NEIGHBORS[NEIGHBORS.len() - 1];
+    let search = |outputs: &Outputs| index.search(&outputs.embeddings, max_k);
+    let neighbors: Vec<Neighbors> = network.views().iter().map(search).collect::<Result<_, _>>()?;
+    let bandwidth = density_bandwidth(context, &network)?;
+    let evaluate_k = |k: usize| {
+        context.log(&format!("ablation-neighbors: network {seed}, K = {k}"));
         let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(bandwidth) };
         let params = NuqClassifier::params().neighbors(k).density(density);
-        let model = base.fit(lab, Layer::Features, &params)?;
-        let scores = base.views().iter().zip(&near).map(|(outputs, near)| {
-            Ok(epistemic(&model.predict_from(&outputs.embeddings, &near.nearest(k)?)?))
+        let model = network.fit(context, Layer::Features, &params)?;
+        let scores = network.views().iter().zip(&neighbors).map(|(outputs, neighbors)| {
+            Ok(epistemic(&model.predict_from(&outputs.embeddings, &neighbors.nearest(k)?)?))
         });
         let mut values = areas(&scores.collect::<Result<Vec<_>, LabError>>()?, View::Test)?;
         let accuracy = model.bandwidth_curve().map(|curve| curve.points[curve.chosen].score.accuracy);
-        values.push(accuracy.ok_or(LabError::Untold { what: "leave-one-out accuracy", neighbors: k })?);
+        values
+            .push(accuracy.ok_or(LabError::NotAvailable { what: "leave-one-out accuracy", n_neighbors: k })?);
         Ok(values)
     };
-    NEIGHBORS.into_iter().map(of_k).collect()
+    NEIGHBORS.into_iter().map(evaluate_k).collect()
 }
 
-/// The bandwidth that the density has by default with enough neighbors.
-fn density_bandwidth(lab: &Lab, base: &Seen) -> Result<f64, LabError> {
-    let model = base.fit(lab, Layer::Features, &NuqClassifier::params().neighbors(ENOUGH))?;
-    let what = "bandwidth of its density";
-    model.density_bandwidth().ok_or(LabError::Untold { what, neighbors: ENOUGH })
+/// The default density bandwidth for K = [`REFERENCE_K`].
+fn density_bandwidth(context: &Context, network: &NetworkOutputs) -> Result<f64, LabError> {
+    let model = network.fit(context, Layer::Features, &NuqClassifier::params().neighbors(REFERENCE_K))?;
+    let what = "density bandwidth";
+    model.density_bandwidth().ok_or(LabError::NotAvailable { what, n_neighbors: REFERENCE_K })
 }
 
-fn flat(table: &Table) -> Claim {
+fn flatness_claim(table: &Table) -> Claim {
     let range = |column: &String| {
-        let enough = NEIGHBORS.iter().filter(|k| **k >= ENOUGH);
+        let large_k = NEIGHBORS.iter().filter(|k| **k >= REFERENCE_K);
         let means: Vec<f64> =
-            enough.filter_map(|k| table.cell(&k.to_string(), column).and_then(Cell::mean)).collect();
+            large_k.filter_map(|k| table.cell(&k.to_string(), column).and_then(Cell::mean)).collect();
         means.iter().copied().fold(f64::NEG_INFINITY, f64::max)
             - means.iter().copied().fold(f64::INFINITY, f64::min)
     };
     let widest = table.columns.iter().map(range).fold(0.0, f64::max);
     Claim::new(
         "flat-from-20",
-        "From 20 neighbors on nothing changes: ROC-AUC of every set and accuracy vary by less than one point up to 200.",
+        "For 20 to 200 neighbors, the ROC-AUC of every set and the accuracy vary by less than one point.",
         widest < 0.01,
-        format!("the widest range is {:.2} points", 100.0 * widest),
+        format!("largest range: {:.2} points", 100.0 * widest),
     )
 }
 
@@ -114,11 +115,14 @@ fn figure(table: &Table) -> Figure {
     };
     let (sets, accuracy) = table.columns.split_at(table.columns.len() - 1);
     let accuracy = ChartLine { emphasis: Emphasis::Strong, ..line((0, &accuracy[0])) };
-    let panel =
-        |title: &str, lines| ChartPanel { y: ChartAxis::new(title, AxisScale::Percent), height: 150.0, lines };
+    let panel = |title: &str, lines| ChartPanel {
+        y: ChartAxis::new(title, AxisScale::Percent),
+        height: 150.0,
+        lines,
+    };
     let chart = Chart {
-        title: "How many neighbors".to_owned(),
-        caption: "Detection of outliers by NUQ's epistemic uncertainty, and its accuracy on training digits that were left out.".to_owned(),
+        title: "Number of neighbors".to_owned(),
+        caption: "Outlier detection by NUQ's epistemic uncertainty, and leave-one-out accuracy of NUQ on training digits.".to_owned(),
         x: ChartAxis::new("neighbors K", AxisScale::Log),
         panels: vec![
             panel("ROC-AUC (%)", sets.iter().enumerate().map(line).collect()),
@@ -138,9 +142,9 @@ mod tests {
         let holds = |hundred: f64| {
             let rows =
                 [("1", [0.5, 0.5]), ("20", [0.98, 0.99]), ("100", [hundred, 0.99]), ("200", [0.985, 0.99])];
-            flat(&numbers(["SVHN", ACCURACY], &rows)).holds
+            flatness_claim(&numbers(["SVHN", ACCURACY], &rows)).holds
         };
-        // What is below 20 does not count.
+        // Values of K below 20 are ignored.
         assert!(holds(0.983) && !holds(0.96));
     }
 }

@@ -1,54 +1,55 @@
-//! Spectral normalization: the paper's table on what it does for DDU and NUQ.
+//! Ablation of spectral normalization: the paper's table on DDU and NUQ.
 
-use super::Lab;
-use super::detection::{beside_svhn, dots, of_cifar, row, table};
+use super::Context;
+use super::detection::{dots, row, table, with_cifar100_header, with_paper_svhn};
 use super::digits::{View, note};
 use super::methods::{Method, NUQ, Variant};
-use super::networks::{Base, Kind};
-use super::seen::Layer;
+use super::network_outputs::Layer;
+use super::networks::{Kind, NetworkId};
 use crate::LabError;
 use crate::results::{Cell, Claim, Findings, Table, TableRow, Unit};
 
 const METHODS: [Method; 3] =
     [Method::Ddu(Layer::Features), Method::Nuq(Layer::Features, Variant::Gaussians), NUQ];
-/// The paper's numbers on CIFAR-100 against SVHN, for each method without and with it. Its NUQ has Gaussians for its density.
+/// ROC-AUC (%) of the paper on CIFAR-100 against SVHN, without and with spectral normalization. The paper's NUQ uses the GMM density.
 const PAPER: [Option<[&str; 2]>; 3] =
     [Some(["88.7 ± 4.3", "89.6 ± 1.6"]), Some(["86.8 ± 1.2", "89.7 ± 1.6"]), None];
 
-const KEPT: &str = "accuracy kept";
+const SELECTIVE: &str = "mean selective accuracy";
 
-pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
+pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     let (mut rows, mut rotated) = (Vec::new(), Vec::new());
     for (method, paper) in METHODS.into_iter().zip(PAPER) {
         for (j, kind) in [Kind::Plain, Kind::Spectral].into_iter().enumerate() {
             let name =
-                if kind == Kind::Spectral { spectral(method.name()) } else { method.name().to_owned() };
-            lab.say(&format!("ablation-spectral: {name}"));
-            let scores = bases(lab, kind).map(|base| lab.scores(method, base));
+                if kind == Kind::Spectral { spectral_name(method.name()) } else { method.name().to_owned() };
+            context.log(&format!("ablation-spectral: {name}"));
+            let scores = network_ids(context, kind).map(|id| context.scores(method, id));
             let row = row(&name, View::Test, scores)?;
-            rows.push(beside_svhn(lab, row, paper.map(|numbers| numbers[j]))?);
-            rotated.push(of_rotated(lab, method, kind, name)?);
+            rows.push(with_paper_svhn(context, row, paper.map(|numbers| numbers[j]))?);
+            rotated.push(rotated_row(context, method, kind, name)?);
         }
     }
-    let table = of_cifar(table(lab, "ROC-AUC, MNIST against outliers (%)", "method", rows)?);
+    let table = with_cifar100_header(table(context, "ROC-AUC (%), MNIST against outliers", "method", rows)?);
     let rotated = Table {
-        title: "Rotated digits (%): accuracy among the most certain (mean of the curve), and ROC-AUC against outliers"
+        title: "Rotated digits (%): mean of the selective accuracy curve, and ROC-AUC against outliers"
             .to_owned(),
-        columns: std::iter::once(KEPT.to_owned()).chain(table.columns.iter().cloned()).collect(),
+        columns: std::iter::once(SELECTIVE.to_owned()).chain(table.columns.iter().cloned()).collect(),
         rows: rotated,
-        paper_of: None,
+        paper_data_set: None,
         ..table.clone()
     };
     let claims = claims(&table);
     let figure = dots(
-        "With and without spectral normalization",
-        "How well DDU and NUQ, the latter by two densities, tell outliers from MNIST's test digits.",
+        "Networks with and without spectral normalization",
+        "Outlier detection on MNIST by DDU and by NUQ with two densities.",
         "ROC-AUC (%)",
         &table,
         table.columns.len(),
     );
-    let paper = "The paper's numbers are of CIFAR-100 by a ResNet-50 against SVHN, and its NUQ has Gaussians for its density (GMM).";
-    let notes = vec![note(lab)?, paper.to_owned(), accuracies(lab)?];
+    let paper =
+        "The paper's numbers are for a ResNet-50 on CIFAR-100 against SVHN; its NUQ uses the GMM density.";
+    let notes = vec![note(context)?, paper.to_owned(), accuracies(context)?];
     Ok(Findings {
         claims,
         notes,
@@ -57,48 +58,48 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     })
 }
 
-fn bases(lab: &Lab, kind: Kind) -> impl Iterator<Item = Base> {
-    (0..lab.seeds as u64).map(move |seed| Base { kind, seed })
+fn network_ids(context: &Context, kind: Kind) -> impl Iterator<Item = NetworkId> {
+    (0..context.seeds as u64).map(move |seed| NetworkId { kind, seed })
 }
 
-fn of_rotated(lab: &Lab, method: Method, kind: Kind, name: String) -> Result<TableRow, LabError> {
+fn rotated_row(context: &Context, method: Method, kind: Kind, name: String) -> Result<TableRow, LabError> {
     let mean = |curve: Vec<f64>| curve.iter().sum::<f64>() / curve.len() as f64;
-    let kept = bases(lab, kind).map(|base| method.accuracy_kept(lab, base).map(mean));
-    let kept = Cell::new(kept.collect::<Result<_, _>>()?);
-    let areas = row(&name, View::Rotated, bases(lab, kind).map(|base| lab.scores(method, base)))?;
-    Ok(TableRow { name, cells: std::iter::once(kept).chain(areas.cells).collect() })
+    let accuracies = network_ids(context, kind).map(|id| method.accuracy_curve(context, id).map(mean));
+    let accuracy = Cell::new(accuracies.collect::<Result<_, _>>()?);
+    let areas = row(&name, View::Rotated, network_ids(context, kind).map(|id| context.scores(method, id)))?;
+    Ok(TableRow { name, cells: std::iter::once(accuracy).chain(areas.cells).collect() })
 }
 
-fn spectral(method: &str) -> String {
+fn spectral_name(method: &str) -> String {
     format!("{method}, spectral")
 }
 
 fn claims(table: &Table) -> Vec<Claim> {
     let text = |value: f64| Unit::Percent.text(value, None);
-    let claim = |id: &str, method: &str, whose: &str| {
+    let claim = |id: &str, method: &str, density: &str| {
         let mean = |row: &str| table.row_mean(row).unwrap_or(f64::NAN);
-        let (without, with) = (mean(method), mean(&spectral(method)));
+        let (without, with) = (mean(method), mean(&spectral_name(method)));
         let statement = format!(
-            "Spectral normalization makes NUQ with {whose} density better at finding outliers (mean over sets)."
+            "Spectral normalization improves the outlier detection of NUQ with {density} density (mean over sets)."
         );
-        Claim::new(id, &statement, with > without, format!("{} with, {} without", text(with), text(without)))
+        Claim::new(id, &statement, with > without, format!("with {}, without {}", text(with), text(without)))
     };
     vec![
-        claim("spectral-helps-gmm", "NUQ, GMM", "the paper's"),
-        claim("spectral-helps", "NUQ", "its default"),
+        claim("spectral-helps-gmm", "NUQ, GMM", "the paper's (GMM)"),
+        claim("spectral-helps", "NUQ", "the default"),
     ]
 }
 
-/// What normalization costs the network.
-fn accuracies(lab: &Lab) -> Result<String, LabError> {
+/// Accuracy of the networks with and without spectral normalization.
+fn accuracies(context: &Context) -> Result<String, LabError> {
     let accuracy = |kind| -> Result<f64, LabError> {
-        let truth = &lab.digits()?.test.labels;
-        let of = |base| Ok(lab.seen(base)?.view(View::Test).accuracy(truth));
-        let all: Vec<f64> = bases(lab, kind).map(of).collect::<Result<_, LabError>>()?;
+        let truth = &context.digits()?.test.labels;
+        let accuracy = |id| Ok(context.network_outputs(id)?.view(View::Test).accuracy(truth));
+        let all: Vec<f64> = network_ids(context, kind).map(accuracy).collect::<Result<_, LabError>>()?;
         Ok(all.iter().sum::<f64>() / all.len() as f64)
     };
     Ok(format!(
-        "The networks' accuracy on MNIST's test digits is {:.2} % with it and {:.2} % without.",
+        "The accuracy of the networks on MNIST test digits is {:.2} % with spectral normalization and {:.2} % without.",
         100.0 * accuracy(Kind::Spectral)?,
         100.0 * accuracy(Kind::Plain)?
     ))

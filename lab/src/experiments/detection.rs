@@ -1,25 +1,25 @@
-//! Telling outliers from digits: the table and the count curves that several experiments show.
+//! Detection of outliers among digits: tables and charts that several experiments share.
 
 use std::borrow::Borrow;
 use std::rc::Rc;
 
 use nuq_eval::metrics::{Detection, roc_auc};
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, DotPlot, DotRow, Figure, Emphasis, AxisScale};
+use nuq_report::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, DotPlot, DotRow, Emphasis, Figure};
 
-use super::Lab;
+use super::Context;
 use super::digits::View;
 use super::methods::{Method, NUQ, Scores};
 use crate::LabError;
 use crate::results::{Better, Cell, Table, TableRow, Unit};
 
-/// The area under the ROC curve of each set of outliers against digits, by scores of all views.
+/// ROC-AUC of each outlier set against the given digits, from the scores of all views.
 pub(super) fn areas(scores: &[Vec<f64>], digits: View) -> Result<Vec<f64>, LabError> {
-    let inliers = &scores[digits.place()];
-    let outliers = &scores[View::Outliers(0).place()..];
+    let inliers = &scores[digits.index()];
+    let outliers = &scores[View::Outliers(0).index()..];
     outliers.iter().map(|outliers| Ok(roc_auc(inliers, outliers)?)).collect()
 }
 
-/// A row of areas over seeds: one cell for each set of outliers.
+/// A table row with one cell of ROC-AUC values (one per seed) for each outlier set.
 pub(super) fn row(
     name: &str,
     digits: View,
@@ -34,37 +34,46 @@ pub(super) fn row(
     Ok(TableRow { name: name.to_owned(), cells })
 }
 
-/// The same row, with the paper's number on SVHN beside ours where that is the first set.
-pub(super) fn beside_svhn(lab: &Lab, mut row: TableRow, paper: Option<&str>) -> Result<TableRow, LabError> {
-    if lab.digits()?.outliers[0].name == "SVHN" {
+/// Adds the paper's number to the SVHN cell, if SVHN is the first outlier set.
+pub(super) fn with_paper_svhn(
+    context: &Context,
+    mut row: TableRow,
+    paper: Option<&str>,
+) -> Result<TableRow, LabError> {
+    if context.digits()?.outliers[0].name == "SVHN" {
         row.cells[0].paper = paper.map(str::to_owned);
     }
     Ok(row)
 }
 
-/// A table of areas.
-pub(super) fn table(lab: &Lab, title: &str, corner: &str, rows: Vec<TableRow>) -> Result<Table, LabError> {
+/// A table of ROC-AUC values with one column per outlier set.
+pub(super) fn table(
+    context: &Context,
+    title: &str,
+    corner: &str,
+    rows: Vec<TableRow>,
+) -> Result<Table, LabError> {
     Ok(Table {
         title: title.to_owned(),
         corner: corner.to_owned(),
-        columns: lab.digits()?.outliers.iter().map(|set| set.name.to_owned()).collect(),
+        columns: context.digits()?.outliers.iter().map(|set| set.name.to_owned()).collect(),
         rows,
         unit: Unit::Percent,
         better: Better::Higher,
-        paper_of: None,
+        paper_data_set: None,
     })
 }
 
-/// The same table, beside the paper's numbers on CIFAR-100.
-pub(super) fn of_cifar(table: Table) -> Table {
-    Table { paper_of: Some("CIFAR-100".to_owned()), ..table }
+/// Marks the paper's numbers in a table as those of CIFAR-100.
+pub(super) fn with_cifar100_header(table: Table) -> Table {
+    Table { paper_data_set: Some("CIFAR-100".to_owned()), ..table }
 }
 
-/// The first columns of a table as dots: all of them, or all but what sums them up.
+/// Dot plot of the first `columns` columns of a table.
 pub(super) fn dots(title: &str, caption: &str, axis: &str, table: &Table, columns: usize) -> Figure {
     let row = |row: &TableRow| DotRow {
         name: row.name.clone(),
-        values: row.cells[..columns].iter().map(Cell::dot).collect(),
+        values: row.cells[..columns].iter().map(Cell::mean_and_deviation).collect(),
     };
     let plot = DotPlot {
         title: title.to_owned(),
@@ -76,21 +85,21 @@ pub(super) fn dots(title: &str, caption: &str, axis: &str, table: &Table, column
     plot.draw()
 }
 
-/// The mean of several curves at each of their places.
+/// The pointwise mean of several curves.
 pub(super) fn mean_curve(curves: &[Vec<f64>]) -> Vec<f64> {
-    let places = curves.first().map_or(0, Vec::len);
-    (0..places).map(|i| curves.iter().map(|curve| curve[i]).sum::<f64>() / curves.len() as f64).collect()
+    let length = curves.first().map_or(0, Vec::len);
+    (0..length).map(|i| curves.iter().map(|curve| curve[i]).sum::<f64>() / curves.len() as f64).collect()
 }
 
-/// Where a chart begins: a step or two before the first line rises above `level`, for up to there all are one.
-fn before_the_first(lines: &[ChartLine], level: f64, step: f64) -> f64 {
+/// Start of the x axis: one to two steps before the first line exceeds `level`. Before that point all lines coincide.
+fn chart_start(lines: &[ChartLine], level: f64, step: f64) -> f64 {
     let rise = |line: &ChartLine| line.points.iter().find(|point| point.1 > level).map(|point| point.0);
     let first = lines.iter().filter_map(rise).fold(f64::INFINITY, f64::min);
     if first.is_finite() { step * ((first / step).floor() - 1.0).max(0.0) } else { 0.0 }
 }
 
-/// How many outliers are among the most certain of digits and outliers together, for each method and on average over seeds.
-pub(super) fn count_chart(
+/// Chart of the number of outliers among the n most certain images of digits and outliers, as mean over seeds for each method.
+pub(super) fn outlier_count_chart(
     title: &str,
     outliers: &str,
     scored: &[(Method, Vec<Rc<Scores>>)],
@@ -101,7 +110,7 @@ pub(super) fn count_chart(
     for (method, of_seeds) in scored {
         let mut curves = Vec::new();
         for scores in of_seeds {
-            let (inliers, outliers) = (&scores[digits.place()], &scores[View::Outliers(0).place()]);
+            let (inliers, outliers) = (&scores[digits.index()], &scores[View::Outliers(0).index()]);
             sizes = (inliers.len(), outliers.len());
             curves.push(Detection::new(inliers, outliers)?.count_curve());
         }
@@ -111,18 +120,18 @@ pub(super) fn count_chart(
         lines.push(ChartLine { name: method.name().to_owned(), emphasis, points });
     }
     let (digits, all) = (sizes.0 as f64, (sizes.0 + sizes.1) as f64);
-    let start = before_the_first(&lines, 0.01 * sizes.1 as f64, 0.1 * digits);
+    let start = chart_start(&lines, 0.01 * sizes.1 as f64, 0.1 * digits);
     lines.iter_mut().for_each(|line| line.points.retain(|point| point.0 >= start));
     let best = vec![(start, 0.0), (digits, 0.0), (all, sizes.1 as f64)];
-    lines.push(ChartLine { name: "best possible".to_owned(), emphasis: Emphasis::Reference, points: best });
+    lines.push(ChartLine { name: "optimal".to_owned(), emphasis: Emphasis::Reference, points: best });
     let chart = Chart {
         title: title.to_owned(),
         caption: format!(
-            "Pictures of both sets from the most certain to the least, and how many of them are {outliers}, on average over seeds. Lower is better."
+            "Number of {outliers} images among the most certain images of both sets, mean over seeds. Lower is better."
         ),
-        x: ChartAxis::between("pictures taken", AxisScale::Count, start, all),
+        x: ChartAxis::between("most certain images", AxisScale::Count, start, all),
         panels: vec![ChartPanel {
-            y: ChartAxis::new(&format!("of them {outliers}"), AxisScale::Count),
+            y: ChartAxis::new(&format!("{outliers} images"), AxisScale::Count),
             height: 260.0,
             lines,
         }],
@@ -135,15 +144,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn curves_are_averaged_and_shown_from_where_they_part() {
+    fn mean_curve_and_chart_start() {
         assert_eq!(mean_curve(&[vec![0.0, 1.0], vec![1.0, 4.0]]), [0.5, 2.5]);
         let line = |rise: f64| ChartLine {
             name: String::new(),
             emphasis: Emphasis::Normal,
             points: (0..100).map(|x| (f64::from(x), (f64::from(x) - rise).max(0.0))).collect(),
         };
-        assert_eq!(before_the_first(&[line(90.0), line(44.0)], 0.5, 10.0), 30.0);
-        assert_eq!(before_the_first(&[line(3.0)], 0.5, 10.0), 0.0);
-        assert_eq!(before_the_first(&[line(200.0)], 0.5, 10.0), 0.0);
+        assert_eq!(chart_start(&[line(90.0), line(44.0)], 0.5, 10.0), 30.0);
+        assert_eq!(chart_start(&[line(3.0)], 0.5, 10.0), 0.0);
+        assert_eq!(chart_start(&[line(200.0)], 0.5, 10.0), 0.0);
     }
 }

@@ -1,22 +1,22 @@
-//! Finding outliers by embeddings and logits: the paper's Table 1 on any folder of npz files.
+//! Outlier detection from embeddings and logits: the paper's Table 1 for any folder of npz files.
 
+use nuq::{NuqClassifier, Shrinkage};
 use nuq_eval::baselines::{Ddu, Duq, DuqParams, Energy, Entropy, MaxProb, Reduction, Sngp, SngpParams};
 use nuq_eval::metrics::roc_auc;
-use nuq::{NuqClassifier, Shrinkage};
 
-use super::Lab;
+use super::Context;
 use super::detection::dots;
-use super::methods::{epistemic, from_logits, gaussians, of_embeddings, of_members};
+use super::methods::{epistemic, gaussians, score_embeddings, score_logits, score_members};
 use crate::LabError;
 use crate::data::DataError;
-use crate::data::embeddings::{Rows, Views, read_folder};
+use crate::data::embeddings::{EmbeddingSets, Rows, read_folder};
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
-/// What a method is asked: scores of rows, or nothing where they lack what it looks at.
+/// Computes scores of rows, or `None` if the rows lack the inputs of the method.
 type Scorer<'s> = Box<dyn Fn(&Rows) -> Result<Option<Vec<f64>>, LabError> + 's>;
 
-/// The paper's Table 1, and from its appendix the head of DUQ on frozen features and NUQ with an RBF kernel on features: method, then
-/// CIFAR-100 by ResNet-50 against SVHN, LSUN and Smooth. The paper's SNGP is trained end to end, and no head.
+/// ROC-AUC (%) of the paper for a ResNet-50 on CIFAR-100 against SVHN, LSUN and Smooth: Table 1, and from the appendix DUQ on frozen
+/// features and NUQ with an RBF kernel on features. SNGP is missing because the paper trains it end to end.
 const PAPER: [(&str, [&str; 3]); 8] = [
     ("MaxProb", ["79.7 ± 1.3", "81.5 ± 2.0", "76.6 ± 3.5"]),
     ("Entropy", ["81.1 ± 1.6", "83.0 ± 2.1", "77.8 ± 5.2"]),
@@ -33,24 +33,24 @@ fn paper(method: &str, set: &str) -> Option<&'static str> {
     PAPER.iter().find(|(name, _)| *name == method).map(|(_, numbers)| numbers[column])
 }
 
-pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
-    let folder = lab.embeddings("cifar10-resnet18")?;
-    lab.say(&format!("embeddings: {}", folder.display()));
-    let views = thinned(read_folder(&folder)?, lab.size.pick(usize::MAX, 5000, 1000));
-    if views.ood.is_empty() {
+pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
+    let folder = context.embeddings("cifar10-resnet18")?;
+    context.log(&format!("embeddings: {}", folder.display()));
+    let sets = subsampled(read_folder(&folder)?, context.size.pick(usize::MAX, 5000, 1000));
+    if sets.ood.is_empty() {
         let expected = "files ood_NAME.npz with embeddings and logits of outliers";
-        return Err(DataError::NothingIn { folder, expected }.into());
+        return Err(DataError::MissingFiles { folder, expected }.into());
     }
-    // The paper's numbers stand beside those of the data that stand for its own.
-    let is_known = lab.has_known_embeddings();
+    // The paper's numbers are shown only for the embeddings that replace those of the paper.
+    let shows_paper = context.uses_default_embeddings();
     let mut rows = Vec::new();
-    for (name, scorer) in scorers(lab, &views)? {
-        if let Some(inliers) = scorer(&views.test)? {
-            lab.say(&format!("embeddings: {name}"));
+    for (name, scorer) in scorers(context, &sets)? {
+        if let Some(inliers) = scorer(&sets.test)? {
+            context.log(&format!("embeddings: {name}"));
             let mut cells = Vec::new();
-            for (set, outliers) in &views.ood {
+            for (set, outliers) in &sets.ood {
                 let area = scorer(outliers)?.map(|outliers| roc_auc(&inliers, &outliers)).transpose()?;
-                cells.push(Cell::new(area.into_iter().collect()).beside(if is_known {
+                cells.push(Cell::new(area.into_iter().collect()).with_paper(if shows_paper {
                     paper(name, set)
                 } else {
                     None
@@ -61,90 +61,93 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         }
     }
     let columns =
-        views.ood.iter().map(|(name, _)| name.replace('_', " ")).chain(["mean".to_owned()]).collect();
+        sets.ood.iter().map(|(name, _)| name.replace('_', " ")).chain(["mean".to_owned()]).collect();
     let table = Table {
-        title: "ROC-AUC of outliers against test rows (%)".to_owned(),
+        title: "ROC-AUC (%) of outliers against test rows".to_owned(),
         corner: "method".to_owned(),
         columns,
         rows,
         unit: Unit::Percent,
         better: Better::Higher,
-        paper_of: Some("CIFAR-100".to_owned()),
+        paper_data_set: Some("CIFAR-100".to_owned()),
     };
     Ok(Findings {
         claims: claims(&table),
-        notes: notes(lab, &views),
+        notes: notes(context, &sets),
         figures: vec![("embeddings".to_owned(), figure(&table))],
         tables: vec![table],
     })
 }
 
-/// The mean over sets, where all have a number.
+/// The mean over sets, or an empty cell if a set has no value.
 fn mean(cells: &[Cell]) -> Cell {
     let means: Option<Vec<f64>> = cells.iter().map(Cell::mean).collect();
     Cell::new(means.map(|means| means.iter().sum::<f64>() / means.len() as f64).into_iter().collect())
 }
 
-fn notes(lab: &Lab, views: &Views) -> Vec<String> {
+fn notes(context: &Context, sets: &EmbeddingSets) -> Vec<String> {
     let mut notes = vec![format!(
-        "{} training and {} test rows of {} dimensions. DUQ and SNGP are heads fitted to these features. Dropout and test-time augmentation \
-         are left out: there are no such arrays.",
-        views.train.len(),
-        views.test.embeddings.len(),
-        views.train.dim()
+        "{} training rows and {} test rows of dimension {}. DUQ and SNGP are heads fitted to these features. MC dropout and test-time augmentation \
+         are not evaluated, because the arrays are not available.",
+        sets.train.len(),
+        sets.test.embeddings.len(),
+        sets.train.dim()
     )];
-    if lab.has_known_embeddings() {
+    if context.uses_default_embeddings() {
         notes.push(
-            "The paper's numbers are of CIFAR-100 by a ResNet-50. Its \"DUQ Head\" is fitted to features as ours is; its DUQ of Table 1 and its \
-             SNGP are trained end to end, and are not shown. Its NUQ of Table 1 has Gaussians for its density; beside ours with a kernel \
-             stands its RBF kernel on features."
+            "The paper's numbers are for a ResNet-50 on CIFAR-100. Its \"DUQ Head\" is fitted to features, as here; its DUQ of Table 1 and its \
+             SNGP are trained end to end and are not shown. Its NUQ of Table 1 uses the GMM density. The row NUQ (kernel density) is \
+             compared with its RBF kernel on features."
                 .to_owned(),
         );
     }
-    if let (true, Some(members)) = (lab.has_known_embeddings(), &views.test.members) {
+    if let (true, Some(members)) = (context.uses_default_embeddings(), &sets.test.members) {
         let count = members.count();
         notes.push(format!(
-            "The ensemble is {count} further networks without spectral normalization, where the paper has 5 networks."
+            "The ensemble consists of {count} additional networks without spectral normalization; the paper uses 5 networks."
         ));
     }
     notes
 }
 
-/// At most so many training rows.
-fn thinned(views: Views, most: usize) -> Views {
-    let rows = views.train.len();
-    if rows <= most {
-        return views;
+/// Reduces the training set to at most `limit` rows.
+fn subsampled(sets: EmbeddingSets, limit: usize) -> EmbeddingSets {
+    let rows = sets.train.len();
+    if rows <= limit {
+        return sets;
     }
-    // Evenly from the whole set, which may be sorted by class.
-    let ids: Vec<u32> = (0..most).map(|i| (i * rows / most) as u32).collect();
-    // Where labels lack, fewer are left than rows, which a fit refuses by name.
-    let labels = ids.iter().filter_map(|&id| views.labels.get(id as usize).cloned()).collect();
-    Views { train: views.train.gather(&ids), labels, ..views }
+    // Evenly spaced rows, because the set may be sorted by class.
+    let ids: Vec<u32> = (0..limit).map(|i| (i * rows / limit) as u32).collect();
+    // If labels are missing, fewer labels than rows remain, and the fit returns a length error.
+    let train_labels = ids.iter().filter_map(|&id| sets.train_labels.get(id as usize).cloned()).collect();
+    EmbeddingSets { train: sets.train.gather(&ids), train_labels, ..sets }
 }
 
-fn scorers<'v>(lab: &Lab, views: &'v Views) -> Result<Vec<(&'static str, Scorer<'v>)>, LabError> {
-    let (x, y) = (&views.train, &views.labels);
-    let logits = |scorer: &'static (dyn nuq_eval::baselines::Scorer + 'static)| -> Scorer<'v> {
-        Box::new(move |rows| from_logits(scorer, &rows.logits).map(Some))
+fn scorers<'s>(
+    context: &Context,
+    sets: &'s EmbeddingSets,
+) -> Result<Vec<(&'static str, Scorer<'s>)>, LabError> {
+    let (x, y) = (&sets.train, &sets.train_labels);
+    let logits = |scorer: &'static (dyn nuq_eval::baselines::Scorer + 'static)| -> Scorer<'s> {
+        Box::new(move |rows| score_logits(scorer, &rows.logits).map(Some))
     };
-    lab.say("embeddings: fitting");
+    context.log("embeddings: fitting");
     let ddu = Ddu::fit(x, y, Shrinkage::LedoitWolf)?;
     let duq = Duq::fit(x, y, DuqParams::default())?;
     let sngp = Sngp::fit(x, y, SngpParams::default())?;
     let gmm = NuqClassifier::params().density(gaussians()).fit(x, y)?;
     let nuq = NuqClassifier::params().fit(x, y)?;
-    let ensemble: Scorer<'v> = Box::new(|rows| {
-        rows.members.as_ref().map(|members| of_members(members, Reduction::Entropy)).transpose()
+    let ensemble: Scorer<'s> = Box::new(|rows| {
+        rows.members.as_ref().map(|members| score_members(members, Reduction::Entropy)).transpose()
     });
     Ok(vec![
         ("MaxProb", logits(&MaxProb)),
         ("Entropy", logits(&Entropy)),
         ("Ensemble", ensemble),
-        ("Energy", Box::new(|rows| from_logits(&Energy::default(), &rows.logits).map(Some))),
-        ("DUQ head", Box::new(move |rows| of_embeddings(&duq, &rows.embeddings).map(Some))),
-        ("SNGP head", Box::new(move |rows| of_embeddings(&sngp, &rows.embeddings).map(Some))),
-        ("DDU", Box::new(move |rows| of_embeddings(&ddu, &rows.embeddings).map(Some))),
+        ("Energy", Box::new(|rows| score_logits(&Energy::default(), &rows.logits).map(Some))),
+        ("DUQ head", Box::new(move |rows| score_embeddings(&duq, &rows.embeddings).map(Some))),
+        ("SNGP head", Box::new(move |rows| score_embeddings(&sngp, &rows.embeddings).map(Some))),
+        ("DDU", Box::new(move |rows| score_embeddings(&ddu, &rows.embeddings).map(Some))),
         ("NUQ, GMM", Box::new(move |rows| Ok(Some(epistemic(&gmm.predict(&rows.embeddings)?))))),
         ("NUQ", Box::new(move |rows| Ok(Some(epistemic(&nuq.predict(&rows.embeddings)?))))),
     ])
@@ -156,17 +159,17 @@ fn claims(table: &Table) -> Vec<Claim> {
     let text = |value: f64| Unit::Percent.text(value, None);
     vec![Claim::new(
         "table-1",
-        "With Gaussians for its density NUQ is within one point of DDU, and both are above MaxProb (mean over sets).",
+        "With the GMM density, the ROC-AUC of NUQ differs by at most one point from that of DDU, and both are above MaxProb (mean over sets).",
         (nuq - ddu).abs() <= 0.01 && nuq > max_prob && ddu > max_prob,
         format!("NUQ {}, DDU {}, MaxProb {}", text(nuq), text(ddu), text(max_prob)),
     )]
 }
 
-/// Without the mean, which stands last.
+/// Dot plot of all columns except the last one, the mean.
 fn figure(table: &Table) -> nuq_report::Figure {
     dots(
-        "Finding outliers by embeddings",
-        "How well each method tells outliers from test rows.",
+        "Outlier detection from embeddings",
+        "Detection of outliers against test rows, by method.",
         "ROC-AUC (%)",
         table,
         table.columns.len() - 1,
@@ -191,13 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_of_all_sets() {
-        assert_eq!(mean(&[Cell::one(0.5), Cell::one(1.0)]), Cell::one(0.75));
-        assert_eq!(mean(&[Cell::one(0.5), Cell::default()]), Cell::default());
+    fn mean_requires_all_sets() {
+        assert_eq!(mean(&[Cell::single(0.5), Cell::single(1.0)]), Cell::single(0.75));
+        assert_eq!(mean(&[Cell::single(0.5), Cell::default()]), Cell::default());
     }
 
     #[test]
-    fn heads_stand_beside_heads() {
+    fn paper_numbers_are_found_by_method_and_set() {
         assert_eq!(paper("SNGP head", "svhn"), None);
         assert_eq!(
             (paper("DUQ head", "svhn"), paper("NUQ", "smooth")),
@@ -207,20 +210,23 @@ mod tests {
     }
 
     #[test]
-    fn thinning_goes_evenly_and_lacking_labels_do_not_panic() {
+    fn subsampling_is_even_and_accepts_missing_labels() {
         let train = Embeddings::new((0..6).map(|i| i as f32).collect(), 1).unwrap();
         let test = Rows { embeddings: train.clone(), logits: train.clone(), members: None };
         let labels: Vec<Label> = (0..6i64).map(|i| Label::from(&i)).collect();
-        let views = |labels: &[Label]| Views {
+        let sets = |labels: &[Label]| EmbeddingSets {
             train: train.clone(),
-            labels: labels.to_vec(),
+            train_labels: labels.to_vec(),
             test: test.clone(),
-            truth: vec![],
+            test_labels: vec![],
             ood: vec![],
         };
-        let kept = thinned(views(&labels), 3);
-        assert_eq!((kept.train.row(1), kept.labels.len(), &kept.labels[1]), (&[2.0f32][..], 3, &labels[2]));
-        assert_eq!(thinned(views(&labels[..3]), 3).labels.len(), 2);
-        assert_eq!(thinned(views(&labels), 6).train.len(), 6);
+        let result = subsampled(sets(&labels), 3);
+        assert_eq!(
+            (result.train.row(1), result.train_labels.len(), &result.train_labels[1]),
+            (&[2.0f32][..], 3, &labels[2])
+        );
+        assert_eq!(subsampled(sets(&labels[..3]), 3).train_labels.len(), 2);
+        assert_eq!(subsampled(sets(&labels), 6).train.len(), 6);
     }
 }

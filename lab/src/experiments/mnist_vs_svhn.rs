@@ -2,114 +2,117 @@
 
 use std::rc::Rc;
 
-use super::detection::{count_chart, row, table};
+use super::detection::{outlier_count_chart, row, table};
 use super::digits::{View, note};
-use super::methods::{FIVE, Method, OTHERS, Scores};
-use super::networks::Base;
-use super::{Lab, Size};
+use super::methods::{MAIN_METHODS, Method, OTHER_METHODS, Scores};
+use super::networks::NetworkId;
+use super::{Context, Size};
 use crate::LabError;
 use crate::results::{Cell, Claim, Findings, Table, Unit};
 
-pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
-    let mut findings = detect(lab, View::Test, "mnist-vs-svhn", "MNIST against")?;
-    findings.claims = claims(&findings.tables[0], lab.size);
-    if lab.size == Size::Full {
-        findings.claims.push(accuracy(lab)?);
+pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
+    let mut findings = detect(context, View::Test, "mnist-vs-svhn", "MNIST against")?;
+    findings.claims = claims(&findings.tables[0], context.size);
+    if context.size == Size::Full {
+        findings.claims.push(accuracy_claim(context)?);
     }
     Ok(findings)
 }
 
-pub(super) fn run_rotated(lab: &Lab) -> Result<Findings, LabError> {
-    let mut findings = detect(lab, View::Rotated, "rotated-mnist-vs-svhn", "Rotated MNIST against")?;
+pub(super) fn run_rotated(context: &Context) -> Result<Findings, LabError> {
+    let mut findings = detect(context, View::Rotated, "rotated-mnist-vs-svhn", "Rotated MNIST against")?;
     findings.claims = claims_of_rotated(&findings.tables[0]);
     Ok(findings)
 }
 
-fn detect(lab: &Lab, digits: View, figure: &str, title: &str) -> Result<Findings, LabError> {
+fn detect(context: &Context, digits: View, figure: &str, title: &str) -> Result<Findings, LabError> {
     let mut rows = Vec::new();
     let mut scored = Vec::new();
-    for method in FIVE.into_iter().chain(OTHERS) {
-        lab.say(&format!("{figure}: {}", method.name()));
-        let of_seeds = method.seeds(lab).map(|seed| lab.scores(method, Base::plain(seed)));
+    for method in MAIN_METHODS.into_iter().chain(OTHER_METHODS) {
+        context.log(&format!("{figure}: {}", method.name()));
+        let of_seeds = method.seeds(context).map(|seed| context.scores(method, NetworkId::plain(seed)));
         let of_seeds: Vec<Rc<Scores>> = of_seeds.collect::<Result<_, _>>()?;
         rows.push(row(method.name(), digits, of_seeds.iter().cloned().map(Ok))?);
-        if FIVE.contains(&method) {
+        if MAIN_METHODS.contains(&method) {
             scored.push((method, of_seeds));
         }
     }
-    let table = table(lab, "ROC-AUC of outliers against digits (%)", "method", rows)?;
-    let outliers = lab.digits()?.outliers[0].name;
-    let chart = count_chart(&format!("{title} {outliers}"), outliers, &scored, digits)?;
+    let table = table(context, "ROC-AUC (%) of outliers against digits", "method", rows)?;
+    let outliers = context.digits()?.outliers[0].name;
+    let chart = outlier_count_chart(&format!("{title} {outliers}"), outliers, &scored, digits)?;
     Ok(Findings {
         tables: vec![table],
-        notes: vec![note(lab)?],
+        notes: vec![note(context)?],
         figures: vec![(figure.to_owned(), chart)],
         ..Findings::default()
     })
 }
 
-/// That the networks are as good as the paper's.
-fn accuracy(lab: &Lab) -> Result<Claim, LabError> {
-    let truth = &lab.digits()?.test.labels;
-    let of = |seed| Ok(lab.seen(Base::plain(seed))?.view(View::Test).accuracy(truth));
-    let all: Vec<f64> = (0..lab.seeds as u64).map(of).collect::<Result<_, LabError>>()?;
+/// Claim on the accuracy of the networks.
+fn accuracy_claim(context: &Context) -> Result<Claim, LabError> {
+    let truth = &context.digits()?.test.labels;
+    let accuracy =
+        |seed| Ok(context.network_outputs(NetworkId::plain(seed))?.view(View::Test).accuracy(truth));
+    let all: Vec<f64> = (0..context.seeds as u64).map(accuracy).collect::<Result<_, LabError>>()?;
     let mean = all.iter().sum::<f64>() / all.len() as f64;
-    let statement = "The networks are right on at least 99 % of the test digits.";
+    let statement = "The accuracy of the networks on test digits is at least 99 %.";
     Ok(Claim::new("accurate", statement, mean >= 0.99, format!("{:.2} %", 100.0 * mean)))
 }
 
-/// A method's area of the first set, and as text.
+/// ROC-AUC of a method on the first outlier set, as number and as text.
 fn area(table: &Table, method: Method) -> (f64, String) {
     let value = table.cell(method.name(), &table.columns[0]).and_then(Cell::mean).unwrap_or(f64::NAN);
     (value, format!("{} {}", method.name(), Unit::Percent.text(value, None)))
 }
 
-/// The paper's are read off its curves: NUQ, DDU and ensembles nearly perfect, MaxProb and entropy below.
+/// Claims from the paper's curves: NUQ, DDU and ensembles are nearly perfect, MaxProb and entropy are worse.
 fn claims(table: &Table, size: Size) -> Vec<Claim> {
     let set = &table.columns[0];
-    let [nuq, ddu, ensemble, entropy, max_prob] = FIVE.map(|method| area(table, method));
+    let [nuq, ddu, ensemble, entropy, max_prob] = MAIN_METHODS.map(|method| area(table, method));
     let evidence = format!("{}, {}, {}", nuq.1, ddu.1, max_prob.1);
     let mut claims = vec![
-        near("MNIST", set, &nuq, &ddu),
+        nuq_near_ddu("MNIST", set, &nuq, &ddu),
         Claim::new(
             "above-maxprob",
-            &format!("NUQ and DDU are both above MaxProb on MNIST against {set}."),
+            &format!("On MNIST against {set}, the ROC-AUC of NUQ and of DDU is above that of MaxProb."),
             nuq.0 > max_prob.0 && ddu.0 > max_prob.0,
             evidence.clone(),
         ),
         Claim::new(
             "ensemble-above-maxprob",
-            &format!("The ensemble is above MaxProb and entropy on MNIST against {set}."),
+            &format!(
+                "On MNIST against {set}, the ROC-AUC of the ensemble is above those of MaxProb and entropy."
+            ),
             ensemble.0 > max_prob.0 && ensemble.0 > entropy.0,
             format!("{}, {}, {}", ensemble.1, max_prob.1, entropy.1),
         ),
     ];
     if size == Size::Full {
-        let statement = format!("NUQ's ROC-AUC on MNIST against {set} is at least 97 %.");
+        let statement = format!("On MNIST against {set}, the ROC-AUC of NUQ is at least 97 %.");
         claims.push(Claim::new("nuq-detects", &statement, nuq.0 >= 0.97, evidence));
     }
     claims
 }
 
-/// The paper's, of rotated digits: NUQ and DDU almost identical, ensembles worse.
+/// Claims of the paper on rotated digits: NUQ and DDU are almost identical, ensembles are worse.
 fn claims_of_rotated(table: &Table) -> Vec<Claim> {
     let set = &table.columns[0];
-    let [nuq, ddu, ensemble, ..] = FIVE.map(|method| area(table, method));
+    let [nuq, ddu, ensemble, ..] = MAIN_METHODS.map(|method| area(table, method));
     vec![
-        near("rotated MNIST", set, &nuq, &ddu),
+        nuq_near_ddu("rotated MNIST", set, &nuq, &ddu),
         Claim::new(
             "ensemble-below-nuq",
-            &format!("The ensemble is below NUQ on rotated MNIST against {set}."),
+            &format!("On rotated MNIST against {set}, the ROC-AUC of the ensemble is below that of NUQ."),
             ensemble.0 < nuq.0,
             format!("{}, {}", ensemble.1, nuq.1),
         ),
     ]
 }
 
-fn near(digits: &str, set: &str, nuq: &(f64, String), ddu: &(f64, String)) -> Claim {
+fn nuq_near_ddu(digits: &str, set: &str, nuq: &(f64, String), ddu: &(f64, String)) -> Claim {
     Claim::new(
         "nuq-near-ddu",
-        &format!("NUQ and DDU are within one point of each other on {digits} against {set}."),
+        &format!("On {digits} against {set}, the ROC-AUC of NUQ and of DDU differ by at most one point."),
         (nuq.0 - ddu.0).abs() <= 0.01,
         format!("{}, {}", nuq.1, ddu.1),
     )
@@ -123,7 +126,7 @@ mod tests {
     fn table(nuq: f64, ensemble: f64) -> Table {
         let areas = [nuq, 0.985, ensemble, 0.91, 0.92];
         let rows: Vec<(&str, [f64; 1])> =
-            FIVE.iter().zip(areas).map(|(m, area)| (m.name(), [area])).collect();
+            MAIN_METHODS.iter().zip(areas).map(|(m, area)| (m.name(), [area])).collect();
         numbers(["SVHN"], &rows)
     }
 

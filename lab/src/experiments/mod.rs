@@ -1,4 +1,4 @@
-//! The paper's experiments, one file each.
+//! The paper's experiments, one module per experiment.
 
 mod ablation_density;
 mod ablation_ensemble_size;
@@ -6,18 +6,18 @@ mod ablation_neighbors;
 mod ablation_reduction;
 mod ablation_spectral;
 mod agreement;
+mod context;
 mod cost;
 mod detection;
 mod digits;
 mod embeddings;
-mod lab;
 mod memo;
 mod methods;
 mod mnist_vs_svhn;
+mod network_outputs;
 mod networks;
 mod ranks;
 mod rotated_mnist;
-mod seen;
 mod text;
 mod toy_reject;
 mod toy_uncertainty;
@@ -26,47 +26,50 @@ mod two_moons;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-pub use lab::{Lab, Size};
+pub use context::{Context, Size};
 
 use self::networks::Needs;
 use crate::LabError;
 use crate::results::{Findings, Machine, Results, Versions};
 
-/// An experiment.
+/// An experiment of the paper.
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment {
-    /// As the command line calls it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it shows, in a sentence.
+    /// One-sentence description.
     pub about: &'static str,
     needs: Needs,
-    run: fn(&Lab) -> Result<Findings, LabError>,
+    run: fn(&Context) -> Result<Findings, LabError>,
 }
 
 impl Experiment {
-    /// The experiment of a name.
-    pub fn named(name: &str) -> Option<&'static Experiment> {
+    /// Finds an experiment by name.
+    pub fn by_name(name: &str) -> Option<&'static Experiment> {
         ALL.iter().find(|experiment| experiment.name == name)
     }
 
-    /// Whether it looks at a folder of embeddings that the user names.
+    /// Whether the experiment reads a folder of embeddings (option `--data`).
     pub fn takes_embeddings(&self) -> bool {
         ["embeddings", "text"].contains(&self.name)
     }
 
-    /// Runs it and writes what it finds into its folder in `out`, which is returned.
-    pub fn run(&self, lab: &Lab, out: &Path) -> Result<(Results, PathBuf), LabError> {
+    /// Runs the experiment and writes its results to a folder in `out`. Returns the results and the folder.
+    ///
+    /// # Errors
+    /// If data are missing, training or evaluation fails, or a file cannot be written.
+    pub fn run(&self, context: &Context, out: &Path) -> Result<(Results, PathBuf), LabError> {
         let start = Instant::now();
-        lab.train(&[self])?;
-        let Findings { tables, claims, notes, figures } = (self.run)(lab)?;
+        context.train(&[self])?;
+        let Findings { tables, claims, notes, figures } = (self.run)(context)?;
         let results = Results {
             experiment: self.name.to_owned(),
             about: self.about.to_owned(),
-            size: lab.size,
-            seeds: lab.seeds,
+            size: context.size,
+            seeds: context.seeds,
             seconds: start.elapsed().as_secs_f64(),
-            machine: Machine::of_this_run(),
-            versions: Versions::of_this_build(),
+            machine: Machine::current(),
+            versions: Versions::current(),
             tables,
             claims,
             notes,
@@ -77,95 +80,95 @@ impl Experiment {
     }
 }
 
-/// All experiments, in the paper's order.
+/// All experiments in the order of the paper.
 pub const ALL: &[Experiment] = &[
     Experiment {
         name: "two-moons",
-        about: "Two Moons: what MaxProb, DDU and NUQ say about the plane after 200 and after 2000 points.",
+        about: "Two Moons: uncertainty maps of MaxProb, DDU and NUQ for 200 and 2000 training points.",
         needs: Needs::Nothing,
         run: two_moons::run,
     },
     Experiment {
         name: "agreement",
-        about: "How often NUQ and the network it looks at give the same answer, and how uncertain they are where not.",
+        about: "Agreement of the predictions of NUQ and of the network, and the uncertainty of rows where they differ.",
         needs: Needs::Seeds,
         run: agreement::run,
     },
     Experiment {
         name: "embeddings",
-        about: "Telling outliers from test data by the embeddings and logits of a network, after the paper's Table 1.",
+        about: "Outlier detection from embeddings and logits, as in Table 1 of the paper.",
         needs: Needs::Nothing,
         run: embeddings::run,
     },
     Experiment {
         name: "text",
-        about: "Text classification with few training data: finding outliers, and knowing one's own errors.",
+        about: "Text classification with few training data: detection of outliers and of misclassified rows.",
         needs: Needs::Nothing,
         run: text::run,
     },
     Experiment {
         name: "ablation-neighbors",
-        about: "How many neighbors NUQ needs: detection and accuracy for K from 1 to 200.",
+        about: "Number of neighbors: outlier detection and accuracy of NUQ for K from 1 to 200.",
         needs: Needs::Seeds,
         run: ablation_neighbors::run,
     },
     Experiment {
         name: "toy-reject",
-        about: "Classification with a reject option on a line: excess risk of NUQ's rule and of the plug-in rule as data grow.",
+        about: "Classification with a reject option in one dimension: excess risk of NUQ's rule and of the plug-in rule for growing training sets.",
         needs: Needs::Nothing,
         run: toy_reject::run,
     },
     Experiment {
         name: "toy-uncertainty",
-        about: "A mixture on a line whose truth is known: the error of the estimate against epistemic uncertainty, the true chance against aleatoric.",
+        about: "One-dimensional mixture with known truth: epistemic uncertainty and estimation error, aleatoric uncertainty and Bayes risk.",
         needs: Needs::Nothing,
         run: toy_uncertainty::run,
     },
     Experiment {
         name: "rotated-mnist",
-        about: "Digits turned by 30 to 45 degrees: accuracy among the most certain.",
-        needs: Needs::Rivals,
+        about: "Digits rotated by 30 to 45 degrees: accuracy among the most certain digits.",
+        needs: Needs::Baselines,
         run: rotated_mnist::run,
     },
     Experiment {
         name: "mnist-vs-svhn",
-        about: "Telling MNIST's test digits from pictures of other sets.",
-        needs: Needs::Rivals,
+        about: "Outlier detection: MNIST test digits against images of other data sets.",
+        needs: Needs::Baselines,
         run: mnist_vs_svhn::run,
     },
     Experiment {
         name: "rotated-mnist-vs-svhn",
-        about: "Telling rotated digits from pictures of other sets.",
-        needs: Needs::Rivals,
+        about: "Outlier detection: rotated MNIST test digits against images of other data sets.",
+        needs: Needs::Baselines,
         run: mnist_vs_svhn::run_rotated,
     },
     Experiment {
         name: "ablation-density",
-        about: "NUQ's density by an RBF kernel, a logistic kernel or one Gaussian per class, and DDU beside it, of features and of logits.",
+        about: "Density and layer: NUQ with an RBF kernel, a logistic kernel or class Gaussians, and DDU, on features and on logits.",
         needs: Needs::Seeds,
         run: ablation_density::run,
     },
     Experiment {
         name: "ablation-spectral",
-        about: "What spectral normalization of the network does for DDU and NUQ.",
+        about: "Effect of spectral normalization on DDU and NUQ.",
         needs: Needs::Spectral,
         run: ablation_spectral::run,
     },
     Experiment {
         name: "ablation-ensemble-size",
-        about: "How many networks an ensemble needs.",
+        about: "Ensemble size: outlier detection with one to five networks.",
         needs: Needs::Ensemble,
         run: ablation_ensemble_size::run,
     },
     Experiment {
         name: "cost",
-        about: "What NUQ costs beside the network: time to fit and to ask.",
+        about: "Computational cost of NUQ relative to the network: fit and inference time.",
         needs: Needs::Seeds,
         run: cost::run,
     },
     Experiment {
         name: "ablation-reduction",
-        about: "How several predictions of a row become one number, for test-time augmentation and ensembles.",
+        about: "Reduction of several predictions to one score, for test-time augmentation and ensembles.",
         needs: Needs::Ensemble,
         run: ablation_reduction::run,
     },
@@ -176,12 +179,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unlike_and_found() {
+    fn experiment_names_are_unique() {
         for (i, experiment) in ALL.iter().enumerate() {
             assert!(ALL[..i].iter().all(|other| other.name != experiment.name));
-            assert!(Experiment::named(experiment.name).is_some());
+            assert!(Experiment::by_name(experiment.name).is_some());
             assert!(experiment.about.ends_with('.'));
         }
-        assert!(Experiment::named("no-such").is_none());
+        assert!(Experiment::by_name("no-such").is_none());
     }
 }

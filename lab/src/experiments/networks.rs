@@ -1,4 +1,4 @@
-//! The networks of the experiments on MNIST: which there are, who needs which, and their training.
+//! Networks of the MNIST experiments and their training.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -8,23 +8,23 @@ use std::time::Instant;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::{Lab, Size};
+use super::{Context, Size};
 use crate::training::{Cache, HeadKind, Network, Recipe, Silent, Spectral, ToStderr};
 use crate::{LabError, Labeled};
 
-/// Networks of an ensemble, as in the paper.
+/// Number of networks in an ensemble, as in the paper.
 pub(super) const MEMBERS: usize = 5;
 
-/// How a network is trained.
+/// Variant of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
-    /// As the paper describes its network for MNIST, without spectral normalization: the one that uncertainties are computed from.
+    /// The paper's MNIST network without spectral normalization, from which uncertainties are computed.
     Plain,
-    /// Spectrally normalized, for the ablation.
+    /// With spectral normalization, for the ablation.
     Spectral,
-    /// Spectrally normalized with DUQ's head.
+    /// With spectral normalization and a DUQ head.
     Duq,
-    /// Spectrally normalized with SNGP's head.
+    /// With spectral normalization and an SNGP head.
     Sngp,
 }
 
@@ -33,21 +33,21 @@ impl Kind {
         match self {
             Kind::Plain => "plain",
             Kind::Spectral => "with spectral normalization",
-            Kind::Duq => "with DUQ's head",
-            Kind::Sngp => "with SNGP's head",
+            Kind::Duq => "with DUQ head",
+            Kind::Sngp => "with SNGP head",
         }
     }
 }
 
-/// Which network.
+/// Identifies a network by variant and seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Base {
+pub(super) struct NetworkId {
     pub(super) kind: Kind,
     pub(super) seed: u64,
 }
 
-impl Base {
-    /// The network that uncertainties are computed from.
+impl NetworkId {
+    /// The network of [`Kind::Plain`] with the given seed.
     pub(super) fn plain(seed: u64) -> Self {
         Self { kind: Kind::Plain, seed }
     }
@@ -67,113 +67,115 @@ impl Base {
     }
 }
 
-/// The networks that an experiment looks at.
+/// Networks that an experiment needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// None of digits.
+    /// No MNIST network.
     Nothing,
-    /// The one that uncertainties are computed from, for each seed.
+    /// The plain network of each seed.
     Seeds,
-    /// All members of an ensemble, and each seed.
+    /// The plain networks of each seed and of all ensemble members.
     Ensemble,
-    /// The same, and a network for each rival that has a head of its own.
-    Rivals,
-    /// Those with spectral normalization beside those without it, for each seed.
+    /// The networks of [`Needs::Ensemble`], one DUQ network and one SNGP network.
+    Baselines,
+    /// Networks with and without spectral normalization, for each seed.
     Spectral,
 }
 
 impl Needs {
-    fn bases(self, lab: &Lab) -> Vec<Base> {
-        let plain = |n: usize| (0..n as u64).map(Base::plain);
+    fn networks(self, context: &Context) -> Vec<NetworkId> {
+        let plain = |n: usize| (0..n as u64).map(NetworkId::plain);
         match self {
             Needs::Nothing => Vec::new(),
-            Needs::Seeds => plain(lab.seeds).collect(),
-            Needs::Ensemble => plain(lab.seeds.max(MEMBERS)).collect(),
-            Needs::Rivals => {
-                let heads = [Kind::Duq, Kind::Sngp].map(|kind| Base { kind, seed: 0 });
-                Needs::Ensemble.bases(lab).into_iter().chain(heads).collect()
+            Needs::Seeds => plain(context.seeds).collect(),
+            Needs::Ensemble => plain(context.seeds.max(MEMBERS)).collect(),
+            Needs::Baselines => {
+                let heads = [Kind::Duq, Kind::Sngp].map(|kind| NetworkId { kind, seed: 0 });
+                Needs::Ensemble.networks(context).into_iter().chain(heads).collect()
             }
             Needs::Spectral => {
-                let both = |seed| [Kind::Plain, Kind::Spectral].map(|kind| Base { kind, seed });
-                (0..lab.seeds as u64).flat_map(both).collect()
+                let both = |seed| [Kind::Plain, Kind::Spectral].map(|kind| NetworkId { kind, seed });
+                (0..context.seeds as u64).flat_map(both).collect()
             }
         }
     }
 }
 
-/// The networks that are known to be in the cache, and what it took to train those that were not.
+/// Networks that are known to be in the cache, and the training time of this run.
 #[derive(Default)]
-pub(super) struct Ready {
-    bases: RefCell<HashSet<Base>>,
-    trained: Cell<usize>,
+pub(super) struct TrainedNetworks {
+    ids: RefCell<HashSet<NetworkId>>,
+    n_trained: Cell<usize>,
     seconds: Cell<f64>,
 }
 
-impl Ready {
-    /// Trains what is needed and not in the cache.
-    pub(super) fn train(&self, lab: &Lab, needs: &[Needs]) -> Result<(), LabError> {
-        let mut missing: Vec<Base> = Vec::new();
-        for base in needs.iter().flat_map(|needs| needs.bases(lab)) {
-            if !self.bases.borrow().contains(&base) && !missing.contains(&base) {
-                missing.push(base);
+impl TrainedNetworks {
+    /// Trains the needed networks that are not in the cache.
+    pub(super) fn train(&self, context: &Context, needs: &[Needs]) -> Result<(), LabError> {
+        let mut missing: Vec<NetworkId> = Vec::new();
+        for id in needs.iter().flat_map(|needs| needs.networks(context)) {
+            if !self.ids.borrow().contains(&id) && !missing.contains(&id) {
+                missing.push(id);
             }
         }
         if missing.is_empty() {
             return Ok(());
         }
-        let (data, trainer) = (&lab.digits()?.train, Trainer::of(lab));
+        let (data, trainer) = (&context.digits()?.train, Trainer::new(context));
         let mut unfinished = Vec::new();
-        for &base in &missing {
-            if !trainer.networks.has(&base.recipe(lab.size), data)? {
-                unfinished.push(base);
+        for &id in &missing {
+            if !trainer.networks.has(&id.recipe(context.size), data)? {
+                unfinished.push(id);
             }
         }
         let start = Instant::now();
-        side_by_side(&unfinished, |base| trainer.network(base, data).map(drop))?;
+        for_each_in_parallel(&unfinished, |id| trainer.network(id, data).map(drop))?;
         if !unfinished.is_empty() {
-            self.trained.set(self.trained.get() + unfinished.len());
+            self.n_trained.set(self.n_trained.get() + unfinished.len());
             self.seconds.set(self.seconds.get() + start.elapsed().as_secs_f64());
         }
-        self.bases.borrow_mut().extend(missing);
+        self.ids.borrow_mut().extend(missing);
         Ok(())
     }
 
-    /// What was trained in this run, in a sentence, if anything was.
-    pub(super) fn told(&self) -> Option<String> {
-        let (networks, seconds) = (self.trained.get(), self.seconds.get());
+    /// A sentence on the networks that were trained in this run, if any.
+    pub(super) fn summary(&self) -> Option<String> {
+        let (networks, seconds) = (self.n_trained.get(), self.seconds.get());
         (networks > 0).then(|| {
-            format!("This run trained {networks} networks in {seconds:.0} s, as many at a time as there are cores.")
+            format!("This run trained {networks} networks in {seconds:.0} s, one per CPU core at a time.")
         })
     }
 }
 
-/// Does the work of all networks, that of as many at a time as there are cores: layers as small as these leave half of two cores
-/// idle (2,140 pictures a second of one training, 3,000 of two at a time).
-fn side_by_side(bases: &[Base], work: impl Fn(Base) -> Result<(), LabError> + Sync) -> Result<(), LabError> {
-    if bases.is_empty() {
+/// Processes all networks in parallel, one per CPU core. Layers of this size do not use several cores well: on two cores one training
+/// reaches 2,140 images/s, two concurrent trainings reach 3,000 images/s.
+fn for_each_in_parallel(
+    ids: &[NetworkId],
+    work: impl Fn(NetworkId) -> Result<(), LabError> + Sync,
+) -> Result<(), LabError> {
+    if ids.is_empty() {
         return Ok(());
     }
     let next = AtomicUsize::new(0);
-    let one_after_the_other = || -> Result<(), LabError> {
-        while let Some(&base) = bases.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(error) = work(base) {
-                // The others end after the network that they are at; its checkpoint stays.
-                next.store(bases.len(), Ordering::Relaxed);
+    let worker = || -> Result<(), LabError> {
+        while let Some(&id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = work(id) {
+                // Other workers finish their current network and take no further one.
+                next.store(ids.len(), Ordering::Relaxed);
                 return Err(error);
             }
         }
         Ok(())
     };
-    // A GPU takes one training after the other.
+    // A GPU trains one network at a time.
     let is_gpu = cfg!(feature = "cuda");
     let cores = if is_gpu { 1 } else { thread::available_parallelism().map_or(1, usize::from) };
-    let workers = cores.min(bases.len());
-    // Each has threads of its own: two trainings that share a pool wait for each other (2,360 pictures a second).
+    let workers = cores.min(ids.len());
+    // Each worker has its own thread pool: two trainings that share a pool wait for each other (2,360 images/s).
     let pools = (0..workers).map(|_| ThreadPoolBuilder::new().num_threads(cores / workers).build());
     let pools: Vec<ThreadPool> = pools.collect::<Result<_, _>>()?;
     thread::scope(|scope| {
-        let workers: Vec<_> =
-            pools.iter().map(|pool| scope.spawn(|| pool.install(one_after_the_other))).collect();
+        let workers: Vec<_> = pools.iter().map(|pool| scope.spawn(|| pool.install(worker))).collect();
         let join = |worker: thread::ScopedJoinHandle<'_, Result<(), LabError>>| match worker.join() {
             Ok(done) => done,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -182,7 +184,7 @@ fn side_by_side(bases: &[Base], work: impl Fn(Base) -> Result<(), LabError> + Sy
     })
 }
 
-/// What of a laboratory a training needs, for any thread.
+/// Trains networks. Unlike [`Context`], it can be shared between threads.
 pub(super) struct Trainer {
     size: Size,
     networks: Cache,
@@ -190,18 +192,18 @@ pub(super) struct Trainer {
 }
 
 impl Trainer {
-    pub(super) fn of(lab: &Lab) -> Self {
-        Self { size: lab.size, networks: lab.networks(), is_quiet: lab.is_quiet() }
+    pub(super) fn new(context: &Context) -> Self {
+        Self { size: context.size, networks: context.networks(), is_quiet: context.is_quiet() }
     }
 
-    /// The network, trained or from the cache.
-    pub(super) fn network(&self, base: Base, data: &Labeled) -> Result<Network, LabError> {
-        let name = format!("network {}, {}", base.seed, base.kind.name());
-        self.follow(name, &base.recipe(self.size), data)
+    /// Loads a network from the cache or trains it.
+    pub(super) fn network(&self, id: NetworkId, data: &Labeled) -> Result<Network, LabError> {
+        let name = format!("network {}, {}", id.seed, id.kind.name());
+        self.train(name, &id.recipe(self.size), data)
     }
 
-    /// The network of a recipe.
-    pub(super) fn follow(&self, name: String, recipe: &Recipe, data: &Labeled) -> Result<Network, LabError> {
+    /// Loads the network of a recipe from the cache or trains it. Progress messages start with `name`.
+    pub(super) fn train(&self, name: String, recipe: &Recipe, data: &Labeled) -> Result<Network, LabError> {
         if self.is_quiet {
             Network::train(recipe, data, &self.networks, &Silent)
         } else {
@@ -217,16 +219,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_network_is_worked_on_once_and_a_failure_ends_it() {
-        let bases: Vec<Base> = (0..9).map(Base::plain).collect();
+    fn each_network_is_processed_once_and_failure_stops() {
+        let ids: Vec<NetworkId> = (0..9).map(NetworkId::plain).collect();
         let done = Mutex::new(HashSet::new());
-        side_by_side(&bases, |base| {
-            assert!(done.lock().unwrap().insert(base));
+        for_each_in_parallel(&ids, |id| {
+            assert!(done.lock().unwrap().insert(id));
             Ok(())
         })
         .unwrap();
         assert_eq!(done.lock().unwrap().len(), 9);
-        let failed = side_by_side(&bases, |_| Err(LabError::Stopped { epoch: 1 }));
+        let failed = for_each_in_parallel(&ids, |_| Err(LabError::Stopped { epoch: 1 }));
         assert!(matches!(failed, Err(LabError::Stopped { epoch: 1 })));
     }
 }

@@ -1,33 +1,33 @@
 //! Rotated MNIST: Figure "MNIST", part (a), of the paper's appendix.
 
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Emphasis, AxisScale};
+use nuq_report::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, Emphasis};
 
-use super::Lab;
+use super::Context;
 use super::detection::mean_curve;
 use super::digits::note;
-use super::methods::{FIVE, NUQ, OTHERS};
-use super::networks::Base;
+use super::methods::{MAIN_METHODS, NUQ, OTHER_METHODS};
+use super::networks::NetworkId;
 use crate::LabError;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
-/// Shares of pictures at which the table reads the curve.
-const KEPT: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
+/// Shares of the most certain digits in the columns of the table.
+const SHARES: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 
-pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
+pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     let mut rows = Vec::new();
     let mut lines = Vec::new();
-    for method in FIVE.into_iter().chain(OTHERS) {
-        lab.say(&format!("rotated-mnist: {}", method.name()));
-        let mut cells = vec![Cell::default(); 1 + KEPT.len()];
+    for method in MAIN_METHODS.into_iter().chain(OTHER_METHODS) {
+        context.log(&format!("rotated-mnist: {}", method.name()));
+        let mut cells = vec![Cell::default(); 1 + SHARES.len()];
         let mut curves = Vec::new();
-        for seed in method.seeds(lab) {
-            let curve = method.accuracy_kept(lab, Base::plain(seed))?;
+        for seed in method.seeds(context) {
+            let curve = method.accuracy_curve(context, NetworkId::plain(seed))?;
             let at = |share: f64| curve[((share * curve.len() as f64) as usize).max(1) - 1];
             cells[0].values.push(curve.iter().sum::<f64>() / curve.len() as f64);
-            KEPT.iter().zip(&mut cells[1..]).for_each(|(&share, cell)| cell.values.push(at(share)));
+            SHARES.iter().zip(&mut cells[1..]).for_each(|(&share, cell)| cell.values.push(at(share)));
             curves.push(curve);
         }
-        if FIVE.contains(&method) {
+        if MAIN_METHODS.contains(&method) {
             let curve = mean_curve(&curves);
             let points = curve.iter().enumerate().map(|(i, &share)| ((i + 1) as f64, share)).collect();
             let emphasis = if method == NUQ { Emphasis::Strong } else { Emphasis::Normal };
@@ -35,24 +35,24 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         }
         rows.push(TableRow { name: method.name().to_owned(), cells });
     }
-    let kept = KEPT.iter().map(|share| format!("best {:.0} %", 100.0 * share));
+    let shares = SHARES.iter().map(|share| format!("{:.0} % most certain", 100.0 * share));
     let table = Table {
-        title: "Accuracy on rotated digits (%): mean of the curve, and among the most certain".to_owned(),
+        title: "Accuracy on rotated digits (%): mean of the selective accuracy curve, and accuracy among the most certain digits".to_owned(),
         corner: "method".to_owned(),
-        columns: std::iter::once("mean".to_owned()).chain(kept).collect(),
+        columns: std::iter::once("mean".to_owned()).chain(shares).collect(),
         rows,
         unit: Unit::Percent,
         better: Better::Higher,
-        paper_of: None,
+        paper_data_set: None,
     };
     let claims = claims(&table);
     Ok(Findings {
         tables: vec![table],
         claims,
         notes: vec![
-            note(lab)?,
-            "The ensemble is judged by its members' common answers, DUQ and SNGP by those of their own networks; all others by those of the \
-             one network that they look at, so that their curves differ by order alone."
+            note(context)?,
+            "The accuracy is that of the ensemble prediction for the ensemble, and that of their own networks for DUQ and SNGP. All other methods \
+             use the predictions of the same network, so their curves differ only in the order of the digits."
                 .to_owned(),
         ],
         figures: vec![("rotated-mnist".to_owned(), chart(lines))],
@@ -66,13 +66,13 @@ fn claims(table: &Table) -> Vec<Claim> {
     vec![
         Claim::new(
             "nuq-above-ddu",
-            "On rotated MNIST NUQ's accuracy among the most certain is on average at least DDU's.",
+            "On rotated MNIST, the mean selective accuracy of NUQ is at least that of DDU.",
             nuq >= ddu,
             format!("NUQ {}, DDU {}", text(nuq), text(ddu)),
         ),
         Claim::new(
             "nuq-above-maxprob",
-            "On rotated MNIST NUQ's curve of accuracy against pictures kept lies above MaxProb's on average.",
+            "On rotated MNIST, the mean selective accuracy of NUQ is above that of MaxProb.",
             nuq > max_prob,
             format!("NUQ {}, MaxProb {}", text(nuq), text(max_prob)),
         ),
@@ -80,16 +80,17 @@ fn claims(table: &Table) -> Vec<Claim> {
 }
 
 fn chart(lines: Vec<ChartLine>) -> nuq_report::Figure {
-    // Of the first few pictures one error is a large share: the curve is shown from a hundredth on.
+    // With few digits a single error dominates, so the first 1 % of the digits does not determine the y axis.
     let rows = lines.first().map_or(0, |line| line.points.len());
-    let settled = |line: &ChartLine| line.points.iter().skip(rows / 100).map(|p| p.1).fold(1.0, f64::min);
-    let lowest = lines.iter().map(settled).fold(1.0, f64::min);
+    let lowest_after_start =
+        |line: &ChartLine| line.points.iter().skip(rows / 100).map(|p| p.1).fold(1.0, f64::min);
+    let lowest = lines.iter().map(lowest_after_start).fold(1.0, f64::min);
     let chart = Chart {
         title: "Rotated MNIST".to_owned(),
-        caption: "Accuracy among the digits that each method is most certain about, on average over seeds; the ensemble's is of its own \
-                  answers, that of all others of one network's. Higher is better."
+        caption: "Accuracy among the most certain digits of each method, mean over seeds. The ensemble uses its own predictions, the other \
+                  methods use those of one network. Higher is better."
             .to_owned(),
-        x: ChartAxis::between("digits kept", AxisScale::Count, 0.0, rows as f64),
+        x: ChartAxis::between("most certain digits", AxisScale::Count, 0.0, rows as f64),
         panels: vec![ChartPanel {
             y: ChartAxis::between("accuracy (%)", AxisScale::Percent, (20.0 * lowest).floor() / 20.0, 1.0),
             height: 260.0,

@@ -1,41 +1,41 @@
-//! Text with few training data: the paper's figures on rejection and on outliers.
+//! Text classification with few training data: the paper's figures on rejection and on outliers.
 
 use std::path::Path;
 
+use nuq::{NuqClassifier, Shrinkage};
 use nuq_eval::baselines::{Ddu, MaxProb, Reduction, Sngp, SngpParams};
 use nuq_eval::metrics::{rcc_auc, roc_auc};
-use nuq::{NuqClassifier, Shrinkage};
 
-use super::Lab;
+use super::Context;
 use super::detection::dots;
-use super::methods::{from_logits, of_embeddings, of_members};
+use super::methods::{score_embeddings, score_logits, score_members};
 use crate::LabError;
 use crate::data::DataError;
-use crate::data::embeddings::{Rows, Views, npz_files, read_file};
+use crate::data::embeddings::{EmbeddingSets, Rows, npz_files, read_file};
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
 const METHODS: [&str; 5] = ["NUQ", "SNGP head", "DDU", "MC dropout", "MaxProb"];
 
-/// A set with the fraction of its training data that was used.
+/// A data set with a fraction of its training data.
 struct Set {
     name: String,
-    views: Views,
+    embeddings: EmbeddingSets,
 }
 
-/// Scores for finding outliers and for knowing errors: NUQ's are the epistemic and the total uncertainty, others have one.
+/// Scores for the detection of outliers and of errors. NUQ uses the epistemic and the total uncertainty; other methods have one score.
 struct Scores {
     epistemic: Vec<f64>,
     total: Vec<f64>,
 }
 
-pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
-    let folder = lab.embeddings("text")?;
+pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
+    let folder = context.embeddings("text")?;
     let sets = sets(&folder)?;
     let (mut detection, mut errors) = (Vec::new(), Vec::new());
     for set in &sets {
-        lab.say(&format!("text: {}", set.name));
-        let (areas, risks) = of_set(&set.views)?;
-        if !set.views.ood.is_empty() {
+        context.log(&format!("text: {}", set.name));
+        let (areas, risks) = evaluate(&set.embeddings)?;
+        if !set.embeddings.ood.is_empty() {
             detection.push(TableRow { name: set.name.clone(), cells: areas });
         }
         errors.push(TableRow { name: set.name.clone(), cells: risks });
@@ -47,20 +47,17 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         rows,
         unit,
         better: Better::Neither,
-        paper_of: None,
+        paper_data_set: None,
     };
-    let detection = table(
-        "ROC-AUC of outliers against test rows, mean over sets of outliers (%)",
-        detection,
-        Unit::Percent,
-    );
-    let errors = table("RCC-AUC of the network's errors, lower is better", errors, Unit::Fine);
+    let detection =
+        table("ROC-AUC (%) of outliers against test rows, mean over outlier sets", detection, Unit::Percent);
+    let errors = table("RCC-AUC of the errors of the network (lower is better)", errors, Unit::Fine);
     let figures = vec![
         (
             "outliers".to_owned(),
             dots(
-                "Finding outliers in text",
-                "Mean area under the ROC curve. Further right is better.",
+                "Detection of outliers in text",
+                "Mean area under the ROC curve. Higher is better.",
                 "ROC-AUC (%)",
                 &detection,
                 detection.columns.len(),
@@ -69,73 +66,78 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         (
             "errors".to_owned(),
             dots(
-                "Knowing one's own errors in text",
-                "Mean error rate among the most certain: area under the risk-coverage curve. Further left is better.",
+                "Detection of errors in text classification",
+                "Area under the risk-coverage curve: mean error rate among the most certain rows. Lower is better.",
                 "RCC-AUC (%)",
                 &errors,
                 errors.columns.len(),
             ),
         ),
     ];
-    Ok(Findings { claims: claims(&detection), notes: notes(lab), tables: vec![detection, errors], figures })
+    Ok(Findings {
+        claims: claims(&detection),
+        notes: notes(context),
+        tables: vec![detection, errors],
+        figures,
+    })
 }
 
-fn notes(lab: &Lab) -> Vec<String> {
-    let methods = "MC dropout is the entropy of the mean of passes with dropout where they were stored; NUQ is the epistemic uncertainty for \
-                   outliers and the total one for errors.";
-    let networks = "MiniLM stands for the paper's ELECTRA, and where the paper draws curves over many fractions there are one or two.";
-    let networks = lab.has_known_embeddings().then_some(networks);
+fn notes(context: &Context) -> Vec<String> {
+    let methods = "MC dropout is the entropy of the mean prediction over passes with dropout, where these are available. NUQ uses the epistemic \
+                   uncertainty for outliers and the total uncertainty for errors.";
+    let networks = "MiniLM replaces the paper's ELECTRA. The paper shows curves over many fractions of the training data; here there are one or two fractions.";
+    let networks = context.uses_default_embeddings().then_some(networks);
     networks.into_iter().chain([methods]).map(str::to_owned).collect()
 }
 
-/// All sets of a folder: files NAME_FRACTION.npz.
+/// Reads all files NAME_FRACTION.npz of a folder.
 fn sets(folder: &Path) -> Result<Vec<Set>, LabError> {
     let mut sets = Vec::new();
     for path in npz_files(folder)? {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        sets.push(Set { name: title(&stem), views: read_file(&path)? });
+        sets.push(Set { name: title(&stem), embeddings: read_file(&path)? });
     }
     if sets.is_empty() {
         let expected =
             "files NAME_FRACTION.npz with train_feat, train_labels, test_feat, test_logits and test_labels";
-        return Err(DataError::NothingIn { folder: folder.to_owned(), expected }.into());
+        return Err(DataError::MissingFiles { folder: folder.to_owned(), expected }.into());
     }
     Ok(sets)
 }
 
-/// `rostd_0.01` as people write it.
+/// Title of a file stem: `rostd_0.01` becomes `ROSTD 1 %`.
 fn title(stem: &str) -> String {
     let known =
         [("rostd", "ROSTD"), ("clinc", "CLINC"), ("sst2", "SST-2"), ("cola", "CoLA"), ("mrpc", "MRPC")];
     let (name, fraction) = stem.rsplit_once('_').unwrap_or((stem, ""));
     let name = known.iter().find(|(file, _)| *file == name).map_or(name, |(_, title)| title);
     match fraction.parse::<f64>() {
-        // One decimal is all that fractions have.
+        // Percentages have at most one decimal.
         Ok(fraction) => format!("{name} {} %", (1000.0 * fraction).round() / 10.0),
         Err(_) => stem.to_owned(),
     }
 }
 
-/// Mean area of the sets of outliers, and RCC-AUC, for each method.
-fn of_set(views: &Views) -> Result<(Vec<Cell>, Vec<Cell>), LabError> {
+/// For each method, mean ROC-AUC over the outlier sets, and RCC-AUC.
+fn evaluate(embeddings: &EmbeddingSets) -> Result<(Vec<Cell>, Vec<Cell>), LabError> {
     let (mut areas, mut risks) = (Vec::new(), Vec::new());
-    let is_error = views.errors();
-    let scorers = Scorers::fit(views)?;
+    let is_error = embeddings.errors();
+    let scorers = Scorers::fit(embeddings)?;
     for method in METHODS {
-        let Some(test) = scorers.score(method, &views.test)? else {
+        let Some(test) = scorers.score(method, &embeddings.test)? else {
             areas.push(Cell::default());
             risks.push(Cell::default());
             continue;
         };
-        let mut of_sets = Vec::new();
-        for (_, outliers) in &views.ood {
+        let mut set_areas = Vec::new();
+        for (_, outliers) in &embeddings.ood {
             let outliers = scorers.score(method, outliers)?;
-            of_sets
+            set_areas
                 .extend(outliers.map(|outliers| roc_auc(&test.epistemic, &outliers.epistemic)).transpose()?);
         }
-        let mean = of_sets.iter().sum::<f64>() / of_sets.len().max(1) as f64;
-        areas.push(if of_sets.is_empty() { Cell::default() } else { Cell::one(mean) });
-        risks.push(Cell::one(rcc_auc(&test.total, &is_error)?));
+        let mean = set_areas.iter().sum::<f64>() / set_areas.len().max(1) as f64;
+        areas.push(if set_areas.is_empty() { Cell::default() } else { Cell::single(mean) });
+        risks.push(Cell::single(rcc_auc(&test.total, &is_error)?));
     }
     Ok((areas, risks))
 }
@@ -147,8 +149,8 @@ struct Scorers<'v> {
 }
 
 impl<'v> Scorers<'v> {
-    fn fit(views: &'v Views) -> Result<Self, LabError> {
-        let (x, y) = (&views.train, &views.labels);
+    fn fit(embeddings: &'v EmbeddingSets) -> Result<Self, LabError> {
+        let (x, y) = (&embeddings.train, &embeddings.train_labels);
         Ok(Self {
             nuq: NuqClassifier::params().fit(x, y)?,
             ddu: Ddu::fit(x, y, Shrinkage::LedoitWolf)?,
@@ -156,24 +158,24 @@ impl<'v> Scorers<'v> {
         })
     }
 
-    /// Nothing where rows lack what the method looks at.
+    /// Scores of rows, or `None` if the rows lack the inputs of the method.
     fn score(&self, method: &str, rows: &Rows) -> Result<Option<Scores>, LabError> {
         let one = |scores: Vec<f64>| Scores { total: scores.clone(), epistemic: scores };
         Ok(Some(match method {
             "NUQ" => {
-                let found = self.nuq.predict(&rows.embeddings)?;
+                let predictions = self.nuq.predict(&rows.embeddings)?;
                 Scores {
-                    epistemic: found.iter().map(|prediction| prediction.log_epistemic).collect(),
-                    total: found.iter().map(|prediction| prediction.log_total).collect(),
+                    epistemic: predictions.iter().map(|prediction| prediction.log_epistemic).collect(),
+                    total: predictions.iter().map(|prediction| prediction.log_total).collect(),
                 }
             }
-            "SNGP head" => one(of_embeddings(&self.sngp, &rows.embeddings)?),
-            "DDU" => one(of_embeddings(&self.ddu, &rows.embeddings)?),
+            "SNGP head" => one(score_embeddings(&self.sngp, &rows.embeddings)?),
+            "DDU" => one(score_embeddings(&self.ddu, &rows.embeddings)?),
             "MC dropout" => match &rows.members {
-                Some(members) => one(of_members(members, Reduction::Entropy)?),
+                Some(members) => one(score_members(members, Reduction::Entropy)?),
                 None => return Ok(None),
             },
-            _ => one(from_logits(&MaxProb, &rows.logits)?),
+            _ => one(score_logits(&MaxProb, &rows.logits)?),
         }))
     }
 }
@@ -188,7 +190,7 @@ fn claims(detection: &Table) -> Vec<Claim> {
     let text = |value: f64| Unit::Percent.text(value, None);
     vec![Claim::new(
         "nuq-on-rostd",
-        "With 1 % of ROSTD's training data NUQ finds outliers better than MaxProb and MC dropout.",
+        "With 1 % of the ROSTD training data, NUQ detects outliers better than MaxProb and MC dropout.",
         nuq > max_prob && nuq > dropout,
         format!("NUQ {}, MaxProb {}, MC dropout {}", text(nuq), text(max_prob), text(dropout)),
     )]
@@ -201,16 +203,17 @@ mod tests {
 
     #[test]
     fn the_claim_can_fail() {
-        let of = |nuq: f64, dropout: f64| {
+        let claims_for = |nuq: f64, dropout: f64| {
             let columns = ["NUQ", "MC dropout", "MaxProb"];
             claims(&numbers(columns, &[("ROSTD 1 %", [nuq, dropout, 0.8])]))
         };
-        assert!(of(0.96, 0.81)[0].holds && !of(0.79, 0.7)[0].holds && !of(0.96, 0.97)[0].holds);
+        assert!(claims_for(0.96, 0.81)[0].holds);
+        assert!(!claims_for(0.79, 0.7)[0].holds && !claims_for(0.96, 0.97)[0].holds);
         assert_eq!(claims(&numbers(["NUQ"], &[("other", [0.9])])), []);
     }
 
     #[test]
-    fn titles_read_well() {
+    fn titles_are_formatted() {
         let stems = ["rostd_0.01", "sst2_0.005", "cola_1", "my_set_0.1", "other"];
         assert_eq!(stems.map(title), ["ROSTD 1 %", "SST-2 0.5 %", "CoLA 100 %", "my_set 10 %", "other"]);
     }

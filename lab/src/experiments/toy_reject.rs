@@ -1,74 +1,75 @@
-//! Classification with a reject option: the toy of the paper's appendix on Algorithm 2.
+//! Classification with a reject option in one dimension: the paper's appendix on Algorithm 2.
 
 use nuq::{BandwidthRule, Decision, Embeddings, NuqClassifier, RejectRule};
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Emphasis, AxisScale};
+use nuq_report::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, Emphasis, Figure};
 
-use super::Lab;
+use super::Context;
 use crate::LabError;
 use crate::data::steps;
+use crate::random::random_stream;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
-use crate::stream::stream;
 
-/// Where risk is looked at.
+/// Query points.
 const POINTS: [f64; 4] = [0.1, 0.3, 0.5, 0.95];
-/// The cost of a rejection.
+/// Cost of a rejection.
 const COST: f64 = 0.2;
-/// The level of NUQ's rule: the paper's quantile is 0.95.
+/// Level β of NUQ's rule; the paper uses the quantile 0.95.
 const LEVEL: f64 = 0.05;
 const RULES: [&str; 2] = ["NUQ", "plug-in"];
 
-/// The mean excess risk of both rules at each point.
+/// Mean excess risk of each rule at each query point.
 type Excess = [[f64; POINTS.len()]; RULES.len()];
 
-pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
-    let (sizes, repetitions) = lab.size.pick(
+pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
+    let (sizes, repetitions) = context.size.pick(
         (vec![10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000], 300),
         (vec![10, 30, 100, 300, 1000, 3000], 100),
         (vec![10, 100, 1000], 20),
     );
     let mut curves: Vec<(usize, Excess)> = Vec::new();
     for &n in &sizes {
-        lab.say(&format!("toy-reject: {n} points, {repetitions} times"));
-        curves.push((n, excess(n, repetitions)?));
+        context.log(&format!("toy-reject: {n} points, {repetitions} repetitions"));
+        curves.push((n, mean_excess(n, repetitions)?));
     }
     let table = table(&curves);
     Ok(Findings {
         claims: claims(&table),
         notes: vec![format!(
-            "Mean over {repetitions} draws of the data. A rejection costs {COST}; β = {LEVEL}; Gaussian kernel, Silverman's bandwidth, \
-             Algorithm 2 as printed. The paper prints no numbers for its step function, nor the cost of a rejection: both are ours, the \
-             steps 0, 0.3, 0.9 and 0.6 at 0.2, 0.5 and 0.85. Part of the order is by construction: NUQ accepts only what the plug-in \
-             rule accepts, so where rejecting is right (0.3, 0.5, 0.95) it never pays more, and where accepting is right (0.1) it pays \
-             more unless the plug-in rule accepts the wrong class. What can fail is by how much."
+            "Mean over {repetitions} draws of the data. Cost of a rejection: {COST}; β = {LEVEL}; Gaussian kernel, Silverman's bandwidth, \
+             Algorithm 2 as printed. The paper gives neither the parameters of its step function nor the cost of a rejection. Here the \
+             function has the values 0, 0.3, 0.9 and 0.6 with steps at 0.2, 0.5 and 0.85. Part of the order follows by construction: NUQ \
+             accepts a subset of the queries that the plug-in rule accepts. Where rejection is optimal (0.3, 0.5, 0.95), its risk is never \
+             higher. Where acceptance is optimal (0.1), its risk is higher unless the plug-in rule accepts the wrong class. The claims test \
+             the size of these differences."
         )],
         figures: vec![("toy-reject".to_owned(), figure(&curves))],
         tables: vec![table],
     })
 }
 
-fn excess(n: usize, repetitions: usize) -> Result<Excess, LabError> {
+fn mean_excess(n: usize, repetitions: usize) -> Result<Excess, LabError> {
     let rules = [RejectRule::confident(COST, LEVEL)?, RejectRule::plug_in(COST)?];
     let queries = Embeddings::new(POINTS.map(|x| x as f32).to_vec(), 1)?;
     let params = NuqClassifier::paper().neighbors(n).bandwidth(BandwidthRule::Silverman);
     let mut sums = Excess::default();
-    let mut rng = stream("steps", 0, n);
+    let mut rng = random_stream("steps", 0, n);
     for _ in 0..repetitions {
         let (points, classes) = steps::sample(n, &mut rng);
         let train = Embeddings::new(points, 1)?;
         let model = params.fit(&train, &classes)?;
-        let found = model.predict(&queries)?;
+        let predictions = model.predict(&queries)?;
         for (rule, sums) in rules.iter().zip(&mut sums) {
-            for ((i, decision), sum) in found.decide(rule).into_iter().enumerate().zip(sums) {
-                // Labels are 0 and 1; a draw may lack one of them.
-                let is_one = *found.label(i) == 1;
-                *sum += risk(POINTS[i], decision, is_one) - best_risk(POINTS[i]);
+            for ((i, decision), sum) in predictions.decide(rule).into_iter().enumerate().zip(sums) {
+                // Compare labels, not class indices: a draw may contain one class only.
+                let is_one = *predictions.label(i) == 1;
+                *sum += risk(POINTS[i], decision, is_one) - optimal_risk(POINTS[i]);
             }
         }
     }
     Ok(sums.map(|points| points.map(|sum| sum / repetitions as f64)))
 }
 
-/// What a decision costs at `x`.
+/// Risk of a decision at `x`.
 fn risk(x: f64, decision: Decision, is_one: bool) -> f64 {
     match decision {
         Decision::Reject => COST,
@@ -77,8 +78,8 @@ fn risk(x: f64, decision: Decision, is_one: bool) -> f64 {
     }
 }
 
-/// What who knows the truth pays.
-fn best_risk(x: f64) -> f64 {
+/// Risk of the optimal decision at `x`.
+fn optimal_risk(x: f64) -> f64 {
     let eta = steps::eta(x);
     eta.min(1.0 - eta).min(COST)
 }
@@ -86,7 +87,7 @@ fn best_risk(x: f64) -> f64 {
 fn table(curves: &[(usize, Excess)]) -> Table {
     let row = |point: usize, rule: usize| TableRow {
         name: row_name(point, rule),
-        cells: curves.iter().map(|(_, excess)| Cell::one(excess[rule][point])).collect(),
+        cells: curves.iter().map(|(_, excess)| Cell::single(excess[rule][point])).collect(),
     };
     Table {
         title: "Excess risk".to_owned(),
@@ -97,7 +98,7 @@ fn table(curves: &[(usize, Excess)]) -> Table {
             .collect(),
         unit: Unit::Fine,
         better: Better::Neither,
-        paper_of: None,
+        paper_data_set: None,
     }
 }
 
@@ -109,74 +110,71 @@ fn column_name(n: usize) -> String {
     format!("N = {n}")
 }
 
-/// The mean excess of a rule at a point over all N of a table from `least` on.
-fn mean_from(table: &Table, point: usize, rule: usize, least: usize) -> f64 {
-    let values = from(table, point, rule, least);
+/// The mean excess risk of a rule at a point over all N ≥ `min_n` in the table.
+fn mean_from(table: &Table, point: usize, rule: usize, min_n: usize) -> f64 {
+    let values = values_from(table, point, rule, min_n);
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn from(table: &Table, point: usize, rule: usize, least: usize) -> Vec<f64> {
+fn values_from(table: &Table, point: usize, rule: usize, min_n: usize) -> Vec<f64> {
     let number = |column: &str| column.strip_prefix("N = ")?.parse::<usize>().ok();
-    let columns = table.columns.iter().filter(|column| number(column).is_some_and(|n| n >= least));
+    let columns = table.columns.iter().filter(|column| number(column).is_some_and(|n| n >= min_n));
     columns.filter_map(|column| table.cell(&row_name(point, rule), column)?.mean()).collect()
 }
 
-/// The least N at which a claim speaks of few points rather than of hardly any.
+/// Smallest N of the second claim on few points.
 const FEW: usize = 100;
-/// The least N at which NUQ must know what has no noise.
+/// Smallest N at which NUQ must accept the noise-free query.
 const MANY: usize = 1000;
 
 fn claims(table: &Table) -> Vec<Claim> {
-    let mut claims = few_points(table).to_vec();
-    claims.extend([comparable(table), without_noise(table), vanishes(table)]);
+    let mut claims = few_points_claims(table).to_vec();
+    claims.extend([comparable_claim(table), no_noise_claim(table), vanishing_claim(table)]);
     claims
 }
 
-fn few_points(table: &Table) -> [Claim; 2] {
-    let claim = |id: &str, what: &str, least: usize| {
-        let (nuq, plug_in) = (mean_from(table, 3, 0, least), mean_from(table, 3, 1, least));
+fn few_points_claims(table: &Table) -> [Claim; 2] {
+    let claim = |id: &str, range: &str, min_n: usize| {
+        let (nuq, plug_in) = (mean_from(table, 3, 0, min_n), mean_from(table, 3, 1, min_n));
         let statement = format!(
-            "At x = 0.95, where points are few and labels noisy, NUQ's excess risk is at most half of the plug-in rule's on average over {what}."
+            "At x = 0.95 (few points, label noise), the excess risk of NUQ is at most half of that of the plug-in rule (mean over {range})."
         );
         Claim::new(id, &statement, nuq <= 0.5 * plug_in, format!("{nuq:.4} against {plug_in:.4}"))
     };
-    [
-        claim("nuq-where-few-points-are", "all N", 0),
-        claim("nuq-where-some-points-are", &format!("N from {FEW} on"), FEW),
-    ]
+    [claim("nuq-few-points-all-n", "all N", 0), claim("nuq-few-points-from-100", &format!("N ≥ {FEW}"), FEW)]
 }
 
-fn comparable(table: &Table) -> Claim {
+fn comparable_claim(table: &Table) -> Claim {
     let differences =
         [1, 2].map(|point| (mean_from(table, point, 0, 0) - mean_from(table, point, 1, 0)).abs());
     Claim::new(
-        "comparable-where-points-are",
-        "At x = 0.3 and 0.5, where points are many, both rules are comparable: they differ by less than 0.02 on average over N.",
+        "comparable-many-points",
+        "At x = 0.3 and 0.5 (many points), the excess risks of both rules differ by less than 0.02 (mean over N).",
         differences.iter().all(|difference| *difference < 0.02),
         format!("{:.3} and {:.3}", differences[0], differences[1]),
     )
 }
 
-fn without_noise(table: &Table) -> Claim {
-    let worst = from(table, 0, 0, MANY).into_iter().reduce(f64::max).unwrap_or(f64::NAN);
+fn no_noise_claim(table: &Table) -> Claim {
+    let worst = values_from(table, 0, 0, MANY).into_iter().reduce(f64::max).unwrap_or(f64::NAN);
     let means = [0, 1].map(|rule| mean_from(table, 0, rule, 0));
     Claim::new(
         "plug-in-without-noise",
         &format!(
-            "At x = 0.1, where there is no noise, the plug-in rule is better on average over N, and NUQ, which is more conservative, catches \
-             up: its excess risk is below 0.01 from N = {MANY} on."
+            "At x = 0.1 (no label noise), the plug-in rule has a lower excess risk (mean over N), and the excess risk of NUQ, which is more \
+             conservative, is below 0.01 for N ≥ {MANY}."
         ),
         means[1] < means[0] && worst < 0.01,
-        format!("plug-in {:.3}, NUQ {:.3}; NUQ from {MANY} on at most {:.4}", means[1], means[0], worst),
+        format!("plug-in {:.3}, NUQ {:.3}; NUQ for N ≥ {MANY} at most {:.4}", means[1], means[0], worst),
     )
 }
 
-fn vanishes(table: &Table) -> Claim {
-    let last = |point| from(table, point, 0, 0).last().copied().unwrap_or(f64::NAN);
+fn vanishing_claim(table: &Table) -> Claim {
+    let last = |point| values_from(table, point, 0, 0).last().copied().unwrap_or(f64::NAN);
     let worst = (0..POINTS.len()).map(last).reduce(f64::max).unwrap_or(f64::NAN);
     Claim::new(
         "excess-vanishes",
-        "NUQ's excess risk vanishes as N grows (at the largest N it is below 0.03 at every point).",
+        "The excess risk of NUQ vanishes as N grows: at the largest N it is below 0.03 at every query point.",
         worst < 0.03,
         format!("at most {worst:.3}"),
     )
@@ -194,9 +192,9 @@ fn figure(curves: &[(usize, Excess)]) -> Figure {
         lines: (0..RULES.len()).map(|rule| line(rule, point)).collect(),
     };
     let chart = Chart {
-        title: "Rejecting by NUQ and by the plug-in rule".to_owned(),
-        caption: "What each rule pays beyond who knows the truth, as training data grow. There is no noise at 0.1, much mass around 0.3 \
-                  and 0.5, and little mass at 0.95."
+        title: "Excess risk of NUQ and of the plug-in rule".to_owned(),
+        caption: "Risk above that of the optimal rule, by number of training points. There is no label noise at 0.1, there are many points \
+                  around 0.3 and 0.5, and few points at 0.95."
             .to_owned(),
         x: ChartAxis::new("training points", AxisScale::Log),
         panels: (0..POINTS.len()).map(panel).collect(),
@@ -220,18 +218,18 @@ mod tests {
     }
 
     #[test]
-    fn few_points_are_not_hardly_any() {
+    fn few_points_claims_use_different_ranges() {
         let excess = |nuq: f64| [[0.0, 0.0, 0.0, nuq], [0.0, 0.0, 0.0, 0.1]];
-        let [all, few] = few_points(&table(&[(10, excess(0.1)), (100, excess(0.02))]));
+        let [all, few] = few_points_claims(&table(&[(10, excess(0.1)), (100, excess(0.02))]));
         assert!(few.holds && !all.holds, "{few:?} {all:?}");
     }
 
     #[test]
-    fn risks_by_hand() {
+    fn risks_have_expected_values() {
         assert!((risk(0.3, Decision::Accept, false) - 0.3).abs() < 2e-3);
         assert!((risk(0.3, Decision::Accept, true) - 0.7).abs() < 2e-3);
         assert_eq!(risk(0.3, Decision::Reject, true), COST);
-        assert_eq!(best_risk(0.3), COST);
-        assert!(best_risk(0.1) < 2e-3);
+        assert_eq!(optimal_risk(0.3), COST);
+        assert!(optimal_risk(0.1) < 2e-3);
     }
 }

@@ -1,22 +1,22 @@
-//! A mixture whose truth is known: the toy of the paper's appendix on actual uncertainties.
+//! One-dimensional mixture with known truth: the paper's appendix on actual uncertainties.
 
 use nuq::{Density, DensityBandwidth, Embeddings, NuqClassifier};
-use nuq_report::{Chart, ChartAxis, ChartLine, ChartPanel, Figure, Emphasis, AxisScale};
+use nuq_report::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, Emphasis, Figure};
 
-use super::Lab;
+use super::Context;
 use super::ranks::ranks;
 use crate::LabError;
 use crate::data::mixture;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
-/// Where the estimate is looked at.
+/// Query grid: first point, last point, number of points.
 const GRID: (f64, f64, usize) = (-4.0, 10.0, 281);
-/// All that the kernel reaches where points are densest.
+/// Number of neighbors. It covers the support of the kernel where points are densest.
 const NEIGHBORS: usize = 1000;
-/// The gap between the bumps.
+/// The gap between the components.
 const GAP: (f64, f64) = (3.0, 5.0);
 
-/// A point of the grid.
+/// Truth and estimates at a point of the grid.
 struct Point {
     x: f64,
     eta: f64,
@@ -26,8 +26,8 @@ struct Point {
 }
 
 impl Point {
-    /// $\min(\eta, 1 - \eta)$: how often who knows the truth is wrong.
-    fn least_risk(&self) -> f64 {
+    /// The Bayes risk min(η, 1 − η).
+    fn bayes_risk(&self) -> f64 {
         self.eta.min(1.0 - self.eta)
     }
 
@@ -36,72 +36,73 @@ impl Point {
     }
 }
 
-pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
-    // A second even for tests; a tenth of the points estimates the chance too coarsely to be judged.
+pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
+    // The same for all sizes: fewer points estimate η too coarsely for the claims, and the run takes one second.
     let n = 5000;
     let of_seeds: Vec<Vec<Point>> =
-        (0..lab.seeds as u64).map(|seed| look(n, seed)).collect::<Result<_, _>>()?;
+        (0..context.seeds as u64).map(|seed| evaluate_grid(n, seed)).collect::<Result<_, _>>()?;
     let table = table(&of_seeds);
     let claims = claims(&table);
     Ok(Findings {
         claims,
         notes: vec![format!(
-            "{n} points of three Gaussians of deviation 1 at −1, 1 and 7, the middle one of class 1; the paper prints no numbers for its own. \
-             NUQ sums over {NEIGHBORS} neighbors, with one bandwidth for posterior and density."
+            "{n} points of three Gaussians with standard deviation 1 at −1, 1 and 7; the middle one is class 1. The paper does not give the \
+             parameters of its mixture. NUQ uses {NEIGHBORS} neighbors and one bandwidth for posterior and density."
         )],
         figures: vec![("toy-uncertainty".to_owned(), figure(&of_seeds[0]))],
         tables: vec![table],
     })
 }
 
-fn look(n: usize, seed: u64) -> Result<Vec<Point>, LabError> {
+fn evaluate_grid(n: usize, seed: u64) -> Result<Vec<Point>, LabError> {
     let (points, classes) = mixture::sample(n, seed);
     let train = Embeddings::new(points, 1)?;
-    // The distance to the farthest of so many neighbors is no bandwidth; the posterior's serves, as in the paper.
+    // With so many neighbors the distance to the last one is too large for a bandwidth. As in the paper, the posterior bandwidth is used.
     let density = Density::Kde { bandwidth: DensityBandwidth::Same };
     let params = NuqClassifier::params().neighbors(NEIGHBORS).density(density).selection_rows(1000);
     let model = params.fit(&train, &classes)?;
     let (low, high, count) = GRID;
     let grid: Vec<f64> = (0..count).map(|i| low + (high - low) * i as f64 / (count - 1) as f64).collect();
     let queries = Embeddings::new(grid.iter().map(|&x| x as f32).collect(), 1)?;
-    let (found, probabilities) = (model.predict(&queries)?, model.predict_proba(&queries)?);
+    let (predictions, probabilities) = (model.predict(&queries)?, model.predict_proba(&queries)?);
     let point = |(i, &x): (usize, &f64)| Point {
         x,
         eta: mixture::eta(x),
         estimate: probabilities.row(i)[1],
-        aleatoric: found[i].aleatoric,
-        epistemic: found[i].epistemic(),
+        aleatoric: predictions[i].aleatoric,
+        epistemic: predictions[i].epistemic(),
     };
     Ok(grid.iter().enumerate().map(point).collect())
 }
 
-const COVERED: &str = "share of the line where epistemic uncertainty covers the error";
-const RANKED: &str = "rank correlation of epistemic uncertainty and error";
-const IN_GAP: &str = "epistemic uncertainty in the gap, times that of the bumps";
-const ALEATORIC: &str = "mean distance of aleatoric uncertainty from min(η, 1 − η), where there are data";
-const TRIVIAL: &str = "the same of an uncertainty that is nought everywhere";
+const COVERED: &str = "share of the grid where epistemic uncertainty ≥ error";
+const RANK_CORRELATION: &str = "rank correlation of epistemic uncertainty and error";
+const GAP_RATIO: &str = "mean epistemic uncertainty in the gap / at the components";
+const ALEATORIC: &str =
+    "mean absolute difference of aleatoric uncertainty and Bayes risk min(η, 1 − η), where there are data";
+const TRIVIAL: &str = "mean absolute difference of zero and Bayes risk, where there are data";
 
 fn table(of_seeds: &[Vec<Point>]) -> Table {
-    let row = |name: &str, read: &dyn Fn(&[Point]) -> f64| TableRow {
+    let row = |name: &str, statistic: &dyn Fn(&[Point]) -> f64| TableRow {
         name: name.to_owned(),
-        cells: vec![Cell::new(of_seeds.iter().map(|points| read(points)).collect())],
+        cells: vec![Cell::new(of_seeds.iter().map(|points| statistic(points)).collect())],
     };
     let trivial = Cell::new(of_seeds.iter().take(1).map(|points| distance(points, |_| 0.0)).collect());
     Table {
-        title: "How near uncertainties are to what they stand for".to_owned(),
+        title: "Uncertainties compared with the truth".to_owned(),
         corner: "".to_owned(),
         columns: vec!["value".to_owned()],
         rows: vec![
             row(COVERED, &covered),
-            row(RANKED, &ranked),
-            row(IN_GAP, &in_gap),
+            row(RANK_CORRELATION, &rank_correlation),
+            row(GAP_RATIO, &gap_ratio),
             row(ALEATORIC, &|points| distance(points, |point| point.aleatoric)),
-            // Without data in it, the same for every seed.
+            // This value does not depend on the seed.
             TableRow { name: TRIVIAL.to_owned(), cells: vec![trivial] },
         ],
         unit: Unit::Plain,
         better: Better::Neither,
-        paper_of: None,
+        paper_data_set: None,
     }
 }
 
@@ -114,43 +115,45 @@ fn covered(points: &[Point]) -> f64 {
     mean(points.iter().map(|point| f64::from(u8::from(point.epistemic >= point.error()))))
 }
 
-/// Spearman's coefficient.
-fn ranked(points: &[Point]) -> f64 {
-    let of = |read: fn(&Point) -> f64| ranks(&points.iter().map(read).collect::<Vec<_>>());
-    let (a, b) = (of(|point| point.epistemic), of(Point::error));
+/// Spearman's rank correlation of epistemic uncertainty and error.
+fn rank_correlation(points: &[Point]) -> f64 {
+    let ranks_of = |value: fn(&Point) -> f64| ranks(&points.iter().map(value).collect::<Vec<_>>());
+    let (a, b) = (ranks_of(|point| point.epistemic), ranks_of(Point::error));
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - 0.5) * (b - 0.5)).sum::<f64>();
     product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt()
 }
 
-fn in_gap(points: &[Point]) -> f64 {
+fn gap_ratio(points: &[Point]) -> f64 {
     let is_in_gap = |point: &&Point| (GAP.0..=GAP.1).contains(&point.x);
-    let is_on_bump = |point: &&Point| mixture::COMPONENTS.iter().any(|(at, _)| (point.x - at).abs() < 1.0);
+    let is_at_component =
+        |point: &&Point| mixture::COMPONENTS.iter().any(|(mean, _)| (point.x - mean).abs() < 1.0);
     let clipped = |point: &Point| point.epistemic.min(1.0);
-    mean(points.iter().filter(is_in_gap).map(clipped)) / mean(points.iter().filter(is_on_bump).map(clipped))
+    mean(points.iter().filter(is_in_gap).map(clipped))
+        / mean(points.iter().filter(is_at_component).map(clipped))
 }
 
-/// How far an uncertainty is from the truth where there are data.
-fn distance(points: &[Point], said: fn(&Point) -> f64) -> f64 {
-    let seen = |point: &&Point| mixture::density(point.x, 0) + mixture::density(point.x, 1) > 0.005;
-    mean(points.iter().filter(seen).map(|point| (said(point) - point.least_risk()).abs()))
+/// Mean absolute difference of an uncertainty and the Bayes risk, over the points of the grid where there are data.
+fn distance(points: &[Point], uncertainty: fn(&Point) -> f64) -> f64 {
+    let has_data = |point: &&Point| mixture::density(point.x, 0) + mixture::density(point.x, 1) > 0.005;
+    mean(points.iter().filter(has_data).map(|point| (uncertainty(point) - point.bayes_risk()).abs()))
 }
 
 fn claims(table: &Table) -> Vec<Claim> {
     let value = |row: &str| table.cell(row, "value").and_then(Cell::mean).unwrap_or(f64::NAN);
-    let (gap, covered) = (value(IN_GAP), value(COVERED));
+    let (gap, covered) = (value(GAP_RATIO), value(COVERED));
     let (aleatoric, trivial) = (value(ALEATORIC), value(TRIVIAL));
     vec![
         Claim::new(
             "epistemic-follows-error",
-            "Epistemic uncertainty is large where the estimate is off: in the gap several times what it is on the bumps, and at least \
-             the error nearly everywhere.",
+            "Epistemic uncertainty follows the estimation error: its mean in the gap is more than 3 times that at the components, and it is \
+             at least the error on more than 85 % of the grid.",
             gap > 3.0 && covered > 0.85,
-            format!("{gap:.1} times; covers {:.0} % of the line", 100.0 * covered),
+            format!("{gap:.1} times; {:.0} % of the grid", 100.0 * covered),
         ),
         Claim::new(
             "aleatoric-follows-truth",
-            "Aleatoric uncertainty is high exactly where the true chance is near one half: its mean distance from the truth is below a \
-             fifth of what it would be if it were nought everywhere.",
+            "Aleatoric uncertainty follows the Bayes risk: its mean absolute difference from it is less than a fifth of that of a constant \
+             zero.",
             aleatoric < 0.2 * trivial,
             format!("{aleatoric:.4} against {trivial:.4}"),
         ),
@@ -158,10 +161,10 @@ fn claims(table: &Table) -> Vec<Claim> {
 }
 
 fn figure(points: &[Point]) -> Figure {
-    let line = |name: &str, emphasis, read: &dyn Fn(&Point) -> f64| ChartLine {
+    let line = |name: &str, emphasis, value: &dyn Fn(&Point) -> f64| ChartLine {
         name: name.to_owned(),
         emphasis,
-        points: points.iter().map(|point| (point.x, read(point))).collect(),
+        points: points.iter().map(|point| (point.x, value(point))).collect(),
     };
     let panel = |title: &str, ends: (f64, f64), lines| ChartPanel {
         y: ChartAxis::between(title, AxisScale::Linear, ends.0, ends.1),
@@ -170,9 +173,9 @@ fn figure(points: &[Point]) -> Figure {
     };
     let highest = points.iter().map(|point| point.epistemic.min(1.0).max(point.error())).fold(0.1, f64::max);
     let chart = Chart {
-        title: "Uncertainties beside the truth".to_owned(),
-        caption: "Three Gaussians on a line, two classes. Top: the data. Middle: epistemic uncertainty, cut at one, and the actual error \
-                  of the estimate. Bottom: aleatoric uncertainty and the chance of error of who knows the truth."
+        title: "Uncertainties and the truth".to_owned(),
+        caption: "Three Gaussians in one dimension, two classes. Top: class densities. Middle: epistemic uncertainty, clipped at one, and \
+                  actual estimation error. Bottom: aleatoric uncertainty and Bayes risk."
             .to_owned(),
         x: ChartAxis::between("x", AxisScale::Linear, GRID.0, GRID.1),
         panels: vec![
@@ -197,7 +200,7 @@ fn figure(points: &[Point]) -> Figure {
                 (0.0, 0.5),
                 vec![
                     line("NUQ", Emphasis::Strong, &|point| point.aleatoric),
-                    line("truth", Emphasis::Reference, &Point::least_risk),
+                    line("truth", Emphasis::Reference, &Point::bayes_risk),
                 ],
             ),
         ],
@@ -213,16 +216,16 @@ mod tests {
     #[test]
     fn claims_can_fail() {
         let verdicts = |gap: f64, aleatoric: f64| {
-            let rows = [(COVERED, [0.9]), (IN_GAP, [gap]), (ALEATORIC, [aleatoric]), (TRIVIAL, [0.05])];
+            let rows = [(COVERED, [0.9]), (GAP_RATIO, [gap]), (ALEATORIC, [aleatoric]), (TRIVIAL, [0.05])];
             claims(&numbers(["value"], &rows)).iter().map(|claim| claim.holds).collect::<Vec<_>>()
         };
         assert_eq!(verdicts(5.0, 0.009), [true, true]);
-        // What is nought everywhere is as far off as the trivial answer.
+        // An aleatoric difference equal to that of a constant zero must fail.
         assert_eq!(verdicts(2.0, 0.05), [false, false]);
     }
 
     #[test]
-    fn distances_and_ranks_by_hand() {
+    fn statistics_have_expected_values() {
         let point = |eta: f64, estimate: f64, epistemic: f64| Point {
             x: 0.0,
             eta,
@@ -233,6 +236,6 @@ mod tests {
         let points = [point(0.5, 0.5, 0.1), point(0.8, 0.6, 0.2), point(0.1, 0.6, 0.3)];
         assert!((distance(&points, |point| point.aleatoric) - (0.0 + 0.3 + 0.4) / 3.0).abs() < 1e-12);
         assert!((distance(&points, |_| 0.0) - (0.5 + 0.2 + 0.1) / 3.0).abs() < 1e-12);
-        assert!((ranked(&points) - 1.0).abs() < 1e-12);
+        assert!((rank_correlation(&points) - 1.0).abs() < 1e-12);
     }
 }

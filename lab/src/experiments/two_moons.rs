@@ -1,16 +1,16 @@
-//! Two Moons: the paper's first figure.
+//! Two Moons: the paper's Figure 1.
 //!
-//! With few points DDU's Gaussians do not fit what the network makes of the moons, and the gap between them looks familiar; NUQ's
-//! total uncertainty sees the gap by its labels.
+//! With few points, the class Gaussians of DDU do not fit the embeddings, and DDU assigns a high density to the gap between the moons. The
+//! total uncertainty of NUQ is high in the gap because the labels are mixed there.
 
+use nuq::{NuqClassifier, Shrinkage};
 use nuq_eval::baselines::{Ddu, MaxProb};
 use nuq_eval::metrics::roc_auc;
-use nuq::{NuqClassifier, Shrinkage};
-use nuq_report::{Extent, Field, MapRow, ColorScale, UncertaintyMaps};
+use nuq_report::{ColorScale, Extent, Field, MapRow, UncertaintyMaps};
 
-use super::methods::{from_logits, of_embeddings};
+use super::methods::{score_embeddings, score_logits};
 use super::ranks::ranks;
-use super::{Lab, Size};
+use super::{Context, Size};
 use crate::data::moons;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 use crate::training::{Network, Recipe, Silent};
@@ -19,8 +19,8 @@ use crate::{Images, LabError};
 const EXTENT: Extent = Extent { x: (-2.0, 3.0), y: (-1.75, 2.25) };
 const METHODS: [&str; 3] = ["MaxProb", "DDU", "NUQ total"];
 
-const RANKS: &str = "Where each method puts the gap between the moons, of 0 for the most certain cell of the map to 1 for the least";
-const AREAS: &str = "How often a cell of the gap is less certain than a cell on a moon (ROC-AUC)";
+const RANKS: &str = "Mean rank of the uncertainty in the gap between the moons (0: most certain cell of the map, 1: least certain)";
+const AREAS: &str = "ROC-AUC of cells in the gap between the moons against cells on the moons";
 
 fn table(title: &str, sizes: &[usize]) -> Table {
     let row = |name: &str| TableRow { name: name.to_owned(), cells: vec![Cell::default(); sizes.len()] };
@@ -31,17 +31,17 @@ fn table(title: &str, sizes: &[usize]) -> Table {
         rows: METHODS.map(row).to_vec(),
         unit: Unit::Fine,
         better: Better::Higher,
-        paper_of: None,
+        paper_data_set: None,
     }
 }
 
-/// The plane, cell by cell from the top left.
-struct Plane {
+/// Cell centers of the map, row by row from the top left.
+struct Grid {
     columns: usize,
     points: Vec<(f64, f64)>,
 }
 
-impl Plane {
+impl Grid {
     fn new(size: Size) -> Self {
         let (columns, rows) = size.pick((150, 120), (100, 80), (50, 40));
         let at = |i: usize, count: usize, (low, high): (f64, f64)| {
@@ -58,19 +58,19 @@ impl Plane {
     }
 }
 
-pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
-    let plane = Plane::new(lab.size);
-    let sizes = lab.size.pick([200, 2000], [200, 2000], [200, 400]);
+pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
+    let grid = Grid::new(context.size);
+    let sizes = context.size.pick([200, 2000], [200, 2000], [200, 400]);
     let (mut ranked, mut areas) = (table(RANKS, &sizes), table(AREAS, &sizes));
     let mut map_rows = Vec::new();
     for (column, &n) in sizes.iter().enumerate() {
-        for seed in 0..lab.seeds as u64 {
-            lab.say(&format!("two-moons: {n} points, seed {seed}"));
+        for seed in 0..context.seeds as u64 {
+            context.log(&format!("two-moons: {n} points, seed {seed}"));
             let data = moons::sample(n, seed)?;
-            let maps = maps(lab, &data, &plane, seed)?;
+            let maps = uncertainty_maps(context, &data, &grid, seed)?;
             for (i, scores) in maps.iter().enumerate() {
-                ranked.rows[i].cells[column].values.push(rank_between(&plane, scores));
-                areas.rows[i].cells[column].values.push(area_between(&plane, scores)?);
+                ranked.rows[i].cells[column].values.push(gap_rank(&grid, scores));
+                areas.rows[i].cells[column].values.push(gap_auc(&grid, scores)?);
             }
             if seed == 0 {
                 map_rows.push(map_row(&format!("{n} points"), &data, &maps));
@@ -78,12 +78,12 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
         }
     }
     let claims = claims(&areas);
-    let figure = figure(&plane, map_rows).draw();
+    let figure = figure(&grid, map_rows).draw();
     Ok(Findings {
         claims,
         notes: vec![
-            "The network is a perceptron with two hidden layers of 64 and without spectral normalization; DDU and NUQ look at the last of \
-             them."
+            "The network is a multilayer perceptron with two hidden layers of width 64, without spectral normalization. DDU and NUQ use the \
+             last hidden layer."
                 .to_owned(),
         ],
         tables: vec![areas, ranked],
@@ -91,40 +91,40 @@ pub(super) fn run(lab: &Lab) -> Result<Findings, LabError> {
     })
 }
 
-/// What each method says of every cell.
-fn maps(
-    lab: &Lab,
+/// The uncertainty of every cell by each method.
+fn uncertainty_maps(
+    context: &Context,
     data: &crate::Labeled,
-    plane: &Plane,
+    grid: &Grid,
     seed: u64,
 ) -> Result<[Vec<f64>; METHODS.len()], LabError> {
-    let recipe = Recipe { epochs: lab.size.pick(60, 60, 20), ..Recipe::moons(seed) };
-    let network = Network::train(&recipe, data, &lab.networks(), &Silent)?;
-    let (train, cells) = (network.outputs(&data.images)?, network.outputs(&plane.images()?)?);
+    let recipe = Recipe { epochs: context.size.pick(60, 60, 20), ..Recipe::moons(seed) };
+    let network = Network::train(&recipe, data, &context.networks(), &Silent)?;
+    let (train, cells) = (network.outputs(&data.images)?, network.outputs(&grid.images()?)?);
     let ddu = Ddu::fit(&train.embeddings, &data.labels, Shrinkage::LedoitWolf)?;
     let nuq = NuqClassifier::params().fit(&train.embeddings, &data.labels)?;
     Ok([
-        from_logits(&MaxProb, &cells.logit_rows()?)?,
-        of_embeddings(&ddu, &cells.embeddings)?,
+        score_logits(&MaxProb, &cells.logit_rows()?)?,
+        score_embeddings(&ddu, &cells.embeddings)?,
         nuq.predict(&cells.embeddings)?.iter().map(|prediction| prediction.log_total).collect(),
     ])
 }
 
-fn rank_between(plane: &Plane, scores: &[f64]) -> f64 {
+fn gap_rank(grid: &Grid, scores: &[f64]) -> f64 {
     let ranks = ranks(scores);
     let between: Vec<f64> = (0..ranks.len())
-        .filter(|&i| moons::is_between(plane.points[i].0, plane.points[i].1))
+        .filter(|&i| moons::is_between(grid.points[i].0, grid.points[i].1))
         .map(|i| ranks[i])
         .collect();
     between.iter().sum::<f64>() / between.len().max(1) as f64
 }
 
-fn area_between(plane: &Plane, scores: &[f64]) -> Result<f64, LabError> {
-    let of = |is_in: fn(f64, f64) -> bool| -> Vec<f64> {
-        let cells = plane.points.iter().zip(scores).filter(|((x, y), _)| is_in(*x, *y));
+fn gap_auc(grid: &Grid, scores: &[f64]) -> Result<f64, LabError> {
+    let scores_in = |is_in: fn(f64, f64) -> bool| -> Vec<f64> {
+        let cells = grid.points.iter().zip(scores).filter(|((x, y), _)| is_in(*x, *y));
         cells.map(|(_, &score)| score).collect()
     };
-    Ok(roc_auc(&of(moons::is_inside), &of(moons::is_between))?)
+    Ok(roc_auc(&scores_in(moons::is_inside), &scores_in(moons::is_between))?)
 }
 
 fn claims(areas: &Table) -> Vec<Claim> {
@@ -135,22 +135,22 @@ fn claims(areas: &Table) -> Vec<Claim> {
     let difference = |[nuq, ddu]: [f64; 2]| (nuq - ddu).abs();
     vec![
         Claim::new(
-            "nuq-sees-the-gap",
+            "nuq-detects-gap",
             &format!(
-                "On Two Moons with {} NUQ's total uncertainty tells the gap between the moons from the moons better than DDU does.",
+                "On Two Moons with {}, NUQ's total uncertainty separates the gap from the moons better than DDU.",
                 areas.columns[0]
             ),
             few[0] > few[1],
             format!("ROC-AUC {:.3} against {:.3}", few[0], few[1]),
         ),
         Claim::new(
-            "more-points-bring-them-together",
+            "difference-decreases-with-points",
             &format!(
-                "On Two Moons NUQ and DDU differ less with {} than with {}.",
+                "On Two Moons, the difference between NUQ and DDU is smaller with {} than with {}.",
                 areas.columns[1], areas.columns[0]
             ),
             difference(many) < difference(few),
-            format!("by {:.3} against {:.3}", difference(many), difference(few)),
+            format!("{:.3} against {:.3}", difference(many), difference(few)),
         ),
     ]
 }
@@ -158,8 +158,8 @@ fn claims(areas: &Table) -> Vec<Claim> {
 fn map_row(title: &str, data: &crate::Labeled, maps: &[Vec<f64>; METHODS.len()]) -> MapRow {
     let [max_prob, ddu, nuq] = maps;
     let point = |i: usize| {
-        let at = data.images.picture(i);
-        (f64::from(at[0]), f64::from(at[1]), data.labels[i])
+        let position = data.images.image(i);
+        (f64::from(position[0]), f64::from(position[1]), data.labels[i])
     };
     MapRow {
         title: title.to_owned(),
@@ -172,7 +172,7 @@ fn map_row(title: &str, data: &crate::Labeled, maps: &[Vec<f64>; METHODS.len()])
     }
 }
 
-fn figure(plane: &Plane, rows: Vec<MapRow>) -> UncertaintyMaps {
+fn figure(grid: &Grid, rows: Vec<MapRow>) -> UncertaintyMaps {
     let field = |title: &str, caption: &str, scale| Field {
         title: title.to_owned(),
         caption: caption.to_owned(),
@@ -180,9 +180,9 @@ fn figure(plane: &Plane, rows: Vec<MapRow>) -> UncertaintyMaps {
     };
     UncertaintyMaps {
         title: "Two Moons".to_owned(),
-        note: "The same networks, looked at by three methods; lighter is less certain.".to_owned(),
+        note: "Three methods on the same networks. Lighter is less certain.".to_owned(),
         extent: EXTENT,
-        columns: plane.columns,
+        columns: grid.columns,
         fields: vec![
             field("MaxProb", "one minus the largest probability", ColorScale::Linear { low: 0.0, high: 0.5 }),
             field("DDU", "rank of the negative log density", ColorScale::Linear { low: 0.0, high: 1.0 }),
@@ -208,11 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn the_plane_starts_at_the_top_left() {
-        let plane = Plane::new(Size::Tiny);
-        let (first, last) = (plane.points[0], plane.points[plane.points.len() - 1]);
+    fn grid_starts_at_the_top_left() {
+        let grid = Grid::new(Size::Tiny);
+        let (first, last) = (grid.points[0], grid.points[grid.points.len() - 1]);
         assert!(first.0 < -1.9 && first.1 > 2.1 && last.0 > 2.9 && last.1 < -1.6);
-        let between = plane.points.iter().filter(|(x, y)| moons::is_between(*x, *y)).count();
+        let between = grid.points.iter().filter(|(x, y)| moons::is_between(*x, *y)).count();
         assert!(between > 5, "{between}");
     }
 }

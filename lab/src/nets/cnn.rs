@@ -1,4 +1,4 @@
-//! The paper's network for MNIST: three 3 × 3 convolutions, each with batch normalization.
+//! The paper's MNIST network: three 3 × 3 convolutions, each with batch normalization.
 
 use burn::module::Module;
 use burn::nn::Linear;
@@ -11,7 +11,7 @@ use nuq_neighbors::SeededRng;
 use super::layers::{ConvNorm, linear};
 use crate::training::CNN_REGIONS;
 
-/// The smallest picture whose sides can be halved twice.
+/// Smallest image side that can be halved twice.
 pub(crate) const SMALLEST_SIDE: usize = 4;
 
 #[derive(Module, Debug)]
@@ -44,9 +44,9 @@ impl Cnn {
                 maps = max_pool2d(maps, MaxPoolOptions::new([2, 2]));
             }
         }
-        let [pictures, channels, _, _] = maps.dims();
+        let [batch_size, channels, _, _] = maps.dims();
         let averages = adaptive_avg_pool2d(maps, [CNN_REGIONS, CNN_REGIONS]);
-        let averages = averages.reshape([pictures, channels * CNN_REGIONS * CNN_REGIONS]);
+        let averages = averages.reshape([batch_size, channels * CNN_REGIONS * CNN_REGIONS]);
         match &self.embedding {
             Some(layer) => relu(layer.forward(averages)),
             None => averages,

@@ -1,8 +1,8 @@
-//! Where networks run.
+//! Compute device.
 
 use burn::tensor::Device;
 
-/// The processor, or with the feature `cuda` the first GPU.
+/// The CPU, or the first GPU with the feature `cuda`.
 pub(crate) fn device() -> Device {
     #[cfg(feature = "cuda")]
     return Device::cuda(0);

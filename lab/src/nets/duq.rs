@@ -1,9 +1,11 @@
-//! DUQ's head (van Amersfoort et al. 2020): a kernel around a centroid for each class, in a space of its own.
+//! DUQ head (van Amersfoort et al. 2020): one RBF kernel around a centroid per class, in a class-specific projection.
 //!
-//! $$\ln K_c(x) = -\frac{\lVert W_c f(x) - e_c \rVert^2}{2 n \sigma^2}$$
+//! ```text
+//! ln K_c(x) = −‖W_c f(x) − e_c‖² / (2 n σ²)
+//! ```
 //!
-//! $W_c$ maps features to $n$ dimensions. The kernels are trained by binary cross entropy, each class against the rest; the centroids
-//! are moving averages of what their class is mapped to, $e_c = m_c / N_c$.
+//! `W_c` projects features to `n` dimensions. The kernels are trained with binary cross entropy, one class against the rest. The centroids
+//! `e_c = m_c / N_c` are moving averages of the projected features of their class.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
@@ -11,16 +13,16 @@ use nuq_neighbors::SeededRng;
 
 use super::layers::{constant, normal};
 
-/// A kernel is held this far below one where the loss takes $\ln(1 - K)$.
-const SMALLEST_GAP: f64 = 1e-6;
+/// The loss clamps kernels to `1 − MIN_GAP`, so that `ln(1 − K)` is finite.
+const MIN_GAP: f64 = 1e-6;
 
 #[derive(Module, Debug)]
 pub(crate) struct DuqHead {
-    /// $W$: a row for each feature, $n$ columns for each class.
+    /// `W`: one row per feature, `n` columns per class.
     weights: Param<Tensor<2>>,
-    /// $m$: a row for each class.
+    /// `m`: one row per class.
     sums: Param<Tensor<2>>,
-    /// $N$: a row for each class.
+    /// `N`: one row per class.
     counts: Param<Tensor<2>>,
     length_scale: f64,
     momentum: f64,
@@ -44,41 +46,41 @@ impl DuqHead {
         }
     }
 
-    /// $W_c f$: pictures, classes, dimensions.
+    /// `W_c f`, of shape images × classes × n.
     fn project(&self, features: Tensor<2>) -> Tensor<3> {
-        let [pictures, _] = features.dims();
+        let [batch_size, _] = features.dims();
         let [n_classes, projection] = self.sums.dims();
-        features.matmul(self.weights.val()).reshape([pictures, n_classes, projection])
+        features.matmul(self.weights.val()).reshape([batch_size, n_classes, projection])
     }
 
-    /// $\ln K_c$.
+    /// `ln K_c`, of shape images × classes.
     pub(crate) fn log_kernels(&self, features: Tensor<2>) -> Tensor<2> {
-        let [pictures, _] = features.dims();
+        let [batch_size, _] = features.dims();
         let [n_classes, _] = self.sums.dims();
         let centroids = (self.sums.val() / self.counts.val()).unsqueeze::<3>();
         let sq_distances = (self.project(features) - centroids).square().mean_dim(2);
-        sq_distances.reshape([pictures, n_classes]).div_scalar(-2.0 * self.length_scale * self.length_scale)
+        sq_distances.reshape([batch_size, n_classes]).div_scalar(-2.0 * self.length_scale * self.length_scale)
     }
 
-    /// Binary cross entropy, summed over classes, of the labels as rows of zeros and a one.
+    /// Binary cross entropy of one-hot labels, summed over classes.
     pub(crate) fn loss(&self, log_kernels: Tensor<2>, one_hot: Tensor<2>) -> Tensor<1> {
         let others = one_hot.clone().neg().add_scalar(1.0);
-        let log_complement = log_kernels.clone().exp().clamp_max(1.0 - SMALLEST_GAP).neg().log1p();
+        let log_complement = log_kernels.clone().exp().clamp_max(1.0 - MIN_GAP).neg().log1p();
         (one_hot * log_kernels + others * log_complement).sum_dim(1).mean().neg()
     }
 
-    /// Centroids move towards what their class is mapped to: the features of the step's batch as the network saw them, by the new
-    /// head. (DUQ's authors pass the batch through the network once more, at twice the cost; the network hardly moves in a step.)
-    pub(crate) fn move_centroids(&mut self, features: Tensor<2>, one_hot: Tensor<2>) {
-        let [pictures, n_classes] = one_hot.dims();
+    /// Updates the moving averages of the centroids with the features of the batch, projected by the updated head. (The authors of DUQ
+    /// compute the features again with the updated network, at twice the cost. The features change little in one step.)
+    pub(crate) fn update_centroids(&mut self, features: Tensor<2>, one_hot: Tensor<2>) {
+        let [batch_size, n_classes] = one_hot.dims();
         let projected = self.project(features).inner();
-        let of_class = one_hot.inner().reshape([pictures, n_classes, 1]);
+        let of_class = one_hot.inner().reshape([batch_size, n_classes, 1]);
         let [_, projection] = self.sums.dims();
         let new_sums = (projected * of_class.clone()).sum_dim(0).reshape([n_classes, projection]);
         let new_counts = of_class.sum_dim(0).reshape([n_classes, 1]);
-        let kept = self.momentum;
+        let momentum = self.momentum;
         let average = |old: Tensor<2>, new: Tensor<2>| {
-            Tensor::from_inner(old.inner().mul_scalar(kept) + new.mul_scalar(1.0 - kept))
+            Tensor::from_inner(old.inner().mul_scalar(momentum) + new.mul_scalar(1.0 - momentum))
         };
         self.sums = self.sums.clone().map(|old| average(old, new_sums));
         self.counts = self.counts.clone().map(|old| average(old, new_counts));
@@ -91,7 +93,7 @@ mod tests {
 
     fn head(device: &Device) -> DuqHead {
         let mut head = DuqHead::new(&mut SeededRng::new(0), [2, 2, 2], 0.5, 0.5, device);
-        // W_0 is the identity, W_1 doubles.
+        // W_0 = I, W_1 = 2 I.
         let weights = [[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, 2.0]];
         head.weights = Param::from_tensor(Tensor::from_data(weights, device));
         head.sums = constant(Tensor::from_data([[0.0, 0.0], [2.0, 2.0]], device));
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_follow_their_formula() {
+    fn log_kernels_have_expected_values() {
         let device = Device::flex();
         let log_kernels = head(&device).log_kernels(Tensor::from_data([[1.0, 1.0], [3.0, 1.0]], &device));
         // At (3, 1): (9 + 1) / (2 · 2 · 0.25) and ((6 − 2)² + 0) / (2 · 2 · 0.25).
@@ -112,7 +114,7 @@ mod tests {
         let device = Device::flex().autodiff();
         let mut head = head(&device);
         let features = Tensor::from_data([[1.0, 3.0], [3.0, 5.0]], &device);
-        head.move_centroids(features, Tensor::from_data([[1.0, 0.0], [1.0, 0.0]], &device));
+        head.update_centroids(features, Tensor::from_data([[1.0, 0.0], [1.0, 0.0]], &device));
         let sums: Vec<f32> = head.sums.val().into_data().try_into_vec().unwrap();
         let counts: Vec<f32> = head.counts.val().into_data().try_into_vec().unwrap();
         assert_eq!(sums, [2.0, 4.0, 1.0, 1.0]);
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_is_that_of_a_coin_for_kernels_of_one_half() {
+    fn loss_of_kernels_one_half_is_ln_2_per_class() {
         let device = Device::flex();
         let half = Tensor::from_data([[0.5f32.ln(), 0.5f32.ln()]], &device);
         let loss: f32 = head(&device).loss(half, Tensor::from_data([[1.0, 0.0]], &device)).into_scalar();

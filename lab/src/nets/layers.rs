@@ -1,6 +1,7 @@
-//! Layers whose first weights follow from a seed alone.
+//! Layers with seeded initial weights.
 //!
-//! burn draws first weights from a generator that all threads share; here each model draws its own.
+//! burn draws initial weights from a generator that all threads share. Here each model has its own generator, so that initial weights
+//! depend only on the seed.
 
 use burn::module::{Module, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
@@ -8,7 +9,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Initializer, Linear, LinearConfig, Pa
 use burn::tensor::{Device, Tensor, TensorData};
 use nuq_neighbors::SeededRng;
 
-/// Normal numbers around zero.
+/// A tensor of normal random numbers with mean zero.
 pub(crate) fn normal<const D: usize>(
     rng: &mut SeededRng,
     shape: [usize; D],
@@ -19,19 +20,19 @@ pub(crate) fn normal<const D: usize>(
     Tensor::from_data(TensorData::new(values, shape), device)
 }
 
-/// A tensor that belongs to the model and its checkpoint and that no gradient changes.
+/// A tensor that is part of the model and its checkpoint but is not trained by gradients.
 pub(crate) fn constant<const D: usize>(value: Tensor<D>) -> Param<Tensor<D>> {
     Param::from_tensor(value).set_require_grad(false)
 }
 
-/// A linear layer, its weights by He et al. for rectified units, its bias zero.
+/// A linear layer with He initialization for ReLU and zero bias.
 pub(crate) fn linear(rng: &mut SeededRng, inputs: usize, outputs: usize, device: &Device) -> Linear {
     let mut layer = LinearConfig::new(inputs, outputs).with_initializer(Initializer::Zeros).init(device);
     layer.weight = Param::from_tensor(normal(rng, [inputs, outputs], (2.0 / inputs as f64).sqrt(), device));
     layer
 }
 
-/// A convolution that keeps the size of a picture (divided by its stride), and batch normalization, which has the bias.
+/// A convolution with same padding and without bias, followed by batch normalization.
 #[derive(Module, Debug)]
 pub(crate) struct ConvNorm {
     conv: Conv2d,
@@ -46,10 +47,10 @@ impl ConvNorm {
         stride: usize,
         device: &Device,
     ) -> Self {
-        let edge = size / 2;
+        let padding = size / 2;
         let mut conv = Conv2dConfig::new([inputs, outputs], [size, size])
             .with_stride([stride, stride])
-            .with_padding(PaddingConfig2d::Explicit(edge, edge, edge, edge))
+            .with_padding(PaddingConfig2d::Explicit(padding, padding, padding, padding))
             .with_bias(false)
             .with_initializer(Initializer::Zeros)
             .init(device);
@@ -63,8 +64,8 @@ impl ConvNorm {
     }
 }
 
-/// The average of each channel over all positions.
-pub(crate) fn average_positions(input: Tensor<4>) -> Tensor<2> {
-    let [pictures, channels, height, width] = input.dims();
-    input.reshape([pictures, channels, height * width]).mean_dim(2).reshape([pictures, channels])
+/// Global average pooling: the mean of each channel over all positions.
+pub(crate) fn global_average_pool(input: Tensor<4>) -> Tensor<2> {
+    let [batch_size, channels, height, width] = input.dims();
+    input.reshape([batch_size, channels, height * width]).mean_dim(2).reshape([batch_size, channels])
 }

@@ -1,4 +1,4 @@
-//! Linear layers with rectified units.
+//! Multilayer perceptron with ReLU.
 
 use burn::module::Module;
 use burn::nn::Linear;
@@ -15,14 +15,14 @@ pub(crate) struct Mlp {
 
 impl Mlp {
     pub(crate) fn new(rng: &mut SeededRng, inputs: usize, hidden: &[usize], device: &Device) -> Self {
-        let widths_before = std::iter::once(&inputs).chain(hidden);
-        let layers = widths_before.zip(hidden).map(|(&from, &to)| linear(rng, from, to, device)).collect();
+        let input_widths = std::iter::once(&inputs).chain(hidden);
+        let layers = input_widths.zip(hidden).map(|(&from, &to)| linear(rng, from, to, device)).collect();
         Self { layers }
     }
 
     pub(crate) fn features(&self, images: Tensor<4>) -> Tensor<2> {
-        let [pictures, channels, height, width] = images.dims();
-        let flat = images.reshape([pictures, channels * height * width]);
+        let [batch_size, channels, height, width] = images.dims();
+        let flat = images.reshape([batch_size, channels * height * width]);
         self.layers.iter().fold(flat, |input, layer| relu(layer.forward(input)))
     }
 }

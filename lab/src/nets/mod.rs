@@ -1,4 +1,4 @@
-//! The networks: a body from pictures to features, a head from features to logits.
+//! Networks. The body maps images to features, the head maps features to logits.
 
 mod cnn;
 mod device;

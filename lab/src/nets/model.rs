@@ -1,4 +1,4 @@
-//! A body from pictures to features and a head from features to logits, as a recipe says.
+//! A network of a recipe: a body that maps images to features and a head that maps features to logits.
 
 use burn::module::Module;
 use burn::nn::Linear;
@@ -13,10 +13,10 @@ use super::mlp::Mlp;
 use super::resnet::ResNet;
 use super::sngp::SngpHead;
 use crate::LabError;
-use crate::stream::stream;
+use crate::random::random_stream;
 use crate::training::{Architecture, HeadKind, Recipe};
 
-// There is one body in a model: half a kilobyte more or less is nothing.
+// A model contains one body, so its size in memory is irrelevant.
 #[allow(clippy::large_enum_variant)]
 #[derive(Module, Debug)]
 pub(crate) enum Body {
@@ -39,10 +39,10 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// First weights, which follow from the recipe's seed, for pictures of a shape (channels, rows, columns).
+    /// Creates a model with seeded initial weights for images of a shape (channels, rows, columns).
     pub(crate) fn new(recipe: &Recipe, shape: [usize; 3], device: &Device) -> Result<Self, LabError> {
         check_shape(recipe, shape)?;
-        let mut rng = stream("first weights", recipe.seed, 0);
+        let mut rng = random_stream("first weights", recipe.seed, 0);
         let body = Body::new(&recipe.architecture, shape[0], &mut rng, device);
         let head = Head::new(recipe, recipe.architecture.features(), &mut rng, device);
         Ok(Self { body, head })
@@ -94,7 +94,7 @@ impl Head {
         }
     }
 
-    /// What a trained network answers: logits, damped logits or logarithms of kernels.
+    /// Output of a trained head: logits (softmax), mean-field logits (SNGP) or log kernels (DUQ).
     pub(crate) fn logits(&self, features: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Softmax(head) => head.forward(features),
@@ -103,7 +103,7 @@ impl Head {
         }
     }
 
-    /// The loss and the logits that it was taken of.
+    /// The loss and the logits from which it was computed.
     pub(crate) fn loss(&self, features: Tensor<2>, labels: Tensor<1, Int>) -> (Tensor<1>, Tensor<2>) {
         let cross_entropy = |logits: &Tensor<2>| {
             CrossEntropyLossConfig::new().init(&logits.device()).forward(logits.clone(), labels.clone())
@@ -125,27 +125,29 @@ impl Head {
         }
     }
 
-    /// What a head does after each step besides following the gradient.
+    /// Updates the parts of a head that are not trained by gradients (the centroids of DUQ).
     pub(crate) fn after_step(&mut self, features: Tensor<2>, labels: Tensor<1, Int>, n_classes: usize) {
         if let Self::Duq(head) = self {
-            head.move_centroids(features, one_hot(labels, n_classes));
+            head.update_centroids(features, one_hot(labels, n_classes));
         }
     }
 }
 
-/// Labels as rows of zeros and a one.
+/// One-hot encoding of labels.
 fn one_hot(labels: Tensor<1, Int>, n_classes: usize) -> Tensor<2> {
     labels.one_hot::<2>(n_classes).float()
 }
 
-/// Refuses pictures that the layers cannot take.
+/// Checks that the architecture supports the image shape.
 fn check_shape(recipe: &Recipe, [channels, height, width]: [usize; 3]) -> Result<(), LabError> {
     let problem = match recipe.architecture {
         Architecture::Mlp { inputs, .. } if inputs != channels * height * width => {
-            format!("takes {inputs} values, pictures have {}", channels * height * width)
+            format!("expects {inputs} values per image, but images have {}", channels * height * width)
         }
         Architecture::Cnn { .. } if height.min(width) < SMALLEST_SIDE => {
-            format!("needs pictures of at least {SMALLEST_SIDE} × {SMALLEST_SIDE}, not {height} × {width}")
+            format!(
+                "requires images of at least {SMALLEST_SIDE} × {SMALLEST_SIDE} pixels, but images have {height} × {width}"
+            )
         }
         _ => return Ok(()),
     };

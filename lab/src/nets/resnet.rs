@@ -1,23 +1,23 @@
-//! Residual networks (He et al. 2016) in the form for CIFAR: the stem is one 3 × 3 convolution of stride 1 without pooling.
+//! Residual networks (He et al. 2016) for CIFAR: the stem is one 3 × 3 convolution with stride 1 and without pooling.
 
 use burn::module::Module;
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 use nuq_neighbors::SeededRng;
 
-use super::layers::{ConvNorm, average_positions};
+use super::layers::{ConvNorm, global_average_pool};
 
-/// What a block is made of.
+/// Type of a residual block.
 #[derive(Debug, Clone, Copy)]
 enum BlockKind {
     /// Two 3 × 3 convolutions (ResNet-18).
     Basic,
-    /// 1 × 1, 3 × 3, 1 × 1, the last four times as wide (ResNet-50).
+    /// Convolutions 1 × 1, 3 × 3 and 1 × 1, the last with four times as many channels (ResNet-50).
     Bottleneck,
 }
 
 impl BlockKind {
-    /// The channels that leave a block of this width.
+    /// Number of output channels of a block.
     fn outputs(self, width: usize) -> usize {
         match self {
             Self::Basic => width,
@@ -26,11 +26,11 @@ impl BlockKind {
     }
 }
 
-/// Convolutions, and a way around them.
+/// A residual block.
 #[derive(Module, Debug)]
 struct Block {
     convolutions: Vec<ConvNorm>,
-    /// Where shapes differ, the way around is a 1 × 1 convolution.
+    /// 1 × 1 convolution, if input and output shapes differ; otherwise the shortcut is the identity.
     shortcut: Option<ConvNorm>,
 }
 
@@ -54,22 +54,22 @@ impl Block {
             .into_iter()
             .map(|(channels, size, stride)| ConvNorm::new(rng, channels, size, stride, device))
             .collect();
-        let fits = stride == 1 && inputs == outputs;
-        let shortcut = (!fits).then(|| ConvNorm::new(rng, [inputs, outputs], 1, stride, device));
+        let same_shape = stride == 1 && inputs == outputs;
+        let shortcut = (!same_shape).then(|| ConvNorm::new(rng, [inputs, outputs], 1, stride, device));
         Self { convolutions, shortcut }
     }
 
     fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        let around = match &self.shortcut {
+        let skipped = match &self.shortcut {
             Some(shortcut) => shortcut.forward(input.clone()),
             None => input.clone(),
         };
         let last = self.convolutions.len() - 1;
-        let through = self.convolutions.iter().enumerate().fold(input, |maps, (i, convolution)| {
+        let residual = self.convolutions.iter().enumerate().fold(input, |maps, (i, convolution)| {
             let maps = convolution.forward(maps);
             if i < last { relu(maps) } else { maps }
         });
-        relu(through + around)
+        relu(residual + skipped)
     }
 }
 
@@ -114,7 +114,7 @@ impl ResNet {
 
     pub(crate) fn features(&self, images: Tensor<4>) -> Tensor<2> {
         let stem = relu(self.stem.forward(images));
-        average_positions(self.blocks.iter().fold(stem, |maps, block| block.forward(maps)))
+        global_average_pool(self.blocks.iter().fold(stem, |maps, block| block.forward(maps)))
     }
 }
 
@@ -122,27 +122,27 @@ impl ResNet {
 mod tests {
     use super::*;
 
-    fn picture(device: &Device) -> Tensor<4> {
+    fn images(device: &Device) -> Tensor<4> {
         Tensor::ones([2, 3, 16, 16], device)
     }
 
     #[test]
-    fn shapes_are_those_of_the_papers_table() {
+    fn output_shapes_match_the_resnet_paper() {
         let device = Device::flex();
         let small = ResNet::resnet18(&mut SeededRng::new(0), 3, 2, &device);
         assert_eq!(small.blocks.len(), 8);
-        assert_eq!(small.features(picture(&device)).dims(), [2, 2 * 8]);
+        assert_eq!(small.features(images(&device)).dims(), [2, 2 * 8]);
         let large = ResNet::resnet50(&mut SeededRng::new(0), 3, 2, &device);
         assert_eq!(large.blocks.len(), 16);
-        assert_eq!(large.features(picture(&device)).dims(), [2, 2 * 8 * 4]);
+        assert_eq!(large.features(images(&device)).dims(), [2, 2 * 8 * 4]);
     }
 
     #[test]
-    fn parameters_count_as_published() {
-        // torchvision's ResNet-18 without its head has 11,176,512 parameters; the 3 × 3 stem has 64 · 3 · (49 − 9) fewer.
+    fn parameter_count_matches_torchvision() {
+        // ResNet-18 of torchvision without its head has 11,176,512 parameters. The 3 × 3 stem has 64 · 3 · (49 − 9) fewer.
         let published = 11_176_512 - 64 * 3 * (49 - 9);
         let network = ResNet::resnet18(&mut SeededRng::new(0), 3, 64, &Device::flex());
-        // burn counts running means and variances, two for each channel that is normalized.
+        // burn also counts running means and variances, two per normalized channel.
         let channels: usize = 64 + 4 * 64 + 5 * (128 + 256 + 512);
         assert_eq!(network.num_params(), published + 2 * channels);
     }

@@ -1,10 +1,12 @@
-//! SNGP's head (Liu et al. 2020): a Gaussian process by random features, with Laplace's approximation of its posterior.
+//! SNGP head (Liu et al. 2020): a random-feature Gaussian process with a Laplace approximation of its posterior.
 //!
-//! $$\phi(f) = \sqrt{2/D} \cos\left(\Omega f / (\ell \sqrt d) + b\right), \qquad z = \beta^\top \phi$$
+//! ```text
+//! φ(f) = √(2/D) cos(Ω f / (ℓ √d) + b)          z = βᵀ φ
+//! Σ⁻¹  = r I + Σ_i p̂_i (1 − p̂_i) φ_i φ_iᵀ      p̂_i = largest probability of row i
+//! ```
 //!
-//! $\Omega$ and $b$ are drawn once; $\beta$ is trained by cross entropy. In the last epoch each step adds to the precision
-//! $\Sigma^{-1} = r I + \sum_i \hat p_i (1 - \hat p_i)\, \phi_i \phi_i^\top$ with $\hat p_i$ the largest probability, and logits are damped by what
-//! it leaves open (the mean-field approximation): $z / \sqrt{1 + \frac{\pi}{8} \phi^\top \Sigma \phi}$.
+//! Ω and b are random and fixed; β is trained with cross entropy. The precision Σ⁻¹ is accumulated in the last epoch. The output is the
+//! mean-field approximation of the logits, `z / √(1 + (π/8) φᵀ Σ φ)`.
 
 use burn::module::{Module, Param};
 use burn::tensor::activation::softmax;
@@ -18,13 +20,13 @@ use crate::LabError;
 
 #[derive(Module, Debug)]
 pub(crate) struct SngpHead {
-    /// $\Omega^\top / (\ell \sqrt d)$: a column for each random feature.
+    /// `Ωᵀ / (ℓ √d)`: one column per random feature.
     frequencies: Param<Tensor<2>>,
-    /// $b$, one row.
+    /// `b`, as one row.
     phases: Param<Tensor<2>>,
-    /// $\beta$: a column for each class.
+    /// `β`: one column per class.
     weights: Param<Tensor<2>>,
-    /// $\Sigma$; zero until training is over.
+    /// `Σ`; zero until the end of training.
     covariance: Param<Tensor<2>>,
     ridge: f64,
 }
@@ -49,27 +51,27 @@ impl SngpHead {
         }
     }
 
-    /// $\phi$.
+    /// `φ`, one row per image.
     fn random_features(&self, features: Tensor<2>) -> Tensor<2> {
         let [_, count] = self.frequencies.dims();
         let angles = features.matmul(self.frequencies.val()) + self.phases.val();
         angles.cos().mul_scalar((2.0 / count as f64).sqrt())
     }
 
-    /// $z$, as it is trained.
+    /// `z`, the logits used in training.
     pub(crate) fn plain_logits(&self, features: Tensor<2>) -> Tensor<2> {
         self.random_features(features).matmul(self.weights.val())
     }
 
-    /// $z$ damped by $\phi^\top \Sigma \phi$.
+    /// Mean-field logits `z / √(1 + (π/8) φᵀ Σ φ)`.
     pub(crate) fn logits(&self, features: Tensor<2>) -> Tensor<2> {
         let phi = self.random_features(features);
         let variances = (phi.clone().matmul(self.covariance.val()) * phi.clone()).sum_dim(1).clamp_min(0.0);
-        let damping = variances.mul_scalar(std::f64::consts::PI / 8.0).add_scalar(1.0).sqrt();
-        phi.matmul(self.weights.val()) / damping
+        let divisor = variances.mul_scalar(std::f64::consts::PI / 8.0).add_scalar(1.0).sqrt();
+        phi.matmul(self.weights.val()) / divisor
     }
 
-    /// What a step adds to the precision.
+    /// Contribution of a batch to the precision.
     pub(crate) fn precision_of(&self, features: Tensor<2>) -> Tensor<2> {
         let phi = self.random_features(features).inner();
         let largest = softmax(phi.clone().matmul(self.weights.val().inner()), 1).max_dim(1);
@@ -77,14 +79,16 @@ impl SngpHead {
         (phi.clone() * spread).transpose().matmul(phi)
     }
 
-    /// Ends training: the covariance, from what all steps of the last epoch added.
+    /// Computes the covariance from the accumulated precision at the end of training.
     pub(crate) fn finish(&mut self, added: Tensor<2>) -> Result<(), LabError> {
         let [count, _] = added.dims();
-        let values = added.into_data().try_into_vec::<f32>().map_err(|error| refused(&error.to_string()))?;
+        let values = added.into_data().try_into_vec::<f32>().map_err(|e| invalid(&e.to_string()))?;
         let precision = Mat::from_fn(count, count, |i, j| {
             f64::from(values[i * count + j]) + if i == j { self.ridge } else { 0.0 }
         });
-        let cholesky = precision.llt(Side::Lower).map_err(|_| refused("has no positive precision"))?;
+        let cholesky = precision
+            .llt(Side::Lower)
+            .map_err(|_| invalid("has a precision matrix that is not positive definite"))?;
         let inverse = cholesky.inverse();
         let values: Vec<f32> =
             (0..count * count).map(|at| inverse[(at / count, at % count)] as f32).collect();
@@ -94,7 +98,7 @@ impl SngpHead {
     }
 }
 
-fn refused(problem: &str) -> LabError {
+fn invalid(problem: &str) -> LabError {
     LabError::Recipe { option: "head", problem: problem.to_owned() }
 }
 
@@ -103,19 +107,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_of_features_approximate_the_kernel() {
+    fn random_features_approximate_the_kernel() {
         let device = Device::flex();
         let head = SngpHead::new(&mut SeededRng::new(1), [2, 20_000, 2], 0.5, 1.0, &device);
         let phi = head.random_features(Tensor::from_data([[0.0, 0.0], [0.6, -0.3]], &device));
         let products: Vec<f32> = phi.clone().matmul(phi.transpose()).into_data().try_into_vec().unwrap();
-        // exp(−‖x − y‖² / (2 d ℓ²)), with a standard error of some 1/√20000.
+        // exp(−‖x − y‖² / (2 d ℓ²)), with a standard error of about 1/√20000.
         let kernel = (-(0.36f32 + 0.09) / (2.0 * 2.0 * 0.25)).exp();
         assert!((products[1] - kernel).abs() < 0.03, "{} {kernel}", products[1]);
         assert!((products[0] - 1.0).abs() < 0.03, "{}", products[0]);
     }
 
     #[test]
-    fn what_was_seen_often_is_damped_less() {
+    fn logits_near_training_data_are_damped_less() {
         let device = Device::flex().autodiff();
         let mut head = SngpHead::new(&mut SeededRng::new(1), [1, 64, 2], 1.0, 1.0, &device);
         let seen = Tensor::<2>::zeros([200, 1], &device);
@@ -127,7 +131,7 @@ mod tests {
             plain[0] / damped[0]
         };
         assert!(damping(0.0) < 1.01, "{}", damping(0.0));
-        // Far away the variance is the prior's, one.
+        // Far away the variance is that of the prior, 1.
         assert!((damping(30.0) - (1.0 + std::f32::consts::PI / 8.0).sqrt()).abs() < 0.1, "{}", damping(30.0));
     }
 }

@@ -1,14 +1,18 @@
-//! Spectral normalization (Miyato et al. 2018): no layer stretches any direction by more than a bound.
+//! Spectral normalization (Miyato et al. 2018): bounds the largest singular value of each layer.
 //!
-//! After each step of training every weight $W$ of a convolution or linear layer is divided by $\max(1, \hat\sigma / c)$, where
-//! $\hat\sigma$ approaches its largest singular value by power iteration: $v \leftarrow W^\top u$, $u \leftarrow W v$, each scaled to length one,
-//! $\hat\sigma = u^\top W v$. The vectors $u$ are kept from step to step, so three iterations follow the slowly moving weights; before
-//! training and after it many more make the bound hold to rounding.
+//! After each training step, every weight matrix `W` of a convolution or linear layer is divided by `max(1, σ̂ / c)`. The estimate σ̂ of the
+//! largest singular value comes from power iteration:
 //!
-//! As in PyTorch's implementation, which the paper uses, the matrix of a convolution is its kernel as
-//! `[out, in · height · width]`, whose norm is not that of the convolution itself but bounds it up to the square root of the kernel's
-//! positions. Weights are projected, as SNGP does, where PyTorch always divides by $\hat\sigma$: a layer may also stretch less. Batch normalization between the
-//! layers is left alone and may stretch again. Heads of DUQ and SNGP are no layers of the network and stay as they are.
+//! ```text
+//! v ← Wᵀ u / ‖Wᵀ u‖,   u ← W v / ‖W v‖,   σ̂ = uᵀ W v
+//! ```
+//!
+//! The vectors `u` are stored between steps, so that three iterations suffice for slowly changing weights. Before and after training, 200
+//! iterations make the bound accurate up to rounding.
+//!
+//! As in PyTorch, which the paper uses, the matrix of a convolution is its kernel reshaped to `[out, in · height · width]`. Its norm bounds
+//! the norm of the convolution up to a factor, the square root of the number of kernel positions. As in SNGP, weights below the bound are
+//! unchanged; PyTorch always divides by σ̂. Batch normalization is not bounded. The heads of DUQ and SNGP are not normalized.
 
 use std::collections::BTreeMap;
 
@@ -17,41 +21,41 @@ use burn::tensor::{Tensor, TensorData};
 use nuq_neighbors::SeededRng;
 
 use super::{Model, Weight, change_weights};
-use crate::stream::stream;
+use crate::random::random_stream;
 use crate::training::{HeadKind, Recipe, Spectral};
 
-/// Iterations before training and after it.
-const THOROUGH_STEPS: usize = 200;
+/// Number of iterations before and after training.
+const FULL_STEPS: usize = 200;
 
-/// The bound on all layers of a model, with what the power iteration remembers.
+/// Spectral bound of all layers of a model, with the state of the power iteration.
 #[derive(Debug)]
 pub(crate) struct SpectralBound {
     settings: Spectral,
     includes_head: bool,
     rng: SeededRng,
-    /// $u$ of each weight, by its path.
+    /// The vector `u` of each weight, by path.
     pub(crate) directions: BTreeMap<String, Tensor<1>>,
 }
 
 impl SpectralBound {
-    /// The recipe's bound, if it has one.
+    /// The bound of a recipe, or `None` without spectral normalization.
     pub(crate) fn new(recipe: &Recipe) -> Option<Self> {
         recipe.spectral.map(|settings| Self {
             settings,
             includes_head: recipe.head == HeadKind::Softmax,
-            rng: stream("power iteration", recipe.seed, 0),
+            rng: random_stream("power iteration", recipe.seed, 0),
             directions: BTreeMap::new(),
         })
     }
 
-    /// Follows the weights after a step of training.
-    pub(crate) fn follow(&mut self, model: Model) -> Model {
+    /// Projects the weights after a training step.
+    pub(crate) fn project_after_step(&mut self, model: Model) -> Model {
         self.project(model, self.settings.power_steps)
     }
 
-    /// Makes the bound hold to rounding.
-    pub(crate) fn settle(&mut self, model: Model) -> Model {
-        self.project(model, THOROUGH_STEPS)
+    /// Projects the weights with enough iterations for accuracy up to rounding.
+    pub(crate) fn project_fully(&mut self, model: Model) -> Model {
+        self.project(model, FULL_STEPS)
     }
 
     fn project(&mut self, model: Model, steps: usize) -> Model {
@@ -66,7 +70,7 @@ impl SpectralBound {
         let [rows, length] = [weight.dims[0], weight.values.dims()[0]];
         let matrix = weight.values.clone().reshape([rows, length / rows]);
         let mut u = match self.directions.get(&weight.path) {
-            Some(known) => known.clone(),
+            Some(stored) => stored.clone(),
             None => self.random_direction(&matrix),
         }
         .reshape([rows, 1]);
@@ -101,7 +105,7 @@ pub(crate) mod tests {
     use super::super::for_each_weight;
     use super::*;
 
-    /// Largest singular values of all layers by a full decomposition, with their paths.
+    /// Path and largest singular value of all layers, by a full SVD.
     pub(crate) fn largest_singular_values(model: &Model) -> Vec<(String, f64)> {
         let mut found = Vec::new();
         for_each_weight(model, |weight| {
@@ -120,30 +124,30 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_settled_model_keeps_the_bound_of_the_full_decomposition() {
+    fn full_projection_satisfies_the_bound() {
         let recipe = recipe();
         let model = Model::new(&recipe, [1, 28, 28], &Device::flex().autodiff()).unwrap();
         assert!(largest_singular_values(&model).iter().any(|(_, sigma)| *sigma > 1.1));
-        let model = SpectralBound::new(&recipe).unwrap().settle(model);
+        let model = SpectralBound::new(&recipe).unwrap().project_fully(model);
         for (path, sigma) in largest_singular_values(&model) {
             assert!(sigma <= 1.0 + 1e-3, "{path}: {sigma}");
         }
     }
 
     #[test]
-    fn short_layers_stay_as_they_are() {
+    fn weights_below_the_bound_are_unchanged() {
         let recipe = Recipe { spectral: Some(Spectral { bound: 100.0, power_steps: 3 }), ..recipe() };
         let model = Model::new(&recipe, [1, 28, 28], &Device::flex().autodiff()).unwrap();
         let before = largest_singular_values(&model);
-        let model = SpectralBound::new(&recipe).unwrap().follow(model);
+        let model = SpectralBound::new(&recipe).unwrap().project_after_step(model);
         assert_eq!(largest_singular_values(&model.valid()), before);
     }
 
     #[test]
-    fn weights_are_trained_on_after_a_projection() {
+    fn projected_weights_still_have_gradients() {
         let recipe = recipe();
         let model = Model::new(&recipe, [1, 8, 8], &Device::flex().autodiff()).unwrap();
-        let model = SpectralBound::new(&recipe).unwrap().settle(model);
+        let model = SpectralBound::new(&recipe).unwrap().project_fully(model);
         let device = Device::flex().autodiff();
         let loss = model.features(Tensor::ones([2, 1, 8, 8], &device)).sum();
         let gradients = GradientsParams::from_grads(loss.backward(), &model);

@@ -1,4 +1,4 @@
-//! A model as named rows of numbers: one walk for the optimizer, spectral normalization and checkpoints.
+//! Visits all weights of a model by path, for the optimizer, spectral normalization and checkpoints.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
@@ -6,39 +6,39 @@ use burn::tensor::Tensor;
 
 use super::Model;
 
-/// One tensor of a model, flat and outside of any graph.
+/// One weight tensor of a model, flattened and detached from the autodiff graph.
 pub(crate) struct Weight {
-    /// Where it is in the model: `body.Cnn.convolutions.0.conv.weight`.
+    /// Path in the model, for example `body.Cnn.convolutions.0.conv.weight`.
     pub(crate) path: String,
-    /// Its shape.
+    /// Shape of the tensor.
     pub(crate) dims: Vec<usize>,
-    /// Its values.
+    /// Flattened values.
     pub(crate) values: Tensor<1>,
-    /// The loss's gradient, where there is one.
+    /// Gradient of the loss, if available.
     pub(crate) gradient: Option<Tensor<1>>,
 }
 
-/// Looks at each weight, buffers included.
-pub(crate) fn for_each_weight(model: &Model, look: impl FnMut(Weight)) {
-    model.visit(&mut Walk { path: Vec::new(), gradients: GradientsParams::new(), act: look });
+/// Calls `visit` for each weight, including buffers.
+pub(crate) fn for_each_weight(model: &Model, visit: impl FnMut(Weight)) {
+    model.visit(&mut WeightVisitor { path: Vec::new(), gradients: GradientsParams::new(), callback: visit });
 }
 
-/// Puts another value where `change` gives one, which is as long as the old.
+/// Replaces each weight for which `change` returns new values. They must have the same length.
 pub(crate) fn change_weights(
     model: Model,
     gradients: GradientsParams,
     change: impl FnMut(Weight) -> Option<Tensor<1>>,
 ) -> Model {
-    model.map(&mut Walk { path: Vec::new(), gradients, act: change })
+    model.map(&mut WeightVisitor { path: Vec::new(), gradients, callback: change })
 }
 
-struct Walk<F> {
+struct WeightVisitor<F> {
     path: Vec<String>,
     gradients: GradientsParams,
-    act: F,
+    callback: F,
 }
 
-impl<F> Walk<F> {
+impl<F> WeightVisitor<F> {
     fn weight<const D: usize>(&mut self, param: &Param<Tensor<D>>) -> Weight {
         let values = param.val().inner();
         let dims = values.dims().to_vec();
@@ -53,7 +53,7 @@ impl<F> Walk<F> {
     }
 }
 
-impl<F: FnMut(Weight)> ModuleVisitor for Walk<F> {
+impl<F: FnMut(Weight)> ModuleVisitor for WeightVisitor<F> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }
@@ -64,11 +64,11 @@ impl<F: FnMut(Weight)> ModuleVisitor for Walk<F> {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let weight = self.weight(param);
-        (self.act)(weight);
+        (self.callback)(weight);
     }
 }
 
-impl<F: FnMut(Weight) -> Option<Tensor<1>>> ModuleMapper for Walk<F> {
+impl<F: FnMut(Weight) -> Option<Tensor<1>>> ModuleMapper for WeightVisitor<F> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }
@@ -79,7 +79,7 @@ impl<F: FnMut(Weight) -> Option<Tensor<1>>> ModuleMapper for Walk<F> {
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let weight = self.weight(&param);
-        match (self.act)(weight) {
+        match (self.callback)(weight) {
             Some(changed) => {
                 let (is_trained, id) = (param.is_require_grad(), param.id);
                 let shape = param.dims();

@@ -1,23 +1,24 @@
-//! Where and by what results were made.
+//! Machine and software versions of a run.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine of a run.
+/// Machine of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The processor's name, where the system tells it.
+    /// Name of the CPU, or the architecture if the name is unknown.
     pub processor: String,
-    /// How many threads it runs at once.
+    /// Number of hardware threads.
     pub cores: usize,
-    /// The operating system.
+    /// Operating system.
     pub system: String,
 }
 
 impl Machine {
-    /// The one that this runs on.
-    pub fn of_this_run() -> Self {
+    /// Describes the current machine.
+    #[must_use]
+    pub fn current() -> Self {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let name =
             info.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(':'));
@@ -37,23 +38,24 @@ impl fmt::Display for Machine {
     }
 }
 
-/// The versions of what computed.
+/// Software versions of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Versions {
-    /// Of `nuq`.
+    /// Version of `nuq`.
     pub nuq: String,
-    /// Of `burn`.
+    /// Version of `burn`.
     pub burn: String,
 }
 
 impl Versions {
-    /// Those that this program was built with: its lock file knows.
-    pub fn of_this_build() -> Self {
-        Self { nuq: locked("nuq"), burn: locked("burn") }
+    /// Versions in the lock file of this build.
+    #[must_use]
+    pub fn current() -> Self {
+        Self { nuq: locked_version("nuq"), burn: locked_version("burn") }
     }
 }
 
-fn locked(package: &str) -> String {
+fn locked_version(package: &str) -> String {
     const LOCK: &str = include_str!("../../Cargo.lock");
     let entry = LOCK.split("[[package]]").find(|entry| entry.contains(&format!("name = \"{package}\"\n")));
     let version = entry.and_then(|entry| entry.split_once("version = \"")?.1.split_once('"'));
@@ -65,17 +67,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_those_of_the_lock_file() {
-        let Versions { nuq, burn } = Versions::of_this_build();
+    fn versions_come_from_the_lock_file() {
+        let Versions { nuq, burn } = Versions::current();
         assert!(burn.starts_with("0.22."), "{burn}");
         assert!(nuq.starts_with("0."), "{nuq}");
-        assert_eq!(locked("no such package"), "unknown");
+        assert_eq!(locked_version("no such package"), "unknown");
     }
 
     #[test]
-    fn the_machine_reads_as_a_phrase() {
+    fn machine_is_formatted() {
         let machine = Machine { processor: "Z80".to_owned(), cores: 1, system: "cpm".to_owned() };
         assert_eq!(machine.to_string(), "Z80, 1 core, cpm");
-        assert!(Machine::of_this_run().cores > 0);
+        assert!(Machine::current().cores > 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What an experiment leaves: `results.json`, `table.md`, and each figure as SVG and PNG, in a folder of its own.
+//! Results of experiments. Each experiment has a folder with `results.json`, `table.md` and its figures as SVG and PNG.
 
 mod machine;
 mod page;
@@ -19,80 +19,85 @@ pub use table::{Better, Cell, Table, TableRow, Unit};
 use crate::LabError;
 use crate::experiments::Size;
 
-/// What an experiment found.
+/// Output of an experiment.
 #[derive(Debug, Clone, Default)]
 pub struct Findings {
-    /// Numbers.
+    /// Tables of measured values.
     pub tables: Vec<Table>,
-    /// What the paper says, or the project expects, and whether it is so here.
+    /// Claims of the paper or of this project, and whether they hold.
     pub claims: Vec<Claim>,
-    /// What a reader must know to compare: where data or networks differ from the paper's.
+    /// Notes on data, networks and differences from the paper.
     pub notes: Vec<String>,
-    /// Pictures, by the names of their files without ending.
+    /// Figures with their file names without extension.
     pub figures: Vec<(String, Figure)>,
 }
 
-/// A sentence that may turn out to be wrong.
+/// A statement that the measured values confirm or refute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// By which tests and pages know it.
+    /// Identifier, unique within the experiment.
     pub id: String,
-    /// What is claimed.
+    /// The claim as a sentence.
     pub statement: String,
-    /// Whether it holds here.
+    /// Whether the claim holds for the measured values.
     pub holds: bool,
-    /// The numbers that say so.
+    /// The measured values that decide the claim.
     pub evidence: String,
 }
 
 impl Claim {
-    /// A claim with its evidence.
+    /// Creates a claim.
+    #[must_use]
     pub fn new(id: &str, statement: &str, holds: bool, evidence: String) -> Self {
         Self { id: id.to_owned(), statement: statement.to_owned(), holds, evidence }
     }
 
-    /// In a word or three.
+    /// `"holds"` or `"does not hold"`.
+    #[must_use]
     pub fn verdict(&self) -> &'static str {
         if self.holds { "holds" } else { "does not hold" }
     }
 }
 
-/// All of it as plain data, with how it came about.
+/// Stored results of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// The experiment.
+    /// Name of the experiment.
     pub experiment: String,
-    /// What it shows, in a sentence.
+    /// One-sentence description.
     pub about: String,
-    /// How large it was run.
+    /// Size of the experiment.
     pub size: Size,
-    /// How many seeds were asked for; where a number has several values, one for each.
+    /// Number of seeds. A table cell has one value per seed, where the experiment averages over seeds.
     pub seeds: usize,
-    /// How long it took, without networks that were ready before and without what an earlier experiment of the same run had computed.
+    /// Run time in seconds, without networks and intermediate results that were already available.
     pub seconds: f64,
-    /// Where it was run.
+    /// Machine of the run.
     pub machine: Machine,
-    /// By which programs.
+    /// Software versions of the run.
     pub versions: Versions,
-    /// Numbers.
+    /// Tables of measured values.
     pub tables: Vec<Table>,
-    /// Claims.
+    /// Claims and their verdicts.
     pub claims: Vec<Claim>,
-    /// Notes.
+    /// Notes on data, networks and differences from the paper.
     pub notes: Vec<String>,
-    /// The names of the figures' files, without ending.
+    /// File names of the figures without extension.
     pub figures: Vec<String>,
 }
 
-/// The name of the data file.
-const DATA: &str = "results.json";
-/// Pixels of a PNG for each unit of a drawing.
-const SHARPNESS: f32 = 2.0;
+/// Name of the result file.
+const RESULTS_FILE: &str = "results.json";
+/// Pixels of a PNG per unit of the drawing.
+const PNG_SCALE: f32 = 2.0;
 
 impl Results {
-    /// Reads the results of an experiment from its folder in `out`; `None` where it was not run.
+    /// Reads the results of an experiment from its folder in `out`. Returns `None` if the experiment has not been run.
+    ///
+    /// # Errors
+    /// If the file cannot be read or parsed.
     pub fn read(out: &Path, experiment: &str) -> Result<Option<Self>, LabError> {
-        let path = out.join(experiment).join(DATA);
+        let path = out.join(experiment).join(RESULTS_FILE);
         if !path.is_file() {
             return Ok(None);
         }
@@ -101,17 +106,20 @@ impl Results {
         serde_json::from_str(&text).map(Some).map_err(|error| failed(error.into()))
     }
 
-    /// Writes everything into the experiment's folder in `out`: an older `results.json` goes first and the new one comes last, so
-    /// that where it is, all is. Numbers that are none are refused, for they would not read back.
+    /// Writes all files to the folder of the experiment in `out`. An old `results.json` is removed first and the new one is written last, so
+    /// that its presence implies that all other files are complete.
+    ///
+    /// # Errors
+    /// If a table contains a value that is not finite (JSON cannot represent it), or a file cannot be written.
     pub fn write(&self, out: &Path, figures: &[(String, Figure)]) -> Result<PathBuf, LabError> {
         self.check()?;
         let folder = out.join(&self.experiment);
         fs::create_dir_all(&folder).map_err(|source| LabError::File { path: folder.clone(), source })?;
-        let path = folder.join(DATA);
-        forget(&path)?;
+        let path = folder.join(RESULTS_FILE);
+        remove_if_exists(&path)?;
         for (name, figure) in figures {
             write(&folder.join(format!("{name}.svg")), figure.svg().as_bytes())?;
-            write(&folder.join(format!("{name}.png")), &figure.png(SHARPNESS)?)?;
+            write(&folder.join(format!("{name}.png")), &figure.png(PNG_SCALE)?)?;
         }
         write(&folder.join("table.md"), self.markdown().as_bytes())?;
         let mut json = serde_json::to_vec_pretty(self)
@@ -122,9 +130,9 @@ impl Results {
     }
 
     fn check(&self) -> Result<(), LabError> {
-        let found = self.tables.iter().find_map(|table| Some((table, table.not_finite()?)));
-        let Some((table, (row, column))) = found else { return Ok(()) };
-        Err(LabError::NotANumber {
+        let invalid = self.tables.iter().find_map(|table| Some((table, table.not_finite()?)));
+        let Some((table, (row, column))) = invalid else { return Ok(()) };
+        Err(LabError::ResultNotFinite {
             experiment: self.experiment.clone(),
             table: table.title.clone(),
             row: row.to_owned(),
@@ -132,7 +140,8 @@ impl Results {
         })
     }
 
-    /// Tables, claims and notes to be read.
+    /// Tables, claims and notes as Markdown.
+    #[must_use]
     pub fn markdown(&self) -> String {
         let mut text = format!("# {}\n\n{}\n", self.experiment, self.about);
         for table in &self.tables {
@@ -147,20 +156,21 @@ impl Results {
         if !self.notes.is_empty() {
             text.push_str(&format!("\n{}\n", self.notes.join(" ")));
         }
-        text.push_str(&format!("\n{}\n", self.how()));
+        text.push_str(&format!("\n{}\n", self.run_summary()));
         text
     }
 
-    /// When, where and how long, in a sentence.
-    pub fn how(&self) -> String {
+    /// A sentence with size, run time and machine.
+    #[must_use]
+    pub fn run_summary(&self) -> String {
         let Self { size, seconds, machine, .. } = self;
         let seconds = if *seconds < 10.0 { format!("{seconds:.1}") } else { format!("{seconds:.0}") };
         format!("Size {size}, {seconds} s on {machine}.")
     }
 }
 
-/// Deletes a file, where there is one.
-fn forget(path: &Path) -> Result<(), LabError> {
+/// Deletes a file if it exists.
+fn remove_if_exists(path: &Path) -> Result<(), LabError> {
     match fs::remove_file(path) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
             Err(LabError::File { path: path.to_owned(), source })
@@ -186,7 +196,7 @@ pub(crate) mod tests {
             seeds: 2,
             seconds: 1.25,
             machine: Machine { processor: "a machine".to_owned(), cores: 2, system: "linux".to_owned() },
-            versions: Versions::of_this_build(),
+            versions: Versions::current(),
             tables: vec![table::tests::table()],
             claims: vec![Claim::new("c", "One is above two.", false, "1.0 against 2.0".to_owned())],
             notes: vec!["Small.".to_owned()],
@@ -195,7 +205,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn results_round_trip() {
         let out = tempfile::tempdir().unwrap();
         let results = results();
         results.write(out.path(), &[]).unwrap();
@@ -206,20 +216,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_would_not_read_back_is_refused() {
+    fn non_finite_values_are_an_error() {
         let out = tempfile::tempdir().unwrap();
         let mut broken = results();
-        broken.tables[0].rows[1].cells[0] = Cell::one(f64::NAN);
-        let refused = broken.write(out.path(), &[]).unwrap_err().to_string();
-        assert!(refused.contains("NUQ") && refused.contains("SVHN"), "{refused}");
+        broken.tables[0].rows[1].cells[0] = Cell::single(f64::NAN);
+        let error = broken.write(out.path(), &[]).unwrap_err().to_string();
+        assert!(error.contains("NUQ") && error.contains("SVHN"), "{error}");
         assert_eq!(Results::read(out.path(), "toy").unwrap(), None);
     }
 
     #[test]
-    fn a_write_that_fails_leaves_no_older_results() {
+    fn failed_write_removes_old_results() {
         let out = tempfile::tempdir().unwrap();
         results().write(out.path(), &[]).unwrap();
-        // A folder stands where the table is to go.
+        // A folder with the name of the table file makes the write fail.
         let table = out.path().join("toy/table.md");
         fs::remove_file(&table).unwrap();
         fs::create_dir(&table).unwrap();
@@ -229,7 +239,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_claim_that_fails_says_so() {
+    fn markdown_contains_failed_claims() {
         let text = results().markdown();
         assert!(text.contains("- **does not hold**: One is above two. (1.0 against 2.0)"), "{text}");
         assert!(text.contains("Size tiny, 1.2 s on a machine, 2 cores, linux."), "{text}");

@@ -1,120 +1,127 @@
-//! A table: our numbers over several seeds, and the paper's beside them.
+//! Result tables: measured values over several seeds, with the paper's numbers.
 
 use serde::{Deserialize, Serialize};
 
-/// A table.
+/// A result table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// Above it: what its numbers are.
+    /// Title, including the unit.
     pub title: String,
-    /// What its rows are.
+    /// Header of the first column, which contains the row names.
     pub corner: String,
-    /// What its columns are.
+    /// Headers of the value columns.
     pub columns: Vec<String>,
-    /// The rows.
+    /// Rows of the table.
     pub rows: Vec<TableRow>,
-    /// How numbers are written.
+    /// Number format.
     pub unit: Unit,
-    /// Which number of a column is best, and bold.
+    /// Which value of a column is bold.
     pub better: Better,
-    /// What the paper's numbers are of, where not of the same data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paper_of: Option<String>,
+    /// Data set of the paper's numbers, if it differs from the data set of the table.
+    #[serde(default, rename = "paper_of", skip_serializing_if = "Option::is_none")]
+    pub paper_data_set: Option<String>,
 }
 
-/// A row.
+/// A row of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableRow {
-    /// What it is about.
+    /// Name in the first column.
     pub name: String,
-    /// A cell for each column.
+    /// One cell per value column.
     pub cells: Vec<Cell>,
 }
 
-/// A number.
+/// A cell of a table.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Cell {
-    /// Ours, a value for each seed; none where there is nothing to say.
+    /// Measured values, one per seed. Empty if not evaluated.
     pub values: Vec<f64>,
-    /// The paper's, as it prints it.
+    /// The paper's number as printed.
     pub paper: Option<String>,
 }
 
-/// How numbers are written.
+/// Number format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// Shares of one in percent, as the paper has them.
+    /// Fractions as percentages with one decimal.
     Percent,
-    /// With four decimals.
+    /// Four decimals.
     Fine,
-    /// With three significant digits.
+    /// Three significant digits.
     Plain,
 }
 
-/// Which number of a column is best.
+/// Which value of a column is best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
-    /// The highest.
+    /// The highest value.
     Higher,
-    /// The lowest.
+    /// The lowest value.
     Lower,
-    /// None.
+    /// Values are not ranked.
     Neither,
 }
 
 impl Cell {
-    /// Numbers of several seeds.
+    /// A cell with one value per seed.
+    #[must_use]
     pub fn new(values: Vec<f64>) -> Self {
         Self { values, paper: None }
     }
 
-    /// One number.
-    pub fn one(value: f64) -> Self {
+    /// A cell with a single value.
+    #[must_use]
+    pub fn single(value: f64) -> Self {
         Self::new(vec![value])
     }
 
-    /// The same with the paper's number.
-    pub fn beside(self, paper: impl Into<Option<&'static str>>) -> Self {
+    /// Adds the paper's number.
+    #[must_use]
+    pub fn with_paper(self, paper: impl Into<Option<&'static str>>) -> Self {
         Self { paper: paper.into().map(str::to_owned), ..self }
     }
 
-    /// The mean over seeds.
+    /// Mean over seeds.
+    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (!self.values.is_empty()).then(|| self.values.iter().sum::<f64>() / self.values.len() as f64)
     }
 
-    /// The standard deviation over seeds, of a sample; `None` of one.
+    /// Sample standard deviation over seeds, or `None` for fewer than two values.
+    #[must_use]
     pub fn deviation(&self) -> Option<f64> {
         let mean = self.mean().filter(|_| self.values.len() > 1)?;
         let squares: f64 = self.values.iter().map(|value| (value - mean).powi(2)).sum();
         Some((squares / (self.values.len() - 1) as f64).sqrt())
     }
 
-    /// Mean and deviation for a figure.
-    pub fn dot(&self) -> Option<(f64, f64)> {
+    /// Mean and standard deviation (0 for a single value).
+    #[must_use]
+    pub fn mean_and_deviation(&self) -> Option<(f64, f64)> {
         Some((self.mean()?, self.deviation().unwrap_or(0.0)))
     }
 }
 
 impl Unit {
-    /// A number, with its deviation where there is one.
+    /// Formats a mean with an optional standard deviation.
+    #[must_use]
     pub fn text(self, mean: f64, deviation: Option<f64>) -> String {
-        let one = |value: f64| match self {
+        let format_value = |value: f64| match self {
             Unit::Percent => format!("{:.1}", 100.0 * value),
             Unit::Fine => format!("{value:.4}"),
-            Unit::Plain => significant(value),
+            Unit::Plain => three_digits(value),
         };
         match deviation {
-            Some(deviation) => format!("{} ± {}", one(mean), one(deviation)),
-            None => one(mean),
+            Some(deviation) => format!("{} ± {}", format_value(mean), format_value(deviation)),
+            None => format_value(mean),
         }
     }
 }
 
-/// Three digits that count.
-fn significant(value: f64) -> String {
+/// Formats a value with three significant digits.
+fn three_digits(value: f64) -> String {
     let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     match magnitude {
         -4..=5 => format!("{value:.*}", (2 - magnitude).max(0) as usize),
@@ -123,20 +130,23 @@ fn significant(value: f64) -> String {
 }
 
 impl Table {
-    /// The cell of a row and a column.
+    /// Finds a cell by row name and column header.
+    #[must_use]
     pub fn cell(&self, row: &str, column: &str) -> Option<&Cell> {
         let column = self.columns.iter().position(|name| name == column)?;
-        self.rows.iter().find(|found| found.name == row)?.cells.get(column)
+        self.rows.iter().find(|candidate| candidate.name == row)?.cells.get(column)
     }
 
-    /// The mean of a row over all columns; none where a column has no number, for it would be the mean of something else.
+    /// Mean of a row over all columns, or `None` if a cell is empty.
+    #[must_use]
     pub fn row_mean(&self, row: &str) -> Option<f64> {
         let means = self.columns.iter().map(|column| self.cell(row, column).and_then(Cell::mean));
         let means: Vec<f64> = means.collect::<Option<_>>()?;
         (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
     }
 
-    /// The row and the column of a number that is none: infinite, or not a number.
+    /// Row name and column header of the first value that is NaN or infinite.
+    #[must_use]
     pub fn not_finite(&self) -> Option<(&str, &str)> {
         let cells =
             |row: &'_ TableRow| row.cells.iter().position(|cell| !cell.values.iter().all(|v| v.is_finite()));
@@ -144,11 +154,13 @@ impl Table {
         Some((&row.name, self.columns.get(column).map_or("", String::as_str)))
     }
 
-    /// The table in markdown. A column of the paper's numbers stands beside each column that has some.
+    /// The table as Markdown. A column with numbers of the paper is followed by a column with these numbers.
+    #[must_use]
     pub fn markdown(&self) -> String {
         let has_paper =
             |i: usize| self.rows.iter().any(|row| row.cells.get(i).is_some_and(|cell| cell.paper.is_some()));
-        let paper = self.paper_of.as_ref().map_or("paper".to_owned(), |of| format!("paper ({of})"));
+        let paper =
+            self.paper_data_set.as_ref().map_or("paper".to_owned(), |data_set| format!("paper ({data_set})"));
         let mut head = format!("| {} |", self.corner);
         let mut rule = "| --- |".to_owned();
         for (i, column) in self.columns.iter().enumerate() {
@@ -163,7 +175,7 @@ impl Table {
         for row in &self.rows {
             text.push_str(&format!("| {} |", row.name));
             for (i, cell) in row.cells.iter().enumerate() {
-                text.push_str(&format!(" {} |", self.number(i, cell)));
+                text.push_str(&format!(" {} |", self.format_cell(i, cell)));
                 if has_paper(i) {
                     text.push_str(&format!(" {} |", cell.paper.as_deref().unwrap_or("")));
                 }
@@ -173,19 +185,19 @@ impl Table {
         text
     }
 
-    fn number(&self, column: usize, cell: &Cell) -> String {
+    fn format_cell(&self, column: usize, cell: &Cell) -> String {
         let Some(mean) = cell.mean() else { return String::new() };
         let text = self.unit.text(mean, cell.deviation());
-        // What reads the same is as good.
-        let read = |value: f64| self.unit.text(value, None);
-        if self.best(column).is_some_and(|best| read(best) == read(mean)) {
+        // All values that are printed like the best one are bold.
+        let printed = |value: f64| self.unit.text(value, None);
+        if self.best(column).is_some_and(|best| printed(best) == printed(mean)) {
             format!("**{text}**")
         } else {
             text
         }
     }
 
-    /// The best number of a column of several.
+    /// The best mean of a column, if it has at least two values.
     fn best(&self, column: usize) -> Option<f64> {
         let means = || self.rows.iter().filter_map(|row| row.cells.get(column)?.mean());
         match self.better {
@@ -201,11 +213,11 @@ impl Table {
 pub(crate) mod tests {
     use super::*;
 
-    /// A table of one number a cell.
+    /// A table with a single value per cell.
     pub(crate) fn numbers<const N: usize>(columns: [&str; N], rows: &[(&str, [f64; N])]) -> Table {
         let row = |(name, values): &(&str, [f64; N])| TableRow {
             name: (*name).to_owned(),
-            cells: values.iter().copied().map(Cell::one).collect(),
+            cells: values.iter().copied().map(Cell::single).collect(),
         };
         Table {
             title: String::new(),
@@ -214,7 +226,7 @@ pub(crate) mod tests {
             rows: rows.iter().map(row).collect(),
             unit: Unit::Percent,
             better: Better::Higher,
-            paper_of: None,
+            paper_data_set: None,
         }
     }
 
@@ -225,17 +237,17 @@ pub(crate) mod tests {
             corner: "method".to_owned(),
             columns: vec!["SVHN".to_owned(), "Smooth".to_owned()],
             rows: vec![
-                row("MaxProb", vec![Cell::new(vec![0.8, 0.9]).beside("79.7 ± 1.3"), Cell::default()]),
-                row("NUQ", vec![Cell::new(vec![0.9, 0.9]), Cell::one(0.5)]),
+                row("MaxProb", vec![Cell::new(vec![0.8, 0.9]).with_paper("79.7 ± 1.3"), Cell::default()]),
+                row("NUQ", vec![Cell::new(vec![0.9, 0.9]), Cell::single(0.5)]),
             ],
             unit: Unit::Percent,
             better: Better::Higher,
-            paper_of: None,
+            paper_data_set: None,
         }
     }
 
     #[test]
-    fn what_reads_the_same_is_equally_bold() {
+    fn equally_printed_values_are_bold() {
         let table = numbers(["SVHN"], &[("a", [0.98601]), ("b", [0.98604]), ("c", [0.97])]);
         let text = Table { better: Better::Higher, unit: Unit::Percent, ..table }.markdown();
         assert!(text.contains("| a | **98.6** |") && text.contains("| b | **98.6** |"), "{text}");
@@ -243,26 +255,26 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_row_with_a_hole_has_no_mean() {
+    fn row_mean_requires_all_cells() {
         assert_eq!(table().row_mean("NUQ"), Some(0.7));
         assert_eq!((table().row_mean("MaxProb"), table().row_mean("DDU")), (None, None));
     }
 
     #[test]
-    fn what_is_no_number_is_found() {
+    fn non_finite_value_is_located() {
         assert_eq!(table().not_finite(), None);
-        let of = numbers(["SVHN", "Smooth"], &[("DDU", [0.1, 0.2]), ("NUQ", [0.3, f64::NAN])]);
-        assert_eq!(of.not_finite(), Some(("NUQ", "Smooth")));
+        let table = numbers(["SVHN", "Smooth"], &[("DDU", [0.1, 0.2]), ("NUQ", [0.3, f64::NAN])]);
+        assert_eq!(table.not_finite(), Some(("NUQ", "Smooth")));
     }
 
     #[test]
-    fn other_data_of_the_paper_are_named() {
-        let text = Table { paper_of: Some("CIFAR-100".to_owned()), ..table() }.markdown();
+    fn paper_data_set_is_in_the_header() {
+        let text = Table { paper_data_set: Some("CIFAR-100".to_owned()), ..table() }.markdown();
         assert!(text.contains("| method | SVHN | paper (CIFAR-100) | Smooth |"), "{text}");
     }
 
     #[test]
-    fn the_papers_numbers_stand_beside_ours() {
+    fn markdown_contains_paper_numbers() {
         let expected = "\
 **ROC-AUC (%)**
 
@@ -272,14 +284,14 @@ pub(crate) mod tests {
 | NUQ | **90.0 ± 0.0** |  | 50.0 |
 ";
         assert_eq!(table().markdown(), expected);
-        assert_eq!(table().cell("NUQ", "Smooth"), Some(&Cell::one(0.5)));
+        assert_eq!(table().cell("NUQ", "Smooth"), Some(&Cell::single(0.5)));
         assert_eq!(table().cell("NUQ", "LSUN"), None);
     }
 
     #[test]
-    fn numbers_have_the_digits_that_count() {
+    fn values_have_three_significant_digits() {
         assert_eq!(
-            [0.0123456, 1234.5, 12.3, 0.0, 1.5e-7].map(significant),
+            [0.0123456, 1234.5, 12.3, 0.0, 1.5e-7].map(three_digits),
             ["0.0123", "1234", "12.3", "0.00", "1.50e-7"]
         );
         assert_eq!(Unit::Fine.text(0.06591, None), "0.0659");

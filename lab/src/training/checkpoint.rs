@@ -1,4 +1,4 @@
-//! Where trained networks are kept, so that each is trained once and a training that was stopped goes on.
+//! Cache of trained networks and of checkpoints of unfinished trainings.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -12,32 +12,37 @@ use serde::{Deserialize, Serialize};
 use super::recipe::{Architecture, HeadKind, Recipe};
 use crate::{LabError, Labeled};
 
-/// The key of our JSON in the file's metadata.
-const NOTE: &str = "nuq-lab";
+/// Key of the JSON metadata in the safetensors file.
+const METADATA_KEY: &str = "nuq-lab";
 
-/// A folder of trained networks and of trainings that are not over.
+/// A folder of trained networks and of checkpoints of unfinished trainings.
 ///
-/// A file is named for its recipe and a hash of recipe and data, and is a safetensors file: weights and, while training is not over,
-/// the optimizer's state; its metadata tell the recipe, the epochs done and the seconds they took as JSON. It is written under a
-/// temporary name and renamed: whoever finds it finds all of it.
+/// Each training has one safetensors file, whose name contains a hash of recipe and data. It holds the weights and, until training is
+/// complete, the state of the optimizer. Recipe, completed epochs and training time are JSON metadata. Files are written under a temporary
+/// name and renamed, so that a file with its final name is complete.
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
 }
 
 impl Cache {
-    /// A cache in a folder, which is made when something is stored.
+    /// Creates a cache in a folder. The folder is created when the first file is stored.
+    #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// Whether a training is over and its network here.
+    /// Whether the cache contains the completely trained network.
+    ///
+    /// # Errors
+    /// If the checkpoint exists but cannot be read.
     pub fn has(&self, recipe: &Recipe, data: &Labeled) -> Result<bool, LabError> {
         let stored = Checkpoint::load(&self.path(recipe, data))?;
-        Ok(stored.is_some_and(|checkpoint| checkpoint.note.epochs >= recipe.epochs))
+        Ok(stored.is_some_and(|checkpoint| checkpoint.metadata.epochs >= recipe.epochs))
     }
 
-    /// The file of a training.
+    /// Path of the checkpoint of a training.
+    #[must_use]
     pub fn path(&self, recipe: &Recipe, data: &Labeled) -> PathBuf {
         let architecture = match recipe.architecture {
             Architecture::Mlp { .. } => "mlp",
@@ -59,12 +64,13 @@ impl Cache {
     }
 }
 
-/// To be raised when the same recipe comes to mean another network: a layer, an initialization or a loss that changed.
+/// Version in file names. Increase it when the same recipe gives a different network, for example after a change of layers,
+/// initialization or loss.
 const FORMAT: u32 = 2;
 
-/// 64 bits of Fowler, Noll and Vo's hash over the recipe, the pictures and their labels, word by word.
+/// 64-bit FNV-1a hash of the recipe, the labels and the images.
 fn hash(recipe: &Recipe, data: &Labeled) -> u64 {
-    // `Debug` shows every field, as JSON does, and cannot fail.
+    // `Debug` contains every field and, unlike JSON serialization, cannot fail.
     let recipe = format!("{recipe:?}");
     let shape = data.images.shape().into_iter().chain([data.n_classes]);
     let words = recipe
@@ -76,37 +82,37 @@ fn hash(recipe: &Recipe, data: &Labeled) -> u64 {
     words.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// What the file's metadata tell.
+/// Metadata of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Note {
+pub(crate) struct Metadata {
     pub(crate) recipe: Recipe,
-    /// Channels, rows and columns of the pictures.
+    /// Image shape: channels, rows, columns.
     pub(crate) shape: [usize; 3],
-    /// Epochs done.
+    /// Number of completed epochs.
     pub(crate) epochs: usize,
-    /// Steps done.
+    /// Number of completed steps.
     pub(crate) steps: usize,
-    /// How long they took.
+    /// Training time in seconds.
     pub(crate) seconds: f64,
 }
 
-/// A training between two epochs, as plain numbers.
+/// State of a training between two epochs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Checkpoint {
-    pub(crate) note: Note,
-    /// Shape and values by name.
+    pub(crate) metadata: Metadata,
+    /// Shape and values of each tensor, by name.
     pub(crate) tensors: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
 }
 
 impl Checkpoint {
-    /// Writes all of the file or nothing.
+    /// Writes the file atomically.
     pub(crate) fn store(&self, path: &Path) -> Result<(), LabError> {
-        let damaged = |problem: String| LabError::Checkpoint { path: path.to_owned(), problem };
+        let invalid = |problem: String| LabError::Checkpoint { path: path.to_owned(), problem };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)
                 .map_err(|source| LabError::File { path: folder.to_owned(), source })?;
         }
-        let note = serde_json::to_string(&self.note).map_err(|error| damaged(error.to_string()))?;
+        let metadata = serde_json::to_string(&self.metadata).map_err(|error| invalid(error.to_string()))?;
         let bytes: Vec<(&str, &[usize], Vec<u8>)> = self
             .tensors
             .iter()
@@ -122,33 +128,33 @@ impl Checkpoint {
             .iter()
             .map(|(name, shape, bytes)| Ok((*name, TensorView::new(Dtype::F32, shape.to_vec(), bytes)?)))
             .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
-            .map_err(|error| damaged(error.to_string()))?;
-        let metadata = HashMap::from([(NOTE.to_owned(), note)]);
+            .map_err(|error| invalid(error.to_string()))?;
+        let metadata = HashMap::from([(METADATA_KEY.to_owned(), metadata)]);
         let file =
-            safetensors::serialize(views, Some(metadata)).map_err(|error| damaged(error.to_string()))?;
+            safetensors::serialize(views, Some(metadata)).map_err(|error| invalid(error.to_string()))?;
         Ok(write_atomically(path, |writer| writer.write_all(&file))?)
     }
 
-    /// Reads a file, or `None` where there is none.
+    /// Reads a file. Returns `None` if it does not exist.
     pub(crate) fn load(path: &Path) -> Result<Option<Self>, LabError> {
-        let damaged = |problem: String| LabError::Checkpoint { path: path.to_owned(), problem };
+        let invalid = |problem: String| LabError::Checkpoint { path: path.to_owned(), problem };
         if !path.exists() {
             return Ok(None);
         }
         let file = fs::read(path).map_err(|source| LabError::File { path: path.to_owned(), source })?;
-        let (_, metadata) = SafeTensors::read_metadata(&file).map_err(|error| damaged(error.to_string()))?;
-        let note = metadata.metadata().as_ref().and_then(|metadata| metadata.get(NOTE));
-        let note = note.ok_or_else(|| damaged("it is not a checkpoint of the laboratory".to_owned()))?;
-        let note = serde_json::from_str(note).map_err(|error| damaged(error.to_string()))?;
-        let views = SafeTensors::deserialize(&file).map_err(|error| damaged(error.to_string()))?;
+        let (_, metadata) = SafeTensors::read_metadata(&file).map_err(|error| invalid(error.to_string()))?;
+        let metadata = metadata.metadata().as_ref().and_then(|metadata| metadata.get(METADATA_KEY));
+        let metadata = metadata.ok_or_else(|| invalid("it is not a checkpoint of `lab`".to_owned()))?;
+        let metadata = serde_json::from_str(metadata).map_err(|error| invalid(error.to_string()))?;
+        let views = SafeTensors::deserialize(&file).map_err(|error| invalid(error.to_string()))?;
         let tensors = views
             .iter()
             .map(|(name, view)| (name.to_owned(), (view.shape().to_vec(), floats(&view))))
             .collect();
-        Ok(Some(Self { note, tensors }))
+        Ok(Some(Self { metadata, tensors }))
     }
 
-    /// Takes all tensors under a prefix out, without it.
+    /// Removes all tensors with a prefix and returns them without the prefix.
     pub(crate) fn take(&mut self, prefix: &str) -> BTreeMap<String, (Vec<usize>, Vec<f32>)> {
         let (taken, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.tensors).into_iter().partition(|(name, _)| name.starts_with(prefix));
@@ -167,12 +173,13 @@ mod tests {
     use crate::Images;
 
     fn checkpoint() -> Checkpoint {
-        let note = Note { recipe: Recipe::moons(4), shape: [1, 1, 2], epochs: 3, steps: 21, seconds: 0.25 };
+        let metadata =
+            Metadata { recipe: Recipe::moons(4), shape: [1, 1, 2], epochs: 3, steps: 21, seconds: 0.25 };
         let tensors = BTreeMap::from([
             ("model.a".to_owned(), (vec![2, 2], vec![1.0, -0.5, f32::MIN_POSITIVE, 3.25])),
             ("other.b".to_owned(), (vec![1], vec![7.0])),
         ]);
-        Checkpoint { note, tensors }
+        Checkpoint { metadata, tensors }
     }
 
     fn moons(values: [f32; 4]) -> Labeled {
@@ -180,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_loaded() {
+    fn checkpoint_round_trips() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep").join("a.safetensors");
         assert_eq!(Checkpoint::load(&path).unwrap(), None);
@@ -189,11 +196,11 @@ mod tests {
         assert_eq!(loaded, checkpoint());
         assert_eq!(loaded.take("model.").keys().collect::<Vec<_>>(), ["a"]);
         assert_eq!(loaded.tensors.len(), 1);
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file stays");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file remains");
     }
 
     #[test]
-    fn a_damaged_file_is_named_with_what_to_do() {
+    fn damaged_file_error_names_file_and_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.safetensors");
         checkpoint().store(&path).unwrap();
@@ -204,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn recipe_data_and_seed_each_have_their_file() {
+    fn path_depends_on_recipe_data_and_seed() {
         let cache = Cache::new("cache");
         let path = |recipe: Recipe, values| cache.path(&recipe, &moons(values));
         let one = path(Recipe::moons(0), [0.0, 1.0, 0.5, 0.5]);

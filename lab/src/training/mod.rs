@@ -1,4 +1,4 @@
-//! Training: a [`Recipe`] and data make a [`Network`], once; after that it comes from the [`Cache`].
+//! Training of networks. A [`Network`] is trained from a [`Recipe`] and data, and stored in a [`Cache`].
 
 mod augment;
 mod checkpoint;
@@ -13,7 +13,7 @@ mod train;
 
 pub use augment::{Augment, rotate};
 pub use checkpoint::Cache;
-pub(crate) use network::first_largest;
+pub(crate) use network::argmax;
 pub use network::{Network, Outputs};
 pub use progress::{Epoch, Progress, Silent, ToStderr};
 pub(crate) use recipe::CNN_REGIONS;

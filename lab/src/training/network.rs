@@ -1,4 +1,4 @@
-//! A trained network, and what can be asked of it.
+//! A trained network and its outputs.
 
 use burn::tensor::{Tensor, TensorData};
 use nuq_neighbors::Embeddings;
@@ -8,53 +8,57 @@ use super::augment::Augment;
 use super::checkpoint::Cache;
 use super::progress::Progress;
 use super::recipe::{Architecture, HeadKind, Recipe};
-use super::state::numbers;
+use super::state::to_values;
 use super::train::{image_tensor, train};
 use crate::nets::{Head, Model, device, dropout};
-use crate::stream::stream;
+use crate::random::random_stream;
 use crate::{Images, LabError, Labeled};
 
-/// Pictures that are asked about at once, by each thread.
+/// Batch size of inference per thread.
 const BATCH: usize = 256;
-/// The same of a ResNet, whose maps are large.
+/// Batch size of inference for a ResNet, whose feature maps are large.
 const RESNET_BATCH: usize = 32;
 
-/// What a network says about pictures.
+/// Outputs of a network for a set of images.
 #[derive(Debug, Clone)]
 pub struct Outputs {
-    /// Its penultimate features.
+    /// Features of the penultimate layer.
     pub embeddings: Embeddings<'static>,
-    /// A row of `n_classes` for each picture. Of a softmax head these are logits; of SNGP logits damped by the mean-field
-    /// approximation; of DUQ the logarithms of its kernels.
+    /// One row of `n_classes` values per image: logits (softmax head), mean-field logits (SNGP) or log kernels (DUQ).
     pub logits: Vec<f64>,
     /// The number of classes.
     pub n_classes: usize,
 }
 
 impl Outputs {
-    /// The likeliest class of each picture; of equal ones the first.
+    /// Predicted class of each image. In case of ties the first class is returned.
+    #[must_use]
     pub fn predictions(&self) -> Vec<usize> {
-        self.logits.chunks_exact(self.n_classes).map(first_largest).collect()
+        self.logits.chunks_exact(self.n_classes).map(argmax).collect()
     }
 
-    /// The share of pictures whose likeliest class is their label.
+    /// Share of correctly classified images.
+    #[must_use]
     pub fn accuracy(&self, labels: &[usize]) -> f64 {
-        let right = self.predictions().iter().zip(labels).filter(|(a, b)| a == b).count();
-        right as f64 / labels.len() as f64
+        let correct = self.predictions().iter().zip(labels).filter(|(a, b)| a == b).count();
+        correct as f64 / labels.len() as f64
     }
 
-    /// Logits as rows in `f32`, as the rivals in `nuq_eval::baselines` take them.
+    /// Logits as rows in `f32`, the input of the baselines.
+    ///
+    /// # Errors
+    /// If a logit is not finite.
     pub fn logit_rows(&self) -> Result<Embeddings<'static>, LabError> {
         Ok(Embeddings::from_f64(&self.logits, self.n_classes)?)
     }
 }
 
-/// The place of the largest value, of equal ones the first: a network's answer.
-pub(crate) fn first_largest<V: PartialOrd>(row: &[V]) -> usize {
+/// Index of the largest value. In case of ties the first index is returned.
+pub(crate) fn argmax<V: PartialOrd>(row: &[V]) -> usize {
     (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best })
 }
 
-/// A network that is trained.
+/// A trained network.
 #[derive(Debug)]
 pub struct Network {
     recipe: Recipe,
@@ -64,8 +68,10 @@ pub struct Network {
 }
 
 impl Network {
-    /// Trains a network, or brings it from the cache if it was trained before. A training that was stopped goes on after its last
-    /// whole epoch, to the same network.
+    /// Loads a network from the cache, or trains it. A stopped training resumes after its last complete epoch and gives the same network.
+    ///
+    /// # Errors
+    /// If recipe or data are invalid, the loss diverges, training is stopped, or a file cannot be read or written.
     pub fn train(
         recipe: &Recipe,
         data: &Labeled,
@@ -81,34 +87,43 @@ impl Network {
         })
     }
 
-    /// Features and logits, dropout off.
+    /// Computes features and logits without dropout.
+    ///
+    /// # Errors
+    /// If the images do not have the shape of the training images.
     pub fn outputs(&self, images: &Images) -> Result<Outputs, LabError> {
         let embeddings = self.embeddings(images)?;
         let logits = self.logits_of(&embeddings, |features| features);
         Ok(Outputs { embeddings, logits, n_classes: self.recipe.n_classes })
     }
 
-    /// Logits of `members` passes with dropout on (MC dropout): for each a row of `n_classes` for each picture. Dropout stands before
-    /// the head alone, so what the network said without it is enough.
+    /// MC dropout: logits of `members` passes with dropout, each with one row of `n_classes` values per image. Dropout is applied only
+    /// before the head, so the features need not be computed again.
+    ///
+    /// # Errors
+    /// If the network was trained without dropout.
     pub fn dropout_logits(
         &self,
         outputs: &Outputs,
         members: usize,
         seed: u64,
     ) -> Result<Vec<Vec<f64>>, LabError> {
-        let share = self.recipe.dropout;
-        if share == 0.0 {
+        let probability = self.recipe.dropout;
+        if probability == 0.0 {
             let problem = "must be above 0 for MC dropout".to_owned();
             return Err(LabError::Recipe { option: "dropout", problem });
         }
         let member = |member| {
-            let mut rng = stream("MC dropout", seed, member);
-            self.logits_of(&outputs.embeddings, |features| dropout(features, share, &mut rng))
+            let mut rng = random_stream("MC dropout", seed, member);
+            self.logits_of(&outputs.embeddings, |features| dropout(features, probability, &mut rng))
         };
         Ok((0..members).map(member).collect())
     }
 
-    /// Logits of `members` random changes of the pictures (test-time augmentation), dropout off.
+    /// Test-time augmentation: logits of `members` random augmentations of the images, without dropout.
+    ///
+    /// # Errors
+    /// If the images do not have the shape of the training images.
     pub fn augmented_logits(
         &self,
         images: &Images,
@@ -117,16 +132,17 @@ impl Network {
         seed: u64,
     ) -> Result<Vec<Vec<f64>>, LabError> {
         let member = |member| {
-            let changed = augment.apply(images, &mut stream("test-time augmentation", seed, member));
-            Ok(self.outputs(&changed)?.logits)
+            let augmented = augment.apply(images, &mut random_stream("test-time augmentation", seed, member));
+            Ok(self.outputs(&augmented)?.logits)
         };
         (0..members).map(member).collect()
     }
 
-    /// The uncertainty that belongs to the head, from its outputs, higher meaning less certain: of a softmax head one minus the largest
-    /// probability, of DUQ $-\ln \max_c K_c$, of SNGP Dempster and Shafer's $C / (C + \sum_c e^{z_c})$.
+    /// Uncertainty score of the head; higher means less certain. Softmax: one minus the largest probability. DUQ: `−ln max_c K_c`. SNGP:
+    /// the Dempster–Shafer score `C / (C + Σ_c exp z_c)`.
+    #[must_use]
     pub fn head_uncertainty(&self, outputs: &Outputs) -> Vec<f64> {
-        let of_row = |row: &[f64]| {
+        let score = |row: &[f64]| {
             let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let others = row.iter().map(|logit| (logit - largest).exp()).sum::<f64>() - 1.0;
             match self.recipe.head {
@@ -138,20 +154,21 @@ impl Network {
                 }
             }
         };
-        outputs.logits.chunks_exact(outputs.n_classes).map(of_row).collect()
+        outputs.logits.chunks_exact(outputs.n_classes).map(score).collect()
     }
 
-    /// Weights (a row of features for each class) and bias of a softmax head, as `nuq_eval::baselines::Head` takes them; `None` of other
-    /// heads.
+    /// Weights (one row per class) and bias of a softmax head. `None` for other heads.
+    #[must_use]
     pub fn head(&self) -> Option<(Embeddings<'static>, Vec<f64>)> {
         let Head::Softmax(layer) = self.model.head() else { return None };
         let [features, _] = layer.weight.dims();
-        let weights = Embeddings::new(numbers(layer.weight.val().transpose()), features).ok()?;
-        let bias = numbers(layer.bias.as_ref()?.val()).into_iter().map(f64::from).collect();
+        let weights = Embeddings::new(to_values(layer.weight.val().transpose()), features).ok()?;
+        let bias = to_values(layer.bias.as_ref()?.val()).into_iter().map(f64::from).collect();
         Some((weights, bias))
     }
 
-    /// How long it was trained, in whichever runs that was.
+    /// Total training time in seconds, including earlier runs of a resumed training.
+    #[must_use]
     pub fn training_seconds(&self) -> f64 {
         self.seconds
     }
@@ -164,16 +181,16 @@ impl Network {
             Architecture::ResNet18 { .. } | Architecture::ResNet50 { .. } => RESNET_BATCH,
             Architecture::Mlp { .. } | Architecture::Cnn { .. } => BATCH,
         };
-        // A GPU takes one batch after the other.
-        let at_least = if cfg!(feature = "cuda") { images.len() } else { 1 };
+        // A GPU processes one batch at a time.
+        let min_len = if cfg!(feature = "cuda") { images.len() } else { 1 };
         let starts: Vec<usize> = (0..images.len()).step_by(size).collect();
-        let of_batch = |model: &mut Model, &start: &usize| {
+        let features_of_batch = |model: &mut Model, &start: &usize| {
             let batch = images.rows(start..images.len().min(start + size));
-            numbers(model.features(image_tensor(batch, &device())))
+            to_values(model.features(image_tensor(batch, &device())))
         };
-        // A copy shares its weights, and a thread needs one of its own: burn's modules are sent, not shared.
+        // Modules of burn are `Send` but not `Sync`, so each thread has a clone. Clones share their weights.
         let values: Vec<Vec<f32>> =
-            starts.par_iter().with_min_len(at_least).map_with(self.model.clone(), of_batch).collect();
+            starts.par_iter().with_min_len(min_len).map_with(self.model.clone(), features_of_batch).collect();
         Ok(Embeddings::new(values.concat(), self.recipe.architecture.features())?)
     }
 
@@ -186,8 +203,8 @@ impl Network {
         let mut logits = Vec::with_capacity(embeddings.len() * self.recipe.n_classes);
         for rows in embeddings.as_slice().chunks(BATCH * dim) {
             let data = TensorData::new(rows.to_vec(), [rows.len() / dim, dim]);
-            let answer = self.model.head().logits(change(Tensor::from_data(data, &device())));
-            logits.extend(numbers(answer).into_iter().map(f64::from));
+            let output = self.model.head().logits(change(Tensor::from_data(data, &device())));
+            logits.extend(to_values(output).into_iter().map(f64::from));
         }
         logits
     }

@@ -1,7 +1,7 @@
-//! From gradients to steps, with a state that a checkpoint can hold.
+//! Optimizers whose state can be stored in a checkpoint.
 //!
-//! burn's own optimizers keep their state by the random ids of parameters; here it is kept by path, so that a training that is
-//! taken up in another process goes on exactly as it would have.
+//! The optimizers of burn store their state by random parameter ids. Here the state is stored by weight path, so that a training that is
+//! resumed in another process gives exactly the same result.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use burn::tensor::Tensor;
 use super::recipe::{Optimizer, Recipe};
 use crate::nets::{Model, Weight, change_weights};
 
-/// How much of the moments Adam keeps (Kingma and Ba 2015).
-const KEPT: [f64; 2] = [0.9, 0.999];
-/// What Adam adds to a root.
-const FLOOR: f64 = 1e-8;
+/// Decay rates β₁ and β₂ of Adam (Kingma and Ba 2015).
+const BETAS: [f64; 2] = [0.9, 0.999];
+/// Constant ε of Adam.
+const EPSILON: f64 = 1e-8;
 
-/// Moments of gradients by path, and the steps done.
+/// Moments of the gradients by weight path, and number of completed steps.
 #[derive(Debug, Default)]
 pub(crate) struct Moments {
     pub(crate) first: BTreeMap<String, Tensor<1>>,
-    /// Adam's only.
+    /// Second moments, used by Adam only.
     pub(crate) second: BTreeMap<String, Tensor<1>>,
     pub(crate) steps: usize,
 }
 
 impl Moments {
-    /// Takes a step along the gradients. Weights of layers decay; biases and batch normalization do not.
+    /// Performs one optimizer step. Weight decay applies to the weights of layers, not to biases and batch normalization.
     pub(crate) fn step(
         &mut self,
         recipe: &Recipe,
@@ -45,21 +45,21 @@ impl Moments {
         })
     }
 
-    /// Loshchilov and Hutter's AdamW: the decay does not pass through the moments.
+    /// AdamW (Loshchilov and Hutter 2019): Adam with decoupled weight decay.
     fn adam(&mut self, weight: Weight, gradient: Tensor<1>, rate: f64, decay: f64) -> Tensor<1> {
-        let [kept_first, kept_second] = KEPT;
+        let [beta_1, beta_2] = BETAS;
         let square = gradient.clone().square();
-        let first = average(self.first.remove(&weight.path), gradient, kept_first);
-        let second = average(self.second.remove(&weight.path), square, kept_second);
-        let unbiased = |kept: f64| 1.0 / (1.0 - kept.powi(self.steps as i32));
-        let root = second.clone().mul_scalar(unbiased(kept_second)).sqrt().add_scalar(FLOOR);
-        let step = first.clone().mul_scalar(rate * unbiased(kept_first)) / root;
+        let first = average(self.first.remove(&weight.path), gradient, beta_1);
+        let second = average(self.second.remove(&weight.path), square, beta_2);
+        let bias_correction = |beta: f64| 1.0 / (1.0 - beta.powi(self.steps as i32));
+        let root = second.clone().mul_scalar(bias_correction(beta_2)).sqrt().add_scalar(EPSILON);
+        let step = first.clone().mul_scalar(rate * bias_correction(beta_1)) / root;
         self.first.insert(weight.path.clone(), first);
         self.second.insert(weight.path, second);
         weight.values.mul_scalar(1.0 - rate * decay) - step
     }
 
-    /// As PyTorch has it: the decay is part of the gradient, the first step has no momentum.
+    /// SGD as in PyTorch: weight decay is part of the gradient, and the first step has no momentum.
     fn sgd(
         &mut self,
         weight: Weight,
@@ -70,7 +70,7 @@ impl Moments {
     ) -> Tensor<1> {
         let gradient = gradient + weight.values.clone().mul_scalar(decay);
         let direction = match self.first.remove(&weight.path) {
-            Some(before) => before.mul_scalar(momentum) + gradient,
+            Some(previous) => previous.mul_scalar(momentum) + gradient,
             None => gradient,
         };
         self.first.insert(weight.path, direction.clone());
@@ -78,11 +78,11 @@ impl Moments {
     }
 }
 
-/// The moving average, from zero where there is none yet.
-fn average(old: Option<Tensor<1>>, new: Tensor<1>, kept: f64) -> Tensor<1> {
-    let new = new.mul_scalar(1.0 - kept);
+/// Exponential moving average that starts at zero.
+fn average(old: Option<Tensor<1>>, new: Tensor<1>, beta: f64) -> Tensor<1> {
+    let new = new.mul_scalar(1.0 - beta);
     match old {
-        Some(old) => old.mul_scalar(kept) + new,
+        Some(old) => old.mul_scalar(beta) + new,
         None => new,
     }
 }
@@ -102,8 +102,8 @@ mod tests {
     }
 
     #[test]
-    fn adams_first_steps_are_as_long_as_the_rate() {
-        // With equal gradients both moments are unbiased: m̂ = g, v̂ = g², and a step is the rate times the sign.
+    fn adam_steps_with_constant_gradient_equal_the_rate() {
+        // With equal gradients m̂ = g and v̂ = g², so each step is the learning rate times the sign of g.
         let mut moments = Moments { steps: 1, ..Moments::default() };
         let one = moments.adam(weight(number(1.0)), number(-4.0), 0.1, 0.0);
         moments.steps = 2;
@@ -112,14 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn adams_decay_is_decoupled() {
+    fn adam_weight_decay_is_decoupled() {
         let mut moments = Moments { steps: 1, ..Moments::default() };
         let decayed: f32 = moments.adam(weight(number(2.0)), number(3.0), 0.1, 0.5).into_scalar();
         assert!((decayed - (2.0 * 0.95 - 0.1)).abs() < 1e-6, "{decayed}");
     }
 
     #[test]
-    fn momentum_adds_up() {
+    fn sgd_momentum_accumulates() {
         let mut moments = Moments::default();
         let one = moments.sgd(weight(number(1.0)), number(1.0), 0.1, 0.0, 0.9);
         let two: f32 = moments.sgd(weight(one), number(1.0), 0.1, 0.0, 0.9).into_scalar();

@@ -1,47 +1,47 @@
-//! What to train and how: everything that decides about a network but its data.
+//! Training recipes: architecture, head, optimizer and all other settings of a training.
 
 use serde::{Deserialize, Serialize};
 
 use super::augment::Augment;
 use crate::LabError;
 
-/// The last convolution's maps are averaged over this many by this many regions: one average over all positions forgets where
-/// strokes are, and cost some four of a thousand test digits.
+/// The feature maps of the last convolution are averaged over `CNN_REGIONS × CNN_REGIONS` regions. Global average pooling loses the
+/// positions of strokes and reduced the test accuracy on MNIST by about 0.4 percentage points.
 pub(crate) const CNN_REGIONS: usize = 2;
 
-/// The layers from a picture to its features.
+/// Architecture of the network body, from image to features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Architecture {
-    /// Linear layers with rectified units; the features are the last of them.
+    /// Multilayer perceptron with ReLU. The features are the last hidden layer.
     Mlp {
-        /// Values of a picture, which is flattened.
+        /// Number of values of a flattened image.
         inputs: usize,
-        /// The width of each layer.
+        /// Width of each hidden layer.
         hidden: Vec<usize>,
     },
-    /// The paper's network for MNIST: three times a 3 × 3 convolution, batch normalization, rectified units and (after the
-    /// first two) pooling; the features are averages over the four quarters of the last maps.
+    /// The paper's MNIST network: three blocks of 3 × 3 convolution, batch normalization and ReLU, with max pooling after the first two. The
+    /// features are averages over the four quarters of the last feature maps.
     Cnn {
-        /// The channels of each convolution.
+        /// Number of channels of each convolution.
         widths: [usize; 3],
-        /// The width of a linear layer with rectified units between the averages and the head, or none of it: the paper
-        /// has none.
+        /// Width of an additional linear layer with ReLU before the head. The paper has none.
         embedding: Option<usize>,
     },
-    /// ResNet-18 as CIFAR wants it: a 3 × 3 stem of stride 1 without pooling.
+    /// ResNet-18 for CIFAR, with a 3 × 3 stem of stride 1 and without pooling.
     ResNet18 {
-        /// The channels of the first stage; 64 in the paper that introduced it.
+        /// Number of channels of the first stage; 64 in the original paper.
         width: usize,
     },
     /// ResNet-50 with the same stem.
     ResNet50 {
-        /// The channels of the first stage; 64 in the paper that introduced it.
+        /// Number of channels of the first stage; 64 in the original paper.
         width: usize,
     },
 }
 
 impl Architecture {
-    /// The number of features that reach the head: the dimension of embeddings.
+    /// Number of features, the dimension of the embeddings.
+    #[must_use]
     pub fn features(&self) -> usize {
         match self {
             Self::Mlp { inputs, hidden } => hidden.last().copied().unwrap_or(*inputs),
@@ -52,92 +52,94 @@ impl Architecture {
     }
 }
 
-/// What turns features into logits, and how it is trained.
+/// Type of the head, which maps features to logits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum HeadKind {
-    /// A linear layer, trained by cross entropy.
+    /// Linear layer, trained with cross entropy.
     Softmax,
-    /// DUQ (van Amersfoort et al. 2020): a kernel around a centroid for each class, trained by binary cross entropy.
-    /// Its slope is held by spectral normalization ([`Recipe::spectral`]), as in the NUQ paper, not by a gradient penalty.
+    /// DUQ (van Amersfoort et al. 2020): one kernel around a centroid per class, trained with binary cross entropy. As in the NUQ paper,
+    /// spectral normalization ([`Recipe::spectral`]) replaces the gradient penalty.
     Duq {
-        /// The dimension of the classes' spaces.
+        /// Dimension of the projection of each class.
         projection: usize,
-        /// The kernel's length scale.
+        /// Length scale of the kernel.
         length_scale: f64,
-        /// How much of a centroid is kept in a step.
+        /// Momentum of the moving averages of the centroids, in `[0, 1)`.
         momentum: f64,
     },
-    /// SNGP (Liu et al. 2020): a Gaussian process by random features with Laplace's approximation, trained by cross entropy.
+    /// SNGP (Liu et al. 2020): a random-feature Gaussian process with a Laplace approximation, trained with cross entropy.
     Sngp {
-        /// The number of random features.
+        /// Number of random features.
         features: usize,
-        /// The kernel's length scale, in units of $\sqrt{d}$ for features of dimension $d$.
+        /// Length scale of the kernel, in units of `√d` for features of dimension `d`.
         length_scale: f64,
-        /// The precision of the weights' prior.
+        /// Precision of the prior of the weights.
         ridge: f64,
     },
 }
 
 impl HeadKind {
-    /// DUQ for short trainings: a smaller space, a wider kernel and a shorter memory of centroids than its authors take. Chosen
-    /// beforehand, not tuned.
+    /// DUQ settings for short trainings: smaller projection, wider kernel and smaller momentum than in the DUQ paper. Chosen in advance, not
+    /// tuned.
+    #[must_use]
     pub fn duq() -> Self {
         Self::Duq { projection: 64, length_scale: 0.3, momentum: 0.99 }
     }
 
-    /// SNGP with 1024 random features. Chosen beforehand, not tuned.
+    /// SNGP with 1024 random features. Chosen in advance, not tuned.
+    #[must_use]
     pub fn sngp() -> Self {
         Self::Sngp { features: 1024, length_scale: 1.0, ridge: 1.0 }
     }
 }
 
-/// Spectral normalization: no layer stretches more than `bound`.
+/// Settings of spectral normalization.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spectral {
-    /// The largest singular value that a layer may have.
+    /// Upper bound of the singular values of each layer.
     pub bound: f64,
-    /// Steps of the power iteration after each step of training.
+    /// Number of power iterations after each training step.
     pub power_steps: usize,
 }
 
 impl Default for Spectral {
-    /// The paper's: a bound of one, three steps.
+    /// The paper's settings: bound 1, three power iterations.
     fn default() -> Self {
         Self { bound: 1.0, power_steps: 3 }
     }
 }
 
-/// How gradients become steps.
+/// Optimizer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Optimizer {
     /// Adam with decoupled weight decay.
     Adam,
     /// Stochastic gradient descent.
     Sgd {
-        /// How much of the last step is kept in the next.
+        /// Momentum, in `[0, 1)`.
         momentum: f64,
     },
 }
 
-/// How the learning rate goes over a training.
+/// Learning rate schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Schedule {
-    /// Always the same.
+    /// Constant learning rate.
     Constant,
-    /// Up from a tenth over the first fifth of all steps, then down to a hundredth along a cosine.
+    /// Linear increase from 10 % over the first fifth of all steps, then cosine decrease to 1 %.
     OneCycle,
-    /// Divided by `divisor` before each of the epochs named, counted from 0.
+    /// Division by `divisor` at the start of each listed epoch.
     Steps {
-        /// Before which epochs.
+        /// Epochs, counted from 0.
         epochs: Vec<usize>,
-        /// By how much.
+        /// Divisor of the learning rate.
         divisor: f64,
     },
 }
 
-/// Everything that decides about a network but its data; a hash of both is part of the checkpoint's name.
+/// All settings of a training except the data. The file name of a checkpoint contains a hash of recipe and data.
 ///
-/// Make one from a preset and change what differs:
+/// Create a recipe from a preset and override fields:
 ///
 /// ```
 /// use nuq_lab::training::{Recipe, Spectral};
@@ -146,36 +148,37 @@ pub enum Schedule {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recipe {
-    /// The layers from a picture to its features.
+    /// Architecture of the network body, from image to features.
     pub architecture: Architecture,
-    /// What turns features into logits.
+    /// Type of the head.
     pub head: HeadKind,
-    /// The number of classes.
+    /// Number of classes.
     pub n_classes: usize,
-    /// Spectral normalization of all convolutions and linear layers, or none.
+    /// Spectral normalization of all convolutions and linear layers, if any.
     pub spectral: Option<Spectral>,
-    /// The share of features that are dropped before the head while training.
+    /// Dropout probability before the head, in `[0, 1)`.
     pub dropout: f64,
-    /// Passes over the data.
+    /// Number of epochs.
     pub epochs: usize,
-    /// Pictures of a step.
+    /// Number of images per step.
     pub batch_size: usize,
-    /// How gradients become steps.
+    /// Optimizer.
     pub optimizer: Optimizer,
-    /// The largest learning rate.
+    /// Maximum learning rate.
     pub learning_rate: f64,
-    /// How the learning rate goes.
+    /// Learning rate schedule.
     pub schedule: Schedule,
     /// Weight decay of convolutions and linear layers.
     pub weight_decay: f64,
-    /// Random changes of the pictures while training.
+    /// Augmentation of training images.
     pub augment: Augment,
-    /// The seed of first weights, order, dropout and augmentation.
+    /// Seed of initial weights, data order, dropout and augmentation.
     pub seed: u64,
 }
 
 impl Recipe {
-    /// Two classes of points in the plane.
+    /// Preset for two classes of points in the plane.
+    #[must_use]
     pub fn moons(seed: u64) -> Self {
         Self {
             architecture: Architecture::Mlp { inputs: 2, hidden: vec![64, 64] },
@@ -194,7 +197,8 @@ impl Recipe {
         }
     }
 
-    /// The paper's network for gray pictures of ten classes, 28 × 28; how accurate it is on MNIST is told in docs/reproduction.md.
+    /// Preset for gray 28 × 28 images of ten classes: the paper's MNIST network. docs/reproduction.md contains its accuracy on MNIST.
+    #[must_use]
     pub fn mnist(seed: u64) -> Self {
         Self {
             architecture: Architecture::Cnn { widths: [16, 32, 64], embedding: None },
@@ -206,7 +210,8 @@ impl Recipe {
         }
     }
 
-    /// ResNet-18 for CIFAR as the paper trains its networks: 200 epochs of stochastic gradient descent, for a GPU.
+    /// Preset for CIFAR: ResNet-18 with the paper's training, 200 epochs of stochastic gradient descent. Requires a GPU in practice.
+    #[must_use]
     pub fn cifar(n_classes: usize, seed: u64) -> Self {
         Self {
             architecture: Architecture::ResNet18 { width: 64 },
@@ -223,68 +228,72 @@ impl Recipe {
         }
     }
 
-    /// The same over another number of epochs, the schedule's steps moved in proportion.
-    pub fn over(self, epochs: usize) -> Self {
-        let moved = |at: &usize| (at * epochs).div_ceil(self.epochs.max(1));
+    /// Changes the number of epochs and scales the epochs of the learning rate schedule.
+    #[must_use]
+    pub fn with_epochs(self, epochs: usize) -> Self {
+        let scaled = |epoch: &usize| (epoch * epochs).div_ceil(self.epochs.max(1));
         let schedule = match &self.schedule {
             Schedule::Steps { epochs: steps, divisor } => {
-                Schedule::Steps { epochs: steps.iter().map(moved).collect(), divisor: *divisor }
+                Schedule::Steps { epochs: steps.iter().map(scaled).collect(), divisor: *divisor }
             }
             other => other.clone(),
         };
         Self { epochs, schedule, ..self }
     }
 
-    /// Refuses what cannot be followed, with the option's name.
+    /// Checks all settings.
+    ///
+    /// # Errors
+    /// If a setting is invalid; the error contains its name.
     pub fn check(&self) -> Result<(), LabError> {
-        let refuse = |option, problem: &str| Err(LabError::Recipe { option, problem: problem.to_owned() });
+        let invalid = |option, problem: &str| Err(LabError::Recipe { option, problem: problem.to_owned() });
         if self.n_classes < 2 {
-            return refuse("n_classes", "must be at least 2");
+            return invalid("n_classes", "must be at least 2");
         }
         if self.epochs == 0 || self.batch_size < 2 {
-            return refuse("epochs and batch_size", "must be at least 1 and 2");
+            return invalid("epochs and batch_size", "must be at least 1 and 2");
         }
         if !(0.0..1.0).contains(&self.dropout) {
-            return refuse("dropout", "must be at least 0 and below 1");
+            return invalid("dropout", "must be at least 0 and below 1");
         }
         if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
-            return refuse("learning_rate", "must be positive");
+            return invalid("learning_rate", "must be positive");
         }
         if !(self.weight_decay >= 0.0 && self.weight_decay.is_finite()) {
-            return refuse("weight_decay", "must be zero or positive");
+            return invalid("weight_decay", "must be zero or positive");
         }
         if self.spectral.is_some_and(|spectral| spectral.bound <= 0.0 || spectral.power_steps == 0) {
-            return refuse("spectral", "must have a positive bound and at least one power step");
+            return invalid("spectral", "must have a positive bound and at least one power step");
         }
         self.check_layers()
     }
 
     fn check_layers(&self) -> Result<(), LabError> {
-        let refuse = |option, problem: &str| Err(LabError::Recipe { option, problem: problem.to_owned() });
-        let layers_fit = match &self.architecture {
+        let invalid = |option, problem: &str| Err(LabError::Recipe { option, problem: problem.to_owned() });
+        let has_valid_layers = match &self.architecture {
             Architecture::Mlp { inputs, hidden } => *inputs > 0 && !hidden.is_empty() && !hidden.contains(&0),
             Architecture::Cnn { widths, embedding } => !widths.contains(&0) && *embedding != Some(0),
             Architecture::ResNet18 { width } | Architecture::ResNet50 { width } => *width > 0,
         };
-        if !layers_fit {
-            return refuse("architecture", "must have layers, each at least one wide");
+        if !has_valid_layers {
+            return invalid("architecture", "must have layers of positive width");
         }
         match self.head {
             HeadKind::Duq { projection, length_scale, momentum }
                 if projection == 0 || length_scale <= 0.0 || !(0.0..1.0).contains(&momentum) =>
             {
-                refuse("head", "must have a positive projection and length scale and a momentum below 1")
+                invalid("head", "must have a positive projection and length scale and a momentum below 1")
             }
             HeadKind::Sngp { features, length_scale, ridge }
                 if features == 0 || length_scale <= 0.0 || ridge <= 0.0 =>
             {
-                refuse("head", "must have features and a positive length scale and ridge")
+                invalid("head", "must have a positive number of features, length scale and ridge")
             }
             _ => Ok(()),
         }
     }
 
-    /// The learning rate of a step, of `steps` in an epoch.
+    /// Learning rate of a step in an epoch with `steps` steps.
     pub(crate) fn rate(&self, epoch: usize, step: usize, steps: usize) -> f64 {
         let done = (epoch * steps + step) as f64 / (self.epochs * steps).max(1) as f64;
         self.learning_rate
@@ -296,7 +305,7 @@ impl Recipe {
                     0.01 + 0.99 * 0.5 * (1.0 + (std::f64::consts::PI * down).cos())
                 }
                 Schedule::Steps { epochs, divisor } => {
-                    divisor.powi(-(epochs.iter().filter(|&&at| at <= epoch).count() as i32))
+                    divisor.powi(-(epochs.iter().filter(|&&start| start <= epoch).count() as i32))
                 }
             }
     }
@@ -307,15 +316,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_names_the_option() {
+    fn invalid_option_is_named() {
         let error = Recipe { dropout: 1.0, ..Recipe::mnist(0) }.check().unwrap_err();
-        assert_eq!(error.to_string(), "the recipe's dropout must be at least 0 and below 1");
+        assert_eq!(error.to_string(), "recipe option dropout must be at least 0 and below 1");
         let nothing = Architecture::Mlp { inputs: 2, hidden: vec![] };
         assert!(Recipe { architecture: nothing, ..Recipe::moons(0) }.check().is_err());
     }
 
     #[test]
-    fn one_cycle_rises_to_the_rate_and_falls_to_a_hundredth() {
+    fn one_cycle_rises_to_the_maximum_and_falls_to_one_percent() {
         let recipe = Recipe { epochs: 10, learning_rate: 1.0, ..Recipe::moons(0) };
         assert!((recipe.rate(0, 0, 100) - 0.1).abs() < 1e-12);
         assert!((recipe.rate(2, 0, 100) - 1.0).abs() < 1e-12);
@@ -324,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_divide_at_the_papers_epochs() {
+    fn step_schedule_matches_the_paper() {
         let recipe = Recipe::cifar(100, 0);
         for (epoch, expected) in [(0, 0.1), (59, 0.1), (60, 0.02), (120, 0.004), (160, 0.0008)] {
             assert!((recipe.rate(epoch, 5, 390) - expected).abs() < 1e-12, "{epoch}");
@@ -332,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_training_has_its_steps_in_proportion() {
-        let short = Recipe::cifar(10, 0).over(10);
+    fn with_epochs_scales_the_schedule() {
+        let short = Recipe::cifar(10, 0).with_epochs(10);
         assert_eq!(short.schedule, Schedule::Steps { epochs: vec![3, 6, 8], divisor: 5.0 });
-        assert_eq!((short.epochs, Recipe::cifar(10, 0).over(200)), (10, Recipe::cifar(10, 0)));
+        assert_eq!((short.epochs, Recipe::cifar(10, 0).with_epochs(200)), (10, Recipe::cifar(10, 0)));
     }
 
     #[test]
-    fn a_recipe_survives_its_json() {
+    fn recipe_round_trips_through_json() {
         let recipe = Recipe { head: HeadKind::sngp(), ..Recipe::cifar(100, 3) };
         let json = serde_json::to_string(&recipe).unwrap();
         assert_eq!(serde_json::from_str::<Recipe>(&json).unwrap(), recipe);

@@ -1,4 +1,4 @@
-//! Whole trainings, small: what they learn, that they can be repeated and resumed, and what the heads answer far away.
+//! Tests of complete small trainings: accuracy, reproducibility, resuming, and uncertainty far from the data.
 
 use std::cell::{Cell, RefCell};
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::nets::largest_singular_values;
 use crate::{Images, LabError, Labeled};
 
-/// Pictures of 8 × 8 with a bright bar: upright (0), lying (1) or along the diagonal (2), shifted and noisy.
+/// Noisy 8 × 8 images with a bright bar at a random position: vertical (0), horizontal (1) or diagonal (2).
 fn bars(n: usize, seed: u64) -> Labeled {
     let mut rng = SeededRng::new(seed);
     let mut pixels = Vec::new();
@@ -30,7 +30,7 @@ fn bars(n: usize, seed: u64) -> Labeled {
     Labeled::new(Images::new(1, 8, 8, pixels).unwrap(), labels, 3).unwrap()
 }
 
-/// Two clouds of points.
+/// Points of two Gaussian classes.
 fn clouds(n: usize, seed: u64) -> Labeled {
     let mut rng = SeededRng::new(seed);
     let labels: Vec<usize> = (0..n).map(|i| i % 2).collect();
@@ -51,14 +51,14 @@ fn small_cnn(seed: u64) -> Recipe {
     }
 }
 
-/// Keeps what it is told and stops after some epochs.
+/// Records loss and accuracy of each epoch, and stops after `stop_after` epochs.
 #[derive(Default)]
-struct Told {
+struct EpochRecorder {
     epochs: RefCell<Vec<(f64, f64)>>,
     stop_after: Cell<usize>,
 }
 
-impl Progress for Told {
+impl Progress for EpochRecorder {
     fn epoch(&self, epoch: &Epoch) {
         self.epochs.borrow_mut().push((epoch.loss, epoch.accuracy));
     }
@@ -74,7 +74,7 @@ fn trained(recipe: &Recipe, data: &Labeled) -> Network {
 }
 
 #[test]
-fn points_and_pictures_are_learned() {
+fn networks_learn_points_and_images() {
     let moons = Recipe { epochs: 10, ..Recipe::moons(0) };
     let outputs = trained(&moons, &clouds(200, 1)).outputs(&clouds(200, 2).images).unwrap();
     assert!(outputs.accuracy(&clouds(200, 2).labels) > 0.98);
@@ -88,20 +88,20 @@ fn points_and_pictures_are_learned() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_metrics_and_another_does_not() {
-    let told = |seed| {
+fn training_is_reproducible() {
+    let epochs = |seed| {
         let folder = tempfile::tempdir().unwrap();
-        let told = Told::default();
+        let recorder = EpochRecorder::default();
         let recipe = Recipe { augment: Augment::DIGITS_TTA, ..small_cnn(seed) };
-        Network::train(&recipe, &bars(150, 1), &Cache::new(folder.path()), &told).unwrap();
-        told.epochs.into_inner()
+        Network::train(&recipe, &bars(150, 1), &Cache::new(folder.path()), &recorder).unwrap();
+        recorder.epochs.into_inner()
     };
-    assert_eq!(told(5), told(5));
-    assert_ne!(told(5), told(6));
+    assert_eq!(epochs(5), epochs(5));
+    assert_ne!(epochs(5), epochs(6));
 }
 
 #[test]
-fn a_training_that_was_stopped_goes_on_to_the_same_network() {
+fn resumed_training_gives_the_same_network() {
     let sgd = Recipe { optimizer: Optimizer::Sgd { momentum: 0.9 }, learning_rate: 0.05, ..small_cnn(1) };
     let spectral = Recipe { spectral: Some(Spectral::default()), ..small_cnn(1) };
     let duq = Recipe { head: HeadKind::duq(), ..small_cnn(1) };
@@ -112,25 +112,25 @@ fn a_training_that_was_stopped_goes_on_to_the_same_network() {
         let whole = trained(&recipe, &data).outputs(&data.images).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path());
-        let told = Told::default();
-        told.stop_after.set(1);
-        let stopped = Network::train(&recipe, &data, &cache, &told).unwrap_err();
+        let recorder = EpochRecorder::default();
+        recorder.stop_after.set(1);
+        let stopped = Network::train(&recipe, &data, &cache, &recorder).unwrap_err();
         assert!(matches!(stopped, LabError::Stopped { epoch: 1 }));
-        let resumed = Network::train(&recipe, &data, &cache, &told).unwrap();
-        assert_eq!(told.epochs.borrow().len(), 3, "epoch 1 is not done again");
+        let resumed = Network::train(&recipe, &data, &cache, &recorder).unwrap();
+        assert_eq!(recorder.epochs.borrow().len(), 3, "epoch 1 must not be repeated");
         assert_eq!(resumed.outputs(&data.images).unwrap().logits, whole.logits, "{recipe:?}");
     }
 }
 
 #[test]
-fn a_trained_network_comes_from_the_cache() {
+fn trained_network_is_loaded_from_the_cache() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::new(folder.path());
     let data = bars(60, 1);
     let first = Network::train(&small_cnn(0), &data, &cache, &Silent).unwrap();
-    let told = Told::default();
-    let second = Network::train(&small_cnn(0), &data, &cache, &told).unwrap();
-    assert!(told.epochs.borrow().is_empty());
+    let recorder = EpochRecorder::default();
+    let second = Network::train(&small_cnn(0), &data, &cache, &recorder).unwrap();
+    assert!(recorder.epochs.borrow().is_empty());
     assert_eq!(second.training_seconds(), first.training_seconds());
     assert!(first.training_seconds() > 0.0);
     let logits = |network: &Network| network.outputs(&data.images).unwrap().logits;
@@ -138,7 +138,7 @@ fn a_trained_network_comes_from_the_cache() {
 }
 
 #[test]
-fn trained_layers_keep_the_spectral_bound() {
+fn trained_layers_satisfy_the_spectral_bound() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = Recipe {
         architecture: Architecture::Cnn { widths: [4, 8, 12], embedding: Some(10) },
@@ -146,16 +146,16 @@ fn trained_layers_keep_the_spectral_bound() {
         ..small_cnn(0)
     };
     let model = train(&recipe, &bars(300, 1), &Cache::new(folder.path()), &Silent).unwrap().model;
-    let found = largest_singular_values(&model);
-    assert_eq!(found.len(), 5, "{found:?}");
-    assert!(found.iter().all(|(_, sigma)| *sigma <= 1.0 + 1e-3), "{found:?}");
-    let free = Recipe { spectral: None, ..recipe };
-    let model = train(&free, &bars(300, 1), &Cache::new(folder.path()), &Silent).unwrap().model;
+    let values = largest_singular_values(&model);
+    assert_eq!(values.len(), 5, "{values:?}");
+    assert!(values.iter().all(|(_, sigma)| *sigma <= 1.0 + 1e-3), "{values:?}");
+    let unbounded = Recipe { spectral: None, ..recipe };
+    let model = train(&unbounded, &bars(300, 1), &Cache::new(folder.path()), &Silent).unwrap().model;
     assert!(largest_singular_values(&model).iter().any(|(_, sigma)| *sigma > 1.1));
 }
 
 #[test]
-fn duq_and_sngp_learn_and_are_unsure_far_away() {
+fn duq_and_sngp_learn_and_are_uncertain_far_away() {
     let test = clouds(100, 2);
     let far = Images::new(1, 1, 2, vec![0.0, 9.0, 0.0, -9.0]).unwrap();
     for head in [HeadKind::duq(), HeadKind::Sngp { features: 256, length_scale: 0.5, ridge: 1.0 }] {
@@ -168,17 +168,17 @@ fn duq_and_sngp_learn_and_are_unsure_far_away() {
         let network = trained(&recipe, &clouds(200, 1));
         let near = network.outputs(&test.images).unwrap();
         assert!(near.accuracy(&test.labels) > 0.97, "{:?}: {}", recipe.head, near.accuracy(&test.labels));
-        let mut known = network.head_uncertainty(&near);
-        known.sort_by(f64::total_cmp);
-        for unsure in network.head_uncertainty(&network.outputs(&far).unwrap()) {
-            assert!(unsure > known[90], "{:?}: {unsure} {known:?}", recipe.head);
+        let mut near_scores = network.head_uncertainty(&near);
+        near_scores.sort_by(f64::total_cmp);
+        for far_score in network.head_uncertainty(&network.outputs(&far).unwrap()) {
+            assert!(far_score > near_scores[90], "{:?}: {far_score} {near_scores:?}", recipe.head);
         }
         assert!(network.head().is_none());
     }
 }
 
 #[test]
-fn residual_networks_take_steps() {
+fn residual_networks_are_trained() {
     let data = bars(24, 1);
     for architecture in [Architecture::ResNet18 { width: 2 }, Architecture::ResNet50 { width: 2 }] {
         let recipe = Recipe {
@@ -195,23 +195,23 @@ fn residual_networks_take_steps() {
 }
 
 #[test]
-fn members_of_dropout_and_augmentation_differ_and_follow_from_the_seed() {
+fn dropout_and_augmentation_members_differ_and_are_reproducible() {
     let data = bars(60, 1);
     let network = trained(&small_cnn(0), &data);
-    let said = network.outputs(&data.images).unwrap();
-    let dropped = network.dropout_logits(&said, 3, 1).unwrap();
+    let outputs = network.outputs(&data.images).unwrap();
+    let dropped = network.dropout_logits(&outputs, 3, 1).unwrap();
     assert_eq!((dropped.len(), dropped[0].len()), (3, 60 * 3));
     assert_ne!(dropped[0], dropped[1]);
-    assert_eq!(dropped, network.dropout_logits(&said, 3, 1).unwrap());
-    let turned = network.augmented_logits(&data.images, 2, Augment::DIGITS_TTA, 1).unwrap();
-    assert_ne!(turned[0], turned[1]);
-    assert_eq!(turned, network.augmented_logits(&data.images, 2, Augment::DIGITS_TTA, 1).unwrap());
+    assert_eq!(dropped, network.dropout_logits(&outputs, 3, 1).unwrap());
+    let augmented = network.augmented_logits(&data.images, 2, Augment::DIGITS_TTA, 1).unwrap();
+    assert_ne!(augmented[0], augmented[1]);
+    assert_eq!(augmented, network.augmented_logits(&data.images, 2, Augment::DIGITS_TTA, 1).unwrap());
     let plain = network.augmented_logits(&data.images, 1, Augment::NONE, 1).unwrap();
     assert_eq!(plain[0], network.outputs(&data.images).unwrap().logits);
 }
 
 #[test]
-fn the_head_gives_the_logits_of_the_embeddings() {
+fn head_weights_reproduce_the_logits() {
     let data = bars(30, 1);
     let network = trained(&small_cnn(0), &data);
     let outputs = network.outputs(&data.images).unwrap();
@@ -226,7 +226,7 @@ fn the_head_gives_the_logits_of_the_embeddings() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_inputs_are_errors() {
     let data = bars(30, 1);
     let network = trained(&Recipe { dropout: 0.0, ..small_cnn(0) }, &data);
     let points = clouds(4, 1).images;
@@ -236,15 +236,15 @@ fn what_does_not_fit_is_refused() {
         LabError::Recipe { option: "dropout", .. }
     ));
     let folder = tempfile::tempdir().unwrap();
-    let refused = |recipe: &Recipe, data: &Labeled| {
+    let error = |recipe: &Recipe, data: &Labeled| {
         Network::train(recipe, data, &Cache::new(folder.path()), &Silent).unwrap_err().to_string()
     };
-    assert!(refused(&Recipe::mnist(0), &data).contains("n_classes is 10, the data have 3"));
-    assert!(refused(&Recipe { n_classes: 2, ..small_cnn(0) }, &clouds(4, 1)).contains("at least 4 × 4"));
+    assert!(error(&Recipe::mnist(0), &data).contains("n_classes is 10, but the data have 3 classes"));
+    assert!(error(&Recipe { n_classes: 2, ..small_cnn(0) }, &clouds(4, 1)).contains("at least 4 × 4"));
 }
 
 #[test]
-fn a_loss_that_is_no_number_is_an_error() {
+fn diverging_loss_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = Recipe {
         optimizer: Optimizer::Sgd { momentum: 0.9 },
@@ -258,7 +258,7 @@ fn a_loss_that_is_no_number_is_an_error() {
 }
 
 #[test]
-fn a_network_is_the_same_in_any_number_of_threads() {
+fn network_does_not_depend_on_the_number_of_threads() {
     let data = bars(60, 1);
     let recipe = Recipe { spectral: Some(Spectral::default()), ..small_cnn(0) };
     let logits = |threads: usize| {

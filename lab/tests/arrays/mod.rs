@@ -1,4 +1,4 @@
-//! Embeddings and logits in npz files, as networks of somebody's would leave them.
+//! Writes generated embeddings and logits as npz files.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,8 +8,8 @@ use std::path::Path;
 use nuq_io::{NpzArray, write_npz};
 use nuq_neighbors::SeededRng;
 
-/// Rows around centers, with logits that a softmax head would give; outliers lie elsewhere.
-struct Cluster {
+/// Embeddings around class centers with matching logits, or outliers away from the centers.
+struct Rows {
     embeddings: Vec<f64>,
     logits: Vec<f64>,
     labels: Vec<i64>,
@@ -18,8 +18,8 @@ struct Cluster {
 const CLASSES: usize = 3;
 const DIM: usize = 6;
 
-fn cluster(n: usize, is_outlier: bool, rng: &mut SeededRng) -> Cluster {
-    let mut made = Cluster { embeddings: vec![], logits: vec![], labels: vec![] };
+fn generate(n: usize, is_outlier: bool, rng: &mut SeededRng) -> Rows {
+    let mut rows = Rows { embeddings: vec![], logits: vec![], labels: vec![] };
     for i in 0..n {
         let class = i % CLASSES;
         let center = |j: usize| match is_outlier {
@@ -39,20 +39,20 @@ fn cluster(n: usize, is_outlier: bool, rng: &mut SeededRng) -> Cluster {
             }
         };
         let row: Vec<f64> = (0..DIM).map(|j| center(j) + 0.6 * rng.normal()).collect();
-        made.logits.extend((0..CLASSES).map(|c| 2.0 * row[c] + 0.3 * rng.normal()));
-        made.embeddings.extend(row);
-        made.labels.push(class as i64);
+        rows.logits.extend((0..CLASSES).map(|c| 2.0 * row[c] + 0.3 * rng.normal()));
+        rows.embeddings.extend(row);
+        rows.labels.push(class as i64);
     }
-    made
+    rows
 }
 
-/// A folder as NUQ_DATA names one, with embeddings of images and of text.
+/// Writes a data folder for `NUQ_DATA` with embeddings of images and of text.
 pub(crate) fn write_embeddings(user: &Path) {
     let mut rng = SeededRng::new(2);
     let images = user.join("data/cifar10-resnet18");
     std::fs::create_dir_all(&images).unwrap();
     for (name, n, is_outlier) in [("train", 300, false), ("test", 150, false), ("ood_svhn", 100, true)] {
-        let Cluster { embeddings, logits, labels } = cluster(n, is_outlier, &mut rng);
+        let Rows { embeddings, logits, labels } = generate(n, is_outlier, &mut rng);
         let arrays = [
             NpzArray::numbers("embeddings", &embeddings, Some(DIM)),
             NpzArray::numbers("logits", &logits, Some(CLASSES)),
@@ -67,7 +67,7 @@ pub(crate) fn write_embeddings(user: &Path) {
 
 fn text_archive(rng: &mut SeededRng) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    let mut put = |name: String, shape: &[usize], values: &[f64]| {
+    let mut write_array = |name: String, shape: &[usize], values: &[f64]| {
         let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
         let header =
             format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}\n", shape.join(", "));
@@ -78,13 +78,13 @@ fn text_archive(rng: &mut SeededRng) -> Vec<u8> {
         values.iter().for_each(|&v| archive.write_all(&(v as f32).to_le_bytes()).unwrap());
     };
     for (name, n, is_outlier) in [("train", 90, false), ("test", 120, false), ("ood_ood", 60, true)] {
-        let Cluster { embeddings, logits, labels } = cluster(n, is_outlier, rng);
-        put(format!("{name}_feat"), &[n, DIM], &embeddings);
-        put(format!("{name}_logits"), &[n, CLASSES], &logits);
-        put(format!("{name}_labels"), &[n], &labels.iter().map(|&l| l as f64).collect::<Vec<_>>());
+        let Rows { embeddings, logits, labels } = generate(n, is_outlier, rng);
+        write_array(format!("{name}_feat"), &[n, DIM], &embeddings);
+        write_array(format!("{name}_logits"), &[n, CLASSES], &logits);
+        write_array(format!("{name}_labels"), &[n], &labels.iter().map(|&l| l as f64).collect::<Vec<_>>());
         let members: Vec<f64> =
             (0..4).flat_map(|_| logits.iter().map(|z| z + 0.5 * rng.normal()).collect::<Vec<_>>()).collect();
-        put(format!("{name}_mc_logits"), &[4, n, CLASSES], &members);
+        write_array(format!("{name}_mc_logits"), &[4, n, CLASSES], &members);
     }
     archive.finish().unwrap().into_inner()
 }

