@@ -93,7 +93,7 @@ pub(crate) fn measure(rows: &str) -> Result<(), String> {
         bandwidth: Bandwidth::Scalar(1.0),
         density: FittedDensityParts::Same,
         dimension: 1.0,
-        neighbors: 20,
+        n_neighbors: 20,
         normalize: false,
         prior_weight: 1e-3,
         choice: IndexChoice { kind: IndexKind::Hnsw(params), reason: Reason::Requested },

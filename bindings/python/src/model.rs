@@ -92,7 +92,7 @@ macro_rules! common_methods {
                 said.set_item("index_reason", model.index_choice().reason.to_string())?;
                 said.set_item("n_rows", model.index().len())?;
                 said.set_item("n_columns", model.index().dim())?;
-                said.set_item("n_neighbors", model.neighbors())?;
+                said.set_item("n_neighbors", model.n_neighbors())?;
                 Ok(said)
             }
 

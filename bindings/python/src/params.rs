@@ -59,7 +59,7 @@ fn bandwidth<C: Default + Clone>(
         ("silverman", BandwidthRule::Silverman),
         ("scott", BandwidthRule::Scott),
         ("isj", BandwidthRule::ImprovedSheatherJones),
-        ("adaptive", BandwidthRule::KthNeighbor { k }),
+        ("adaptive", BandwidthRule::Adaptive { k: Some(k) }),
     ];
     let text = value.extract::<String>().unwrap_or_default();
     match words.iter().chain(&common).find(|(word, _)| *word == text) {
@@ -97,14 +97,14 @@ fn density(given: &Bound<'_, PyDict>) -> PyResult<Density> {
         _ => return refuse("shrinkage", &shrinkage, "\"auto\" or a number from 0 to 1"),
     };
     match kind {
-        Kind::Gmm => return Ok(Density::Gaussians { covariance, shrinkage }),
+        Kind::Gmm => return Ok(Density::Gmm { covariance, shrinkage }),
         Kind::Auto => return Ok(Density::Auto),
         Kind::Kde => {}
     }
     let value = get(given, "density_bandwidth")?;
     let bandwidth = match (value.extract::<f64>(), value.extract::<String>().as_deref()) {
         (Ok(h), _) => DensityBandwidth::Fixed(h),
-        (_, Ok("kth")) => DensityBandwidth::KthNeighbor,
+        (_, Ok("kth")) => DensityBandwidth::HalfMedian,
         (_, Ok("same")) => DensityBandwidth::Same,
         _ => return refuse("density_bandwidth", &value, "\"kth\", \"same\" or a number"),
     };
@@ -133,7 +133,7 @@ fn shared<T: nuq::Task>(params: Params<T>, given: &Bound<'_, PyDict>) -> PyResul
     let dimension =
         word(given, "dimension", &[("intrinsic", Dimension::Intrinsic), ("ambient", Dimension::Ambient)])?;
     Ok(params
-        .neighbors(number(given, "n_neighbors", "a whole number above 0")?)
+        .n_neighbors(number(given, "n_neighbors", "a whole number above 0")?)
         .kernel(word(given, "kernel", &kernels)?)
         .density(density(given)?)
         .dimension(dimension)
@@ -170,7 +170,7 @@ pub(crate) fn to_python<'py>(
     dim: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let said = PyDict::new(py);
-    said.set_item("n_neighbors", parts.neighbors)?;
+    said.set_item("n_neighbors", parts.n_neighbors)?;
     said.set_item("kernel", format!("{:?}", parts.kernel).to_lowercase())?;
     said.set_item("normalize", parts.normalize)?;
     said.set_item("prior_weight", parts.prior_weight)?;
@@ -185,7 +185,7 @@ pub(crate) fn to_python<'py>(
         FittedDensityParts::Same => said.set_item("density_bandwidth", "same")?,
         FittedDensityParts::Kde(h) => said.set_item("density_bandwidth", h)?,
         FittedDensityParts::Auto(_) => said.set_item("density", "auto")?,
-        FittedDensityParts::Gaussians { covariance, shrinkage } => {
+        FittedDensityParts::Gmm { covariance, shrinkage } => {
             said.set_item("density", "gmm")?;
             said.set_item("covariance", format!("{covariance:?}").to_lowercase())?;
             match shrinkage {

@@ -136,7 +136,7 @@ fn classifier(options: &FitArgs) -> Result<Params<nuq::Classification>, Error> {
         None => params,
         Some(BandwidthName::LogLikelihood) => params.bandwidth(Criterion::LogLikelihood),
         Some(BandwidthName::Accuracy) => params.bandwidth(Criterion::Accuracy),
-        Some(other) => params.bandwidth(rule(other, options)?),
+        Some(other) => params.bandwidth(rule(other)?),
     };
     if let Some(variance) = options.variance {
         params = params.variance(match variance {
@@ -152,19 +152,19 @@ fn regressor(options: &FitArgs) -> Result<Params<nuq::Regression>, Error> {
     Ok(shared(
         match options.bandwidth {
             None => params,
-            Some(name) => params.bandwidth(rule(name, options)?),
+            Some(name) => params.bandwidth(rule(name)?),
         },
         options,
     ))
 }
 
 /// The rules that every task has.
-fn rule<C: Default>(name: BandwidthName, options: &FitArgs) -> Result<BandwidthRule<C>, Error> {
+fn rule<C: Default>(name: BandwidthName) -> Result<BandwidthRule<C>, Error> {
     Ok(match name {
         BandwidthName::Silverman => BandwidthRule::Silverman,
         BandwidthName::Scott => BandwidthRule::Scott,
         BandwidthName::Isj => BandwidthRule::ImprovedSheatherJones,
-        BandwidthName::Adaptive => BandwidthRule::KthNeighbor { k: options.k.unwrap_or(20) },
+        BandwidthName::Adaptive => BandwidthRule::Adaptive { k: None },
         BandwidthName::Number(h) => BandwidthRule::Fixed(nuq::Bandwidth::Scalar(h)),
         BandwidthName::LogLikelihood | BandwidthName::Accuracy => {
             let text = "--bandwidth log-likelihood and accuracy belong to --labels; targets are predicted by squared error";
@@ -175,7 +175,7 @@ fn rule<C: Default>(name: BandwidthName, options: &FitArgs) -> Result<BandwidthR
 
 fn shared<T: nuq::Task>(mut params: Params<T>, options: &FitArgs) -> Params<T> {
     if let Some(k) = options.k {
-        params = params.neighbors(k);
+        params = params.n_neighbors(k);
     }
     if let Some(kernel) = options.kernel {
         params = params.kernel(match kernel {
@@ -220,7 +220,7 @@ fn shared<T: nuq::Task>(mut params: Params<T>, options: &FitArgs) -> Params<T> {
 /// The density, where an option speaks of it.
 fn density(options: &FitArgs) -> Option<Density> {
     if options.density == Some(DensityName::Gmm) {
-        return Some(Density::Gaussians {
+        return Some(Density::Gmm {
             covariance: match options.covariance {
                 None | Some(CovarianceName::Full) => Covariance::Full,
                 Some(CovarianceName::Tied) => Covariance::Tied,
@@ -236,7 +236,7 @@ fn density(options: &FitArgs) -> Option<Density> {
         return Some(Density::Auto);
     }
     let bandwidth = match options.density_bandwidth? {
-        DensityBandwidthName::Kth => DensityBandwidth::KthNeighbor,
+        DensityBandwidthName::Kth => DensityBandwidth::HalfMedian,
         DensityBandwidthName::Same => DensityBandwidth::Same,
         DensityBandwidthName::Number(h) => DensityBandwidth::Fixed(h),
     };

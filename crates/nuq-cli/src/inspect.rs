@@ -183,7 +183,7 @@ impl Summary {
             bandwidth,
             density,
             dimension,
-            neighbors,
+            n_neighbors: neighbors,
             normalize,
             prior_weight,
             choice,
@@ -201,7 +201,7 @@ impl Summary {
             FittedDensityParts::Auto(learned) => {
                 ("auto: kernel and tied Gaussians".to_owned(), Some(learned.bandwidth))
             }
-            FittedDensityParts::Gaussians { covariance, .. } => {
+            FittedDensityParts::Gmm { covariance, .. } => {
                 (format!("class Gaussians, {} covariance", format!("{covariance:?}").to_lowercase()), None)
             }
         };

@@ -73,7 +73,8 @@ pub(crate) struct SmootherMeta {
     bandwidth: BandwidthMeta,
     density: DensityMeta,
     dimension: f64,
-    neighbors: usize,
+    #[serde(alias = "neighbors")]
+    n_neighbors: usize,
     normalize: bool,
     prior_weight: f64,
     index_reason: ReasonMeta,
@@ -262,7 +263,7 @@ impl SmootherMeta {
                     let (kernel, gaussians) = (kernel.into(), gaussians.into());
                     DensityMeta::Auto { h: bandwidth, kernel, gaussians, columns, least_length, offset }
                 }
-                FittedDensityParts::Gaussians { covariance, shrinkage } => DensityMeta::Gaussians {
+                FittedDensityParts::Gmm { covariance, shrinkage } => DensityMeta::Gaussians {
                     covariance: match covariance {
                         Covariance::Full => CovarianceMeta::Full,
                         Covariance::Tied => CovarianceMeta::Tied,
@@ -275,7 +276,7 @@ impl SmootherMeta {
                 },
             },
             dimension: parts.dimension,
-            neighbors: parts.neighbors,
+            n_neighbors: parts.n_neighbors,
             normalize: parts.normalize,
             prior_weight: parts.prior_weight,
             index_reason: match parts.choice.reason {
@@ -316,7 +317,7 @@ impl SmootherMeta {
                         offset,
                     })
                 }
-                DensityMeta::Gaussians { covariance, shrinkage } => FittedDensityParts::Gaussians {
+                DensityMeta::Gaussians { covariance, shrinkage } => FittedDensityParts::Gmm {
                     covariance: match covariance {
                         CovarianceMeta::Full => Covariance::Full,
                         CovarianceMeta::Tied => Covariance::Tied,
@@ -326,7 +327,7 @@ impl SmootherMeta {
                 },
             },
             dimension: self.dimension,
-            neighbors: self.neighbors,
+            n_neighbors: self.n_neighbors,
             normalize: self.normalize,
             prior_weight: self.prior_weight,
             choice: IndexChoice {

@@ -20,7 +20,7 @@ const BANDWIDTHS: &str = "bandwidths";
 /// use nuq::{Embeddings, Model, NuqClassifier};
 ///
 /// let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]])?;
-/// let model = Model::Classifier(NuqClassifier::params().neighbors(2).fit(&x, &["a", "a", "b", "b"])?);
+/// let model = Model::Classifier(NuqClassifier::params().n_neighbors(2).fit(&x, &["a", "a", "b", "b"])?);
 /// let path = std::env::temp_dir().join(format!("nuq-example-{}.nuq", std::process::id()));
 /// nuq_io::save(&model, &path)?;
 ///

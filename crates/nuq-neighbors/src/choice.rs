@@ -1,8 +1,9 @@
 //! Which index to build: exact search or a graph, by what each will cost.
 
 use std::fmt;
+use std::str::FromStr;
 
-use crate::{Embeddings, Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex};
+use crate::{Embeddings, Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex, UnknownChoice, normalized};
 
 /// The index that a model is to stand on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,6 +15,38 @@ pub enum IndexKind {
     Exact,
     /// A graph: some neighbors may be missed, each query meets a few thousand rows.
     Hnsw(HnswParams),
+}
+
+impl IndexKind {
+    /// One value of each kind, the graph with its default parameters.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Exact, Self::Hnsw(HnswParams::DEFAULT)];
+
+    /// The word for this kind on the command line, in Python and in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Exact => "exact",
+            Self::Hnsw(_) => "hnsw",
+        }
+    }
+}
+
+impl fmt::Display for IndexKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A graph has its default parameters.
+impl FromStr for IndexKind {
+    type Err = UnknownChoice;
+
+    fn from_str(word: &str) -> Result<Self, UnknownChoice> {
+        let name = normalized(word);
+        let unknown = || UnknownChoice::new("index", word, Self::ALL.map(Self::name).to_vec());
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(unknown)
+    }
 }
 
 /// What is known before an index is built.
@@ -34,7 +67,7 @@ pub struct IndexRequest {
     /// stays as its parameters say, and what it finds is measured all the same.
     pub recall: Option<f64>,
     /// How many neighbors will be asked for.
-    pub neighbors: usize,
+    pub n_neighbors: usize,
     /// How many queries are expected in the life of the index: what [`IndexKind::Auto`] weighs building against.
     pub queries: u64,
     /// The seed of a graph that [`IndexKind::Auto`] takes.
@@ -43,7 +76,7 @@ pub struct IndexRequest {
 
 impl Default for IndexRequest {
     fn default() -> Self {
-        Self { kind: IndexKind::Auto, recall: Some(0.99), neighbors: 20, queries: 10_000, seed: 0 }
+        Self { kind: IndexKind::Auto, recall: Some(0.99), n_neighbors: 20, queries: 10_000, seed: 0 }
     }
 }
 
@@ -150,8 +183,8 @@ impl IndexRequest {
                 // Alone among its kind a row has no neighbors to be missed.
                 if index.len() > 1 {
                     match self.recall {
-                        Some(target) => index.tune(target, self.neighbors)?,
-                        None => index.recall(self.neighbors)?,
+                        Some(target) => index.tune(target, self.n_neighbors)?,
+                        None => index.recall(self.n_neighbors)?,
                     };
                 }
                 choice.kind = IndexKind::Hnsw(*index.params());

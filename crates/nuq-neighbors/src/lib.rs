@@ -29,6 +29,7 @@ mod rows;
 mod seeded;
 mod shared_slice;
 mod summary;
+mod vocabulary;
 
 pub use choice::{IndexChoice, IndexKind, IndexRequest, Reason};
 pub use distance::sq_distance;
@@ -43,3 +44,4 @@ pub use rows::Precision;
 pub use seeded::SeededRng;
 pub use shared_slice::SharedSlice;
 pub use summary::{IndexSummary, MeasuredRecall};
+pub use vocabulary::{UnknownChoice, normalized};

@@ -20,6 +20,8 @@ pub enum Precision {
     F16,
 }
 
+crate::choices!(Precision, "precision", { F32 => "f32", F16 => "f16" });
+
 /// Rows by id. Ids of removed rows name nothing until new rows take them.
 #[derive(Clone)]
 pub(crate) struct Rows<'a> {

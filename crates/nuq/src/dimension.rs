@@ -6,7 +6,7 @@
 //!
 //! $$\hat m^{-1} = \frac{1}{n (k-1)} \sum_{i=1}^{n} \sum_{j=1}^{k-1} \ln \frac{T_k(x_i)}{T_j(x_i)}$$
 
-use nuq_neighbors::Neighbors;
+use nuq_neighbors::{Neighbors, choices};
 
 /// Which $d$ stands in the constants $R(k)^d$, $h^d$ and $(2\pi)^{d/2}$.
 ///
@@ -21,6 +21,8 @@ pub enum Dimension {
     /// The number of columns, as the paper has it.
     Ambient,
 }
+
+choices!(Dimension, "dimension", { Intrinsic => "intrinsic", Ambient => "ambient" });
 
 /// The estimate from a leave-one-out table, at most `ambient`. Duplicates (zero distances) say nothing about
 /// growth and are passed over; where nothing is left, the answer is `ambient`.

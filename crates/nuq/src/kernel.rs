@@ -11,6 +11,8 @@
 
 use std::f64::consts::{LN_2, PI};
 
+use nuq_neighbors::choices;
+
 /// Which kernel weighs the neighbors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kernel {
@@ -25,6 +27,13 @@ pub enum Kernel {
     /// right up to a constant only.
     Student,
 }
+
+choices!(Kernel, "kernel", {
+    Gaussian => "gaussian" | "rbf",
+    Sigmoid => "sigmoid",
+    Logistic => "logistic",
+    Student => "student",
+});
 
 impl Kernel {
     /// Whether the kernel depends on $z$ through $\|z\|$ alone, so that neighbor distances are all it needs.

@@ -45,16 +45,18 @@ mod suggest;
 mod uncertainty;
 mod weights;
 
-pub use bandwidth::{Bandwidth, BandwidthRule, Criterion, SelectionCurve, SquaredError};
+pub use bandwidth::{Bandwidth, BandwidthRule, Criterion, NamedCriterion, SelectionCurve, SquaredError};
 pub use classifier::{ClassificationScore, LabelIssue, NuqClassifier, Predictions, Probabilities};
-pub use density::{AutoDensity, ClassGaussians, Covariance, Density, DensityBandwidth, Shrinkage, Tail};
+pub use density::{
+    AutoDensity, ClassGaussians, Covariance, Density, DensityBandwidth, DensityKind, Shrinkage, Tail,
+};
 pub use dimension::Dimension;
 pub use error::Error;
 pub use kernel::Kernel;
 pub use labels::{Classes, Label};
 pub use nuq_neighbors::{
     self, Embeddings, ExactIndex, HnswIndex, HnswParams, IndexChoice, IndexKind, IndexSummary, NeighborIndex,
-    Neighbors,
+    Neighbors, Precision, UnknownChoice,
 };
 pub use params::{Classification, Params, Regression, Task, Variance};
 pub use parts::Model;

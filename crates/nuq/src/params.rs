@@ -4,7 +4,7 @@ use crate::bandwidth::{Bandwidth, BandwidthRule, Criterion, SquaredError, check_
 use crate::density::{Density, DensityBandwidth, check_shrinkage};
 use crate::error::out_of_range;
 use crate::{Dimension, Error, IndexKind, Kernel};
-use nuq_neighbors::IndexRequest;
+use nuq_neighbors::{IndexRequest, choices};
 
 /// What is predicted: classes or numbers.
 pub trait Task: sealed::Sealed + Clone + Default {
@@ -47,6 +47,8 @@ pub enum Variance {
     Max,
 }
 
+choices!(Variance, "variance", { Sum => "sum", Max => "max" });
+
 /// Everything that can be chosen before fitting. The defaults are those to use; each method says why one would
 /// not.
 ///
@@ -55,7 +57,7 @@ pub enum Variance {
 ///
 /// let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]])?;
 /// let model = NuqClassifier::params()
-///     .neighbors(3)
+///     .n_neighbors(3)
 ///     .kernel(Kernel::Logistic)
 ///     .bandwidth(0.2)
 ///     .fit(&x, &["left", "left", "right", "right"])?;
@@ -65,7 +67,7 @@ pub enum Variance {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Params<T: Task> {
-    pub(crate) neighbors: usize,
+    pub(crate) n_neighbors: usize,
     pub(crate) kernel: Kernel,
     pub(crate) bandwidth: BandwidthRule<T::Criterion>,
     pub(crate) density: Density,
@@ -81,7 +83,7 @@ pub struct Params<T: Task> {
 impl<T: Task> Default for Params<T> {
     fn default() -> Self {
         Self {
-            neighbors: 20,
+            n_neighbors: 20,
             kernel: Kernel::default(),
             bandwidth: BandwidthRule::default(),
             density: Density::default(),
@@ -98,8 +100,8 @@ impl<T: Task> Default for Params<T> {
 
 impl<T: Task> Params<T> {
     /// $K$, the neighbors that every sum runs over (default 20; with N or more, all points).
-    pub fn neighbors(mut self, k: usize) -> Self {
-        self.neighbors = k;
+    pub fn n_neighbors(mut self, k: usize) -> Self {
+        self.n_neighbors = k;
         self
     }
 
@@ -178,7 +180,7 @@ impl<T: Task> Params<T> {
 
     /// Refuses what no data could make right, as `fit` would: for those who read data that take a while.
     pub fn check(&self) -> Result<(), Error> {
-        if self.neighbors == 0 {
+        if self.n_neighbors == 0 {
             return Err(nuq_neighbors::Error::ZeroNeighbors.into());
         }
         self.index.check()?;
@@ -192,7 +194,7 @@ impl<T: Task> Params<T> {
         if let Density::Kde { bandwidth: DensityBandwidth::Fixed(h) } = self.density {
             check_scalar(h, "density bandwidth")?;
         }
-        if let Density::Gaussians { shrinkage, .. } = self.density {
+        if let Density::Gmm { shrinkage, .. } = self.density {
             check_shrinkage(shrinkage)?;
         }
         match self.bandwidth {
@@ -200,7 +202,7 @@ impl<T: Task> Params<T> {
             BandwidthRule::LeaveOneOut { points, .. } if points < 2 => {
                 Err(out_of_range("grid points", points as f64, "at least 2 are needed"))
             }
-            BandwidthRule::KthNeighbor { k: 0 } => Err(nuq_neighbors::Error::ZeroNeighbors.into()),
+            BandwidthRule::Adaptive { k: Some(0) } => Err(nuq_neighbors::Error::ZeroNeighbors.into()),
             _ => Ok(()),
         }
     }

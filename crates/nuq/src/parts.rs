@@ -24,7 +24,7 @@ pub struct SmootherParts {
     /// The dimension in the constants.
     pub dimension: f64,
     /// $K$.
-    pub neighbors: usize,
+    pub n_neighbors: usize,
     /// Whether queries are divided by their length, as the rows were.
     pub normalize: bool,
     /// What the prior counts for.
@@ -45,7 +45,7 @@ pub enum FittedDensityParts {
     /// Kernel density and Gaussians combined; the Gaussians follow from the rows.
     Auto(AutoDensity),
     /// Gaussians of the classes, which follow from the rows.
-    Gaussians {
+    Gmm {
         /// The shape of their covariances.
         covariance: Covariance,
         /// How those are made positive definite.
@@ -88,7 +88,7 @@ impl SmootherParts {
         {
             crate::bandwidth::check_scalar(h, "density bandwidth")?;
         }
-        if self.neighbors == 0 {
+        if self.n_neighbors == 0 {
             return Err(nuq_neighbors::Error::ZeroNeighbors.into());
         }
         if !(self.dimension.is_finite() && self.dimension > 0.0) {
@@ -141,10 +141,10 @@ impl Model<'_> {
     }
 
     /// $K$, the neighbors that every sum runs over.
-    pub fn neighbors(&self) -> usize {
+    pub fn n_neighbors(&self) -> usize {
         match self {
-            Model::Classifier(model) => model.neighbors(),
-            Model::Regressor(model) => model.neighbors(),
+            Model::Classifier(model) => model.n_neighbors(),
+            Model::Regressor(model) => model.n_neighbors(),
         }
     }
 

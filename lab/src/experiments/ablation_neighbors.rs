@@ -66,7 +66,7 @@ fn evaluate_seed(context: &Context, seed: u64) -> Result<Vec<Vec<f64>>, LabError
     let evaluate_k = |k: usize| {
         context.log(&format!("ablation-neighbors: network {seed}, K = {k}"));
         let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(bandwidth) };
-        let params = NuqClassifier::params().neighbors(k).density(density);
+        let params = NuqClassifier::params().n_neighbors(k).density(density);
         let model = network.fit(context, Layer::Features, &params)?;
         let scores = network.views().iter().zip(&neighbors).map(|(outputs, neighbors)| {
             Ok(epistemic(&model.predict_from(&outputs.embeddings, &neighbors.nearest(k)?)?))
@@ -82,7 +82,7 @@ fn evaluate_seed(context: &Context, seed: u64) -> Result<Vec<Vec<f64>>, LabError
 
 /// The default density bandwidth for K = [`REFERENCE_K`].
 fn density_bandwidth(context: &Context, network: &NetworkOutputs) -> Result<f64, LabError> {
-    let model = network.fit(context, Layer::Features, &NuqClassifier::params().neighbors(REFERENCE_K))?;
+    let model = network.fit(context, Layer::Features, &NuqClassifier::params().n_neighbors(REFERENCE_K))?;
     let what = "density bandwidth";
     model.density_bandwidth().ok_or(LabError::NotAvailable { what, n_neighbors: REFERENCE_K })
 }

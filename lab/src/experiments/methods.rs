@@ -40,7 +40,7 @@ impl Variant {
 
 /// One full-covariance Gaussian per class, as in DDU.
 pub(super) fn gaussians() -> Density {
-    Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf }
+    Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf }
 }
 
 /// A method of the MNIST experiments.

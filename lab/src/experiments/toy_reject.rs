@@ -50,7 +50,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
 fn mean_excess(n: usize, repetitions: usize) -> Result<Excess, LabError> {
     let rules = [RejectRule::confident(COST, LEVEL)?, RejectRule::plug_in(COST)?];
     let queries = Embeddings::new(POINTS.map(|x| x as f32).to_vec(), 1)?;
-    let params = NuqClassifier::paper().neighbors(n).bandwidth(BandwidthRule::Silverman);
+    let params = NuqClassifier::paper().n_neighbors(n).bandwidth(BandwidthRule::Silverman);
     let mut sums = Excess::default();
     let mut rng = random_stream("steps", 0, n);
     for _ in 0..repetitions {

@@ -59,7 +59,7 @@ fn evaluate_grid(n: usize, seed: u64) -> Result<Vec<Point>, LabError> {
     let train = Embeddings::new(points, 1)?;
     // With so many neighbors the distance to the last one is too large for a bandwidth. As in the paper, the posterior bandwidth is used.
     let density = Density::Kde { bandwidth: DensityBandwidth::Same };
-    let params = NuqClassifier::params().neighbors(NEIGHBORS).density(density).selection_rows(1000);
+    let params = NuqClassifier::params().n_neighbors(NEIGHBORS).density(density).selection_rows(1000);
     let model = params.fit(&train, &classes)?;
     let (low, high, count) = GRID;
     let grid: Vec<f64> = (0..count).map(|i| low + (high - low) * i as f64 / (count - 1) as f64).collect();

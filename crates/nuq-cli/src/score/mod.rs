@@ -47,7 +47,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     rows::check_columns(model, &options.model, &options.embeddings, file.dim())?;
     let layout = Layout {
         rule: rule(options, cost, model)?,
-        neighbors: options.neighbors.min(model.neighbors()),
+        neighbors: options.neighbors.min(model.n_neighbors()),
         tells_scored: options.on_nan == OnNan::Skip,
     };
     if layout.neighbors < options.neighbors {

@@ -146,7 +146,7 @@ fn targets_make_a_regressor() {
     );
     let x =
         EmbeddingsFile::open(&spec(&folder.path().join("x.csv").to_string_lossy())).unwrap().read().unwrap();
-    let model = NuqRegressor::params().bandwidth(0.5).neighbors(3).fit(&x, &[0.0, 2.0, 4.0, 6.0]).unwrap();
+    let model = NuqRegressor::params().bandwidth(0.5).n_neighbors(3).fit(&x, &[0.0, 2.0, 4.0, 6.0]).unwrap();
     let found = model.predict(&x).unwrap();
     let text = out(&output);
     let second: Vec<&str> = text.lines().nth(2).unwrap().split(',').collect();

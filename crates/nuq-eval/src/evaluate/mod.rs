@@ -8,7 +8,7 @@
 //! use nuq::{Embeddings, NuqClassifier};
 //!
 //! let train = Embeddings::from_rows(&[[0.0, 0.0], [0.1, 0.1], [0.0, 0.2], [1.0, 1.0], [1.1, 1.0], [1.0, 1.2]])?;
-//! let model = NuqClassifier::params().neighbors(3).fit(&train, &["cat", "cat", "cat", "dog", "dog", "dog"])?;
+//! let model = NuqClassifier::params().n_neighbors(3).fit(&train, &["cat", "cat", "cat", "dog", "dog", "dog"])?;
 //! let test = Embeddings::from_rows(&[[0.1, 0.0], [1.0, 1.1], [0.2, 0.1], [0.9, 1.0]])?;
 //! let strange = Embeddings::from_rows(&[[9.0, -9.0], [-7.0, 5.0], [8.0, 8.0]])?;
 //!

@@ -24,7 +24,7 @@ pub struct Plane {
 /// use nuq::{Embeddings, NuqClassifier};
 /// // Wide in the third column, narrow in the first.
 /// let x = Embeddings::from_rows(&[[0.0, 5.0, -9.0], [0.1, 5.0, 9.0], [0.0, 5.0, -8.0], [0.1, 5.0, 8.0]])?;
-/// let model = NuqClassifier::params().neighbors(2).fit(&x, &[0, 1, 0, 1])?;
+/// let model = NuqClassifier::params().n_neighbors(2).fit(&x, &[0, 1, 0, 1])?;
 /// let plane = principal_plane(&model)?;
 /// assert!(plane.explained.0 > 0.99);
 /// let points = plane.project(&x);

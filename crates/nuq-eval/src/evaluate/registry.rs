@@ -167,7 +167,8 @@ fn huq(model: &NuqClassifier<'_>) -> Result<Huq, Error> {
     let known = index.live_ids();
     let sample = SeededRng::new(0).sample(known.len(), REFERENCE_ROWS);
     let ids: Vec<u32> = sample.into_iter().map(|at| known[at as usize]).collect();
-    let found = model.predict_from(&index.rows_of(&ids)?, &index.leave_one_out(&ids, model.neighbors())?)?;
+    let found =
+        model.predict_from(&index.rows_of(&ids)?, &index.leave_one_out(&ids, model.n_neighbors())?)?;
     let of = |measure: Measure| -> Vec<f64> { found.iter().map(|p| measure.of(p)).collect() };
     Huq::fit(&of(Measure::Aleatoric), &of(Measure::Epistemic), 0.2, 0.95, 0.9)
 }
@@ -259,7 +260,7 @@ fn from_embeddings<'t>(
     model: &'t NuqClassifier<'_>,
 ) -> Vec<Maker<'t>> {
     let rows = if is_normalized { &training.normalized } else { &training.rows };
-    let (labels, k, shrinkage) = (&training.labels, model.neighbors(), Shrinkage::LedoitWolf);
+    let (labels, k, shrinkage) = (&training.labels, model.n_neighbors(), Shrinkage::LedoitWolf);
     macro_rules! makers {
         ($($name:literal: $fit:expr),* $(,)?) => {
             if is_normalized { vec![$(normalized($name, $fit)),*] } else { vec![$(maker($name, $fit)),*] }

@@ -65,7 +65,7 @@ impl<'p> SharedNeighbors<'p> {
         }
         let index = ExactIndex::new(&training.normalized)?;
         let start = comparison.clock.map(|clock| clock());
-        let search = |rows: &Rows<'_>| index.search(&rows.embeddings.l2_normalized(), model.neighbors());
+        let search = |rows: &Rows<'_>| index.search(&rows.embeddings.l2_normalized(), model.n_neighbors());
         let normalized = comparison.sets().map(search).collect::<Result<Vec<_>, _>>()?;
         let seconds = comparison.clock.zip(start).map_or(0.0, |(clock, start)| clock() - start);
         let rows: usize = normalized.iter().map(Neighbors::len).sum();

@@ -43,7 +43,7 @@ fn a_model_that_was_opened_answers_bit_for_bit() {
     let (q, _) = data::clusters(60, 40, 4, 0.6, 4);
     let words: Vec<String> = y.iter().map(|class| format!("class {class} é")).collect();
     let targets: Vec<f64> = y.iter().map(|&class| class as f64 - 0.5).collect();
-    let gaussians = |covariance| Density::Gaussians { covariance, shrinkage: Shrinkage::LedoitWolf };
+    let gaussians = |covariance| Density::Gmm { covariance, shrinkage: Shrinkage::LedoitWolf };
     let plain = NuqClassifier::params().selection_rows(200);
     let mut models = Vec::new();
     for params in [
@@ -55,7 +55,7 @@ fn a_model_that_was_opened_answers_bit_for_bit() {
         plain.clone().density(Density::Auto).index(graph(Precision::F16)).recall(None),
         plain
             .clone()
-            .bandwidth(BandwidthRule::KthNeighbor { k: 3 })
+            .bandwidth(BandwidthRule::Adaptive { k: Some(3) })
             .index(graph(Precision::F32))
             .recall(None),
         plain.clone().density(gaussians(Covariance::Tied)),

@@ -28,11 +28,15 @@ pub struct HnswParams {
 
 impl Default for HnswParams {
     fn default() -> Self {
-        Self { m: 16, ef_construction: 200, ef_search: 100, seed: 0, precision: Precision::F32 }
+        Self::DEFAULT
     }
 }
 
 impl HnswParams {
+    /// The default parameters, as a constant.
+    pub const DEFAULT: Self =
+        Self { m: 16, ef_construction: 200, ef_search: 100, seed: 0, precision: Precision::F32 };
+
     /// Sets $M$, from 2 to 512.
     pub fn m(mut self, m: usize) -> Self {
         self.m = m;

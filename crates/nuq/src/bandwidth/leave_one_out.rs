@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use nuq_neighbors::{NeighborIndex, Neighbors};
+use nuq_neighbors::{NeighborIndex, Neighbors, choices};
 use rayon::prelude::*;
 
 use crate::weights::{Weights, weigh};
@@ -22,6 +22,8 @@ pub enum Criterion {
     /// log-likelihood is taken.
     Accuracy,
 }
+
+choices!(Criterion, "bandwidth", { LogLikelihood => "log_likelihood", Accuracy => "accuracy" });
 
 /// What a regressor's bandwidth is chosen by: the mean squared error of the left-out targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -12,7 +12,9 @@ pub use leave_one_out::{Criterion, CurvePoint, SelectionCurve, SquaredError};
 pub use plug_in::{scott, silverman};
 pub use sheather_jones::{improved_sheather_jones, improved_sheather_jones_kdepy};
 
-use nuq_neighbors::{Embeddings, NeighborIndex};
+use std::str::FromStr;
+
+use nuq_neighbors::{Embeddings, NeighborIndex, UnknownChoice, normalized};
 
 use crate::Error;
 
@@ -79,11 +81,85 @@ pub enum BandwidthRule<C> {
     Scott,
     /// The diffusion estimator of Botev, Grotowski and Kroese (2010), one bandwidth per dimension.
     ImprovedSheatherJones,
-    /// One bandwidth per training point: its distance to its `k`-th neighbor.
-    KthNeighbor {
-        /// Which neighbor.
-        k: usize,
+    /// One bandwidth per training row: its distance to its `k`-th neighbor.
+    Adaptive {
+        /// The rank of the neighbor; `None` for the number of neighbors of the model.
+        k: Option<usize>,
     },
+}
+
+/// A criterion of leave-one-out selection, with its word.
+pub trait NamedCriterion: Copy + 'static {
+    /// All criteria of a task.
+    const ALL: &'static [Self];
+
+    /// The word for the criterion on the command line, in Python and in files.
+    fn name(self) -> &'static str;
+}
+
+impl NamedCriterion for Criterion {
+    const ALL: &'static [Self] = Criterion::ALL;
+
+    fn name(self) -> &'static str {
+        Criterion::name(self)
+    }
+}
+
+impl NamedCriterion for SquaredError {
+    const ALL: &'static [Self] = &[SquaredError];
+
+    fn name(self) -> &'static str {
+        "squared_error"
+    }
+}
+
+impl<C: NamedCriterion> BandwidthRule<C> {
+    /// One value of each rule that has a word.
+    fn named() -> impl Iterator<Item = Self> {
+        let criterion = |&criterion: &C| BandwidthRule::LeaveOneOut { criterion, points: GRID_POINTS };
+        let others = [
+            BandwidthRule::Silverman,
+            BandwidthRule::Scott,
+            BandwidthRule::ImprovedSheatherJones,
+            BandwidthRule::Adaptive { k: None },
+        ];
+        C::ALL.iter().map(criterion).chain(others)
+    }
+
+    /// The words of the rules that this task offers.
+    #[must_use]
+    pub fn names() -> Vec<&'static str> {
+        Self::named().map(|rule| rule.name()).collect()
+    }
+
+    /// The word for the rule on the command line, in Python and in files.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            BandwidthRule::LeaveOneOut { criterion, .. } => criterion.name(),
+            BandwidthRule::Fixed(Bandwidth::Scalar(_)) => "scalar",
+            BandwidthRule::Fixed(Bandwidth::PerDimension(_)) => "per_dimension",
+            BandwidthRule::Fixed(Bandwidth::PerPoint(_)) => "per_point",
+            BandwidthRule::Silverman => "silverman",
+            BandwidthRule::Scott => "scott",
+            BandwidthRule::ImprovedSheatherJones => "isj",
+            BandwidthRule::Adaptive { .. } => "adaptive",
+        }
+    }
+}
+
+/// The word of a rule, or a number for one bandwidth.
+impl<C: NamedCriterion> FromStr for BandwidthRule<C> {
+    type Err = UnknownChoice;
+
+    fn from_str(word: &str) -> Result<Self, UnknownChoice> {
+        let name = normalized(word);
+        match (Self::named().find(|rule| rule.name() == name), word.trim().parse::<f64>()) {
+            (Some(rule), _) => Ok(rule),
+            (None, Ok(h)) => Ok(h.into()),
+            _ => Err(UnknownChoice::new("bandwidth", word, Self::names()).or_number()),
+        }
+    }
 }
 
 /// Grid points of leave-one-out when nothing else is said: neighboring values differ by some 10 to 30 % on

@@ -5,6 +5,8 @@ use std::fmt;
 use super::check_scores;
 use super::selective_risk::{selective_risk, smallest_risk};
 use super::{beta_quantile, binomial_interval};
+use nuq_neighbors::choices;
+
 use crate::error::out_of_range;
 use crate::{Decision, Error, Estimate, Prediction};
 
@@ -43,16 +45,12 @@ impl Measure {
     }
 }
 
-impl fmt::Display for Measure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Measure::Aleatoric => "aleatoric",
-            Measure::Epistemic => "epistemic",
-            Measure::Total => "total",
-            Measure::Density => "density",
-        })
-    }
-}
+choices!(Measure, "measure", {
+    Aleatoric => "aleatoric",
+    Epistemic => "epistemic",
+    Total => "total",
+    Density => "density",
+});
 
 /// What a threshold is to reach.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,7 +15,7 @@ impl NuqClassifier<'_> {
     /// ```
     /// use nuq::{Embeddings, NuqClassifier};
     /// let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]])?;
-    /// let mut model = NuqClassifier::params().neighbors(2).bandwidth(0.1).fit(&x, &["a", "a", "b", "b"])?;
+    /// let mut model = NuqClassifier::params().n_neighbors(2).bandwidth(0.1).fit(&x, &["a", "a", "b", "b"])?;
     /// let far = Embeddings::from_rows(&[[9.0]])?;
     /// assert_eq!(model.insert(&far, &["new"])?, [4]);
     /// assert_eq!(model.predict(&far)?.label(0), "new");

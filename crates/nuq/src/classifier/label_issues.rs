@@ -32,7 +32,7 @@ impl NuqClassifier<'_> {
     /// use nuq::{Embeddings, NuqClassifier};
     /// let x = Embeddings::from_rows(&[[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2], [5.3]])?;
     /// let labels = ["a", "a", "b", "a", "b", "b", "b", "b"];
-    /// let model = NuqClassifier::params().neighbors(3).bandwidth(0.2).fit(&x, &labels)?;
+    /// let model = NuqClassifier::params().n_neighbors(3).bandwidth(0.2).fit(&x, &labels)?;
     /// let issues = model.label_issues()?;
     /// assert_eq!((issues[0].row, issues.len()), (2, 1));
     /// assert!(issues[0].probability_given < 0.01);
@@ -43,7 +43,7 @@ impl NuqClassifier<'_> {
         let ids = index.live_ids();
         let mut issues = Vec::new();
         for block in ids.chunks(BLOCK) {
-            let neighbors = index.leave_one_out(block, self.smoother.neighbors)?;
+            let neighbors = index.leave_one_out(block, self.smoother.n_neighbors)?;
             let rows = index.rows_of(block)?;
             let batch = self.smoother.batch(&rows, &neighbors)?;
             let judge = |(probabilities, scratch): &mut (Vec<f64>, Scratch), i: usize| {

@@ -28,7 +28,7 @@ use crate::{Classes, Error};
 /// use nuq::{Embeddings, NuqClassifier};
 ///
 /// let x = Embeddings::from_rows(&[[0.0, 0.0], [0.0, 1.0], [5.0, 5.0], [5.0, 6.0]])?;
-/// let model = NuqClassifier::params().neighbors(2).fit(&x, &["cat", "cat", "dog", "dog"])?;
+/// let model = NuqClassifier::params().n_neighbors(2).fit(&x, &["cat", "cat", "dog", "dog"])?;
 ///
 /// let found = model.predict(&Embeddings::from_rows(&[[0.0, 0.5], [500.0, 500.0]])?)?;
 /// assert_eq!(found.label(0), "cat");

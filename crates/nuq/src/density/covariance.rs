@@ -18,6 +18,8 @@ use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_uppe
 use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;
 
+use nuq_neighbors::{UnknownChoice, choices, normalized};
+
 use crate::Error;
 
 /// The shape of the class covariances.
@@ -32,6 +34,8 @@ pub enum Covariance {
     Diagonal,
 }
 
+choices!(Covariance, "covariance", { Full => "full", Tied => "tied", Diagonal => "diagonal" });
+
 /// How much of a covariance is replaced by a multiple of the identity.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Shrinkage {
@@ -41,6 +45,28 @@ pub enum Shrinkage {
     LedoitWolf,
     /// A given amount in [0, 1].
     Fixed(f64),
+}
+
+/// The word `ledoit_wolf` (`auto` is accepted too), or a number.
+impl std::str::FromStr for Shrinkage {
+    type Err = UnknownChoice;
+
+    fn from_str(word: &str) -> Result<Self, UnknownChoice> {
+        match (normalized(word).as_str(), word.trim().parse()) {
+            ("ledoit_wolf" | "auto", _) => Ok(Shrinkage::LedoitWolf),
+            (_, Ok(amount)) => Ok(Shrinkage::Fixed(amount)),
+            _ => Err(UnknownChoice::new("shrinkage", word, vec!["ledoit_wolf"]).or_number()),
+        }
+    }
+}
+
+impl std::fmt::Display for Shrinkage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Shrinkage::LedoitWolf => f.pad("ledoit_wolf"),
+            Shrinkage::Fixed(amount) => amount.fmt(f),
+        }
+    }
 }
 
 const LEAST_SHRINKAGE: f64 = 1e-6;

@@ -4,6 +4,11 @@
 //! (computed in [`smoother`](crate::smoother), from the weights that are there already), or one Gaussian per
 //! class ([`ClassGaussians`]), or both combined ([`AutoDensity`]).
 
+use std::fmt;
+use std::str::FromStr;
+
+use nuq_neighbors::{UnknownChoice, choices, normalized};
+
 pub(crate) mod auto;
 mod class_gaussians;
 mod covariance;
@@ -24,7 +29,7 @@ pub enum Density {
     },
     /// $\hat p(x) = \sum_c \pi_c N(x; \mu_c, \Sigma_c)$, one Gaussian per class and no iteration. A regressor,
     /// which has no classes, uses one Gaussian for all rows.
-    Gaussians {
+    Gmm {
         /// The shape of $\Sigma_c$.
         covariance: Covariance,
         /// How it is made positive definite.
@@ -33,6 +38,31 @@ pub enum Density {
     /// A kernel density and Gaussians with one covariance, combined by how alarming each finds a row: the one to rank
     /// out-of-distribution rows by, where one does not know which of them fits the data. See [`AutoDensity`].
     Auto,
+}
+
+/// The kind of a [`Density`], without its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DensityKind {
+    /// [`Density::Kde`].
+    Kde,
+    /// [`Density::Gmm`].
+    Gmm,
+    /// [`Density::Auto`].
+    Auto,
+}
+
+choices!(DensityKind, "density", { Kde => "kde", Gmm => "gmm", Auto => "auto" });
+
+impl Density {
+    /// The kind of density.
+    #[must_use]
+    pub fn kind(&self) -> DensityKind {
+        match self {
+            Density::Kde { .. } => DensityKind::Kde,
+            Density::Gmm { .. } => DensityKind::Gmm,
+            Density::Auto => DensityKind::Auto,
+        }
+    }
 }
 
 impl Default for Density {
@@ -49,9 +79,36 @@ impl Default for Density {
 pub enum DensityBandwidth {
     /// Half the median distance of a training point to its K-th neighbor.
     #[default]
-    KthNeighbor,
+    HalfMedian,
     /// The posterior's, as in the paper.
     Same,
-    /// A number that the user knows.
+    /// A given bandwidth.
     Fixed(f64),
+}
+
+/// The word `half_median` or `same`, or a number. `kth` is the former name of `half_median`.
+impl FromStr for DensityBandwidth {
+    type Err = UnknownChoice;
+
+    fn from_str(word: &str) -> Result<Self, UnknownChoice> {
+        match (normalized(word).as_str(), word.trim().parse()) {
+            ("half_median" | "kth", _) => Ok(DensityBandwidth::HalfMedian),
+            ("same", _) => Ok(DensityBandwidth::Same),
+            (_, Ok(h)) => Ok(DensityBandwidth::Fixed(h)),
+            _ => {
+                let choices = vec!["half_median", "same"];
+                Err(UnknownChoice::new("density bandwidth", word, choices).or_number())
+            }
+        }
+    }
+}
+
+impl fmt::Display for DensityBandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DensityBandwidth::HalfMedian => f.pad("half_median"),
+            DensityBandwidth::Same => f.pad("same"),
+            DensityBandwidth::Fixed(h) => h.fmt(f),
+        }
+    }
 }

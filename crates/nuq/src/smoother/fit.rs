@@ -52,7 +52,7 @@ pub(crate) fn fit<'a, T: Task, S>(
         bandwidth,
         density,
         dimension,
-        neighbors: params.neighbors,
+        n_neighbors: params.n_neighbors,
         log_scale_volume,
         normalize: params.normalize,
         index,
@@ -81,9 +81,10 @@ fn plan<'p, 'a, T: Task>(
     };
     // Fitting asks for the neighbors of its sample, as a user would.
     let queries = params.index.queries.saturating_add(params.selection_rows.min(embeddings.len()) as u64);
-    let request = IndexRequest { neighbors: params.neighbors, queries, seed: params.seed, ..params.index };
+    let request =
+        IndexRequest { n_neighbors: params.n_neighbors, queries, seed: params.seed, ..params.index };
     let known = match &params.bandwidth {
-        BandwidthRule::LeaveOneOut { .. } | BandwidthRule::KthNeighbor { .. } => None,
+        BandwidthRule::LeaveOneOut { .. } | BandwidthRule::Adaptive { .. } => None,
         BandwidthRule::Fixed(given) => {
             given.check(embeddings.len(), embeddings.dim())?;
             Some(given.clone())
@@ -105,9 +106,9 @@ fn plan<'p, 'a, T: Task>(
         (None, BandwidthRule::LeaveOneOut { criterion, points }) => {
             Plan::LeaveOneOut { criterion, points: *points }
         }
-        (None, BandwidthRule::KthNeighbor { k }) => {
-            Plan::Known(Bandwidth::PerPoint(bandwidth::kth_neighbor_distances(&*index, *k)?))
-        }
+        (None, BandwidthRule::Adaptive { k }) => Plan::Known(Bandwidth::PerPoint(
+            bandwidth::kth_neighbor_distances(&*index, k.unwrap_or(params.n_neighbors))?,
+        )),
         (None, _) => unreachable!("every other rule knows its bandwidth"),
     };
     Ok((plan, index, choice))
@@ -124,15 +125,15 @@ fn density<'a, T: Task>(
         Density::Auto => auto_density(embeddings, groups, sample, constants)?,
         Density::Kde { bandwidth: DensityBandwidth::Same } => FittedDensity::Same,
         Density::Kde { bandwidth: DensityBandwidth::Fixed(h) } => FittedDensity::Kde(*h),
-        Density::Kde { bandwidth: DensityBandwidth::KthNeighbor } => {
+        Density::Kde { bandwidth: DensityBandwidth::HalfMedian } => {
             FittedDensity::Kde(sample.get()?.half_median_distance(embeddings.len())?)
         }
-        Density::Gaussians { covariance, shrinkage } => {
+        Density::Gmm { covariance, shrinkage } => {
             let Groups { classes, of_row } = groups;
             let embeddings = as_kept(embeddings, sample.index)?;
             let fitted = ClassGaussians::fit_encoded(&embeddings, classes, of_row, *covariance, *shrinkage)?;
             let fitted = Gaussians::Fitted(Box::new(fitted));
-            FittedDensity::Gaussians { covariance: *covariance, shrinkage: *shrinkage, fitted }
+            FittedDensity::Gmm { covariance: *covariance, shrinkage: *shrinkage, fitted }
         }
     })
 }
@@ -207,12 +208,12 @@ impl<T: Task> Sample<'_, T> {
         if let Some(drawn) = self.drawn.get() {
             return Ok(drawn);
         }
-        let Params { kernel, neighbors, selection_rows, seed, .. } = *self.params;
+        let Params { kernel, n_neighbors, selection_rows, seed, .. } = *self.params;
         let points = match self.params.bandwidth {
             BandwidthRule::LeaveOneOut { points, .. } => points,
             _ => 1,
         };
-        let drawn = Selection::draw(self.index, kernel, neighbors, points, selection_rows, seed)?;
+        let drawn = Selection::draw(self.index, kernel, n_neighbors, points, selection_rows, seed)?;
         Ok(self.drawn.get_or_init(|| drawn))
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Smoother<'a> {
     pub(crate) density: FittedDensity<'a>,
     /// The dimension in the constants.
     pub(crate) dimension: f64,
-    pub(crate) neighbors: usize,
+    pub(crate) n_neighbors: usize,
     /// The part of $\ln h^d$ that the search space has absorbed: all of it with a bandwidth per dimension, whose
     /// geometric mean counts, and none otherwise.
     log_scale_volume: f64,
@@ -39,7 +39,7 @@ pub(crate) enum FittedDensity<'a> {
     /// The posterior's bandwidth.
     Same,
     Kde(f64),
-    Gaussians {
+    Gmm {
         covariance: Covariance,
         shrinkage: Shrinkage,
         fitted: Gaussians<'a>,
@@ -89,7 +89,7 @@ impl fmt::Debug for Smoother<'_> {
             .field("index", &self.index.describe())
             .field("rows", &self.index.len())
             .field("dim", &self.index.dim())
-            .field("neighbors", &self.neighbors)
+            .field("n_neighbors", &self.n_neighbors)
             .field("kernel", &self.kernel)
             .field("bandwidth", &self.bandwidth)
             .field("dimension", &self.dimension)
@@ -130,11 +130,11 @@ impl<'a> Smoother<'a> {
             FittedDensity::Same => FittedDensityParts::Same,
             FittedDensity::Kde(h) => FittedDensityParts::Kde(*h),
             FittedDensity::Auto { learned, .. } => FittedDensityParts::Auto(*learned),
-            FittedDensity::Gaussians { covariance, shrinkage, .. } => {
-                FittedDensityParts::Gaussians { covariance: *covariance, shrinkage: *shrinkage }
+            FittedDensity::Gmm { covariance, shrinkage, .. } => {
+                FittedDensityParts::Gmm { covariance: *covariance, shrinkage: *shrinkage }
             }
         };
-        let Self { kernel, dimension, neighbors, normalize, choice, .. } = *self;
+        let Self { kernel, dimension, n_neighbors, normalize, choice, .. } = *self;
         let bandwidth = self.bandwidth.clone();
         let thresholds = self.thresholds.clone();
         SmootherParts {
@@ -142,7 +142,7 @@ impl<'a> Smoother<'a> {
             bandwidth,
             density,
             dimension,
-            neighbors,
+            n_neighbors,
             normalize,
             prior_weight,
             choice,
@@ -163,7 +163,7 @@ impl<'a> Smoother<'a> {
             bandwidth,
             density,
             dimension,
-            neighbors,
+            n_neighbors,
             normalize,
             choice,
             thresholds,
@@ -183,9 +183,9 @@ impl<'a> Smoother<'a> {
             FittedDensityParts::Auto(learned) => {
                 FittedDensity::Auto { learned, fitted: Gaussians::deferred(&classes, of_row) }
             }
-            FittedDensityParts::Gaussians { covariance, shrinkage } => {
+            FittedDensityParts::Gmm { covariance, shrinkage } => {
                 let fitted = Gaussians::deferred(&classes, of_row);
-                FittedDensity::Gaussians { covariance, shrinkage, fitted }
+                FittedDensity::Gmm { covariance, shrinkage, fitted }
             }
         };
         let log_scale_volume = log_scale_volume(&bandwidth, dimension);
@@ -196,7 +196,7 @@ impl<'a> Smoother<'a> {
             bandwidth,
             density,
             dimension,
-            neighbors,
+            n_neighbors,
             log_scale_volume,
             normalize,
             thresholds,
@@ -229,9 +229,7 @@ impl<'a> Smoother<'a> {
 
     /// Tells the density of the classes as they are after rows came or went.
     pub(crate) fn regroup(&mut self, classes: &Classes, of_row: &[u32]) {
-        if let FittedDensity::Gaussians { fitted, .. } | FittedDensity::Auto { fitted, .. } =
-            &mut self.density
-        {
+        if let FittedDensity::Gmm { fitted, .. } | FittedDensity::Auto { fitted, .. } = &mut self.density {
             *fitted = Gaussians::deferred(classes, of_row);
         }
     }
@@ -253,7 +251,7 @@ impl<'a> Smoother<'a> {
 
     /// The neighbors of prepared queries.
     pub(crate) fn search(&self, queries: &Embeddings<'_>) -> Result<Neighbors, Error> {
-        Ok(self.index.search(queries, self.neighbors)?)
+        Ok(self.index.search(queries, self.n_neighbors)?)
     }
 
     /// Checks a neighbor table against prepared queries.
@@ -307,7 +305,7 @@ impl Batch<'_> {
     pub(crate) fn with_density(self) -> Result<Self, Error> {
         let index = &*self.smoother.index;
         let of_gaussians = match &self.smoother.density {
-            FittedDensity::Gaussians { covariance, shrinkage, fitted } => {
+            FittedDensity::Gmm { covariance, shrinkage, fitted } => {
                 let fit = |rows: &Embeddings<'static>, classes: &Classes, of_row: &[u32]| {
                     ClassGaussians::fit_encoded(rows, classes, of_row, *covariance, *shrinkage)
                 };
@@ -348,12 +346,12 @@ impl Batch<'_> {
                 let log_sum = self.weights_with(i, &Bandwidth::Scalar(*h)).log_sum();
                 kernel.log_peak(d) + log_sum - d * h.ln() - log_scale_volume - log_n
             }
-            (FittedDensity::Gaussians { .. }, Some(log_densities)) => log_densities[i],
+            (FittedDensity::Gmm { .. }, Some(log_densities)) => log_densities[i],
             (FittedDensity::Auto { learned, .. }, Some(alarms)) => {
                 let log_sum = self.weights_with(i, &Bandwidth::Scalar(learned.bandwidth)).log_sum();
                 learned.log_density(log_sum, alarms[i])
             }
-            (FittedDensity::Gaussians { .. } | FittedDensity::Auto { .. }, None) => {
+            (FittedDensity::Gmm { .. } | FittedDensity::Auto { .. }, None) => {
                 unreachable!("with_density asks the Gaussians")
             }
         };
@@ -398,8 +396,8 @@ macro_rules! learned {
             }
 
             /// $K$, the neighbors that every sum runs over.
-            pub fn neighbors(&self) -> usize {
-                self.smoother.neighbors
+            pub fn n_neighbors(&self) -> usize {
+                self.smoother.n_neighbors
             }
 
             /// The kernel.

@@ -45,7 +45,7 @@ fn auc(density: Density, train: &Embeddings<'_>, odd: &Embeddings<'_>) -> f64 {
 #[test]
 fn it_sees_what_either_part_is_blind_to() {
     let train = usual(600, 1);
-    let gaussians = || Density::Gaussians { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf };
+    let gaussians = || Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf };
     // Rows shrunk towards the middle look denser than any to both parts; odd narrow columns hide in the wide ones' noise.
     let shrunk = rows(400, 2, |_, row| row.iter_mut().for_each(|v| *v *= 0.45));
     let narrow = rows(400, 3, |_, row| row[40..].iter_mut().for_each(|v| *v *= 2.2));

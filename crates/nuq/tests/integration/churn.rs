@@ -9,12 +9,10 @@ fn learning_and_forgetting_gives_the_model_of_what_is_left() {
     let first: Vec<u32> = (0..200).collect();
     let rest: Vec<u32> = (200..300).collect();
     let labels = |ids: &[u32]| -> Vec<i64> { ids.iter().map(|&id| y[id as usize]).collect() };
-    let densities = [
-        Density::default(),
-        Density::Gaussians { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf },
-    ];
+    let densities =
+        [Density::default(), Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf }];
     for density in densities {
-        let params = NuqClassifier::params().neighbors(10).bandwidth(0.7).density(density);
+        let params = NuqClassifier::params().n_neighbors(10).bandwidth(0.7).density(density);
         let mut model = params.fit(&x.gather(&first), &labels(&first)).unwrap();
         model.predict(&x).unwrap();
         assert_eq!(model.insert(&x.gather(&rest), &labels(&rest)).unwrap(), rest);
@@ -38,7 +36,7 @@ fn learning_and_forgetting_gives_the_model_of_what_is_left() {
 #[test]
 fn a_class_without_rows_is_gone_and_a_new_one_is_there() {
     let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]]).unwrap();
-    let mut model = NuqClassifier::params().neighbors(2).bandwidth(0.5).fit(&x, &["b", "c", "c"]).unwrap();
+    let mut model = NuqClassifier::params().n_neighbors(2).bandwidth(0.5).fit(&x, &["b", "c", "c"]).unwrap();
     model.remove(&[0]).unwrap();
     assert_eq!(model.classes().labels(), [Label::from("c")]);
     // The id of the row that went is given again.
@@ -50,7 +48,7 @@ fn a_class_without_rows_is_gone_and_a_new_one_is_there() {
 #[test]
 fn what_cannot_be_is_refused_and_changes_nothing() {
     let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]]).unwrap();
-    let mut model = NuqClassifier::params().neighbors(2).bandwidth(0.5).fit(&x, &[0, 1, 1]).unwrap();
+    let mut model = NuqClassifier::params().n_neighbors(2).bandwidth(0.5).fit(&x, &[0, 1, 1]).unwrap();
     let before = model.parts();
     assert_eq!(model.remove(&[0, 1, 2]).unwrap_err(), Error::NoRows { what: "training rows left" });
     assert!(model.remove(&[1, 7]).is_err());
@@ -62,7 +60,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         per_point.fit(&x, &[0, 1, 1]).unwrap().insert(&x, &[0, 0, 0]).unwrap_err(),
         Error::PerPointBandwidthFixed
     );
-    let mut regressor = NuqRegressor::params().neighbors(2).bandwidth(0.5).fit(&x, &[1.0, 2.0, 4.0]).unwrap();
+    let mut regressor =
+        NuqRegressor::params().n_neighbors(2).bandwidth(0.5).fit(&x, &[1.0, 2.0, 4.0]).unwrap();
     assert!(matches!(regressor.insert(&x, &[1.0, f64::NAN, 0.0]), Err(Error::BadTarget { row: 1, .. })));
     assert_eq!(regressor.index().len(), 3);
     regressor.remove(&[2]).unwrap();

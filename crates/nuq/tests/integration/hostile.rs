@@ -46,22 +46,24 @@ fn equal_rows_have_no_bandwidth_to_learn() {
     let x = Embeddings::new(vec![0.5; 60], 3).unwrap();
     let y = two_classes(20);
     assert_eq!(NuqClassifier::params().fit(&x, &y).err(), Some(Error::NoSpread { rows: 20 }));
-    for rule in
-        [BandwidthRule::Silverman, BandwidthRule::ImprovedSheatherJones, BandwidthRule::KthNeighbor { k: 3 }]
-    {
+    for rule in [
+        BandwidthRule::Silverman,
+        BandwidthRule::ImprovedSheatherJones,
+        BandwidthRule::Adaptive { k: Some(3) },
+    ] {
         assert_eq!(
             NuqClassifier::params().bandwidth(rule).fit(&x, &y).err(),
             Some(Error::NoSpread { rows: 20 })
         );
     }
-    let gaussians = Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
+    let gaussians = Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
     let fit = NuqClassifier::params().bandwidth(1.0).density(gaussians).fit(&x, &y);
     assert_eq!(fit.err(), Some(Error::NoSpread { rows: 20 }));
     // Rows that differ, but none from its nearest others.
     let two_places = Embeddings::new((0..60).map(|i| (i / 30) as f32).collect(), 1).unwrap();
     let fit = NuqClassifier::params().fit(&two_places, &two_classes(60));
     assert_eq!(fit.err(), Some(Error::NoSpread { rows: 60 }));
-    NuqClassifier::params().neighbors(40).fit(&two_places, &two_classes(60)).unwrap();
+    NuqClassifier::params().n_neighbors(40).fit(&two_places, &two_classes(60)).unwrap();
     // With bandwidths given, the answer is the class frequencies of the nearest ids.
     let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(1.0) };
     let model = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &y).unwrap();
@@ -143,8 +145,8 @@ fn bandwidths_that_make_no_sense_are_refused() {
 fn parameters_outside_their_range_are_refused() {
     let (x, y) = data::clusters(30, 2, 2, 1.0, 1);
     let zero = Error::Neighbors(nuq_neighbors::Error::ZeroNeighbors);
-    assert_eq!(NuqClassifier::params().neighbors(0).fit(&x, &y).err(), Some(zero.clone()));
-    let rule = BandwidthRule::KthNeighbor { k: 0 };
+    assert_eq!(NuqClassifier::params().n_neighbors(0).fit(&x, &y).err(), Some(zero.clone()));
+    let rule = BandwidthRule::Adaptive { k: Some(0) };
     assert_eq!(NuqClassifier::params().bandwidth(rule).fit(&x, &y).err(), Some(zero));
     for weight in [-1e-9, f64::NAN, f64::INFINITY] {
         let error = NuqClassifier::params().prior_weight(weight).fit(&x, &y).err().unwrap();
@@ -159,8 +161,7 @@ fn parameters_outside_their_range_are_refused() {
         NuqClassifier::params().selection_rows(1).fit(&x, &y).err(),
         Some(Error::OutOfRange { name: "selection rows", .. })
     ));
-    let density =
-        |amount| Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::Fixed(amount) };
+    let density = |amount| Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::Fixed(amount) };
     for amount in [-0.1, 1.1, f64::NAN] {
         let fit = NuqClassifier::params().density(density(amount)).fit(&x, &y);
         assert!(matches!(fit.err(), Some(Error::OutOfRange { name: "shrinkage", .. })));
@@ -222,7 +223,7 @@ fn classes_of_one_point_and_a_single_class_work() {
     let mut labels = vec!["common"; 30];
     labels[13] = "rare";
     for covariance in [Covariance::Full, Covariance::Tied, Covariance::Diagonal] {
-        let density = Density::Gaussians { covariance, shrinkage: Shrinkage::LedoitWolf };
+        let density = Density::Gmm { covariance, shrinkage: Shrinkage::LedoitWolf };
         let model = NuqClassifier::params().density(density).fit(&x, &labels).unwrap();
         assert_eq!(model.classes().counts(), [29, 1]);
         assert!(model.predict(&x).unwrap().iter().all(|p| p.log_density.is_finite()));
@@ -240,7 +241,7 @@ fn without_shrinkage_a_singular_covariance_is_an_error_that_names_the_class() {
     let x = Embeddings::new(values, 3).unwrap();
     let labels: Vec<&str> = (0..40).map(|i| if i < 20 { "flat" } else { "full" }).collect();
     for covariance in [Covariance::Full, Covariance::Diagonal] {
-        let density = |shrinkage| Density::Gaussians { covariance, shrinkage };
+        let density = |shrinkage| Density::Gmm { covariance, shrinkage };
         let error =
             NuqClassifier::params().density(density(Shrinkage::Fixed(0.0))).fit(&x, &labels).err().unwrap();
         assert_eq!(error.to_string(), "the covariance of class flat is singular: give a shrinkage above 0",);
@@ -248,7 +249,7 @@ fn without_shrinkage_a_singular_covariance_is_an_error_that_names_the_class() {
     }
     // Fewer points than dimensions, and no shrinkage at all.
     let (x, y) = data::clusters(6, 10, 2, 1.0, 1);
-    let density = Density::Gaussians { covariance: Covariance::Tied, shrinkage: Shrinkage::Fixed(0.0) };
+    let density = Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::Fixed(0.0) };
     let error = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &y).err().unwrap();
     assert!(matches!(error, Error::SingularCovariance { .. }), "{error}");
 }
@@ -257,7 +258,7 @@ fn without_shrinkage_a_singular_covariance_is_an_error_that_names_the_class() {
 #[test]
 fn a_thousand_classes_in_2048_dimensions_fit_in_memory() {
     let (x, y) = data::clusters(5000, 2048, 1000, 1.0, 1);
-    let density = Density::Gaussians { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
+    let density = Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
     let model = NuqClassifier::params().bandwidth(10.0).density(density).fit(&x, &y).unwrap();
     let found = model.predict(&x.gather(&[0, 1, 2])).unwrap();
     assert!(found.iter().all(|p| p.log_density.is_finite()));
@@ -273,7 +274,7 @@ fn every_rule_finds_a_bandwidth_on_columns_that_never_fire() {
         BandwidthRule::Silverman,
         BandwidthRule::Scott,
         BandwidthRule::ImprovedSheatherJones,
-        BandwidthRule::KthNeighbor { k: 10 },
+        BandwidthRule::Adaptive { k: Some(10) },
         Criterion::Accuracy.into(),
         Criterion::LogLikelihood.into(),
     ] {

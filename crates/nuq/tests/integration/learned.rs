@@ -22,7 +22,7 @@ fn leave_one_out(x: &Embeddings<'_>) -> Vec<(Vec<f64>, Vec<usize>)> {
 #[test]
 fn density_bandwidth_and_dimension_are_those_of_the_neighbor_table() {
     let (x, y) = data::clusters(61, 5, 3, 1.0, 4);
-    let model = NuqClassifier::params().neighbors(K).fit(&x, &y).unwrap();
+    let model = NuqClassifier::params().n_neighbors(K).fit(&x, &y).unwrap();
     let table = leave_one_out(&x);
     let mut last: Vec<f64> = table.iter().map(|(sq, _)| sq[K - 1].sqrt()).collect();
     last.sort_by(f64::total_cmp);
@@ -40,7 +40,8 @@ fn density_bandwidth_and_dimension_are_those_of_the_neighbor_table() {
 #[test]
 fn kth_neighbor_bandwidths_are_distances_to_the_kth_neighbor() {
     let (x, y) = data::clusters(50, 3, 2, 1.0, 4);
-    let model = NuqClassifier::params().bandwidth(BandwidthRule::KthNeighbor { k: 4 }).fit(&x, &y).unwrap();
+    let model =
+        NuqClassifier::params().bandwidth(BandwidthRule::Adaptive { k: Some(4) }).fit(&x, &y).unwrap();
     let Bandwidth::PerPoint(h) = model.bandwidth() else { panic!("one per point") };
     for (h, (sq, _)) in h.iter().zip(leave_one_out(&x)) {
         assert!((h / sq[3].sqrt() - 1.0).abs() < 1e-14);
@@ -105,7 +106,7 @@ fn accuracy_takes_the_likeliest_bandwidth_within_one_standard_error() {
 fn without_a_prior_points_with_no_neighbor_of_their_class_are_left_out_of_the_likelihood() {
     let (x, mut y) = data::clusters(60, 2, 2, 8.0, 3);
     y[10] = 7; // the only one of its class
-    let model = NuqClassifier::params().neighbors(K).prior_weight(0.0).fit(&x, &y).unwrap();
+    let model = NuqClassifier::params().n_neighbors(K).prior_weight(0.0).fit(&x, &y).unwrap();
     let table = leave_one_out(&x);
     for point in &model.bandwidth_curve().unwrap().points {
         let (mut sum, mut counted) = (0.0, 0.0);
@@ -130,7 +131,7 @@ fn a_regressor_takes_the_bandwidth_of_the_smallest_left_out_error() {
     let (x, labels) = data::clusters(70, 2, 3, 1.0, 5);
     let y: Vec<f64> = labels.iter().map(|&l| (l * l) as f64).collect();
     let rule = BandwidthRule::LeaveOneOut { criterion: SquaredError, points: 12 };
-    let model = NuqRegressor::params().neighbors(K).prior_weight(0.0).bandwidth(rule).fit(&x, &y).unwrap();
+    let model = NuqRegressor::params().n_neighbors(K).prior_weight(0.0).bandwidth(rule).fit(&x, &y).unwrap();
     let curve = model.bandwidth_curve().unwrap();
     let table = leave_one_out(&x);
     for point in &curve.points {

@@ -33,7 +33,7 @@ fn bandwidths(dim: usize) -> Vec<(Bandwidth, oracle::Bandwidth)> {
 }
 
 fn gaussian_density(shape: gaussians::Shape, shrinkage: Option<f64>) -> Density {
-    Density::Gaussians {
+    Density::Gmm {
         covariance: match shape {
             gaussians::Shape::Full => Covariance::Full,
             gaussians::Shape::Tied => Covariance::Tied,
@@ -130,12 +130,12 @@ fn classifier_with_kernel_densities() {
                     for dimension in [Dimension::Intrinsic, Dimension::Ambient] {
                         for density in [
                             DensityBandwidth::Same,
-                            DensityBandwidth::KthNeighbor,
+                            DensityBandwidth::HalfMedian,
                             DensityBandwidth::Fixed(0.8),
                         ] {
                             check_classifier(Case {
                                 params: NuqClassifier::params()
-                                    .neighbors(K)
+                                    .n_neighbors(K)
                                     .kernel(kernel)
                                     .bandwidth(bandwidth.clone())
                                     .prior_weight(prior_weight)
@@ -182,7 +182,7 @@ fn classifier_with_class_gaussians() {
                         for prior_weight in [0.0, 1e-3] {
                             check_classifier(Case {
                                 params: NuqClassifier::params()
-                                    .neighbors(K)
+                                    .n_neighbors(K)
                                     .kernel(kernel)
                                     .bandwidth(bandwidth.clone())
                                     .prior_weight(prior_weight)
@@ -233,7 +233,7 @@ fn regressor_with_every_kernel_and_bandwidth() {
             for (bandwidth, oracle_bandwidth) in &bandwidths(dim) {
                 for prior_weight in [0.0, 1e-3, 1.0] {
                     let model = NuqRegressor::params()
-                        .neighbors(K)
+                        .n_neighbors(K)
                         .kernel(kernel)
                         .bandwidth(bandwidth.clone())
                         .prior_weight(prior_weight)
@@ -275,7 +275,7 @@ fn leave_one_out_curve_is_that_of_leaving_one_out() {
     for (kernel, oracle_kernel) in KERNELS {
         let rule = BandwidthRule::LeaveOneOut { criterion: nuq::Criterion::LogLikelihood, points: 9 };
         let model =
-            NuqClassifier::params().neighbors(K).kernel(kernel).bandwidth(rule).fit(&x, &labels).unwrap();
+            NuqClassifier::params().n_neighbors(K).kernel(kernel).bandwidth(rule).fit(&x, &labels).unwrap();
         let curve = model.bandwidth_curve().unwrap();
         let mut distances = Vec::new();
         for point in &curve.points {

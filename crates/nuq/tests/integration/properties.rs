@@ -30,7 +30,7 @@ proptest! {
         let (x, y) = data::clusters(rows, dim, classes, 1.0, seed);
         let (q, _) = data::clusters(20, dim, classes, 3.0, seed + 1);
         let model =
-            NuqClassifier::params().neighbors(k).kernel(kernel).prior_weight(weight).bandwidth(h).fit(&x, &y).unwrap();
+            NuqClassifier::params().n_neighbors(k).kernel(kernel).prior_weight(weight).bandwidth(h).fit(&x, &y).unwrap();
         let (found, eta) = (model.predict(&q).unwrap(), model.predict_proba(&q).unwrap());
         for i in 0..q.len() {
             let row = eta.row(i);
@@ -52,7 +52,7 @@ proptest! {
         let (q, _) = data::clusters(10, dim, 3, 1.0, seed + 1);
         let order: Vec<u32> = (0..rows).map(|i| ((i + shift) % rows) as u32).collect();
         let permuted: Vec<i64> = order.iter().map(|&i| y[i as usize]).collect();
-        let params = NuqClassifier::params().neighbors(7).kernel(kernel);
+        let params = NuqClassifier::params().n_neighbors(7).kernel(kernel);
         let a = params.fit(&x, &y).unwrap();
         let b = params.fit(&x.gather(&order), &permuted).unwrap();
         let (a, b) = (a.predict(&q).unwrap(), b.predict(&q).unwrap());
@@ -127,7 +127,7 @@ proptest! {
     ) {
         let (x, y) = data::clusters(30, 2, 3, 1.0, seed);
         let q = data::normal(1, 2, seed + 1);
-        let model = NuqClassifier::params().neighbors(8).kernel(kernel).prior_weight(weight).bandwidth(h).fit(&x, &y).unwrap();
+        let model = NuqClassifier::params().n_neighbors(8).kernel(kernel).prior_weight(weight).bandwidth(h).fit(&x, &y).unwrap();
         let before = model.predict(&q).unwrap();
         let ids = before.neighbors().ids(0).to_vec();
         let mut sq = before.neighbors().sq_distances(0).to_vec();
@@ -136,7 +136,7 @@ proptest! {
         let class = y[ids[moved] as usize];
         // The probability of that class alone: one against the rest.
         let binary: Vec<i64> = y.iter().map(|&l| i64::from(l == class)).collect();
-        let one = NuqClassifier::params().neighbors(8).kernel(kernel).prior_weight(weight).bandwidth(h).fit(&x, &binary).unwrap();
+        let one = NuqClassifier::params().n_neighbors(8).kernel(kernel).prior_weight(weight).bandwidth(h).fit(&x, &binary).unwrap();
         let eta = |table: &Neighbors| {
             let p = one.predict_from(&q, table).unwrap();
             if p.label(0) == &1 { p[0].probability } else { p[0].aleatoric }
@@ -161,7 +161,7 @@ proptest! {
         };
         let fit = |x: &Embeddings<'_>, y: &[i64]| {
             let model = NuqClassifier::params()
-                .neighbors(usize::MAX)
+                .n_neighbors(usize::MAX)
                 .kernel(kernel)
                 .prior_weight(0.0)
                 .density(same())

@@ -18,7 +18,7 @@ fn the_epistemic_uncertainty_covers_the_error_of_the_posterior() {
     for (seed, variance) in [(1, Variance::Sum), (2, Variance::Max), (3, Variance::Max)] {
         let (x, y) = Mixture::sample(5000, seed);
         let model = NuqClassifier::params()
-            .neighbors(usize::MAX)
+            .n_neighbors(usize::MAX)
             .variance(variance)
             .bandwidth(Criterion::LogLikelihood)
             .density(Density::Kde { bandwidth: DensityBandwidth::Same })
@@ -42,7 +42,7 @@ fn excess_risk(n: usize, rule: &RejectRule, cost: f64, seed: u64) -> f64 {
     let (x, y) = Mixture::sample(n, seed);
     let queries = Embeddings::new(grid(), 1).unwrap();
     let model = NuqClassifier::params()
-        .neighbors(usize::MAX)
+        .n_neighbors(usize::MAX)
         .bandwidth(1.5 * (n as f64).powf(-0.2))
         .density(Density::Kde { bandwidth: DensityBandwidth::Same })
         .dimension(Dimension::Ambient)

@@ -16,7 +16,7 @@ fn ids(table: &Neighbors) -> Vec<u32> {
 fn ids_alone_are_enough_in_any_space() {
     let (x, y) = data::clusters(200, 4, 3, 2.0, 1);
     let (q, _) = data::clusters(30, 4, 3, 2.0, 2);
-    let params = NuqClassifier::params().neighbors(9);
+    let params = NuqClassifier::params().n_neighbors(9);
     for params in [
         params.clone(),
         params.clone().normalize(true),
@@ -32,7 +32,7 @@ fn ids_alone_are_enough_in_any_space() {
         assert_eq!(model.predict_proba_from(&q, &measured).unwrap(), model.predict_proba(&q).unwrap());
     }
     let targets: Vec<f64> = y.iter().map(|&l| l as f64).collect();
-    let model = NuqRegressor::params().neighbors(9).normalize(true).fit(&x, &targets).unwrap();
+    let model = NuqRegressor::params().n_neighbors(9).normalize(true).fit(&x, &targets).unwrap();
     let own = model.predict(&q).unwrap();
     let measured = model.measure(&q, 9, &ids(own.neighbors())).unwrap();
     assert_eq!(model.predict_from(&q, &measured).unwrap().to_vec(), own.to_vec());
@@ -49,9 +49,9 @@ fn two_machines_predict_like_one() {
     );
     let shard = |from: usize, to: usize| {
         let rows = Embeddings::borrowed(&x.as_slice()[from * 6..to * 6], 6).unwrap();
-        (from as u32, ExactIndex::new(&rows).unwrap().search(&q, classifier.neighbors()).unwrap())
+        (from as u32, ExactIndex::new(&rows).unwrap().search(&q, classifier.n_neighbors()).unwrap())
     };
-    let merged = Neighbors::merge(&[shard(0, 110), shard(110, 300)], classifier.neighbors()).unwrap();
+    let merged = Neighbors::merge(&[shard(0, 110), shard(110, 300)], classifier.n_neighbors()).unwrap();
     assert_eq!(
         classifier.predict_from(&q, &merged).unwrap().to_vec(),
         classifier.predict(&q).unwrap().to_vec()
@@ -99,7 +99,7 @@ fn every_kind_of_model_stands_on_a_graph() {
     let plain = NuqClassifier::params().selection_rows(300);
     for params in [
         plain.clone().bandwidth(BandwidthRule::Silverman),
-        plain.clone().bandwidth(BandwidthRule::KthNeighbor { k: 5 }),
+        plain.clone().bandwidth(BandwidthRule::Adaptive { k: Some(5) }),
         plain.clone().normalize(true),
         plain.clone().kernel(nuq::Kernel::Logistic).selection_rows(200),
     ] {
@@ -124,7 +124,7 @@ fn every_kind_of_model_stands_on_a_graph() {
 fn a_fitted_model_does_not_depend_on_the_number_of_threads() {
     let (x, y) = data::clusters(3000, 12, 5, 1.0, 1);
     let density =
-        nuq::Density::Gaussians { covariance: nuq::Covariance::Full, shrinkage: nuq::Shrinkage::LedoitWolf };
+        nuq::Density::Gmm { covariance: nuq::Covariance::Full, shrinkage: nuq::Shrinkage::LedoitWolf };
     for params in [NuqClassifier::params(), NuqClassifier::params().density(density)] {
         let with = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
