@@ -35,10 +35,10 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         comparisons.push(("CIFAR-10", vec![compare_sets(&sets)?]));
         notes.push("CIFAR-10 with a ResNet-18 replaces the paper's CIFAR-100 with a ResNet-50.".to_owned());
     }
-    for (name, of_seeds) in &comparisons {
+    for (name, per_seed) in &comparisons {
         let paper = if *name == "CIFAR-10" { [Some("97.5"), Some("94.94 ± 4.75")] } else { [None, None] };
         let agreements: Vec<Agreement> =
-            of_seeds.iter().map(Comparison::agreement).collect::<Result<_, _>>()?;
+            per_seed.iter().map(Comparison::agreement).collect::<Result<_, _>>()?;
         let shares = Cell::new(agreements.iter().map(|agreement| agreement.share).collect());
         let percentiles = Cell::new(
             agreements.iter().filter_map(|agreement| agreement.percentile_of_disagreements).collect(),
@@ -46,7 +46,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         let cells = vec![shares.with_paper(paper[0]), percentiles.with_paper(paper[1])];
         rows.push(TableRow { name: (*name).to_owned(), cells });
         let emphasis = if lines.is_empty() { Emphasis::Strong } else { Emphasis::Normal };
-        lines.push(ChartLine { name: (*name).to_owned(), emphasis, points: of_seeds[0].curve() });
+        lines.push(ChartLine { name: (*name).to_owned(), emphasis, points: per_seed[0].curve() });
     }
     let table = Table {
         title: "Rows on which NUQ and the network agree (%), and mean percentile of the aleatoric uncertainty of the other rows".to_owned(),

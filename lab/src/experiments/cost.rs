@@ -27,9 +27,9 @@ struct Seconds {
 
 pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     let training = training(context)?;
-    let of_seeds: Vec<Seconds> =
+    let per_seed: Vec<Seconds> =
         (0..context.seeds as u64).map(|seed| measure(context, seed)).collect::<Result<_, _>>()?;
-    let cell = |read: &dyn Fn(&Seconds) -> f64| Cell::new(of_seeds.iter().map(read).collect());
+    let cell = |read: &dyn Fn(&Seconds) -> f64| Cell::new(per_seed.iter().map(read).collect());
     let row = |name: &str, cells: [Cell; 3]| TableRow { name: name.to_owned(), cells: cells.to_vec() };
     let table = Table {
         title: "Time in seconds, and overhead of NUQ (%)".to_owned(),

@@ -23,10 +23,10 @@ pub(super) fn areas(scores: &[Vec<f64>], digits: View) -> Result<Vec<f64>, LabEr
 pub(super) fn row(
     name: &str,
     digits: View,
-    of_seeds: impl Iterator<Item = Result<impl Borrow<Scores>, LabError>>,
+    per_seed: impl Iterator<Item = Result<impl Borrow<Scores>, LabError>>,
 ) -> Result<TableRow, LabError> {
     let mut cells: Vec<Cell> = Vec::new();
-    for scores in of_seeds {
+    for scores in per_seed {
         let areas = areas(scores?.borrow(), digits)?;
         cells.resize(areas.len(), Cell::default());
         cells.iter_mut().zip(areas).for_each(|(cell, area)| cell.values.push(area));
@@ -107,15 +107,15 @@ pub(super) fn outlier_count_chart(
 ) -> Result<Figure, LabError> {
     let mut lines = Vec::new();
     let mut sizes = (0, 0);
-    for (method, of_seeds) in scored {
+    for (method, per_seed) in scored {
         let mut curves = Vec::new();
-        for scores in of_seeds {
+        for scores in per_seed {
             let (inliers, outliers) = (&scores[digits.index()], &scores[View::Outliers(0).index()]);
             sizes = (inliers.len(), outliers.len());
             curves.push(Detection::new(inliers, outliers)?.count_curve());
         }
         let curve = mean_curve(&curves);
-        let points = curve.iter().enumerate().map(|(kept, &count)| (kept as f64, count)).collect();
+        let points = curve.iter().enumerate().map(|(n, &count)| (n as f64, count)).collect();
         let emphasis = if *method == NUQ { Emphasis::Strong } else { Emphasis::Normal };
         lines.push(ChartLine { name: method.name().to_owned(), emphasis, points });
     }

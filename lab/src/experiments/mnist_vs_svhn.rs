@@ -30,11 +30,11 @@ fn detect(context: &Context, digits: View, figure: &str, title: &str) -> Result<
     let mut scored = Vec::new();
     for method in MAIN_METHODS.into_iter().chain(OTHER_METHODS) {
         context.log(&format!("{figure}: {}", method.name()));
-        let of_seeds = method.seeds(context).map(|seed| context.scores(method, NetworkId::plain(seed)));
-        let of_seeds: Vec<Rc<Scores>> = of_seeds.collect::<Result<_, _>>()?;
-        rows.push(row(method.name(), digits, of_seeds.iter().cloned().map(Ok))?);
+        let per_seed = method.seeds(context).map(|seed| context.scores(method, NetworkId::plain(seed)));
+        let per_seed: Vec<Rc<Scores>> = per_seed.collect::<Result<_, _>>()?;
+        rows.push(row(method.name(), digits, per_seed.iter().cloned().map(Ok))?);
         if MAIN_METHODS.contains(&method) {
-            scored.push((method, of_seeds));
+            scored.push((method, per_seed));
         }
     }
     let table = table(context, "ROC-AUC (%) of outliers against digits", "method", rows)?;

@@ -39,9 +39,9 @@ impl Point {
 pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     // The same for all sizes: fewer points estimate η too coarsely for the claims, and the run takes one second.
     let n = 5000;
-    let of_seeds: Vec<Vec<Point>> =
+    let per_seed: Vec<Vec<Point>> =
         (0..context.seeds as u64).map(|seed| evaluate_grid(n, seed)).collect::<Result<_, _>>()?;
-    let table = table(&of_seeds);
+    let table = table(&per_seed);
     let claims = claims(&table);
     Ok(Findings {
         claims,
@@ -49,7 +49,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
             "{n} points of three Gaussians with standard deviation 1 at −1, 1 and 7; the middle one is class 1. The paper does not give the \
              parameters of its mixture. NUQ uses {NEIGHBORS} neighbors and one bandwidth for posterior and density."
         )],
-        figures: vec![("toy-uncertainty".to_owned(), figure(&of_seeds[0]))],
+        figures: vec![("toy-uncertainty".to_owned(), figure(&per_seed[0]))],
         tables: vec![table],
     })
 }
@@ -82,12 +82,12 @@ const ALEATORIC: &str =
     "mean absolute difference of aleatoric uncertainty and Bayes risk min(η, 1 − η), where there are data";
 const TRIVIAL: &str = "mean absolute difference of zero and Bayes risk, where there are data";
 
-fn table(of_seeds: &[Vec<Point>]) -> Table {
+fn table(per_seed: &[Vec<Point>]) -> Table {
     let row = |name: &str, statistic: &dyn Fn(&[Point]) -> f64| TableRow {
         name: name.to_owned(),
-        cells: vec![Cell::new(of_seeds.iter().map(|points| statistic(points)).collect())],
+        cells: vec![Cell::new(per_seed.iter().map(|points| statistic(points)).collect())],
     };
-    let trivial = Cell::new(of_seeds.iter().take(1).map(|points| distance(points, |_| 0.0)).collect());
+    let trivial = Cell::new(per_seed.iter().take(1).map(|points| distance(points, |_| 0.0)).collect());
     Table {
         title: "Uncertainties compared with the truth".to_owned(),
         corner: "".to_owned(),

@@ -122,8 +122,8 @@ mod tests {
     fn logits_near_training_data_are_damped_less() {
         let device = Device::flex().autodiff();
         let mut head = SngpHead::new(&mut SeededRng::new(1), [1, 64, 2], 1.0, 1.0, &device);
-        let seen = Tensor::<2>::zeros([200, 1], &device);
-        head.finish(head.precision_of(seen)).unwrap();
+        let training = Tensor::<2>::zeros([200, 1], &device);
+        head.finish(head.precision_of(training)).unwrap();
         let damping = |at: f32| {
             let features = Tensor::from_data([[at]], &device);
             let plain: Vec<f32> = head.plain_logits(features.clone()).into_data().try_into_vec().unwrap();

@@ -107,16 +107,16 @@ pub(crate) mod tests {
 
     /// Path and largest singular value of all layers, by a full SVD.
     pub(crate) fn largest_singular_values(model: &Model) -> Vec<(String, f64)> {
-        let mut found = Vec::new();
+        let mut singular_values = Vec::new();
         for_each_weight(model, |weight| {
             if matches!(weight.dims.len(), 2 | 4) && weight.path.ends_with("weight") {
                 let values: Vec<f32> = weight.values.into_data().try_into_vec().unwrap();
                 let [rows, columns] = [weight.dims[0], values.len() / weight.dims[0]];
                 let matrix = Mat::from_fn(rows, columns, |i, j| f64::from(values[i * columns + j]));
-                found.push((weight.path, matrix.singular_values().unwrap()[0]));
+                singular_values.push((weight.path, matrix.singular_values().unwrap()[0]));
             }
         });
-        found
+        singular_values
     }
 
     fn recipe() -> Recipe {

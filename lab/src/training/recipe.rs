@@ -162,7 +162,7 @@ pub struct Recipe {
     pub epochs: usize,
     /// Number of images per step.
     pub batch_size: usize,
-    /// Optimizer.
+    /// Optimizer of the weights.
     pub optimizer: Optimizer,
     /// Maximum learning rate.
     pub learning_rate: f64,
