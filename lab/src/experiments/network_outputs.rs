@@ -71,7 +71,7 @@ impl NetworkOutputs {
         model: &'m NuqClassifier<'_>,
         view: usize,
     ) -> Result<Predictions<'m>, LabError> {
-        let neighbors = self.neighbor_table(context, layer, model.neighbors(), view)?;
+        let neighbors = self.neighbor_table(context, layer, model.n_neighbors(), view)?;
         Ok(model.predict_from(&rows(&self.views[view], layer)?, &neighbors)?)
     }
 
