@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use arrow_array::builder::{Float64Builder, Int64Builder, ListBuilder, StringBuilder};
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
@@ -22,6 +22,8 @@ pub enum ParquetColumn {
     Numbers(Vec<Option<f64>>),
     /// Strings.
     Words(Vec<Option<String>>),
+    /// Boolean values.
+    Flags(Vec<Option<bool>>),
     /// Lists of integers.
     IntegerLists(Vec<Option<Vec<i64>>>),
     /// Lists of numbers.
@@ -94,6 +96,7 @@ impl ParquetColumn {
             Self::Integers(values) => Arc::new(Int64Array::from(values)),
             Self::Numbers(values) => Arc::new(Float64Array::from(values)),
             Self::Words(values) => Arc::new(StringArray::from(values)),
+            Self::Flags(values) => Arc::new(BooleanArray::from(values)),
             Self::IntegerLists(rows) => {
                 let mut lists = ListBuilder::new(Int64Builder::new());
                 rows.into_iter().for_each(|row| lists.append_option(row.map(some)));

@@ -47,6 +47,11 @@ pub enum Shrinkage {
     Fixed(f64),
 }
 
+impl Shrinkage {
+    /// The words that are accepted besides a number.
+    pub const NAMES: &'static [&'static str] = &["ledoit_wolf"];
+}
+
 /// The word `ledoit_wolf` (`auto` is accepted too), or a number.
 impl std::str::FromStr for Shrinkage {
     type Err = UnknownChoice;
@@ -55,7 +60,7 @@ impl std::str::FromStr for Shrinkage {
         match (normalized(word).as_str(), word.trim().parse()) {
             ("ledoit_wolf" | "auto", _) => Ok(Shrinkage::LedoitWolf),
             (_, Ok(amount)) => Ok(Shrinkage::Fixed(amount)),
-            _ => Err(UnknownChoice::new("shrinkage", word, vec!["ledoit_wolf"]).or_number()),
+            _ => Err(UnknownChoice::new("shrinkage", word, Self::NAMES.to_vec()).or_number()),
         }
     }
 }

@@ -86,6 +86,11 @@ pub enum DensityBandwidth {
     Fixed(f64),
 }
 
+impl DensityBandwidth {
+    /// The words that are accepted besides a number.
+    pub const NAMES: &'static [&'static str] = &["half_median", "same"];
+}
+
 /// The word `half_median` or `same`, or a number. `kth` is the former name of `half_median`.
 impl FromStr for DensityBandwidth {
     type Err = UnknownChoice;
@@ -95,10 +100,7 @@ impl FromStr for DensityBandwidth {
             ("half_median" | "kth", _) => Ok(DensityBandwidth::HalfMedian),
             ("same", _) => Ok(DensityBandwidth::Same),
             (_, Ok(h)) => Ok(DensityBandwidth::Fixed(h)),
-            _ => {
-                let choices = vec!["half_median", "same"];
-                Err(UnknownChoice::new("density bandwidth", word, choices).or_number())
-            }
+            _ => Err(UnknownChoice::new("density_bandwidth", word, Self::NAMES.to_vec()).or_number()),
         }
     }
 }
