@@ -1,60 +1,60 @@
-//! The methods' scores as metrics, with intervals, and with a mark where none is better beyond chance.
+//! Metrics of each method with bootstrap intervals, and marks of the best methods.
 
 use super::registry::Scored;
-use super::{MethodKind, Rows};
+use super::{MethodId, MethodKind, Rows};
 use crate::Error;
 use crate::baselines::Input;
 use crate::metrics::{Detection, Difference, Interval, Resampling, Selective};
 
-/// A number of one method among those of others.
+/// A metric of one method.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// The number with its 95 % interval.
+    /// The value with its 95 % bootstrap interval.
     pub interval: Interval,
-    /// Whether no other method is better beyond chance: the best, and those that a paired bootstrap does not tell from it
-    /// at the level 0.05.
+    /// Whether the method is the best, or does not differ significantly from the best (paired bootstrap, level 0.05).
     pub is_best: bool,
 }
 
-/// How well a method tells a set from the test rows.
+/// How well a method separates a set from the test rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DetectionResult {
     /// Area under the ROC curve.
     pub roc_auc: Measured,
-    /// Average precision of finding the set's rows.
+    /// Average precision, with the rows of the set as positives.
     pub average_precision: Measured,
-    /// False alarms where 95 % of the set is found: lower is better.
+    /// False positive rate at a true positive rate of 95 %. Lower is better.
     pub fpr95: Measured,
 }
 
-/// What a method did.
+/// The scores and metrics of one method.
 #[derive(Debug, Clone)]
 pub struct MethodResult {
-    /// Its name.
+    /// The identity of the method.
+    pub id: MethodId,
+    /// The title of the method, [`MethodId::title`].
     pub name: String,
-    /// Its kind, which identifies NUQ's own scores and the reference baseline.
+    /// The kind of the method, [`MethodId::kind`].
     pub kind: MethodKind,
-    /// What it looks at: logits too, where it reads the head of the network from them.
+    /// The arrays that the method uses, including logits from which it estimates the last layer of the network.
     pub inputs: &'static [Input],
-    /// Its scores of the test rows.
+    /// One score per test row. A higher score is a higher uncertainty.
     pub test: Vec<f64>,
-    /// Its scores of the other sets.
+    /// One score per row of each other set.
     pub ood_scores: Vec<Vec<f64>>,
-    /// Area under the risk-coverage curve of the test rows: lower is better.
+    /// Area under the risk-coverage curve of the test rows. Lower is better.
     pub rcc_auc: Measured,
-    /// For each of the other sets.
+    /// Detection metrics of each other set.
     pub ood: Vec<DetectionResult>,
-    /// The mean of the areas under the ROC curves, `None` without a set.
+    /// Mean ROC-AUC over the other sets; `None` if there is no such set.
     pub mean_roc_auc: Option<f64>,
-    /// What fitting took; `None` without a clock, or where it belongs to the model.
+    /// Seconds of the fit; `None` without a clock and for the uncertainties of NUQ, which need no fit of their own.
     pub fit_seconds: Option<f64>,
-    /// What a thousand rows took, the search for their neighbors included; `None` without a clock.
+    /// Seconds per 1000 rows, including the neighbor search; `None` without a clock.
     pub seconds_per_1000: Option<f64>,
-    /// Bytes it keeps beside the training rows.
+    /// Bytes of memory in addition to the training rows.
     pub bytes: u64,
 }
 
-/// Which way is better.
 #[derive(Clone, Copy, PartialEq)]
 enum Better {
     Higher,
@@ -74,8 +74,9 @@ pub(super) fn compare(
         let ood: Vec<DetectionResult> = of_sets.iter().map(|methods| methods[i]).collect();
         let sum: f64 = ood.iter().map(|set| set.roc_auc.interval.value).sum();
         MethodResult {
-            name: scored.name,
-            kind: scored.kind,
+            id: scored.id,
+            name: scored.id.title().to_owned(),
+            kind: scored.id.kind(),
             inputs: scored.inputs,
             test: scored.test,
             ood_scores: scored.ood,
@@ -97,7 +98,7 @@ fn selective(scored: &[Scored], is_error: &[bool], resampling: Resampling) -> Re
         methods.iter().map(|method| method.rcc_auc_of(&|row| u32::from(counts[row as usize]))).collect()
     });
     let values: Vec<f64> = methods.iter().map(Selective::rcc_auc).collect();
-    marked(&values, &draws, 0, Better::Lower)
+    with_marks(&values, &draws, 0, Better::Lower)
 }
 
 fn detection(scored: &[Scored], set: usize, resampling: Resampling) -> Result<Vec<DetectionResult>, Error> {
@@ -107,31 +108,36 @@ fn detection(scored: &[Scored], set: usize, resampling: Resampling) -> Result<Ve
         .collect::<Result<_, _>>()?;
     let strata = methods[0].strata();
     let draws = resampling.table(&strata, |counts| {
-        // All of one metric, then all of the next.
+        // One column per metric and method, grouped by metric.
         let rows: Vec<[f64; 3]> = methods.iter().map(|method| method.all_of(0.95, counts)).collect();
         (0..3).flat_map(|metric| rows.iter().map(move |row| row[metric])).collect()
     });
-    let all = |read: fn(&Detection) -> f64| -> Vec<f64> { methods.iter().map(read).collect() };
+    let all = |metric: fn(&Detection) -> f64| -> Vec<f64> { methods.iter().map(metric).collect() };
     let count = methods.len();
-    let roc_auc = marked(&all(Detection::roc_auc), &draws, 0, Better::Higher)?;
-    let precision = marked(&all(Detection::average_precision), &draws, count, Better::Higher)?;
-    let fpr95 = marked(&all(|method| method.fpr_at_tpr(0.95)), &draws, 2 * count, Better::Lower)?;
+    let roc_auc = with_marks(&all(Detection::roc_auc), &draws, 0, Better::Higher)?;
+    let precision = with_marks(&all(Detection::average_precision), &draws, count, Better::Higher)?;
+    let fpr95 = with_marks(&all(|method| method.fpr_at_tpr(0.95)), &draws, 2 * count, Better::Lower)?;
     let result =
         |i: usize| DetectionResult { roc_auc: roc_auc[i], average_precision: precision[i], fpr95: fpr95[i] };
     Ok((0..count).map(result).collect())
 }
 
-/// Values with their intervals from columns `first..` of the draws, and the marks.
-fn marked(values: &[f64], draws: &[Vec<f64>], first: usize, better: Better) -> Result<Vec<Measured>, Error> {
+/// Values with their intervals, from columns `first..` of the draws, and the marks of the best.
+fn with_marks(
+    values: &[f64],
+    draws: &[Vec<f64>],
+    first: usize,
+    better: Better,
+) -> Result<Vec<Measured>, Error> {
     let column = |i: usize| -> Vec<f64> { draws.iter().map(|row| row[first + i]).collect() };
-    let worth = |i: usize| if better == Better::Higher { values[i] } else { -values[i] };
-    let top = (0..values.len()).max_by(|&a, &b| worth(a).total_cmp(&worth(b))).unwrap_or(0);
-    let of_top = column(top);
+    let quality = |i: usize| if better == Better::Higher { values[i] } else { -values[i] };
+    let best = (0..values.len()).max_by(|&a, &b| quality(a).total_cmp(&quality(b))).unwrap_or(0);
+    let draws_of_best = column(best);
     let measured = |i: usize| {
-        let of_this = column(i);
-        let is_best = values[i] == values[top]
-            || Difference::new((values[top], &of_top), (values[i], &of_this))?.p_value >= 0.05;
-        Ok(Measured { interval: Interval::new(values[i], &of_this), is_best })
+        let draws = column(i);
+        let is_best = values[i] == values[best]
+            || Difference::new((values[best], &draws_of_best), (values[i], &draws))?.p_value >= 0.05;
+        Ok(Measured { interval: Interval::new(values[i], &draws), is_best })
     };
     (0..values.len()).map(measured).collect()
 }

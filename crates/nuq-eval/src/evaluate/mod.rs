@@ -1,31 +1,33 @@
-//! One call that compares all: a fitted model and every rival that the given arrays allow, on the same rows.
+//! Comparison of a fitted model with every baseline that the given arrays allow, on the same rows.
 //!
-//! The model brings the training rows and labels, so that no rival needs more than what is asked about: test rows with
-//! labels, sets of rows that are unlike the training data, and, where there are any, the logits of all of them.
+//! The training rows and labels are those of the model. The caller gives test rows with labels, out-of-distribution sets, and
+//! optionally the logits of all of them.
 //!
 //! ```
-//! use nuq_eval::evaluate::{Comparison, Rows};
+//! use nuq_eval::evaluate::{Comparison, MethodId, Rows};
 //! use nuq::{Embeddings, NuqClassifier};
 //!
 //! let train = Embeddings::from_rows(&[[0.0, 0.0], [0.1, 0.1], [0.0, 0.2], [1.0, 1.0], [1.1, 1.0], [1.0, 1.2]])?;
 //! let model = NuqClassifier::params().n_neighbors(3).fit(&train, &["cat", "cat", "cat", "dog", "dog", "dog"])?;
 //! let test = Embeddings::from_rows(&[[0.1, 0.0], [1.0, 1.1], [0.2, 0.1], [0.9, 1.0]])?;
-//! let strange = Embeddings::from_rows(&[[9.0, -9.0], [-7.0, 5.0], [8.0, 8.0]])?;
+//! let outliers = Embeddings::from_rows(&[[9.0, -9.0], [-7.0, 5.0], [8.0, 8.0]])?;
 //!
-//! let found = Comparison::new(Rows::new(&test), &["cat", "dog", "cat", "dog"])
-//!     .ood("strange", Rows::new(&strange))
+//! let evaluation = Comparison::new(Rows::new(&test), &["cat", "dog", "cat", "dog"])
+//!     .ood("outliers", Rows::new(&outliers))
 //!     .run(&model)?;
-//! let epistemic = &found.methods[0];
-//! assert_eq!((&*epistemic.name, epistemic.ood[0].roc_auc.interval.value), ("NUQ epistemic", 1.0));
+//! let epistemic = evaluation.method(MethodId::NuqEpistemic).expect("NUQ is always evaluated");
+//! assert_eq!(epistemic.ood[0].roc_auc.interval.value, 1.0);
 //! # Ok::<(), nuq_eval::Error>(())
 //! ```
 
 mod compare;
+mod method;
 mod projection;
 mod registry;
 mod shared;
 
 pub use compare::{DetectionResult, Measured, MethodResult};
+pub use method::{MethodId, MethodKind};
 pub use projection::{Plane, principal_plane};
 pub use registry::Skipped;
 
@@ -35,33 +37,36 @@ use crate::Error;
 use crate::baselines::Members;
 use crate::error::length_mismatch;
 use crate::metrics::{Interval, Resampling};
-use nuq::calibrate::{Measure, binomial_interval};
+use nuq::calibrate::binomial_interval;
 use nuq::{Label, NuqClassifier, Predictions};
 use shared::Training;
 
-/// Rows with what is known of them.
+/// The arrays of one set of rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'r> {
-    /// Their embeddings.
+    /// The embeddings, one row each.
     pub embeddings: &'r Embeddings<'r>,
-    /// What the network said of them: a column per class, in the order of the sorted labels.
+    /// The logits of the network: one column per class, in the order of the sorted labels.
     pub logits: Option<&'r Embeddings<'r>>,
-    /// What several networks said of them.
+    /// The logits of several networks.
     pub members: Option<&'r Members>,
 }
 
 impl<'r> Rows<'r> {
-    /// Embeddings alone.
+    /// Rows with embeddings only.
+    #[must_use]
     pub fn new(embeddings: &'r Embeddings<'r>) -> Self {
         Self { embeddings, logits: None, members: None }
     }
 
-    /// With the network's logits.
+    /// Adds the logits of the network.
+    #[must_use]
     pub fn logits(self, logits: &'r Embeddings<'r>) -> Self {
         Self { logits: Some(logits), ..self }
     }
 
-    /// With the logits of several members.
+    /// Adds the logits of several ensemble members.
+    #[must_use]
     pub fn members(self, members: &'r Members) -> Self {
         Self { members: Some(members), ..self }
     }
@@ -84,7 +89,7 @@ impl<'r> Rows<'r> {
     }
 }
 
-/// What is to be compared.
+/// Builder of an [`Evaluation`].
 pub struct Comparison<'c> {
     test: Rows<'c>,
     labels: Vec<Label>,
@@ -95,7 +100,8 @@ pub struct Comparison<'c> {
 }
 
 impl<'c> Comparison<'c> {
-    /// Of test rows and their labels.
+    /// Compares methods on test rows with their true labels.
+    #[must_use]
     pub fn new<'l, L>(test: Rows<'c>, labels: &'l [L]) -> Self
     where
         Label: From<&'l L>,
@@ -110,30 +116,38 @@ impl<'c> Comparison<'c> {
         }
     }
 
-    /// With a set that is unlike the training data.
+    /// Adds an out-of-distribution set.
+    #[must_use]
     pub fn ood(mut self, name: impl Into<String>, rows: Rows<'c>) -> Self {
         self.ood.push((name.into(), rows));
         self
     }
 
-    /// How intervals and differences are found.
+    /// Sets the bootstrap of intervals and differences.
+    #[must_use]
     pub fn resampling(self, resampling: Resampling) -> Self {
         Self { resampling, ..self }
     }
 
-    /// A clock in seconds, by which the methods are timed. This crate has none of its own: its results depend on nothing but
-    /// its input.
+    /// Sets a clock, in seconds, that times the methods. The crate reads no clock itself, so that its results depend only on its
+    /// input.
+    #[must_use]
     pub fn clock(self, clock: &'c (dyn Fn() -> f64 + Sync)) -> Self {
         Self { clock: Some(clock), ..self }
     }
 
-    /// Told the name of each method before it runs.
+    /// Sets a callback that receives the title of each method before it runs.
+    #[must_use]
     pub fn progress(self, progress: &'c (dyn Fn(&str) + Sync)) -> Self {
         Self { progress: Some(progress), ..self }
     }
 
-    /// Fits every method that the arrays allow, scores all rows with each, and compares them. Neighbors are searched once
-    /// for rows as they are, and once for rows divided by their length.
+    /// Fits every method that the arrays allow, scores all rows with each, and compares them. Neighbors are searched once for
+    /// plain rows and once for L2-normalized rows.
+    ///
+    /// # Errors
+    /// Arrays of unequal lengths, empty sets, and rows of another dimension than the model's. A method that cannot be fitted is
+    /// no error: it is listed in [`Evaluation::skipped`].
     pub fn run<'m>(&self, model: &'m NuqClassifier<'_>) -> Result<Evaluation<'m>, Error> {
         self.test.check()?;
         self.ood.iter().try_for_each(|(_, rows)| rows.check())?;
@@ -147,10 +161,10 @@ impl<'c> Comparison<'c> {
         let ood: Vec<Predictions<'_>> =
             self.ood.iter().map(|(_, rows)| model.predict(rows.embeddings)).collect::<Result<_, _>>()?;
         let (is_error, errors_of) = self.errors(model, &test);
-        let right = is_error.iter().filter(|wrong| !**wrong).count();
-        let (low, high) = binomial_interval(right, is_error.len());
-        let accuracy = Interval { value: right as f64 / is_error.len() as f64, low, high };
-        let training = Training::of(model)?;
+        let correct = is_error.iter().filter(|wrong| !**wrong).count();
+        let (low, high) = binomial_interval(correct, is_error.len());
+        let accuracy = Interval { value: correct as f64 / is_error.len() as f64, low, high };
+        let training = Training::from_model(model)?;
         let (scored, skipped) =
             registry::score_all(self, model, &training, (&test, &ood), seconds.map(|s| 1000.0 * s))?;
         let methods = compare::compare(scored, &is_error, &self.ood, self.resampling)?;
@@ -158,39 +172,43 @@ impl<'c> Comparison<'c> {
     }
 
     /// The test rows.
+    #[must_use]
     pub fn test(&self) -> Rows<'c> {
         self.test
     }
 
     /// The labels of the test rows.
+    #[must_use]
     pub fn labels(&self) -> &[Label] {
         &self.labels
     }
 
     /// The out-of-distribution sets with their names.
+    #[must_use]
     pub fn ood_sets(&self) -> &[(String, Rows<'c>)] {
         &self.ood
     }
 
     /// The bootstrap parameters.
+    #[must_use]
     pub fn bootstrap(&self) -> Resampling {
         self.resampling
     }
 
-    /// The test rows, then the other sets.
+    /// The test rows, followed by the other sets.
     fn sets(&self) -> impl Iterator<Item = &Rows<'c>> {
         std::iter::once(&self.test).chain(self.ood.iter().map(|(_, rows)| rows))
     }
 
-    /// Which test predictions are wrong, and whose they are: the network's where its logits are known.
+    /// Which test predictions are wrong. They are the network's if its logits are given, and the model's otherwise.
     fn errors(&self, model: &NuqClassifier<'_>, test: &Predictions<'_>) -> (Vec<bool>, Predictor) {
         let classes = model.classes();
         match self.test.logits {
             Some(logits) if logits.dim() == classes.len() => {
-                // The first of equal ones, as numpy takes it.
-                let said =
+                // Ties go to the first class, as in numpy.
+                let argmax =
                     |row: &[f32]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
-                let wrong = |(row, truth): (&[f32], &Label)| classes.label(said(row)) != truth;
+                let wrong = |(row, truth): (&[f32], &Label)| classes.label(argmax(row)) != truth;
                 (logits.rows().zip(&self.labels).map(wrong).collect(), Predictor::Network)
             }
             _ => {
@@ -201,44 +219,38 @@ impl<'c> Comparison<'c> {
     }
 }
 
-/// Whose predictions are judged.
+/// The predictor whose errors the methods have to detect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Predictor {
-    /// The network's, by its logits.
+    /// The network, by its logits.
     Network,
-    /// The model's own.
+    /// The NUQ model.
     Nuq,
 }
 
-/// Kind of a method.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MethodKind {
-    /// An uncertainty of NUQ.
-    Nuq(Measure),
-    /// HUQ, which combines NUQ's aleatoric and epistemic uncertainty.
-    Huq,
-    /// The maximum softmax probability, the usual reference baseline.
-    MaxProb,
-    /// Any other baseline.
-    Baseline,
-}
-
-/// What a comparison found.
+/// The result of a [`Comparison`].
 #[derive(Debug, Clone)]
 pub struct Evaluation<'m> {
-    /// The share of right test predictions, with its 95 % interval.
+    /// Accuracy of the test predictions, with its 95 % interval.
     pub accuracy: Interval,
-    /// Whose predictions they are. Every method is asked to find the same errors.
+    /// The predictor of these predictions. All methods are compared on the same errors.
     pub errors_of: Predictor,
-    /// Which test predictions are wrong.
+    /// Whether the test prediction of each row is wrong.
     pub is_error: Vec<bool>,
     /// The model's predictions for the test rows.
     pub test: Predictions<'m>,
-    /// The model's predictions for each of the other sets.
+    /// The model's predictions for each other set.
     pub ood: Vec<Predictions<'m>>,
-    /// The methods: NUQ's own first, then as the registry has them.
+    /// The methods: first the uncertainties of NUQ, then the baselines.
     pub methods: Vec<MethodResult>,
-    /// Methods that were left out, and why.
+    /// Methods that could not be fitted.
     pub skipped: Vec<Skipped>,
+}
+
+impl Evaluation<'_> {
+    /// The result of a method; `None` if the arrays did not allow it or it was skipped.
+    #[must_use]
+    pub fn method(&self, id: MethodId) -> Option<&MethodResult> {
+        self.methods.iter().find(|method| method.id == id)
+    }
 }

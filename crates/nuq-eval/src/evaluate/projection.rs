@@ -1,4 +1,4 @@
-//! Rows in the plane of the two directions in which training rows differ most: principal component analysis.
+//! Projection of rows onto the first two principal components of the training rows.
 
 use faer::{Mat, Side};
 use nuq_neighbors::Embeddings;
@@ -7,22 +7,22 @@ use crate::Error;
 use nuq::NuqClassifier;
 use nuq::moments::{mean, scatter_around};
 
-/// A plane to look at rows in.
+/// A plane that is spanned by two principal components.
 #[derive(Debug, Clone)]
 pub struct Plane {
     mean: Vec<f64>,
-    /// The two directions, as columns.
+    /// The two unit vectors, as columns.
     axes: Mat<f64>,
-    /// The share of the variance that each axis shows.
+    /// The share of the total variance along each axis, in [0, 1].
     pub explained: (f64, f64),
 }
 
-/// The plane in which a model's training rows differ most.
+/// The plane of the first two principal components of a model's training rows.
 ///
 /// ```
 /// use nuq_eval::evaluate::principal_plane;
 /// use nuq::{Embeddings, NuqClassifier};
-/// // Wide in the third column, narrow in the first.
+/// // The variance is large in the third column and small in the first.
 /// let x = Embeddings::from_rows(&[[0.0, 5.0, -9.0], [0.1, 5.0, 9.0], [0.0, 5.0, -8.0], [0.1, 5.0, 8.0]])?;
 /// let model = NuqClassifier::params().n_neighbors(2).fit(&x, &[0, 1, 0, 1])?;
 /// let plane = principal_plane(&model)?;
@@ -31,6 +31,9 @@ pub struct Plane {
 /// assert!((points[0].0 - points[1].0).abs() > 17.9);
 /// # Ok::<(), nuq_eval::Error>(())
 /// ```
+///
+/// # Errors
+/// The eigendecomposition does not converge.
 pub fn principal_plane(model: &NuqClassifier<'_>) -> Result<Plane, Error> {
     let index = model.index();
     plane(&index.rows_of(&index.live_ids())?)
@@ -43,8 +46,8 @@ fn plane(rows: &Embeddings<'_>) -> Result<Plane, Error> {
     let total: f64 = (0..d).map(|j| scatter[(j, j)]).sum();
     let eigen =
         scatter.self_adjoint_eigen(Side::Lower).map_err(|_| nuq::Error::NoSpread { rows: rows.len() })?;
-    // Eigenvalues ascend. A direction and its opposite are the same: the largest entry is made positive, so that the
-    // picture does not depend on the machine.
+    // Eigenvalues are in ascending order. The sign of an eigenvector is arbitrary: make its largest entry positive, so that
+    // the figure does not depend on the machine.
     let axis = |from_last: usize| -> Vec<f64> {
         if from_last >= d {
             return vec![0.0; d];
@@ -62,7 +65,8 @@ fn plane(rows: &Embeddings<'_>) -> Result<Plane, Error> {
 }
 
 impl Plane {
-    /// Where each row lies.
+    /// The two coordinates of each row.
+    #[must_use]
     pub fn project(&self, rows: &Embeddings<'_>) -> Vec<(f64, f64)> {
         let along = |row: &[f32], k: usize| -> f64 {
             row.iter().enumerate().map(|(j, &x)| (f64::from(x) - self.mean[j]) * self.axes[(j, k)]).sum()

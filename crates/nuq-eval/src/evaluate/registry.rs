@@ -1,9 +1,9 @@
-//! Which methods the given arrays allow, each fitted and asked.
+//! Registry of the compared methods: selects those that the given arrays allow, fits them and scores all sets.
 
 use nuq_neighbors::SeededRng;
 
 use super::shared::{SharedNeighbors, Training};
-use super::{Comparison, MethodKind, Rows};
+use super::{Comparison, MethodId, Rows};
 use crate::Error;
 use crate::baselines::{
     Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, Input, KnnDistance,
@@ -15,19 +15,20 @@ use nuq::Shrinkage;
 use nuq::calibrate::Measure;
 use nuq::{NuqClassifier, Prediction, Predictions};
 
-/// A method that was left out.
+/// A method that could not be fitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Its name.
+    /// The identity of the method.
+    pub id: MethodId,
+    /// The title of the method, [`MethodId::title`].
     pub name: String,
-    /// Why.
+    /// The error message of its fit.
     pub reason: String,
 }
 
-/// A method's scores of all sets.
+/// The scores of one method for all sets.
 pub(super) struct Scored {
-    pub(super) name: String,
-    pub(super) kind: MethodKind,
+    pub(super) id: MethodId,
     pub(super) inputs: &'static [Input],
     pub(super) test: Vec<f64>,
     pub(super) ood: Vec<Vec<f64>>,
@@ -36,20 +37,19 @@ pub(super) struct Scored {
     pub(super) bytes: u64,
 }
 
-/// How a scorer is made of what there is.
-struct Maker<'t> {
-    name: String,
-    kind: MethodKind,
-    /// Whether it looks at rows divided by their length.
+/// Fits one scorer to the training rows.
+struct ScorerFactory<'t> {
+    id: MethodId,
+    /// Whether the scorer uses L2-normalized rows.
     is_normalized: bool,
-    /// Whether it reads rows by the head of the network, which logits tell.
-    has_head: bool,
-    make: Make<'t>,
+    /// Whether the scorer uses the last layer of the network, which is estimated from logits.
+    uses_head: bool,
+    fit: Fit<'t>,
 }
 
-type Make<'t> = Box<dyn Fn() -> Result<Box<dyn Scorer + 't>, Error> + 't>;
+type Fit<'t> = Box<dyn Fn() -> Result<Box<dyn Scorer + 't>, Error> + 't>;
 
-/// Runs every method that the arrays allow; the model's predictions are known, and what a thousand of them took.
+/// Runs every method that the arrays allow. `seconds` is the time that NUQ took to predict 1000 rows.
 pub(super) fn score_all(
     comparison: &Comparison<'_>,
     model: &NuqClassifier<'_>,
@@ -57,192 +57,198 @@ pub(super) fn score_all(
     (test, ood): (&Predictions<'_>, &[Predictions<'_>]),
     seconds: Option<f64>,
 ) -> Result<(Vec<Scored>, Vec<Skipped>), Error> {
-    tell(comparison, "NUQ");
-    let mut scored = own(model, test, ood, seconds)?;
+    report_progress(comparison, "NUQ");
+    let mut scored = nuq_scores(model, test, ood, seconds)?;
     let mut skipped = vec![];
-    let head = head(comparison, training);
-    tell(comparison, "neighbors of normalized rows");
-    let found: Vec<&Predictions<'_>> = std::iter::once(test).chain(ood).collect();
-    // What a method saves by taking NUQ's neighbors, nearly all of whose time is their search.
-    let shared = SharedNeighbors::find(comparison, model, training, &found, seconds.unwrap_or(0.0))?;
+    let head = fit_head(comparison, training);
+    report_progress(comparison, "neighbors of normalized rows");
+    let predictions: Vec<&Predictions<'_>> = std::iter::once(test).chain(ood).collect();
+    // The time of the neighbor search is estimated by NUQ's prediction time, nearly all of which is the search.
+    let shared = SharedNeighbors::search(comparison, model, training, &predictions, seconds.unwrap_or(0.0))?;
     let batches = shared.batches(comparison);
-    for maker in makers(comparison, model, training, &head) {
-        tell(comparison, &maker.name);
-        let saved = match (maker.is_normalized, training.has_plain_neighbors) {
+    for factory in factories(comparison, model, training, &head) {
+        report_progress(comparison, factory.id.title());
+        let search_seconds = match (factory.is_normalized, training.has_plain_neighbors) {
             (true, _) => shared.normalized_seconds,
             (false, true) => shared.plain_seconds,
             (false, false) => 0.0,
         };
-        match score(comparison, &maker, &batches, saved)? {
+        match score(comparison, &factory, &batches, search_seconds)? {
             Ok(method) => scored.push(method),
-            Err(problem) => skipped.push(Skipped { name: maker.name, reason: problem.to_string() }),
+            Err(error) => skipped.push(Skipped {
+                id: factory.id,
+                name: factory.id.title().to_owned(),
+                reason: error.to_string(),
+            }),
         }
     }
     Ok((scored, skipped))
 }
 
-fn tell(comparison: &Comparison<'_>, what: &str) {
+fn report_progress(comparison: &Comparison<'_>, step: &str) {
     if let Some(progress) = comparison.progress {
-        progress(what);
+        progress(step);
     }
 }
 
-/// Makes a scorer and asks it about all sets; the inner error says why it could not be made. Taking neighbors saved it a search
-/// of `saved` seconds for a thousand rows.
+/// Fits a scorer and scores all sets; the inner error is that of the fit. `search_seconds`, the time per 1000 rows of the
+/// shared neighbor search, is added to the time of scorers that use its result.
 fn score(
     comparison: &Comparison<'_>,
-    maker: &Maker<'_>,
+    factory: &ScorerFactory<'_>,
     batches: &[Batch<'_>],
-    saved: f64,
+    search_seconds: f64,
 ) -> Result<Result<Scored, Error>, Error> {
     let start = comparison.clock.map(|clock| clock());
-    let scorer = match (maker.make)() {
+    let scorer = match (factory.fit)() {
         Ok(scorer) => scorer,
-        Err(problem) => return Ok(Err(problem)),
+        Err(error) => return Ok(Err(error)),
     };
+    debug_assert_eq!(scorer.name(), factory.id.title(), "a scorer's name is the title of its id");
     let fitted = comparison.clock.map(|clock| clock());
     let mut scores = batches.iter().map(|batch| scorer.score(batch)).collect::<Result<Vec<_>, _>>()?;
     let rows: usize = scores.iter().map(Vec::len).sum();
     let seconds = comparison.clock.zip(fitted).map(|(clock, fitted)| clock() - fitted);
     let test = scores.remove(0);
-    let saved = if scorer.takes_neighbors() { saved } else { 0.0 };
+    let search_seconds = if scorer.takes_neighbors() { search_seconds } else { 0.0 };
     Ok(Ok(Scored {
-        name: maker.name.clone(),
-        kind: maker.kind,
-        inputs: if maker.has_head { &[Input::Embeddings, Input::Logits] } else { scorer.inputs() },
+        id: factory.id,
+        inputs: if factory.uses_head { &[Input::Embeddings, Input::Logits] } else { scorer.inputs() },
         test,
         ood: scores,
         fit_seconds: fitted.zip(start).map(|(fitted, start)| fitted - start),
-        seconds_per_1000: seconds.map(|seconds| 1000.0 * seconds / rows as f64 + saved),
+        seconds_per_1000: seconds.map(|seconds| 1000.0 * seconds / rows as f64 + search_seconds),
         bytes: scorer.bytes(),
     }))
 }
 
-/// NUQ's own uncertainties, which prediction has given already.
-fn own(
+/// The uncertainties that NUQ's predictions contain, and HUQ, which combines two of them.
+fn nuq_scores(
     model: &NuqClassifier<'_>,
     test: &Predictions<'_>,
     ood: &[Predictions<'_>],
     seconds_per_1000: Option<f64>,
 ) -> Result<Vec<Scored>, Error> {
-    let scored = |name: &str, measure: Measure| Scored {
-        name: name.to_owned(),
-        kind: MethodKind::Nuq(measure),
+    let scored = |id: MethodId, test: Vec<f64>, ood: Vec<Vec<f64>>| Scored {
+        id,
         inputs: &[Input::Embeddings],
-        test: test.iter().map(|prediction| measure.of(prediction)).collect(),
-        ood: ood.iter().map(|set| set.iter().map(|prediction| measure.of(prediction)).collect()).collect(),
+        test,
+        ood,
         fit_seconds: None,
         seconds_per_1000,
         bytes: 0,
     };
-    let mut own = vec![
-        scored("NUQ epistemic", Measure::Epistemic),
-        scored("NUQ total", Measure::Total),
-        scored("NUQ aleatoric", Measure::Aleatoric),
-        scored("NUQ density", Measure::Density),
+    let measures = [
+        (MethodId::NuqEpistemic, Measure::Epistemic),
+        (MethodId::NuqTotal, Measure::Total),
+        (MethodId::NuqAleatoric, Measure::Aleatoric),
+        (MethodId::NuqDensity, Measure::Density),
     ];
-    let huq = huq(model)?;
-    let hybrid = |found: &[Prediction]| {
-        let of = |measure: Measure| -> Vec<f64> { found.iter().map(|p| measure.of(p)).collect() };
-        huq.score(&of(Measure::Aleatoric), &of(Measure::Epistemic))
-    };
-    own.push(Scored {
-        name: "HUQ".to_owned(),
-        kind: MethodKind::Huq,
-        inputs: &[Input::Embeddings],
-        test: hybrid(test)?,
-        ood: ood.iter().map(|found| hybrid(found)).collect::<Result<_, _>>()?,
-        fit_seconds: None,
-        seconds_per_1000,
-        bytes: 0,
-    });
-    Ok(own)
+    let mut methods: Vec<Scored> = measures
+        .into_iter()
+        .map(|(id, measure)| {
+            scored(id, values(test, measure), ood.iter().map(|set| values(set, measure)).collect())
+        })
+        .collect();
+    let huq = fit_huq(model)?;
+    let hybrid =
+        |set: &[Prediction]| huq.score(&values(set, Measure::Aleatoric), &values(set, Measure::Epistemic));
+    let of_sets = ood.iter().map(|set| hybrid(set)).collect::<Result<_, _>>()?;
+    methods.push(scored(MethodId::Huq, hybrid(test)?, of_sets));
+    Ok(methods)
 }
 
-/// Training rows that tell HUQ what is usual, each left out of its own neighbors.
+fn values(predictions: &[Prediction], measure: Measure) -> Vec<f64> {
+    predictions.iter().map(|prediction| measure.of(prediction)).collect()
+}
+
+/// Number of training rows that are HUQ's reference. Each is excluded from its own neighbors.
 const REFERENCE_ROWS: usize = 2000;
 
-fn huq(model: &NuqClassifier<'_>) -> Result<Huq, Error> {
+fn fit_huq(model: &NuqClassifier<'_>) -> Result<Huq, Error> {
     let index = model.index();
-    let known = index.live_ids();
-    let sample = SeededRng::new(0).sample(known.len(), REFERENCE_ROWS);
-    let ids: Vec<u32> = sample.into_iter().map(|at| known[at as usize]).collect();
-    let found =
+    let live_ids = index.live_ids();
+    let sample = SeededRng::new(0).sample(live_ids.len(), REFERENCE_ROWS);
+    let ids: Vec<u32> = sample.into_iter().map(|at| live_ids[at as usize]).collect();
+    let reference =
         model.predict_from(&index.rows_of(&ids)?, &index.leave_one_out(&ids, model.n_neighbors())?)?;
-    let of = |measure: Measure| -> Vec<f64> { found.iter().map(|p| measure.of(p)).collect() };
-    Huq::fit(&of(Measure::Aleatoric), &of(Measure::Epistemic), 0.2, 0.95, 0.9)
+    Huq::fit(&values(&reference, Measure::Aleatoric), &values(&reference, Measure::Epistemic), 0.2, 0.95, 0.9)
 }
 
-/// The head of the network, from the first set whose logits are known and which has rows enough; or why there is none.
-fn head(comparison: &Comparison<'_>, training: &Training) -> Result<Head, Error> {
+/// The last layer of the network, estimated from the first set that has logits and more rows than columns.
+fn fit_head(comparison: &Comparison<'_>, training: &Training) -> Result<Head, Error> {
     let needed = training.rows.dim() + 1;
-    let mut known = comparison.sets().filter_map(|rows| rows.logits.map(|logits| (rows.embeddings, logits)));
+    let mut with_logits =
+        comparison.sets().filter_map(|rows| rows.logits.map(|logits| (rows.embeddings, logits)));
     let mut most = 0;
-    let enough = known.find(|(rows, _)| {
+    let large_enough = with_logits.find(|(rows, _)| {
         most = most.max(rows.len());
         rows.len() >= needed
     });
-    match enough {
+    match large_enough {
         Some((rows, logits)) => Head::fit(rows, logits),
         None if most == 0 => {
-            Err(Error::MissingInput { scorer: "the head of the network".to_owned(), input: "logits" })
+            Err(Error::MissingInput { scorer: "the last layer of the network".to_owned(), input: "logits" })
         }
-        None => Err(Error::FewRows { what: "the head of the network", got: most, needed }),
+        None => Err(Error::FewRows { what: "the last layer of the network", got: most, needed }),
     }
 }
 
-/// Whether every set has what `of` looks for.
-fn all_have<'c, T>(comparison: &'c Comparison<'_>, of: impl Fn(&Rows<'c>) -> Option<T>) -> bool {
-    comparison.sets().all(|rows| of(rows).is_some())
+/// Whether `array` is present in every set.
+fn all_have<'c, T>(comparison: &'c Comparison<'_>, array: impl Fn(&Rows<'c>) -> Option<T>) -> bool {
+    comparison.sets().all(|rows| array(rows).is_some())
 }
 
-fn makers<'t>(
+fn factories<'t>(
     comparison: &Comparison<'_>,
     model: &'t NuqClassifier<'_>,
     training: &'t Training,
     head: &'t Result<Head, Error>,
-) -> Vec<Maker<'t>> {
-    let mut makers: Vec<Maker<'t>> = vec![];
-    let logits = all_have(comparison, |rows| rows.logits);
-    if logits {
-        makers.extend(from_logits());
+) -> Vec<ScorerFactory<'t>> {
+    let mut factories: Vec<ScorerFactory<'t>> = vec![];
+    let has_logits = all_have(comparison, |rows| rows.logits);
+    if has_logits {
+        factories.extend(from_logits());
     }
     if all_have(comparison, |rows| rows.members) {
-        makers.extend(from_members());
+        factories.extend(from_members());
     }
     if !training.is_normalized {
-        makers.extend(from_embeddings(training, false, model));
+        factories.extend(from_embeddings(training, false, model));
     }
-    makers.extend(from_embeddings(training, true, model));
-    makers.extend(trained(training, model.classes().len()));
-    if logits && !training.is_normalized {
-        makers.extend(from_both(training, head));
+    factories.extend(from_embeddings(training, true, model));
+    factories.extend(trained(training, model.classes().len()));
+    if has_logits && !training.is_normalized {
+        factories.extend(from_both(training, head));
     }
-    makers
+    factories
 }
 
-fn maker<'t, S: Scorer + 't>(name: &str, make: impl Fn() -> Result<S, Error> + 't) -> Maker<'t> {
-    let make: Make<'t> = Box::new(move || make().map(|scorer| Box::new(scorer) as Box<dyn Scorer + 't>));
-    Maker { name: name.to_owned(), kind: MethodKind::Baseline, is_normalized: false, has_head: false, make }
+fn factory<'t, S: Scorer + 't>(id: MethodId, fit: impl Fn() -> Result<S, Error> + 't) -> ScorerFactory<'t> {
+    let fit: Fit<'t> = Box::new(move || fit().map(|scorer| Box::new(scorer) as Box<dyn Scorer + 't>));
+    ScorerFactory { id, is_normalized: false, uses_head: false, fit }
 }
 
-/// The same for a scorer of normalized rows.
-fn normalized<'t, S: Scorer + 't>(name: &str, make: impl Fn() -> Result<S, Error> + 't) -> Maker<'t> {
-    Maker { is_normalized: true, ..maker(&format!("{name}, L2"), move || make().map(Normalized::new)) }
+/// A factory of the same scorer for normalized rows.
+fn normalized<'t, S: Scorer + 't>(
+    id: MethodId,
+    fit: impl Fn() -> Result<S, Error> + 't,
+) -> ScorerFactory<'t> {
+    ScorerFactory { is_normalized: true, ..factory(id, move || fit().map(Normalized::new)) }
 }
 
-fn from_logits<'t>() -> Vec<Maker<'t>> {
+fn from_logits<'t>() -> Vec<ScorerFactory<'t>> {
     vec![
-        Maker { kind: MethodKind::MaxProb, ..maker("MaxProb", || Ok(MaxProb)) },
-        maker("Entropy", || Ok(Entropy)),
-        maker("Margin", || Ok(Margin)),
-        maker("Energy", || Ok(Energy::default())),
-        maker("MaxLogit", || Ok(MaxLogit)),
-        maker("GEN", || Ok(Gen::default())),
+        factory(MethodId::MaxProb, || Ok(MaxProb)),
+        factory(MethodId::Entropy, || Ok(Entropy)),
+        factory(MethodId::Margin, || Ok(Margin)),
+        factory(MethodId::Energy, || Ok(Energy::default())),
+        factory(MethodId::MaxLogit, || Ok(MaxLogit)),
+        factory(MethodId::Gen, || Ok(Gen::default())),
     ]
 }
 
-fn from_members<'t>() -> Vec<Maker<'t>> {
+fn from_members<'t>() -> Vec<ScorerFactory<'t>> {
     let reductions = [
         Reduction::Entropy,
         Reduction::MutualInformation,
@@ -250,30 +256,34 @@ fn from_members<'t>() -> Vec<Maker<'t>> {
         Reduction::Std,
         Reduction::MaxProb,
     ];
-    reductions.map(|reduction| maker(&Ensemble(reduction).name(), move || Ok(Ensemble(reduction)))).into()
+    reductions.map(|reduction| factory(reduction.into(), move || Ok(Ensemble(reduction)))).into()
 }
 
-/// Of the rows as they are, or of their normalized form.
+/// Methods that use embeddings only, for plain or for normalized rows.
 fn from_embeddings<'t>(
     training: &'t Training,
     is_normalized: bool,
     model: &'t NuqClassifier<'_>,
-) -> Vec<Maker<'t>> {
+) -> Vec<ScorerFactory<'t>> {
     let rows = if is_normalized { &training.normalized } else { &training.rows };
     let (labels, k, shrinkage) = (&training.labels, model.n_neighbors(), Shrinkage::LedoitWolf);
-    macro_rules! makers {
-        ($($name:literal: $fit:expr),* $(,)?) => {
-            if is_normalized { vec![$(normalized($name, $fit)),*] } else { vec![$(maker($name, $fit)),*] }
+    macro_rules! factories {
+        ($($plain:ident, $l2:ident: $fit:expr),* $(,)?) => {
+            if is_normalized {
+                vec![$(normalized(MethodId::$l2, $fit)),*]
+            } else {
+                vec![$(factory(MethodId::$plain, $fit)),*]
+            }
         };
     }
-    makers![
-        "DDU": move || Ddu::fit(rows, labels, shrinkage),
-        "Mahalanobis": move || Mahalanobis::fit(rows, labels, shrinkage),
-        "relative Mahalanobis": move || RelativeMahalanobis::fit(rows, labels, shrinkage),
-        "kNN distance": move || KnnDistance::kth(rows, k),
-        "LOF": move || {
+    factories![
+        Ddu, DduL2: move || Ddu::fit(rows, labels, shrinkage),
+        Mahalanobis, MahalanobisL2: move || Mahalanobis::fit(rows, labels, shrinkage),
+        RelativeMahalanobis, RelativeMahalanobisL2: move || RelativeMahalanobis::fit(rows, labels, shrinkage),
+        KnnDistance, KnnDistanceL2: move || KnnDistance::kth(rows, k),
+        Lof, LofL2: move || {
             if training.has_plain_neighbors && is_normalized == training.is_normalized {
-                // The model's own index: where it is a graph, comparing all rows with all others would take days.
+                // Search the model's own index: where it is a graph, an exact all-pairs search would take days.
                 let index = model.index();
                 return LocalOutlierFactor::from_neighbors(rows, &index.leave_one_out(&index.live_ids(), k)?);
             }
@@ -282,40 +292,41 @@ fn from_embeddings<'t>(
     ]
 }
 
-/// Classes times columns up to which layers are trained: beyond, they would take longer than all other methods together.
-const MOST_WEIGHTS: usize = 100_000;
+/// Largest number of classes × columns for which layers are trained. Beyond it, training would take longer than all other
+/// methods together.
+const MAX_WEIGHTS: usize = 100_000;
 
-/// Layers that are trained, on the rows as the model has them.
-fn trained<'t>(training: &'t Training, classes: usize) -> Vec<Maker<'t>> {
+/// Methods that train a layer, on the rows as the model stores them.
+fn trained<'t>(training: &'t Training, n_classes: usize) -> Vec<ScorerFactory<'t>> {
     let (rows, labels) = (&training.rows, &training.labels);
-    let weights = classes * rows.dim();
+    let weights = n_classes * rows.dim();
     let check = move || match weights {
-        ..=MOST_WEIGHTS => Ok(()),
+        ..=MAX_WEIGHTS => Ok(()),
         _ => {
-            let range = "beyond 100000 training takes long and is left to who asks for this method alone";
+            let range = "an evaluation trains layers of at most 100000 weights; fit this method by itself";
             Err(out_of_range("classes times columns", weights as f64, range))
         }
     };
     let sngp = move || check().and_then(|()| Sngp::fit(rows, labels, SngpParams::default()));
     let duq = move || check().and_then(|()| Duq::fit(rows, labels, DuqParams::default()));
     if training.is_normalized {
-        vec![normalized("SNGP", sngp), normalized("DUQ", duq)]
+        vec![normalized(MethodId::SngpL2, sngp), normalized(MethodId::DuqL2, duq)]
     } else {
-        vec![maker("SNGP", sngp), maker("DUQ", duq)]
+        vec![factory(MethodId::Sngp, sngp), factory(MethodId::Duq, duq)]
     }
 }
 
-/// Neighbors that guide the energy, as its authors take them.
+/// Number of neighbors of NNGuide, the default of its authors.
 const GUIDES: usize = 10;
 
-fn from_both<'t>(training: &'t Training, head: &'t Result<Head, Error>) -> Vec<Maker<'t>> {
+fn from_both<'t>(training: &'t Training, head: &'t Result<Head, Error>) -> Vec<ScorerFactory<'t>> {
     let rows = &training.rows;
     let head = || head.as_ref().map_err(Error::clone);
-    let makers = vec![
-        maker("ViM", move || Vim::fit(rows, head()?, None)),
-        maker("fDBD", move || Fdbd::fit(rows, head()?)),
-        maker("NNGuide", move || NnGuide::fit(rows, &head()?.logits(rows)?, GUIDES)),
-        maker("ReAct", move || React::fit(rows, head()?, 0.9)),
+    let factories = vec![
+        factory(MethodId::Vim, move || Vim::fit(rows, head()?, None)),
+        factory(MethodId::Fdbd, move || Fdbd::fit(rows, head()?)),
+        factory(MethodId::NnGuide, move || NnGuide::fit(rows, &head()?.logits(rows)?, GUIDES)),
+        factory(MethodId::React, move || React::fit(rows, head()?, 0.9)),
     ];
-    makers.into_iter().map(|maker| Maker { has_head: true, ..maker }).collect()
+    factories.into_iter().map(|factory| ScorerFactory { uses_head: true, ..factory }).collect()
 }

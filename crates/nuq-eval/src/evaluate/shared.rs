@@ -1,4 +1,4 @@
-//! What several methods look at, searched once.
+//! Training rows and neighbors that several methods share.
 
 use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
 
@@ -7,20 +7,20 @@ use crate::Error;
 use crate::baselines::Batch;
 use nuq::{Label, NuqClassifier, Predictions};
 
-/// The training rows and labels that a model holds.
+/// The live training rows of a model and their labels.
 pub(super) struct Training {
     pub(super) rows: Embeddings<'static>,
-    /// Divided by their length.
+    /// The L2-normalized rows.
     pub(super) normalized: Embeddings<'static>,
     pub(super) labels: Vec<Label>,
-    /// Whether the rows were divided by their length when the model was fitted.
+    /// Whether the model was fitted with L2 normalization. `rows` are then normalized already.
     pub(super) is_normalized: bool,
-    /// Whether the model's neighbors are those of the rows as they are.
+    /// Whether the neighbors of the model are the nearest of `rows` by Euclidean distance, with row numbers as ids.
     pub(super) has_plain_neighbors: bool,
 }
 
 impl Training {
-    pub(super) fn of(model: &NuqClassifier<'_>) -> Result<Self, Error> {
+    pub(super) fn from_model(model: &NuqClassifier<'_>) -> Result<Self, Error> {
         let index = model.index();
         let ids = index.live_ids();
         let label = |&id: &u32| model.classes().label(model.training_classes()[id as usize] as usize).clone();
@@ -30,36 +30,37 @@ impl Training {
             normalized: if is_normalized { rows.clone() } else { rows.l2_normalized() },
             rows,
             is_normalized,
-            // Rows that were removed leave gaps in the ids.
+            // Removed rows leave gaps in the ids.
             has_plain_neighbors: index.scale().is_none() && index.len() == index.ids(),
         })
     }
 }
 
-/// The neighbors of all rows that are asked about, and what finding them took.
+/// The neighbors of all query rows, and the time of their search.
 pub(super) struct SharedNeighbors<'p> {
-    /// Of the rows as they are, by the model: none where the model measures otherwise.
+    /// Neighbors of the plain rows from the model's predictions; `None` unless `Training::has_plain_neighbors`.
     plain: Vec<Option<&'p Neighbors>>,
     normalized: Vec<Neighbors>,
-    /// Seconds that a thousand rows took, without a clock none.
+    /// Seconds per 1000 rows; zero without a clock.
     pub(super) plain_seconds: f64,
     pub(super) normalized_seconds: f64,
 }
 
 impl<'p> SharedNeighbors<'p> {
-    /// Takes the model's neighbors, whose search took the given time, and searches those of normalized rows.
-    pub(super) fn find(
+    /// Takes the neighbors of plain rows from the predictions, and searches those of normalized rows. `plain_seconds` is the
+    /// time per 1000 rows of the former.
+    pub(super) fn search(
         comparison: &Comparison<'_>,
         model: &NuqClassifier<'_>,
         training: &Training,
-        found: &[&'p Predictions<'_>],
+        predictions: &[&'p Predictions<'_>],
         plain_seconds: f64,
     ) -> Result<Self, Error> {
-        let tables = found.iter().map(|found| training.has_plain_neighbors.then(|| found.neighbors()));
+        let tables = predictions.iter().map(|set| training.has_plain_neighbors.then(|| set.neighbors()));
         let plain: Vec<Option<&Neighbors>> = tables.collect();
         if let (true, Some(own)) = (training.is_normalized, plain.iter().copied().collect::<Option<Vec<_>>>())
         {
-            // The model's rows are the normalized ones.
+            // The rows of the model are normalized already: one search serves both.
             let normalized = own.into_iter().cloned().collect();
             return Ok(Self { plain, normalized, plain_seconds, normalized_seconds: plain_seconds });
         }
@@ -72,7 +73,7 @@ impl<'p> SharedNeighbors<'p> {
         Ok(Self { plain, normalized, plain_seconds, normalized_seconds: 1000.0 * seconds / rows as f64 })
     }
 
-    /// A batch of each set, with its neighbors.
+    /// One batch per set, with its neighbors.
     pub(super) fn batches<'b>(&'b self, comparison: &'b Comparison<'_>) -> Vec<Batch<'b>> {
         let batch =
             |((rows, plain), normalized): ((&'b Rows<'_>, &Option<&'b Neighbors>), &'b Neighbors)| Batch {
