@@ -1,8 +1,10 @@
-//! Files in, files out, and damaged files. One binary, because each integration test binary links the whole dependency tree again.
+//! Reading and writing files, including damaged ones. One binary, because each integration test binary links the whole dependency tree again.
 
 #![allow(clippy::unwrap_used)]
 
 mod arrays;
+#[cfg(unix)]
+mod fork;
 mod model_file;
 #[cfg(feature = "parquet")]
 mod parquet;
