@@ -25,6 +25,7 @@ use args::{Args, Command};
 use error::Error;
 
 fn main() -> ExitCode {
+    silence_caught_panics();
     match run(Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -32,6 +33,16 @@ fn main() -> ExitCode {
             error.exit_code()
         }
     }
+}
+
+/// Installs a panic hook that prints nothing for the panics of the parquet reader that nuq-io returns as errors.
+fn silence_caught_panics() {
+    let default_hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !nuq_io::is_catching_panics() {
+            default_hook(info);
+        }
+    }));
 }
 
 fn run(Args { command, common }: Args) -> Result<(), Error> {

@@ -15,6 +15,7 @@ mod index;
 mod meta;
 mod model;
 mod npz_writer;
+mod panics;
 #[cfg(feature = "parquet")]
 mod parquet_writer;
 mod threshold_meta;
@@ -25,5 +26,6 @@ pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;
 pub use model::{ModelFile, open, save, save_classifier, save_regressor};
 pub use npz_writer::{NpzArray, write_npz};
+pub use panics::is_catching_panics;
 #[cfg(feature = "parquet")]
 pub use parquet_writer::{ParquetColumn, ParquetWriter};

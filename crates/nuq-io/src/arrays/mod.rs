@@ -14,8 +14,6 @@
 #[cfg(feature = "parquet")]
 mod arrow_values;
 mod element;
-#[cfg(feature = "parquet")]
-mod guard;
 mod members;
 mod npy;
 mod npz;

@@ -15,11 +15,11 @@ use parquet::arrow::arrow_reader::{
 
 use super::ArraySpec;
 use super::arrow_values;
-use super::guard::guarded;
 use super::npz::choose;
 use super::parquet_rows::{Coordinates, ParquetRows};
 use super::source::open_file;
 use crate::Error;
+use crate::panics::catch_panic;
 
 /// Rows that are decoded at a time.
 const BATCH: usize = 1024;
@@ -38,7 +38,7 @@ pub(crate) struct ParquetFile {
 impl ParquetFile {
     pub(crate) fn open(spec: &ArraySpec) -> Result<Self, Error> {
         let file = open_file(spec)?;
-        guarded(spec, || {
+        catching_panics(spec, || {
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
             let loaded = ArrowReaderMetadata::load(&file, options);
             let metadata = loaded.map_err(|e| Error::damaged_parquet(spec, e))?;
@@ -59,7 +59,7 @@ impl ParquetFile {
             Some(column) => Coordinates::List(column),
             None => Coordinates::Flat(self.flat(spec, without)?),
         };
-        guarded(spec, || ParquetRows::open(self, spec, coordinates))
+        catching_panics(spec, || ParquetRows::open(self, spec, coordinates))
     }
 
     /// The column of lists that is named or the only one; `None` where there is none.
@@ -102,7 +102,7 @@ impl ParquetFile {
     /// A column as labels: integers or strings.
     pub(crate) fn labels(self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
         let mut labels = Vec::new();
-        guarded(spec, || {
+        catching_panics(spec, || {
             for array in self.single_column(spec, "label")? {
                 let array = array?;
                 let first = labels.len();
@@ -121,7 +121,7 @@ impl ParquetFile {
     /// A column as targets: numbers.
     pub(crate) fn targets(self, spec: &ArraySpec) -> Result<Vec<f64>, Error> {
         let mut targets = Vec::new();
-        guarded(spec, || {
+        catching_panics(spec, || {
             for array in self.single_column(spec, "target")? {
                 let array = array?;
                 if !is_number(array.data_type()) {
@@ -197,6 +197,14 @@ impl ParquetFile {
             present: self.fields().iter().map(|field| field.name().clone()).collect(),
         })
     }
+}
+
+/// Calls `read`; a panic of the parquet library is returned as a damaged file.
+pub(super) fn catching_panics<T>(
+    spec: &ArraySpec,
+    read: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    catch_panic(read).unwrap_or_else(|| Err(Error::damaged_parquet(spec, "its parts contradict each other")))
 }
 
 /// The next batch of a reader.

@@ -10,8 +10,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
 use super::ArraySpec;
 use super::arrow_values;
-use super::guard::guarded;
-use super::parquet_file::{ParquetFile, next};
+use super::parquet_file::{ParquetFile, catching_panics, next};
 use crate::Error;
 
 /// Which columns of a file hold the coordinates.
@@ -88,8 +87,8 @@ impl ParquetRows {
 
     /// Some of the rows, row after row; what is missing is NaN.
     pub(crate) fn values(&mut self, spec: &ArraySpec, rows: Range<usize>) -> Result<Vec<f32>, Error> {
-        // A stream that did not come to its end is not kept.
-        guarded(spec, || self.advance(spec, rows))
+        // `advance` takes the stream out and stores it again only on success: a panic leaves none behind.
+        catching_panics(spec, || self.advance(spec, rows))
     }
 
     fn advance(&mut self, spec: &ArraySpec, rows: Range<usize>) -> Result<Vec<f32>, Error> {
