@@ -1,4 +1,4 @@
-//! The file around a model: a header, a table of named sections, and the sections, each under a checksum.
+//! The container format of a model file: a header, a table of named sections, and the sections, each with a checksum.
 //!
 //! ```text
 //! 0    8 bytes  "NUQMODEL"
@@ -15,6 +15,8 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::marker::PhantomData;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,32 +26,35 @@ use nuq::nuq_neighbors::SharedSlice;
 
 use crate::Error;
 
-// Numbers are written as they lie in memory, which is little-endian wherever nuq runs.
+// Arrays are written with the byte order of memory, which must therefore be little-endian.
 const _: () = assert!(cfg!(target_endian = "little"), "model files are little-endian");
 
-/// The format that is written, and the newest that is read.
+/// Version of the model file format: the one that is written and the newest that is read.
 pub const FORMAT_VERSION: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"NUQMODEL";
+/// Length of the header in bytes.
 const HEADER: usize = 32;
+/// Length of a table entry in bytes.
 const ENTRY: usize = 64;
+/// Length of the name in a table entry in bytes.
 const NAME: usize = 40;
 const ALIGNMENT: usize = 64;
-/// More sections than any version has: what claims more is damaged.
-const MOST_SECTIONS: usize = 1024;
+/// Upper bound on the number of sections of every format version; a larger count is damage.
+const MAX_SECTIONS: usize = 1024;
 
-/// A section to be written.
+/// A section to write.
 pub(crate) struct Section<'s> {
     pub(crate) name: &'static str,
     pub(crate) bytes: &'s [u8],
 }
 
-/// Writes sections in their order.
+/// Writes the header, the table and the sections in the given order.
 pub(crate) fn write(file: &mut BufWriter<&File>, sections: &[Section<'_>]) -> io::Result<()> {
     let mut at = (HEADER + ENTRY * sections.len()).next_multiple_of(ALIGNMENT);
     let mut table = Vec::with_capacity(ENTRY * sections.len());
     for section in sections {
-        assert!(section.name.len() <= NAME, "section names are short");
+        assert!(section.name.len() <= NAME, "a section name fits its table entry");
         let mut name = [0u8; NAME];
         name[..section.name.len()].copy_from_slice(section.name.as_bytes());
         table.extend_from_slice(&name);
@@ -86,18 +91,18 @@ fn pad(file: &mut BufWriter<&File>, written: &mut usize) -> io::Result<()> {
     file.write_all(&[0; ALIGNMENT][..gap])
 }
 
-/// What the table says of a section.
+/// An entry of the section table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionInfo {
-    /// Its name.
+    /// Name of the section.
     pub name: String,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u64,
     offset: usize,
     checksum: u32,
 }
 
-/// A mapped file whose header and table are whole. Sections are read, and checked, when they are asked for.
+/// A mapped file whose header and table have been verified. Sections are verified on request.
 #[derive(Clone, Debug)]
 pub(crate) struct Container {
     path: PathBuf,
@@ -112,8 +117,9 @@ impl Container {
         if file.metadata().map_err(failed)?.is_dir() {
             return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")));
         }
-        // SAFETY: the map is read-only. A file that another process cuts short while it is mapped ends this one, as with
-        // every mapped file; models are replaced by renaming, which leaves the old file whole for those who have it open.
+        // SAFETY: the map is read-only. If another process truncates the mapped file, the operating system terminates this
+        // process on access, as with every mapped file. `save` replaces a model by renaming, which leaves the mapped file
+        // unchanged.
         let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
         let sections = read_table(path, &map)?;
         Ok(Self { path: path.to_owned(), map: Arc::new(map), sections: Arc::new(sections) })
@@ -127,17 +133,16 @@ impl Container {
         &self.sections
     }
 
-    /// The section of a name, if the file has it.
-    fn find(&self, name: &str) -> Option<&SectionInfo> {
+    fn section(&self, name: &str) -> Option<&SectionInfo> {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    fn need(&self, name: &str) -> Result<&SectionInfo, Error> {
-        self.find(name).ok_or_else(|| Error::damaged(&self.path, name, "it is missing"))
+    fn required(&self, name: &str) -> Result<&SectionInfo, Error> {
+        self.section(name).ok_or_else(|| Error::damaged(&self.path, name, "it is missing"))
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.find(name).is_some()
+        self.section(name).is_some()
     }
 
     fn slice(&self, section: &SectionInfo) -> &[u8] {
@@ -145,8 +150,8 @@ impl Container {
     }
 
     /// Compares a section with its checksum.
-    pub(crate) fn check(&self, name: &str) -> Result<(), Error> {
-        let section = self.need(name)?;
+    pub(crate) fn verify(&self, name: &str) -> Result<(), Error> {
+        let section = self.required(name)?;
         if crc32fast::hash(self.slice(section)) == section.checksum {
             Ok(())
         } else {
@@ -154,58 +159,60 @@ impl Container {
         }
     }
 
-    /// Whether there is nothing but zeros between the sections.
-    pub(crate) fn check_padding(&self) -> Result<(), Error> {
+    /// Verifies that the bytes between the sections are zero.
+    pub(crate) fn verify_padding(&self) -> Result<(), Error> {
         let mut at = HEADER + ENTRY * self.sections.len();
         let mut sections: Vec<&SectionInfo> = self.sections.iter().collect();
         sections.sort_by_key(|section| section.offset);
         for section in sections {
             let gap = self.map.get(at..section.offset).unwrap_or_default();
             if gap.iter().any(|&byte| byte != 0) {
-                return Err(Error::damaged(&self.path, &section.name, "something stands before it"));
+                return Err(Error::damaged(&self.path, &section.name, "the padding before it is not zero"));
             }
             at = section.offset + section.bytes as usize;
         }
         match self.map.get(at..).unwrap_or_default().iter().any(|&byte| byte != 0) {
-            true => Err(Error::damaged(&self.path, "table", "something stands after the last section")),
+            true => {
+                Err(Error::damaged(&self.path, "table", "the padding after the last section is not zero"))
+            }
             false => Ok(()),
         }
     }
 
-    /// A small section, checked.
+    /// The bytes of a section, verified.
     pub(crate) fn read(&self, name: &str) -> Result<&[u8], Error> {
-        self.check(name)?;
-        Ok(self.slice(self.need(name)?))
+        self.verify(name)?;
+        Ok(self.slice(self.required(name)?))
     }
 
-    /// A section as numbers where they lie in the file: neither read nor checked yet.
+    /// A section as an array in the mapped file. Nothing is read or verified; call [`verify`](Self::verify) before use.
     pub(crate) fn values<T: AnyBitPattern + Send + Sync>(
         &self,
         name: &'static str,
     ) -> Result<SharedSlice<'static, T>, Error> {
-        let section = self.need(name)?;
-        match bytemuck::try_cast_slice::<u8, T>(self.slice(section)) {
-            Ok(_) => Ok(SharedSlice::shared(Arc::new(Mapped {
-                container: self.clone(),
-                name,
-                is: Default::default(),
-            }))),
+        let section = self.required(name)?;
+        let bytes = section.offset..section.offset + section.bytes as usize;
+        match bytemuck::try_cast_slice::<u8, T>(&self.map[bytes.clone()]) {
+            Ok(_) => {
+                let mapped = MappedArray { map: self.map.clone(), bytes, element: PhantomData };
+                Ok(SharedSlice::shared(Arc::new(mapped)))
+            }
             Err(problem) => Err(Error::damaged(&self.path, name, problem.to_string())),
         }
     }
 }
 
-/// Numbers in a mapped file.
-struct Mapped<T> {
-    container: Container,
-    name: &'static str,
-    is: std::marker::PhantomData<fn() -> T>,
+/// An array in a mapped file, resolved to its byte range because every access to a row dereferences it.
+struct MappedArray<T> {
+    map: Arc<Mmap>,
+    /// Aligned for `T` and a multiple of its size.
+    bytes: Range<usize>,
+    element: PhantomData<fn() -> T>,
 }
 
-impl<T: AnyBitPattern> AsRef<[T]> for Mapped<T> {
+impl<T: AnyBitPattern> AsRef<[T]> for MappedArray<T> {
     fn as_ref(&self) -> &[T] {
-        let section = self.container.find(self.name).expect("found before");
-        bytemuck::cast_slice(self.container.slice(section))
+        bytemuck::cast_slice(&self.map[self.bytes.clone()])
     }
 }
 
@@ -214,7 +221,7 @@ fn read_table(path: &Path, file: &[u8]) -> Result<Vec<SectionInfo>, Error> {
     let u32_at = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("four bytes"));
     let u64_at = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"));
     if !file.starts_with(MAGIC) {
-        return Err(not_a_model("it does not begin as one"));
+        return Err(not_a_model("it does not begin with the bytes NUQMODEL"));
     }
     if file.len() < HEADER {
         return Err(not_a_model("it ends within its header"));
@@ -224,7 +231,7 @@ fn read_table(path: &Path, file: &[u8]) -> Result<Vec<SectionInfo>, Error> {
         return Err(Error::NewerFormat { path: path.to_owned(), found: version, known: FORMAT_VERSION });
     }
     let damaged = |problem: String| Error::damaged(path, "table", problem);
-    if count > MOST_SECTIONS || file.len() < HEADER + ENTRY * count {
+    if count > MAX_SECTIONS || file.len() < HEADER + ENTRY * count {
         return Err(damaged("the file ends within it".to_owned()));
     }
     let mut checksum = crc32fast::Hasher::new();

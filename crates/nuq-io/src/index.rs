@@ -64,7 +64,7 @@ fn restore_graph(container: &Container, meta: &GraphMeta) -> Result<GraphParts<'
     let codes = match &meta.codes {
         None => None,
         Some(codes) => {
-            container.check(CENTER)?;
+            container.verify(CENTER)?;
             let center = container.values::<f32>(CENTER)?.to_vec();
             let lines = container.values::<CodeBlock>(CODES)?;
             Some(CodeParts { center, step: codes.step, unreached: codes.unreached, lines })
@@ -92,7 +92,7 @@ impl Verifier for File {
         };
         let large = [ROWS_F32, ROWS_F16, BOTTOM, UPPER, CODES];
         large.into_par_iter().filter(|name| container.has(name)).try_for_each(|name| {
-            container.check(name).map_err(|error| match error {
+            container.verify(name).map_err(|error| match error {
                 Error::Damaged { problem, .. } => damaged(name, problem),
                 other => damaged(name, other.to_string()),
             })

@@ -127,7 +127,7 @@ fn a_file_that_is_no_model_is_named_and_explained() {
     fs::write(&path, b"").unwrap();
     assert!(say(&path).contains("model.nuq is not a nuq model"), "{}", say(&path));
     fs::write(&path, b"PK\x03\x04 and so on, for a while, as other files do").unwrap();
-    assert!(say(&path).ends_with("is not a nuq model: it does not begin as one"));
+    assert!(say(&path).ends_with("is not a nuq model: it does not begin with the bytes NUQMODEL"));
     small_model(&path);
     let mut bytes = fs::read(&path).unwrap();
     bytes[8] = 9;
