@@ -130,7 +130,7 @@ impl PyClassifier {
 
     /// The variance term: "sum" or "max".
     fn variance(&self) -> &'static str {
-        match self.model.read().parts().variance {
+        match self.model.read().variance() {
             Variance::Max => "max",
             _ => "sum",
         }

@@ -99,7 +99,7 @@ macro_rules! common_methods {
             /// What the model is made of, as the constructor's parameters.
             fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
                 let model = self.model.read();
-                $crate::params::to_python(py, &model.parts().smoother, model.index().dim())
+                $crate::params::to_python(py, &model.smoother_parts(), model.index().dim())
             }
         }
     };

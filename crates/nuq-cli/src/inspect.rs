@@ -165,7 +165,7 @@ impl Summary {
                         at_edge: curve.is_at_edge(),
                     }
                 });
-                ("classification", Some(model.classes().len()), model.parts().smoother, selection)
+                ("classification", Some(model.classes().len()), model.smoother_parts(), selection)
             }
             Model::Regressor(model) => {
                 let selection = model.bandwidth_curve().map(|curve| SelectionSummary {
@@ -175,7 +175,7 @@ impl Summary {
                     squared_error: Some(curve.points[curve.chosen].score.squared_error),
                     at_edge: curve.is_at_edge(),
                 });
-                ("regression", None, model.parts().smoother, selection)
+                ("regression", None, model.smoother_parts(), selection)
             }
         };
         let SmootherParts {

@@ -9,7 +9,7 @@ use nuq::nuq_neighbors::{HnswParams, IndexParts, MeasuredRecall, Precision, Reas
 use nuq::parts::{ClassifierParts, FittedDensityParts, RegressorParts, SmootherParts};
 use nuq::{
     AutoDensity, Bandwidth, ClassificationScore, Covariance, IndexChoice, IndexKind, Kernel, Label,
-    RegressionScore, SelectionCurve, Shrinkage, Tail, Variance,
+    NuqClassifier, NuqRegressor, RegressionScore, SelectionCurve, Shrinkage, Tail, Variance,
 };
 use serde::{Deserialize, Serialize};
 
@@ -350,14 +350,14 @@ impl SmootherMeta {
 }
 
 impl TaskMeta {
-    pub(crate) fn of_classifier(parts: &ClassifierParts) -> Self {
+    pub(crate) fn of_classifier(model: &NuqClassifier<'_>) -> Self {
         Self::Classification {
-            labels: parts.labels.iter().map(LabelMeta::from).collect(),
-            variance: match parts.variance {
+            labels: model.classes().labels().iter().map(LabelMeta::from).collect(),
+            variance: match model.variance() {
                 Variance::Sum => VarianceMeta::Sum,
                 Variance::Max => VarianceMeta::Max,
             },
-            curve: parts.curve.as_ref().map(|curve| CurveMeta {
+            curve: model.bandwidth_curve().map(|curve| CurveMeta {
                 accuracy: curve.points.iter().map(|point| point.score.accuracy).collect(),
                 log_likelihood: curve
                     .points
@@ -369,9 +369,9 @@ impl TaskMeta {
         }
     }
 
-    pub(crate) fn of_regressor(parts: &RegressorParts) -> Self {
+    pub(crate) fn of_regressor(model: &NuqRegressor<'_>) -> Self {
         Self::Regression {
-            curve: parts.curve.as_ref().map(|curve| CurveMeta {
+            curve: model.bandwidth_curve().map(|curve| CurveMeta {
                 squared_error: curve.points.iter().map(|point| point.score.squared_error).collect(),
                 ..CurveMeta::of(curve)
             }),

@@ -1,4 +1,4 @@
-//! A fitted model in one file.
+//! Saves a fitted model to one file and opens it.
 
 use std::path::Path;
 
@@ -14,7 +14,11 @@ const CLASSES: &str = "classes";
 const TARGETS: &str = "targets";
 const BANDWIDTHS: &str = "bandwidths";
 
-/// Writes a model to `path`, in place of what was there: all of it, or nothing. The same model gives the same bytes.
+/// Writes a model to `path`, atomically: on failure a previous file at `path` is unchanged. The same model is written as
+/// the same bytes.
+///
+/// # Errors
+/// [`Error::Write`] if the file cannot be written, [`Error::Model`] if the model comes from a damaged file.
 ///
 /// ```
 /// use nuq::{Embeddings, Model, NuqClassifier};
@@ -36,38 +40,32 @@ pub fn save(model: &Model<'_>, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// The same for a classifier that is not put into a [`Model`].
+/// Writes a classifier, as [`save`] does.
+///
+/// # Errors
+/// As [`save`].
 pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path) -> Result<(), Error> {
-    let parts = model.parts();
-    write(
-        TaskMeta::of_classifier(&parts),
-        &parts.smoother,
-        &OfRows::Classes(parts.of_row),
-        model.index(),
-        path,
-    )
+    let labels = Section { name: CLASSES, bytes: bytemuck::cast_slice(model.training_classes()) };
+    write(TaskMeta::of_classifier(model), &model.smoother_parts(), labels, model.index(), path)
 }
 
-/// The same for a regressor.
+/// Writes a regressor, as [`save`] does.
+///
+/// # Errors
+/// As [`save`].
 pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path) -> Result<(), Error> {
-    let parts = model.parts();
-    write(
-        TaskMeta::of_regressor(&parts),
-        &parts.smoother,
-        &OfRows::Targets(parts.targets),
-        model.index(),
-        path,
-    )
+    let targets = Section { name: TARGETS, bytes: bytemuck::cast_slice(model.targets()) };
+    write(TaskMeta::of_regressor(model), &model.smoother_parts(), targets, model.index(), path)
 }
 
 fn write(
     task: TaskMeta,
     smoother: &SmootherParts,
-    of_rows: &OfRows,
+    labels_or_targets: Section<'_>,
     index: &dyn NeighborIndex,
     path: &Path,
 ) -> Result<(), Error> {
-    // What came from a file that is damaged must not get new checksums.
+    // Damaged arrays of an opened file must not be written with valid checksums.
     index.verify_once().map_err(|source| Error::Model { path: path.to_owned(), source: source.into() })?;
     let parts = index.parts();
     let meta = Meta {
@@ -76,16 +74,8 @@ fn write(
         smoother: SmootherMeta::of(smoother),
         index: IndexMeta::from(&parts),
     };
-    let json = serde_json::to_vec(&meta).expect("plain data");
-    let mut sections = vec![Section { name: META, bytes: &json }];
-    match of_rows {
-        OfRows::Classes(classes) => {
-            sections.push(Section { name: CLASSES, bytes: bytemuck::cast_slice(classes) });
-        }
-        OfRows::Targets(targets) => {
-            sections.push(Section { name: TARGETS, bytes: bytemuck::cast_slice(targets) });
-        }
-    }
+    let json = serde_json::to_vec(&meta).expect("the metadata has string keys only");
+    let mut sections = vec![Section { name: META, bytes: &json }, labels_or_targets];
     if let Bandwidth::PerDimension(many) | Bandwidth::PerPoint(many) = &smoother.bandwidth {
         sections.push(Section { name: BANDWIDTHS, bytes: bytemuck::cast_slice(many) });
     }
@@ -93,32 +83,34 @@ fn write(
     write_atomically(path, |file| container::write(file, &sections))
 }
 
-enum OfRows {
-    Classes(Vec<u32>),
-    Targets(Vec<f64>),
-}
-
-/// A model that was opened, and what its file says of itself.
+/// An opened model and the metadata of its file.
 #[derive(Debug)]
 pub struct ModelFile {
-    /// The model. Rows and links stay in the file until they are needed, and are checked then.
+    /// The model. Rows and links are mapped; their checksums are verified before the first search.
     pub model: Model<'static>,
-    /// The nuq that wrote the file.
+    /// Name and version of the program that wrote the file.
     pub written_by: String,
-    /// The sections of the file.
+    /// The sections of the file, in the order of its table.
     pub sections: Vec<SectionInfo>,
     container: Container,
 }
 
 impl ModelFile {
-    /// Reads all of the file and compares it with its checksums; without this, large sections are when they are needed.
+    /// Reads the whole file and verifies all checksums. Without this call, large sections are verified before the first
+    /// search.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] with the name of the first damaged section.
     pub fn verify(&self) -> Result<(), Error> {
-        self.sections.iter().try_for_each(|section| self.container.check(&section.name))?;
-        self.container.check_padding()
+        self.sections.iter().try_for_each(|section| self.container.verify(&section.name))?;
+        self.container.verify_padding()
     }
 }
 
-/// Opens a model that [`save`] wrote.
+/// Opens a model that [`save`] wrote, of this format version or an earlier one. Rows and links are mapped, not read.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], or [`Error::Damaged`] with the name of a section.
 pub fn open(path: &Path) -> Result<ModelFile, Error> {
     let container = Container::open(path)?;
     let meta: Meta = serde_json::from_slice(container.read(META)?)
@@ -129,30 +121,30 @@ pub fn open(path: &Path) -> Result<ModelFile, Error> {
         false => vec![],
     };
     let smoother: SmootherParts = meta.smoother.parts(bandwidths, meta.index.graph.as_ref());
-    let contradiction = || Error::damaged(path, META, "its parts contradict each other");
-    let refused = |source| Error::Model { path: path.to_owned(), source };
+    let contradiction = || Error::damaged(path, META, "its values contradict each other");
+    let invalid = |source| Error::Model { path: path.to_owned(), source };
     let model = match meta.task {
         TaskMeta::Classification { labels, variance, curve } => {
             let of_row = numbers::<u32>(&container, CLASSES)?;
             let parts = classifier_parts((labels, variance, curve), smoother, of_row);
             let parts = parts.ok_or_else(contradiction)?;
-            Model::Classifier(NuqClassifier::from_parts(parts, index).map_err(refused)?)
+            Model::Classifier(NuqClassifier::from_parts(parts, index).map_err(invalid)?)
         }
         TaskMeta::Regression { curve } => {
             let targets = numbers::<f64>(&container, TARGETS)?;
             let parts = regressor_parts(curve, smoother, targets).ok_or_else(contradiction)?;
-            Model::Regressor(NuqRegressor::from_parts(parts, index).map_err(refused)?)
+            Model::Regressor(NuqRegressor::from_parts(parts, index).map_err(invalid)?)
         }
     };
     let sections = container.sections().to_vec();
     Ok(ModelFile { model, written_by: meta.written_by, sections, container })
 }
 
-/// The numbers of a section, checked and copied.
+/// Copies the numbers of a section after verifying its checksum.
 fn numbers<T: bytemuck::AnyBitPattern + Send + Sync>(
     container: &Container,
     name: &'static str,
 ) -> Result<Vec<T>, Error> {
-    container.check(name)?;
+    container.verify(name)?;
     Ok(container.values::<T>(name)?.to_vec())
 }

@@ -24,7 +24,7 @@ impl Training {
         let index = model.index();
         let ids = index.live_ids();
         let label = |&id: &u32| model.classes().label(model.training_classes()[id as usize] as usize).clone();
-        let (rows, is_normalized) = (index.rows_of(&ids)?, model.parts().smoother.normalize);
+        let (rows, is_normalized) = (index.rows_of(&ids)?, model.is_normalized());
         Ok(Self {
             labels: ids.iter().map(label).collect(),
             normalized: if is_normalized { rows.clone() } else { rows.l2_normalized() },

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use crate::bandwidth::SelectionCurve;
 use crate::labels::Label;
 use crate::params::{Classification, Params, Variance};
-use crate::parts::{ClassifierParts, check_length};
+use crate::parts::{ClassifierParts, SmootherParts, check_length};
 use crate::posterior::{Prior, Scratch};
 use crate::smoother::{self, Groups, Smoother};
 use crate::uncertainty::Prediction;
@@ -83,7 +83,7 @@ impl<'a> NuqClassifier<'a> {
     /// What the model is made of, index aside.
     pub fn parts(&self) -> ClassifierParts {
         ClassifierParts {
-            smoother: self.smoother.parts(self.prior.weight()),
+            smoother: self.smoother_parts(),
             labels: self.classes.labels().to_vec(),
             of_row: self.of_row.clone(),
             variance: self.variance,
@@ -198,6 +198,18 @@ impl NuqClassifier<'_> {
     /// The class number of each training row.
     pub fn training_classes(&self) -> &[u32] {
         &self.of_row
+    }
+
+    /// The variance term of the epistemic uncertainty.
+    #[must_use]
+    pub fn variance(&self) -> Variance {
+        self.variance
+    }
+
+    /// The options and learned values that a classifier shares with a regressor, without a copy of the labels.
+    #[must_use]
+    pub fn smoother_parts(&self) -> SmootherParts {
+        self.smoother.parts(self.prior.weight())
     }
 
     /// What leave-one-out said of each bandwidth, when it was asked.

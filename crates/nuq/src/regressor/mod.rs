@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use crate::bandwidth::SelectionCurve;
 use crate::log_space::log_add;
 use crate::params::{Params, Regression};
-use crate::parts::{RegressorParts, check_length};
+use crate::parts::{RegressorParts, SmootherParts, check_length};
 use crate::smoother::{self, Groups, Smoother};
 use crate::{Classes, Error};
 use targets::Targets;
@@ -128,8 +128,11 @@ smoother::learned!(NuqRegressor);
 impl<'a> NuqRegressor<'a> {
     /// What the model is made of, index aside.
     pub fn parts(&self) -> RegressorParts {
-        let smoother = self.smoother.parts(self.targets.prior_weight());
-        RegressorParts { smoother, targets: self.targets.values().to_vec(), curve: self.curve.clone() }
+        RegressorParts {
+            smoother: self.smoother_parts(),
+            targets: self.targets.values().to_vec(),
+            curve: self.curve.clone(),
+        }
     }
 
     /// Puts a model together.
@@ -215,6 +218,18 @@ impl NuqRegressor<'_> {
     /// When `id` names no row.
     pub fn target(&self, id: u32) -> f64 {
         self.targets.value(id)
+    }
+
+    /// The targets by id. Values at ids of removed rows have no meaning.
+    #[must_use]
+    pub fn targets(&self) -> &[f64] {
+        self.targets.values()
+    }
+
+    /// The options and learned values that a regressor shares with a classifier, without a copy of the targets.
+    #[must_use]
+    pub fn smoother_parts(&self) -> SmootherParts {
+        self.smoother.parts(self.targets.prior_weight())
     }
 
     /// What leave-one-out said of each bandwidth, when it was asked.

@@ -30,7 +30,7 @@ pub(crate) struct Smoother<'a> {
     /// The part of $\ln h^d$ that the search space has absorbed: all of it with a bandwidth per dimension, whose
     /// geometric mean counts, and none otherwise.
     log_scale_volume: f64,
-    normalize: bool,
+    pub(crate) normalize: bool,
     /// Chosen after the fit, by name.
     pub(crate) thresholds: BTreeMap<String, Threshold>,
 }
@@ -442,6 +442,12 @@ macro_rules! learned {
             /// The dimension that stands in the constants.
             pub fn dimension(&self) -> f64 {
                 self.smoother.dimension
+            }
+
+            /// Whether training rows and queries are divided by their Euclidean length.
+            #[must_use]
+            pub fn is_normalized(&self) -> bool {
+                self.smoother.normalize
             }
         }
     };
