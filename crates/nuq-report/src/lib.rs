@@ -4,8 +4,9 @@
 //! ([`Figure::png`]), so that it looks the same on every machine. Standalone figures are [`Chart`], [`DotPlot`],
 //! [`LogLogChart`] and [`UncertaintyMaps`].
 //!
-//! A [`Report`] holds the results of an evaluation as plain data. It is written as an HTML page with all figures
-//! ([`Report::page`]), as separate figures ([`Report::figures`]) or as a plain-text table ([`Report::table`]).
+//! A [`Report`] holds the results of an evaluation as plain data ([`Report::from_evaluation`]). It is written as an HTML page
+//! with all figures ([`Report::page`]), as a compact HTML fragment for notebooks ([`Report::html_fragment`]), as separate
+//! figures ([`Report::figures`]), as a plain-text table ([`Report::table`]) or as JSON ([`Report::json`]).
 
 mod charts;
 mod drawing;
@@ -18,5 +19,5 @@ pub use charts::uncertainty_maps::{ColorScale, Extent, Field, MapRow, Uncertaint
 pub use drawing::figure::{Error, Figure};
 pub use report::{
     BandwidthCurve, Cell, Curve, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint, Mark,
-    Method, Neighbor, OodCells, OodSet, Provenance, Report, TestSet, UncertainRow,
+    Method, Neighbor, OodCells, OodSet, Provenance, Report, ReportOptions, TestSet, UncertainRow,
 };

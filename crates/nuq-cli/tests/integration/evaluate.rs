@@ -153,10 +153,10 @@ fn mistakes_are_told_before_anything_is_written() {
         (format!("{EVALUATE} --ood-logits lsun=@svhn.npz:logits"), 2, "no --ood has this name"),
         (format!("{EVALUATE} --logits @test.npz:embeddings"), 1, "has 512 columns, the model has 10 classes"),
         (format!("{EVALUATE} --logits @svhn.npz:logits"), 1, "500 rows of logits"),
-        (format!("{EVALUATE} --report page.pdf"), 2, "it is a .html file"),
+        (format!("{EVALUATE} --report page.pdf"), 2, "the file name must end in .html"),
         (format!("{EVALUATE} --threshold none"), 1, "no threshold `none`"),
         (format!("{EVALUATE} --ood svhn"), 2, "it is NAME=FILE"),
-        (format!("{EVALUATE} --ood test=@textures.npz:embeddings"), 2, "the test rows have this name"),
+        (format!("{EVALUATE} --ood test=@textures.npz:embeddings"), 2, "this name is used for the test rows"),
         (format!("{EVALUATE} --resamples 50"), 1, "at least 100"),
         (
             format!("{EVALUATE} --logits @test.npz:logits --classes cat,dog"),
@@ -200,8 +200,14 @@ fn what_looks_wrong_is_said() {
     let text = out(&run(&format!("{EVALUATE} --logits @test.npz:logits --resamples 100"), at));
     let turned =
         out(&run(&format!("{EVALUATE} --logits @test.npz:logits --classes {classes} --resamples 100"), at));
-    assert!(text.starts_with("The network is right on 94.3 %") && !text.contains("--classes"), "{text}");
-    assert!(turned.contains("are the columns of the logits in the order of the sorted labels"), "{turned}");
+    assert!(
+        text.starts_with("The network has an accuracy of 94.3 %") && !text.contains("--classes"),
+        "{text}"
+    );
+    assert!(
+        turned.contains("check that the columns of the logits are in the order of the sorted labels"),
+        "{turned}"
+    );
 
     let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --target risk=0.06";
     let (nuq, network) =
@@ -288,11 +294,11 @@ fn members_allow_the_methods_that_look_at_them() {
         assert_eq!(shown["rcc_auc"]["interval"]["value"], expected.rcc_auc.interval.value, "{name}");
         assert_eq!(shown["ood"][0]["roc_auc"]["interval"]["value"], expected.ood[0].roc_auc.interval.value);
     }
-    assert!(fs::read_to_string(at.join("page.html")).unwrap().contains("<small>several members</small>"));
+    assert!(fs::read_to_string(at.join("page.html")).unwrap().contains("<small>ensemble members</small>"));
     // Columns may be told without logits too, and members of a part of the sets are no error.
     let classes = "--classes truck,ship,horse,frog,dog,deer,cat,bird,automobile,airplane";
     let some = run(&format!("{EVALUATE} --members test.npy {classes} --resamples 100"), at);
-    let said = "methods that look at several members are left out: give --ood-members svhn=FILE";
+    let said = "methods that need several members are skipped: give --ood-members svhn=FILE";
     assert!(some.status.success() && err(&some).contains(said), "{}", err(&some));
     assert!(!out(&some).contains("ensemble"), "{}", out(&some));
 }

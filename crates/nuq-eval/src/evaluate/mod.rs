@@ -90,6 +90,7 @@ impl<'r> Rows<'r> {
 }
 
 /// Builder of an [`Evaluation`].
+#[derive(Clone)]
 pub struct Comparison<'c> {
     test: Rows<'c>,
     labels: Vec<Label>,

@@ -65,4 +65,12 @@ impl CaptionedDrawing {
              {legend}{drawing}\n<script type=\"application/json\">{hover}</script>\n</figure>\n"
         )
     }
+
+    /// Part of an HTML fragment without script.
+    pub(crate) fn static_html(&self) -> String {
+        let (title, caption) = (escape::html(&self.title), escape::html(&self.caption));
+        let label = format!(r#"class="drawing" role="img" aria-label="{title}""#);
+        let (legend, drawing) = (legend::static_html(&self.legend), self.drawing.inline(&label));
+        format!("<figure>\n<figcaption><b>{title}</b>{caption}</figcaption>\n{legend}{drawing}\n</figure>\n")
+    }
 }

@@ -52,6 +52,14 @@ impl Symbol {
     }
 }
 
+impl LegendEntry {
+    fn symbol_html(&self) -> String {
+        let mut canvas = Canvas::transparent(SYMBOL_WIDTH, 12.0);
+        self.symbol.draw(&mut canvas, 0.0, 6.0);
+        canvas.inline(r#"class="symbol" aria-hidden="true""#)
+    }
+}
+
 /// Height of the legend when drawn at a width.
 pub(crate) fn height(entries: &[LegendEntry], width: f64) -> f64 {
     let last = layout(entries, width).last().map(|&(_, y, _)| y);
@@ -87,10 +95,7 @@ fn layout(entries: &[LegendEntry], width: f64) -> Vec<(f64, f64, String)> {
 /// The legend as a list of buttons.
 pub(crate) fn html(entries: &[LegendEntry]) -> String {
     let item = |(i, entry): (usize, &LegendEntry)| {
-        let mut symbol = Canvas::transparent(SYMBOL_WIDTH, 12.0);
-        entry.symbol.draw(&mut symbol, 0.0, 6.0);
-        let symbol = symbol.inline(r#"class="symbol" aria-hidden="true""#);
-        let name = escape::html(&entry.name);
+        let (symbol, name) = (entry.symbol_html(), escape::html(&entry.name));
         format!(
             "<li><button type=\"button\" aria-pressed=\"true\" data-for=\"{i}\">{symbol}<span>{name}</span></button></li>\n"
         )
@@ -100,6 +105,16 @@ pub(crate) fn html(entries: &[LegendEntry]) -> String {
     }
     let items: String = entries.iter().enumerate().map(item).collect();
     format!("<ul class=\"legend\">\n{items}</ul>\n")
+}
+
+/// The legend as a list without controls.
+pub(crate) fn static_html(entries: &[LegendEntry]) -> String {
+    let item =
+        |entry: &LegendEntry| format!("<li>{}{}</li>\n", entry.symbol_html(), escape::html(&entry.name));
+    if entries.is_empty() {
+        return String::new();
+    }
+    format!("<ul class=\"nuq-legend\">\n{}</ul>\n", entries.iter().map(item).collect::<String>())
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
-//! An evaluation report: its data, and its forms as page, figures and table.
+//! An evaluation report: its data, how it is computed, and its forms as page, fragment, figures, table and JSON.
 
 mod data;
+mod evaluation;
 mod figures;
+mod fragment;
+mod json;
 mod page;
 mod table;
 
@@ -9,3 +12,4 @@ pub use data::{
     BandwidthCurve, Cell, Curve, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint, Mark,
     Method, Neighbor, OodCells, OodSet, Provenance, Report, TestSet, UncertainRow,
 };
+pub use evaluation::ReportOptions;

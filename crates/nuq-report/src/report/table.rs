@@ -120,13 +120,15 @@ fn groups(columns: &[Column], name_width: usize) -> String {
 }
 
 fn legend(columns: &[Column], omitted: &[&str]) -> String {
-    let mut text = "\n* no other method is significantly better (paired bootstrap, level 0.05)".to_owned();
-    if columns.iter().any(|column| column.title == "mean") {
-        text.push_str("; mean: mean ROC-AUC");
+    let has = |title: &str| columns.iter().any(|column| column.title == title);
+    let mut text =
+        "\n* no other method is significantly better (paired bootstrap, level 0.05)\n  ".to_owned();
+    if has("mean") {
+        text.push_str("mean: mean ROC-AUC; ");
     }
-    text.push_str("; ms: milliseconds per 1000 queries");
-    if columns.iter().any(|column| column.title == "memory") {
-        text.push_str("\n  memory: required in addition to the model");
+    text.push_str("ms: milliseconds per 1000 queries");
+    if has("memory") {
+        text.push_str("; memory: required in addition to the model");
     }
     if !omitted.is_empty() {
         text.push_str(&format!("\n  not shown because of the table width: {}", omitted.join(", ")));

@@ -21,11 +21,15 @@ pub(super) fn provenance(report: &Report) -> String {
         ("Seed", provenance.seed.to_string()),
         ("Bootstrap resamples", number_format::count(provenance.resamples as u64)),
     ];
-    section("Reproduction", "", &list(facts.into_iter().map(|(name, value)| (name.to_owned(), value))))
+    let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    section("Reproduction", "", &list(known.map(|(name, value)| (name.to_owned(), value))))
 }
 
 /// A command; lines break between its words where possible.
 fn command(command: &str) -> String {
+    if command.is_empty() {
+        return String::new();
+    }
     let words: Vec<String> = command.split(' ').map(|word| format!("<span>{}</span>", safe(word))).collect();
     format!("<code>{}</code>", words.join(" "))
 }

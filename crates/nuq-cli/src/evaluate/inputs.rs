@@ -1,0 +1,156 @@
+//! Input of `nuq evaluate`: checks of the options, and the arrays of all sets.
+
+use std::path::Path;
+
+use nuq::{Embeddings, Label, Model, NuqClassifier};
+use nuq_eval::baselines::Members;
+use nuq_eval::evaluate::Rows;
+use nuq_io::ArraySpec;
+
+use crate::args::{EvaluateArgs, NamedArray};
+use crate::error::Error;
+use crate::{output, rows};
+
+/// Smallest number of bootstrap resamples that gives a 95 % interval.
+const MIN_RESAMPLES: usize = 100;
+
+/// The arrays of an evaluation.
+pub(super) struct Arrays {
+    pub(super) test: Set,
+    pub(super) labels: Vec<Label>,
+    pub(super) ood: Vec<Set>,
+}
+
+/// The arrays of one set.
+pub(super) struct Set {
+    pub(super) name: String,
+    pub(super) embeddings: Embeddings<'static>,
+    pub(super) logits: Option<Embeddings<'static>>,
+    pub(super) members: Option<Members>,
+}
+
+impl Set {
+    pub(super) fn rows(&self) -> Rows<'_> {
+        let rows = Rows::new(&self.embeddings);
+        Rows { logits: self.logits.as_ref(), members: self.members.as_ref(), ..rows }
+    }
+}
+
+/// Rejects contradictory options before any file is read.
+pub(super) fn check(options: &EvaluateArgs) -> Result<(), Error> {
+    check_names(options)?;
+    if options.resamples < MIN_RESAMPLES {
+        let text =
+            format!("--resamples {}: at least {MIN_RESAMPLES} are needed for an interval", options.resamples);
+        return Err(Error::Data(text));
+    }
+    let Some(report) = &options.report else { return Ok(()) };
+    if !report.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html")) {
+        return Err(Error::Usage(format!("--report {}: the file name must end in .html", report.display())));
+    }
+    output::check_out(report, &input_paths(options))
+}
+
+fn check_names(options: &EvaluateArgs) -> Result<(), Error> {
+    let refuse = |text: String| Err(Error::Usage(text));
+    for (i, set) in options.ood.iter().enumerate() {
+        if set.name == "test" {
+            return refuse("--ood test=…: this name is used for the test rows, give another name".to_owned());
+        }
+        if options.ood[..i].iter().any(|other| other.name == set.name) {
+            return refuse(format!("--ood {}=… is given twice: give each set its own name", set.name));
+        }
+    }
+    for (option, given) in [("--ood-logits", &options.ood_logits), ("--ood-members", &options.ood_members)] {
+        for (i, set) in given.iter().enumerate() {
+            if options.ood.iter().all(|other| other.name != set.name) {
+                return refuse(format!("{option} {}=…: no --ood has this name", set.name));
+            }
+            if given[..i].iter().any(|other| other.name == set.name) {
+                return refuse(format!("{option} {}=… is given twice", set.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn input_paths(options: &EvaluateArgs) -> Vec<&Path> {
+    let of_sets = options.ood.iter().chain(&options.ood_logits).chain(&options.ood_members);
+    [&options.test, &options.labels]
+        .into_iter()
+        .chain(&options.logits)
+        .chain(&options.members)
+        .chain(of_sets.map(|set| &set.spec))
+        .map(|spec| spec.path.as_path())
+        .chain([options.model.as_path()])
+        .collect()
+}
+
+/// Files with the outputs of networks for one set.
+struct NetworkOutputs<'o> {
+    logits: Option<&'o ArraySpec>,
+    members: Option<&'o ArraySpec>,
+}
+
+/// Reads the arrays of all sets.
+pub(super) fn read(
+    options: &EvaluateArgs,
+    model: &Model<'_>,
+    classifier: &NuqClassifier<'_>,
+) -> Result<Arrays, Error> {
+    let set = |name: &str, spec: &ArraySpec, outputs: NetworkOutputs<'_>, others: &[&ArraySpec]| {
+        let embeddings = rows::read_for(model, &options.model, spec, others)?;
+        let beside = (spec, embeddings.len());
+        let logits = |of| rows::logits(of, classifier, &options.classes, beside).map_err(dimension_hint);
+        let members = |of| rows::members(of, classifier, &options.classes, beside).map_err(dimension_hint);
+        let logits = outputs.logits.map(logits).transpose()?;
+        let members = outputs.members.map(members).transpose()?;
+        Ok::<_, Error>(Set { name: name.to_owned(), embeddings, logits, members })
+    };
+    let outputs = NetworkOutputs { logits: options.logits.as_ref(), members: options.members.as_ref() };
+    let test = set("test", &options.test, outputs, &[&options.labels])?;
+    let labels = rows::labels(&options.labels, (&options.test, test.embeddings.len()))?;
+    let ood = |NamedArray { name, spec }: &NamedArray| {
+        let outputs = NetworkOutputs {
+            logits: array_named(&options.ood_logits, name),
+            members: array_named(&options.ood_members, name),
+        };
+        set(name, spec, outputs, &[])
+    };
+    let ood: Vec<Set> = options.ood.iter().map(ood).collect::<Result<_, _>>()?;
+    check_member_counts(options, &test, &ood)?;
+    Ok(Arrays { test, labels, ood })
+}
+
+fn array_named<'o>(arrays: &'o [NamedArray], name: &str) -> Option<&'o ArraySpec> {
+    arrays.iter().find(|array| array.name == name).map(|array| &array.spec)
+}
+
+/// Adds the name of the option that takes an array with this number of dimensions.
+fn dimension_hint(error: Error) -> Error {
+    let hint = match &error {
+        Error::File(nuq_io::Error::Shape { shape, .. }) => match shape.len() {
+            2 => "; logits of a single network go to --logits or --ood-logits",
+            3 => "; logits of several members go to --members or --ood-members",
+            _ => return error,
+        },
+        _ => return error,
+    };
+    Error::Data(format!("{error}{hint}"))
+}
+
+/// Rejects sets with different numbers of members: their disagreement grows with the number of members, so that scores of
+/// different sets would not be comparable.
+fn check_member_counts(options: &EvaluateArgs, test: &Set, ood: &[Set]) -> Result<(), Error> {
+    let (Some(spec), Some(members)) = (&options.members, &test.members) else { return Ok(()) };
+    for set in ood {
+        let of_set = set.members.as_ref().zip(array_named(&options.ood_members, &set.name));
+        if let Some((others, of)) = of_set.filter(|(others, _)| others.count() != members.count()) {
+            let (got, expected) = (others.count(), members.count());
+            let text =
+                format!("{of} holds {got} members, {spec} holds {expected}: give the same ones for all sets");
+            return Err(Error::Data(text));
+        }
+    }
+    Ok(())
+}

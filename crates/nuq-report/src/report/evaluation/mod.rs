@@ -1,0 +1,270 @@
+//! Reports of evaluations: [`Report::from_evaluation`].
+
+mod curves;
+mod histograms;
+mod map;
+mod model_facts;
+mod summary;
+
+use nuq::calibrate::Threshold;
+use nuq::{Decision, Label, NuqClassifier, Prediction, Predictions};
+use nuq_eval::Error;
+use nuq_eval::baselines::Input;
+use nuq_eval::evaluate::{Comparison, Evaluation, Measured, MethodKind, MethodResult};
+use nuq_eval::metrics;
+use nuq_neighbors::Embeddings;
+
+use crate::report::{
+    BandwidthCurve, Cell, Fact, Family, Interval, Method, Neighbor, OodCells, OodSet, Provenance, Report,
+    TestSet, UncertainRow,
+};
+
+/// Name of the test set in a report.
+const TEST_NAME: &str = "test";
+/// Most uncertain rows shown of the test set, and of each out-of-distribution set.
+const UNCERTAIN_TEST_ROWS: usize = 6;
+const UNCERTAIN_OOD_ROWS: usize = 3;
+/// Neighbors shown of each uncertain row.
+const SHOWN_NEIGHBORS: usize = 5;
+
+/// Optional contents of a report that are not part of the evaluation.
+///
+/// ```
+/// use nuq_report::ReportOptions;
+/// let options = ReportOptions { command: "nuq evaluate …".to_owned(), ..ReportOptions::default() };
+/// assert!(options.threshold.is_none());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct ReportOptions {
+    /// A threshold with its name. Its decisions are shown for every set.
+    pub threshold: Option<(String, Threshold)>,
+    /// Command or call that produced the report; not shown if empty.
+    pub command: String,
+    /// Program and version that wrote the model file; not shown if empty.
+    pub model_written_by: String,
+}
+
+impl Report {
+    /// Makes a report of an evaluation. `model` and `comparison` must be those that `evaluation` was made from.
+    ///
+    /// ```
+    /// use nuq::{Embeddings, NuqClassifier};
+    /// use nuq_eval::evaluate::{Comparison, Rows};
+    /// use nuq_report::{Report, ReportOptions};
+    ///
+    /// let train = Embeddings::from_rows(&[[0.0, 0.0], [0.1, 0.1], [0.0, 0.2], [1.0, 1.0], [1.1, 1.0], [1.0, 1.2]])?;
+    /// let model = NuqClassifier::params().fit(&train, &["cat", "cat", "cat", "dog", "dog", "dog"])?;
+    /// let test = Embeddings::from_rows(&[[0.1, 0.0], [1.0, 1.1], [0.2, 0.1], [0.9, 1.0]])?;
+    /// let comparison = Comparison::new(Rows::new(&test), &["cat", "dog", "cat", "dog"]);
+    /// let evaluation = comparison.run(&model)?;
+    ///
+    /// let report = Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default())?;
+    /// assert_eq!((report.test.rows, report.test.accuracy.value), (4, 1.0));
+    /// assert!(report.page().starts_with("<!DOCTYPE html>"));
+    /// # Ok::<(), nuq_eval::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Errors of the projection onto principal components, for example if the model has a single training row.
+    pub fn from_evaluation(
+        model: &NuqClassifier<'_>,
+        comparison: &Comparison<'_>,
+        evaluation: &Evaluation<'_>,
+        options: &ReportOptions,
+    ) -> Result<Self, Error> {
+        Source { model, comparison, evaluation, options }.report()
+    }
+}
+
+/// Everything that a report is computed from.
+struct Source<'s> {
+    model: &'s NuqClassifier<'s>,
+    comparison: &'s Comparison<'s>,
+    evaluation: &'s Evaluation<'s>,
+    options: &'s ReportOptions,
+}
+
+/// A data set with its predictions.
+struct Set<'s> {
+    name: &'s str,
+    embeddings: &'s Embeddings<'s>,
+    predictions: &'s Predictions<'s>,
+    /// Labels of the test set; `None` for other sets.
+    labels: Option<&'s [Label]>,
+}
+
+impl Set<'_> {
+    fn truth(&self, row: usize) -> Option<String> {
+        self.labels.map(|labels| labels[row].to_string())
+    }
+}
+
+impl Source<'_> {
+    fn report(&self) -> Result<Report, Error> {
+        let Evaluation { test, methods, skipped, .. } = self.evaluation;
+        let sets = self.sets();
+        let detection_curves = (0..sets.len() - 1)
+            .map(|set| curves::detection(self.evaluation, set))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (roc, counts) = detection_curves.into_iter().unzip();
+        Ok(Report {
+            summary: self.summary()?,
+            model: self.facts(),
+            test: TestSet {
+                name: TEST_NAME.to_owned(),
+                rows: test.len(),
+                accuracy: interval(self.evaluation.accuracy),
+                rejected: self.rejected(test),
+            },
+            ood: sets[1..]
+                .iter()
+                .map(|set| OodSet {
+                    name: set.name.to_owned(),
+                    rows: set.predictions.len(),
+                    rejected: self.rejected(set.predictions),
+                })
+                .collect(),
+            methods: methods.iter().map(method).collect(),
+            left_out: skipped
+                .iter()
+                .map(|skipped| Fact { name: skipped.name.clone(), value: skipped.reason.clone() })
+                .collect(),
+            risk_coverage: curves::risk_coverage(self.evaluation)?,
+            roc,
+            counts,
+            histograms: histograms::histograms(&sets, self.options.threshold.as_ref()),
+            bandwidth: self.bandwidth(),
+            map: Some(map::map(self.model, &sets, self.comparison.bootstrap().seed)?),
+            most_uncertain: self.most_uncertain(&sets),
+            made_by: self.provenance(),
+        })
+    }
+
+    /// All sets, the test set first.
+    fn sets(&self) -> Vec<Set<'_>> {
+        let test = Set {
+            name: TEST_NAME,
+            embeddings: self.comparison.test().embeddings,
+            predictions: &self.evaluation.test,
+            labels: Some(self.comparison.labels()),
+        };
+        let ood =
+            self.comparison.ood_sets().iter().zip(&self.evaluation.ood).map(|((name, rows), predictions)| {
+                Set { name, embeddings: rows.embeddings, predictions, labels: None }
+            });
+        std::iter::once(test).chain(ood).collect()
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let mut facts = model_facts::model_facts(self.model);
+        if let Some((name, threshold)) = &self.options.threshold {
+            facts.push(Fact { name: format!("threshold “{name}”"), value: threshold.to_string() });
+        }
+        facts
+    }
+
+    fn is_accepted(&self, prediction: &Prediction) -> Option<bool> {
+        let (_, threshold) = self.options.threshold.as_ref()?;
+        Some(threshold.decide(prediction) == Decision::Accept)
+    }
+
+    /// Share of predictions that the threshold rejects.
+    fn rejected(&self, predictions: &Predictions<'_>) -> Option<f64> {
+        let decisions: Vec<bool> = predictions.iter().map(|p| self.is_accepted(p)).collect::<Option<_>>()?;
+        let rejected = decisions.iter().filter(|accepted| !**accepted).count();
+        Some(rejected as f64 / predictions.len() as f64)
+    }
+
+    fn bandwidth(&self) -> Option<BandwidthCurve> {
+        let curve = self.model.bandwidth_curve()?;
+        let points =
+            curve.points.iter().map(|p| (p.bandwidth, p.score.accuracy, p.score.log_likelihood)).collect();
+        Some(BandwidthCurve { points, chosen: curve.chosen })
+    }
+
+    fn most_uncertain(&self, sets: &[Set<'_>]) -> Vec<UncertainRow> {
+        let mut shown = vec![];
+        for (i, set) in sets.iter().enumerate() {
+            let log_total = |row: usize| set.predictions[row].log_total;
+            let mut rows: Vec<usize> = (0..set.predictions.len()).collect();
+            rows.sort_by(|&a, &b| log_total(b).total_cmp(&log_total(a)).then(a.cmp(&b)));
+            rows.truncate(if i == 0 { UNCERTAIN_TEST_ROWS } else { UNCERTAIN_OOD_ROWS });
+            shown.extend(rows.into_iter().map(|row| self.uncertain_row(set, row)));
+        }
+        shown
+    }
+
+    fn uncertain_row(&self, set: &Set<'_>, row: usize) -> UncertainRow {
+        let (prediction, table) = (&set.predictions[row], set.predictions.neighbors());
+        let neighbor = |(&id, sq_distance): (&u32, &f64)| Neighbor {
+            row: id,
+            distance: sq_distance.sqrt(),
+            label: self
+                .model
+                .classes()
+                .label(self.model.training_classes()[id as usize] as usize)
+                .to_string(),
+        };
+        let neighbors = table.ids(row).iter().zip(table.sq_distances(row)).take(SHOWN_NEIGHBORS);
+        UncertainRow {
+            set: set.name.to_owned(),
+            row,
+            label: set.predictions.label(row).to_string(),
+            truth: set.truth(row),
+            probability: prediction.probability,
+            aleatoric: prediction.aleatoric,
+            log_epistemic: prediction.log_epistemic,
+            neighbors: neighbors.map(neighbor).collect(),
+        }
+    }
+
+    fn provenance(&self) -> Provenance {
+        let bootstrap = self.comparison.bootstrap();
+        Provenance {
+            command: self.options.command.clone(),
+            version: concat!("nuq ", env!("CARGO_PKG_VERSION")).to_owned(),
+            model_written_by: self.options.model_written_by.clone(),
+            seed: bootstrap.seed,
+            resamples: bootstrap.resamples,
+        }
+    }
+}
+
+fn interval(interval: metrics::Interval) -> Interval {
+    Interval { value: interval.value, low: interval.low, high: interval.high }
+}
+
+fn cell(measured: Measured) -> Cell {
+    Cell { interval: interval(measured.interval), is_best: measured.is_best }
+}
+
+fn family(result: &MethodResult) -> Family {
+    let has = |input: Input| result.inputs.contains(&input);
+    match (result.kind, has(Input::Embeddings), has(Input::Logits)) {
+        (MethodKind::Nuq(_), ..) => Family::Nuq,
+        _ if has(Input::Members) => Family::Members,
+        (_, true, true) => Family::Both,
+        (_, true, false) => Family::Embeddings,
+        (_, false, _) => Family::Logits,
+    }
+}
+
+fn method(result: &MethodResult) -> Method {
+    Method {
+        name: result.name.clone(),
+        family: family(result),
+        rcc_auc: cell(result.rcc_auc),
+        ood: result
+            .ood
+            .iter()
+            .map(|set| OodCells {
+                roc_auc: cell(set.roc_auc),
+                aupr: cell(set.average_precision),
+                fpr95: cell(set.fpr95),
+            })
+            .collect(),
+        mean_roc_auc: result.mean_roc_auc,
+        milliseconds: 1000.0 * result.seconds_per_1000.unwrap_or(0.0),
+        bytes: result.bytes,
+    }
+}
