@@ -18,6 +18,6 @@ pub use charts::log_log_chart::{LogLogChart, LogLogLine};
 pub use charts::uncertainty_maps::{ColorScale, Extent, Field, MapRow, UncertaintyMaps};
 pub use drawing::figure::{Error, Figure};
 pub use report::{
-    BandwidthCurve, Cell, Curve, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint, Mark,
-    Method, Neighbor, OodCells, OodSet, Provenance, Report, ReportOptions, TestSet, UncertainRow,
+    BandwidthCurve, Cell, Curve, CurveKind, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint,
+    Mark, Method, Neighbor, OodCells, OodSet, Provenance, Report, ReportOptions, TestSet, UncertainRow,
 };

@@ -140,8 +140,22 @@ pub struct Cell {
 pub struct Curve {
     /// Name of a method, or of a reference such as "best possible".
     pub name: String,
+    /// Kind, which determines the line style.
+    pub kind: CurveKind,
     /// Points in order of x.
     pub points: Vec<(f64, f64)>,
+}
+
+/// Kind of a curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CurveKind {
+    /// A method of NUQ.
+    Nuq,
+    /// A baseline.
+    Baseline,
+    /// A reference such as the optimum.
+    Reference,
 }
 
 /// Histogram of a score.

@@ -10,7 +10,7 @@ use crate::drawing::canvas::LineStyle;
 use crate::drawing::color::Color;
 use crate::drawing::figure::Figure;
 use crate::drawing::number_format;
-use crate::report::{BandwidthCurve, Curve, Family, Histogram, Map, Mark, Method, Report};
+use crate::report::{BandwidthCurve, Curve, CurveKind, Histogram, Map, Mark, Report};
 
 /// All figures of a report by section.
 pub(crate) struct ReportFigures {
@@ -36,19 +36,12 @@ impl Report {
 impl ReportFigures {
     /// Draws the figures of a report.
     pub(crate) fn new(report: &Report) -> Self {
-        let styles = MethodStyles::new(report);
         let sets = || report.ood.iter().map(|set| set.name.as_str());
         let mut figures = Self {
-            errors: errors(report, &styles),
+            errors: errors(report),
             histograms: report.histograms.iter().map(scores).collect(),
-            roc: sets()
-                .zip(&report.roc)
-                .filter_map(|(set, curves)| roc(report, &styles, set, curves))
-                .collect(),
-            counts: sets()
-                .zip(&report.counts)
-                .filter_map(|(set, curves)| counts(&styles, set, curves))
-                .collect(),
+            roc: sets().zip(&report.roc).filter_map(|(set, curves)| roc(report, set, curves)).collect(),
+            counts: sets().zip(&report.counts).filter_map(|(set, curves)| counts(set, curves)).collect(),
             bandwidth: report.bandwidth.as_ref().filter(|curve| !curve.points.is_empty()).map(bandwidth),
             map: report.map.as_ref().filter(|map| !map.points.is_empty()).map(embedding_map),
         };
@@ -72,39 +65,25 @@ impl ReportFigures {
     }
 }
 
-/// Line styles of the methods.
-struct MethodStyles {
-    /// Names, and whether the method is one of NUQ's.
-    methods: Vec<(String, bool)>,
+/// Thick lines for NUQ, thinner lines for baselines, thin gray lines for references. Colors follow the order in the chart, so
+/// that its first line, which is NUQ's, has the same color in all charts.
+fn curve_style(kind: CurveKind, index: usize) -> LineStyle {
+    match kind {
+        CurveKind::Nuq => line_style::nth(index, line_style::STRONG),
+        CurveKind::Baseline => line_style::nth(index, line_style::NORMAL),
+        CurveKind::Reference => line_style::REFERENCE,
+    }
 }
 
-impl MethodStyles {
-    fn new(report: &Report) -> Self {
-        let entry = |method: &Method| (method.name.clone(), method.family == Family::Nuq);
-        Self { methods: report.methods.iter().map(entry).collect() }
-    }
-
-    /// Thick lines for NUQ, thinner lines for baselines, thin gray lines for references. Colors follow the order in the
-    /// chart, so that its first line, which is NUQ's, has the same color in all charts.
-    fn style(&self, name: &str, index: usize) -> LineStyle {
-        match self.methods.iter().find(|(method, _)| method == name) {
-            Some((_, is_nuq)) => {
-                line_style::nth(index, if *is_nuq { line_style::STRONG } else { line_style::NORMAL })
-            }
-            None => line_style::REFERENCE,
-        }
-    }
-
-    /// Lines with transformed points, those of methods first.
-    fn series(&self, curves: &[Curve], transform: impl Fn((f64, f64)) -> (f64, f64)) -> Vec<Series> {
-        let (methods, references): (Vec<&Curve>, Vec<&Curve>) =
-            curves.iter().partition(|curve| self.methods.iter().any(|(name, _)| *name == curve.name));
-        let series = |(index, curve): (usize, &Curve)| {
-            let points = curve.points.iter().copied().map(&transform).collect();
-            Series { name: curve.name.clone(), style: self.style(&curve.name, index), points }
-        };
-        methods.into_iter().chain(references).enumerate().map(series).collect()
-    }
+/// Lines with transformed points, those of methods first.
+fn series(curves: &[Curve], transform: impl Fn((f64, f64)) -> (f64, f64)) -> Vec<Series> {
+    let (references, methods): (Vec<&Curve>, Vec<&Curve>) =
+        curves.iter().partition(|curve| curve.kind == CurveKind::Reference);
+    let series = |(index, curve): (usize, &Curve)| {
+        let points = curve.points.iter().copied().map(&transform).collect();
+        Series { name: curve.name.clone(), style: curve_style(curve.kind, index), points }
+    };
+    methods.into_iter().chain(references).enumerate().map(series).collect()
 }
 
 /// Outline of a set in histograms, by its index.
@@ -118,7 +97,7 @@ fn captioned(stem: String, title: String, caption: String, chart: &LineChart) ->
 }
 
 /// Risk against coverage, and the same curves as accuracy against rejection.
-fn errors(report: &Report, styles: &MethodStyles) -> Vec<CaptionedDrawing> {
+fn errors(report: &Report) -> Vec<CaptionedDrawing> {
     if report.risk_coverage.is_empty() {
         return Vec::new();
     }
@@ -128,15 +107,15 @@ fn errors(report: &Report, styles: &MethodStyles) -> Vec<CaptionedDrawing> {
         mark: None,
     };
     // The risk among the first few rows can be as high as 100 %; it does not extend the axis.
-    let is_method = |curve: &&Curve| styles.methods.iter().any(|(name, _)| *name == curve.name);
+    let is_method = |curve: &&Curve| curve.kind != CurveKind::Reference;
     let risks = || {
         let points = report.risk_coverage.iter().filter(is_method).flat_map(|curve| &curve.points);
         points.filter(|point| point.0 >= 0.05).map(|point| point.1)
     };
     let risk = Axis::covering("error rate among kept rows (%)", Unit::Share, risks().chain([0.0, 0.01]));
     let accuracy = Axis::new("accuracy among kept rows (%)", Unit::Share, 1.0 - risk.high, 1.0);
-    let kept = styles.series(&report.risk_coverage, |point| point);
-    let rejected = styles.series(&report.risk_coverage, |(coverage, risk)| (1.0 - coverage, 1.0 - risk));
+    let kept = series(&report.risk_coverage, |point| point);
+    let rejected = series(&report.risk_coverage, |(coverage, risk)| (1.0 - coverage, 1.0 - risk));
     let name = &report.test.name;
     vec![
         captioned(
@@ -166,8 +145,8 @@ fn scores(scores: &Histogram) -> CaptionedDrawing {
     }
 }
 
-fn roc(report: &Report, styles: &MethodStyles, set: &str, curves: &[Curve]) -> Option<CaptionedDrawing> {
-    let mut series = styles.series(curves, |point| point);
+fn roc(report: &Report, set: &str, curves: &[Curve]) -> Option<CaptionedDrawing> {
+    let mut series = series(curves, |point| point);
     if series.is_empty() {
         return None;
     }
@@ -189,8 +168,8 @@ fn roc(report: &Report, styles: &MethodStyles, set: &str, curves: &[Curve]) -> O
     Some(captioned(format!("roc-{}", slug(set)), format!("ROC curve: {set}"), caption, &chart))
 }
 
-fn counts(styles: &MethodStyles, set: &str, curves: &[Curve]) -> Option<CaptionedDrawing> {
-    let series = styles.series(curves, |point| point);
+fn counts(set: &str, curves: &[Curve]) -> Option<CaptionedDrawing> {
+    let series = series(curves, |point| point);
     let maximum = |coordinate: fn(&(f64, f64)) -> f64| {
         series.iter().flat_map(|line| &line.points).map(coordinate).fold(1.0, f64::max)
     };

@@ -9,7 +9,7 @@ mod page;
 mod table;
 
 pub use data::{
-    BandwidthCurve, Cell, Curve, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint, Mark,
-    Method, Neighbor, OodCells, OodSet, Provenance, Report, TestSet, UncertainRow,
+    BandwidthCurve, Cell, Curve, CurveKind, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint,
+    Mark, Method, Neighbor, OodCells, OodSet, Provenance, Report, TestSet, UncertainRow,
 };
 pub use evaluation::ReportOptions;

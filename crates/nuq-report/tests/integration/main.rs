@@ -1,5 +1,6 @@
-//! The page and the figures of an evaluation. One binary, because each integration test binary links the whole dependency tree again.
+//! Integration tests of reports. They are one binary, because each test binary links the whole dependency tree again.
 
 mod common;
+mod evaluation;
 mod page;
 mod report;

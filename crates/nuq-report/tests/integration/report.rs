@@ -164,3 +164,52 @@ fn the_table_is_at_most_110_characters_wide_and_aligned() {
         println!("{table}");
     }
 }
+
+#[test]
+fn a_fragment_has_the_table_and_two_figures_and_no_script() {
+    let report = sample(&["svhn", "textures"]);
+    let fragment = report.html_fragment();
+    assert!(fragment.starts_with("<div class=\"nuq-report\">") && fragment.ends_with("</div>\n"));
+    assert_eq!(fragment.matches("<tr").count(), 1 + report.methods.len());
+    assert_eq!(fragment.matches("<figure>").count(), 2);
+    assert!(!fragment.contains("<script") && !fragment.contains("http") && !fragment.contains("@font-face"));
+    assert!(fragment.contains("ROC-AUC, svhn") && fragment.contains("class=\"nuq-best\""));
+    assert!(fragment.len() < 60_000, "{}", fragment.len());
+    // Every CSS rule is restricted to the fragment.
+    let style = &fragment[fragment.find("*/").unwrap() + 2..fragment.find("</style>").unwrap()];
+    let selectors =
+        style.split('}').filter_map(|rule| rule.split('{').next()).flat_map(|rule| rule.split(','));
+    assert!(selectors.map(str::trim).filter(|s| !s.is_empty()).all(|s| s.starts_with(".nuq-report")));
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::write(folder.join("fragment.html"), fragment).unwrap();
+}
+
+#[test]
+fn a_fragment_without_ood_sets_or_curves_has_no_empty_parts() {
+    let fragment = minimal().html_fragment();
+    assert!(
+        !fragment.contains("ROC-AUC,")
+            && !fragment.contains("<figure>")
+            && !fragment.contains("nuq-figures\"")
+    );
+    assert!(fragment.contains("RCC-AUC"));
+}
+
+#[test]
+fn names_in_a_fragment_are_escaped() {
+    let mut report = sample(&["<script>alert(1)</script>"]);
+    report.methods[0].name = "<b>".to_owned();
+    report.summary = "<i>".to_owned();
+    let fragment = report.html_fragment();
+    assert!(!fragment.contains("<script") && !fragment.contains("<i>") && fragment.contains("&lt;b&gt;"));
+}
+
+#[test]
+fn json_has_the_methods_and_no_figure_data() {
+    let json: serde_json::Value = serde_json::from_str(&sample(&["svhn"]).json()).unwrap();
+    assert_eq!(json["methods"][0]["name"], "nuq total");
+    assert_eq!(json["methods"][0]["family"], "nuq");
+    for field in ["risk_coverage", "roc", "counts", "histograms", "bandwidth", "map", "most_uncertain"] {
+        assert!(json.get(field).is_none(), "{field}");
+    }
+}

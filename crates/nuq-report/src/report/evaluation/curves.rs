@@ -1,39 +1,31 @@
 //! Curves of the charts, reduced to few points, and the methods for which they are drawn.
 
-use nuq::calibrate::Measure;
 use nuq_eval::Error;
-use nuq_eval::evaluate::{Evaluation, MethodKind, MethodResult};
+use nuq_eval::evaluate::{Evaluation, MethodId, MethodKind, MethodResult};
 use nuq_eval::metrics::{Detection, Selective};
 
-use crate::report::Curve;
+use crate::report::{Curve, CurveKind};
 
 /// Maximum number of points of a curve, up to one for its end.
 const MAX_POINTS: usize = 200;
 /// Number of baselines drawn next to NUQ.
 const BASELINES: usize = 3;
-/// Name of the optimal curve.
-const OPTIMUM: &str = "best possible";
 
-/// The methods to draw: the given measures of NUQ, MaxProb if available, and the best of the other methods.
+/// The methods to draw: the given ones of NUQ, MaxProb if available, and the best of the other methods.
 fn selected<'e>(
     evaluation: &'e Evaluation<'_>,
-    measures: &[Measure],
+    of_nuq: &[MethodId],
     quality: impl Fn(&MethodResult) -> f64,
 ) -> Vec<&'e MethodResult> {
     let methods = &evaluation.methods;
     let mut baselines: Vec<&MethodResult> =
         methods.iter().filter(|method| !matches!(method.kind, MethodKind::Nuq(_))).collect();
     baselines.sort_by(|a, b| {
-        let is_max_prob = |method: &MethodResult| method.kind == MethodKind::MaxProb;
+        let is_max_prob = |method: &MethodResult| method.id == MethodId::MaxProb;
         is_max_prob(b).cmp(&is_max_prob(a)).then(quality(b).total_cmp(&quality(a)))
     });
-    let of_nuq = measures.iter().filter_map(|&measure| nuq_method(evaluation, measure));
+    let of_nuq = of_nuq.iter().filter_map(|&id| evaluation.method(id));
     of_nuq.chain(baselines.into_iter().take(BASELINES)).collect()
-}
-
-/// The results of one of NUQ's measures.
-pub(super) fn nuq_method<'e>(evaluation: &'e Evaluation<'_>, measure: Measure) -> Option<&'e MethodResult> {
-    evaluation.methods.iter().find(|method| method.kind == MethodKind::Nuq(measure))
 }
 
 /// Evenly spaced points of a curve, including both ends.
@@ -49,8 +41,13 @@ fn downsample(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     sample
 }
 
-fn curve(name: &str, points: Vec<(f64, f64)>) -> Curve {
-    Curve { name: name.to_owned(), points: downsample(points) }
+fn method_curve(method: &MethodResult, points: Vec<(f64, f64)>) -> Curve {
+    let kind = if matches!(method.kind, MethodKind::Nuq(_)) { CurveKind::Nuq } else { CurveKind::Baseline };
+    Curve { name: method.name.clone(), kind, points: downsample(points) }
+}
+
+fn optimum_curve(points: Vec<(f64, f64)>) -> Curve {
+    Curve { name: "best possible".to_owned(), kind: CurveKind::Reference, points: downsample(points) }
 }
 
 /// Error rate against the share of rows kept.
@@ -59,33 +56,33 @@ pub(super) fn risk_coverage(evaluation: &Evaluation<'_>) -> Result<Vec<Curve>, E
     let points = |risks: Vec<f64>| {
         risks.into_iter().enumerate().map(|(i, risk)| ((i + 1) as f64 / rows, risk)).collect()
     };
-    let measures = [Measure::Total, Measure::Aleatoric];
-    let methods = selected(evaluation, &measures, |method| -method.rcc_auc.interval.value);
+    let of_nuq = [MethodId::NuqTotal, MethodId::NuqAleatoric];
+    let methods = selected(evaluation, &of_nuq, |method| -method.rcc_auc.interval.value);
     let mut curves = vec![];
     let mut optimum = None;
     for method in methods {
         let selective = Selective::new(&method.test, &evaluation.is_error)?;
         optimum.get_or_insert_with(|| selective.best_curve());
-        curves.push(curve(&method.name, points(selective.curve())));
+        curves.push(method_curve(method, points(selective.curve())));
     }
-    curves.extend(optimum.map(|risks| curve(OPTIMUM, points(risks))));
+    curves.extend(optimum.map(|risks| optimum_curve(points(risks))));
     Ok(curves)
 }
 
 /// ROC curves and count curves for one out-of-distribution set.
 pub(super) fn detection(evaluation: &Evaluation<'_>, set: usize) -> Result<(Vec<Curve>, Vec<Curve>), Error> {
-    let measures = [Measure::Epistemic, Measure::Density];
-    let methods = selected(evaluation, &measures, |method| method.ood[set].roc_auc.interval.value);
+    let of_nuq = [MethodId::NuqEpistemic, MethodId::NuqDensity];
+    let methods = selected(evaluation, &of_nuq, |method| method.ood[set].roc_auc.interval.value);
     let (mut roc, mut counts) = (vec![], vec![]);
     for method in methods {
         let detection = Detection::new(&method.test, &method.ood_scores[set])?;
-        roc.push(curve(&method.name, detection.curve()));
+        roc.push(method_curve(method, detection.curve()));
         let count = detection.count_curve().into_iter().enumerate().map(|(kept, count)| (kept as f64, count));
-        counts.push(curve(&method.name, count.collect()));
+        counts.push(method_curve(method, count.collect()));
     }
     // The optimum accepts all test rows before any row of the set.
     let (inliers, outliers) = (evaluation.test.len() as f64, evaluation.ood[set].len() as f64);
-    counts.push(curve(OPTIMUM, vec![(0.0, 0.0), (inliers, 0.0), (inliers + outliers, outliers)]));
+    counts.push(optimum_curve(vec![(0.0, 0.0), (inliers, 0.0), (inliers + outliers, outliers)]));
     Ok((roc, counts))
 }
 

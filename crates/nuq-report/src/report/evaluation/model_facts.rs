@@ -26,8 +26,7 @@ pub(super) fn model_facts(model: &NuqClassifier<'_>) -> Vec<Fact> {
 }
 
 fn neighbors(smoother: &SmootherParts, rows: usize) -> String {
-    let kernel = format!("{:?}", smoother.kernel).to_lowercase();
-    let n_neighbors = smoother.neighbors;
+    let (kernel, n_neighbors) = (smoother.kernel, smoother.n_neighbors);
     if n_neighbors > rows {
         return format!("{rows} (all rows; {n_neighbors} requested), {kernel} kernel");
     }
@@ -53,8 +52,8 @@ fn density(density: &FittedDensityParts) -> String {
         FittedDensityParts::Auto(auto) => {
             format!("auto: kernel and tied Gaussians, bandwidth {}", number(auto.bandwidth))
         }
-        FittedDensityParts::Gaussians { covariance, .. } => {
-            format!("class Gaussians, {} covariance", format!("{covariance:?}").to_lowercase())
+        FittedDensityParts::Gmm { covariance, .. } => {
+            format!("class Gaussians, {covariance} covariance")
         }
     }
 }

@@ -1,13 +1,11 @@
 //! Summary of the results in a few sentences.
 
 use nuq::Label;
-use nuq::calibrate::Measure;
 use nuq_eval::Error;
-use nuq_eval::evaluate::Predictor;
+use nuq_eval::evaluate::{MethodId, Predictor};
 use nuq_eval::metrics::Selective;
 
 use super::Source;
-use super::curves::nuq_method;
 
 /// Coverage at which the summary gives the accuracy.
 const COVERAGE: f64 = 0.9;
@@ -33,7 +31,7 @@ impl Source<'_> {
         };
         let (accuracy, rows) = (percent(evaluation.accuracy.value), evaluation.test.len());
         let mut text = format!("The {predictor} has an accuracy of {accuracy} on {rows} test rows");
-        if let Some(total) = nuq_method(evaluation, Measure::Total) {
+        if let Some(total) = evaluation.method(MethodId::NuqTotal) {
             let risk = Selective::new(&total.test, &evaluation.is_error)?.risk_at(COVERAGE);
             let share = 100.0 * COVERAGE;
             text +=
@@ -43,7 +41,7 @@ impl Source<'_> {
     }
 
     fn detection_sentence(&self) -> Option<String> {
-        let epistemic = nuq_method(self.evaluation, Measure::Epistemic)?;
+        let epistemic = self.evaluation.method(MethodId::NuqEpistemic)?;
         let names = self.comparison.ood_sets().iter().map(|(name, _)| name);
         let areas: Vec<String> = names
             .zip(&epistemic.ood)

@@ -1,8 +1,8 @@
 //! A synthetic report: scores are drawn from normal distributions, and curves and metrics are computed from them.
 
 use nuq_report::{
-    BandwidthCurve, Cell, Curve, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint, Mark,
-    Method, Neighbor, OodCells, OodSet, Provenance, Report, TestSet, UncertainRow,
+    BandwidthCurve, Cell, Curve, CurveKind, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint,
+    Mark, Method, Neighbor, OodCells, OodSet, Provenance, Report, TestSet, UncertainRow,
 };
 
 const ROWS: usize = 1000;
@@ -13,6 +13,10 @@ const CLASSES: [&str; 10] =
 pub(crate) struct Random(u64);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// A uniform number in [0, 1).
     fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -22,7 +26,8 @@ impl Random {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    fn normal(&mut self) -> f64 {
+    /// A standard normal number.
+    pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
@@ -171,13 +176,26 @@ fn order(scores: &[f64]) -> Vec<usize> {
     order
 }
 
+/// Kind of the curve of a method; a reference if no method has this name.
+fn kind(name: &str) -> CurveKind {
+    match METHODS.iter().find(|spec| spec.0 == name) {
+        Some(spec) if spec.1 == Family::Nuq => CurveKind::Nuq,
+        Some(_) => CurveKind::Baseline,
+        None => CurveKind::Reference,
+    }
+}
+
 fn risk_coverage(name: &str, scores: &[f64], is_wrong: &[bool]) -> Curve {
     let mut wrong = 0.0;
     let point = |(i, row): (usize, usize)| {
         wrong += f64::from(u8::from(is_wrong[row]));
         ((i + 1) as f64 / ROWS as f64, wrong / (i + 1) as f64)
     };
-    Curve { name: name.to_owned(), points: order(scores).into_iter().enumerate().map(point).collect() }
+    Curve {
+        name: name.to_owned(),
+        kind: kind(name),
+        points: order(scores).into_iter().enumerate().map(point).collect(),
+    }
 }
 
 fn best_risk(is_wrong: &[bool]) -> Curve {
@@ -202,7 +220,7 @@ fn roc(name: &str, scores: &Scores, set: usize) -> Curve {
         }
         points.push((false_positives, true_positives));
     }
-    Curve { name: name.to_owned(), points }
+    Curve { name: name.to_owned(), kind: kind(name), points }
 }
 
 fn counts(name: &str, scores: &Scores, set: usize) -> Curve {
@@ -213,11 +231,15 @@ fn counts(name: &str, scores: &Scores, set: usize) -> Curve {
         of_set += f64::from(u8::from(row >= tests));
         points.push(((i + 1) as f64, of_set));
     }
-    Curve { name: name.to_owned(), points }
+    Curve { name: name.to_owned(), kind: kind(name), points }
 }
 
 fn best_count() -> Curve {
-    Curve { name: "best possible".to_owned(), points: vec![(0.0, 0.0), (1000.0, 0.0), (1500.0, 500.0)] }
+    Curve {
+        name: "best possible".to_owned(),
+        kind: CurveKind::Reference,
+        points: vec![(0.0, 0.0), (1000.0, 0.0), (1500.0, 500.0)],
+    }
 }
 
 fn histogram(score: &str, scores: &Scores, ood: &[&str]) -> Histogram {

@@ -1,0 +1,162 @@
+//! Tests of [`Report::from_evaluation`] on two Gaussian classes with a distant out-of-distribution set.
+
+use nuq::calibrate::{Measure, Target, calibrate};
+use nuq::{Embeddings, NuqClassifier};
+use nuq_eval::evaluate::{Comparison, Rows};
+use nuq_eval::metrics::Resampling;
+use nuq_report::{CurveKind, Family, Report, ReportOptions};
+
+use crate::common::Random;
+
+const DIM: usize = 3;
+
+/// Rows around the centers in turn, with the index of their center.
+fn rows(random: &mut Random, centers: &[f64], n: usize) -> (Embeddings<'static>, Vec<i64>) {
+    let labels: Vec<i64> = (0..n).map(|i| (i % centers.len()) as i64).collect();
+    let values = labels
+        .iter()
+        .flat_map(|&label| (0..DIM).map(move |_| centers[label as usize]))
+        .map(|center| (center + random.normal()) as f32)
+        .collect();
+    (Embeddings::new(values, DIM).expect("finite rows"), labels)
+}
+
+/// Logits of a linear layer that separates the two classes.
+fn logits(rows: &Embeddings<'_>) -> Embeddings<'static> {
+    let values = rows.rows().flat_map(|row| [-row.iter().sum::<f32>(), row.iter().sum::<f32>()]).collect();
+    Embeddings::new(values, 2).expect("finite logits")
+}
+
+/// Columns of an array in reverse order.
+fn reversed(rows: &Embeddings<'_>) -> Embeddings<'static> {
+    let values = rows.rows().flat_map(|row| row.iter().rev().copied()).collect();
+    Embeddings::new(values, rows.dim()).expect("finite rows")
+}
+
+struct Data {
+    model: NuqClassifier<'static>,
+    test: Embeddings<'static>,
+    labels: Vec<i64>,
+    far: Embeddings<'static>,
+}
+
+fn data() -> Data {
+    let mut random = Random::new(3);
+    let (train, train_labels) = rows(&mut random, &[-1.0, 1.0], 200);
+    let (test, labels) = rows(&mut random, &[-1.0, 1.0], 80);
+    let (far, _) = rows(&mut random, &[9.0], 40);
+    // The model borrows its training rows for the rest of the test.
+    let train: &'static Embeddings<'static> = Box::leak(Box::new(train));
+    let model = NuqClassifier::params().fit(train, &train_labels).expect("two classes");
+    Data { model, test, labels, far }
+}
+
+const RESAMPLING: Resampling = Resampling { resamples: 100, seed: 5 };
+
+#[test]
+fn a_report_has_the_numbers_of_the_evaluation() {
+    let Data { model, test, labels, far } = data();
+    let (test_logits, far_logits) = (logits(&test), logits(&far));
+    let comparison = Comparison::new(Rows::new(&test).logits(&test_logits), &labels)
+        .ood("far", Rows::new(&far).logits(&far_logits))
+        .resampling(RESAMPLING);
+    let evaluation = comparison.run(&model).unwrap();
+    let report =
+        Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default()).unwrap();
+
+    assert_eq!((report.test.rows, report.ood[0].rows, &*report.ood[0].name), (80, 40, "far"));
+    assert_eq!(report.test.accuracy.value, evaluation.accuracy.value);
+    assert_eq!(report.methods.len(), evaluation.methods.len());
+    for (shown, result) in report.methods.iter().zip(&evaluation.methods) {
+        assert_eq!(shown.name, result.name);
+        assert_eq!(shown.rcc_auc.interval.value, result.rcc_auc.interval.value);
+        assert_eq!(shown.ood[0].fpr95.interval.low, result.ood[0].fpr95.interval.low);
+    }
+    let family = |name: &str| report.methods.iter().find(|method| method.name == name).map(|m| m.family);
+    assert_eq!(family("NUQ total"), Some(Family::Nuq));
+    assert_eq!(family("MaxProb"), Some(Family::Logits));
+    assert_eq!(family("Mahalanobis"), Some(Family::Embeddings));
+    assert_eq!(family("ReAct"), Some(Family::Both));
+    assert_eq!((report.made_by.seed, report.made_by.resamples), (5, 100));
+    assert!(report.test.rejected.is_none() && !report.summary.contains("threshold"));
+}
+
+#[test]
+fn curves_start_with_nuq_then_max_prob_and_end_with_the_optimum() {
+    let Data { model, test, labels, far } = data();
+    let (test_logits, far_logits) = (logits(&test), logits(&far));
+    let comparison = Comparison::new(Rows::new(&test).logits(&test_logits), &labels)
+        .ood("far", Rows::new(&far).logits(&far_logits))
+        .resampling(RESAMPLING);
+    let evaluation = comparison.run(&model).unwrap();
+    let report =
+        Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default()).unwrap();
+    let names = |curves: &[nuq_report::Curve]| -> Vec<String> {
+        curves.iter().take(3).map(|curve| curve.name.clone()).collect()
+    };
+    assert_eq!(names(&report.risk_coverage), ["NUQ total", "NUQ aleatoric", "MaxProb"]);
+    assert_eq!(names(&report.roc[0]), ["NUQ epistemic", "NUQ density", "MaxProb"]);
+    assert_eq!((report.roc[0].len(), report.counts[0].len(), report.risk_coverage.len()), (5, 6, 6));
+    let last = report.risk_coverage.last().unwrap();
+    assert_eq!((last.kind, report.risk_coverage[0].kind), (CurveKind::Reference, CurveKind::Nuq));
+    // All rows are kept at the right end, where the risk is the error rate.
+    let end = report.risk_coverage[0].points.last().unwrap();
+    assert!((end.0 - 1.0).abs() < 1e-12 && (end.1 - (1.0 - report.test.accuracy.value)).abs() < 1e-12);
+    assert_eq!(report.counts[0][5].points.last(), Some(&(120.0, 40.0)));
+}
+
+#[test]
+fn map_and_uncertain_rows_cover_all_sets() {
+    let Data { model, test, labels, far } = data();
+    let comparison =
+        Comparison::new(Rows::new(&test), &labels).ood("far", Rows::new(&far)).resampling(RESAMPLING);
+    let evaluation = comparison.run(&model).unwrap();
+    let report =
+        Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default()).unwrap();
+    let map = report.map.as_ref().unwrap();
+    let points = |set: usize| map.points.iter().filter(|point| point.set == set).count();
+    assert_eq!((points(0), points(1), &map.sets[..]), (80, 40, &["test".to_owned(), "far".to_owned()][..]));
+    assert!(map.points.iter().all(|point| point.truth.is_some() == (point.set == 0)));
+    let sets: Vec<&str> = report.most_uncertain.iter().map(|row| row.set.as_str()).collect();
+    assert_eq!(sets, ["test", "test", "test", "test", "test", "test", "far", "far", "far"]);
+    let first = &report.most_uncertain[0];
+    let largest = evaluation.test.iter().map(|p| p.log_total).fold(f64::NEG_INFINITY, f64::max);
+    assert_eq!(evaluation.test[first.row].log_total, largest);
+    assert_eq!(first.neighbors.len(), 5);
+    assert!(first.neighbors.windows(2).all(|pair| pair[0].distance <= pair[1].distance));
+}
+
+#[test]
+fn a_threshold_is_applied_to_every_set() {
+    let Data { model, test, labels, far } = data();
+    let predictions = model.predict(&test).unwrap();
+    let scores: Vec<f64> = predictions.iter().map(|p| Measure::Density.of(p)).collect();
+    let threshold = calibrate(Measure::Density, &scores, None, Target::FalseAlarm(0.1)).unwrap();
+    let comparison =
+        Comparison::new(Rows::new(&test), &labels).ood("far", Rows::new(&far)).resampling(RESAMPLING);
+    let evaluation = comparison.run(&model).unwrap();
+    let options =
+        ReportOptions { threshold: Some(("guard".to_owned(), threshold)), ..ReportOptions::default() };
+    let report = Report::from_evaluation(&model, &comparison, &evaluation, &options).unwrap();
+    assert_eq!(report.ood[0].rejected, Some(1.0));
+    assert!(report.test.rejected.is_some_and(|share| share < 0.15));
+    assert!(report.summary.contains("The threshold “guard” rejects"), "{}", report.summary);
+    // The measure of the threshold is added to the two standard histograms.
+    assert_eq!(report.histograms.len(), 3);
+    assert_eq!(report.histograms[2].threshold.as_ref().map(|mark| mark.name.as_str()), Some("guard"));
+    assert!(report.model.iter().any(|fact| fact.name == "threshold “guard”"));
+}
+
+#[test]
+fn logits_with_swapped_columns_are_reported() {
+    let Data { model, test, labels, .. } = data();
+    let (right, swapped) = (logits(&test), reversed(&logits(&test)));
+    let summary = |logits: &Embeddings<'_>| {
+        let comparison = Comparison::new(Rows::new(&test).logits(logits), &labels).resampling(RESAMPLING);
+        let evaluation = comparison.run(&model).unwrap();
+        Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default()).unwrap().summary
+    };
+    let warning = "check that the columns of the logits are in the order of the sorted labels (0, 1, …)";
+    assert!(summary(&swapped).contains(warning));
+    assert!(!summary(&right).contains(warning));
+}
