@@ -70,7 +70,7 @@ fn restore_graph(container: &Container, meta: &GraphMeta) -> Result<GraphParts<'
             Some(CodeParts { center, step: codes.step, unreached: codes.unreached, lines })
         }
     };
-    Ok(GraphParts { params: meta.params.into(), recall: meta.recall.map(Into::into), links, codes })
+    Ok(GraphParts { params: meta.params, recall: meta.recall.map(|recall| recall.0), links, codes })
 }
 
 fn refused(container: &Container, source: IndexError) -> Error {

@@ -19,6 +19,7 @@ mod panics;
 #[cfg(feature = "parquet")]
 mod parquet_writer;
 mod threshold_meta;
+mod word;
 
 pub use arrays::{ArraySpec, EmbeddingsFile, npz_names, read_labels, read_members, read_targets};
 pub use atomic::{stop_writing, write_atomically};

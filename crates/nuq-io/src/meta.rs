@@ -1,6 +1,6 @@
-//! The section `model`: everything small, as JSON that any language reads.
+//! The section `model` of a model file: all small values, as JSON.
 //!
-//! These types are the format. They mirror the library's own and change only with the format's version.
+//! These types define the format. Fields and kinds that were renamed since version 1 are read under their old names too.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,15 @@ use nuq::{
     AutoDensity, Bandwidth, ClassificationScore, Covariance, IndexChoice, IndexKind, Kernel, Label,
     NuqClassifier, NuqRegressor, RegressionScore, SelectionCurve, Shrinkage, Tail, Variance,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::threshold_meta::ThresholdMeta;
+use crate::word;
 
-/// All of it.
+/// The whole section.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Meta {
-    /// The version of nuq that wrote it: for people.
+    /// Name and version of the program that wrote the file; informative only.
     pub(crate) written_by: String,
     pub(crate) task: TaskMeta,
     pub(crate) smoother: SmootherMeta,
@@ -29,7 +30,12 @@ pub(crate) struct Meta {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum TaskMeta {
     /// The class of each row is in section `classes`.
-    Classification { labels: Vec<LabelMeta>, variance: VarianceMeta, curve: Option<CurveMeta> },
+    Classification {
+        labels: Vec<LabelMeta>,
+        #[serde(with = "word")]
+        variance: Variance,
+        curve: Option<CurveMeta>,
+    },
     /// The target of each row is in section `targets`.
     Regression { curve: Option<CurveMeta> },
 }
@@ -37,21 +43,14 @@ pub(crate) enum TaskMeta {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum LabelMeta {
-    /// Integers are written as strings of digits under this name: JSON readers round large ones.
+    /// An integer as a string of digits, because many JSON readers round large integers.
     Int {
         int: String,
     },
     Text(String),
 }
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum VarianceMeta {
-    Sum,
-    Max,
-}
-
-/// How a bandwidth was chosen: columns of equal length.
+/// Leave-one-out scores by bandwidth, as columns of equal length.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CurveMeta {
     chosen: usize,
@@ -59,7 +58,7 @@ pub(crate) struct CurveMeta {
     bandwidth: Vec<f64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     accuracy: Vec<f64>,
-    /// `null` where it is minus infinity.
+    /// JSON cannot represent infinity: -∞ is written as `null`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     log_likelihood: Vec<Option<f64>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -68,27 +67,21 @@ pub(crate) struct CurveMeta {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SmootherMeta {
-    kernel: KernelMeta,
-    /// Bandwidths per dimension or point are in section `bandwidths`.
+    #[serde(with = "word")]
+    kernel: Kernel,
+    /// Bandwidths per dimension or per row are in section `bandwidths`.
     bandwidth: BandwidthMeta,
     density: DensityMeta,
     dimension: f64,
+    /// Version 1 calls this field `neighbors`.
     #[serde(alias = "neighbors")]
     n_neighbors: usize,
     normalize: bool,
     prior_weight: f64,
-    index_reason: ReasonMeta,
+    #[serde(with = "ReasonFields")]
+    index_reason: Reason,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     thresholds: BTreeMap<String, ThresholdMeta>,
-}
-
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum KernelMeta {
-    Gaussian,
-    Sigmoid,
-    Logistic,
-    Student,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -103,42 +96,56 @@ enum BandwidthMeta {
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum DensityMeta {
     Same,
-    Kde { h: f64 },
-    Gaussians { covariance: CovarianceMeta, shrinkage: Option<f64> },
-    Auto { h: f64, kernel: TailMeta, gaussians: TailMeta, columns: usize, least_length: f64, offset: f64 },
+    Kde {
+        h: f64,
+    },
+    /// Version 1 calls this kind `gaussians`.
+    #[serde(alias = "gaussians")]
+    Gmm {
+        #[serde(with = "word")]
+        covariance: Covariance,
+        /// `null` for Ledoit-Wolf.
+        shrinkage: Option<f64>,
+    },
+    Auto(#[serde(with = "AutoDensityFields")] AutoDensity),
 }
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct TailMeta {
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "AutoDensity")]
+struct AutoDensityFields {
+    #[serde(rename = "h")]
+    bandwidth: f64,
+    /// Version 1 calls this field `kernel`.
+    #[serde(with = "TailFields", rename = "kde", alias = "kernel")]
+    kernel: Tail,
+    /// Version 1 calls this field `gaussians`.
+    #[serde(with = "TailFields", rename = "gmm", alias = "gaussians")]
+    gaussians: Tail,
+    columns: usize,
+    least_length: f64,
+    offset: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Tail")]
+struct TailFields {
     center: f64,
     scale: f64,
 }
 
-impl From<Tail> for TailMeta {
-    fn from(Tail { center, scale }: Tail) -> Self {
-        Self { center, scale }
-    }
-}
-
-impl From<TailMeta> for Tail {
-    fn from(TailMeta { center, scale }: TailMeta) -> Self {
-        Self { center, scale }
-    }
-}
-
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum CovarianceMeta {
-    Full,
-    Tied,
-    Diagonal,
-}
-
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-enum ReasonMeta {
-    Asked,
-    Cheaper { rows: usize, dim: usize, queries: u64, exact: f64, graph: f64 },
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Reason", tag = "kind", rename_all = "snake_case")]
+enum ReasonFields {
+    /// Version 1 calls this kind `asked`.
+    #[serde(alias = "asked")]
+    Requested,
+    Cheaper {
+        rows: usize,
+        dim: usize,
+        queries: u64,
+        exact: f64,
+        graph: f64,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -152,23 +159,50 @@ pub(crate) struct IndexMeta {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GraphMeta {
-    pub(crate) params: GraphParamsMeta,
+    #[serde(with = "HnswParamsFields")]
+    pub(crate) params: HnswParams,
     pub(crate) recall: Option<RecallMeta>,
     pub(crate) entry: Option<u32>,
     pub(crate) codes: Option<CodesMeta>,
 }
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct GraphParamsMeta {
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "HnswParams")]
+struct HnswParamsFields {
     m: usize,
     ef_construction: usize,
     ef_search: usize,
     seed: u64,
-    half_precision: bool,
+    /// Version 1 has a flag `half_precision` instead.
+    #[serde(
+        serialize_with = "word::serialize",
+        deserialize_with = "precision_or_flag",
+        alias = "half_precision"
+    )]
+    precision: Precision,
+}
+
+fn precision_or_flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Precision, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum PrecisionOrFlag {
+        IsHalf(bool),
+        Precision(#[serde(deserialize_with = "word::deserialize")] Precision),
+    }
+    Ok(match PrecisionOrFlag::deserialize(deserializer)? {
+        PrecisionOrFlag::IsHalf(false) => Precision::F32,
+        PrecisionOrFlag::IsHalf(true) => Precision::F16,
+        PrecisionOrFlag::Precision(precision) => precision,
+    })
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct RecallMeta {
+#[serde(transparent)]
+pub(crate) struct RecallMeta(#[serde(with = "RecallFields")] pub(crate) MeasuredRecall);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "MeasuredRecall")]
+struct RecallFields {
     share: f64,
     k: usize,
     points: usize,
@@ -182,38 +216,16 @@ pub(crate) struct CodesMeta {
 
 impl From<&IndexParts<'_>> for IndexMeta {
     fn from(parts: &IndexParts<'_>) -> Self {
-        let graph = parts.graph.as_ref().map(|graph| {
-            let HnswParams { m, ef_construction, ef_search, seed, precision } = graph.params;
-            let half_precision = precision == Precision::F16;
-            GraphMeta {
-                params: GraphParamsMeta { m, ef_construction, ef_search, seed, half_precision },
-                recall: graph.recall.map(|MeasuredRecall { share, k, points }| RecallMeta {
-                    share,
-                    k,
-                    points,
-                }),
-                entry: graph.links.as_ref().map(|links| links.entry),
-                codes: graph
-                    .codes
-                    .as_ref()
-                    .map(|codes| CodesMeta { step: codes.step, unreached: codes.unreached }),
-            }
+        let graph = parts.graph.as_ref().map(|graph| GraphMeta {
+            params: graph.params,
+            recall: graph.recall.map(RecallMeta),
+            entry: graph.links.as_ref().map(|links| links.entry),
+            codes: graph
+                .codes
+                .as_ref()
+                .map(|codes| CodesMeta { step: codes.step, unreached: codes.unreached }),
         });
         Self { dim: parts.dim, removed: parts.removed.clone(), scale: parts.scale.clone(), graph }
-    }
-}
-
-impl From<GraphParamsMeta> for HnswParams {
-    fn from(meta: GraphParamsMeta) -> Self {
-        let GraphParamsMeta { m, ef_construction, ef_search, seed, half_precision } = meta;
-        let precision = if half_precision { Precision::F16 } else { Precision::F32 };
-        Self { m, ef_construction, ef_search, seed, precision }
-    }
-}
-
-impl From<RecallMeta> for MeasuredRecall {
-    fn from(RecallMeta { share, k, points }: RecallMeta) -> Self {
-        Self { share, k, points }
     }
 }
 
@@ -238,12 +250,7 @@ impl LabelMeta {
 impl SmootherMeta {
     pub(crate) fn of(parts: &SmootherParts) -> Self {
         Self {
-            kernel: match parts.kernel {
-                Kernel::Gaussian => KernelMeta::Gaussian,
-                Kernel::Sigmoid => KernelMeta::Sigmoid,
-                Kernel::Logistic => KernelMeta::Logistic,
-                Kernel::Student => KernelMeta::Student,
-            },
+            kernel: parts.kernel,
             bandwidth: match &parts.bandwidth {
                 Bandwidth::Scalar(h) => BandwidthMeta::Scalar { h: *h },
                 Bandwidth::PerDimension(_) => BandwidthMeta::PerDimension,
@@ -252,23 +259,9 @@ impl SmootherMeta {
             density: match parts.density {
                 FittedDensityParts::Same => DensityMeta::Same,
                 FittedDensityParts::Kde(h) => DensityMeta::Kde { h },
-                FittedDensityParts::Auto(AutoDensity {
-                    bandwidth,
-                    kernel,
-                    gaussians,
-                    columns,
-                    least_length,
-                    offset,
-                }) => {
-                    let (kernel, gaussians) = (kernel.into(), gaussians.into());
-                    DensityMeta::Auto { h: bandwidth, kernel, gaussians, columns, least_length, offset }
-                }
-                FittedDensityParts::Gmm { covariance, shrinkage } => DensityMeta::Gaussians {
-                    covariance: match covariance {
-                        Covariance::Full => CovarianceMeta::Full,
-                        Covariance::Tied => CovarianceMeta::Tied,
-                        Covariance::Diagonal => CovarianceMeta::Diagonal,
-                    },
+                FittedDensityParts::Auto(auto) => DensityMeta::Auto(auto),
+                FittedDensityParts::Gmm { covariance, shrinkage } => DensityMeta::Gmm {
+                    covariance,
                     shrinkage: match shrinkage {
                         Shrinkage::LedoitWolf => None,
                         Shrinkage::Fixed(amount) => Some(amount),
@@ -279,25 +272,15 @@ impl SmootherMeta {
             n_neighbors: parts.n_neighbors,
             normalize: parts.normalize,
             prior_weight: parts.prior_weight,
-            index_reason: match parts.choice.reason {
-                Reason::Requested => ReasonMeta::Asked,
-                Reason::Cheaper { rows, dim, queries, exact, graph } => {
-                    ReasonMeta::Cheaper { rows, dim, queries, exact, graph }
-                }
-            },
-            thresholds: parts.thresholds.iter().map(|(name, found)| (name.clone(), found.into())).collect(),
+            index_reason: parts.choice.reason,
+            thresholds: parts.thresholds.iter().map(|(name, &t)| (name.clone(), ThresholdMeta(t))).collect(),
         }
     }
 
-    /// The smoother, with bandwidths per dimension or point given beside it.
+    /// The parts of a smoother. `bandwidths` holds the section of that name, empty if there is none.
     pub(crate) fn parts(&self, bandwidths: Vec<f64>, graph: Option<&GraphMeta>) -> SmootherParts {
         SmootherParts {
-            kernel: match self.kernel {
-                KernelMeta::Gaussian => Kernel::Gaussian,
-                KernelMeta::Sigmoid => Kernel::Sigmoid,
-                KernelMeta::Logistic => Kernel::Logistic,
-                KernelMeta::Student => Kernel::Student,
-            },
+            kernel: self.kernel,
             bandwidth: match self.bandwidth {
                 BandwidthMeta::Scalar { h } => Bandwidth::Scalar(h),
                 BandwidthMeta::PerDimension => Bandwidth::PerDimension(bandwidths),
@@ -306,23 +289,9 @@ impl SmootherMeta {
             density: match self.density {
                 DensityMeta::Same => FittedDensityParts::Same,
                 DensityMeta::Kde { h } => FittedDensityParts::Kde(h),
-                DensityMeta::Auto { h, kernel, gaussians, columns, least_length, offset } => {
-                    let (kernel, gaussians) = (kernel.into(), gaussians.into());
-                    FittedDensityParts::Auto(AutoDensity {
-                        bandwidth: h,
-                        kernel,
-                        gaussians,
-                        columns,
-                        least_length,
-                        offset,
-                    })
-                }
-                DensityMeta::Gaussians { covariance, shrinkage } => FittedDensityParts::Gmm {
-                    covariance: match covariance {
-                        CovarianceMeta::Full => Covariance::Full,
-                        CovarianceMeta::Tied => Covariance::Tied,
-                        CovarianceMeta::Diagonal => Covariance::Diagonal,
-                    },
+                DensityMeta::Auto(auto) => FittedDensityParts::Auto(auto),
+                DensityMeta::Gmm { covariance, shrinkage } => FittedDensityParts::Gmm {
+                    covariance,
                     shrinkage: shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed),
                 },
             },
@@ -331,19 +300,14 @@ impl SmootherMeta {
             normalize: self.normalize,
             prior_weight: self.prior_weight,
             choice: IndexChoice {
-                kind: graph.map_or(IndexKind::Exact, |graph| IndexKind::Hnsw(graph.params.into())),
-                reason: match self.index_reason {
-                    ReasonMeta::Asked => Reason::Requested,
-                    ReasonMeta::Cheaper { rows, dim, queries, exact, graph } => {
-                        Reason::Cheaper { rows, dim, queries, exact, graph }
-                    }
-                },
+                kind: graph.map_or(IndexKind::Exact, |graph| IndexKind::Hnsw(graph.params)),
+                reason: self.index_reason,
             },
-            thresholds: self.thresholds.iter().map(|(name, kept)| (name.clone(), kept.into())).collect(),
+            thresholds: self.thresholds.iter().map(|(name, t)| (name.clone(), t.0)).collect(),
         }
     }
 
-    /// Whether the section `bandwidths` belongs to the model.
+    /// Whether the file has a section `bandwidths`.
     pub(crate) fn has_many_bandwidths(&self) -> bool {
         !matches!(self.bandwidth, BandwidthMeta::Scalar { .. })
     }
@@ -353,10 +317,7 @@ impl TaskMeta {
     pub(crate) fn of_classifier(model: &NuqClassifier<'_>) -> Self {
         Self::Classification {
             labels: model.classes().labels().iter().map(LabelMeta::from).collect(),
-            variance: match model.variance() {
-                Variance::Sum => VarianceMeta::Sum,
-                Variance::Max => VarianceMeta::Max,
-            },
+            variance: model.variance(),
             curve: model.bandwidth_curve().map(|curve| CurveMeta {
                 accuracy: curve.points.iter().map(|point| point.score.accuracy).collect(),
                 log_likelihood: curve
@@ -415,17 +376,13 @@ impl CurveMeta {
     }
 }
 
-/// A classifier's parts; `None` when they contradict each other.
+/// The parts of a classifier; `None` if they contradict each other.
 pub(crate) fn classifier_parts(
-    (labels, variance, curve): (Vec<LabelMeta>, VarianceMeta, Option<CurveMeta>),
+    (labels, variance, curve): (Vec<LabelMeta>, Variance, Option<CurveMeta>),
     smoother: SmootherParts,
     of_row: Vec<u32>,
 ) -> Option<ClassifierParts> {
     let labels = labels.into_iter().map(LabelMeta::label).collect::<Option<Vec<Label>>>()?;
-    let variance = match variance {
-        VarianceMeta::Sum => Variance::Sum,
-        VarianceMeta::Max => Variance::Max,
-    };
     let curve = match curve {
         Some(curve) => Some(curve.of_classifier()?),
         None => None,
@@ -433,7 +390,7 @@ pub(crate) fn classifier_parts(
     Some(ClassifierParts { smoother, labels, of_row, variance, curve })
 }
 
-/// A regressor's parts; `None` when they contradict each other.
+/// The parts of a regressor; `None` if they contradict each other.
 pub(crate) fn regressor_parts(
     curve: Option<CurveMeta>,
     smoother: SmootherParts,

@@ -1,71 +1,44 @@
-//! A threshold as the model file holds it.
+//! A threshold in the section `model` of a model file.
 
 use nuq::calibrate::{Measure, Promise, Threshold};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::word;
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct ThresholdMeta {
-    measure: MeasureMeta,
-    /// `null` where everything is accepted.
-    value: Option<f64>,
-    promise: PromiseMeta,
+#[serde(transparent)]
+pub(crate) struct ThresholdMeta(#[serde(with = "ThresholdFields")] pub(crate) Threshold);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Threshold")]
+struct ThresholdFields {
+    #[serde(with = "word")]
+    measure: Measure,
+    /// `null` if everything is accepted.
+    #[serde(serialize_with = "finite_or_null", deserialize_with = "infinity_if_null")]
+    value: f64,
+    /// Version 1 calls this field `promise`.
+    #[serde(with = "GuaranteeFields", rename = "guarantee", alias = "promise")]
+    promise: Promise,
     rows: usize,
 }
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum MeasureMeta {
-    Aleatoric,
-    Epistemic,
-    Total,
-    Density,
-}
-
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-enum PromiseMeta {
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Promise", tag = "kind")]
+enum GuaranteeFields {
+    /// Version 1 calls this kind `accepts`.
+    #[serde(rename = "coverage", alias = "accepts")]
     Accepts { share: f64, low: f64, high: f64 },
+    /// Version 1 calls this kind `errs_at_most`.
+    #[serde(rename = "risk", alias = "errs_at_most")]
     ErrsAtMost { risk: f64, delta: f64, accepted: usize, errors: usize },
 }
 
-impl From<&Threshold> for ThresholdMeta {
-    fn from(threshold: &Threshold) -> Self {
-        Self {
-            measure: match threshold.measure {
-                Measure::Aleatoric => MeasureMeta::Aleatoric,
-                Measure::Epistemic => MeasureMeta::Epistemic,
-                Measure::Total => MeasureMeta::Total,
-                Measure::Density => MeasureMeta::Density,
-            },
-            value: (threshold.value < f64::INFINITY).then_some(threshold.value.max(f64::MIN)),
-            promise: match threshold.promise {
-                Promise::Accepts { share, low, high } => PromiseMeta::Accepts { share, low, high },
-                Promise::ErrsAtMost { risk, delta, accepted, errors } => {
-                    PromiseMeta::ErrsAtMost { risk, delta, accepted, errors }
-                }
-            },
-            rows: threshold.rows,
-        }
-    }
+/// JSON cannot represent infinity: +∞ is written as `null`, and -∞ as the smallest finite number.
+fn finite_or_null<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    (*value < f64::INFINITY).then_some(value.max(f64::MIN)).serialize(serializer)
 }
 
-impl From<&ThresholdMeta> for Threshold {
-    fn from(meta: &ThresholdMeta) -> Self {
-        Self {
-            measure: match meta.measure {
-                MeasureMeta::Aleatoric => Measure::Aleatoric,
-                MeasureMeta::Epistemic => Measure::Epistemic,
-                MeasureMeta::Total => Measure::Total,
-                MeasureMeta::Density => Measure::Density,
-            },
-            value: meta.value.unwrap_or(f64::INFINITY),
-            promise: match meta.promise {
-                PromiseMeta::Accepts { share, low, high } => Promise::Accepts { share, low, high },
-                PromiseMeta::ErrsAtMost { risk, delta, accepted, errors } => {
-                    Promise::ErrsAtMost { risk, delta, accepted, errors }
-                }
-            },
-            rows: meta.rows,
-        }
-    }
+fn infinity_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }

@@ -6,5 +6,6 @@ mod arrays;
 #[cfg(unix)]
 mod fork;
 mod model_file;
+mod model_file_v1;
 #[cfg(feature = "parquet")]
 mod parquet;

@@ -132,7 +132,7 @@ fn a_file_that_is_no_model_is_named_and_explained() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[8] = 9;
     fs::write(&path, &bytes).unwrap();
-    assert!(say(&path).ends_with("has model format 9, this nuq reads up to 1: use a newer nuq"));
+    assert!(say(&path).ends_with("has model format 9, this nuq reads up to 2: use a newer nuq"));
 }
 
 fn small_model(path: &Path) -> (Embeddings<'static>, Vec<u64>) {
