@@ -1,69 +1,119 @@
-//! numpy arrays as embeddings: looked at where they lie when they are `float32` in C order, copied otherwise.
+//! Conversion between numpy arrays and Rust values.
 
 use std::sync::Arc;
 
 use half::f16;
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods, ToPyArray};
-use nuq::Embeddings;
+use numpy::{
+    PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods, ToPyArray,
+};
+use nuq::{Embeddings, Neighbors};
 use pyo3::prelude::*;
 
 use crate::errors::{Failure, raise};
-use crate::work::briefly;
+use crate::work::without_gil;
 
-/// A numpy array that is kept alive while Rust looks at it. It is aligned (`_arrays.py` sees to that) and must not be changed
-/// meanwhile.
-struct Kept {
+/// A borrowed numpy array: aligned, in C order, and not empty. The reference to the array keeps its memory alive.
+struct BorrowedArray {
     values: *const f32,
     len: usize,
     _array: Py<PyArray2<f32>>,
 }
 
-// SAFETY: the values are only read, and the array that owns them is kept alive by a reference that is counted whatever
-// thread drops it.
-unsafe impl Send for Kept {}
+// SAFETY: the values are only read. The array is kept alive by a counted reference, which any thread may drop.
+unsafe impl Send for BorrowedArray {}
 // SAFETY: as above.
-unsafe impl Sync for Kept {}
+unsafe impl Sync for BorrowedArray {}
 
-impl AsRef<[f32]> for Kept {
+impl AsRef<[f32]> for BorrowedArray {
     fn as_ref(&self) -> &[f32] {
         // SAFETY: pointer and length are those of an aligned C-contiguous array that lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.values, self.len) }
     }
 }
 
-/// Rows of a two-dimensional array of `float16`, `float32` or `float64`, checked or copied without the interpreter's lock.
+/// Rows of a two-dimensional array of `float16`, `float32` or `float64`, for the duration of a call.
+///
+/// Aligned `float32` in C order is borrowed; everything else is copied.
 pub(crate) fn embeddings(array: &Bound<'_, PyAny>) -> PyResult<Embeddings<'static>> {
+    convert(array, false)
+}
+
+/// The same for rows that outlive the call: always a copy, so that later changes of the array have no effect.
+pub(crate) fn copied_embeddings(array: &Bound<'_, PyAny>) -> PyResult<Embeddings<'static>> {
+    convert(array, true)
+}
+
+fn convert(array: &Bound<'_, PyAny>, copy: bool) -> PyResult<Embeddings<'static>> {
     let py = array.py();
-    let made = if let Ok(array) = array.cast::<PyArray2<f32>>() {
+    // Neither a slice nor a view may point to unaligned memory. numpy's copy is aligned.
+    if array.cast::<PyUntypedArray>().is_ok_and(|array| !array.is_aligned()) {
+        return convert(&array.call_method0("copy")?, false);
+    }
+    let rows = if let Ok(array) = array.cast::<PyArray2<f32>>() {
         let (dim, len) = (array.shape()[1], array.len());
-        // An empty array may point nowhere.
-        if array.is_c_contiguous() && len > 0 {
-            let kept = Kept { values: array.data(), len, _array: array.clone().unbind() };
-            briefly(py, || Embeddings::shared(Arc::new(kept), dim))?
+        // The pointer of an empty array may be dangling.
+        if array.is_c_contiguous() && len > 0 && !copy {
+            let borrowed = BorrowedArray { values: array.data(), len, _array: array.clone().unbind() };
+            without_gil(py, || Embeddings::shared(Arc::new(borrowed), dim))?
         } else {
             let array = array.readonly();
             let view = array.as_array();
-            briefly(py, || Embeddings::new(view.iter().copied().collect(), dim))?
+            without_gil(py, || {
+                let values = match view.as_slice() {
+                    Some(values) => values.to_vec(),
+                    None => view.iter().copied().collect(),
+                };
+                Embeddings::new(values, dim)
+            })?
         }
     } else if let Ok(array) = array.cast::<PyArray2<f64>>() {
         let array = array.readonly();
         let view = array.as_array();
-        briefly(py, || match view.as_slice() {
+        without_gil(py, || match view.as_slice() {
             Some(values) => Embeddings::from_f64(values, view.ncols()),
             None => Embeddings::from_f64(&view.iter().copied().collect::<Vec<f64>>(), view.ncols()),
         })?
     } else if let Ok(array) = array.cast::<PyArray2<f16>>() {
         let array = array.readonly();
         let view = array.as_array();
-        briefly(py, || Embeddings::new(view.iter().map(|v| v.to_f32()).collect(), view.ncols()))?
+        without_gil(py, || Embeddings::new(view.iter().map(|v| v.to_f32()).collect(), view.ncols()))?
     } else {
         let text = "rows must be a two-dimensional array of float16, float32 or float64";
         return Err(raise("InvalidInputError", text.to_owned()));
     };
-    Ok(made.map_err(Failure::from)?)
+    Ok(rows.map_err(Failure::from)?)
 }
 
-/// Values row after row as a matrix of so many columns.
+/// Neighbor ids and squared distances of each query: two matrices of the same shape.
+pub(crate) type NeighborArrays<'py> = (PyReadonlyArray2<'py, i64>, PyReadonlyArray2<'py, f64>);
+
+/// A table of neighbors that another program has found.
+pub(crate) fn neighbor_table((ids, sq_distances): NeighborArrays<'_>) -> PyResult<Neighbors> {
+    if ids.shape() != sq_distances.shape() {
+        let text =
+            format!("ids has shape {:?}, sq_distances has shape {:?}", ids.shape(), sq_distances.shape());
+        return Err(raise("LengthMismatchError", text));
+    }
+    let (ids, k) = row_major(&ids)?;
+    let id = |&id: &i64| {
+        u32::try_from(id)
+            .map_err(|_| raise("UnknownIdError", format!("{id} is not the id of a training row")))
+    };
+    let ids: Vec<u32> = ids.iter().map(id).collect::<PyResult<_>>()?;
+    Ok(Neighbors::new(k, ids, row_major(&sq_distances)?.0.to_vec()).map_err(Failure::from)?)
+}
+
+/// Values of a matrix in row-major order, and its number of columns. The matrix must be aligned and in C order.
+pub(crate) fn row_major<'a, T: numpy::Element>(
+    array: &'a PyReadonlyArray2<'_, T>,
+) -> PyResult<(&'a [T], usize)> {
+    if !array.is_c_contiguous() {
+        return Err(raise("InvalidInputError", "the matrix must be in C order".to_owned()));
+    }
+    Ok((array.as_slice()?, array.shape()[1]))
+}
+
+/// A matrix with `columns` columns from values in row-major order.
 pub(crate) fn matrix<'py, T: numpy::Element + Clone>(
     py: Python<'py>,
     values: &[T],
@@ -73,7 +123,7 @@ pub(crate) fn matrix<'py, T: numpy::Element + Clone>(
     values.to_pyarray(py).reshape([rows, columns])
 }
 
-/// A column.
+/// A one-dimensional array.
 pub(crate) fn column<'py, T: numpy::Element + Clone>(
     py: Python<'py>,
     values: &[T],

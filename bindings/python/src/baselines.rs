@@ -1,22 +1,23 @@
-//! The rivals, each fitted by its own function and asked as one class.
+//! Baseline scores: one function per family creates them, one class evaluates them.
 
 use std::sync::Arc;
 
 use numpy::PyReadonlyArray1;
 use nuq::{Embeddings, Label, Shrinkage};
 use nuq_eval::baselines::{
-    Batch, Ddu, Energy, Ensemble, Entropy, Fdbd, Gen, Head, KnnDistance, LocalOutlierFactor, Mahalanobis,
-    Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, React, Reduction, RelativeMahalanobis, Scorer,
-    Vim,
+    Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, KnnDistance,
+    LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, React,
+    Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpScore, Vim,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{column, embeddings};
+use crate::arrays::{column, copied_embeddings, embeddings};
 use crate::errors::{Failure, raise};
+use crate::metrics::class_numbers;
 use crate::{labels, work};
 
-/// A fitted scorer.
+/// A baseline score, fitted if it has parameters.
 #[pyclass(name = "Scorer", module = "nuq._nuq", frozen)]
 struct PyScorer {
     inner: Arc<dyn Scorer>,
@@ -24,7 +25,7 @@ struct PyScorer {
 
 #[pymethods]
 impl PyScorer {
-    /// A score per row: higher is less certain.
+    /// Score of each row; higher means less certain.
     fn score<'py>(
         &self,
         py: Python<'py>,
@@ -47,14 +48,14 @@ impl PyScorer {
         Ok(column(py, &scores).into_any())
     }
 
-    /// Its name, as tables show it.
+    /// Display name.
     #[getter]
     fn name(&self) -> String {
         self.inner.name()
     }
 }
 
-/// The logits of several members.
+/// Logits of the members of an ensemble.
 pub(crate) fn members(all: &[Bound<'_, PyAny>]) -> PyResult<Members> {
     let logits: Vec<Embeddings<'static>> = all.iter().map(embeddings).collect::<PyResult<_>>()?;
     Ok(Members::new(logits).map_err(Failure::from)?)
@@ -64,7 +65,7 @@ fn scorer(inner: impl Scorer + 'static) -> PyScorer {
     PyScorer { inner: Arc::new(inner) }
 }
 
-/// One that looks at logits alone, and learns nothing.
+/// A score of logits, without a fit.
 #[pyfunction]
 fn from_logits(name: &str, temperature: f64, gamma: f64, top: usize) -> PyResult<PyScorer> {
     Ok(match name {
@@ -79,10 +80,10 @@ fn from_logits(name: &str, temperature: f64, gamma: f64, top: usize) -> PyResult
 }
 
 fn unknown(name: &str) -> PyErr {
-    raise("InvalidParameterError", format!("{name:?} is no scorer"))
+    raise("InvalidParameterError", format!("unknown baseline {name:?}"))
 }
 
-/// One that looks at several predictions.
+/// A score of an ensemble.
 #[pyfunction]
 fn from_members(reduction: &str) -> PyResult<PyScorer> {
     Ok(scorer(Ensemble(match reduction {
@@ -95,9 +96,9 @@ fn from_members(reduction: &str) -> PyResult<PyScorer> {
     })))
 }
 
-/// One that is fitted to rows, and to their labels where it needs them.
+/// A score that is fitted to rows, and to their labels if it uses labels.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "one door for all scorers of this family")]
+#[allow(clippy::too_many_arguments, reason = "the parameters of all scores of this family")]
 fn from_embeddings(
     py: Python<'_>,
     name: String,
@@ -108,7 +109,7 @@ fn from_embeddings(
     k: usize,
     shrinkage: Option<f64>,
 ) -> PyResult<PyScorer> {
-    let (rows, labels) = (embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
+    let (rows, labels) = (copied_embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
     let shrinkage = shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed);
     let inner = work::run(py, None, None, move || {
         let rows = if normalize { rows.l2_normalized() } else { rows };
@@ -125,25 +126,25 @@ fn fitted(
     k: usize,
     shrinkage: Shrinkage,
 ) -> PyResult<Arc<dyn Scorer>> {
-    fn either<S: Scorer + 'static>(
-        made: Result<S, nuq_eval::Error>,
+    fn wrap<S: Scorer + 'static>(
+        scorer: Result<S, nuq_eval::Error>,
         normalize: bool,
     ) -> PyResult<Arc<dyn Scorer>> {
-        let made = made.map_err(Failure::from)?;
-        Ok(if normalize { Arc::new(Normalized::new(made)) } else { Arc::new(made) })
+        let scorer = scorer.map_err(Failure::from)?;
+        Ok(if normalize { Arc::new(Normalized::new(scorer)) } else { Arc::new(scorer) })
     }
     match name {
-        "ddu" => either(Ddu::fit(rows, labels, shrinkage), normalize),
-        "mahalanobis" => either(Mahalanobis::fit(rows, labels, shrinkage), normalize),
-        "relative_mahalanobis" => either(RelativeMahalanobis::fit(rows, labels, shrinkage), normalize),
-        "knn_kth" => either(KnnDistance::kth(rows, k), normalize),
-        "knn_mean" => either(KnnDistance::mean(rows, k), normalize),
-        "lof" => either(LocalOutlierFactor::fit(rows, k), normalize),
+        "ddu" => wrap(Ddu::fit(rows, labels, shrinkage), normalize),
+        "mahalanobis" => wrap(Mahalanobis::fit(rows, labels, shrinkage), normalize),
+        "relative_mahalanobis" => wrap(RelativeMahalanobis::fit(rows, labels, shrinkage), normalize),
+        "knn_kth" => wrap(KnnDistance::kth(rows, k), normalize),
+        "knn_mean" => wrap(KnnDistance::mean(rows, k), normalize),
+        "lof" => wrap(LocalOutlierFactor::fit(rows, k), normalize),
         _ => Err(unknown(name)),
     }
 }
 
-/// One that needs rows and the head of the network, which is found from logits.
+/// A score that is fitted to rows and logits. The linear head of the network is estimated from both.
 #[pyfunction]
 fn from_both(
     py: Python<'_>,
@@ -154,8 +155,8 @@ fn from_both(
     quantile: f64,
     principal: Option<usize>,
 ) -> PyResult<PyScorer> {
-    let (rows, logits) = (embeddings(rows)?, embeddings(logits)?);
-    let made = work::run(py, None, None, move || {
+    let (rows, logits) = (copied_embeddings(rows)?, embeddings(logits)?);
+    let fitted = work::run(py, None, None, move || {
         if name == "nnguide" {
             return Ok(Some(scorer(NnGuide::fit(&rows, &logits, k)?)));
         }
@@ -167,22 +168,96 @@ fn from_both(
             _ => return Ok(None),
         }))
     })?;
-    made.ok_or_else(|| unknown("scorer"))
+    fitted.ok_or_else(|| unknown("scorer"))
 }
 
-/// The temperature that makes held-out probabilities most likely.
+/// Temperature that maximizes the likelihood of held-out labels.
 #[pyfunction]
 fn temperature(logits: &Bound<'_, PyAny>, classes: PyReadonlyArray1<'_, i64>) -> PyResult<f64> {
-    let number = |&class: &i64| {
-        u32::try_from(class).map_err(|_| raise("InvalidInputError", format!("{class} is no class number")))
-    };
-    let classes: Vec<u32> = classes.as_slice()?.iter().map(number).collect::<PyResult<_>>()?;
+    let classes = class_numbers(&classes)?;
     let rows = embeddings(logits)?;
     work::run(logits.py(), None, None, move || Ok(nuq_eval::baselines::temperature(&rows, &classes)?))
 }
 
+/// The last layer of SNGP, fitted to rows and labels.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "the parameters of the layer")]
+fn sngp(
+    py: Python<'_>,
+    rows: &Bound<'_, PyAny>,
+    classes: &Bound<'_, PyList>,
+    numbers: PyReadonlyArray1<'_, i64>,
+    features: usize,
+    length_scale: Option<f64>,
+    ridge: f64,
+    seed: u64,
+    dempster_shafer: bool,
+) -> PyResult<PyScorer> {
+    let (rows, labels) = (embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
+    let score = if dempster_shafer { SngpScore::DempsterShafer } else { SngpScore::MaxProb };
+    let params = SngpParams { features, length_scale, ridge, seed, score };
+    work::run(py, None, None, move || Ok(scorer(Sngp::fit(&rows, &labels, params)?)))
+}
+
+/// The last layer of DUQ, fitted to rows and labels.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "the parameters of the layer")]
+fn duq(
+    py: Python<'_>,
+    rows: &Bound<'_, PyAny>,
+    classes: &Bound<'_, PyList>,
+    numbers: PyReadonlyArray1<'_, i64>,
+    projection: usize,
+    length_scale: f64,
+    momentum: f64,
+    steps: usize,
+    batch: usize,
+    learning_rate: f64,
+    seed: u64,
+) -> PyResult<PyScorer> {
+    let (rows, labels) = (embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
+    let params = DuqParams { projection, length_scale, momentum, steps, batch, learning_rate, seed };
+    work::run(py, None, None, move || Ok(scorer(Duq::fit(&rows, &labels, params)?)))
+}
+
+/// Hybrid uncertainty, fitted to the uncertainties of reference rows.
+#[pyclass(name = "Huq", module = "nuq._nuq", frozen)]
+struct PyHuq {
+    inner: Huq,
+}
+
+#[pymethods]
+impl PyHuq {
+    #[new]
+    fn new(
+        aleatoric: PyReadonlyArray1<'_, f64>,
+        epistemic: PyReadonlyArray1<'_, f64>,
+        alpha: f64,
+        known_quantile: f64,
+        ambiguous_quantile: f64,
+    ) -> PyResult<Self> {
+        let (aleatoric, epistemic) = (aleatoric.as_slice()?, epistemic.as_slice()?);
+        let inner = Huq::fit(aleatoric, epistemic, alpha, known_quantile, ambiguous_quantile);
+        Ok(Self { inner: inner.map_err(Failure::from)? })
+    }
+
+    /// Score of each row; higher means less certain.
+    fn score<'py>(
+        &self,
+        py: Python<'py>,
+        aleatoric: PyReadonlyArray1<'_, f64>,
+        epistemic: PyReadonlyArray1<'_, f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let scores = self.inner.score(aleatoric.as_slice()?, epistemic.as_slice()?);
+        Ok(column(py, &scores.map_err(Failure::from)?).into_any())
+    }
+}
+
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyScorer>()?;
+    module.add_class::<PyHuq>()?;
+    module.add_function(wrap_pyfunction!(sngp, module)?)?;
+    module.add_function(wrap_pyfunction!(duq, module)?)?;
     module.add_function(wrap_pyfunction!(from_logits, module)?)?;
     module.add_function(wrap_pyfunction!(from_members, module)?)?;
     module.add_function(wrap_pyfunction!(from_embeddings, module)?)?;

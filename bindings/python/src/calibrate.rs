@@ -1,45 +1,38 @@
-//! Thresholds with promises, and p-values.
+//! Thresholds with guarantees, conformal p-values, false discovery control.
 
 use numpy::PyReadonlyArray1;
-use nuq::Decision;
 use nuq::calibrate::{Measure, Promise, Target, Threshold};
+use nuq::{Decision, UnknownChoice};
 use pyo3::prelude::*;
 
 use crate::arrays::column;
 use crate::errors::{Failure, raise};
 
-/// A threshold on one of the uncertainties.
+/// A calibrated threshold on one measure of uncertainty.
 #[pyclass(name = "Threshold", module = "nuq._nuq", frozen)]
 pub(crate) struct PyThreshold {
     pub(crate) inner: Threshold,
 }
 
-/// What a threshold promises, as a tuple: three numbers of what it accepts, or four of its errors.
+/// The guarantee of a threshold as a tuple: (share, low, high) for acceptance, (risk, delta, accepted, errors) for risk.
 #[derive(FromPyObject, IntoPyObject)]
-enum Promised {
+enum GuaranteeTuple {
     Accepts(f64, f64, f64),
     Errs(f64, f64, usize, usize),
 }
 
-fn measure(name: &str) -> PyResult<Measure> {
-    match name {
-        "aleatoric" => Ok(Measure::Aleatoric),
-        "epistemic" => Ok(Measure::Epistemic),
-        "total" => Ok(Measure::Total),
-        "density" => Ok(Measure::Density),
-        _ => Err(raise(
-            "InvalidParameterError",
-            format!("measure={name:?}: it is one of \"aleatoric\", \"epistemic\", \"total\", \"density\""),
-        )),
-    }
+fn parse_measure(name: &str) -> PyResult<Measure> {
+    name.parse().map_err(|unknown: UnknownChoice| {
+        raise("InvalidParameterError", format!("measure={name:?}: expected {}", unknown.list()))
+    })
 }
 
 #[pymethods]
 impl PyThreshold {
-    /// Chosen on held-out scores for a target: "coverage", "risk" or "false_alarm".
+    /// Chooses a threshold on held-out scores. `target` is "coverage", "risk" or "false_alarm".
     #[staticmethod]
     fn calibrate(
-        measured: &str,
+        measure: &str,
         scores: PyReadonlyArray1<'_, f64>,
         is_error: Option<PyReadonlyArray1<'_, bool>>,
         target: &str,
@@ -52,82 +45,83 @@ impl PyThreshold {
             _ => Target::FalseAlarm(share),
         };
         let is_error = is_error.as_ref().map(|wrong| wrong.as_slice()).transpose()?;
-        let found = nuq::calibrate::calibrate(measure(measured)?, scores.as_slice()?, is_error, target);
-        Ok(Self { inner: found.map_err(Failure::from)? })
+        let threshold =
+            nuq::calibrate::calibrate(parse_measure(measure)?, scores.as_slice()?, is_error, target);
+        Ok(Self { inner: threshold.map_err(Failure::from)? })
     }
 
-    /// One that was taken apart by `parts`.
+    /// Inverse of `parts`.
     #[staticmethod]
-    fn of_parts(measured: &str, value: f64, rows: usize, promise: Promised) -> PyResult<Self> {
+    fn from_parts(measure: &str, value: f64, rows: usize, promise: GuaranteeTuple) -> PyResult<Self> {
         let promise = match promise {
-            Promised::Accepts(share, low, high) => Promise::Accepts { share, low, high },
-            Promised::Errs(risk, delta, accepted, errors) => {
+            GuaranteeTuple::Accepts(share, low, high) => Promise::Accepts { share, low, high },
+            GuaranteeTuple::Errs(risk, delta, accepted, errors) => {
                 Promise::ErrsAtMost { risk, delta, accepted, errors }
             }
         };
-        Ok(Self { inner: Threshold { measure: measure(measured)?, value, promise, rows } })
+        Ok(Self { inner: Threshold { measure: parse_measure(measure)?, value, promise, rows } })
     }
 
-    /// All that it is, for pickles.
-    fn parts(&self) -> (String, f64, usize, Promised) {
+    /// All fields, for pickle.
+    fn parts(&self) -> (String, f64, usize, GuaranteeTuple) {
         let promise = match self.inner.promise {
-            Promise::Accepts { share, low, high } => Promised::Accepts(share, low, high),
+            Promise::Accepts { share, low, high } => GuaranteeTuple::Accepts(share, low, high),
             Promise::ErrsAtMost { risk, delta, accepted, errors } => {
-                Promised::Errs(risk, delta, accepted, errors)
+                GuaranteeTuple::Errs(risk, delta, accepted, errors)
             }
         };
         (self.inner.measure.to_string(), self.inner.value, self.inner.rows, promise)
     }
 
-    /// What is compared.
+    /// Name of the measure that is compared.
     #[getter]
     fn measure(&self) -> String {
         self.inner.measure.to_string()
     }
 
-    /// Accept where the measure is at most this.
+    /// Largest accepted value of the measure.
     #[getter]
     fn value(&self) -> f64 {
         self.inner.value
     }
 
-    /// The held-out rows it was chosen on.
+    /// Number of held-out rows on which the threshold was chosen.
     #[getter]
     fn rows(&self) -> usize {
         self.inner.rows
     }
 
-    /// What it promises, in words.
+    /// The guarantee as a sentence.
     #[getter]
     fn statement(&self) -> String {
         self.inner.to_string()
     }
 
-    /// Whether each score is accepted.
+    /// True for each accepted score.
     fn accept<'py>(&self, py: Python<'py>, scores: PyReadonlyArray1<'_, f64>) -> PyResult<Bound<'py, PyAny>> {
         let accept = |&score: &f64| self.inner.decide_score(score) == Decision::Accept;
         Ok(column(py, &scores.as_slice()?.iter().map(accept).collect::<Vec<bool>>()).into_any())
     }
 }
 
-/// For each score the chance that a row like the calibration rows scores as high.
+/// Conformal p-value of each score.
 #[pyfunction]
 pub(crate) fn conformal_p_values<'py>(
     py: Python<'py>,
     calibration: PyReadonlyArray1<'_, f64>,
     scores: PyReadonlyArray1<'_, f64>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let found = nuq::calibrate::conformal_p_values(calibration.as_slice()?, scores.as_slice()?);
-    Ok(column(py, &found.map_err(Failure::from)?).into_any())
+    let p_values = nuq::calibrate::conformal_p_values(calibration.as_slice()?, scores.as_slice()?);
+    Ok(column(py, &p_values.map_err(Failure::from)?).into_any())
 }
 
-/// Which p-values of a batch are alarms.
+/// True for each p-value that the procedure of Benjamini and Hochberg rejects.
 #[pyfunction]
 pub(crate) fn benjamini_hochberg<'py>(
     py: Python<'py>,
     p_values: PyReadonlyArray1<'_, f64>,
     level: f64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let found = nuq::calibrate::benjamini_hochberg(p_values.as_slice()?, level);
-    Ok(column(py, &found.map_err(Failure::from)?).into_any())
+    let rejected = nuq::calibrate::benjamini_hochberg(p_values.as_slice()?, level);
+    Ok(column(py, &rejected.map_err(Failure::from)?).into_any())
 }

@@ -1,11 +1,11 @@
 //! The fitted classifier.
 
 use numpy::PyReadonlyArray1;
-use nuq::{Decision, NuqClassifier, RejectRule, Variance};
+use nuq::{Decision, NuqClassifier, RejectRule};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::arrays::{column, embeddings, matrix};
+use crate::arrays::{NeighborArrays, column, embeddings, matrix, neighbor_table};
 use crate::errors::Failure;
 use crate::model::common_methods;
 use crate::shared::Shared;
@@ -19,45 +19,51 @@ pub(crate) struct PyClassifier {
 
 #[pymethods]
 impl PyClassifier {
-    /// Fits rows whose labels are `classes[numbers[i]]`.
+    /// Fits a classifier. The label of row `i` is `classes[numbers[i]]`.
     #[staticmethod]
-    #[pyo3(signature = (given, x, classes, numbers, n_jobs, tick))]
+    #[pyo3(signature = (params, x, classes, numbers, n_jobs, tick))]
     fn fit(
         py: Python<'_>,
-        given: &Bound<'_, PyDict>,
+        params: &Bound<'_, PyDict>,
         x: &Bound<'_, PyAny>,
         classes: &Bound<'_, PyList>,
         numbers: PyReadonlyArray1<'_, i64>,
         n_jobs: Option<usize>,
         tick: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let params = params::classifier(given)?;
-        let (x, y) = (embeddings(x)?, labels::of_rows(classes, numbers.as_slice()?)?);
-        let model = work::run(py, n_jobs, tick, move || Ok(params.fit(&x, &y)?))?;
+        let parsed = params::classifier(params)?;
+        let (x, y) = (params::training_rows(params, x)?, labels::of_rows(classes, numbers.as_slice()?)?);
+        let model = work::run(py, n_jobs, tick, move || Ok(parsed.fit(&x, &y)?))?;
         Ok(Self { model: Shared::new(model) })
     }
 
-    /// Columns of what is said of each row.
+    /// Predictions as columns. With `neighbors`, ids and squared distances of each row, there is no search.
     fn predict<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'_, PyAny>,
+        neighbors: Option<NeighborArrays<'_>>,
         n_jobs: Option<usize>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let x = embeddings(x)?;
-        let rows = self.model.ask(py, n_jobs, move |model| Ok(model.predict(&x)?.to_vec()))?;
+        let (x, neighbors) = (embeddings(x)?, neighbors.map(neighbor_table).transpose()?);
+        let rows = self.model.query(py, n_jobs, move |model| {
+            Ok(match neighbors {
+                Some(neighbors) => model.predict_from(&x, &neighbors)?.to_vec(),
+                None => model.predict(&x)?.to_vec(),
+            })
+        })?;
         let numbers =
             |of: fn(&nuq::Prediction) -> f64| column(py, &rows.iter().map(of).collect::<Vec<f64>>());
-        let said = PyDict::new(py);
-        said.set_item("class", column(py, &rows.iter().map(|p| p.class as i64).collect::<Vec<i64>>()))?;
-        said.set_item("probability", numbers(|p| p.probability))?;
-        said.set_item("aleatoric", numbers(|p| p.aleatoric))?;
-        said.set_item("epistemic", numbers(nuq::Prediction::epistemic))?;
-        said.set_item("total", numbers(nuq::Prediction::total))?;
-        said.set_item("log_epistemic", numbers(|p| p.log_epistemic))?;
-        said.set_item("log_total", numbers(|p| p.log_total))?;
-        said.set_item("log_density", numbers(|p| p.log_density))?;
-        Ok(said)
+        let columns = PyDict::new(py);
+        columns.set_item("class", column(py, &rows.iter().map(|p| p.class as i64).collect::<Vec<i64>>()))?;
+        columns.set_item("probability", numbers(|p| p.probability))?;
+        columns.set_item("aleatoric", numbers(|p| p.aleatoric))?;
+        columns.set_item("epistemic", numbers(nuq::Prediction::epistemic))?;
+        columns.set_item("total", numbers(nuq::Prediction::total))?;
+        columns.set_item("log_epistemic", numbers(|p| p.log_epistemic))?;
+        columns.set_item("log_total", numbers(|p| p.log_total))?;
+        columns.set_item("log_density", numbers(|p| p.log_density))?;
+        Ok(columns)
     }
 
     /// Probabilities of all classes.
@@ -68,12 +74,13 @@ impl PyClassifier {
         n_jobs: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let x = embeddings(x)?;
-        let found =
-            self.model.ask(py, n_jobs, move |model| Ok((model.predict_proba(&x)?, model.classes().len())))?;
-        Ok(matrix(py, found.0.as_slice(), found.1)?.into_any())
+        let (probabilities, classes) = self
+            .model
+            .query(py, n_jobs, move |model| Ok((model.predict_proba(&x)?, model.classes().len())))?;
+        Ok(matrix(py, probabilities.as_slice(), classes)?.into_any())
     }
 
-    /// Whether to accept each row at a cost, and a level if there is one.
+    /// True for each row that the reject rule accepts.
     fn accept<'py>(
         &self,
         py: Python<'py>,
@@ -87,30 +94,30 @@ impl PyClassifier {
             None => RejectRule::plug_in(cost),
         };
         let (x, rule) = (embeddings(x)?, rule.map_err(Failure::from)?);
-        let accepted = self.model.ask(py, n_jobs, move |model| {
+        let accepted = self.model.query(py, n_jobs, move |model| {
             let decisions = model.predict(&x)?.decide(&rule);
             Ok(decisions.iter().map(|decision| *decision == Decision::Accept).collect::<Vec<bool>>())
         })?;
         Ok(column(py, &accepted).into_any())
     }
 
-    /// Row, given and likeliest class with their probabilities, of training rows with doubtful labels.
+    /// Training rows with doubtful labels: row, given and likeliest class, and the probabilities of both.
     fn label_issues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let issues = self.model.ask(py, None, |model| Ok(model.label_issues()?))?;
+        let issues = self.model.query(py, None, |model| Ok(model.label_issues()?))?;
         let numbers =
             |of: fn(&nuq::LabelIssue) -> i64| column(py, &issues.iter().map(of).collect::<Vec<i64>>());
-        let shares =
+        let probabilities =
             |of: fn(&nuq::LabelIssue) -> f64| column(py, &issues.iter().map(of).collect::<Vec<f64>>());
-        let said = PyDict::new(py);
-        said.set_item("row", numbers(|issue| issue.row.into()))?;
-        said.set_item("given", numbers(|issue| issue.given.into()))?;
-        said.set_item("likeliest", numbers(|issue| issue.likeliest.into()))?;
-        said.set_item("probability_given", shares(|issue| issue.probability_given))?;
-        said.set_item("probability_likeliest", shares(|issue| issue.probability_likeliest))?;
-        Ok(said)
+        let columns = PyDict::new(py);
+        columns.set_item("row", numbers(|issue| issue.row.into()))?;
+        columns.set_item("given", numbers(|issue| issue.given.into()))?;
+        columns.set_item("likeliest", numbers(|issue| issue.likeliest.into()))?;
+        columns.set_item("probability_given", probabilities(|issue| issue.probability_given))?;
+        columns.set_item("probability_likeliest", probabilities(|issue| issue.probability_likeliest))?;
+        Ok(columns)
     }
 
-    /// Learns rows, and returns their ids.
+    /// Inserts rows and returns their ids.
     fn insert<'py>(
         &self,
         py: Python<'py>,
@@ -119,44 +126,41 @@ impl PyClassifier {
         numbers: PyReadonlyArray1<'_, i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (x, y) = (embeddings(x)?, labels::of_rows(classes, numbers.as_slice()?)?);
-        let ids = self.model.change(py, move |model| Ok(model.insert(&x, &y)?))?;
+        let ids = self.model.update(py, move |model| Ok(model.insert(&x, &y)?))?;
         Ok(column(py, &ids.iter().map(|&id| i64::from(id)).collect::<Vec<i64>>()).into_any())
     }
 
-    /// The labels, in the order of their numbers.
+    /// Labels in the order of the class numbers.
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        labels::to_python(py, self.model.read().classes().labels())
+        labels::to_python(py, self.model.read(py)?.classes().labels())
     }
 
-    /// The variance term: "sum" or "max".
-    fn variance(&self) -> &'static str {
-        match self.model.read().variance() {
-            Variance::Max => "max",
-            _ => "sum",
-        }
+    /// Variance term of the epistemic uncertainty: "sum" or "max".
+    fn variance(&self, py: Python<'_>) -> PyResult<&'static str> {
+        Ok(self.model.read(py)?.variance().name())
     }
 
-    /// The class number of each training row.
-    fn training_classes<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+    /// Class number of each training row.
+    fn training_classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let numbers: Vec<i64> =
-            self.model.read().training_classes().iter().map(|&class| class.into()).collect();
-        column(py, &numbers).into_any()
+            self.model.read(py)?.training_classes().iter().map(|&class| class.into()).collect();
+        Ok(column(py, &numbers).into_any())
     }
 
-    /// What leave-one-out said: bandwidths, accuracies, log-likelihoods, and which was chosen.
+    /// Leave-one-out scores of the candidate bandwidths, and the index of the selected one.
     fn bandwidth_curve<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let model = self.model.read();
+        let model = self.model.read(py)?;
         let Some(curve) = model.bandwidth_curve() else { return Ok(None) };
-        let said = PyDict::new(py);
-        let of = |read: fn(&nuq::bandwidth::CurvePoint<nuq::ClassificationScore>) -> f64| {
+        let columns = PyDict::new(py);
+        let score = |read: fn(&nuq::bandwidth::CurvePoint<nuq::ClassificationScore>) -> f64| {
             column(py, &curve.points.iter().map(read).collect::<Vec<f64>>())
         };
-        said.set_item("bandwidth", of(|point| point.bandwidth))?;
-        said.set_item("accuracy", of(|point| point.score.accuracy))?;
-        said.set_item("log_likelihood", of(|point| point.score.log_likelihood))?;
-        said.set_item("chosen", curve.chosen)?;
-        said.set_item("rows", curve.rows)?;
-        Ok(Some(said))
+        columns.set_item("bandwidth", score(|point| point.bandwidth))?;
+        columns.set_item("accuracy", score(|point| point.score.accuracy))?;
+        columns.set_item("log_likelihood", score(|point| point.score.log_likelihood))?;
+        columns.set_item("chosen", curve.chosen)?;
+        columns.set_item("rows", curve.rows)?;
+        Ok(Some(columns))
     }
 }
 

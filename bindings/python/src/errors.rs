@@ -1,4 +1,4 @@
-//! One Python exception class for each kind of Rust error; the classes are in `nuq/errors.py`.
+//! Conversion of Rust errors to the exception classes of `nuq/errors.py`.
 
 use std::io::ErrorKind;
 
@@ -6,7 +6,7 @@ use nuq::nuq_neighbors::Error as Rows;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// Anything that a call can end with.
+/// Any error of a call.
 pub(crate) enum Failure {
     Nuq(nuq::Error),
     Eval(nuq_eval::Error),
@@ -48,21 +48,21 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// An exception of `nuq.errors`.
+/// Creates an exception of a class of `nuq.errors`.
 pub(crate) fn raise(class: &'static str, message: String) -> PyErr {
     Python::attach(|py| {
-        let made = py
+        let exception = py
             .import("nuq.errors")
             .and_then(|errors| errors.getattr(class))
             .and_then(|class| class.call1((message.clone(),)));
-        match made {
+        match exception {
             Ok(exception) => PyErr::from_value(exception),
             Err(_) => PyRuntimeError::new_err(message),
         }
     })
 }
 
-/// The exception for each kind of error.
+/// Name of the exception class.
 fn class_of(error: &nuq::Error) -> &'static str {
     use nuq::Error::*;
     match error {
@@ -88,6 +88,7 @@ fn class_of_eval(error: &nuq_eval::Error) -> &'static str {
         MissingInput { .. } => "MissingInputError",
         LogitsNotLinear { .. } => "LogitsNotLinearError",
         FewRows { .. } => "FewRowsError",
+        OneClass { .. } => "InvalidInputError",
         _ => "NuqError",
     }
 }

@@ -1,4 +1,4 @@
-//! One call that compares all.
+//! Comparison of a model with the baselines.
 
 use std::time::Instant;
 
@@ -15,8 +15,8 @@ use crate::baselines::members;
 use crate::classifier::PyClassifier;
 use crate::labels;
 
-/// Rows with what is known of them, as Python gives them: rows, logits, members.
-type Given<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Vec<Bound<'py, PyAny>>>);
+/// Arrays of one set: rows, logits, members.
+type SetArrays<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Vec<Bound<'py, PyAny>>>);
 
 struct Set {
     name: String,
@@ -26,9 +26,9 @@ struct Set {
 }
 
 impl Set {
-    fn new(name: String, (rows, logits, all): Given<'_>) -> PyResult<Self> {
+    fn new(name: String, (rows, logits, member_logits): SetArrays<'_>) -> PyResult<Self> {
         let logits = logits.as_ref().map(embeddings).transpose()?;
-        let members = all.as_deref().map(members).transpose()?;
+        let members = member_logits.as_deref().map(members).transpose()?;
         Ok(Self { name, rows: embeddings(&rows)?, logits, members })
     }
 
@@ -39,30 +39,30 @@ impl Set {
     }
 }
 
-fn told(measured: Measured) -> (f64, f64, f64, bool) {
+fn measured_tuple(measured: Measured) -> (f64, f64, f64, bool) {
     let interval = measured.interval;
     (interval.value, interval.low, interval.high, measured.is_best)
 }
 
-/// Every method that the arrays allow: accuracy, whose errors they are, the methods, and those left out.
+/// Evaluates all methods whose inputs are given.
 #[pyfunction]
 #[pyo3(signature = (model, test, classes, numbers, ood, resamples, seed))]
-#[allow(clippy::too_many_arguments, reason = "the arrays of an evaluation, as Python gives them")]
+#[allow(clippy::too_many_arguments, reason = "the arrays of an evaluation")]
 pub(crate) fn evaluate<'py>(
     py: Python<'py>,
     model: &PyClassifier,
-    test: Given<'_>,
+    test: SetArrays<'_>,
     classes: &Bound<'_, PyList>,
     numbers: PyReadonlyArray1<'_, i64>,
-    ood: Vec<(String, Given<'_>)>,
+    ood: Vec<(String, SetArrays<'_>)>,
     resamples: usize,
     seed: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let test = Set::new("test".to_owned(), test)?;
     let truth = labels::of_rows(classes, numbers.as_slice()?)?;
     let ood: Vec<Set> =
-        ood.into_iter().map(|(name, given)| Set::new(name, given)).collect::<PyResult<_>>()?;
-    let found = model.model.ask(py, None, move |model| {
+        ood.into_iter().map(|(name, arrays)| Set::new(name, arrays)).collect::<PyResult<_>>()?;
+    let results = model.model.query(py, None, move |model| {
         let start = Instant::now();
         let clock = || start.elapsed().as_secs_f64();
         let resampling = Resampling { resamples, seed };
@@ -70,41 +70,43 @@ pub(crate) fn evaluate<'py>(
         for set in &ood {
             comparison = comparison.ood(&set.name, set.rows());
         }
-        let found = comparison.run(model)?;
-        let accuracy = (found.accuracy.value, found.accuracy.low, found.accuracy.high);
+        let evaluation = comparison.run(model)?;
+        let accuracy = (evaluation.accuracy.value, evaluation.accuracy.low, evaluation.accuracy.high);
         let skipped: Vec<(String, String)> =
-            found.skipped.iter().map(|skipped| (skipped.name.clone(), skipped.reason.clone())).collect();
-        Ok((accuracy, found.errors_of, found.is_error, found.methods, skipped))
+            evaluation.skipped.iter().map(|skipped| (skipped.name.clone(), skipped.reason.clone())).collect();
+        Ok((accuracy, evaluation.errors_of, evaluation.is_error, evaluation.methods, skipped))
     })?;
-    let (accuracy, errors_of, is_error, methods, skipped) = found;
-    let said = PyDict::new(py);
-    said.set_item("accuracy", accuracy)?;
-    said.set_item("errors_of", if errors_of == Predictor::Network { "network" } else { "nuq" })?;
-    said.set_item("is_error", column(py, &is_error))?;
-    said.set_item("skipped", skipped)?;
+    let (accuracy, errors_of, is_error, methods, skipped) = results;
+    let results = PyDict::new(py);
+    results.set_item("accuracy", accuracy)?;
+    results.set_item("errors_of", if errors_of == Predictor::Network { "network" } else { "nuq" })?;
+    results.set_item("is_error", column(py, &is_error))?;
+    results.set_item("skipped", skipped)?;
     let list = PyList::empty(py);
-    methods.iter().try_for_each(|found| list.append(method(py, found)?))?;
-    said.set_item("methods", list)?;
-    Ok(said)
+    methods.iter().try_for_each(|result| list.append(method(py, result)?))?;
+    results.set_item("methods", list)?;
+    Ok(results)
 }
 
-fn method<'py>(py: Python<'py>, found: &MethodResult) -> PyResult<Bound<'py, PyDict>> {
-    let said = PyDict::new(py);
-    said.set_item("name", &found.name)?;
-    said.set_item("rcc_auc", told(found.rcc_auc))?;
-    let of_sets: Vec<_> = found
+fn method<'py>(py: Python<'py>, result: &MethodResult) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("name", &result.name)?;
+    fields.set_item("rcc_auc", measured_tuple(result.rcc_auc))?;
+    let of_sets: Vec<_> = result
         .ood
         .iter()
-        .map(|set| (told(set.roc_auc), told(set.average_precision), told(set.fpr95)))
+        .map(|set| {
+            (measured_tuple(set.roc_auc), measured_tuple(set.average_precision), measured_tuple(set.fpr95))
+        })
         .collect();
-    said.set_item("ood", of_sets)?;
-    said.set_item("mean_roc_auc", found.mean_roc_auc)?;
-    said.set_item("seconds_per_1000", found.seconds_per_1000)?;
-    said.set_item("fit_seconds", found.fit_seconds)?;
-    said.set_item("bytes", found.bytes)?;
-    said.set_item("test_scores", column(py, &found.test))?;
+    fields.set_item("ood", of_sets)?;
+    fields.set_item("mean_roc_auc", result.mean_roc_auc)?;
+    fields.set_item("seconds_per_1000", result.seconds_per_1000)?;
+    fields.set_item("fit_seconds", result.fit_seconds)?;
+    fields.set_item("bytes", result.bytes)?;
+    fields.set_item("test_scores", column(py, &result.test))?;
     let ood = PyList::empty(py);
-    found.ood_scores.iter().try_for_each(|scores| ood.append(column(py, scores)))?;
-    said.set_item("ood_scores", ood)?;
-    Ok(said)
+    result.ood_scores.iter().try_for_each(|scores| ood.append(column(py, scores)))?;
+    fields.set_item("ood_scores", ood)?;
+    Ok(fields)
 }

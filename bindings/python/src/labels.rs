@@ -1,4 +1,4 @@
-//! Labels between Python and Rust: integers and strings, as they are.
+//! Conversion of labels, which are integers or strings.
 
 use nuq::Label;
 use pyo3::prelude::*;
@@ -6,17 +6,19 @@ use pyo3::types::PyList;
 
 use crate::errors::raise;
 
-/// The labels of rows, from the distinct ones and the number of each row's.
-pub(crate) fn of_rows(distinct: &Bound<'_, PyList>, numbers: &[i64]) -> PyResult<Vec<Label>> {
-    let distinct: Vec<Label> = distinct.iter().map(|label| one(&label)).collect::<PyResult<_>>()?;
-    let label = |&number: &i64| {
-        let found = usize::try_from(number).ok().and_then(|number| distinct.get(number));
-        found.cloned().ok_or_else(|| raise("InvalidInputError", format!("there is no label number {number}")))
+/// Labels of rows, from the distinct labels and the index of the label of each row.
+pub(crate) fn of_rows(distinct: &Bound<'_, PyList>, indices: &[i64]) -> PyResult<Vec<Label>> {
+    let distinct: Vec<Label> = distinct.iter().map(|label| from_python(&label)).collect::<PyResult<_>>()?;
+    let label = |&index: &i64| {
+        let label = usize::try_from(index).ok().and_then(|index| distinct.get(index));
+        label
+            .cloned()
+            .ok_or_else(|| raise("InvalidInputError", format!("label index {index} is out of range")))
     };
-    numbers.iter().map(label).collect()
+    indices.iter().map(label).collect()
 }
 
-fn one(label: &Bound<'_, PyAny>) -> PyResult<Label> {
+fn from_python(label: &Bound<'_, PyAny>) -> PyResult<Label> {
     if let Ok(value) = label.extract::<i128>() {
         return Ok(Label::Int(value));
     }
@@ -24,12 +26,12 @@ fn one(label: &Bound<'_, PyAny>) -> PyResult<Label> {
         Ok(text) => Ok(Label::Text(text)),
         Err(_) => Err(raise(
             "InvalidInputError",
-            format!("{} is no label: labels are integers or strings", label.repr()?),
+            format!("invalid label {}: labels are integers or strings", label.repr()?),
         )),
     }
 }
 
-/// Labels as Python has them.
+/// Labels as a list of `int` or `str`.
 pub(crate) fn to_python<'py>(py: Python<'py>, labels: &[Label]) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for label in labels {

@@ -1,6 +1,8 @@
-//! The extension module `nuq._nuq`: arrays in, a call of the Rust library without the interpreter's lock, arrays out.
+//! The extension module `nuq._nuq`.
 //!
-//! Nothing is computed here. `python/nuq/` gives it the shape that scikit-learn's users know.
+//! Each function converts its arguments, calls the Rust library without the interpreter lock and converts the result. No
+//! computation is implemented here. The package in `python/nuq/` wraps this module in estimators by the conventions of
+//! scikit-learn.
 
 mod arrays;
 mod baselines;
@@ -8,6 +10,7 @@ mod calibrate;
 mod classifier;
 mod errors;
 mod evaluate;
+mod fork;
 mod labels;
 mod metrics;
 mod model;
@@ -36,6 +39,7 @@ mod _nuq {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         metrics::add(module)?;
         baselines::add(module)?;
-        model::add(module)
+        model::add(module)?;
+        fork::register(module)
     }
 }

@@ -1,10 +1,10 @@
-//! The referee's numbers.
+//! Metrics of scores and probabilities.
 
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use nuq_eval::metrics::{self, Detection, Difference, Interval, Resampling, Selective};
 use pyo3::prelude::*;
 
-use crate::arrays::{column, matrix};
+use crate::arrays::{column, matrix, row_major};
 use crate::errors::{Failure, raise};
 use crate::work;
 
@@ -81,19 +81,25 @@ fn prediction_rejection_ratio(uncertainty: Scores<'_>, is_error: Flags<'_>) -> P
 
 #[pyfunction]
 fn scod_risk(inliers: Scores<'_>, is_error: Flags<'_>, outliers: Scores<'_>, coverage: f64) -> PyResult<f64> {
-    let found = metrics::scod_risk(inliers.as_slice()?, is_error.as_slice()?, outliers.as_slice()?, coverage);
-    Ok(found.map_err(Failure::from)?)
+    let risk = metrics::scod_risk(inliers.as_slice()?, is_error.as_slice()?, outliers.as_slice()?, coverage);
+    Ok(risk.map_err(Failure::from)?)
 }
 
 #[pyfunction]
 fn calibration_error(confidence: Scores<'_>, is_right: Flags<'_>, bins: usize) -> PyResult<f64> {
-    let found = metrics::calibration_error(confidence.as_slice()?, is_right.as_slice()?, bins);
-    Ok(found.map_err(Failure::from)?)
+    let error = metrics::calibration_error(confidence.as_slice()?, is_right.as_slice()?, bins);
+    Ok(error.map_err(Failure::from)?)
 }
 
-fn truth(classes: &PyReadonlyArray1<'_, i64>) -> PyResult<Vec<u32>> {
+/// Class numbers of rows.
+pub(crate) fn class_numbers(classes: &PyReadonlyArray1<'_, i64>) -> PyResult<Vec<u32>> {
     let number = |&class: &i64| {
-        u32::try_from(class).map_err(|_| raise("InvalidInputError", format!("{class} is no class number")))
+        u32::try_from(class).map_err(|_| {
+            raise(
+                "InvalidInputError",
+                format!("{class} is not a class number: expected an integer of at least 0"),
+            )
+        })
     };
     classes.as_slice()?.iter().map(number).collect()
 }
@@ -103,9 +109,8 @@ fn negative_log_likelihood(
     probabilities: PyReadonlyArray2<'_, f64>,
     classes: PyReadonlyArray1<'_, i64>,
 ) -> PyResult<f64> {
-    let columns = probabilities.as_array().ncols();
-    let found = metrics::negative_log_likelihood(probabilities.as_slice()?, columns, &truth(&classes)?);
-    Ok(found.map_err(Failure::from)?)
+    let (values, columns) = row_major(&probabilities)?;
+    Ok(metrics::negative_log_likelihood(values, columns, &class_numbers(&classes)?).map_err(Failure::from)?)
 }
 
 #[pyfunction]
@@ -113,54 +118,53 @@ fn brier_score(
     probabilities: PyReadonlyArray2<'_, f64>,
     classes: PyReadonlyArray1<'_, i64>,
 ) -> PyResult<f64> {
-    let columns = probabilities.as_array().ncols();
-    let found = metrics::brier_score(probabilities.as_slice()?, columns, &truth(&classes)?);
-    Ok(found.map_err(Failure::from)?)
+    let (values, columns) = row_major(&probabilities)?;
+    Ok(metrics::brier_score(values, columns, &class_numbers(&classes)?).map_err(Failure::from)?)
 }
 
-/// A metric by its name, with what it looks at.
-enum Asked {
+/// A metric by name, with its data.
+enum Metric {
     RocAuc(Detection),
     AveragePrecision(Detection),
     Fpr95(Detection),
     RccAuc(Selective),
 }
 
-impl Asked {
+impl Metric {
     fn new(metric: &str, first: &Scores<'_>, second: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let found = || detection(first, &second.extract::<Scores<'_>>()?);
+        let of_detection = || detection(first, &second.extract::<Scores<'_>>()?);
         match metric {
-            "roc_auc" => Ok(Self::RocAuc(found()?)),
-            "average_precision" => Ok(Self::AveragePrecision(found()?)),
-            "fpr95" => Ok(Self::Fpr95(found()?)),
+            "roc_auc" => Ok(Self::RocAuc(of_detection()?)),
+            "average_precision" => Ok(Self::AveragePrecision(of_detection()?)),
+            "fpr95" => Ok(Self::Fpr95(of_detection()?)),
             "rcc_auc" => Ok(Self::RccAuc(selective(first, &second.extract::<Flags<'_>>()?)?)),
             _ => Err(raise(
                 "InvalidParameterError",
                 format!(
-                    "metric={metric:?}: it is one of \"roc_auc\", \"average_precision\", \"fpr95\", \"rcc_auc\""
+                    "metric={metric:?}: expected one of \"roc_auc\", \"average_precision\", \"fpr95\", \"rcc_auc\""
                 ),
             )),
         }
     }
 
-    /// The metric, and the same on each resample.
+    /// Value of the metric, and its value on each resample.
     fn draws(&self, resampling: Resampling) -> (f64, Vec<f64>) {
         match self {
-            Self::RocAuc(found) => (found.roc_auc(), resampling.roc_auc_draws(found)),
-            Self::AveragePrecision(found) => {
-                (found.average_precision(), resampling.average_precision_draws(found))
+            Self::RocAuc(data) => (data.roc_auc(), resampling.roc_auc_draws(data)),
+            Self::AveragePrecision(data) => {
+                (data.average_precision(), resampling.average_precision_draws(data))
             }
-            Self::Fpr95(found) => (found.fpr_at_tpr(0.95), resampling.fpr_at_tpr_draws(found, 0.95)),
-            Self::RccAuc(found) => (found.rcc_auc(), resampling.rcc_auc_draws(found)),
+            Self::Fpr95(data) => (data.fpr_at_tpr(0.95), resampling.fpr_at_tpr_draws(data, 0.95)),
+            Self::RccAuc(data) => (data.rcc_auc(), resampling.rcc_auc_draws(data)),
         }
     }
 }
 
-fn told(interval: Interval) -> (f64, f64, f64) {
+fn interval_tuple(interval: Interval) -> (f64, f64, f64) {
     (interval.value, interval.low, interval.high)
 }
 
-/// A metric with its 95 % interval.
+/// A metric with its 95 % bootstrap interval.
 #[pyfunction]
 fn interval(
     metric: &str,
@@ -169,16 +173,16 @@ fn interval(
     resamples: usize,
     seed: u64,
 ) -> PyResult<(f64, f64, f64)> {
-    let asked = Asked::new(metric, &first, second)?;
+    let metric = Metric::new(metric, &first, second)?;
     work::run(second.py(), None, None, move || {
-        let (value, draws) = asked.draws(Resampling { resamples, seed });
-        Ok(told(Interval::new(value, &draws)))
+        let (value, draws) = metric.draws(Resampling { resamples, seed });
+        Ok(interval_tuple(Interval::new(value, &draws)))
     })
 }
 
-/// By how much one score is ahead of another on the same rows: difference, its interval, and the p-value.
+/// Advantage of one score over another on the same rows: difference, its interval, and the p-value.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "two scores, each of two sets, as Python gives them")]
+#[allow(clippy::too_many_arguments, reason = "two scores with two arrays each")]
 fn difference(
     metric: &str,
     first: Scores<'_>,
@@ -188,13 +192,13 @@ fn difference(
     resamples: usize,
     seed: u64,
 ) -> PyResult<(f64, f64, f64, f64)> {
-    let asked = (Asked::new(metric, &first, first_other)?, Asked::new(metric, &second, second_other)?);
+    let metrics = (Metric::new(metric, &first, first_other)?, Metric::new(metric, &second, second_other)?);
     work::run(first_other.py(), None, None, move || {
         let resampling = Resampling { resamples, seed };
-        let ((a, of_a), (b, of_b)) = (asked.0.draws(resampling), asked.1.draws(resampling));
-        let found = Difference::new((a, &of_a), (b, &of_b))?;
-        let (value, low, high) = told(found.interval);
-        Ok((value, low, high, found.p_value))
+        let ((a, of_a), (b, of_b)) = (metrics.0.draws(resampling), metrics.1.draws(resampling));
+        let difference = Difference::new((a, &of_a), (b, &of_b))?;
+        let (value, low, high) = interval_tuple(difference.interval);
+        Ok((value, low, high, difference.p_value))
     })
 }
 

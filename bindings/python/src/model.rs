@@ -1,4 +1,4 @@
-//! What fitted models of both kinds tell and do, and how they are opened.
+//! Methods that classifiers and regressors share, and functions that open model files and suggest rows.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ use crate::regressor::PyRegressor;
 use crate::shared::Shared;
 use crate::work;
 
-/// What a fitted model of either kind tells and does.
+/// Methods that both kinds of models share.
 macro_rules! common_methods {
     ($class:ident, $save:path) => {
         #[pymethods]
         impl $class {
-            /// Distances and ids of the nearest training rows.
+            /// Distances and ids of the nearest training rows. Without `x`, those of each training row among the others.
             fn kneighbors<'py>(
                 &self,
                 py: Python<'py>,
@@ -26,30 +26,30 @@ macro_rules! common_methods {
                 n_jobs: Option<usize>,
             ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
                 let x = x.map($crate::arrays::embeddings).transpose()?;
-                let found = self.model.ask(py, n_jobs, move |model| match x {
+                let neighbors = self.model.query(py, n_jobs, move |model| match x {
                     Some(x) => Ok(model.neighbors_of(&x, k)?),
                     None => Ok(model.index().leave_one_out(&model.index().live_ids(), k)?),
                 })?;
-                let (rows, k) = (found.len(), found.k());
+                let (rows, k) = (neighbors.len(), neighbors.k());
                 let distances: Vec<f64> =
-                    (0..rows).flat_map(|i| found.sq_distances(i)).map(|sq| sq.sqrt()).collect();
-                let ids: Vec<i64> = (0..rows).flat_map(|i| found.ids(i)).map(|&id| id.into()).collect();
+                    (0..rows).flat_map(|i| neighbors.sq_distances(i)).map(|sq| sq.sqrt()).collect();
+                let ids: Vec<i64> = (0..rows).flat_map(|i| neighbors.ids(i)).map(|&id| id.into()).collect();
                 let (distances, ids) =
                     ($crate::arrays::matrix(py, &distances, k)?, $crate::arrays::matrix(py, &ids, k)?);
                 Ok((distances.into_any(), ids.into_any()))
             }
 
-            /// Forgets rows by id.
+            /// Removes rows by id.
             fn remove(&self, py: Python<'_>, ids: Vec<u32>) -> PyResult<()> {
-                self.model.change(py, move |model| Ok(model.remove(&ids)?))
+                self.model.update(py, move |model| Ok(model.remove(&ids)?))
             }
 
             /// Writes the model file.
             fn save(&self, py: Python<'_>, path: std::path::PathBuf) -> PyResult<()> {
-                self.model.ask(py, None, move |model| Ok($save(model, &path)?))
+                self.model.query(py, None, move |model| Ok($save(model, &path)?))
             }
 
-            /// Keeps a threshold under a name.
+            /// Stores a threshold under a name.
             fn set_threshold(
                 &self,
                 py: Python<'_>,
@@ -57,24 +57,24 @@ macro_rules! common_methods {
                 threshold: &$crate::calibrate::PyThreshold,
             ) -> PyResult<()> {
                 let threshold = threshold.inner;
-                self.model.change(py, move |model| {
+                self.model.update(py, move |model| {
                     model.set_threshold(name, threshold);
                     Ok(())
                 })
             }
 
-            /// The thresholds, by name.
+            /// Stored thresholds by name.
             fn thresholds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
-                let said = pyo3::types::PyDict::new(py);
-                for (name, threshold) in self.model.read().thresholds() {
-                    said.set_item(name, $crate::calibrate::PyThreshold { inner: *threshold })?;
+                let values = pyo3::types::PyDict::new(py);
+                for (name, threshold) in self.model.read(py)?.thresholds() {
+                    values.set_item(name, $crate::calibrate::PyThreshold { inner: *threshold })?;
                 }
-                Ok(said)
+                Ok(values)
             }
 
-            /// The bandwidth: a number, or one for each dimension or training row.
+            /// Bandwidth: a number, or one per dimension or per training row.
             fn bandwidth<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-                Ok(match self.model.read().bandwidth() {
+                Ok(match self.model.read(py)?.bandwidth() {
                     nuq::Bandwidth::Scalar(h) => h.into_pyobject(py)?.into_any(),
                     nuq::Bandwidth::PerDimension(many) | nuq::Bandwidth::PerPoint(many) => {
                         $crate::arrays::column(py, many).into_any()
@@ -82,23 +82,23 @@ macro_rules! common_methods {
                 })
             }
 
-            /// Numbers and words of what was learned.
+            /// Values that the fit has determined.
             fn learned<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
-                let model = self.model.read();
-                let said = pyo3::types::PyDict::new(py);
-                said.set_item("density_bandwidth", model.density_bandwidth())?;
-                said.set_item("dimension", model.dimension())?;
-                said.set_item("index", model.index().describe().to_string())?;
-                said.set_item("index_reason", model.index_choice().reason.to_string())?;
-                said.set_item("n_rows", model.index().len())?;
-                said.set_item("n_columns", model.index().dim())?;
-                said.set_item("n_neighbors", model.n_neighbors())?;
-                Ok(said)
+                let model = self.model.read(py)?;
+                let values = pyo3::types::PyDict::new(py);
+                values.set_item("density_bandwidth", model.density_bandwidth())?;
+                values.set_item("dimension", model.dimension())?;
+                values.set_item("index", model.index().describe().to_string())?;
+                values.set_item("index_reason", model.index_choice().reason.to_string())?;
+                values.set_item("n_rows", model.index().len())?;
+                values.set_item("n_columns", model.index().dim())?;
+                values.set_item("n_neighbors", model.n_neighbors())?;
+                Ok(values)
             }
 
-            /// What the model is made of, as the constructor's parameters.
+            /// Parameters of the constructor, as far as the model file contains them.
             fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
-                let model = self.model.read();
+                let model = self.model.read(py)?;
                 $crate::params::to_python(py, &model.smoother_parts(), model.index().dim())
             }
         }
@@ -106,7 +106,7 @@ macro_rules! common_methods {
 }
 pub(crate) use common_methods;
 
-/// A model of either kind from a file.
+/// Opens a model file of either kind.
 #[pyfunction]
 fn load(py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>> {
     let opened = work::run(py, None, None, move || Ok(nuq_io::open(&path)?))?;
@@ -116,7 +116,7 @@ fn load(py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>> {
     })
 }
 
-/// Rows that are worth a label.
+/// Indices of rows to label next.
 #[pyfunction]
 fn suggest<'py>(
     py: Python<'py>,

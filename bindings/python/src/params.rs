@@ -1,198 +1,168 @@
-//! The words that Python has for the choices of a model.
+//! Conversion between the parameters of the Python constructors and those of the Rust library.
+
+use std::str::FromStr;
 
 use numpy::{PyArray1, PyArrayMethods};
 use nuq::parts::{FittedDensityParts, SmootherParts};
 use nuq::{
-    Bandwidth, BandwidthRule, Covariance, Criterion, Density, DensityBandwidth, Dimension, HnswParams,
-    IndexKind, Kernel, NuqClassifier, NuqRegressor, Params, Shrinkage, Variance,
+    Bandwidth, BandwidthRule, Density, DensityBandwidth, DensityKind, Dimension, Embeddings, IndexKind,
+    NamedCriterion, NuqClassifier, NuqRegressor, Params, Precision, Shrinkage, UnknownChoice,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
-use crate::arrays::column;
+use crate::arrays::{column, copied_embeddings, embeddings};
 use crate::errors::raise;
 
-fn refuse<T>(name: &str, given: &Bound<'_, PyAny>, allowed: &str) -> PyResult<T> {
-    Err(raise("InvalidParameterError", format!("{name}={}: it is {allowed}", given.repr()?)))
-}
-
-/// A parameter's value.
-fn get<'py>(given: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    given.get_item(name)?.ok_or_else(|| raise("InvalidParameterError", format!("{name} is missing")))
-}
-
-/// A parameter that is one of some words.
-fn word<T>(given: &Bound<'_, PyDict>, name: &str, words: &[(&str, T)]) -> PyResult<T>
-where
-    T: Clone,
-{
-    let value = get(given, name)?;
-    let text = value.extract::<String>().unwrap_or_default();
-    match words.iter().find(|(word, _)| *word == text) {
-        Some((_, meaning)) => Ok(meaning.clone()),
-        None => {
-            let allowed: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-            refuse(name, &value, &format!("one of {}", allowed.join(", ")))
-        }
+fn invalid(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+    match value.repr() {
+        Ok(value) => raise("InvalidParameterError", format!("{name}={value}: expected {expected}")),
+        Err(error) => error,
     }
 }
 
-fn number<'py, T: FromPyObjectOwned<'py>>(given: &Bound<'py, PyDict>, name: &str, kind: &str) -> PyResult<T> {
-    let value = get(given, name)?;
-    value.extract::<T>().or_else(|_| refuse(name, &value, kind))
+/// Value of a parameter.
+fn get<'py>(params: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    params.get_item(name)?.ok_or_else(|| raise("InvalidParameterError", format!("{name} is missing")))
 }
 
-/// A bandwidth that is a word, a number, or a number for each dimension.
-fn bandwidth<C: Default + Clone>(
-    given: &Bound<'_, PyDict>,
-    k: usize,
-    words: &[(&str, BandwidthRule<C>)],
-) -> PyResult<BandwidthRule<C>> {
-    let value = get(given, "bandwidth")?;
+/// A parameter that is one of several names. The error lists them.
+fn choice<T: FromStr<Err = UnknownChoice>>(params: &Bound<'_, PyDict>, name: &str) -> PyResult<T> {
+    let value = get(params, name)?;
+    parse(name, &value)
+}
+
+fn parse<T: FromStr<Err = UnknownChoice>>(name: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
+    // Other types than strings are refused with the list of names as well.
+    let text = if value.is_instance_of::<PyString>() { value.extract::<String>()? } else { String::new() };
+    text.parse().map_err(|unknown: UnknownChoice| invalid(name, value, &unknown.list()))
+}
+
+fn number<'py, T: FromPyObjectOwned<'py>>(
+    params: &Bound<'py, PyDict>,
+    name: &str,
+    kind: &str,
+) -> PyResult<T> {
+    let value = get(params, name)?;
+    value.extract::<T>().map_err(|_| invalid(name, &value, kind))
+}
+
+/// A bandwidth: the name of a rule, a number, or one number per dimension.
+fn bandwidth<C: NamedCriterion>(params: &Bound<'_, PyDict>) -> PyResult<BandwidthRule<C>> {
+    let value = get(params, "bandwidth")?;
     if let Ok(h) = value.extract::<f64>() {
         return Ok(BandwidthRule::Fixed(Bandwidth::Scalar(h)));
     }
-    if let Ok(many) = value.cast::<PyArray1<f64>>() {
-        return Ok(BandwidthRule::Fixed(Bandwidth::PerDimension(many.readonly().as_array().to_vec())));
+    if let Ok(values) = value.cast::<PyArray1<f64>>() {
+        return Ok(BandwidthRule::Fixed(Bandwidth::PerDimension(values.readonly().as_slice()?.to_vec())));
     }
-    let common = [
-        ("silverman", BandwidthRule::Silverman),
-        ("scott", BandwidthRule::Scott),
-        ("isj", BandwidthRule::ImprovedSheatherJones),
-        ("adaptive", BandwidthRule::Adaptive { k: Some(k) }),
-    ];
-    let text = value.extract::<String>().unwrap_or_default();
-    match words.iter().chain(&common).find(|(word, _)| *word == text) {
-        Some((_, rule)) => Ok(rule.clone()),
-        None => {
-            let allowed: Vec<String> =
-                words.iter().chain(&common).map(|(word, _)| format!("\"{word}\"")).collect();
-            refuse(
-                "bandwidth",
-                &value,
-                &format!("a number, one per dimension, or one of {}", allowed.join(", ")),
-            )
+    parse("bandwidth", &value)
+}
+
+fn density(params: &Bound<'_, PyDict>) -> PyResult<Density> {
+    // All parameters are checked, also those that the chosen density does not use.
+    let (kind, covariance) = (choice(params, "density")?, choice(params, "covariance")?);
+    let value = get(params, "shrinkage")?;
+    let shrinkage = match value.extract::<f64>() {
+        Ok(amount) => Shrinkage::Fixed(amount),
+        Err(_) => parse("shrinkage", &value)?,
+    };
+    let value = get(params, "density_bandwidth")?;
+    let bandwidth = match value.extract::<f64>() {
+        Ok(h) => DensityBandwidth::Fixed(h),
+        Err(_) => parse("density_bandwidth", &value)?,
+    };
+    Ok(match kind {
+        DensityKind::Kde => Density::Kde { bandwidth },
+        DensityKind::Gmm => Density::Gmm { covariance, shrinkage },
+        DensityKind::Auto => Density::Auto,
+    })
+}
+
+/// The index. Seed and precision apply to a graph.
+fn index(params: &Bound<'_, PyDict>, seed: u64) -> PyResult<IndexKind> {
+    let precision = choice(params, "precision")?;
+    match choice(params, "index")? {
+        IndexKind::Hnsw(graph) => Ok(IndexKind::Hnsw(graph.seed(seed).precision(precision))),
+        _ if precision != Precision::F32 => {
+            Err(invalid("precision", &get(params, "precision")?, "\"f32\" unless index=\"hnsw\""))
         }
+        other => Ok(other),
     }
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Kde,
-    Gmm,
-    Auto,
-}
-
-fn density(given: &Bound<'_, PyDict>) -> PyResult<Density> {
-    let kind = word(given, "density", &[("kde", Kind::Kde), ("gmm", Kind::Gmm), ("auto", Kind::Auto)])?;
-    let covariance = word(
-        given,
-        "covariance",
-        &[("full", Covariance::Full), ("tied", Covariance::Tied), ("diagonal", Covariance::Diagonal)],
-    )?;
-    let shrinkage = get(given, "shrinkage")?;
-    let shrinkage = match (shrinkage.extract::<f64>(), shrinkage.extract::<String>()) {
-        (Ok(amount), _) => Shrinkage::Fixed(amount),
-        (_, Ok(word)) if word == "auto" => Shrinkage::LedoitWolf,
-        _ => return refuse("shrinkage", &shrinkage, "\"auto\" or a number from 0 to 1"),
-    };
-    match kind {
-        Kind::Gmm => return Ok(Density::Gmm { covariance, shrinkage }),
-        Kind::Auto => return Ok(Density::Auto),
-        Kind::Kde => {}
-    }
-    let value = get(given, "density_bandwidth")?;
-    let bandwidth = match (value.extract::<f64>(), value.extract::<String>().as_deref()) {
-        (Ok(h), _) => DensityBandwidth::Fixed(h),
-        (_, Ok("kth")) => DensityBandwidth::HalfMedian,
-        (_, Ok("same")) => DensityBandwidth::Same,
-        _ => return refuse("density_bandwidth", &value, "\"kth\", \"same\" or a number"),
-    };
-    Ok(Density::Kde { bandwidth })
-}
-
-/// What both kinds of model share.
-fn shared<T: nuq::Task>(params: Params<T>, given: &Bound<'_, PyDict>) -> PyResult<Params<T>> {
-    let kernels = [
-        ("gaussian", Kernel::Gaussian),
-        ("rbf", Kernel::Gaussian),
-        ("sigmoid", Kernel::Sigmoid),
-        ("logistic", Kernel::Logistic),
-        ("student", Kernel::Student),
-    ];
-    let seed: u64 = number(given, "random_state", "a whole number that is not negative")?;
-    let index = word(
-        given,
-        "index",
-        &[
-            ("auto", IndexKind::Auto),
-            ("exact", IndexKind::Exact),
-            ("hnsw", IndexKind::Hnsw(HnswParams::default().seed(seed))),
-        ],
-    )?;
-    let dimension =
-        word(given, "dimension", &[("intrinsic", Dimension::Intrinsic), ("ambient", Dimension::Ambient)])?;
-    Ok(params
-        .n_neighbors(number(given, "n_neighbors", "a whole number above 0")?)
-        .kernel(word(given, "kernel", &kernels)?)
-        .density(density(given)?)
-        .dimension(dimension)
-        .prior_weight(number(given, "prior_weight", "a number")?)
-        .normalize(number(given, "normalize", "True or False")?)
-        .recall(number::<f64>(given, "recall", "a number above 0 and at most 1")?)
+/// Sets the parameters that both kinds of models have.
+fn shared<T: nuq::Task>(builder: Params<T>, params: &Bound<'_, PyDict>) -> PyResult<Params<T>> {
+    let seed = number(params, "random_state", "an integer of at least 0")?;
+    Ok(builder
+        .n_neighbors(number(params, "n_neighbors", "an integer of at least 1")?)
+        .kernel(choice(params, "kernel")?)
+        .density(density(params)?)
+        .dimension(choice(params, "dimension")?)
+        .prior_weight(number(params, "prior_weight", "a number")?)
+        .normalize(number(params, "normalize", "True or False")?)
+        .recall(number::<f64>(params, "recall", "a number above 0 and at most 1")?)
+        .expected_queries(number(params, "expected_queries", "an integer of at least 0")?)
+        .selection_rows(number(params, "selection_rows", "an integer of at least 2")?)
         .seed(seed)
-        .index(index))
+        .index(index(params, seed)?))
 }
 
-/// The parameters of a classifier.
-pub(crate) fn classifier(given: &Bound<'_, PyDict>) -> PyResult<Params<nuq::Classification>> {
-    let criterion = |criterion| BandwidthRule::from(criterion);
-    let words = [
-        ("log_likelihood", criterion(Criterion::LogLikelihood)),
-        ("accuracy", criterion(Criterion::Accuracy)),
-    ];
-    let k = number(given, "n_neighbors", "a whole number above 0")?;
-    let variance = word(given, "variance", &[("sum", Variance::Sum), ("max", Variance::Max)])?;
-    shared(NuqClassifier::params().bandwidth(bandwidth(given, k, &words)?).variance(variance), given)
+/// The rows to fit: a copy, unless `copy=False` permits the model to read the caller's array.
+pub(crate) fn training_rows(
+    params: &Bound<'_, PyDict>,
+    rows: &Bound<'_, PyAny>,
+) -> PyResult<Embeddings<'static>> {
+    if number(params, "copy", "True or False")? { copied_embeddings(rows) } else { embeddings(rows) }
 }
 
-/// The parameters of a regressor.
-pub(crate) fn regressor(given: &Bound<'_, PyDict>) -> PyResult<Params<nuq::Regression>> {
-    let k = number(given, "n_neighbors", "a whole number above 0")?;
-    let words = [("squared_error", BandwidthRule::default())];
-    shared(NuqRegressor::params().bandwidth(bandwidth(given, k, &words)?), given)
+/// Parameters of a classifier.
+pub(crate) fn classifier(params: &Bound<'_, PyDict>) -> PyResult<Params<nuq::Classification>> {
+    let builder = NuqClassifier::params().bandwidth(bandwidth::<nuq::Criterion>(params)?);
+    shared(builder.variance(choice(params, "variance")?), params)
 }
 
-/// What a model that came from a file was made with, as far as the file tells.
+/// Parameters of a regressor.
+pub(crate) fn regressor(params: &Bound<'_, PyDict>) -> PyResult<Params<nuq::Regression>> {
+    shared(NuqRegressor::params().bandwidth(bandwidth::<nuq::SquaredError>(params)?), params)
+}
+
+/// Parameters of a fitted model. A bandwidth that was selected by a rule is returned as a number.
 pub(crate) fn to_python<'py>(
     py: Python<'py>,
     parts: &SmootherParts,
     dim: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let said = PyDict::new(py);
-    said.set_item("n_neighbors", parts.n_neighbors)?;
-    said.set_item("kernel", format!("{:?}", parts.kernel).to_lowercase())?;
-    said.set_item("normalize", parts.normalize)?;
-    said.set_item("prior_weight", parts.prior_weight)?;
+    let params = PyDict::new(py);
+    params.set_item("n_neighbors", parts.n_neighbors)?;
+    params.set_item("kernel", parts.kernel.name())?;
+    params.set_item("normalize", parts.normalize)?;
+    params.set_item("prior_weight", parts.prior_weight)?;
     match &parts.bandwidth {
-        Bandwidth::Scalar(h) => said.set_item("bandwidth", h)?,
-        Bandwidth::PerDimension(many) => said.set_item("bandwidth", column(py, many))?,
-        Bandwidth::PerPoint(_) => said.set_item("bandwidth", "adaptive")?,
+        Bandwidth::Scalar(h) => params.set_item("bandwidth", h)?,
+        Bandwidth::PerDimension(values) => params.set_item("bandwidth", column(py, values))?,
+        Bandwidth::PerPoint(_) => params.set_item("bandwidth", "adaptive")?,
     }
-    said.set_item("dimension", if parts.dimension == dim as f64 { "ambient" } else { "intrinsic" })?;
-    said.set_item("index", if matches!(parts.choice.kind, IndexKind::Hnsw(_)) { "hnsw" } else { "exact" })?;
+    let dimension = if parts.dimension == dim as f64 { Dimension::Ambient } else { Dimension::Intrinsic };
+    params.set_item("dimension", dimension.name())?;
+    params.set_item("index", parts.choice.kind.name())?;
+    if let IndexKind::Hnsw(graph) = parts.choice.kind {
+        params.set_item("precision", graph.precision.name())?;
+    }
     match parts.density {
-        FittedDensityParts::Same => said.set_item("density_bandwidth", "same")?,
-        FittedDensityParts::Kde(h) => said.set_item("density_bandwidth", h)?,
-        FittedDensityParts::Auto(_) => said.set_item("density", "auto")?,
+        FittedDensityParts::Same => {
+            params.set_item("density_bandwidth", DensityBandwidth::Same.to_string())?
+        }
+        FittedDensityParts::Kde(h) => params.set_item("density_bandwidth", h)?,
+        FittedDensityParts::Auto(_) => params.set_item("density", DensityKind::Auto.name())?,
         FittedDensityParts::Gmm { covariance, shrinkage } => {
-            said.set_item("density", "gmm")?;
-            said.set_item("covariance", format!("{covariance:?}").to_lowercase())?;
+            params.set_item("density", DensityKind::Gmm.name())?;
+            params.set_item("covariance", covariance.name())?;
             match shrinkage {
-                Shrinkage::LedoitWolf => said.set_item("shrinkage", "auto")?,
-                Shrinkage::Fixed(amount) => said.set_item("shrinkage", amount)?,
+                Shrinkage::LedoitWolf => params.set_item("shrinkage", shrinkage.to_string())?,
+                Shrinkage::Fixed(amount) => params.set_item("shrinkage", amount)?,
             }
         }
     }
-    Ok(said)
+    Ok(params)
 }

@@ -1,15 +1,32 @@
-//! A fitted model that many threads may ask at once.
+//! A fitted model that several Python threads use at once.
 
-use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::ops::Deref;
+use std::sync::{Arc, RwLock, RwLockReadGuard, TryLockError};
 
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
+use crate::fork::{ModelUse, pause};
 use crate::work;
 
-/// A model that is read by many and changed by one.
+/// A model behind a lock: many readers or one writer.
 pub(crate) struct Shared<M> {
     model: Arc<RwLock<M>>,
+}
+
+/// Read access from the calling Python thread.
+pub(crate) struct Reading<'a, M> {
+    // Declared first: the lock is released before a fork may happen.
+    guard: RwLockReadGuard<'a, M>,
+    _in_use: ModelUse,
+}
+
+impl<M> Deref for Reading<'_, M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.guard
+    }
 }
 
 impl<M: Send + Sync + 'static> Shared<M> {
@@ -17,36 +34,50 @@ impl<M: Send + Sync + 'static> Shared<M> {
         Self { model: Arc::new(RwLock::new(model)) }
     }
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, M> {
-        self.model.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// Reads the model on this thread. Other Python threads run while this one waits for a writer.
+    pub(crate) fn read(&self, py: Python<'_>) -> PyResult<Reading<'_, M>> {
+        loop {
+            let in_use = ModelUse::begin(py)?;
+            let guard = match self.model.try_read() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    drop(in_use);
+                    pause(py);
+                    py.check_signals()?;
+                    continue;
+                }
+            };
+            return Ok(Reading { guard, _in_use: in_use });
+        }
     }
 
-    /// Asks the model on a thread of its own.
-    pub(crate) fn ask<T: Send + 'static>(
+    /// Runs a query of the model on a worker thread.
+    pub(crate) fn query<T: Send + 'static>(
         &self,
         py: Python<'_>,
         n_jobs: Option<usize>,
-        question: impl FnOnce(&M) -> Result<T, Failure> + Send + 'static,
+        query: impl FnOnce(&M) -> Result<T, Failure> + Send + 'static,
     ) -> PyResult<T> {
-        let model = self.model.clone();
-        work::run_in(py, n_jobs, None, move |pool| {
+        let (model, in_use) = (self.model.clone(), ModelUse::begin(py)?);
+        work::run_in_pool(py, n_jobs, None, Some(in_use), move |pool| {
             let model = model.read().unwrap_or_else(|poisoned| poisoned.into_inner());
             let model = &*model;
-            pool.install(|| question(model))
+            pool.install(|| query(model))
         })
     }
 
-    /// Changes the model on a thread of its own.
-    pub(crate) fn change<T: Send + 'static>(
+    /// Runs an update of the model on a worker thread.
+    pub(crate) fn update<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        change: impl FnOnce(&mut M) -> Result<T, Failure> + Send + 'static,
+        update: impl FnOnce(&mut M) -> Result<T, Failure> + Send + 'static,
     ) -> PyResult<T> {
-        let model = self.model.clone();
-        work::run_in(py, None, None, move |pool| {
+        let (model, in_use) = (self.model.clone(), ModelUse::begin(py)?);
+        work::run_in_pool(py, None, None, Some(in_use), move |pool| {
             let mut model = model.write().unwrap_or_else(|poisoned| poisoned.into_inner());
             let model = &mut *model;
-            pool.install(|| change(model))
+            pool.install(|| update(model))
         })
     }
 }

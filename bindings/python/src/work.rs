@@ -1,4 +1,4 @@
-//! A long call: on threads of its own choosing, without the interpreter's lock, and with an ear for Ctrl-C.
+//! Long calls: on worker threads, without the interpreter lock, interruptible by Ctrl-C.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -8,41 +8,48 @@ use std::time::Duration;
 use pyo3::prelude::*;
 
 use crate::errors::{Failure, raise};
+use crate::fork::ModelUse;
 
-/// How often Python is asked whether to stop.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Time between two checks for signals.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Runs `work` on another thread and waits for it; an interrupt is raised at once, and work that nobody waits for any more
-/// ends by itself. With `n_jobs`, so many threads do it; `None` is all processors.
+/// Runs `work` on a worker thread and waits for it.
+///
+/// An interrupt is raised at once; the worker then finishes in the background and its result is dropped. `n_jobs` is the
+/// number of threads, `None` for one per processor. `tick` is called at each check for signals.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     n_jobs: Option<usize>,
     tick: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> PyResult<T> {
-    run_in(py, n_jobs, tick, move |pool| pool.install(work))
+    run_in_pool(py, n_jobs, tick, None, move |pool| pool.install(work))
 }
 
-/// The same for work that takes a lock, which it must do before it enters the pool: whoever waits inside of it may be given
-/// work of others, and would wait for a lock that it holds itself.
-pub(crate) fn run_in<T: Send + 'static>(
+/// The same for work that takes a lock, which it must do before it enters the pool: a pool thread that waits may run the
+/// task of another call, which would then wait for a lock that its own thread holds.
+///
+/// `in_use` is released after the result was sent.
+pub(crate) fn run_in_pool<T: Send + 'static>(
     py: Python<'_>,
     n_jobs: Option<usize>,
     tick: Option<&Bound<'_, PyAny>>,
+    in_use: Option<ModelUse>,
     work: impl FnOnce(&rayon::ThreadPool) -> Result<T, Failure> + Send + 'static,
 ) -> PyResult<T> {
-    let pool = pool(py, n_jobs.unwrap_or(ALL))?;
+    let pool = pool(py, n_jobs.unwrap_or(ALL_PROCESSORS))?;
     let (sender, receiver) = mpsc::channel();
-    // Only this thread receives; the lock is what lets it do so without the interpreter's.
+    // A receiver is not `Sync`, which waiting without the interpreter lock requires. Only this thread locks it.
     let receiver = Mutex::new(receiver);
     std::thread::spawn(move || {
-        // Whoever asked may be gone.
+        // The receiver is gone after an interrupt.
         let _ = sender.send(work(&pool));
+        drop(in_use);
     });
     loop {
-        let received = py.detach(|| locked(&receiver).recv_timeout(PATIENCE));
+        let received = py.detach(|| locked(&receiver).recv_timeout(SIGNAL_INTERVAL));
         match received {
-            Ok(done) => return Ok(done?),
+            Ok(result) => return Ok(result?),
             Err(RecvTimeoutError::Timeout) => {
                 py.check_signals()?;
                 if let Some(tick) = tick {
@@ -50,29 +57,28 @@ pub(crate) fn run_in<T: Send + 'static>(
                 }
             }
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(raise(
-                    "NuqError",
-                    "a computation ended without a result: please report it".to_owned(),
-                ));
+                let text = "internal error: a worker thread panicked. This is a bug in nuq.";
+                return Err(raise("NuqError", text.to_owned()));
             }
         }
     }
 }
 
-/// Runs something short without the interpreter's lock, on the threads that `run` uses.
-pub(crate) fn briefly<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    let pool = pool(py, ALL)?;
+/// Runs a short computation in the pool without the interpreter lock. It cannot be interrupted.
+pub(crate) fn without_gil<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let pool = pool(py, ALL_PROCESSORS)?;
     Ok(py.detach(|| pool.install(work)))
 }
 
-/// The number of threads that stands for one per processor.
-const ALL: usize = 0;
+/// The number of threads that rayon replaces by one per processor.
+const ALL_PROCESSORS: usize = 0;
 
-/// Pools by process and number of threads.
+/// Pools by process id and number of threads.
 type Pools = HashMap<(u32, usize), Arc<rayon::ThreadPool>>;
 
-/// A pool of so many threads, made once in each process: a child that `fork` made has none of its parent's threads, and
-/// would wait for them forever. Whoever forks holds the interpreter's lock, so the map is never locked while that happens.
+/// A pool of `threads` threads, created once per process: a forked child has none of its parent's threads and would wait for
+/// them forever. The map is locked only while the interpreter lock is held, which a fork needs too, so that the map is
+/// unlocked in every child.
 fn pool(_py: Python<'_>, threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     static POOLS: OnceLock<Mutex<Pools>> = OnceLock::new();
     let mut pools = locked(POOLS.get_or_init(Mutex::default));
@@ -80,10 +86,10 @@ fn pool(_py: Python<'_>, threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     if let Some(pool) = pools.get(&key) {
         return Ok(pool.clone());
     }
-    let made = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let made = Arc::new(made.map_err(|problem| raise("NuqError", format!("n_jobs={threads}: {problem}")))?);
-    pools.insert(key, made.clone());
-    Ok(made)
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = Arc::new(pool.map_err(|error| raise("NuqError", format!("n_jobs={threads}: {error}")))?);
+    pools.insert(key, pool.clone());
+    Ok(pool)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -1,4 +1,4 @@
-"""Data and tools that many tests share. The tests run against the installed package."""
+"""Shared fixtures. The tests run against the installed package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def blobs() -> tuple[np.ndarray, np.ndarray]:
-    """Three classes of 100 rows in five columns, as the model likes them: float32 in C order."""
+    """Three classes of 100 rows with five columns, float32 in C order."""
     rng = np.random.default_rng(7)
     centers = rng.normal(0, 3, (3, 5))
     y = np.repeat([0, 1, 2], 100)
@@ -35,17 +35,17 @@ def fitted(blobs):
 
 @pytest.fixture(scope="session")
 def cifar10(root) -> dict[str, dict[str, np.ndarray]]:
-    """The embeddings that the repository carries."""
+    """The example embeddings of the repository."""
     names = ("train", "test", "held_out", "svhn", "textures")
     return {name: dict(np.load(root / "examples/cifar10" / f"{name}.npz")) for name in names}
 
 
 @pytest.fixture(scope="session")
 def binary() -> str:
-    """The command line that results are compared with."""
+    """Path of the command line program."""
     path = os.environ.get("NUQ_BINARY")
     if not path:
-        pytest.skip("NUQ_BINARY names no command line to compare with")
+        pytest.skip("NUQ_BINARY is not set to the command line program")
     return path
 
 

@@ -1,4 +1,4 @@
-"""The rivals against numbers that published packages gave for the same arrays."""
+"""Baselines compared with the results of published packages on the same arrays."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import nuq
 from nuq import baselines
 from nuq.baselines import (
     Ddu,
+    Duq,
     Energy,
     Ensemble,
     Entropy,
     Fdbd,
     Gen,
+    Huq,
     KnnDistance,
     LocalOutlierFactor,
     Mahalanobis,
@@ -25,6 +27,7 @@ from nuq.baselines import (
     NnGuide,
     React,
     RelativeMahalanobis,
+    Sngp,
     Vim,
 )
 
@@ -34,13 +37,13 @@ def peers(root):
     stored = json.loads((root / "crates/nuq-eval/tests/data/peers/peers.json").read_text())
     columns = {"x": 10, "queries": 10, "logits": 4, "train_logits": 4, "weights": 10}
     arrays = {name: np.reshape(values, (-1, columns[name])) for name, values in stored["arrays"].items()}
-    # The head that the stored numbers were made with, applied to the rows.
+    # The linear head behind the stored numbers, applied to the rows.
     arrays["head_logits"] = arrays["x"] @ arrays["weights"].T + stored["bias"]
     arrays["members"] = [np.reshape(member, (-1, 4)) for member in stored["members"]]
     return {**stored, **arrays, "labels": np.array(stored["labels"])}
 
 
-#: Ours, and by what theirs becomes ours: a factor and a constant.
+#: Scorer, factor and constant: our score = factor × their score + constant.
 FROM_LOGITS = {
     "MaxProb": (MaxProb(), 1, 1),
     "Entropy": (Entropy(), 1, 0),
@@ -64,8 +67,8 @@ def test_from_logits(peers, name):
     [("kNN distance", KnnDistance(7)), ("kNN distance, L2", KnnDistance(7, normalize=True))],
 )
 def test_distances(peers, name, scorer):
-    found = scorer.fit(peers["x"]).score(peers["queries"])
-    np.testing.assert_allclose(found, peers["float32"][name], rtol=1e-5, atol=1e-5)
+    scores = scorer.fit(peers["x"]).score(peers["queries"])
+    np.testing.assert_allclose(scores, peers["float32"][name], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -73,42 +76,58 @@ def test_distances(peers, name, scorer):
     [("LOF", LocalOutlierFactor(7)), ("mean kNN distance", KnnDistance(7, "mean")), ("Mahalanobis, Ledoit-Wolf", Mahalanobis())],
 )
 def test_from_embeddings(peers, name, scorer):
-    found = scorer.fit(peers["x"], peers["labels"]).score(peers["queries"])
-    np.testing.assert_allclose(found, peers["float64"][name], rtol=1e-9, atol=1e-9)
+    scores = scorer.fit(peers["x"], peers["labels"]).score(peers["queries"])
+    np.testing.assert_allclose(scores, peers["float64"][name], rtol=1e-9, atol=1e-9)
 
 
 def test_relative_mahalanobis(peers):
-    found = RelativeMahalanobis(shrinkage=0).fit(peers["x"], peers["labels"]).score(peers["queries"])
-    np.testing.assert_allclose(found, 150 * np.array(peers["float32"]["relative Mahalanobis"]), rtol=1e-4, atol=1e-4)
+    scores = RelativeMahalanobis(shrinkage=0).fit(peers["x"], peers["labels"]).score(peers["queries"])
+    np.testing.assert_allclose(scores, 150 * np.array(peers["float32"]["relative Mahalanobis"]), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("reduction", ["entropy", "mean_entropy", "mutual_information"])
 def test_ensembles(peers, reduction):
-    found = Ensemble(reduction).score(members=peers["members"])
+    scores = Ensemble(reduction).score(members=peers["members"])
     theirs = peers["float64"]["ensemble " + reduction.replace("_", " ")]
-    np.testing.assert_allclose(found, theirs, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(scores, theirs, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name, scorer", [("ViM", Vim(4)), ("fDBD", Fdbd()), ("ReAct", React(0.9))])
-def test_from_rows_and_the_head(peers, name, scorer):
+def test_from_embeddings_and_logits(peers, name, scorer):
     scorer.fit(peers["x"], peers["head_logits"])
-    found = scorer.score(peers["queries"], peers["logits"])
-    np.testing.assert_allclose(found, peers["float32"][name], rtol=1e-4, atol=1e-4)
+    scores = scorer.score(peers["queries"], peers["logits"])
+    np.testing.assert_allclose(scores, peers["float32"][name], rtol=1e-4, atol=1e-4)
 
 
 def test_nnguide(peers):
-    found = NnGuide(7).fit(peers["x"], peers["train_logits"]).score(peers["queries"], peers["logits"])
-    np.testing.assert_allclose(found, peers["float32"]["NNGuide"], rtol=1e-5, atol=1e-5)
+    scores = NnGuide(7).fit(peers["x"], peers["train_logits"]).score(peers["queries"], peers["logits"])
+    np.testing.assert_allclose(scores, peers["float32"]["NNGuide"], rtol=1e-5, atol=1e-5)
 
 
-def test_those_without_a_peer(peers):
+def test_baselines_without_a_reference_package(peers):
     density = Ddu().fit(peers["x"], peers["labels"])
     assert (density.score(peers["x"] + 100) > density.score(peers["x"])).all()
     two = Margin().score(logits=[[0.0, 0.0], [50.0, 0.0]])
     np.testing.assert_allclose(two, [1.0, 0.0], atol=1e-9)
 
 
-def test_the_temperature():
+@pytest.mark.parametrize("scorer", [Sngp(features=64), Sngp(64, reduction="dempster_shafer"), Duq(16, steps=50)])
+def test_last_layers_score_distant_rows_higher(blobs, scorer):
+    x, y = blobs
+    assert scorer.fit(x, y.astype(str)) is scorer
+    near, far = scorer.score(x), scorer.score(x + 100)
+    assert near.shape == (300,) and np.median(far) > np.median(near)
+    np.testing.assert_array_equal(scorer.fit(x, y.astype(str)).score(x), near)
+
+
+def test_huq_by_hand():
+    # The reference rows are ranked by the number of smaller values, divided by 4.
+    huq = Huq(alpha=0.25, known_quantile=0.6, ambiguous_quantile=0.6).fit([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])
+    # Known rows have an epistemic uncertainty of at most 3, ambiguous ones an aleatoric uncertainty above 3.
+    np.testing.assert_allclose(huq.score([2.5, 3.5, 2.5], [0.0, 0.0, 9.0]), [2 / 4, 3 / 4, 0.75 * 1 + 0.25 * 2 / 4])
+
+
+def test_temperature_of_scaled_logits():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(20_000, 3))
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -126,6 +145,15 @@ def test_the_temperature():
         lambda x: KnnDistance(reduction="min"),
         lambda x: KnnDistance(k=0).fit(x),
         lambda x: KnnDistance().fit(x).score(x[:, :3]),
+        lambda x: Sngp().fit(x, np.zeros(len(x), int)),
+        lambda x: Sngp(features=0).fit(x, np.arange(len(x))),
+        lambda x: Sngp(reduction="entropy"),
+        lambda x: Duq(steps="many").fit(x, np.arange(len(x))),
+        lambda x: Duq().fit(x, [0]),
+        lambda x: Duq().score(x),
+        lambda x: Huq(alpha=2.0).fit([1.0], [1.0]),
+        lambda x: Huq().fit([1.0, 2.0], [1.0]),
+        lambda x: Huq().score([1.0], [1.0]),
         lambda x: Energy(0.0),
         lambda x: Energy("hot"),
         lambda x: Gen(top=-1),
@@ -138,7 +166,7 @@ def test_the_temperature():
         lambda x: baselines.temperature(x, [0]),
     ],
 )
-def test_what_they_refuse(peers, call):
+def test_invalid_arguments(peers, call):
     with pytest.raises(nuq.NuqError) as caught:
         call(peers["x"])
     assert isinstance(caught.value, ValueError)

@@ -1,4 +1,7 @@
-"""Every snippet of the guide runs, and prints what the page shows. With NUQ_WRITE_DOCS set, pages are told what to show."""
+"""Every snippet of the guide runs and prints what the page shows.
+
+With the environment variable NUQ_WRITE_DOCS set, the test writes the printed output into the pages instead.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGES = [*sorted((ROOT / "docs/python").glob("*.md")), ROOT / "README.md", ROOT / "bindings/python/README.md"]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
-#: A snippet, and what it prints where that is shown.
+#: A snippet, and the output that the page shows, if any.
 SNIPPET = re.compile(r"```python\n(?P<code>.*?)```(?:\n\n```text\n(?P<shown>.*?)```)?", re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
-def a_folder_with_the_examples(tmp_path, monkeypatch):
-    """Snippets run as in the root of the repository, and write elsewhere."""
+def copy_of_the_examples(tmp_path, monkeypatch):
+    """Snippets run in a temporary folder with the same example data as the repository root."""
     shutil.copytree(ROOT / "examples/cifar10", tmp_path / "examples/cifar10")
     monkeypatch.chdir(tmp_path)
 
@@ -35,20 +38,20 @@ def printed(code: str, names: dict, where: str) -> str:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name)
-def test_the_snippets_of(page):
+def test_snippets(page):
     pytest.importorskip("sklearn")
     pytest.importorskip("pandas")
     names: dict = {"__name__": "__main__"}
     text = page.read_text()
 
-    def ran(snippet: re.Match) -> str:
-        said = printed(snippet["code"], names, str(page))
+    def replacement(snippet: re.Match) -> str:
+        output = printed(snippet["code"], names, str(page))
         if snippet["shown"] is None:
-            assert said == "", f"{page.name} does not show what this prints:\n{snippet['code']}"
+            assert output == "", f"{page.name} does not show the output of:\n{snippet['code']}"
             return snippet[0]
-        return f"```python\n{snippet['code']}```\n\n```text\n{said}```"
+        return f"```python\n{snippet['code']}```\n\n```text\n{output}```"
 
-    written = SNIPPET.sub(ran, text)
+    written = SNIPPET.sub(replacement, text)
     if os.environ.get("NUQ_WRITE_DOCS"):
         page.write_text(written)
     else:
@@ -56,7 +59,7 @@ def test_the_snippets_of(page):
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.name)
-def test_the_cells_of(notebook):
+def test_notebook_cells(notebook):
     pytest.importorskip("matplotlib").use("Agg")
     pytest.importorskip("pandas")
     names: dict = {"__name__": "__main__"}
@@ -67,7 +70,7 @@ def test_the_cells_of(notebook):
         printed(source, names, f"{notebook.name}, cell {number}")
 
 
-def test_links_lead_somewhere():
+def test_relative_links_exist():
     for page in PAGES:
         for link in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"

@@ -1,4 +1,4 @@
-"""One call compares all, with the numbers that each part gives by itself."""
+"""`evaluate` returns the numbers of the metrics and baselines that it combines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def model(cifar10):
 
 
 @pytest.fixture(scope="module")
-def found(model, cifar10):
+def evaluation(model, cifar10):
     test, svhn = cifar10["test"], cifar10["svhn"]
     return nuq.evaluate(
         model,
@@ -28,37 +28,37 @@ def found(model, cifar10):
     )
 
 
-def test_the_numbers_are_those_of_the_metrics(found, model, cifar10):
+def test_results_equal_those_of_the_metrics(evaluation, model, cifar10):
     test, svhn = cifar10["test"], cifar10["svhn"]
     logits = {name: cifar10[name]["logits"] for name in ("test", "svhn")}
     is_error = model.classes_[test["logits"].argmax(axis=1)] != test["labels"]
-    # Where two logits are the largest, either class may be the answer.
+    # With two equal largest logits either class may be predicted.
     tied = (test["logits"] == test["logits"].max(axis=1, keepdims=True)).sum(axis=1) > 1
-    np.testing.assert_array_equal(found.is_error[~tied], is_error[~tied])
-    assert found.errors_of == "network" and found.accuracy.value == pytest.approx(1 - found.is_error.mean())
+    np.testing.assert_array_equal(evaluation.is_error[~tied], is_error[~tied])
+    assert evaluation.errors_of == "network" and evaluation.accuracy.value == pytest.approx(1 - evaluation.is_error.mean())
     epistemic = [model.predict_uncertainty(part["embeddings"]).log_epistemic for part in (test, svhn)]
     energy = [baselines.Energy().score(logits=logits[name]) for name in ("test", "svhn")]
-    by_scores = {tuple(method.scores["test"][:3].round(9)): method for method in found.methods}
+    by_scores = {tuple(method.scores["test"][:3].round(9)): method for method in evaluation.methods}
     for scores in (epistemic, energy):
         method = by_scores[tuple(scores[0][:3].round(9))]
         assert method.roc_auc["svhn"].value == pytest.approx(metrics.roc_auc(*scores))
         assert method.average_precision["svhn"].value == pytest.approx(metrics.average_precision(*scores))
         assert method.fpr95["svhn"].value == pytest.approx(metrics.fpr_at_tpr(*scores))
-        assert method.rcc_auc.value == pytest.approx(metrics.rcc_auc(scores[0], found.is_error))
-        assert found[method.name] is method
+        assert method.rcc_auc.value == pytest.approx(metrics.rcc_auc(scores[0], evaluation.is_error))
+        assert evaluation[method.name] is method
 
 
-def test_without_logits_there_are_fewer(model, cifar10, found):
+def test_fewer_methods_without_logits(model, cifar10, evaluation):
     alone = nuq.evaluate(model, cifar10["test"]["embeddings"], cifar10["test"]["labels"], resamples=20)
-    assert 3 < len(alone.methods) < len(found.methods) and alone.errors_of == "nuq"
-    assert alone.left_out == {}
-    with pytest.raises(KeyError, match="there are"):
+    assert 3 < len(alone.methods) < len(evaluation.methods) and alone.errors_of == "nuq"
+    assert alone.skipped == {}
+    with pytest.raises(KeyError, match="methods are"):
         alone["Magic"]
 
 
-def test_as_a_data_frame(found):
+def test_to_pandas(evaluation):
     pytest.importorskip("pandas")
-    frame = found.to_pandas()
-    assert len(frame) == len(found.methods) and ("svhn", "ROC-AUC") in frame.columns
+    frame = evaluation.to_pandas()
+    assert len(frame) == len(evaluation.methods) and ("svhn", "ROC-AUC") in frame.columns
     assert frame[("svhn", "ROC-AUC")].between(0.5, 1).any()
-    assert "svhn" in repr(found)
+    assert "svhn" in repr(evaluation)

@@ -1,4 +1,4 @@
-"""The referee against scikit-learn, and what it refuses."""
+"""Metrics compared with scikit-learn and with values computed by hand."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ def scores(request):
     return (inliers.round(), outliers.round()) if request.param == "tied" else (inliers, outliers)
 
 
-def test_detection_is_scikit_learns(scores):
-    theirs = pytest.importorskip("sklearn.metrics")
+def test_detection_metrics_equal_scikit_learn(scores):
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
     inliers, outliers = scores
     truth, score = np.repeat([0, 1], [150, 80]), np.concatenate(scores)
-    assert metrics.roc_auc(*scores) == pytest.approx(theirs.roc_auc_score(truth, score), abs=1e-12)
-    assert metrics.average_precision(*scores) == pytest.approx(theirs.average_precision_score(truth, score), abs=1e-12)
-    of_inliers = theirs.average_precision_score(1 - truth, -score)
+    assert metrics.roc_auc(*scores) == pytest.approx(sklearn_metrics.roc_auc_score(truth, score), abs=1e-12)
+    assert metrics.average_precision(*scores) == pytest.approx(sklearn_metrics.average_precision_score(truth, score), abs=1e-12)
+    of_inliers = sklearn_metrics.average_precision_score(1 - truth, -score)
     assert metrics.average_precision_of_inliers(*scores) == pytest.approx(of_inliers, abs=1e-12)
-    fpr, tpr, _ = theirs.roc_curve(truth, score, drop_intermediate=False)
-    for ours, other in zip(metrics.roc_curve(*scores), (fpr, tpr)):
-        np.testing.assert_allclose(ours, other, atol=1e-12)
+    fpr, tpr, _ = sklearn_metrics.roc_curve(truth, score, drop_intermediate=False)
+    for ours, expected in zip(metrics.roc_curve(*scores), (fpr, tpr)):
+        np.testing.assert_allclose(ours, expected, atol=1e-12)
     assert metrics.fpr_at_tpr(*scores) == pytest.approx(fpr[tpr >= 0.95].min())
     assert metrics.fpr_at_tpr(*scores, tpr=0.5) == pytest.approx(fpr[tpr >= 0.5].min())
     assert metrics.detection_error(*scores) == pytest.approx(((1 - tpr + fpr) / 2).min())
 
 
-def test_probabilities_are_scikit_learns():
-    theirs = pytest.importorskip("sklearn.metrics")
+def test_probability_metrics_equal_scikit_learn():
+    sklearn_metrics = pytest.importorskip("sklearn.metrics")
     rng = np.random.default_rng(6)
     p, truth = rng.dirichlet([1, 2, 3], 60), rng.integers(0, 3, 60)
-    assert metrics.negative_log_likelihood(p, truth) == pytest.approx(theirs.log_loss(truth, p), rel=1e-12)
+    assert metrics.negative_log_likelihood(p, truth) == pytest.approx(sklearn_metrics.log_loss(truth, p), rel=1e-12)
     squared = ((p - np.eye(3)[truth]) ** 2).sum(axis=1).mean()
     assert metrics.brier_score(p, truth) == pytest.approx(squared, rel=1e-12)
 
 
-def test_the_risk_coverage_curve_by_hand():
+def test_risk_coverage_curve_by_hand():
     uncertainty, wrong = [0.1, 0.4, 0.2, 0.3], [False, True, False, True]
     coverage, risk = metrics.risk_coverage_curve(uncertainty, wrong)
     np.testing.assert_allclose(coverage, [0.25, 0.5, 0.75, 1.0])
@@ -58,18 +58,18 @@ def test_calibration_and_counts_by_hand():
 
 
 def test_intervals(scores):
-    found = metrics.interval("roc_auc", *scores, resamples=200, seed=3)
-    assert found.low < found.value < found.high
-    assert found.value == metrics.roc_auc(*scores)
-    assert found == metrics.interval("roc_auc", *scores, resamples=200, seed=3)
+    interval = metrics.interval("roc_auc", *scores, resamples=200, seed=3)
+    assert interval.low < interval.value < interval.high
+    assert interval.value == metrics.roc_auc(*scores)
+    assert interval == metrics.interval("roc_auc", *scores, resamples=200, seed=3)
     better = scores[0] - 1, scores[1] + 1
-    ahead = metrics.difference("roc_auc", better, scores, resamples=200)
-    assert ahead.value > 0 and ahead.low > 0 and ahead.p_value < 0.05
+    difference = metrics.difference("roc_auc", better, scores, resamples=200)
+    assert difference.value > 0 and difference.low > 0 and difference.p_value < 0.05
     wrong = np.arange(150) % 3 == 0
     assert metrics.interval("rcc_auc", scores[0], wrong, resamples=50).value == metrics.rcc_auc(scores[0], wrong)
 
 
-def test_what_they_take(scores):
+def test_accepted_array_types(scores):
     pandas = pytest.importorskip("pandas")
     expected = metrics.roc_auc(*scores)
     assert metrics.roc_auc(*(pandas.Series(s) for s in scores)) == expected
@@ -102,7 +102,7 @@ def test_what_they_take(scores):
         lambda: metrics.scod_risk([0.0], [True], [1.0], 1.5),
     ],
 )
-def test_what_they_refuse(call):
+def test_invalid_arguments(call):
     with pytest.raises(nuq.NuqError) as caught:
         call()
     assert isinstance(caught.value, ValueError)

@@ -1,4 +1,4 @@
-"""The package as it is installed: light to import, typed, with examples that run."""
+"""The installed package: imports, dependencies, types, docstring examples."""
 
 from __future__ import annotations
 
@@ -22,30 +22,24 @@ MODULES = ["nuq"] + [f"nuq.{module.name}" for module in pkgutil.iter_modules([st
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_examples_run(name):
+def test_docstring_examples(name):
     module = importlib.import_module(name)
-    assert (module.__doc__ or "").strip(), "each module says what it does"
+    assert (module.__doc__ or "").strip(), "each module has a docstring"
     assert doctest.testmod(module).failed == 0
 
 
-def test_it_is_light_to_import():
-    program = (
-        "import numpy, sys, time; start = time.perf_counter(); import nuq; seconds = time.perf_counter() - start; "
-        "heavy = {'sklearn', 'scipy', 'pandas', 'torch', 'tqdm', 'pyarrow'} & set(sys.modules); print(seconds, *heavy)"
-    )
-    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True) for _ in range(5)]
-    said = [run.stdout.split() for run in runs]
-    assert all(len(words) == 1 for words in said), (said, runs[0].stderr)
-    # The aim is 60 ms; a busy machine is given more.
-    assert min(float(words[0]) for words in said) < 0.25
+def test_import_loads_no_optional_package():
+    program = "import sys, nuq; print({'sklearn', 'scipy', 'pandas', 'torch', 'tqdm', 'pyarrow'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout.strip() == "set()", run.stdout + run.stderr
 
 
-def test_it_needs_numpy_only():
+def test_numpy_is_the_only_dependency():
     needed = importlib.metadata.requires("nuq") or []
-    assert [word for word in needed if "extra ==" not in word] == ["numpy>=1.23"]
+    assert [requirement for requirement in needed if "extra ==" not in requirement] == ["numpy>=1.23"]
 
 
-def test_it_is_small_and_typed():
+def test_files_of_the_package():
     files = [path for path in FOLDER.rglob("*") if "__pycache__" not in path.parts]
     assert FOLDER / "py.typed" in files and FOLDER / "_nuq.pyi" in files
     names = {path.suffix for path in files if path.is_file()}
@@ -56,23 +50,23 @@ def test_versions_agree():
     assert nuq.__version__ == importlib.metadata.version("nuq")
 
 
-def test_all_that_is_public_is_there_and_documented():
+def test_public_names_exist_and_have_docstrings():
     for name in MODULES:
         module = importlib.import_module(name)
         for public in getattr(module, "__all__", []):
-            thing = getattr(module, public)
-            assert (inspect.getdoc(thing) or "").strip(), f"{name}.{public}"
+            item = getattr(module, public)
+            assert (inspect.getdoc(item) or "").strip(), f"{name}.{public}"
     for estimator in (nuq.NuqClassifier, nuq.NuqRegressor):
-        for method, thing in inspect.getmembers(estimator):
+        for method, item in inspect.getmembers(estimator):
             if not method.startswith("_"):
-                assert inspect.getdoc(thing), f"{estimator.__name__}.{method}"
+                assert inspect.getdoc(item), f"{estimator.__name__}.{method}"
 
 
-def test_every_error_is_one_of_ours():
-    classes = [thing for thing in vars(nuq.errors).values() if inspect.isclass(thing)]
+def test_every_raised_error_is_a_nuq_error():
+    classes = [item for item in vars(nuq.errors).values() if inspect.isclass(item)]
     for error in classes:
         assert issubclass(error, nuq.NuqError) and inspect.getdoc(error), error
-    # What the Python files raise, but for what Python's own protocols ask for.
+    # Exceptions that Python protocols require are allowed as well.
     known = {error.__name__ for error in classes} | {"AttributeError", "KeyError", "NotImplementedError"}
     raised = {
         name
@@ -82,7 +76,7 @@ def test_every_error_is_one_of_ours():
     assert raised <= known
 
 
-def test_the_extension_raises_classes_that_exist(root):
+def test_the_extension_raises_existing_classes(root):
     raised = {
         name
         for path in (root / "bindings/python/src").glob("*.rs")
@@ -91,22 +85,22 @@ def test_the_extension_raises_classes_that_exist(root):
     assert raised and all(issubclass(getattr(nuq.errors, name), nuq.NuqError) for name in raised)
 
 
-def test_the_stub_names_what_the_extension_has():
+def test_the_stub_contains_all_names_of_the_extension():
     stub = (FOLDER / "_nuq.pyi").read_text()
-    for name, thing in vars(nuq._nuq).items():
+    for name, item in vars(nuq._nuq).items():
         if not name.startswith("__"):
             assert re.search(rf"^(class|def) {name}\b", stub, re.MULTILINE), name
-            for method in vars(thing) if inspect.isclass(thing) else ():
+            for method in vars(item) if inspect.isclass(item) else ():
                 if not method.startswith("__"):
                     assert re.search(rf"def {method}\(", stub), f"{name}.{method}"
 
 
-def test_torch_is_imported_when_it_is_used():
+def test_nuq_torch_is_imported_on_first_access():
     assert nuq.torch.embed is importlib.import_module("nuq.torch").embed
-    with pytest.raises(AttributeError, match="nothing"):
-        nuq.nothing
+    with pytest.raises(AttributeError, match="noitem"):
+        nuq.noitem
 
 
-def test_numpy_scalars_of_a_prediction(fitted):
+def test_types_of_results(fitted):
     assert isinstance(fitted.score([[0.0] * 5], fitted.predict([[0.0] * 5])), float)
     assert fitted.predict([[0.0] * 5]).dtype == np.int64

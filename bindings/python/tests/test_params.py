@@ -1,4 +1,4 @@
-"""Every parameter refuses what it cannot be, by name, and only when it is used."""
+"""Invalid parameters are refused by `fit`, with the name of the parameter in the message."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import nuq
 from nuq import NuqClassifier, NuqRegressor
 from nuq.errors import InvalidParameterError
 
-#: What each parameter cannot be.
-BAD = {
+#: Invalid values of each parameter.
+INVALID = {
     "n_neighbors": [0, -1, 2.5, "5", None, 2**70],
     "kernel": ["cosine", None, 3],
     "bandwidth": ["wide", 0, -1.0, float("nan"), None, True, {}, [1.0, 2.0], [[1.0]], ["a"], object()],
@@ -24,17 +24,21 @@ BAD = {
     "normalize": ["yes", None, 2],
     "index": ["tree", None],
     "recall": [0.0, 1.5, "all", None],
+    "expected_queries": [-1, 2.5, "many", None],
+    "precision": ["f64", None],
+    "selection_rows": [0, 1, 2.5, None],
     "n_jobs": [0, 1.5, "all"],
     "random_state": [-1, 1.5, "seed", 2**80],
+    "copy": ["no", None, 1],
 }
 
 
-@pytest.mark.parametrize("name, value", [(name, value) for name, values in BAD.items() for value in values], ids=repr)
+@pytest.mark.parametrize("name, value", [(name, value) for name, values in INVALID.items() for value in values], ids=repr)
 @pytest.mark.parametrize("estimator", [NuqClassifier, NuqRegressor])
-def test_it_is_refused_by_fit(blobs, estimator, name, value):
+def test_fit_refuses(blobs, estimator, name, value):
     if name == "variance" and estimator is NuqRegressor:
-        pytest.skip("regressors have none")
-    # A constructor stores what it is given, whatever that is.
+        pytest.skip("regressors have no variance parameter")
+    # A constructor stores its arguments without a check, as scikit-learn requires.
     changes = {"density": "gmm"} if name == "shrinkage" else {"index": "hnsw"} if name == "recall" else {}
     model = estimator(**{**changes, name: value})
     with pytest.raises(InvalidParameterError, match=name.split("_")[-1]) as caught:
@@ -42,8 +46,8 @@ def test_it_is_refused_by_fit(blobs, estimator, name, value):
     assert isinstance(caught.value, ValueError)
 
 
-def test_each_parameter_is_tried():
-    assert set(BAD) == set(NuqClassifier().get_params()) - {"verbose"}
+def test_every_parameter_is_tested():
+    assert set(INVALID) == set(NuqClassifier().get_params()) - {"verbose"}
 
 
 @pytest.mark.parametrize(
@@ -63,19 +67,21 @@ def test_each_parameter_is_tried():
         {"n_jobs": -2},
         {"n_jobs": np.int64(1)},
         {"index": "hnsw", "recall": 1},
+        {"index": "hnsw", "precision": "f16"},
+        {"selection_rows": np.int64(50), "expected_queries": 0},
         {"n_neighbors": 10_000},
     ],
     ids=repr,
 )
-def test_what_numpy_has_for_them_is_taken(blobs, changes):
+def test_numpy_types_are_accepted(blobs, changes):
     assert NuqClassifier(**changes).fit(*blobs).score(*blobs) > 0.9
 
 
-def test_threads_change_no_bit(blobs):
+def test_results_do_not_depend_on_n_jobs(blobs):
     x, y = blobs
-    one, all_of_them = (NuqClassifier(n_jobs=jobs).fit(x, y).predict_uncertainty(x) for jobs in (1, None))
+    one, all_processors = (NuqClassifier(n_jobs=jobs).fit(x, y).predict_uncertainty(x) for jobs in (1, None))
     for name in one:
-        np.testing.assert_array_equal(one[name], all_of_them[name])
+        np.testing.assert_array_equal(one[name], all_processors[name])
 
 
 def test_set_params():
@@ -86,7 +92,7 @@ def test_set_params():
         model.set_params(neighbors=3)
 
 
-def test_arguments_of_calls(fitted, blobs):
+def test_invalid_arguments_of_methods(fitted, blobs):
     x, y = blobs
     for call in (
         lambda: fitted.predict(x, return_uncertainty="all"),
@@ -96,9 +102,12 @@ def test_arguments_of_calls(fitted, blobs):
         lambda: fitted.kneighbors(x, 301),
         lambda: fitted.kneighbors(n_neighbors=300),
         lambda: fitted.suggest(x, -1),
-        lambda: fitted.reject(x, "much"),
-        lambda: fitted.reject(x, 1.5),
-        lambda: fitted.reject(x, 0.1, level=2.0),
+        lambda: fitted.accept(x),
+        lambda: fitted.accept(x, cost="much"),
+        lambda: fitted.accept(x, cost=1.5),
+        lambda: fitted.accept(x, cost=0.1, level=2.0),
+        lambda: fitted.accept(x, "guard", cost=0.1),
+        lambda: fitted.accept(x, "guard", level=0.1),
         lambda: fitted.calibrate(x),
         lambda: fitted.calibrate(x, coverage=0.9, false_alarm=0.1),
         lambda: fitted.calibrate(x, risk=0.1),

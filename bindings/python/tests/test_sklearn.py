@@ -1,4 +1,4 @@
-"""Both estimators are scikit-learn's in all but inheritance."""
+"""Both estimators follow the conventions of scikit-learn without inheriting from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import nuq
 from nuq import NuqClassifier, NuqRegressor
 
-#: Checks that may fail, each with its reason.
+#: Checks that are allowed to fail, with the reason.
 EXPECTED_FAILURES: dict[str, str] = {}
 
 
@@ -26,17 +26,17 @@ EXPECTED_FAILURES: dict[str, str] = {}
 def test_check_estimator(estimator):
     results = check_estimator(estimator, expected_failed_checks=EXPECTED_FAILURES, on_skip=None)
     assert len(results) > 40
-    left_out = {result["check_name"] for result in results if result["status"] not in ("passed", "xfail")}
-    # scikit-learn itself leaves these out unless it is told to dispatch to other array libraries.
-    assert all("array_api" in name for name in left_out), left_out
+    skipped = {result["check_name"] for result in results if result["status"] not in ("passed", "xfail")}
+    # scikit-learn runs these only with array API dispatch enabled.
+    assert all("array_api" in name for name in skipped), skipped
 
 
-def test_they_say_what_they_are():
+def test_estimator_types():
     assert is_classifier(NuqClassifier()) and not is_regressor(NuqClassifier())
     assert is_regressor(NuqRegressor()) and not is_classifier(NuqRegressor())
 
 
-def test_clone_keeps_parameters_and_no_fit(fitted):
+def test_clone_copies_parameters_but_not_the_fit(fitted):
     model = clone(fitted.set_params(n_neighbors=20))
     assert model.get_params() == fitted.get_params()
     with pytest.raises(NotFittedError):
@@ -45,7 +45,7 @@ def test_clone_keeps_parameters_and_no_fit(fitted):
     assert changed.n_neighbors == 7 and changed.variance == "max" and changed.bandwidth == [0.1, 0.2]
 
 
-def test_a_pipeline(blobs):
+def test_pipeline(blobs):
     x, y = blobs
     pipeline = make_pipeline(StandardScaler(), NuqClassifier(n_neighbors=10)).fit(x, y)
     assert pipeline.score(x, y) > 0.9
@@ -64,14 +64,14 @@ def test_cross_validation(blobs):
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_grid_search_over_the_bandwidth(blobs, n_jobs):
     x, y = blobs
-    # Also as numpy has numbers of other types.
+    # numpy scalars are valid as well.
     grid = {"bandwidth": [0.5, 1, np.float32(2.0), np.int64(3), "silverman", "log_likelihood"]}
     search = GridSearchCV(NuqClassifier(), grid, cv=3, n_jobs=n_jobs, error_score="raise").fit(x, y)
     assert search.best_score_ > 0.9
     assert search.best_estimator_.classes_.tolist() == [0, 1, 2]
 
 
-def test_names_of_columns_are_learned_and_compared(blobs):
+def test_column_names_are_recorded_and_compared(blobs):
     pandas = pytest.importorskip("pandas")
     x, y = blobs
     frame = pandas.DataFrame(x, columns=list("abcde"))
@@ -82,7 +82,7 @@ def test_names_of_columns_are_learned_and_compared(blobs):
         model.predict(frame[list("edcba")])
 
 
-def test_what_was_learned(fitted, blobs):
+def test_fitted_attributes(fitted, blobs):
     x, _ = blobs
     assert fitted.classes_.tolist() == [0, 1, 2]
     assert fitted.n_features_in_ == 5
@@ -97,9 +97,9 @@ def test_what_was_learned(fitted, blobs):
 
 def test_signs_and_shapes(fitted, blobs):
     x, y = blobs
-    proba = fitted.predict_proba(x)
-    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(proba.argmax(axis=1), fitted.predict(x))
+    probability = fitted.predict_proba(x)
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(probability.argmax(axis=1), fitted.predict(x))
     far = x + 100
     assert fitted.score_samples(x).min() > fitted.score_samples(far).max()
     assert fitted.decision_function(x).shape == (300, 3)
@@ -107,7 +107,7 @@ def test_signs_and_shapes(fitted, blobs):
     np.testing.assert_array_equal(two.decision_function(x[:200]) > 0, two.predict(x[:200]) == 1)
 
 
-def test_repr_tells_what_was_changed():
+def test_repr_contains_changed_parameters():
     assert repr(NuqClassifier()) == "NuqClassifier()"
     assert repr(NuqClassifier(n_neighbors=5, bandwidth=0.5)) == "NuqClassifier(n_neighbors=5, bandwidth=0.5)"
     assert "array" in repr(NuqClassifier(bandwidth=np.ones(2)))

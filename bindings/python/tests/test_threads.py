@@ -1,13 +1,13 @@
-"""Many at once, and an end to waiting."""
+"""Threads, forks, interrupts and progress."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,92 +16,154 @@ import pytest
 from nuq import NuqClassifier
 
 
-def test_eight_threads_get_identical_answers(cifar10):
+def test_eight_threads_get_identical_results(cifar10):
     train, queries = cifar10["train"], cifar10["test"]["embeddings"]
     model = NuqClassifier().fit(train["embeddings"], train["labels"])
     expected = model.predict_uncertainty(queries)
     with ThreadPoolExecutor(8) as pool:
-        for said in pool.map(lambda _: model.predict_uncertainty(queries), range(16)):
+        for result in pool.map(lambda _: model.predict_uncertainty(queries), range(16)):
             for name in expected:
-                np.testing.assert_array_equal(said[name], expected[name])
+                np.testing.assert_array_equal(result[name], expected[name])
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_readers_and_writers(blobs, n_jobs):
+def test_concurrent_queries_and_updates(blobs, n_jobs):
     x, y = blobs
     model = NuqClassifier(n_jobs=n_jobs).fit(x, y)
     rows = np.tile(x, (20, 1))
 
-    def learn(_):
-        model.partial_fit(x[:2], y[:2])
-
     with ThreadPoolExecutor(8) as pool:
-        learned = [pool.submit(learn, i) for i in range(20)]
-        asked = [pool.submit(model.predict_proba, rows) for _ in range(20)]
-        for future in learned:
+        updates = [pool.submit(model.partial_fit, x[:2], y[:2]) for _ in range(20)]
+        queries = [pool.submit(model.predict_proba, rows) for _ in range(20)]
+        for future in updates:
             future.result()
-        for future in asked:
+        for future in queries:
             assert future.result().shape == (6000, 3)
     assert model.n_samples_fit_ == 340
 
 
-def test_others_run_meanwhile(blobs):
-    """The interpreter's lock is free while a model works."""
+def test_other_python_threads_run_during_a_call():
+    """A call releases the interpreter lock."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(20_000, 128)).astype(np.float32)
-    model = NuqClassifier(bandwidth=1.0, index="exact").fit(x, rng.integers(0, 3, len(x)))
-    ticks, done = [], threading.Event()
+    x = rng.normal(size=(2_000, 64)).astype(np.float32)
+    model = NuqClassifier(bandwidth=1.0, index="exact").fit(x, rng.integers(0, 3, len(x)))._model
+    ready, ran = threading.Event(), []
 
-    def tick():
-        while not done.is_set():
-            ticks.append(time.monotonic())
-            time.sleep(0.001)
+    def other():
+        ready.wait()
+        ran.append(True)
 
-    other = threading.Thread(target=tick)
-    other.start()
-    model.predict(x)
-    done.set()
-    other.join()
-    assert len(ticks) > 20
+    thread = threading.Thread(target=other)
+    thread.start()
+    interval = sys.getswitchinterval()
+    try:
+        # From here on the other thread runs only where this one releases the lock by itself.
+        sys.setswitchinterval(1e4)
+        ready.set()
+        for _ in range(1000):
+            model.predict(x, None, None)
+            if ran:
+                break
+        assert ran
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
 
 
-LONG = """
-import sys, threading, time
+INTERRUPTED = """
+import os, signal, sys
 import numpy as np
+import nuq._progress
 from nuq import NuqClassifier
+
+# A parent may have started this process with SIGINT ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+# The first tick comes while the extension computes.
+nuq._progress.Timer.tick = lambda self: os.kill(os.getpid(), signal.SIGINT)
 
 rng = np.random.default_rng(0)
 x = rng.normal(size=(400_000, 64)).astype(np.float32)
 y = rng.integers(0, 5, len(x))
-model = NuqClassifier(index="hnsw")
-print("ready", flush=True)
+model = NuqClassifier(index="hnsw", verbose=True)
 try:
     model.fit(x, y)
 except KeyboardInterrupt:
-    print("interrupted", time.monotonic(), flush=True)
-    # Whatever the worker still does, the session is usable and nothing was kept.
+    # The model is not fitted, and the process remains usable.
     assert not hasattr(model, "bandwidth_")
-    print(NuqClassifier().fit(x[:100], y[:100]).n_samples_fit_, flush=True)
+    assert NuqClassifier().fit(x[:100], y[:100]).n_samples_fit_ == 100
     sys.exit(7)
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are another matter there")
-def test_an_interrupt_is_heard_within_a_second():
-    child = subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, text=True)
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no os.kill with SIGINT for one process")
+@pytest.mark.parametrize("ignored", [False, True], ids=["default SIGINT", "SIGINT ignored by the parent"])
+def test_an_interrupt_ends_a_fit(ignored):
+    def ignore() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    run = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        capture_output=True, text=True, timeout=600, preexec_fn=ignore if ignored else None,
+    )
+    assert run.returncode == 7, run.stderr
+
+
+FORK = """
+import os, sys, tempfile, threading, time
+import numpy as np
+from nuq import NuqClassifier
+
+what = sys.argv[1]
+rng = np.random.default_rng(0)
+x = rng.normal(size=(3000, 16)).astype(np.float32)
+y = rng.integers(0, 3, len(x))
+model = NuqClassifier(bandwidth=1.0, index="exact").fit(x, y)
+stop, busy = threading.Event(), threading.Event()
+path = os.path.join(tempfile.mkdtemp(), "model.nuq")
+
+def work():
+    while not stop.is_set():
+        if what == "partial_fit":
+            model.partial_fit(x[:50], y[:50])
+        elif what == "save":
+            model.save(path)
+        else:
+            model.predict_proba(x)
+        busy.set()
+
+thread = threading.Thread(target=work)
+thread.start()
+busy.wait()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        assert model.predict_proba(x[:10]).shape == (10, 3)
+        model.partial_fit(x[:1], y[:1])
+        model.remove([0])
+        os._exit(0)
+    # A child that hangs is found by the deadline of the parent's parent.
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+stop.set()
+thread.join()
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("what", ["partial_fit", "save", "predict_proba"])
+def test_a_fork_while_another_thread_uses_the_model(what):
+    run = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", FORK, what],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )
     try:
-        assert child.stdout.readline().strip() == "ready"
-        time.sleep(1.0)
-        sent = time.monotonic()
-        os.kill(child.pid, signal.SIGINT)
-        word, when = child.stdout.readline().split()
-        assert word == "interrupted"
-        assert float(when) - sent < 1.0
-        assert child.stdout.readline().strip() == "100"
-        assert child.wait(timeout=60) == 7
+        out, err = run.communicate(timeout=120)
+        assert run.returncode == 0 and out == "done\n", err
     finally:
-        child.kill()
-        child.wait()
+        # Ends the children as well.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
 
 
 def test_progress_is_shown_on_stderr_only(capfd, blobs):
@@ -116,7 +178,7 @@ def test_progress_is_shown_on_stderr_only(capfd, blobs):
     assert capfd.readouterr() == ("", "")
 
 
-def test_blocks_change_nothing(blobs):
+def test_blocks_do_not_change_results(blobs):
     x, y = blobs
     rows = np.tile(x, (60, 1))
     shown, silent = NuqClassifier(verbose=True).fit(x, y), NuqClassifier().fit(x, y)

@@ -1,4 +1,4 @@
-"""Embeddings out of real PyTorch models; skipped where there is no PyTorch."""
+"""Embeddings of PyTorch models; skipped if PyTorch is not installed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cnn():
 
 
 class Transformer(nn.Module):
-    """Takes named inputs and puts out a mapping, as those of the transformers library do."""
+    """Takes named inputs and returns a mapping, as models of the transformers library do."""
 
     def __init__(self):
         super().__init__()
@@ -44,16 +44,16 @@ def loader(x, y=None, size=4):
     return torch.utils.data.DataLoader(sets, batch_size=size)
 
 
-def test_a_perceptron_by_name_and_by_module():
+def test_layer_by_name_and_by_module():
     model, x, y = mlp(), torch.randn(10, 6), torch.arange(10) % 3
-    found = embed(model, loader(x, y), "2")
+    embedded = embed(model, loader(x, y), "2")
     expected = model.eval()[:3](x).detach().numpy()
-    np.testing.assert_allclose(found.embeddings, expected, rtol=1e-6)
-    np.testing.assert_allclose(found.logits, model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(found.labels, y)
-    np.testing.assert_array_equal(embed(model, loader(x, y), model[2]).embeddings, found.embeddings)
-    assert found.embeddings.dtype == np.float32 and found.embeddings.flags.c_contiguous
-    nuq.NuqClassifier(n_neighbors=3).fit(found.embeddings, found.labels)
+    np.testing.assert_allclose(embedded.embeddings, expected, rtol=1e-6)
+    np.testing.assert_allclose(embedded.logits, model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(embedded.labels, y)
+    np.testing.assert_array_equal(embed(model, loader(x, y), model[2]).embeddings, embedded.embeddings)
+    assert embedded.embeddings.dtype == np.float32 and embedded.embeddings.flags.c_contiguous
+    nuq.NuqClassifier(n_neighbors=3).fit(embedded.embeddings, embedded.labels)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -65,21 +65,21 @@ def test_the_mode_is_restored_and_the_hook_removed(training):
 
     def broken():
         yield x
-        raise RuntimeError("the loader broke")
+        raise RuntimeError("loader failed")
 
-    with pytest.raises(RuntimeError, match="broke"):
+    with pytest.raises(RuntimeError, match="failed"):
         embed(model, broken(), "2")
     assert model.training is training and not model[2]._forward_hooks
 
 
 def test_modes_of_parts_are_restored():
     model = mlp().train()
-    model[1].eval()  # frozen on purpose
+    model[1].eval()  # a frozen layer
     embed(model, loader(torch.randn(5, 6)), "2")
     assert model.training and not model[1].training
 
 
-def test_images_are_pooled_over_places():
+def test_images_are_pooled_over_pixels():
     model, x = cnn(), torch.randn(6, 3, 8, 8)
     before = model.eval()[:3](x).detach()
     np.testing.assert_allclose(embed(model, loader(x), "2").embeddings, before.mean(dim=(2, 3)), rtol=1e-5, atol=1e-6)
@@ -97,30 +97,30 @@ def test_sequences_in_mappings(pool):
         {"input_ids": ids[i : i + 3], "mask": torch.ones(len(ids[i : i + 3]), 5), "labels": torch.arange(7)[i : i + 3]}
         for i in range(0, 7, 3)
     ]
-    found = embed(model, batches, "encoder", pool=pool)
+    embedded = embed(model, batches, "encoder", pool=pool)
     model.eval()
     hidden = model.encoder(model.embed(ids)).detach()
     expected = hidden.mean(dim=1) if pool == "mean" else hidden[:, 0]
-    np.testing.assert_allclose(found.embeddings, expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(found.labels, np.arange(7))
-    assert found.logits.shape == (7, 3)
-    assert "labels" in batches[0], "batches are left as they are"
+    np.testing.assert_allclose(embedded.embeddings, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(embedded.labels, np.arange(7))
+    assert embedded.logits.shape == (7, 3)
+    assert "labels" in batches[0], "batches are not modified"
 
 
-def test_half_precision_and_lists_of_labels():
+def test_bfloat16_and_lists_of_labels():
     model, x = mlp().bfloat16(), torch.randn(4, 6).bfloat16()
-    found = embed(model, [(x, ["a", "b", "a", "b"])], "2")
-    assert found.embeddings.dtype == np.float32
-    assert found.labels.tolist() == ["a", "b", "a", "b"]
+    embedded = embed(model, [(x, ["a", "b", "a", "b"])], "2")
+    assert embedded.embeddings.dtype == np.float32
+    assert embedded.labels.tolist() == ["a", "b", "a", "b"]
 
 
-def test_what_it_refuses():
+def test_invalid_arguments():
     model, x = mlp(), torch.randn(4, 6)
-    with pytest.raises(InvalidParameterError, match="the model has 0, 1, 2, 3"):
+    with pytest.raises(InvalidParameterError, match="layers are 0, 1, 2, 3"):
         embed(model, loader(x), "layer4")
     with pytest.raises(InvalidParameterError, match="did not run"):
         embed(model, loader(x), nn.Linear(6, 6))
-    with pytest.raises(InvalidInputError, match="no batch"):
+    with pytest.raises(InvalidInputError, match="no batches"):
         embed(model, [], "2")
     with pytest.raises(InvalidParameterError, match="pool"):
         embed(Transformer(), [{"input_ids": torch.zeros(2, 3, dtype=torch.long)}], "encoder")

@@ -1,4 +1,4 @@
-"""The package is typed, inside and for its users."""
+"""Type annotations: of the package, of its stub, and for users."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 pytest.importorskip("mypy")
 
 
-def check(folder: Path, *words: object) -> None:
-    done = subprocess.run([sys.executable, "-m", *map(str, words)], capture_output=True, text=True, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+def check(folder: Path, *arguments: object) -> None:
+    run = subprocess.run([sys.executable, "-m", *map(str, arguments)], capture_output=True, text=True, cwd=folder)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_a_user_with_a_strict_checker(tmp_path):
+def test_user_code_under_strict_mypy(tmp_path):
     check(tmp_path, "mypy", "--strict", "--config-file=", Path(__file__).with_name("typed_user.py"))
 
 
-def test_the_package(tmp_path):
+def test_package_under_mypy(tmp_path):
     settings = Path(__file__).parents[1] / "pyproject.toml"
     check(tmp_path, "mypy", "--config-file", settings, "-p", "nuq")
 
 
-def test_the_stub_is_what_the_extension_is(tmp_path):
+def test_the_stub_matches_the_extension(tmp_path):
     check(tmp_path, "mypy.stubtest", "--ignore-missing-stub", "--ignore-disjoint-bases", "nuq._nuq")

@@ -1,4 +1,4 @@
-"""What a user with a strict type checker writes; `test_types.py` has it checked."""
+"""User code that `test_types.py` checks with strict mypy."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from nuq.torch import Embedded, embed
 def classify(x: np.ndarray, y: list[str]) -> float:
     model: NuqClassifier = NuqClassifier(n_neighbors=5, bandwidth=0.3).fit(x, y)
     paper: NuqClassifier = NuqClassifier.paper(n_neighbors=3).set_params(kernel="student")
-    said: Uncertainty = model.predict_uncertainty(x)
-    total: np.ndarray = said.total
+    result: Uncertainty = model.predict_uncertainty(x)
+    total: np.ndarray = result.total
     guard: Threshold = model.calibrate(x, false_alarm=0.05, name="guard")
-    accepted: np.ndarray = model.accept(x, guard)
-    kept: dict[str, Threshold] = model.forget([0]).thresholds_
-    found: Evaluation = nuq.evaluate(model, x, y, ood={"far": x + 1})
-    print(paper.get_params(), total, guard.statement, kept, found["NUQ"].roc_auc["far"].low)
+    accepted: np.ndarray = model.accept(x, guard) & model.accept(x, cost=0.1)
+    stored: dict[str, Threshold] = model.remove([0]).thresholds_
+    evaluation: Evaluation = nuq.evaluate(model, x, y, ood={"far": x + 1})
+    print(paper.get_params(), total, guard.statement, stored, evaluation["NUQ"].roc_auc["far"].low)
     return guard.value + float(accepted.mean())
 
 

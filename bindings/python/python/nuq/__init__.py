@@ -1,4 +1,4 @@
-"""When not to trust a network: uncertainty from its embeddings.
+"""Uncertainty of the predictions of a neural network, estimated from its embeddings.
 
 >>> import numpy as np
 >>> from nuq import NuqClassifier
@@ -42,8 +42,11 @@ __all__ = [
 
 
 def load(path: str | os.PathLike[str]) -> NuqClassifier | NuqRegressor:
-    """Opens a model file that ``save`` or the command line wrote: in milliseconds, because rows stay in the file until
-    they are needed. Its parameters are those of the fitted model: a bandwidth that was chosen is the number it became."""
+    """Open a model file that ``save`` or the command line has written.
+
+    The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator are those
+    of the fitted model: a bandwidth that was selected by a rule is returned as a number.
+    """
     model = _nuq.load(Path(path))
     return (NuqClassifier if isinstance(model, _nuq.Classifier) else NuqRegressor)._loaded(model)
 

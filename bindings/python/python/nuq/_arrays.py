@@ -1,7 +1,7 @@
-"""What users hold, as the arrays that the extension takes.
+"""Conversion of array-like input to the numpy arrays that the extension accepts.
 
-``float32`` in C order is looked at where it lies; ``float64`` and ``float16``, Fortran order and strides are copied by the
-extension; everything else becomes a numpy array first. Do not change an array while a call reads it.
+The extension reads aligned ``float32`` in C order without a copy. It copies ``float64``, ``float16``, Fortran order and strided
+arrays. All other input is converted to a numpy array first. An array must not be changed while a call reads it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .errors import (
     NotNumbersError,
 )
 
-_TAKEN = (np.float16, np.float32, np.float64)
+_ACCEPTED = (np.float16, np.float32, np.float64)
 
 
 def to_numpy(values: Any) -> np.ndarray:
-    """A numpy array of anything that can be one; tensors come from their device."""
+    """Convert array-like input to a numpy array. Tensors are copied from their device."""
     if isinstance(values, np.ndarray):
         if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-            raise NotNumbersError("a masked array has values that are not there: fill them, or leave their rows out")
+            raise NotNumbersError("masked arrays with masked values are not supported: fill these values or drop their rows")
         return values
     if type(values).__module__.partition(".")[0] == "torch":
         values = values.detach().cpu()
@@ -42,44 +42,44 @@ def to_numpy(values: Any) -> np.ndarray:
         return np.from_dlpack(values)
     try:
         return np.asarray(values)
-    except ValueError as problem:
+    except ValueError as error:
         # Rows of different lengths.
-        raise InvalidInputError(str(problem)) from None
+        raise InvalidInputError(str(error)) from None
 
 
 def numbers(array: np.ndarray, dtype: Any) -> np.ndarray:
-    """An array of another type, aligned and in C order; a copy only where it takes one."""
+    """Convert an array to a data type, aligned and in C order. The array is copied only if necessary."""
     if array.dtype.kind in "mM":
-        raise NotNumbersError(f"{array.dtype} is a time: say in which unit it is a number")
+        raise NotNumbersError(f"{array.dtype} is not a number: convert it to a number in a unit of your choice")
     try:
         return np.require(array, dtype=dtype, requirements=["C", "A"])
-    except (TypeError, ValueError, OverflowError) as problem:
-        raise NotNumbersError(str(problem)) from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise NotNumbersError(str(error)) from None
 
 
-def whole(value: Any, name: str, least: int = 0) -> int:
-    """A whole number that is at least so much."""
+def integer(value: Any, name: str, least: int = 0) -> int:
+    """Check an integer parameter that must be at least ``least``."""
     if isinstance(value, (int, np.integer)) and least <= value < 2**63:
         return int(value)
-    raise InvalidParameterError(f"{name}={value!r}: it is a whole number of at least {least}")
+    raise InvalidParameterError(f"{name}={value!r}: expected an integer of at least {least}")
 
 
 def real(value: Any, name: str) -> float:
-    """A number."""
+    """Check a real parameter."""
     if isinstance(value, (int, float, np.number)) and not isinstance(value, np.complexfloating):
         return float(value)
-    raise InvalidParameterError(f"{name}={value!r}: it is a number")
+    raise InvalidParameterError(f"{name}={value!r}: expected a real number")
 
 
 def rows(values: Any, name: str = "X") -> np.ndarray:
-    """Two dimensions of floats; NaN is found by the extension."""
+    """Convert to a two-dimensional array of floats. The extension checks for NaN and infinity."""
     array = to_numpy(values)
     if array.dtype.kind == "c":
         raise InvalidInputError(f"Complex data not supported\n{array!r}\n")
     if array.ndim != 2:
-        what = f"{array.ndim}D array" if array.ndim != 0 else "scalar array"
+        kind = f"{array.ndim}D array" if array.ndim != 0 else "scalar array"
         raise InvalidInputError(
-            f"Expected 2D array, got {what} instead:\narray={array!r}.\nReshape your data either using "
+            f"Expected 2D array, got {kind} instead:\narray={array!r}.\nReshape your data either using "
             "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a single sample."
             if array.ndim < 2
             else f"Found array {name} with dim {array.ndim}, while dim <= 2 is required."
@@ -88,32 +88,32 @@ def rows(values: Any, name: str = "X") -> np.ndarray:
         raise EmptyError(f"Found array with 0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
     if array.shape[0] == 0:
         raise EmptyError(f"Found array with 0 sample(s) (shape={array.shape}) while a minimum of 1 is required.")
-    if array.dtype.type not in _TAKEN or not array.dtype.isnative or not array.flags.aligned:
-        # Integers, booleans, strings of digits, objects: what is no number says so itself. Others are only brought into order.
-        array = numbers(array, array.dtype.newbyteorder("=") if array.dtype.type in _TAKEN else np.float64)
+    if array.dtype.type not in _ACCEPTED or not array.dtype.isnative or not array.flags.aligned:
+        # Integers, booleans, digit strings and objects become float64. Floats are only aligned and put into native order.
+        array = numbers(array, array.dtype.newbyteorder("=") if array.dtype.type in _ACCEPTED else np.float64)
     return array
 
 
 def scores(values: Any, name: str) -> np.ndarray:
-    """One dimension of float64."""
+    """Convert to a one-dimensional array of float64."""
     array = to_numpy(values)
     if array.ndim != 1:
-        raise InvalidInputError(f"{name} must be one-dimensional, it has the shape {array.shape}")
+        raise InvalidInputError(f"{name} must be one-dimensional, got shape {array.shape}")
     if array.dtype.kind == "c":
         raise NotNumbersError(f"{name} must be real numbers")
     return numbers(array, np.float64)
 
 
 def class_numbers(values: Any) -> np.ndarray:
-    """One dimension of column numbers."""
+    """Convert to a one-dimensional array of column numbers."""
     array = to_numpy(values)
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() < 2**32):
-        raise InvalidInputError("classes must be a one-dimensional array of column numbers")
+        raise InvalidInputError("classes must be a one-dimensional array of column numbers (integers of at least 0)")
     return numbers(array, np.int64)
 
 
 def flags(values: Any, name: str) -> np.ndarray:
-    """One dimension of booleans."""
+    """Convert to a one-dimensional array of booleans."""
     array = to_numpy(values)
     if array.ndim != 1 or array.dtype.kind not in "biu" or not np.isin(array, (0, 1)).all():
         raise InvalidInputError(f"{name} must be a one-dimensional array of True and False")
@@ -121,7 +121,7 @@ def flags(values: Any, name: str) -> np.ndarray:
 
 
 def column(values: Any, owner: str) -> np.ndarray:
-    """One value per row; a column of a matrix is one too."""
+    """Convert labels or targets to a one-dimensional array. A matrix with one column is accepted with a warning."""
     if values is None:
         raise InvalidInputError(f"This {owner} estimator requires y to be passed, but the target y is None.")
     array = to_numpy(values)
@@ -144,7 +144,7 @@ def column(values: Any, owner: str) -> np.ndarray:
 
 
 def check_lengths(x: np.ndarray, y: np.ndarray) -> None:
-    """One label or target per row."""
+    """Check that there is one label or target per row."""
     if len(x) != len(y):
         raise LengthMismatchError(
             f"Found input variables with inconsistent numbers of samples: [{len(x)}, {len(y)}]"
@@ -152,7 +152,7 @@ def check_lengths(x: np.ndarray, y: np.ndarray) -> None:
 
 
 def labels(values: Any, owner: str) -> tuple[np.ndarray, np.ndarray, list[int | str]]:
-    """The distinct labels, the number of each row's among them, and the labels as integers and strings."""
+    """Return the sorted distinct labels, the index of the label of each row, and the distinct labels as int or str."""
     array = column(values, owner)
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
@@ -167,14 +167,14 @@ def labels(values: Any, owner: str) -> tuple[np.ndarray, np.ndarray, list[int | 
     if array.dtype.kind == "O" and any(value is None or value != value for value in array):
         raise NotFiniteError("Input y contains NaN.")
     try:
-        classes, of_rows = np.unique(array, return_inverse=True)
+        classes, indices = np.unique(array, return_inverse=True)
     except TypeError:
         raise InvalidInputError("Unknown label type: labels must be all integers or all strings.") from None
-    return classes, numbers(of_rows.ravel(), np.int64), [label(value) for value in classes.tolist()]
+    return classes, numbers(indices.ravel(), np.int64), [label(value) for value in classes.tolist()]
 
 
 def label(value: Any) -> int | str:
-    """A label as the extension has it."""
+    """Convert a label to the type that the extension accepts."""
     if isinstance(value, (bool, int)):
         return int(value)
     if isinstance(value, float) and value.is_integer():
@@ -183,29 +183,29 @@ def label(value: Any) -> int | str:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            raise InvalidInputError(f"Unknown label type: {value!r} is no text in UTF-8.") from None
+            raise InvalidInputError(f"Unknown label type: {value!r} is not valid UTF-8.") from None
     if isinstance(value, str):
         return value
     raise InvalidInputError(f"Unknown label type: {value!r} is neither an integer nor a string.")
 
 
-def restored(values: list[int | str]) -> np.ndarray:
-    """The labels of a model from a file."""
-    numbers = [value for value in values if isinstance(value, int)]
-    if len(numbers) == len(values):
-        return np.array(values, dtype=np.int64 if all(-(2**63) <= value < 2**63 for value in numbers) else object)
+def label_array(values: list[int | str]) -> np.ndarray:
+    """The labels of a model that was read from a file, as an array."""
+    integers = [value for value in values if isinstance(value, int)]
+    if len(integers) == len(values):
+        return np.array(values, dtype=np.int64 if all(-(2**63) <= value < 2**63 for value in integers) else object)
     return np.array(values) if all(isinstance(value, str) for value in values) else np.array(values, dtype=object)
 
 
-def agrees(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Where two arrays have the same label, whatever their types."""
+def equal_labels(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Compare labels element by element. Their data types may differ."""
     if first.dtype.kind in "biuf" and second.dtype.kind in "biuf":
         return np.asarray(first == second)
     return np.array([label(a) == label(b) for a, b in zip(first.tolist(), second.tolist())], dtype=bool)
 
 
 def check_columns(owner: str, got: int, expected: int) -> None:
-    """As many columns as the model was fitted to, in scikit-learn's words."""
+    """Check the number of columns. The message is that of scikit-learn."""
     if got != expected:
         raise DimensionMismatchError(
             f"X has {got} features, but {owner} is expecting {expected} features as input"

@@ -1,4 +1,7 @@
-"""What both estimators are: parameters, checks, files. scikit-learn is used where it is loaded, and never imported."""
+"""Base class of both estimators: parameters, input checks, thresholds, neighbors, files.
+
+scikit-learn is used if it is already loaded, and never imported.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +24,21 @@ from .errors import (
     DimensionMismatchError,
     InvalidInputError,
     InvalidParameterError,
+    LengthMismatchError,
     NoSpreadError,
     NotFittedError,
     OutOfRangeError,
     UnknownIdError,
 )
 
-#: Rows that are asked about at a time when progress is shown.
+#: Rows per query while progress is shown.
 BLOCK = 8192
-
 
 _Self = TypeVar("_Self", bound="Estimator")
 
 
 class Estimator:
-    """Parameters as scikit-learn keeps them, and a fitted model of the extension."""
+    """Parameters by the rules of scikit-learn, and the fitted model of the extension."""
 
     _model: Any = None
 
@@ -46,16 +49,16 @@ class Estimator:
     # -- parameters -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def _names(cls) -> list[str]:
+    def _parameter_names(cls) -> list[str]:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, as they were given."""
-        return {name: getattr(self, name) for name in self._names()}
+        """The parameters of the constructor."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self: _Self, **changes: Any) -> _Self:
-        """Changes parameters; the model stays as it was fitted."""
-        names = self._names()
+        """Change parameters. They take effect at the next ``fit``."""
+        names = self._parameter_names()
         for name, value in changes.items():
             if name not in names:
                 raise InvalidParameterError(
@@ -73,23 +76,25 @@ class Estimator:
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    def _given(self) -> dict[str, Any]:
-        """The parameters as the extension takes them."""
-        given = self.get_params(deep=False)
-        given["random_state"] = _seed(given["random_state"])
-        given["bandwidth"] = _bandwidth(given["bandwidth"])
-        given["n_neighbors"] = _arrays.whole(given["n_neighbors"], "n_neighbors", least=1)
-        if not isinstance(given["normalize"], (bool, np.bool_)):
-            raise InvalidParameterError(f"normalize={given['normalize']!r}: it is True or False")
-        given["normalize"] = bool(given["normalize"])
-        return given
+    def _extension_params(self) -> dict[str, Any]:
+        """The parameters with the types that the extension accepts."""
+        params = self.get_params(deep=False)
+        params["random_state"] = _seed(params["random_state"])
+        params["bandwidth"] = _bandwidth(params["bandwidth"])
+        for name, least in (("n_neighbors", 1), ("expected_queries", 0), ("selection_rows", 2)):
+            params[name] = _arrays.integer(params[name], name, least)
+        for name in ("normalize", "copy"):
+            if not isinstance(params[name], (bool, np.bool_)):
+                raise InvalidParameterError(f"{name}={params[name]!r}: expected True or False")
+            params[name] = bool(params[name])
+        return params
 
     def _threads(self) -> int | None:
         jobs = self.n_jobs
         if jobs is None or jobs == -1:
             return None
         if not isinstance(jobs, (int, np.integer)) or jobs == 0:
-            raise InvalidParameterError(f"n_jobs={jobs!r}: it is a whole number, -1 or None for all processors")
+            raise InvalidParameterError(f"n_jobs={jobs!r}: expected a nonzero integer, or None for all processors")
         return int(jobs) if jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(jobs))
 
     # -- scikit-learn -----------------------------------------------------------------------------------------------
@@ -111,14 +116,14 @@ class Estimator:
     # -- rows -------------------------------------------------------------------------------------------------------
 
     def _check_names(self, x: Any, reset: bool) -> None:
-        """Names of columns, where scikit-learn is there to compare them."""
+        """Record or compare the column names, through scikit-learn if it is loaded."""
         validation = sys.modules.get("sklearn.utils.validation")
         if validation is not None and hasattr(validation, "validate_data"):
             try:
                 validation.validate_data(self, x, reset=reset, skip_check_array=True)
-            except ValueError as problem:
+            except ValueError as error:
                 wrong_number = not reset and x.shape[1] != self.n_features_in_
-                raise (DimensionMismatchError if wrong_number else InvalidInputError)(str(problem)) from None
+                raise (DimensionMismatchError if wrong_number else InvalidInputError)(str(error)) from None
         elif reset:
             columns = getattr(x, "columns", None)
             if columns is not None and all(isinstance(name, str) for name in columns):
@@ -126,7 +131,7 @@ class Estimator:
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
 
-    def _learn_names(self, x: Any, rows: np.ndarray) -> None:
+    def _record_names(self, x: Any, rows: np.ndarray) -> None:
         self._check_names(x if hasattr(x, "columns") else rows, reset=True)
         self.n_features_in_ = rows.shape[1]
 
@@ -139,33 +144,45 @@ class Estimator:
 
     def _check_fitted(self) -> None:
         if self._model is None:
-            text = (
+            message = (
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
                 "using this estimator."
             )
-            raise _not_fitted()(text)
+            raise _not_fitted()(message)
 
-    def _asked(self, x: Any) -> dict[str, np.ndarray]:
-        """The columns that the model says of rows; in blocks where someone watches."""
+    def _predictions_from(self, x: Any, ids: Any, sq_distances: Any) -> dict[str, np.ndarray]:
+        """The columns of the prediction from given neighbors."""
+        rows = self._query_rows(x)
+        ids, sq_distances = _arrays.to_numpy(ids), _arrays.to_numpy(sq_distances)
+        if ids.ndim != 2 or ids.dtype.kind not in "iu" or ids.shape != sq_distances.shape or len(ids) != len(rows):
+            raise LengthMismatchError(
+                f"ids has shape {ids.shape} and type {ids.dtype}, sq_distances has shape {sq_distances.shape}: expected two "
+                f"matrices of the same shape with {len(rows)} rows, ids as integers"
+            )
+        table = _arrays.numbers(ids, np.int64), _arrays.numbers(sq_distances, np.float64)
+        return dict(self._model.predict(rows, table, self._threads()))
+
+    def _predictions(self, x: Any) -> dict[str, np.ndarray]:
+        """The columns of the prediction, computed in blocks if progress is shown."""
         rows, threads = self._query_rows(x), self._threads()
         if not self.verbose or len(rows) <= BLOCK:
-            return dict(self._model.predict(rows, threads))
+            return dict(self._model.predict(rows, None, threads))
         parts = [
-            self._model.predict(rows[block], threads)
-            for block in _progress.blocks(len(rows), BLOCK, type(self).__name__, True)
+            self._model.predict(rows[block], None, threads)
+            for block in _progress.blocks(len(rows), BLOCK, type(self).__name__)
         ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     @contextlib.contextmanager
-    def _one_row(self, rows: np.ndarray) -> Iterator[None]:
-        """Says that a single row is the trouble, where it is."""
+    def _single_row_error(self, rows: np.ndarray) -> Iterator[None]:
+        """Mention the number of rows in the error if a single row is the cause."""
         try:
             yield
         except NoSpreadError as error:
             raise (NoSpreadError(f"n_samples=1: {error}") if len(rows) == 1 else error) from None
 
-    def _keep(self, model: Any) -> None:
-        """Takes a fitted model, and tells what it learned."""
+    def _set_model(self, model: Any) -> None:
+        """Store a fitted model and update the fitted attributes."""
         self._model = model
         learned = model.learned()
         self.n_features_in_ = learned["n_columns"]
@@ -177,29 +194,41 @@ class Estimator:
         self.n_samples_fit_ = learned["n_rows"]
 
     def predict_uncertainty(self, X: Any) -> Uncertainty:
-        """All that is said of each row."""
+        """Prediction, uncertainties and density of each row."""
         raise NotImplementedError
 
-    # -- deciding ---------------------------------------------------------------------------------------------------
+    def predict_from(self, X: Any, ids: Any, sq_distances: Any) -> Uncertainty:
+        """The same as ``predict_uncertainty``, from neighbors that another program has found, for example a vector database.
+
+        ``ids`` and ``sq_distances`` have one row per row of ``X``: ids of training rows and their squared distances, nearest
+        first. The distances must be those of the space that the model searches: between rows of norm one with
+        ``normalize=True``, and with each column divided by its bandwidth if there is one bandwidth per column.
+        """
+        return self._uncertainty(self._predictions_from(X, ids, sq_distances))
+
+    def _uncertainty(self, prediction: dict[str, np.ndarray]) -> Uncertainty:
+        raise NotImplementedError
+
+    # -- decisions --------------------------------------------------------------------------------------------------
 
     @property
     def thresholds_(self) -> dict[str, Threshold]:
-        """The thresholds that the model keeps, by name."""
+        """The stored thresholds by name."""
         self._check_fitted()
         return {name: Threshold(inner) for name, inner in self._model.thresholds().items()}
 
     def accept(self, X: Any, threshold: Threshold | str) -> np.ndarray:
-        """True where a threshold, or the one of that name, accepts."""
+        """True where a threshold, given directly or by the name of a stored one, accepts the prediction."""
         if not isinstance(threshold, Threshold):
             known = self.thresholds_
             if threshold not in known:
                 raise InvalidParameterError(
-                    f"threshold={threshold!r}: the model keeps {', '.join(map(repr, known)) or 'none'}"
+                    f"threshold={threshold!r}: the stored thresholds are {', '.join(map(repr, known)) or 'none'}"
                 )
             threshold = known[threshold]
         return threshold.accept(self.predict_uncertainty(X))
 
-    def _keep_threshold(self, threshold: Threshold, name: str | None) -> Threshold:
+    def _store_threshold(self, threshold: Threshold, name: str | None) -> Threshold:
         if name is not None:
             self._model.set_threshold(name, threshold._inner)
         return threshold
@@ -207,33 +236,33 @@ class Estimator:
     # -- neighbors --------------------------------------------------------------------------------------------------
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
-        """The nearest training rows of each row, nearest first: distances and row numbers.
+        """Distances and row ids of the nearest training rows of each row, nearest first.
 
-        Without ``X``, those of the training rows themselves, none of which is its own neighbor.
+        Without ``X``, the neighbors of each training row among the other training rows.
         """
         self._check_fitted()
         rows = None if X is None else self._query_rows(X)
         others = self.n_samples_fit_ - (rows is None)
-        k = min(self.n_neighbors, others) if n_neighbors is None else _arrays.whole(n_neighbors, "n_neighbors", least=1)
+        k = min(self.n_neighbors, others) if n_neighbors is None else _arrays.integer(n_neighbors, "n_neighbors", least=1)
         if k > others:
-            raise OutOfRangeError(f"n_neighbors={k}: there are {others} training rows to choose from")
+            raise OutOfRangeError(f"n_neighbors={k}: only {others} training rows are available")
         distances, ids = self._model.kneighbors(rows, k, self._threads())
         return (distances, ids) if return_distance else ids
 
-    def forget(self: _Self, ids: Any) -> _Self:
-        """Forgets training rows by number; their numbers are given again to rows that come later."""
+    def remove(self: _Self, ids: Any) -> _Self:
+        """Remove training rows by id. Rows that are inserted later may get the same ids again."""
         self._check_fitted()
         numbers = np.atleast_1d(np.asarray(ids))
         if numbers.dtype.kind not in "iu" or numbers.ndim != 1 or (numbers < 0).any() or (numbers >= 2**32).any():
-            raise UnknownIdError(f"ids={ids!r}: they are row numbers")
+            raise UnknownIdError(f"ids={ids!r}: expected row ids, integers of at least 0")
         self._model.remove(numbers.tolist())
-        self._keep(self._model)
+        self._set_model(self._model)
         return self
 
     # -- files ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model file, the same that the command line writes; ``nuq.load`` opens it."""
+        """Write the model file, in the same format as the command line. ``nuq.load`` opens it."""
         self._check_fitted()
         self._model.save(Path(path))
 
@@ -251,7 +280,7 @@ class Estimator:
         stored = state.pop("_model_file", None)
         self.__dict__.update(state)
         if stored is not None:
-            # The model has the file mapped, which may go meanwhile; where the system does not let it, it stays.
+            # The model maps the file. Systems that cannot remove a mapped file leave it in place.
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
                 path = Path(folder) / "model.nuq"
                 path.write_bytes(stored)
@@ -259,7 +288,7 @@ class Estimator:
 
 
 def _not_fitted() -> type[Exception]:
-    """Our exception; scikit-learn's too where that is loaded."""
+    """The exception class, which is also that of scikit-learn if scikit-learn is loaded."""
     exceptions = sys.modules.get("sklearn.exceptions")
     if exceptions is None:
         return NotFittedError
@@ -268,24 +297,25 @@ def _not_fitted() -> type[Exception]:
 
 @functools.cache
 def _shared_not_fitted(other: type[Exception]) -> type[Exception]:
-    # Other processes make it anew from its text: pickle finds no class of that name.
+    # pickle cannot import this class by name, so that other processes create it again.
     reduce = {"__module__": "nuq.errors", "__reduce__": lambda self: (_raised_not_fitted, self.args)}
     return type("NotFittedError", (NotFittedError, other), reduce)
 
 
-def _raised_not_fitted(text: str) -> Exception:
-    return _not_fitted()(text)
+def _raised_not_fitted(message: str) -> Exception:
+    return _not_fitted()(message)
 
 
-def _bandwidth(given: Any) -> Any:
-    """A word, a number, or a number per column."""
-    if isinstance(given, str):
-        return given
-    if given is None or isinstance(given, (bool, dict, set)):
-        raise InvalidParameterError(f"bandwidth={given!r}: it is a word, a number, or a number per column")
-    array = _arrays.to_numpy(given)
+def _bandwidth(bandwidth: Any) -> Any:
+    """A rule by name, a number, or an array with one number per column."""
+    if isinstance(bandwidth, str):
+        return bandwidth
+    message = f"bandwidth={bandwidth!r}: expected the name of a rule, a number, or one number per column"
+    if bandwidth is None or isinstance(bandwidth, (bool, dict, set)):
+        raise InvalidParameterError(message)
+    array = _arrays.to_numpy(bandwidth)
     if array.ndim > 1 or array.dtype.kind not in "iuf":
-        raise InvalidParameterError(f"bandwidth={given!r}: it is a word, a number, or a number per column")
+        raise InvalidParameterError(message)
     return _arrays.numbers(array, np.float64) if array.ndim else float(array)
 
 
@@ -298,4 +328,4 @@ def _seed(random_state: Any) -> int:
         return int(random_state.integers(2**31 - 1))
     if isinstance(random_state, (int, np.integer)) and random_state >= 0:
         return int(random_state)
-    raise InvalidParameterError(f"random_state={random_state!r}: it is a whole number that is not negative")
+    raise InvalidParameterError(f"random_state={random_state!r}: expected an integer of at least 0, a numpy generator or None")

@@ -1,4 +1,4 @@
-"""The classifier, as scikit-learn's users expect it."""
+"""The classifier."""
 
 from __future__ import annotations
 
@@ -14,27 +14,35 @@ from .errors import InvalidInputError, InvalidParameterError
 
 
 class NuqClassifier(Estimator):
-    """Labels with aleatoric, epistemic and total uncertainty, from the embeddings of any trained model.
+    """Classifier with aleatoric, epistemic and total uncertainty, for the embeddings of a trained network.
 
     Parameters
     ----------
-    n_neighbors : the nearest training rows that every sum runs over.
+    n_neighbors : number K of nearest training rows in each sum.
     kernel : "gaussian", "logistic", "sigmoid" or "student".
-    bandwidth : how wide the kernel of the class probabilities is: "log_likelihood" or "accuracy" (leave-one-out),
-        "silverman", "scott", "isj", "adaptive", a number, or one number per column.
-    density : "kde", "gmm" for one Gaussian per class, or "auto" for both combined: the one to rank what is unlike the
-        training data by (``log_density``) where one does not know which fits them.
-    density_bandwidth : of the kernel density: "kth" (half the median distance to the k-th neighbor), "same" as the
-        bandwidth, or a number.
-    covariance, shrinkage : of the Gaussians: "full", "tied" or "diagonal"; "auto" (Ledoit and Wolf) or a number in [0, 1].
-    prior_weight : what the class frequencies count for, in training rows that sit on the query.
-    variance : "sum" over the classes, or "max" as in the paper.
-    dimension : "intrinsic", estimated from the data, or "ambient", the number of columns.
-    normalize : divide every row by its length first.
-    index, recall : "exact", "hnsw", or "auto" by what costs less; the share of true neighbors that a graph must find.
-    n_jobs : threads; None or -1 for all processors.
-    random_state : seed of the samples that are drawn.
-    verbose : show progress.
+    bandwidth : bandwidth of the kernel of the class probabilities. "log_likelihood" and "accuracy" select it by
+        leave-one-out; "silverman", "scott" and "isj" are plug-in rules; "adaptive" uses one bandwidth per training row, the
+        distance to its K-th neighbor. A number, or one number per column, is used as given.
+    density : "kde" (kernel density), "gmm" (one Gaussian per class) or "auto" (both combined). "auto" is the safest choice
+        if rows unlike the training data are ranked by ``log_density`` and the shape of the data is unknown.
+    density_bandwidth : bandwidth of the kernel density: "half_median" (half the median distance to the K-th neighbor),
+        "same" (that of the class probabilities), or a number.
+    covariance : covariances of the Gaussians: "full", "tied" or "diagonal".
+    shrinkage : shrinkage of the covariances: "ledoit_wolf" or a number in [0, 1].
+    prior_weight : weight of the class frequencies, in units of one training row at distance zero.
+    variance : variance term of the epistemic uncertainty: "sum" over the classes, or "max" as in the paper.
+    dimension : dimension in the formulas: "intrinsic" (estimated from the data) or "ambient" (number of columns).
+    normalize : divide each row by its Euclidean norm.
+    index : neighbor search: "exact", "hnsw" (graph), or "auto" by the expected cost.
+    recall : share of the true neighbors that a graph must find, measured on a sample of training rows.
+    expected_queries : expected number of queries, against which index="auto" compares the cost of building a graph.
+    precision : storage of the rows of a graph: "f32", or "f16", which needs half the memory (index="hnsw" only).
+    selection_rows : largest number of training rows, drawn at random, from which bandwidths and dimension are estimated.
+    n_jobs : number of threads; None or -1 for all processors.
+    random_state : seed of the random samples.
+    verbose : show progress on stderr.
+    copy : keep a copy of the training rows. With False, aligned ``float32`` rows in C order are not copied: the model reads
+        the memory of ``X``, and the caller must not change ``X`` as long as the model exists.
 
     Examples
     --------
@@ -55,18 +63,22 @@ class NuqClassifier(Estimator):
         kernel: str = "gaussian",
         bandwidth: Any = "log_likelihood",
         density: str = "kde",
-        density_bandwidth: str | float = "kth",
+        density_bandwidth: str | float = "half_median",
         covariance: str = "full",
-        shrinkage: str | float = "auto",
+        shrinkage: str | float = "ledoit_wolf",
         prior_weight: float = 1e-3,
         variance: str = "sum",
         dimension: str = "intrinsic",
         normalize: bool = False,
         index: str = "auto",
         recall: float = 0.99,
+        expected_queries: int = 10_000,
+        precision: str = "f32",
+        selection_rows: int = 10_000,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: bool = False,
+        copy: bool = True,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.kernel = kernel
@@ -81,17 +93,23 @@ class NuqClassifier(Estimator):
         self.normalize = normalize
         self.index = index
         self.recall = recall
+        self.expected_queries = expected_queries
+        self.precision = precision
+        self.selection_rows = selection_rows
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.copy = copy
 
     @classmethod
     def paper(cls, **changes: Any) -> NuqClassifier:
-        """Algorithm 1 of the paper as printed, for comparison: no prior, one bandwidth by accuracy, ambient dimension.
+        """Parameters of Algorithm 1 as printed in the paper, for comparison.
 
-        A row whose neighbors share a class is then certain, however far away it is.
+        There is no prior, one bandwidth is selected by accuracy for probabilities and density, and the dimension is the
+        number of columns. A row whose neighbors all have the same class then has no epistemic uncertainty, however far
+        away it is.
         """
-        printed = {
+        paper_params = {
             "prior_weight": 0.0,
             "variance": "max",
             "bandwidth": "accuracy",
@@ -99,107 +117,122 @@ class NuqClassifier(Estimator):
             "dimension": "ambient",
             "normalize": False,
         }
-        return cls(**{**printed, **changes})
+        return cls(**{**paper_params, **changes})
 
     def __sklearn_tags__(self) -> Any:
         return self._tags("classifier")
 
     def fit(self, X: Any, y: Any) -> NuqClassifier:
-        """Fits rows and their labels, integers or strings.
-
-        ``float32`` rows in C order are not copied: the model looks at your array, which must not change afterwards.
-        """
+        """Fit the model to rows and their labels, integers or strings."""
         threads = self._threads()
         rows = _arrays.rows(X)
         classes, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
-        self._learn_names(X, rows)
-        waiting = _progress.Waiting(f"fitting {len(rows)} rows") if self.verbose else None
-        tick = waiting.tick if waiting else None
-        with self._one_row(rows):
-            model = _nuq.Classifier.fit(self._given(), rows, labels, numbers, threads, tick)
+        self._record_names(X, rows)
+        timer = _progress.Timer(f"fitting {len(rows)} rows") if self.verbose else None
+        tick = timer.tick if timer else None
+        with self._single_row_error(rows):
+            model = _nuq.Classifier.fit(self._extension_params(), rows, labels, numbers, threads, tick)
         self.classes_ = classes
-        self._keep(model)
-        if waiting:
-            waiting.done(f"bandwidth {_shown(self.bandwidth_)}, {self.index_}")
+        self._set_model(model)
+        if timer:
+            timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> NuqClassifier:
-        """Learns more rows, also of new classes; the first call fits. Bandwidths stay, thresholds go."""
+        """Insert rows, also of new classes; the first call is ``fit``. Bandwidths do not change. Stored thresholds are dropped,
+        because their guarantees hold for the previous rows only."""
         if self._model is None:
             return self.fit(X, y)
         rows = self._query_rows(X)
         new_classes, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
         if isinstance(labels[0], str) != isinstance(self._model.classes()[0], str):
-            raise InvalidInputError("Unknown label type: labels must be all integers or all strings, also in later calls.")
+            raise InvalidInputError("Unknown label type: labels must be all integers or all strings, as in the earlier calls.")
         self._model.insert(rows, labels, numbers)
-        self._learn_classes(new_classes)
+        self._update_classes(new_classes)
         return self
 
-    def forget(self, ids: Any) -> NuqClassifier:
-        super().forget(ids)
-        self._learn_classes(self.classes_)
+    def remove(self, ids: Any) -> NuqClassifier:
+        super().remove(ids)
+        self._update_classes(self.classes_)
         return self
 
-    def _learn_classes(self, new: np.ndarray) -> None:
-        """The classes that the model has now, in its order and in the type that the user's labels have."""
+    def _update_classes(self, new: np.ndarray) -> None:
+        """Set the present classes, in the order of the extension and with the data type of the given labels."""
         known = np.concatenate([self.classes_, np.asarray(new)])
-        place = {_arrays.label(value): i for i, value in enumerate(known.tolist())}
-        self.classes_ = known[[place[label] for label in self._model.classes()]]
-        self._keep(self._model)
+        position = {_arrays.label(value): i for i, value in enumerate(known.tolist())}
+        self.classes_ = known[[position[label] for label in self._model.classes()]]
+        self._set_model(self._model)
 
-    # -- asking -----------------------------------------------------------------------------------------------------
+    # -- prediction -------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any, return_uncertainty: str | None = None) -> Any:
-        """The label of each row; with ``return_uncertainty`` "aleatoric", "epistemic" or "total", also the log of that."""
-        said = self._asked(X)
-        label = self.classes_[said["class"]]
+        """Label of each row. With ``return_uncertainty`` "aleatoric", "epistemic" or "total", a pair of the labels and the
+        logarithm of that uncertainty."""
+        prediction = self._predictions(X)
+        label = self.classes_[prediction["class"]]
         if return_uncertainty is None:
             return label
         if _term(return_uncertainty) == "aleatoric":
             with np.errstate(divide="ignore"):
-                return label, np.log(said["aleatoric"])
-        return label, said[f"log_{return_uncertainty}"]
+                return label, np.log(prediction["aleatoric"])
+        return label, prediction[f"log_{return_uncertainty}"]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, in the order of ``classes_``."""
+        """Probability of each class, in the order of ``classes_``."""
         rows = self._query_rows(X)
         return np.asarray(self._model.predict_proba(rows, self._threads()))
 
     def predict_uncertainty(self, X: Any) -> Uncertainty:
-        """All that is said of each row: label, proba (of that label), aleatoric, epistemic and total uncertainty with
-        their logarithms, and the log density of the training data."""
-        said = dict(self._asked(X))
-        label = self.classes_[said.pop("class")]
-        return Uncertainty({"label": label, "proba": said.pop("probability"), **said})
+        """Label and its probability, aleatoric, epistemic and total uncertainty with their logarithms, and the log density of
+        the training data at each row."""
+        return self._uncertainty(self._predictions(X))
+
+    def _uncertainty(self, prediction: dict[str, np.ndarray]) -> Uncertainty:
+        columns = dict(prediction)
+        return Uncertainty({"label": self.classes_[columns.pop("class")], **columns})
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """The log density of each row: higher where more was seen, as scikit-learn's density estimators have it."""
-        return self._asked(X)["log_density"]
+        """Log density of the training data at each row, as the density estimators of scikit-learn return it."""
+        return self._predictions(X)["log_density"]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """How much each class is preferred: probabilities, or for two classes the log odds of the second."""
-        proba = self.predict_proba(X)
-        if proba.shape[1] != 2:
-            return proba
-        return np.asarray(np.log(np.maximum(proba, np.finfo(np.float64).tiny)) @ [-1.0, 1.0])
+        """Class probabilities; for two classes the log odds of the second."""
+        probability = self.predict_proba(X)
+        if probability.shape[1] != 2:
+            return probability
+        return np.asarray(np.log(np.maximum(probability, np.finfo(np.float64).tiny)) @ [-1.0, 1.0])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy."""
+        """Accuracy of the predicted labels."""
         predicted = self.predict(X)
         truth = _arrays.column(y, type(self).__name__)
         _arrays.check_lengths(predicted, truth)
-        return float(np.average(_arrays.agrees(predicted, truth), weights=sample_weight))
+        return float(np.average(_arrays.equal_labels(predicted, truth), weights=sample_weight))
 
-    # -- deciding ---------------------------------------------------------------------------------------------------
+    # -- decisions --------------------------------------------------------------------------------------------------
 
-    def reject(self, X: Any, cost: float, level: float | None = None) -> np.ndarray:
-        """True where to abstain: where an error is likelier than ``cost``, what an abstention costs. With a ``level``,
-        also where the data do not show at that level that it is not (the paper's Algorithm 2)."""
+    def accept(
+        self, X: Any, threshold: Threshold | str | None = None, *, cost: float | None = None, level: float | None = None
+    ) -> np.ndarray:
+        """True where the prediction is accepted, False where the classifier abstains.
+
+        Give one of ``threshold`` and ``cost``. A ``threshold``, or the name of a stored one, is compared with the
+        uncertainty. With the ``cost`` of an abstention relative to that of an error, a prediction is accepted if the
+        probability of an error is at most ``cost``. With ``cost`` and ``level``, an upper confidence bound of the
+        probability of an error is compared instead (Algorithm 2 of the paper).
+        """
+        if (threshold is None) == (cost is None):
+            raise InvalidParameterError("give one of threshold and cost")
+        if cost is None:
+            if level is not None:
+                raise InvalidParameterError(f"level={level!r}: it belongs to cost, not to a threshold")
+            assert threshold is not None
+            return super().accept(X, threshold)
         rows = self._query_rows(X)
         level = None if level is None else _arrays.real(level, "level")
-        return ~np.asarray(self._model.accept(rows, _arrays.real(cost, "cost"), level, self._threads()))
+        return np.asarray(self._model.accept(rows, _arrays.real(cost, "cost"), level, self._threads()))
 
     def calibrate(
         self,
@@ -213,11 +246,12 @@ class NuqClassifier(Estimator):
         measure: str | None = None,
         name: str | None = None,
     ) -> Threshold:
-        """A threshold that keeps a promise, chosen on held-out rows like those to come.
+        """Choose a threshold on held-out rows, with a statistical guarantee for new rows of the same distribution.
 
-        Give one of ``coverage`` (accept at least so many), ``false_alarm`` (reject at most so many) or ``risk`` (of what is
-        accepted at most so many wrong, except with probability ``delta``; needs ``y``). With a ``name`` the model keeps it,
-        also in its file.
+        Give one of three targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a
+        new row is rejected with at most this probability. ``risk``: among accepted rows at most this share is wrong, with
+        confidence 1 - ``delta``; this needs the labels ``y``. ``measure`` is the uncertainty to compare: "aleatoric",
+        "epistemic", "total" or "density". A threshold with a ``name`` is stored in the model and in its file.
         """
         target = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm}
         uncertainty = self.predict_uncertainty(X)
@@ -225,43 +259,45 @@ class NuqClassifier(Estimator):
         if y is not None:
             truth = _arrays.column(y, type(self).__name__)
             _arrays.check_lengths(uncertainty.label, truth)
-            is_error = ~_arrays.agrees(uncertainty.label, truth)
-        return self._keep_threshold(Threshold._calibrated(uncertainty, is_error, target, delta, measure), name)
+            is_error = ~_arrays.equal_labels(uncertainty.label, truth)
+        return self._store_threshold(Threshold._calibrated(uncertainty, is_error, target, delta, measure), name)
 
-    # -- looking after the data -------------------------------------------------------------------------------------
+    # -- training data ---------------------------------------------------------------------------------------------
 
     def suggest(self, X: Any, n: int = 20) -> np.ndarray:
-        """Numbers of ``n`` rows that are worth a label: uncertain, and not all of one kind. Most wanted first."""
-        rows, n = self._query_rows(X), _arrays.whole(n, "n")
-        return _nuq.suggest(rows, self._asked(rows)["log_epistemic"], n)
+        """Indices of ``n`` rows to label next: rows of high epistemic uncertainty that differ from each other, in the order in
+        which they were chosen."""
+        rows, n = self._query_rows(X), _arrays.integer(n, "n")
+        return _nuq.suggest(rows, self._predictions(rows)["log_epistemic"], n)
 
     def label_issues(self) -> Uncertainty:
-        """Training rows whose label the others find less likely than another, the worst first."""
+        """Training rows whose label is less probable than another one, given all other training rows. The most doubtful row
+        comes first."""
         self._check_fitted()
-        found = self._model.label_issues()
+        issues = self._model.label_issues()
         return Uncertainty(
             {
-                "row": found["row"],
-                "label": self.classes_[found["given"]],
-                "proba": found["probability_given"],
-                "likeliest": self.classes_[found["likeliest"]],
-                "proba_of_likeliest": found["probability_likeliest"],
+                "row": issues["row"],
+                "label": self.classes_[issues["given"]],
+                "probability": issues["probability_given"],
+                "likeliest": self.classes_[issues["likeliest"]],
+                "probability_of_likeliest": issues["probability_likeliest"],
             }
         )
 
     @classmethod
     def _loaded(cls, model: Any) -> NuqClassifier:
         estimator = cls(**model.params(), variance=model.variance())
-        estimator.classes_ = _arrays.restored(model.classes())
-        estimator._keep(model)
+        estimator.classes_ = _arrays.label_array(model.classes())
+        estimator._set_model(model)
         return estimator
 
 
 def _term(name: str) -> str:
     if name not in ("aleatoric", "epistemic", "total"):
-        raise InvalidParameterError(f'return_uncertainty={name!r}: it is one of "aleatoric", "epistemic", "total"')
+        raise InvalidParameterError(f'return_uncertainty={name!r}: expected "aleatoric", "epistemic" or "total"')
     return name
 
 
-def _shown(bandwidth: Any) -> str:
+def _format_bandwidth(bandwidth: Any) -> str:
     return f"{bandwidth:.4g}" if isinstance(bandwidth, float) else f"{np.min(bandwidth):.4g} to {np.max(bandwidth):.4g}"

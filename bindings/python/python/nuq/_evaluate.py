@@ -1,4 +1,4 @@
-"""One call that compares a fitted classifier with every rival that the arrays allow."""
+"""Comparison of a fitted classifier with the baselines on the same rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .metrics import Interval
 
 
 class MethodResult(NamedTuple):
-    """What a method did: its scores, and for each set ROC-AUC, average precision and FPR95 with their intervals."""
+    """Results of one method. The dictionaries have one entry per out-of-distribution set; ``scores`` and ``is_best`` also have
+    the entry "test"."""
 
     name: str
     rcc_auc: Interval
@@ -28,27 +29,31 @@ class MethodResult(NamedTuple):
 
 
 class Evaluation:
-    """The methods, NUQ's own first; ``to_pandas`` is the table."""
+    """Results of all methods, those of NUQ first. ``to_pandas`` returns them as a table.
 
-    def __init__(self, found: dict[str, Any], sets: list[str]) -> None:
-        self.accuracy = Interval(*found["accuracy"])
-        self.errors_of: str = found["errors_of"]
-        self.is_error: np.ndarray = found["is_error"]
-        self.left_out: dict[str, str] = dict(found["skipped"])
+    ``accuracy`` and ``is_error`` belong to the predictions of ``errors_of``, "network" or "nuq". ``skipped`` maps the methods
+    that could not be computed to the reason.
+    """
+
+    def __init__(self, results: dict[str, Any], sets: list[str]) -> None:
+        self.accuracy = Interval(*results["accuracy"])
+        self.errors_of: str = results["errors_of"]
+        self.is_error: np.ndarray = results["is_error"]
+        self.skipped: dict[str, str] = dict(results["skipped"])
         self.sets = sets
-        self.methods = [_method(method, sets) for method in found["methods"]]
+        self.methods = [_method(method, sets) for method in results["methods"]]
 
     def __getitem__(self, name: str) -> MethodResult:
         for method in self.methods:
             if method.name == name:
                 return method
-        raise KeyError(f"{name}: there are {', '.join(method.name for method in self.methods)}")
+        raise KeyError(f"{name}: the methods are {', '.join(method.name for method in self.methods)}")
 
     def __repr__(self) -> str:
         return f"Evaluation of {len(self.methods)} methods on test and {', '.join(self.sets) or 'no other set'}"
 
     def to_pandas(self) -> Any:
-        """A row per method: RCC-AUC, and for each set ROC-AUC, average precision and FPR95."""
+        """Data frame with one row per method: RCC-AUC, and for each set ROC-AUC, average precision and FPR95."""
         import pandas
 
         rows = {}
@@ -64,21 +69,21 @@ class Evaluation:
         return pandas.DataFrame.from_dict(rows, orient="index")
 
 
-def _method(found: dict[str, Any], sets: list[str]) -> MethodResult:
-    columns = [{name: Interval(*cells[i][:3]) for name, cells in zip(sets, found["ood"])} for i in range(3)]
-    is_best = {name: cells[0][3] for name, cells in zip(sets, found["ood"])}
-    is_best["test"] = found["rcc_auc"][3]
+def _method(result: dict[str, Any], sets: list[str]) -> MethodResult:
+    columns = [{name: Interval(*cells[i][:3]) for name, cells in zip(sets, result["ood"])} for i in range(3)]
+    is_best = {name: cells[0][3] for name, cells in zip(sets, result["ood"])}
+    is_best["test"] = result["rcc_auc"][3]
     return MethodResult(
-        name=found["name"],
-        rcc_auc=Interval(*found["rcc_auc"][:3]),
+        name=result["name"],
+        rcc_auc=Interval(*result["rcc_auc"][:3]),
         roc_auc=columns[0],
         average_precision=columns[1],
         fpr95=columns[2],
         is_best=is_best,
-        mean_roc_auc=found["mean_roc_auc"],
-        seconds_per_1000=found["seconds_per_1000"],
-        bytes=found["bytes"],
-        scores={"test": found["test_scores"], **dict(zip(sets, found["ood_scores"]))},
+        mean_roc_auc=result["mean_roc_auc"],
+        seconds_per_1000=result["seconds_per_1000"],
+        bytes=result["bytes"],
+        scores={"test": result["test_scores"], **dict(zip(sets, result["ood_scores"]))},
     )
 
 
@@ -95,23 +100,23 @@ def evaluate(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Evaluation:
-    """Every method that the arrays allow, on the same rows, each number with a bootstrap interval.
+    """Compare the classifier with all baselines that the given arrays permit. Each metric has a bootstrap interval.
 
-    ``X`` and ``y`` are test rows and labels; ``ood`` maps names to rows unlike the training data. With the network's
-    ``logits`` of all sets (a column per class, in the order of ``model.classes_``) the methods that look at logits join, and
-    with ``members``, logits of several networks, those that look at ensembles.
+    ``X`` and ``y`` are test rows and labels. ``ood`` maps names to rows unlike the training data. Methods that need the
+    ``logits`` of the network (one column per class, in the order of ``model.classes_``) or the logits of several ``members`` of
+    an ensemble are included if these are given for all sets.
     """
     if not isinstance(model, NuqClassifier):
-        raise InvalidParameterError(f"model={model!r}: it is a fitted NuqClassifier")
+        raise InvalidParameterError(f"model={model!r}: expected a fitted NuqClassifier")
     rows = model._query_rows(X)
     _, numbers, labels = _arrays.labels(y, type(model).__name__)
     _arrays.check_lengths(rows, numbers)
     sets = dict(ood or {})
     for name in [*(ood_logits or {}), *(ood_members or {})]:
         if name not in sets:
-            raise InvalidParameterError(f"{name!r} is no set of ood")
+            raise InvalidParameterError(f"{name!r} is not a name in ood={list(sets)}")
 
-    def given(rows: Any, logits: Any, members: Any) -> tuple[Any, Any, Any]:
+    def arrays(rows: Any, logits: Any, members: Any) -> tuple[Any, Any, Any]:
         return (
             model._query_rows(rows),
             None if logits is None else _arrays.rows(logits, "logits"),
@@ -119,8 +124,8 @@ def evaluate(
         )
 
     others = [
-        (name, given(rows, (ood_logits or {}).get(name), (ood_members or {}).get(name))) for name, rows in sets.items()
+        (name, arrays(rows, (ood_logits or {}).get(name), (ood_members or {}).get(name))) for name, rows in sets.items()
     ]
-    drawn = _arrays.whole(resamples, "resamples", 1), _arrays.whole(seed, "seed")
-    found = _nuq.evaluate(model._model, given(rows, logits, members), labels, numbers, others, *drawn)
-    return Evaluation(found, list(sets))
+    resampling = _arrays.integer(resamples, "resamples", 1), _arrays.integer(seed, "seed")
+    results = _nuq.evaluate(model._model, arrays(rows, logits, members), labels, numbers, others, *resampling)
+    return Evaluation(results, list(sets))

@@ -1,4 +1,4 @@
-"""The extension: arrays in, arrays out. Use the modules around it, which check what they are given."""
+"""The extension module. The other modules of the package check all arguments before they call it."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,8 +14,8 @@ _Numbers = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
 _Rows = NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64]
 _Labels = list[int] | list[str] | list[int | str]
-_Promise = tuple[float, float, float] | tuple[float, float, int, int]
-_Given = tuple[_Rows, _Rows | None, Sequence[_Rows] | None]
+_Guarantee = tuple[float, float, float] | tuple[float, float, int, int]
+_SetArrays = tuple[_Rows, _Rows | None, Sequence[_Rows] | None]
 
 class _Model:
     def kneighbors(self, x: _Rows | None, k: int, n_jobs: int | None) -> tuple[_Floats, _Numbers]: ...
@@ -27,13 +27,13 @@ class _Model:
     def bandwidth_curve(self) -> dict[str, Any] | None: ...
     def learned(self) -> dict[str, Any]: ...
     def params(self) -> dict[str, Any]: ...
-    def predict(self, x: _Rows, n_jobs: int | None) -> dict[str, Any]: ...
+    def predict(self, x: _Rows, neighbors: tuple[_Numbers, _Floats] | None, n_jobs: int | None) -> dict[str, Any]: ...
 
 @final
 class Classifier(_Model):
     @staticmethod
     def fit(
-        given: dict[str, Any],
+        params: dict[str, Any],
         x: _Rows,
         classes: _Labels,
         numbers: _Numbers,
@@ -52,7 +52,7 @@ class Classifier(_Model):
 class Regressor(_Model):
     @staticmethod
     def fit(
-        given: dict[str, Any], x: _Rows, y: _Floats, n_jobs: int | None, tick: Callable[[], None] | None
+        params: dict[str, Any], x: _Rows, y: _Floats, n_jobs: int | None, tick: Callable[[], None] | None
     ) -> Regressor: ...
     def insert(self, x: _Rows, y: _Floats) -> _Numbers: ...
 
@@ -60,11 +60,11 @@ class Regressor(_Model):
 class Threshold:
     @staticmethod
     def calibrate(
-        measured: str, scores: _Floats, is_error: _Flags | None, target: str, share: float, delta: float
+        measure: str, scores: _Floats, is_error: _Flags | None, target: str, share: float, delta: float
     ) -> Threshold: ...
     @staticmethod
-    def of_parts(measured: str, value: float, rows: int, promise: _Promise) -> Threshold: ...
-    def parts(self) -> tuple[str, float, int, _Promise]: ...
+    def from_parts(measure: str, value: float, rows: int, promise: _Guarantee) -> Threshold: ...
+    def parts(self) -> tuple[str, float, int, _Guarantee]: ...
     @property
     def measure(self) -> str: ...
     @property
@@ -81,14 +81,21 @@ class Scorer:
     @property
     def name(self) -> str: ...
 
+@final
+class Huq:
+    def __new__(
+        cls, aleatoric: _Floats, epistemic: _Floats, alpha: float, known_quantile: float, ambiguous_quantile: float
+    ) -> Huq: ...
+    def score(self, aleatoric: _Floats, epistemic: _Floats) -> _Floats: ...
+
 def load(path: Path) -> Classifier | Regressor: ...
 def suggest(x: _Rows, uncertainty: _Floats, count: int) -> _Numbers: ...
 def evaluate(
     model: Classifier,
-    test: _Given,
+    test: _SetArrays,
     classes: _Labels,
     numbers: _Numbers,
-    ood: Sequence[tuple[str, _Given]],
+    ood: Sequence[tuple[str, _SetArrays]],
     resamples: int,
     seed: int,
 ) -> dict[str, Any]: ...
@@ -100,6 +107,28 @@ def from_embeddings(
     name: str, rows: _Rows, classes: _Labels, numbers: _Numbers, normalize: bool, k: int, shrinkage: float | None
 ) -> Scorer: ...
 def from_both(name: str, rows: _Rows, logits: _Rows, k: int, quantile: float, principal: int | None) -> Scorer: ...
+def sngp(
+    rows: _Rows,
+    classes: _Labels,
+    numbers: _Numbers,
+    features: int,
+    length_scale: float | None,
+    ridge: float,
+    seed: int,
+    dempster_shafer: bool,
+) -> Scorer: ...
+def duq(
+    rows: _Rows,
+    classes: _Labels,
+    numbers: _Numbers,
+    projection: int,
+    length_scale: float,
+    momentum: float,
+    steps: int,
+    batch: int,
+    learning_rate: float,
+    seed: int,
+) -> Scorer: ...
 def temperature(logits: _Rows, classes: _Numbers) -> float: ...
 def roc_auc(inliers: _Floats, outliers: _Floats) -> float: ...
 def average_precision(inliers: _Floats, outliers: _Floats) -> float: ...

@@ -1,4 +1,4 @@
-"""How a long run shows that it lives: a bar of tqdm where it is installed (in notebooks too), plain lines otherwise."""
+"""Progress on stderr: a tqdm bar if tqdm is installed, lines of text otherwise."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Waiting:
-    """Ticks while the extension works, and says at the end how long that took."""
+class Timer:
+    """Shows the elapsed time of one long call."""
 
-    def __init__(self, what: str):
-        self._what, self._start = what, time.monotonic()
-        self._bar = _tqdm(desc=what, bar_format="{desc}: {elapsed}")
+    def __init__(self, task: str):
+        self._task, self._start = task, time.monotonic()
+        self._bar = _tqdm(desc=task, bar_format="{desc}: {elapsed}")
         if self._bar is None:
-            print(f"{what} …", file=sys.stderr, flush=True)
+            print(f"{task} …", file=sys.stderr, flush=True)
 
     def tick(self) -> None:
+        """Update the display. The extension calls this while it computes."""
         if self._bar is not None:
             self._bar.refresh()
 
-    def done(self, said: str) -> None:
+    def done(self, result: str) -> None:
+        """Print the result and the total time."""
         seconds = time.monotonic() - self._start
         if self._bar is not None:
             self._bar.close()
-        print(f"{self._what}: {said}, {seconds:.2f} s", file=sys.stderr, flush=True)
+        print(f"{self._task}: {result}, {seconds:.2f} s", file=sys.stderr, flush=True)
 
 
-def blocks(total: int, size: int, what: str, shown: bool) -> Iterator[slice]:
-    """Slices of so many rows, with a bar."""
-    bar = _tqdm(total=total, desc=what, unit="row", unit_scale=True) if shown else None
+def blocks(total: int, size: int, task: str) -> Iterator[slice]:
+    """Slices of ``size`` rows, with a progress bar over all of them."""
+    bar = _tqdm(total=total, desc=task, unit="row", unit_scale=True)
     for first in range(0, total, size):
         yield slice(first, min(total, first + size))
         if bar is not None:
             bar.update(min(total, first + size) - first)
-        elif shown:
-            print(f"{what}: {min(total, first + size)} of {total} rows", file=sys.stderr, flush=True)
+        else:
+            print(f"{task}: {min(total, first + size)} of {total} rows", file=sys.stderr, flush=True)
     if bar is not None:
         bar.close()
 

@@ -1,4 +1,4 @@
-"""The regressor, as scikit-learn's users expect it."""
+"""The regressor."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import numpy as np
 
 from . import _arrays, _nuq, _progress
 from ._base import Estimator
-from ._classifier import _shown, _term
+from ._classifier import _format_bandwidth, _term
 from ._result import Uncertainty
 from .calibrate import Threshold
 from .errors import NotFiniteError
 
 
 class NuqRegressor(Estimator):
-    """Means with aleatoric and epistemic variance, from embeddings. Parameters are those of ``NuqClassifier``, but for
-    ``bandwidth``, which is "squared_error" (leave-one-out) where that has "log_likelihood" and "accuracy".
+    """Regressor with aleatoric, epistemic and total variance, for the embeddings of a trained network.
+
+    The parameters are those of ``NuqClassifier`` without ``variance``. ``bandwidth`` has the rule "squared_error"
+    (leave-one-out) instead of "log_likelihood" and "accuracy".
 
     Examples
     --------
@@ -34,17 +36,21 @@ class NuqRegressor(Estimator):
         kernel: str = "gaussian",
         bandwidth: Any = "squared_error",
         density: str = "kde",
-        density_bandwidth: str | float = "kth",
+        density_bandwidth: str | float = "half_median",
         covariance: str = "full",
-        shrinkage: str | float = "auto",
+        shrinkage: str | float = "ledoit_wolf",
         prior_weight: float = 1e-3,
         dimension: str = "intrinsic",
         normalize: bool = False,
         index: str = "auto",
         recall: float = 0.99,
+        expected_queries: int = 10_000,
+        precision: str = "f32",
+        selection_rows: int = 10_000,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: bool = False,
+        copy: bool = True,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.kernel = kernel
@@ -58,60 +64,70 @@ class NuqRegressor(Estimator):
         self.normalize = normalize
         self.index = index
         self.recall = recall
+        self.expected_queries = expected_queries
+        self.precision = precision
+        self.selection_rows = selection_rows
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.copy = copy
 
     def __sklearn_tags__(self) -> Any:
         return self._tags("regressor")
 
     def fit(self, X: Any, y: Any) -> NuqRegressor:
-        """Fits rows and their targets. ``float32`` rows in C order are not copied and must not change afterwards."""
+        """Fit the model to rows and their targets."""
         threads = self._threads()
         rows, targets = _arrays.rows(X), _targets(y, type(self).__name__)
         _arrays.check_lengths(rows, targets)
-        self._learn_names(X, rows)
-        waiting = _progress.Waiting(f"fitting {len(rows)} rows") if self.verbose else None
-        with self._one_row(rows):
-            model = _nuq.Regressor.fit(self._given(), rows, targets, threads, waiting.tick if waiting else None)
-        self._keep(model)
-        if waiting:
-            waiting.done(f"bandwidth {_shown(self.bandwidth_)}, {self.index_}")
+        self._record_names(X, rows)
+        timer = _progress.Timer(f"fitting {len(rows)} rows") if self.verbose else None
+        with self._single_row_error(rows):
+            model = _nuq.Regressor.fit(self._extension_params(), rows, targets, threads, timer.tick if timer else None)
+        self._set_model(model)
+        if timer:
+            timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self
 
     def partial_fit(self, X: Any, y: Any) -> NuqRegressor:
-        """Learns more rows; the first call fits. Bandwidths stay."""
+        """Insert rows; the first call is ``fit``. Bandwidths do not change. Stored thresholds are dropped, because their
+        guarantees hold for the previous rows only."""
         if self._model is None:
             return self.fit(X, y)
         rows, targets = self._query_rows(X), _targets(y, type(self).__name__)
         _arrays.check_lengths(rows, targets)
         self._model.insert(rows, targets)
-        self._keep(self._model)
+        self._set_model(self._model)
         return self
 
     def predict(self, X: Any, return_uncertainty: str | None = None) -> Any:
-        """The mean of each row; with ``return_uncertainty`` "aleatoric", "epistemic" or "total", also the log of that."""
-        said = self._asked(X)
+        """Predicted mean of each row. With ``return_uncertainty`` "aleatoric", "epistemic" or "total", a pair of the means and
+        the logarithm of that variance."""
+        prediction = self._predictions(X)
         if return_uncertainty is None:
-            return said["mean"]
-        return said["mean"], said[f"log_{_term(return_uncertainty)}"]
+            return prediction["mean"]
+        return prediction["mean"], prediction[f"log_{_term(return_uncertainty)}"]
 
     def predict_uncertainty(self, X: Any) -> Uncertainty:
-        """Mean, aleatoric, epistemic and total variance with their logarithms, and the log density of the training data."""
-        return Uncertainty(dict(self._asked(X)))
+        """Mean, aleatoric, epistemic and total variance with their logarithms, and the log density of the training data at each
+        row."""
+        return self._uncertainty(self._predictions(X))
+
+    def _uncertainty(self, prediction: dict[str, np.ndarray]) -> Uncertainty:
+        return Uncertainty(dict(prediction))
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """The log density of each row: higher where more was seen."""
-        return self._asked(X)["log_density"]
+        """Log density of the training data at each row."""
+        return self._predictions(X)["log_density"]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The coefficient of determination."""
-        truth, found = _targets(y, type(self).__name__), self.predict(X)
-        _arrays.check_lengths(found, truth)
+        """Coefficient of determination R²."""
+        truth, predicted = _targets(y, type(self).__name__), self.predict(X)
+        _arrays.check_lengths(predicted, truth)
         weights = np.ones_like(truth) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        spread = np.sum(weights * (truth - np.average(truth, weights=weights)) ** 2)
-        left = np.sum(weights * (truth - found) ** 2)
-        return float(1.0 - left / spread) if spread > 0 else float(left == 0)
+        total = np.sum(weights * (truth - np.average(truth, weights=weights)) ** 2)
+        residual = np.sum(weights * (truth - predicted) ** 2)
+        return float(1.0 - residual / total) if total > 0 else float(residual == 0)
 
     def calibrate(
         self,
@@ -122,21 +138,26 @@ class NuqRegressor(Estimator):
         measure: str | None = None,
         name: str | None = None,
     ) -> Threshold:
-        """A threshold that keeps a promise, chosen on held-out rows like those to come: ``coverage`` (accept at least so
-        many) or ``false_alarm`` (reject at most so many). With a ``name`` the model keeps it, also in its file."""
+        """Choose a threshold on held-out rows, with a statistical guarantee for new rows of the same distribution.
+
+        Give one of two targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a new
+        row is rejected with at most this probability. ``measure`` is the uncertainty to compare: "aleatoric", "epistemic",
+        "total" or "density". A threshold with a ``name`` is stored in the model and in its file.
+        """
         target = {"coverage": coverage, "false_alarm": false_alarm}
-        found = Threshold._calibrated(self.predict_uncertainty(X), None, target, 0.05, measure)
-        return self._keep_threshold(found, name)
+        threshold = Threshold._calibrated(self.predict_uncertainty(X), None, target, 0.05, measure)
+        return self._store_threshold(threshold, name)
 
     def suggest(self, X: Any, n: int = 20) -> np.ndarray:
-        """Numbers of ``n`` rows that are worth a target: uncertain, and not all of one kind. Most wanted first."""
-        rows, n = self._query_rows(X), _arrays.whole(n, "n")
-        return _nuq.suggest(rows, self._asked(rows)["log_epistemic"], n)
+        """Indices of ``n`` rows whose target to measure next: rows of high epistemic uncertainty that differ from each other,
+        in the order in which they were chosen."""
+        rows, n = self._query_rows(X), _arrays.integer(n, "n")
+        return _nuq.suggest(rows, self._predictions(rows)["log_epistemic"], n)
 
     @classmethod
     def _loaded(cls, model: Any) -> NuqRegressor:
         estimator = cls(**model.params())
-        estimator._keep(model)
+        estimator._set_model(model)
         return estimator
 
 

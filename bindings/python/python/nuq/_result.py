@@ -1,4 +1,4 @@
-"""What is said of rows: numpy arrays with names, one value a row."""
+"""Results with one value per row: named numpy arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Uncertainty:
-    """Columns by name, as attributes and as a mapping; ``to_pandas`` makes a data frame of them."""
+    """Named columns with one value per row, available as attributes and as a mapping. ``to_pandas`` returns a data frame."""
 
     def __init__(self, columns: dict[str, np.ndarray]) -> None:
         self._columns = columns
@@ -18,13 +18,13 @@ class Uncertainty:
         columns: dict[str, np.ndarray] = self.__dict__.get("_columns", {})
         if name in columns:
             return columns[name]
-        raise AttributeError(f"{type(self).__name__} has {', '.join(columns)}, but not {name}")
+        raise AttributeError(f"{type(self).__name__} has no column {name!r}. Its columns are {', '.join(columns)}.")
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._columns[name]
 
     def keys(self) -> KeysView[str]:
-        """The names of the columns."""
+        """Names of the columns."""
         return self._columns.keys()
 
     def __iter__(self) -> Iterator[str]:
@@ -43,7 +43,7 @@ class Uncertainty:
         return f"Uncertainty of {len(self)} rows: {', '.join(self._columns)}"
 
     def to_pandas(self) -> Any:
-        """A data frame with a column for each, if pandas is installed."""
+        """Return a data frame with the same columns. Requires pandas."""
         import pandas
 
         return pandas.DataFrame(self._columns)

@@ -1,6 +1,6 @@
-"""The rivals: every way to say how uncertain a row is that needs no more than arrays.
+"""Baseline uncertainty scores from embeddings and logits.
 
-Each is fitted by ``fit`` where it learns something, and asked by ``score``. Higher is less certain, for all of them.
+Methods with parameters to estimate have ``fit``. ``score`` returns one score per row; higher means less certain.
 
 >>> import numpy as np
 >>> MaxProb().score(logits=np.array([[9.0, 0.0], [0.1, 0.0]])).round(2)
@@ -18,11 +18,13 @@ from .errors import InvalidParameterError, NotFittedError
 
 __all__ = [
     "Ddu",
+    "Duq",
     "Energy",
     "Ensemble",
     "Entropy",
     "Fdbd",
     "Gen",
+    "Huq",
     "KnnDistance",
     "LocalOutlierFactor",
     "Mahalanobis",
@@ -33,20 +35,22 @@ __all__ = [
     "React",
     "RelativeMahalanobis",
     "Scorer",
+    "Sngp",
     "Vim",
     "temperature",
 ]
 
 
 class Scorer:
-    """Says of each row how uncertain it is. Higher is less certain."""
+    """Base class of the baselines."""
 
     _inner: _nuq.Scorer | None = None
 
     def score(self, X: Any = None, logits: Any = None, members: Any = None) -> np.ndarray:
-        """A score per row, from what this scorer looks at: embeddings, logits, or logits of several members."""
+        """Score of each row, from the inputs that this method needs: embeddings ``X``, ``logits``, or ``members``, the logits of
+        several networks."""
         if self._inner is None:
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call 'fit' first.")
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet. Call 'fit' first.")
         rows = None if X is None else _arrays.rows(X)
         return self._inner.score(rows, None if logits is None else _arrays.rows(logits, "logits"), _members(members))
 
@@ -69,39 +73,39 @@ class MaxProb(_FromLogits):
 
 
 class Entropy(_FromLogits):
-    """Entropy of the softmax."""
+    """Entropy of the softmax probabilities."""
 
     _name = "entropy"
 
 
 class Margin(_FromLogits):
-    """One minus the margin between the two likeliest classes."""
+    """One minus the difference of the two largest softmax probabilities."""
 
     _name = "margin"
 
 
 class MaxLogit(_FromLogits):
-    """Minus the largest logit (Hendrycks et al. 2022)."""
+    """Negative largest logit (Hendrycks et al. 2022)."""
 
     _name = "max_logit"
 
 
 class Energy(Scorer):
-    """Minus the log-sum-exp of the logits at a temperature (Liu et al. 2020)."""
+    """Energy: negative log-sum-exp of the logits at a temperature (Liu et al. 2020)."""
 
     def __init__(self, temperature: float = 1.0) -> None:
         self._inner = _nuq.from_logits("energy", _arrays.real(temperature, "temperature"), 0.1, 100)
 
 
 class Gen(Scorer):
-    """Generalized entropy of the likeliest classes (Liu, Lochman and Zach 2023)."""
+    """Generalized entropy of the ``top`` largest softmax probabilities (Liu, Lochman and Zach 2023)."""
 
     def __init__(self, gamma: float = 0.1, top: int = 100) -> None:
-        self._inner = _nuq.from_logits("gen", 1.0, _arrays.real(gamma, "gamma"), _arrays.whole(top, "top", 1))
+        self._inner = _nuq.from_logits("gen", 1.0, _arrays.real(gamma, "gamma"), _arrays.integer(top, "top", 1))
 
 
 class Ensemble(Scorer):
-    """Several predictions of each row as one number: "entropy", "mutual_information", "mean_entropy", "std" or "max_prob"."""
+    """Score of an ensemble: "entropy", "mutual_information", "mean_entropy", "std" or "max_prob" of the member predictions."""
 
     def __init__(self, reduction: str = "entropy") -> None:
         self._inner = _nuq.from_members(reduction)
@@ -122,7 +126,7 @@ class _FromEmbeddings(Scorer):
         return self._name, 1, None
 
     def fit(self: _Fitted, X: Any, y: Any = None) -> _Fitted:
-        """Fits training rows, and their labels where they matter."""
+        """Fit to training rows, and to their labels if the method uses labels."""
         rows = _arrays.rows(X)
         if y is None and self._needs_labels:
             raise InvalidParameterError(f"{type(self).__name__} needs labels: fit(X, y)")
@@ -134,49 +138,49 @@ class _FromEmbeddings(Scorer):
 
 
 class _Gaussian(_FromEmbeddings):
-    def __init__(self, normalize: bool = False, shrinkage: float | str = "auto") -> None:
+    def __init__(self, normalize: bool = False, shrinkage: float | str = "ledoit_wolf") -> None:
         super().__init__(normalize)
         self.shrinkage = shrinkage
 
     def _options(self) -> tuple[str, int, float | None]:
-        return self._name, 1, None if self.shrinkage == "auto" else _arrays.real(self.shrinkage, "shrinkage")
+        return self._name, 1, None if self.shrinkage == "ledoit_wolf" else _arrays.real(self.shrinkage, "shrinkage")
 
 
 class Ddu(_Gaussian):
-    """Minus the log density of one Gaussian per class (Mukhoti et al. 2023)."""
+    """Negative log density of a mixture of one Gaussian per class (Mukhoti et al. 2023)."""
 
     _name = "ddu"
 
 
 class Mahalanobis(_Gaussian):
-    """The squared Mahalanobis distance to the nearest class, with one covariance for all (Lee et al. 2018)."""
+    """Squared Mahalanobis distance to the nearest class mean, with one covariance for all classes (Lee et al. 2018)."""
 
     _name = "mahalanobis"
 
 
 class RelativeMahalanobis(_Gaussian):
-    """The same less the distance from all data (Ren et al. 2021)."""
+    """Mahalanobis distance minus the distance to the mean of all rows (Ren et al. 2021)."""
 
     _name = "relative_mahalanobis"
 
 
 class KnnDistance(_FromEmbeddings):
-    """The distance to the k-th nearest training row, or the mean over the first k (Sun et al. 2022)."""
+    """Distance to the ``k``-th nearest training row, or mean distance to the ``k`` nearest (Sun et al. 2022)."""
 
     _needs_labels = False
 
     def __init__(self, k: int = 20, reduction: str = "kth", normalize: bool = False) -> None:
         super().__init__(normalize)
         if reduction not in ("kth", "mean"):
-            raise InvalidParameterError(f'reduction={reduction!r}: it is "kth" or "mean"')
+            raise InvalidParameterError(f'reduction={reduction!r}: expected "kth" or "mean"')
         self.k, self.reduction = k, reduction
 
     def _options(self) -> tuple[str, int, float | None]:
-        return f"knn_{self.reduction}", _arrays.whole(self.k, "k", 1), None
+        return f"knn_{self.reduction}", _arrays.integer(self.k, "k", 1), None
 
 
 class LocalOutlierFactor(_FromEmbeddings):
-    """How much sparser a row's surroundings are than its neighbors' (Breunig et al. 2000)."""
+    """Local outlier factor: density around the neighbors relative to that around the row (Breunig et al. 2000)."""
 
     _needs_labels = False
 
@@ -185,7 +189,117 @@ class LocalOutlierFactor(_FromEmbeddings):
         self.k = k
 
     def _options(self) -> tuple[str, int, float | None]:
-        return "lof", _arrays.whole(self.k, "k", 1), None
+        return "lof", _arrays.integer(self.k, "k", 1), None
+
+
+class Sngp(Scorer):
+    """Last layer of SNGP: a Gaussian process with random features and a Laplace approximation (Liu et al. 2020).
+
+    ``length_scale`` None is the median distance of training rows. ``reduction`` is "max_prob" (one minus the largest
+    probability) or "dempster_shafer".
+    """
+
+    def __init__(
+        self,
+        features: int = 1024,
+        length_scale: float | None = None,
+        ridge: float = 1.0,
+        seed: int = 0,
+        reduction: str = "max_prob",
+    ) -> None:
+        if reduction not in ("max_prob", "dempster_shafer"):
+            raise InvalidParameterError(f'reduction={reduction!r}: expected "max_prob" or "dempster_shafer"')
+        self.features, self.length_scale, self.ridge = features, length_scale, ridge
+        self.seed, self.reduction = seed, reduction
+
+    def fit(self, X: Any, y: Any) -> Sngp:
+        """Fit to training rows and their labels."""
+        rows = _arrays.rows(X)
+        _, numbers, labels = _arrays.labels(y, type(self).__name__)
+        _arrays.check_lengths(rows, numbers)
+        self._inner = _nuq.sngp(
+            rows,
+            labels,
+            numbers,
+            _arrays.integer(self.features, "features", 1),
+            None if self.length_scale is None else _arrays.real(self.length_scale, "length_scale"),
+            _arrays.real(self.ridge, "ridge"),
+            _arrays.integer(self.seed, "seed"),
+            self.reduction == "dempster_shafer",
+        )
+        return self
+
+
+class Duq(Scorer):
+    """Last layer of DUQ: one kernel around a centroid per class, in a learned projection (van Amersfoort et al. 2020)."""
+
+    def __init__(
+        self,
+        projection: int = 64,
+        length_scale: float = 0.5,
+        momentum: float = 0.99,
+        steps: int = 300,
+        batch: int = 512,
+        learning_rate: float = 1e-3,
+        seed: int = 0,
+    ) -> None:
+        self.projection, self.length_scale, self.momentum = projection, length_scale, momentum
+        self.steps, self.batch, self.learning_rate, self.seed = steps, batch, learning_rate, seed
+
+    def fit(self, X: Any, y: Any) -> Duq:
+        """Fit to training rows and their labels."""
+        rows = _arrays.rows(X)
+        _, numbers, labels = _arrays.labels(y, type(self).__name__)
+        _arrays.check_lengths(rows, numbers)
+        self._inner = _nuq.duq(
+            rows,
+            labels,
+            numbers,
+            _arrays.integer(self.projection, "projection", 1),
+            _arrays.real(self.length_scale, "length_scale"),
+            _arrays.real(self.momentum, "momentum"),
+            _arrays.integer(self.steps, "steps", 1),
+            _arrays.integer(self.batch, "batch", 1),
+            _arrays.real(self.learning_rate, "learning_rate"),
+            _arrays.integer(self.seed, "seed"),
+        )
+        return self
+
+
+class Huq:
+    """Hybrid uncertainty (Vazhentsev et al. 2023): a combination of the ranks of aleatoric and epistemic uncertainty.
+
+    ``alpha`` is the weight of the aleatoric rank. ``known_quantile`` is the quantile of the epistemic uncertainty up to which
+    a row is in-distribution, ``ambiguous_quantile`` that of the aleatoric uncertainty above which a row is ambiguous. All
+    three are in [0, 1].
+
+    >>> huq = Huq().fit([0.1, 0.2, 0.3, 0.4, 0.1], [0.0, 0.0, 0.0, 0.0, 9.0])
+    >>> near, far = huq.score([0.15, 0.15], [0.0, 20.0])
+    >>> bool(far > near)
+    True
+    """
+
+    _inner: _nuq.Huq | None = None
+
+    def __init__(self, alpha: float = 0.2, known_quantile: float = 0.95, ambiguous_quantile: float = 0.9) -> None:
+        self.alpha, self.known_quantile, self.ambiguous_quantile = alpha, known_quantile, ambiguous_quantile
+
+    def fit(self, aleatoric: Any, epistemic: Any) -> Huq:
+        """Fit to the uncertainties of reference rows, held-out or training."""
+        self._inner = _nuq.Huq(
+            _arrays.scores(aleatoric, "aleatoric"),
+            _arrays.scores(epistemic, "epistemic"),
+            _arrays.real(self.alpha, "alpha"),
+            _arrays.real(self.known_quantile, "known_quantile"),
+            _arrays.real(self.ambiguous_quantile, "ambiguous_quantile"),
+        )
+        return self
+
+    def score(self, aleatoric: Any, epistemic: Any) -> np.ndarray:
+        """Score of each row from its two uncertainties. Higher means less certain."""
+        if self._inner is None:
+            raise NotFittedError("This Huq is not fitted yet. Call 'fit' first.")
+        return self._inner.score(_arrays.scores(aleatoric, "aleatoric"), _arrays.scores(epistemic, "epistemic"))
 
 
 class _FromBoth(Scorer):
@@ -195,7 +309,7 @@ class _FromBoth(Scorer):
         return 10, 0.9, None
 
     def fit(self: _Paired, X: Any, logits: Any) -> _Paired:
-        """Fits training rows and their logits, from which the head of the network is found."""
+        """Fit to training rows and their logits. The linear head of the network is estimated from both."""
         self._inner = _nuq.from_both(self._name, _arrays.rows(X), _arrays.rows(logits, "logits"), *self._options())
         return self
 
@@ -209,17 +323,17 @@ class Vim(_FromBoth):
         self.principal = principal
 
     def _options(self) -> tuple[int, float, int | None]:
-        return 10, 0.9, None if self.principal is None else _arrays.whole(self.principal, "principal", 1)
+        return 10, 0.9, None if self.principal is None else _arrays.integer(self.principal, "principal", 1)
 
 
 class Fdbd(_FromBoth):
-    """Minus the relative distance to the decision boundaries (Liu and Qin 2024)."""
+    """Negative relative distance to the decision boundaries (Liu and Qin 2024)."""
 
     _name = "fdbd"
 
 
 class NnGuide(_FromBoth):
-    """The energy guided by the nearest of the surest training rows (Park, Jung and Teoh 2023)."""
+    """Energy scaled by the similarity to the nearest confident training rows (Park, Jung and Teoh 2023)."""
 
     _name = "nnguide"
 
@@ -227,11 +341,11 @@ class NnGuide(_FromBoth):
         self.k = k
 
     def _options(self) -> tuple[int, float, int | None]:
-        return _arrays.whole(self.k, "k", 1), 0.9, None
+        return _arrays.integer(self.k, "k", 1), 0.9, None
 
 
 class React(_FromBoth):
-    """The energy of rows clipped to what training rows commonly reach (Sun, Guo and Li 2021)."""
+    """Energy of activations that are clipped at a quantile of the training activations (Sun, Guo and Li 2021)."""
 
     _name = "react"
 
@@ -243,5 +357,5 @@ class React(_FromBoth):
 
 
 def temperature(logits: Any, classes: Any) -> float:
-    """The temperature that makes held-out probabilities most likely; ``classes`` are column numbers."""
+    """Temperature that maximizes the likelihood of held-out labels. ``classes`` are column numbers."""
     return _nuq.temperature(_arrays.rows(logits, "logits"), _arrays.class_numbers(classes))

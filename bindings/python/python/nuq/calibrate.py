@@ -1,4 +1,4 @@
-"""Decisions that keep a promise: thresholds chosen on held-out rows, p-values, and alarms over a batch."""
+"""Decisions with statistical guarantees: thresholds from held-out rows, conformal p-values, false discovery control."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import InvalidParameterError
 
 __all__ = ["Threshold", "benjamini_hochberg", "conformal_p_values"]
 
-#: The columns that each measure is compared by, the first that there is; density with its sign turned.
+#: Columns of each measure; the first existing one is compared. The density is compared with its sign reversed.
 _COLUMNS = {
     "aleatoric": ("log_aleatoric", "aleatoric"),
     "epistemic": ("log_epistemic",),
@@ -21,9 +21,9 @@ _COLUMNS = {
 
 
 class Threshold:
-    """Accepts rows whose uncertainty is at most ``value``; ``statement`` says what it promises.
+    """Accepts rows whose uncertainty is at most ``value``. ``statement`` describes its guarantee.
 
-    Changing a threshold needs no refit: calibrate another, on the same held-out rows or on others.
+    A new threshold needs no new fit: call ``calibrate`` again, on the same held-out rows or on others.
     """
 
     def __init__(self, inner: _nuq.Threshold) -> None:
@@ -33,44 +33,44 @@ class Threshold:
     def _calibrated(
         cls, uncertainty: Any, is_error: Any, target: dict[str, float | None], delta: float, measure: str | None
     ) -> Threshold:
-        given = {name: share for name, share in target.items() if share is not None}
-        if len(given) != 1:
+        targets = {name: share for name, share in target.items() if share is not None}
+        if len(targets) != 1:
             raise InvalidParameterError(f"give one of {', '.join(f'{name}=' for name in target)}")
-        (name, share), = given.items()
+        (name, share), = targets.items()
         share = _arrays.real(share, name)
         if name == "risk" and is_error is None:
-            raise InvalidParameterError("risk= needs y: errors are counted on held-out rows")
+            raise InvalidParameterError("risk= needs the labels y of the held-out rows")
         measure = measure or ("epistemic" if name == "false_alarm" else "total")
-        scores = _measured(uncertainty, measure)
+        scores = _scores(uncertainty, measure)
         flags = None if is_error is None else np.ascontiguousarray(is_error, dtype=bool)
         return cls(_nuq.Threshold.calibrate(measure, scores, flags, name, share, _arrays.real(delta, "delta")))
 
     @property
     def measure(self) -> str:
-        """ "aleatoric", "epistemic", "total" or "density"."""
+        """Uncertainty that is compared: "aleatoric", "epistemic", "total" or "density"."""
         return self._inner.measure
 
     @property
     def value(self) -> float:
-        """Accept where the measure is at most this."""
+        """Largest accepted value of the measure, as a logarithm unless the measure is the aleatoric one of a classifier."""
         return self._inner.value
 
     @property
     def n_samples(self) -> int:
-        """The held-out rows it was chosen on."""
+        """Number of held-out rows on which the threshold was chosen."""
         return self._inner.rows
 
     @property
     def statement(self) -> str:
-        """What it promises, in words."""
+        """The guarantee as a sentence."""
         return self._inner.statement
 
     def accept(self, uncertainty: Any) -> np.ndarray:
-        """True where ``uncertainty``, of ``predict_uncertainty``, is accepted."""
-        return self._inner.accept(_measured(uncertainty, self.measure))
+        """True where a row is accepted. ``uncertainty`` is the result of ``predict_uncertainty``."""
+        return self._inner.accept(_scores(uncertainty, self.measure))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_parts, self._inner.parts()
+        return _from_parts, self._inner.parts()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Threshold) and self._inner.parts() == other._inner.parts()
@@ -82,20 +82,20 @@ class Threshold:
         return f"Threshold({self.measure} <= {self.value:.6g}: {self.statement})"
 
 
-def _of_parts(*parts: Any) -> Threshold:
-    return Threshold(_nuq.Threshold.of_parts(*parts))
+def _from_parts(*parts: Any) -> Threshold:
+    return Threshold(_nuq.Threshold.from_parts(*parts))
 
 
-def _measured(uncertainty: Any, measure: str) -> np.ndarray:
+def _scores(uncertainty: Any, measure: str) -> np.ndarray:
     if measure not in _COLUMNS:
-        raise InvalidParameterError(f"measure={measure!r}: it is one of {', '.join(map(repr, _COLUMNS))}")
+        raise InvalidParameterError(f"measure={measure!r}: expected one of {', '.join(map(repr, _COLUMNS))}")
     column = next(name for name in _COLUMNS[measure] if name in uncertainty)
     scores = _arrays.scores(uncertainty[column], column)
     return -scores if measure == "density" else scores
 
 
 def conformal_p_values(calibration: Any, scores: Any) -> np.ndarray:
-    """For each score the chance that a row like the calibration rows scores as high.
+    """Conformal p-value of each score: the probability that a row of the calibration distribution scores at least as high.
 
     >>> conformal_p_values([1.0, 2.0, 3.0], [0.0, 3.0, 9.0])
     array([1.  , 0.5 , 0.25])
@@ -104,7 +104,8 @@ def conformal_p_values(calibration: Any, scores: Any) -> np.ndarray:
 
 
 def benjamini_hochberg(p_values: Any, level: float) -> np.ndarray:
-    """Which p-values of a batch are alarms, so that the expected share of false ones among them is at most ``level``.
+    """True for the p-values that the procedure of Benjamini and Hochberg rejects. The expected share of false rejections among
+    all rejections is at most ``level``.
 
     >>> benjamini_hochberg([0.03, 0.9, 0.01, 0.2], 0.1)
     array([ True, False,  True, False])

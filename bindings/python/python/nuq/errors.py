@@ -1,100 +1,100 @@
-"""One exception for each kind of error of the Rust library, all of them ``NuqError``.
+"""Exceptions, one for each kind of error. All are subclasses of ``NuqError``.
 
-Those that scikit-learn would raise as ``ValueError`` are that too, so that code written for it goes on working.
+Where scikit-learn raises ``ValueError``, the exception is a subclass of ``ValueError`` as well.
 """
 
 
 class NuqError(Exception):
-    """Anything that nuq refuses or cannot do."""
+    """Base class of all exceptions of nuq."""
 
 
 class InvalidInputError(NuqError, ValueError):
-    """Arrays that cannot be what they are given as."""
+    """An array has the wrong type, shape or content."""
 
 
 class NotNumbersError(InvalidInputError, TypeError):
-    """Something else than numbers where numbers are needed: objects, text, sparse or masked arrays."""
+    """Input is not a dense array of numbers: objects, strings, sparse or masked arrays."""
 
 
 class NotFiniteError(InvalidInputError):
-    """A NaN, an infinity, or a number beyond float32, named by row and column."""
+    """A value is NaN, infinite or outside the range of float32. The message contains row and column."""
 
 
 class DimensionMismatchError(InvalidInputError):
-    """Rows of another number of columns than the model was fitted to."""
+    """Rows have another number of columns than the model was fitted to."""
 
 
 class LengthMismatchError(InvalidInputError):
-    """Arrays that belong together, of different lengths."""
+    """Two arrays that must have equal lengths have different lengths."""
 
 
 class EmptyError(InvalidInputError):
-    """No rows, or no columns, where there must be some."""
+    """An array has no rows or no columns."""
 
 
 class UnknownIdError(InvalidInputError):
-    """An id that names no training row, or one that is given twice."""
+    """An id is not that of a training row, or occurs twice."""
 
 
 class BadTargetError(InvalidInputError):
-    """A regression target that is not finite."""
+    """A regression target is not finite."""
 
 
 class NoSpreadError(InvalidInputError):
-    """Rows that do not differ, so that no scale can be learned from them."""
+    """All rows are equal, so that no bandwidth can be estimated from them."""
 
 
 class FewRowsError(InvalidInputError):
-    """Fewer rows than it takes."""
+    """There are too few rows for this computation."""
 
 
 class MissingInputError(InvalidInputError):
-    """A scorer was not given what it looks at."""
+    """A baseline was called without an input that it needs."""
 
 
 class LogitsNotLinearError(InvalidInputError):
-    """Logits that are no linear function of the embeddings."""
+    """The logits are not a linear function of the embeddings."""
 
 
 class InvalidParameterError(NuqError, ValueError):
-    """A parameter that is none of the values it may have."""
+    """A parameter has an invalid value."""
 
 
 class OutOfRangeError(InvalidParameterError):
-    """A number outside its range."""
+    """A number is outside its valid range."""
 
 
 class BandwidthError(InvalidParameterError):
-    """A bandwidth that is not positive and finite, or bandwidths of the wrong number."""
+    """A bandwidth is not positive and finite, or the number of bandwidths is not the number of columns."""
 
 
 class SingularCovarianceError(NuqError, ValueError):
-    """A covariance that needs more shrinkage."""
+    """A covariance matrix is singular and needs more shrinkage."""
 
 
 class PerPointBandwidthError(NuqError, ValueError):
-    """Rows for a model whose bandwidths belong to its rows."""
+    """Rows cannot be inserted into a model with one bandwidth per training row."""
 
 
 class CannotCertifyError(NuqError, ValueError):
-    """A risk that the held-out rows cannot show."""
+    """The held-out rows are not sufficient to certify the requested risk."""
 
 
 class NotFittedError(NuqError, ValueError, AttributeError):
-    """An estimator was asked before it was fitted."""
+    """A method was called before ``fit``."""
 
 
 class FileError(NuqError, OSError):
-    """A file that could not be read or written."""
+    """A file could not be read or written."""
 
 
 class MissingFileError(FileError, FileNotFoundError):
-    """No file of that name."""
+    """The file does not exist."""
 
 
 class DamagedFileError(FileError):
-    """A file that is no model, or not as it was written."""
+    """A file is not a model file, or its content is damaged."""
 
 
 class NewerFormatError(FileError):
-    """A model of a newer nuq."""
+    """The model file was written by a newer version of nuq."""

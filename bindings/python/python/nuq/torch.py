@@ -1,4 +1,4 @@
-"""Embeddings, logits and labels out of any PyTorch model, in one pass."""
+"""Embeddings, logits and labels of a PyTorch model, collected in one pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Embedded", "embed"]
 
 
 class Embedded(NamedTuple):
-    """Arrays with a row per input; ``labels`` is None where the loader gives none."""
+    """Arrays with one row per input. ``labels`` is None if the loader yields no labels."""
 
     embeddings: np.ndarray
     logits: np.ndarray
@@ -30,47 +30,48 @@ def embed(
     pool: str | Callable[[Any], Any] = "auto",
     progress: bool = False,
 ) -> Embedded:
-    """Runs ``model`` over ``loader`` and collects what ``layer``, a module or its name, puts out.
+    """Run ``model`` over ``loader`` and collect the outputs of ``layer``, a module or its name.
 
-    Batches are ``(inputs, labels)``, ``inputs``, or mappings with the labels under "labels". ``pool`` turns outputs of more
-    than two dimensions into one vector per input: "mean" over all but the first two (images: channels first), "flatten",
-    "first" (of a sequence) or a function; "auto" is "mean" for images and asks you otherwise. The model's mode is restored.
+    Batches are ``(inputs, labels)``, ``inputs``, or mappings with the labels under "labels". ``pool`` reduces outputs with more
+    than two dimensions to one vector per input: "mean" (images with channels first: over the pixels; sequences: over the
+    steps), "flatten", "first" (first step of a sequence) or a function. "auto" is "mean" for images and an error for other
+    outputs. The training mode of the model is restored.
     """
     import torch
 
     module = _module(model, layer)
     device = device or next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    waiting = _progress.Waiting("embedding") if progress else None
-    caught: list[Any] = []
-    handle = module.register_forward_hook(lambda _module, _inputs, output: caught.append(output))
-    # Of each part by itself: some may be frozen.
-    modes = [(part, part.training) for part in model.modules()]
+    timer = _progress.Timer("embedding") if progress else None
+    outputs: list[Any] = []
+    handle = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+    # One mode per module, because some modules may be frozen.
+    modes = [(module, module.training) for module in model.modules()]
     embeddings, logits, labels = [], [], []
     try:
         model.eval()
         with torch.no_grad():
             for batch in loader:
                 inputs, truth = _split(batch)
-                caught.clear()
+                outputs.clear()
                 output = _call(model, _moved(inputs, device))
-                if not caught:
-                    raise InvalidParameterError(f"layer={layer!r} did not run: is it part of the model's forward pass?")
-                embeddings.append(_pooled(_tensor(caught[-1]), pool).float().cpu().numpy())
+                if not outputs:
+                    raise InvalidParameterError(f"layer={layer!r} did not run: it must be part of the forward pass of the model")
+                embeddings.append(_pooled(_tensor(outputs[-1]), pool).float().cpu().numpy())
                 logits.append(_tensor(output).float().cpu().numpy())
                 if truth is not None:
                     labels.append(np.asarray(truth.cpu() if hasattr(truth, "cpu") else truth))
-                if waiting:
-                    waiting.tick()
+                if timer:
+                    timer.tick()
     finally:
         handle.remove()
-        for part, was_training in modes:
-            part.training = was_training
+        for module, training in modes:
+            module.training = training
     if not embeddings:
-        raise InvalidInputError("the loader gives no batch")
-    found = Embedded(np.concatenate(embeddings), np.concatenate(logits), np.concatenate(labels) if labels else None)
-    if waiting:
-        waiting.done(f"{len(found.embeddings)} × {found.embeddings.shape[1]}")
-    return found
+        raise InvalidInputError("the loader yields no batches")
+    embedded = Embedded(np.concatenate(embeddings), np.concatenate(logits), np.concatenate(labels) if labels else None)
+    if timer:
+        timer.done(f"{len(embedded.embeddings)} × {embedded.embeddings.shape[1]}")
+    return embedded
 
 
 def _module(model: Any, layer: Any) -> Any:
@@ -80,7 +81,7 @@ def _module(model: Any, layer: Any) -> Any:
     if layer in modules and layer:
         return modules[layer]
     names = ", ".join(name for name in modules if name)
-    raise InvalidParameterError(f"layer={layer!r}: the model has {names}")
+    raise InvalidParameterError(f"layer={layer!r}: the names of layers are {names}")
 
 
 def _split(batch: Any) -> tuple[Any, Any]:
@@ -107,7 +108,7 @@ def _call(model: Any, inputs: Any) -> Any:
 
 
 def _tensor(output: Any) -> Any:
-    """The tensor that an output is, or holds first."""
+    """The output itself, its logits, or its first tensor."""
     if hasattr(output, "logits"):
         return output.logits
     if isinstance(output, dict):
@@ -124,7 +125,7 @@ def _pooled(output: Any, pool: str | Callable[[Any], Any]) -> Any:
         return output
     if pool == "auto" and output.dim() != 4:
         raise InvalidParameterError(
-            f"the layer puts out the shape {tuple(output.shape)}: say how it becomes a vector per input, "
+            f"the output of the layer has shape {tuple(output.shape)}: choose how to reduce it to one vector per input with "
             'pool="mean", "flatten", "first" or a function'
         )
     if pool == "flatten":
@@ -132,6 +133,6 @@ def _pooled(output: Any, pool: str | Callable[[Any], Any]) -> Any:
     if pool == "first":
         return output[:, 0]
     if pool in ("auto", "mean"):
-        # Images have channels first and are pooled over what follows; sequences over their steps.
+        # Sequences are pooled over their steps, images (channels first) over their pixels.
         return output.mean(dim=1) if output.dim() == 3 else output.flatten(2).mean(dim=2)
-    raise InvalidParameterError(f'pool={pool!r}: it is "auto", "mean", "flatten", "first" or a function')
+    raise InvalidParameterError(f'pool={pool!r}: expected "auto", "mean", "flatten", "first" or a function')

@@ -1,4 +1,4 @@
-"""Models travel: files, pickles, joblib, other processes."""
+"""Model files, pickle, joblib, copies and other processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import nuq
 from nuq import NuqClassifier, NuqRegressor
 
 
-def same(first, second, x):
+def assert_same(first, second, x):
     one, other = first.predict_uncertainty(x), second.predict_uncertainty(x)
     for name in one:
         np.testing.assert_array_equal(one[name], other[name])
@@ -37,17 +37,17 @@ def test_pickle(estimator, changes, blobs, protocol):
     unfitted = pickle.loads(pickle.dumps(model, protocol))
     assert unfitted.get_params() == model.get_params() and not hasattr(unfitted, "bandwidth_")
     model.fit(x, y)
-    again = pickle.loads(pickle.dumps(model, protocol))
-    same(model, again, x)
-    assert again.get_params() == model.get_params()
-    assert np.array_equal(again.bandwidth_, model.bandwidth_)
+    restored = pickle.loads(pickle.dumps(model, protocol))
+    assert_same(model, restored, x)
+    assert restored.get_params() == model.get_params()
+    assert np.array_equal(restored.bandwidth_, model.bandwidth_)
 
 
 def test_joblib(blobs, tmp_path):
     joblib = pytest.importorskip("joblib")
     model = NuqClassifier().fit(*blobs)
     joblib.dump(model, tmp_path / "model.joblib")
-    same(model, joblib.load(tmp_path / "model.joblib"), blobs[0])
+    assert_same(model, joblib.load(tmp_path / "model.joblib"), blobs[0])
 
 
 def test_copies(blobs):
@@ -55,44 +55,44 @@ def test_copies(blobs):
     copied = copy.deepcopy(model)
     model.partial_fit(blobs[0][:1], [9])
     assert 9 in model.classes_ and 9 not in copied.classes_
-    same(copied, NuqClassifier().fit(*blobs), blobs[0])
+    assert_same(copied, NuqClassifier().fit(*blobs), blobs[0])
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forking while threads run, which is the point
-def test_a_pool_of_processes(blobs, method):
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forks while threads run are tested on purpose
+def test_process_pools(blobs, method):
     x, y = blobs
     model = NuqClassifier().fit(x, y)
-    expected = model.predict(x)  # threads of this process are running by now
+    expected = model.predict(x)  # starts the threads of this process
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method))
     try:
-        found = [pool.submit(model.predict, x) for _ in range(4)]
-        for future in found:
-            np.testing.assert_array_equal(future.result(timeout=60), expected)
+        futures = [pool.submit(model.predict, x) for _ in range(4)]
+        for future in futures:
+            np.testing.assert_array_equal(future.result(timeout=600), expected)
         refused = pool.submit(NuqClassifier().predict, x)
         with pytest.raises(nuq.errors.NotFittedError):
-            refused.result(timeout=60)
+            refused.result(timeout=600)
     finally:
-        # Children that wait forever must not make us wait too.
+        # A child that hangs must not block the test.
         for child in set(multiprocessing.active_children()) - before:
             child.kill()
         pool.shutdown(cancel_futures=True)
 
 
-def test_what_is_said_travels_too(fitted, blobs):
-    said = fitted.predict_uncertainty(blobs[0])
-    again = pickle.loads(pickle.dumps(said))
-    assert list(again) == list(said)
-    np.testing.assert_array_equal(again.total, said.total)
+def test_pickle_of_results_and_thresholds(fitted, blobs):
+    result = fitted.predict_uncertainty(blobs[0])
+    restored = pickle.loads(pickle.dumps(result))
+    assert list(restored) == list(result)
+    np.testing.assert_array_equal(restored.total, result.total)
     threshold = fitted.calibrate(blobs[0], coverage=0.9)
-    again = pickle.loads(pickle.dumps(threshold))
-    assert again == threshold and hash(again) == hash(threshold) and again.statement == threshold.statement
+    restored = pickle.loads(pickle.dumps(threshold))
+    assert restored == threshold and hash(restored) == hash(threshold) and restored.statement == threshold.statement
     certified = fitted.calibrate(*blobs, risk=0.2)
     assert copy.deepcopy(certified) == certified != threshold
 
 
-def test_a_file_keeps_what_was_chosen(blobs, tmp_path):
+def test_parameters_of_an_opened_file(blobs, tmp_path):
     x, y = blobs
     model = NuqClassifier(n_neighbors=9, kernel="student", bandwidth=0.7, prior_weight=0.5, normalize=True).fit(x, y)
     model.save(tmp_path / "model.nuq")
@@ -100,7 +100,7 @@ def test_a_file_keeps_what_was_chosen(blobs, tmp_path):
     assert isinstance(opened, NuqClassifier)
     for name in ("n_neighbors", "kernel", "bandwidth", "prior_weight", "normalize"):
         assert getattr(opened, name) == getattr(model, name), name
-    same(model, opened, x)
+    assert_same(model, opened, x)
     NuqRegressor().fit(x, y).save(tmp_path / "model.nuq")
     assert isinstance(nuq.load(tmp_path / "model.nuq"), NuqRegressor)
 
@@ -117,14 +117,14 @@ def test_a_file_keeps_what_was_chosen(blobs, tmp_path):
     ],
     ids=repr,
 )
-def test_a_file_tells_how_to_fit_it_again(blobs, tmp_path, model):
+def test_parameters_of_an_opened_file_reproduce_the_fit(blobs, tmp_path, model):
     x, y = blobs
     model.fit(x, y).save(tmp_path / "model.nuq")
     opened = nuq.load(tmp_path / "model.nuq")
-    same(model, type(model)(**opened.get_params()).fit(x, y), x)
+    assert_same(model, type(model)(**opened.get_params()).fit(x, y), x)
 
 
-def test_files_that_are_none(fitted, tmp_path):
+def test_invalid_files(fitted, tmp_path):
     with pytest.raises(nuq.errors.MissingFileError) as caught:
         nuq.load(tmp_path / "none.nuq")
     assert isinstance(caught.value, FileNotFoundError)
@@ -132,8 +132,8 @@ def test_files_that_are_none(fitted, tmp_path):
     with pytest.raises(nuq.errors.DamagedFileError):
         nuq.load(tmp_path / "other.nuq")
     fitted.save(tmp_path / "model.nuq")
-    whole = (tmp_path / "model.nuq").read_bytes()
-    (tmp_path / "cut.nuq").write_bytes(whole[: len(whole) // 2])
+    content = (tmp_path / "model.nuq").read_bytes()
+    (tmp_path / "cut.nuq").write_bytes(content[: len(content) // 2])
     with pytest.raises(nuq.errors.DamagedFileError):
         nuq.load(tmp_path / "cut.nuq").predict(np.zeros((1, 5)))
     with pytest.raises(nuq.errors.FileError):

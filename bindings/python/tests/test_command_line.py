@@ -1,4 +1,4 @@
-"""Python gives what the command line gives: the same numbers, bit for bit, and the same file, byte for byte."""
+"""Python and the command line give the same results, bit for bit, and the same model file, byte for byte."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import nuq
 from nuq import NuqClassifier, NuqRegressor
 
-#: Options of the command line, and the same in Python.
+#: Options of the command line, and the equivalent parameters.
 CHOICES = [
     ([], {}),
     (["--k", "7", "--kernel", "logistic"], {"n_neighbors": 7, "kernel": "logistic"}),
@@ -23,8 +23,8 @@ CHOICES = [
 ]
 
 
-def run(binary: str, *words: object) -> None:
-    done = subprocess.run([binary, *map(str, words)], capture_output=True, text=True)
+def run(binary: str, *arguments: object) -> None:
+    done = subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -39,33 +39,33 @@ def files(tmp_path: Path, blobs) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("options, changes", CHOICES, ids=[" ".join(options) or "defaults" for options, _ in CHOICES])
-def test_a_classifier(binary, tmp_path, files, options, changes):
+def test_classifier(binary, tmp_path, files, options, changes):
     run(binary, "fit", "--embeddings", files["x"], "--labels", files["y"], "--out", tmp_path / "cli.nuq", *options)
     run(binary, "score", "--model", tmp_path / "cli.nuq", "--embeddings", files["q"], "--out", tmp_path / "cli.npz")
     model = NuqClassifier(**changes).fit(np.load(files["x"]), np.load(files["y"]))
     model.save(tmp_path / "python.nuq")
     assert (tmp_path / "python.nuq").read_bytes() == (tmp_path / "cli.nuq").read_bytes()
 
-    said, scored = model.predict_uncertainty(np.load(files["q"])), np.load(tmp_path / "cli.npz")
+    result, scored = model.predict_uncertainty(np.load(files["q"])), np.load(tmp_path / "cli.npz")
     for name in set(scored) - {"row"}:
-        np.testing.assert_array_equal(said["proba" if name == "probability" else name], scored[name], err_msg=name)
+        np.testing.assert_array_equal(result[name], scored[name], err_msg=name)
     opened = nuq.load(tmp_path / "cli.nuq").predict_uncertainty(np.load(files["q"]))
-    for name in said:
-        np.testing.assert_array_equal(said[name], opened[name], err_msg=name)
+    for name in result:
+        np.testing.assert_array_equal(result[name], opened[name], err_msg=name)
 
 
-def test_a_regressor(binary, tmp_path, files):
+def test_regressor(binary, tmp_path, files):
     run(binary, "fit", "--embeddings", files["x"], "--targets", files["t"], "--out", tmp_path / "cli.nuq")
     run(binary, "score", "--model", tmp_path / "cli.nuq", "--embeddings", files["q"], "--out", tmp_path / "cli.npz")
     model = NuqRegressor().fit(np.load(files["x"]), np.load(files["t"]))
     model.save(tmp_path / "python.nuq")
     assert (tmp_path / "python.nuq").read_bytes() == (tmp_path / "cli.nuq").read_bytes()
-    said, scored = model.predict_uncertainty(np.load(files["q"])), np.load(tmp_path / "cli.npz")
+    result, scored = model.predict_uncertainty(np.load(files["q"])), np.load(tmp_path / "cli.npz")
     for name in set(scored) - {"row"}:
-        np.testing.assert_array_equal(said[name], scored[name], err_msg=name)
+        np.testing.assert_array_equal(result[name], scored[name], err_msg=name)
 
 
-def test_thresholds_are_in_the_same_file(binary, tmp_path, cifar10, root):
+def test_thresholds(binary, tmp_path, cifar10, root):
     data = root / "examples/cifar10"
     train, held_out = f"{data}/train.npz", f"{data}/held_out.npz"
     path = tmp_path / "cli.nuq"

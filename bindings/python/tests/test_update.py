@@ -1,4 +1,4 @@
-"""Learning and forgetting rows after the fit."""
+"""Insertion and removal of training rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nuq import NuqClassifier, NuqRegressor
 from nuq.errors import PerPointBandwidthError, DimensionMismatchError, EmptyError, InvalidInputError, UnknownIdError
 
 
-def same(first, second, x):
+def assert_same(first, second, x):
     one, other = first.predict_uncertainty(x), second.predict_uncertainty(x)
     for name in one:
         np.testing.assert_array_equal(one[name], other[name])
@@ -17,10 +17,10 @@ def same(first, second, x):
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 2], ["a", "b", "c"], [-3.0, 0.0, 5.0], [b"x", b"y", b"z"]], ids=str)
-def test_in_parts_as_at_once(blobs, labels):
+def test_partial_fits_equal_one_fit(blobs, labels):
     x, y = blobs
     names = np.array(labels)[y]
-    # The class in the middle comes last, so that numbers of classes move.
+    # The middle class comes last, so that class numbers change.
     order = np.argsort(y == 1, kind="stable")
     x, names = x[order], names[order]
     model = NuqClassifier(bandwidth=0.8, density_bandwidth=0.5, dimension="ambient")
@@ -28,40 +28,40 @@ def test_in_parts_as_at_once(blobs, labels):
         assert model.partial_fit(x[part], names[part]) is model
     assert model.classes_.tolist() == sorted(labels) and model.n_samples_fit_ == 300
     at_once = NuqClassifier(bandwidth=0.8, density_bandwidth=0.5, dimension="ambient").fit(x, names)
-    same(model, at_once, x)
+    assert_same(model, at_once, x)
 
 
-def test_forgetting_undoes_learning(blobs):
+def test_removal_undoes_insertion(blobs):
     x, y = blobs
     fixed = {"bandwidth": 0.8, "density_bandwidth": 0.5, "dimension": "ambient"}
     model = NuqClassifier(**fixed).fit(x, y)
     model.partial_fit(x[:10] + 50, np.full(10, 9))
     assert model.classes_.tolist() == [0, 1, 2, 9]
     assert model.predict(x[:1] + 50) == [9]
-    model.forget(np.arange(300, 310))
+    model.remove(np.arange(300, 310))
     assert model.classes_.tolist() == [0, 1, 2] and model.n_samples_fit_ == 300
-    same(model, NuqClassifier(**fixed).fit(x, y), x)
-    model.forget(5)
+    assert_same(model, NuqClassifier(**fixed).fit(x, y), x)
+    model.remove(5)
     assert 5 not in model.kneighbors(x[5:6], return_distance=False)
 
 
-def test_a_class_that_is_forgotten(blobs):
+def test_removal_of_all_rows_of_a_class(blobs):
     x, y = blobs
-    model = NuqClassifier().fit(x, y).forget(np.flatnonzero(y == 1))
+    model = NuqClassifier().fit(x, y).remove(np.flatnonzero(y == 1))
     assert model.classes_.tolist() == [0, 2]
     assert set(model.predict(x)) == {0, 2}
     assert model.predict_proba(x).shape == (300, 2)
 
 
-def test_a_regressor(blobs):
+def test_regressor(blobs):
     x, _ = blobs
     fixed = {"bandwidth": 0.8, "density_bandwidth": 0.5, "dimension": "ambient"}
     model = NuqRegressor(**fixed).partial_fit(x[:200], x[:200, 0]).partial_fit(x[200:], x[200:, 0])
     np.testing.assert_array_equal(model.predict(x), NuqRegressor(**fixed).fit(x, x[:, 0]).predict(x))
-    assert model.forget([0, 1]).n_samples_fit_ == 298
+    assert model.remove([0, 1]).n_samples_fit_ == 298
 
 
-def test_what_cannot_be_learned(blobs):
+def test_rows_that_cannot_be_inserted(blobs):
     x, y = blobs
     model = NuqClassifier().fit(x, y)
     with pytest.raises(InvalidInputError, match="all integers or all strings"):
@@ -74,13 +74,13 @@ def test_what_cannot_be_learned(blobs):
 
 
 @pytest.mark.parametrize("ids", [[300], [-1], [0.5], ["a"], [[0]], [2**40], [3, 3]], ids=str)
-def test_rows_that_are_not_there(blobs, ids):
+def test_unknown_ids(blobs, ids):
     model = NuqClassifier().fit(*blobs)
     with pytest.raises(UnknownIdError):
-        model.forget(ids)
+        model.remove(ids)
     assert model.n_samples_fit_ == 300
 
 
-def test_the_last_row_stays(blobs):
+def test_all_rows_cannot_be_removed(blobs):
     with pytest.raises(EmptyError):
-        NuqClassifier().fit(*blobs).forget(np.arange(300))
+        NuqClassifier().fit(*blobs).remove(np.arange(300))

@@ -1,0 +1,104 @@
+"""Neighbors, label issues, suggested rows, and the result type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nuq import NuqClassifier, NuqRegressor
+from nuq.errors import InvalidInputError
+
+
+def test_neighbors_equal_scikit_learn(blobs):
+    neighbors = pytest.importorskip("sklearn.neighbors")
+    x, y = blobs
+    queries = x[::7] + np.float32(0.1)
+    model = NuqClassifier(n_neighbors=6).fit(x, y)
+    sklearn_neighbors = neighbors.NearestNeighbors(n_neighbors=6, algorithm="brute").fit(x.astype(np.float64))
+    for x_query in (queries, None):
+        for k in (None, 1, 11):
+            distances, ids = model.kneighbors(x_query, k)
+            expected, expected_ids = sklearn_neighbors.kneighbors(None if x_query is None else x_query.astype(np.float64), k)
+            np.testing.assert_array_equal(ids, expected_ids)
+            np.testing.assert_allclose(distances, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(model.kneighbors(queries, return_distance=False), model.kneighbors(queries)[1])
+
+
+@pytest.mark.parametrize("estimator", [NuqClassifier(), NuqRegressor(), NuqClassifier(normalize=True)], ids=repr)
+def test_predict_from_a_neighbor_table(blobs, estimator):
+    x, y = blobs
+    model = estimator.fit(x, y)
+    distances, ids = model.kneighbors(x[::3])
+    result, expected = model.predict_from(x[::3], ids, distances**2), model.predict_uncertainty(x[::3])
+    for name in expected:
+        if name == "label":
+            np.testing.assert_array_equal(result[name], expected[name])
+        else:
+            # A square root was squared again.
+            np.testing.assert_allclose(result[name], expected[name], rtol=1e-9, atol=1e-12)
+    for table in (
+        (ids[:-1], distances[:-1]),
+        (ids, distances[:, :-1]),
+        (ids[0], distances[0]),
+        (ids.astype(float), distances),
+        (ids + 10_000, distances),
+        (-1 - ids, distances),
+        (ids, -1 - distances),
+        (ids, np.full_like(distances, np.nan)),
+    ):
+        with pytest.raises(InvalidInputError):
+            model.predict_from(x[::3], *table)
+
+
+def test_fewer_training_rows_than_neighbors():
+    model = NuqClassifier().fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+    assert model.kneighbors([[0.2]])[1].tolist() == [[0, 1, 2]]
+    assert model.kneighbors()[1].tolist() == [[1, 2], [0, 2], [1, 0]]
+
+
+def test_label_issues_contain_the_wrong_labels(cifar10):
+    train = cifar10["train"]
+    rng = np.random.default_rng(0)
+    wrong = rng.choice(2000, 40, replace=False)
+    labels = train["labels"].copy()
+    classes = np.unique(labels)
+    labels[wrong] = classes[(np.searchsorted(classes, labels[wrong]) + 1 + rng.integers(0, 9, 40)) % 10]
+    issues = NuqClassifier().fit(train["embeddings"], labels).label_issues()
+    first = issues.row[:40]
+    assert len(set(first) & set(wrong)) >= 36
+    np.testing.assert_array_equal(issues.label, labels[issues.row])
+    assert (issues.probability < issues.probability_of_likeliest).all()
+    right = issues.likeliest[:40] == train["labels"][first]
+    assert right.mean() > 0.85
+
+
+def test_suggested_rows_are_uncertain_and_differ(blobs):
+    x, y = blobs
+    model = NuqClassifier().fit(x, y)
+    pool = np.concatenate([x[:50], x[50:60] + 40, x[60:70] - 40])
+    chosen = model.suggest(pool, 6)
+    assert len(set(chosen)) == 6
+    assert min(chosen[:2]) in range(50, 60) and max(chosen[:2]) in range(60, 70), "one row of each of the two distant groups"
+    assert len(model.suggest(pool, 1000)) == 70
+    assert len(model.suggest(pool, 0)) == 0
+    assert (NuqRegressor().fit(x, x[:, 0]).suggest(pool, 2) >= 50).all()
+
+
+def test_columns_of_the_result(fitted, blobs):
+    result = fitted.predict_uncertainty(blobs[0])
+    names = ["label", "probability", "aleatoric", "epistemic", "total", "log_epistemic", "log_total", "log_density"]
+    assert list(result) == list(result.keys()) == names and len(result) == 300
+    assert all(result[name].shape == (300,) for name in result)
+    assert "total" in dir(result) and "total" in result and "300 rows" in repr(result)
+    np.testing.assert_allclose(result.total, result.aleatoric + result.epistemic, rtol=1e-9)
+    np.testing.assert_allclose(result.aleatoric, 1 - result.probability, rtol=1e-9, atol=1e-12)
+    with pytest.raises(AttributeError, match="log_density"):
+        result.variance
+
+
+def test_to_pandas(fitted, blobs):
+    pytest.importorskip("pandas")
+    result = fitted.predict_uncertainty(blobs[0])
+    frame = result.to_pandas()
+    assert list(frame.columns) == list(result) and len(frame) == 300
+    np.testing.assert_array_equal(frame["total"], result.total)
