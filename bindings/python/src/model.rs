@@ -28,7 +28,7 @@ macro_rules! common_methods {
                 let x = x.map($crate::arrays::embeddings).transpose()?;
                 let neighbors = self.model.query(py, n_jobs, move |model| match x {
                     Some(x) => Ok(model.neighbors_of(&x, k)?),
-                    None => Ok(model.index().leave_one_out(&model.index().live_ids(), k)?),
+                    None => Ok(model.index().leave_one_out(&model.index().rows().live_ids(), k)?),
                 })?;
                 let (rows, k) = (neighbors.len(), neighbors.k());
                 let distances: Vec<f64> =

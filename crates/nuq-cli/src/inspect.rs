@@ -2,7 +2,7 @@
 
 use nuq::calibrate::Threshold;
 use nuq::parts::{FittedDensityParts, SmootherParts};
-use nuq::{Bandwidth, IndexSummary, Model};
+use nuq::{Bandwidth, Model};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -213,10 +213,7 @@ impl Summary {
             class_rows: vec![],
             index: described.to_string(),
             index_reason: choice.reason.to_string(),
-            recall: match described {
-                IndexSummary::Hnsw { recall, .. } => recall.map(|recall| recall.share),
-                IndexSummary::Exact => None,
-            },
+            recall: described.recall().map(|recall| recall.share),
             neighbors: neighbors.min(index.len()),
             neighbors_asked: (neighbors > index.len()).then_some(neighbors),
             kernel: format!("{kernel:?}").to_lowercase(),

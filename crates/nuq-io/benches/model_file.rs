@@ -61,7 +61,7 @@ fn predict_one_row(bencher: divan::Bencher<'_, '_>) {
 #[divan::bench]
 fn read_100_000_rows(bencher: divan::Bencher<'_, '_>) {
     let index = OPENED.index();
-    bencher.bench(|| (0..ROWS as u32).map(|id| index.row(id)[0]).sum::<f32>());
+    bencher.bench(|| (0..ROWS as u32).map(|id| index.rows().row(id)[0]).sum::<f32>());
 }
 
 #[divan::bench]

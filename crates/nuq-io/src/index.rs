@@ -1,8 +1,8 @@
 //! An index as sections of a model file.
 
 use nuq::nuq_neighbors::{
-    CodeBlock, CodeParts, Error as IndexError, GraphParts, IndexParts, LinkParts, NeighborIndex, StoredRows,
-    Verifier,
+    CodeBlock, CodeParts, Error as IndexError, GraphParts, IndexParts, LinkParts, NeighborIndex, RowParts,
+    RowValues, Verifier,
 };
 use rayon::prelude::*;
 
@@ -19,9 +19,9 @@ const CENTER: &str = "index.codes.center";
 
 /// The large arrays of an index.
 pub(crate) fn sections<'p>(parts: &'p IndexParts<'_>) -> Vec<Section<'p>> {
-    let mut sections = vec![match &parts.rows {
-        StoredRows::F32(values) => Section { name: ROWS_F32, bytes: bytemuck::cast_slice(values) },
-        StoredRows::F16(values) => Section { name: ROWS_F16, bytes: bytemuck::cast_slice(values) },
+    let mut sections = vec![match &parts.rows.values {
+        RowValues::F32(values) => Section { name: ROWS_F32, bytes: bytemuck::cast_slice(values) },
+        RowValues::F16(values) => Section { name: ROWS_F16, bytes: bytemuck::cast_slice(values) },
     }];
     let Some(graph) = &parts.graph else { return sections };
     if let Some(links) = &graph.links {
@@ -30,7 +30,7 @@ pub(crate) fn sections<'p>(parts: &'p IndexParts<'_>) -> Vec<Section<'p>> {
     }
     if let Some(codes) = &graph.codes {
         sections.push(Section { name: CENTER, bytes: bytemuck::cast_slice(&codes.center) });
-        sections.push(Section { name: CODES, bytes: bytemuck::cast_slice(&codes.lines) });
+        sections.push(Section { name: CODES, bytes: bytemuck::cast_slice(&codes.blocks) });
     }
     sections
 }
@@ -40,18 +40,19 @@ pub(crate) fn restore(
     container: &Container,
     meta: &IndexMeta,
 ) -> Result<Box<dyn NeighborIndex + 'static>, Error> {
-    let rows = if container.has(ROWS_F16) {
-        StoredRows::F16(container.values(ROWS_F16)?)
+    let values = if container.has(ROWS_F16) {
+        RowValues::F16(container.values(ROWS_F16)?)
     } else {
-        StoredRows::F32(container.values(ROWS_F32)?)
+        RowValues::F32(container.values(ROWS_F32)?)
     };
     let graph = match &meta.graph {
         None => None,
         Some(graph) => Some(restore_graph(container, graph)?),
     };
-    let parts =
-        IndexParts { dim: meta.dim, rows, removed: meta.removed.clone(), scale: meta.scale.clone(), graph };
-    parts.restore(Box::new(File(container.clone()))).map_err(|source| refused(container, source))
+    let rows = RowParts { dim: meta.dim, values, removed: meta.removed.clone(), scale: meta.scale.clone() };
+    IndexParts { rows, graph }
+        .restore(Box::new(File(container.clone())))
+        .map_err(|source| refused(container, source))
 }
 
 fn restore_graph(container: &Container, meta: &GraphMeta) -> Result<GraphParts<'static>, Error> {
@@ -66,8 +67,8 @@ fn restore_graph(container: &Container, meta: &GraphMeta) -> Result<GraphParts<'
         Some(codes) => {
             container.verify(CENTER)?;
             let center = container.values::<f32>(CENTER)?.to_vec();
-            let lines = container.values::<CodeBlock>(CODES)?;
-            Some(CodeParts { center, step: codes.step, unreached: codes.unreached, lines })
+            let blocks = container.values::<CodeBlock>(CODES)?;
+            Some(CodeParts { center, step: codes.step, unreached: codes.unreached, blocks })
         }
     };
     Ok(GraphParts { params: meta.params, recall: meta.recall.map(|recall| recall.0), links, codes })

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use nuq::bandwidth::CurvePoint;
-use nuq::nuq_neighbors::{HnswParams, IndexParts, MeasuredRecall, Precision, Reason};
+use nuq::nuq_neighbors::{HnswParams, IndexParts, MeasuredRecall, Precision, Reason, RowParts};
 use nuq::parts::{ClassifierParts, FittedDensityParts, RegressorParts, SmootherParts};
 use nuq::{
     AutoDensity, Bandwidth, ClassificationScore, Covariance, IndexChoice, IndexKind, Kernel, Label,
@@ -225,7 +225,8 @@ impl From<&IndexParts<'_>> for IndexMeta {
                 .as_ref()
                 .map(|codes| CodesMeta { step: codes.step, unreached: codes.unreached }),
         });
-        Self { dim: parts.dim, removed: parts.removed.clone(), scale: parts.scale.clone(), graph }
+        let RowParts { dim, removed, scale, .. } = &parts.rows;
+        Self { dim: *dim, removed: removed.clone(), scale: scale.clone(), graph }
     }
 }
 

@@ -1,19 +1,20 @@
-//! Which index to build: exact search or a graph, by what each will cost.
+//! The choice between exact search and an HNSW graph by their expected cost.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Embeddings, Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex, UnknownChoice, normalized};
 
-/// The index that a model is to stand on.
+/// The kind of index to build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IndexKind {
-    /// Whichever takes less time for the rows, their dimension and the expected number of queries, building included.
+    /// The kind with the lower expected time, including construction, for the number of rows, the dimension and the
+    /// expected number of queries.
     #[default]
     Auto,
-    /// Exact search: every neighbor is found, each query meets every row.
+    /// Exact search: each query is compared with every row.
     Exact,
-    /// A graph: some neighbors may be missed, each query meets a few thousand rows.
+    /// An HNSW graph: each query is compared with a few thousand rows, and true neighbors may be missing.
     Hnsw(HnswParams),
 }
 
@@ -21,7 +22,7 @@ impl IndexKind {
     /// One value of each kind, the graph with its default parameters.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Exact, Self::Hnsw(HnswParams::DEFAULT)];
 
-    /// The word for this kind on the command line, in Python and in files.
+    /// The name on the command line, in Python and in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,7 +50,7 @@ impl FromStr for IndexKind {
     }
 }
 
-/// What is known before an index is built.
+/// The requirements from which an index is chosen and built.
 ///
 /// ```
 /// use nuq_neighbors::{IndexRequest, IndexKind, Embeddings};
@@ -61,16 +62,16 @@ impl FromStr for IndexKind {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IndexRequest {
-    /// The kind asked for.
+    /// The requested kind.
     pub kind: IndexKind,
-    /// The share of true neighbors that a graph must find: its beam is made as wide as that takes. With `None` the beam
-    /// stays as its parameters say, and what it finds is measured all the same.
+    /// The recall that a graph must reach, above 0 and at most 1: `ef_search` is tuned to it. With `None`, `ef_search` is
+    /// not changed; the recall is measured in both cases.
     pub recall: Option<f64>,
-    /// How many neighbors will be asked for.
+    /// The number of neighbors per query.
     pub n_neighbors: usize,
-    /// How many queries are expected in the life of the index: what [`IndexKind::Auto`] weighs building against.
+    /// The expected total number of queries, from which [`IndexKind::Auto`] estimates the cost of search.
     pub queries: u64,
-    /// The seed of a graph that [`IndexKind::Auto`] takes.
+    /// The seed of the graph, when [`IndexKind::Auto`] chooses one.
     pub seed: u64,
 }
 
@@ -80,31 +81,31 @@ impl Default for IndexRequest {
     }
 }
 
-/// The index that was taken, and why.
+/// The chosen kind of index and the reason for the choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IndexChoice {
-    /// Never [`IndexKind::Auto`]; with the beam that was found wide enough.
+    /// The chosen kind, with the tuned `ef_search`; never [`IndexKind::Auto`].
     pub kind: IndexKind,
-    /// Why.
+    /// The reason for the choice.
     pub reason: Reason,
 }
 
-/// Why an index was taken.
+/// The reason for the choice of an index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reason {
-    /// It was asked for.
+    /// The kind was requested.
     Requested,
-    /// It is expected to take less time.
+    /// The kind has the lower expected time.
     Cheaper {
-        /// Training rows.
+        /// The number of training rows.
         rows: usize,
-        /// Their dimension.
+        /// The dimension.
         dim: usize,
-        /// Expected queries.
+        /// The expected number of queries.
         queries: u64,
-        /// What exact search is expected to take, in seconds of one processor core.
+        /// The expected time of exact search, in seconds of one processor core.
         exact: f64,
-        /// The same for a graph, building included.
+        /// The expected time of a graph including its construction, in seconds of one processor core.
         graph: f64,
     },
 }
@@ -125,7 +126,7 @@ impl fmt::Display for Reason {
             Reason::Requested => write!(f, "as requested"),
             Reason::Cheaper { queries, exact, graph, .. } => write!(
                 f,
-                "for {queries} queries exact search takes about {} of one core, a graph with its building about {}",
+                "for {queries} queries exact search takes about {} of one core, a graph with its construction about {}",
                 Seconds(exact),
                 Seconds(graph)
             ),
@@ -146,7 +147,10 @@ impl fmt::Display for Seconds {
 }
 
 impl IndexRequest {
-    /// Refuses what no index can be.
+    /// Checks the recall and the graph parameters.
+    ///
+    /// # Errors
+    /// [`Error::BadRecall`] or [`Error::BadGraphParameter`].
     pub fn check(&self) -> Result<(), Error> {
         match (self.recall, self.kind) {
             (Some(value), _) if !(value > 0.0 && value <= 1.0) => Err(Error::BadRecall { value }),
@@ -155,7 +159,8 @@ impl IndexRequest {
         }
     }
 
-    /// The kind for `rows` of `dim` columns.
+    /// Chooses the kind for `rows` rows of `dim` columns.
+    #[must_use]
     pub fn choose(&self, rows: usize, dim: usize) -> IndexChoice {
         if self.kind != IndexKind::Auto {
             return IndexChoice { kind: self.kind, reason: Reason::Requested };
@@ -166,7 +171,10 @@ impl IndexRequest {
         IndexChoice { kind, reason: Reason::Cheaper { rows, dim, queries: self.queries, exact, graph } }
     }
 
-    /// Builds the index over rows, with each coordinate divided by its scale where there is one.
+    /// Chooses and builds the index. With `scale`, coordinate `j` is divided by `scale[j]`.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check) and of the constructors of the indexes.
     pub fn build<'a>(
         &self,
         embeddings: &Embeddings<'a>,
@@ -180,7 +188,7 @@ impl IndexRequest {
                     Some(scale) => HnswIndex::scaled(embeddings, scale, params)?,
                     None => HnswIndex::new(embeddings, params)?,
                 };
-                // Alone among its kind a row has no neighbors to be missed.
+                // A single row has no neighbors on which recall could be measured.
                 if index.len() > 1 {
                     match self.recall {
                         Some(target) => index.tune(target, self.n_neighbors)?,
@@ -197,12 +205,12 @@ impl IndexRequest {
     }
 }
 
-// Measured by `cargo xtask bench search`, in seconds of one core: only their ratio decides, and it moves slowly from one
-// processor to the next.
+// Measured by `cargo xtask bench search`, in seconds of one core. Only their ratio affects the choice; it is similar on
+// different processors.
 
-/// A multiply-add of exact search.
+/// One multiply-add of exact search.
 const EXACT_TERM: f64 = 2.4e-11;
-/// Linking a row, or answering a query at a recall of 0.99: a part for each doubling of the rows, a part for each column.
+/// Inserting a row or searching for a query at a recall of 0.99: the cost per doubling of the rows and per column.
 const GRAPH_DOUBLING: f64 = 13e-6;
 const GRAPH_COLUMN: f64 = 0.15e-6;
 
@@ -211,8 +219,8 @@ fn exact_seconds(rows: usize, dim: usize, queries: u64) -> f64 {
 }
 
 fn graph_seconds(rows: usize, dim: usize, queries: u64) -> f64 {
-    let one = GRAPH_DOUBLING * (rows.max(2) as f64).log2() + GRAPH_COLUMN * dim as f64;
-    one * (rows as f64 + queries as f64)
+    let per_row = GRAPH_DOUBLING * (rows.max(2) as f64).log2() + GRAPH_COLUMN * dim as f64;
+    per_row * (rows as f64 + queries as f64)
 }
 
 #[cfg(test)]
@@ -220,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_queries_are_not_worth_a_graph_and_many_are() {
+    fn a_graph_is_chosen_for_many_queries() {
         let kind =
             |rows, dim, queries| IndexRequest { queries, ..IndexRequest::default() }.choose(rows, dim).kind;
         let graph = IndexKind::Hnsw(HnswParams::default());
@@ -229,18 +237,18 @@ mod tests {
         assert_eq!(kind(50_000, 512, 10_000_000), graph);
         assert_eq!(kind(1_300_000, 2048, 100_000), graph);
         assert_eq!(kind(1_300_000, 2048, 100), IndexKind::Exact);
-        assert_eq!(kind(500, 16, u64::MAX), IndexKind::Exact, "where a graph cannot be faster");
+        assert_eq!(kind(500, 16, u64::MAX), IndexKind::Exact, "with few rows, a graph is never faster");
     }
 
     #[test]
-    fn the_choice_says_why() {
+    fn display_names_the_kind_and_the_reason() {
         let request = IndexRequest { queries: 1000, ..IndexRequest::default() };
         assert_eq!(
             request.choose(100_000, 512).to_string(),
-            "exact search: for 1000 queries exact search takes about 1.2 s of one core, a graph with its building about \
-             29.6 s"
+            "exact search: for 1000 queries exact search takes about 1.2 s of one core, a graph with its construction \
+             about 29.6 s"
         );
-        let asked = IndexRequest { kind: IndexKind::Hnsw(HnswParams::default()), ..request };
-        assert_eq!(asked.choose(10, 2).to_string(), "HNSW graph, as requested");
+        let requested = IndexRequest { kind: IndexKind::Hnsw(HnswParams::default()), ..request };
+        assert_eq!(requested.choose(10, 2).to_string(), "HNSW graph, as requested");
     }
 }

@@ -1,12 +1,12 @@
-//! The distance that decides: direct differences, summed in `f64` in one fixed order.
+//! The squared distance by which neighbors are ranked: direct differences, summed in `f64` in a fixed order.
 //!
-//! `‖x‖² + ‖y‖² − 2x·y` is fast and cancels; it only proposes candidates. What is stored and compared is this
-//! sum, which depends on the two rows alone: not on the block, the thread, the shard or the instruction set
-//! (eight lanes everywhere, no fused multiply-add), so that tables are equal bit for bit wherever they are made.
+//! `‖x‖² + ‖y‖² − 2 x·y` is faster but suffers from cancellation; it is only used to select candidates. The direct sum
+//! depends on the two rows alone, not on the block, thread, shard or instruction set: all platforms use eight lanes and
+//! no fused multiply-add. Neighbor tables are therefore equal bit for bit on all platforms.
 
 const LANES: usize = 8;
 
-/// $\sum_j (a_j - b_j)^2$.
+/// The squared Euclidean distance `Σ_j (a_j − b_j)²`.
 ///
 /// # Panics
 /// When the rows have different lengths.
@@ -14,18 +14,23 @@ const LANES: usize = 8;
 /// ```
 /// assert_eq!(nuq_neighbors::sq_distance(&[0.0, 3.0], &[4.0, 0.0]), 25.0);
 /// ```
+#[must_use]
 pub fn sq_distance(a: &[f32], b: &[f32]) -> f64 {
-    assert_eq!(a.len(), b.len(), "rows of one dimension");
+    assert_eq!(a.len(), b.len(), "both rows have the same dimension");
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, which is all that the function asks for.
+        // SAFETY: the processor supports AVX2, the only requirement of the function.
         return unsafe { sq_distance_avx2(a, b) };
     }
     sq_distance_lanes(a, b)
 }
 
-/// $\sum_j ((a_j - b_j) / s_j)^2$.
+/// The scaled squared distance `Σ_j ((a_j − b_j) / s_j)²`.
+///
+/// # Panics
+/// When the lengths differ.
 pub(crate) fn scaled_sq_distance(a: &[f32], b: &[f32], scale: &[f64]) -> f64 {
+    assert!(a.len() == b.len() && a.len() == scale.len(), "rows and scale have the same dimension");
     let mut sums = [0f64; LANES];
     for (j, ((x, y), s)) in a.iter().zip(b).zip(scale).enumerate() {
         let difference = (f64::from(*x) - f64::from(*y)) / s;
@@ -68,7 +73,7 @@ mod tests {
     use crate::SeededRng;
 
     #[test]
-    fn every_instruction_set_gives_the_same_bits() {
+    fn all_instruction_sets_give_the_same_bits() {
         let mut rng = SeededRng::new(1);
         for dim in [1, 7, 8, 9, 64, 513] {
             let mut draw = || (0..dim).map(|_| rng.normal() as f32).collect::<Vec<_>>();
@@ -80,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_scales_neither_overflow_nor_vanish() {
+    fn extreme_values_neither_overflow_nor_underflow() {
         assert_eq!(sq_distance(&[3e38], &[-3e38]), (2.0 * f64::from(3e38f32)).powi(2));
         assert!(sq_distance(&[1e-45], &[0.0]) > 0.0);
     }

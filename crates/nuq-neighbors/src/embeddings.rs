@@ -1,18 +1,17 @@
-//! Rows of finite numbers: what a network says of its inputs.
+//! Embeddings: a row-major matrix of finite numbers.
 
 use std::fmt;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::rows::write_rows;
+use crate::stored_rows::write_rows;
 use crate::{Error, SharedSlice};
 
 /// `n` embeddings of dimension `d`, row-major `f32`, every value finite.
 ///
-/// The values are borrowed from the caller or shared behind an [`Arc`], so that a clone costs nothing and a
-/// fitted model keeps no second copy. Whatever way they come in, they are checked once, here; the rest of the
-/// system relies on it.
+/// The values are borrowed from the caller or shared behind an [`Arc`]: a clone is cheap, and a fitted model needs no
+/// second copy. Every constructor checks that the values are finite; all other code relies on it.
 ///
 /// ```
 /// use nuq_neighbors::{Embeddings, Error};
@@ -33,13 +32,18 @@ pub struct Embeddings<'a> {
 }
 
 impl Embeddings<'static> {
-    /// Takes a row-major buffer of rows of `dim` columns.
+    /// Takes ownership of a row-major buffer with `dim` columns.
+    ///
+    /// # Errors
+    /// [`Error::ZeroColumns`], [`Error::PartialRow`], [`Error::TooManyRows`] or [`Error::NotFinite`].
     pub fn new(values: Vec<f32>, dim: usize) -> Result<Self, Error> {
         Self::checked(values.into(), dim)
     }
 
-    /// Copies rows given one by one; they must be of equal length. No rows have no dimension and are refused: an
-    /// empty batch is `Embeddings::new(vec![], dim)`.
+    /// Copies rows of equal length. An empty batch has no dimension here; use `Embeddings::new(vec![], dim)` instead.
+    ///
+    /// # Errors
+    /// [`Error::Empty`], [`Error::Ragged`], and those of [`new`](Self::new).
     pub fn from_rows<R: AsRef<[f32]>>(rows: &[R]) -> Result<Self, Error> {
         let dim = rows.first().ok_or(Error::Empty)?.as_ref().len();
         let mut values = Vec::with_capacity(rows.len() * dim);
@@ -52,7 +56,10 @@ impl Embeddings<'static> {
         Self::new(values, dim)
     }
 
-    /// Rounds a row-major `f64` buffer to `f32`; values beyond its range are refused, not made infinite.
+    /// Rounds a row-major `f64` buffer to `f32`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a finite value outside the range of `f32`, and those of [`new`](Self::new).
     pub fn from_f64(values: &[f64], dim: usize) -> Result<Self, Error> {
         if dim == 0 {
             return Err(Error::ZeroColumns);
@@ -66,18 +73,24 @@ impl Embeddings<'static> {
 }
 
 impl<'a> Embeddings<'a> {
-    /// Looks at a row-major buffer of rows of `dim` columns without copying it.
+    /// Borrows a row-major buffer with `dim` columns.
+    ///
+    /// # Errors
+    /// Those of [`new`](Embeddings::new).
     pub fn borrowed(values: &'a [f32], dim: usize) -> Result<Self, Error> {
         Self::checked(SharedSlice::borrowed(values), dim)
     }
 
-    /// Shares a buffer that others hold too: a memory map, an array of another language.
+    /// Shares a row-major buffer with other owners, for example a memory map or an array of another language.
+    ///
+    /// # Errors
+    /// Those of [`new`](Embeddings::new).
     pub fn shared(values: Arc<dyn AsRef<[f32]> + Send + Sync + 'a>, dim: usize) -> Result<Self, Error> {
         Self::checked(SharedSlice::shared(values), dim)
     }
 
-    /// Rows of a file that is checked before they are read.
-    pub(crate) fn unread(values: SharedSlice<'a, f32>, dim: usize) -> Self {
+    /// Values of a mapped file, which is verified before they are read.
+    pub(crate) fn unverified(values: SharedSlice<'a, f32>, dim: usize) -> Self {
         Self { values, dim }
     }
 
@@ -103,16 +116,19 @@ impl<'a> Embeddings<'a> {
     }
 
     /// The number of rows.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.as_slice().len() / self.dim
     }
 
-    /// Whether there is no row at all (legal for queries, refused for training data).
+    /// Whether there is no row. An empty batch of queries is valid; empty training data are an error.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.as_slice().is_empty()
     }
 
     /// The number of columns.
+    #[must_use]
     pub fn dim(&self) -> usize {
         self.dim
     }
@@ -121,16 +137,19 @@ impl<'a> Embeddings<'a> {
     ///
     /// # Panics
     /// When `i` is not below [`len`](Self::len).
+    #[must_use]
     pub fn row(&self, i: usize) -> &[f32] {
         &self.as_slice()[i * self.dim..][..self.dim]
     }
 
     /// All rows in order.
+    #[must_use]
     pub fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
         self.as_slice().chunks_exact(self.dim)
     }
 
     /// All values, row after row.
+    #[must_use]
     pub fn as_slice(&self) -> &[f32] {
         &self.values
     }
@@ -139,6 +158,7 @@ impl<'a> Embeddings<'a> {
     ///
     /// # Panics
     /// When an id is not below [`len`](Self::len).
+    #[must_use]
     pub fn gather(&self, ids: &[u32]) -> Embeddings<'static> {
         let mut values = Vec::with_capacity(ids.len() * self.dim);
         for &id in ids {
@@ -147,7 +167,8 @@ impl<'a> Embeddings<'a> {
         Embeddings { values: values.into(), dim: self.dim }
     }
 
-    /// Each row divided by its Euclidean length; a row of zeros stays as it is.
+    /// The rows divided by their Euclidean norms; a row of zeros is unchanged.
+    #[must_use]
     pub fn l2_normalized(&self) -> Embeddings<'static> {
         let mut values = self.as_slice().to_vec();
         values.par_chunks_mut(self.dim).for_each(|row| {
@@ -159,12 +180,16 @@ impl<'a> Embeddings<'a> {
         Embeddings { values: values.into(), dim: self.dim }
     }
 
-    /// Writes rows over those of the given ids, and the rest at the end.
+    /// Overwrites the rows with the given ids by the first rows of `rows`, and appends the others.
     pub(crate) fn write(&mut self, ids: &[u32], rows: &[f32]) {
         write_rows(self.values.to_mut(), self.dim, ids, rows);
     }
 
     /// Column `j` in `f64`.
+    ///
+    /// # Panics
+    /// When `j` is not below [`dim`](Self::dim).
+    #[must_use]
     pub fn column(&self, j: usize) -> Vec<f64> {
         self.rows().map(|row| f64::from(row[j])).collect()
     }
@@ -181,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_that_make_no_sense_are_refused() {
+    fn invalid_shapes_are_errors() {
         assert_eq!(Embeddings::new(vec![], 0).unwrap_err(), Error::ZeroColumns);
         assert_eq!(Embeddings::from_rows(&[[0f32; 0]; 3]).unwrap_err(), Error::ZeroColumns);
         assert_eq!(Embeddings::from_rows(&[[0f32; 4]; 0]).unwrap_err(), Error::Empty);
@@ -195,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_value_that_is_not_finite_is_named() {
+    fn the_first_value_that_is_not_finite_is_reported() {
         let mut values = vec![0.0f32; 12];
         values[7] = f32::NEG_INFINITY;
         values[11] = f32::NAN;
@@ -205,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_beyond_f32_are_refused_and_nan_is_called_nan() {
+    fn f64_values_outside_the_range_of_f32_are_errors() {
         assert_eq!(
             Embeddings::from_f64(&[0.0, 1e39], 1).unwrap_err(),
             Error::OutOfRange { row: 1, column: 0, value: 1e39 }
@@ -214,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_set_keeps_its_dimension() {
+    fn an_empty_batch_has_a_dimension() {
         let x = Embeddings::new(vec![], 5).unwrap();
         assert_eq!((x.len(), x.dim(), x.is_empty()), (0, 5, true));
     }
 
     #[test]
-    fn normalized_rows_have_length_one_at_any_scale() {
+    fn normalized_rows_have_norm_1_at_any_scale() {
         let (huge, tiny) = (2f32.powi(100), 2f32.powi(-100));
         let rows = [[3.0 * huge, 4.0 * huge], [3.0 * tiny, 4.0 * tiny], [0.0, 0.0]];
         let x = Embeddings::from_rows(&rows).unwrap().l2_normalized();

@@ -1,34 +1,34 @@
-//! What can be wrong with embeddings, queries and neighbor tables.
+//! Errors of embeddings, searches and neighbor tables.
 
-/// Why embeddings were refused or a search could not run. Rows and columns count from zero.
+/// An error of this crate. Rows, columns and queries are numbered from zero.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no row to search among.
+    /// There are no rows, or none that can be returned.
     #[error("there are no rows: at least one embedding is needed")]
     Empty,
-    /// Rows without a single coordinate.
+    /// Rows without columns.
     #[error("embeddings have zero columns: each row needs at least one coordinate")]
     ZeroColumns,
-    /// A flat buffer that is not a whole number of rows.
+    /// The length of a flat buffer is not a multiple of the row length.
     #[error("{len} values do not fill rows of {dim} columns: {} are left over", len % dim)]
     PartialRow {
-        /// SharedSlice in the buffer.
+        /// The number of values in the buffer.
         len: usize,
-        /// Columns a row should have.
+        /// The number of values per row.
         dim: usize,
     },
     /// Rows of different lengths.
     #[error("row {row} has {got} columns, row 0 has {expected}")]
     Ragged {
-        /// The first row that differs.
+        /// The first row with another length.
         row: usize,
         /// Its number of columns.
         got: usize,
-        /// The columns of row 0.
+        /// The number of columns of row 0.
         expected: usize,
     },
-    /// A NaN or an infinity.
+    /// A value that is NaN or infinite.
     #[error("row {row}, column {column} is {value}: every coordinate must be finite")]
     NotFinite {
         /// The row of the value.
@@ -38,7 +38,7 @@ pub enum Error {
         /// The value itself.
         value: f64,
     },
-    /// A finite f64 beyond the range of f32, in which embeddings are stored.
+    /// A finite `f64` value beyond the range of `f32`, in which embeddings are stored.
     #[error("row {row}, column {column} is {value:e}, beyond the range of f32 (±3.4e38): rescale the data")]
     OutOfRange {
         /// The row of the value.
@@ -48,9 +48,9 @@ pub enum Error {
         /// The value itself.
         value: f64,
     },
-    /// A number that half precision cannot hold.
+    /// A value beyond the range of `f16`.
     #[error(
-        "row {row}, column {column} is {value:e}, beyond the range of f16 (±65,504): keep the rows in f32 or rescale them"
+        "row {row}, column {column} is {value:e}, beyond the range of f16 (±65,504): store the rows in f32 or rescale them"
     )]
     OutOfHalfRange {
         /// The row of the value.
@@ -60,94 +60,94 @@ pub enum Error {
         /// The value itself.
         value: f64,
     },
-    /// More rows than 32-bit ids can name.
-    #[error("{rows} rows are more than an index can number ({})", u32::MAX)]
+    /// More rows than 32-bit ids.
+    #[error("{rows} rows exceed the limit of {} rows per index", u32::MAX)]
     TooManyRows {
-        /// Rows given.
+        /// The number of rows.
         rows: usize,
     },
-    /// Queries whose dimension differs from the index's.
+    /// Queries or inserted rows of another dimension than the index.
     #[error("query has dimension {got}, index has {expected}")]
     DimensionMismatch {
-        /// Columns of the queries.
+        /// The dimension of the queries.
         got: usize,
-        /// Columns of the index.
+        /// The dimension of the index.
         expected: usize,
     },
-    /// A search for no neighbors.
-    #[error("k is 0: at least one neighbor must be asked for")]
+    /// A search with k = 0.
+    #[error("k is 0: at least one neighbor must be requested")]
     ZeroNeighbors,
-    /// A list of the wrong length.
+    /// Lists of unequal lengths.
     #[error("{got} {what} given, {expected} needed")]
     LengthMismatch {
-        /// The list.
+        /// The elements of the list.
         what: &'static str,
         /// Its length.
         got: usize,
-        /// What its length should be.
+        /// The required length.
         expected: usize,
     },
-    /// An id that names no row.
+    /// An id that names no row of the index.
     #[error("query {query}: neighbor id {id} is not among the {len} training rows")]
     UnknownId {
-        /// The query in whose list the id stands.
+        /// The query with this id among its neighbors.
         query: usize,
         /// The id.
         id: u32,
-        /// Rows of the index.
+        /// The number of rows of the index.
         len: usize,
     },
-    /// The same training row twice among one query's neighbors.
+    /// An id that occurs twice among the neighbors of a query.
     #[error("query {query}: neighbor id {id} is listed twice")]
     RepeatedId {
-        /// The query in whose list the id stands.
+        /// The query with this id among its neighbors.
         query: usize,
         /// The id.
         id: u32,
     },
-    /// A row that cannot be removed; nothing was.
+    /// A row that cannot be removed. No row was removed.
     #[error("entry {place} of the ids to remove is {id}, {problem}: no row was removed")]
     CannotRemove {
-        /// Its place in the list.
+        /// The position in the list of ids.
         place: usize,
         /// The id.
         id: u32,
-        /// Why not.
+        /// The reason.
         problem: &'static str,
     },
     /// A squared distance that is negative or not finite.
     #[error("query {query}: squared distance {value} is not a finite number of at least 0")]
     BadDistance {
-        /// The query in whose list the distance stands.
+        /// The query with this distance among its neighbors.
         query: usize,
-        /// The value.
+        /// The squared distance.
         value: f64,
     },
     /// A graph parameter outside its range.
     #[error("{name} is {value}: it must be {range}")]
     BadGraphParameter {
-        /// The parameter.
+        /// The name of the parameter.
         name: &'static str,
         /// Its value.
         value: usize,
-        /// What it may be.
+        /// The valid range.
         range: &'static str,
     },
-    /// A recall that no search can have.
-    #[error("the recall asked for is {value}: it must be above 0 and at most 1")]
+    /// A requested recall outside (0, 1].
+    #[error("the requested recall is {value}: it must be above 0 and at most 1")]
     BadRecall {
-        /// The value.
+        /// The requested recall.
         value: f64,
     },
-    /// Stored arrays that are not what was written.
+    /// Stored arrays that differ from what was written.
     #[error("section `{section}` is damaged: {problem}")]
     Damaged {
-        /// Which of them.
+        /// The name of the section.
         section: String,
-        /// What is wrong.
+        /// The difference.
         problem: String,
     },
-    /// A per-dimension scale that is not a positive finite number.
+    /// A scale of a column that is not a positive finite number.
     #[error("scale of column {column} is {value}: scales must be positive and finite")]
     BadScale {
         /// The column.

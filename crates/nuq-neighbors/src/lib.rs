@@ -1,18 +1,18 @@
-//! Who is near: embeddings, the neighbors found among them, and the indexes that find them.
+//! Nearest-neighbor search over embeddings.
 //!
-//! This crate knows nothing of labels or statistics. It takes rows of numbers ([`Embeddings`]), and an index
-//! over them ([`NeighborIndex`], of which [`ExactIndex`] is the one that is never wrong) gives back, for each
-//! query, the ids and squared distances of its nearest rows ([`Neighbors`]). The crate `nuq` turns that table
-//! into predictions and uncertainties.
+//! An index ([`NeighborIndex`]) over rows of numbers ([`Embeddings`]) returns the ids and squared distances of the
+//! nearest rows of each query ([`Neighbors`]). [`ExactIndex`] compares each query with every row. [`HnswIndex`] searches
+//! a graph, with a measured recall. Labels and statistics are the subject of the crate `nuq`, which computes predictions
+//! and uncertainties from the neighbor table.
 //!
 //! ```
 //! use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex};
 //!
 //! let train = Embeddings::from_rows(&[[0.0, 0.0], [3.0, 4.0], [1.0, 0.0]])?;
 //! let index = ExactIndex::new(&train)?;
-//! let found = index.search(&Embeddings::from_rows(&[[0.0, 0.0]])?, 2)?;
-//! assert_eq!(found.ids(0), [0, 2]);
-//! assert_eq!(found.sq_distances(0), [0.0, 1.0]);
+//! let neighbors = index.search(&Embeddings::from_rows(&[[0.0, 0.0]])?, 2)?;
+//! assert_eq!(neighbors.ids(0), [0, 2]);
+//! assert_eq!(neighbors.sq_distances(0), [0.0, 1.0]);
 //! # Ok::<(), nuq_neighbors::Error>(())
 //! ```
 
@@ -25,10 +25,12 @@ mod hnsw;
 mod index;
 mod neighbors;
 mod parts;
-mod rows;
 mod seeded;
 mod shared_slice;
+mod storage;
+mod stored_rows;
 mod summary;
+mod verified;
 mod vocabulary;
 
 pub use choice::{IndexChoice, IndexKind, IndexRequest, Reason};
@@ -39,9 +41,11 @@ pub use exact::ExactIndex;
 pub use hnsw::{CodeBlock, HnswIndex, HnswParams, IndexBytes};
 pub use index::NeighborIndex;
 pub use neighbors::Neighbors;
-pub use parts::{CodeParts, GraphParts, IndexParts, LinkParts, StoredRows, Verifier};
-pub use rows::Precision;
+pub use parts::{CodeParts, GraphParts, IndexParts, LinkParts, RowParts, RowValues};
 pub use seeded::SeededRng;
 pub use shared_slice::SharedSlice;
+pub use storage::RowStorage;
+pub use stored_rows::{Precision, StoredRows};
 pub use summary::{IndexSummary, MeasuredRecall};
+pub use verified::Verifier;
 pub use vocabulary::{UnknownChoice, normalized};

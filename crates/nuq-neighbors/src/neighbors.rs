@@ -1,12 +1,12 @@
-//! The neighbor table: found once, read by everything after it.
+//! The neighbor table: the result of a search.
 
-use crate::Error;
+use crate::{Error, RowStorage};
 
-/// For each query its nearest training rows: ids and squared distances, nearest first, ties by id.
+/// The ids and squared distances of the nearest training rows of each query, nearest first, ties by id.
 ///
-/// The table does not depend on any bandwidth, kernel or label, so one search serves bandwidth selection,
-/// class probabilities, density and every neighbor-based baseline. It may come from an index of this crate,
-/// from [several machines](Neighbors::merge), or from a vector database ([`Neighbors::new`]).
+/// The table does not depend on bandwidth, kernel or labels. One search therefore serves bandwidth selection, class
+/// probabilities, density and all neighbor-based baselines. A table can be the result of an index of this crate, of
+/// [several shards](Neighbors::merge) or of a vector database ([`Neighbors::new`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Neighbors {
     k: usize,
@@ -15,8 +15,12 @@ pub struct Neighbors {
 }
 
 impl Neighbors {
-    /// A table found elsewhere: `k` ids and squared distances per query, row after row, in any order within a
-    /// row. Ids must be distinct within a row and distances finite and not negative.
+    /// A table from `k` ids and squared distances per query, query after query, in any order within a query.
+    ///
+    /// # Errors
+    /// [`Error::ZeroNeighbors`], [`Error::PartialRow`] or [`Error::LengthMismatch`] for an invalid shape;
+    /// [`Error::BadDistance`] for a distance that is negative or not finite; [`Error::RepeatedId`] for an id that occurs
+    /// twice in a query.
     ///
     /// ```
     /// use nuq_neighbors::Neighbors;
@@ -55,24 +59,27 @@ impl Neighbors {
         Self { k, ids: Vec::with_capacity(queries * k), sq_distances: Vec::with_capacity(queries * k) }
     }
 
-    /// Appends one query's row, already nearest first.
+    /// Appends the neighbors of one query, sorted nearest first.
     pub(crate) fn push(&mut self, row: &[Neighbor]) {
-        assert_eq!(row.len(), self.k, "every row of a table has k neighbors");
+        assert_eq!(row.len(), self.k, "every query of a table has k neighbors");
         self.ids.extend(row.iter().map(|neighbor| neighbor.1));
         self.sq_distances.extend(row.iter().map(|neighbor| neighbor.0));
     }
 
     /// The number of queries.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.ids.len().checked_div(self.k).unwrap_or(0)
     }
 
-    /// Whether the table holds no query.
+    /// Whether the table has no query.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// Neighbors per query.
+    /// The number of neighbors per query.
+    #[must_use]
     pub fn k(&self) -> usize {
         self.k
     }
@@ -81,6 +88,7 @@ impl Neighbors {
     ///
     /// # Panics
     /// When `i` is not below [`len`](Self::len).
+    #[must_use]
     pub fn ids(&self, i: usize) -> &[u32] {
         &self.ids[i * self.k..][..self.k]
     }
@@ -89,11 +97,16 @@ impl Neighbors {
     ///
     /// # Panics
     /// When `i` is not below [`len`](Self::len).
+    #[must_use]
     pub fn sq_distances(&self, i: usize) -> &[f64] {
         &self.sq_distances[i * self.k..][..self.k]
     }
 
-    /// The `k` nearest of each query's neighbors, or all of them: one search serves every smaller number.
+    /// The table of the `k` nearest neighbors, or of all neighbors when there are fewer. One search with a large k
+    /// therefore serves all smaller ones.
+    ///
+    /// # Errors
+    /// [`Error::ZeroNeighbors`] when `k` is 0.
     ///
     /// ```
     /// use nuq_neighbors::Neighbors;
@@ -105,28 +118,32 @@ impl Neighbors {
         if k == 0 {
             return Err(Error::ZeroNeighbors);
         }
-        let kept = k.min(self.k);
-        let mut nearest = Self::with_capacity(kept, self.len());
+        let k = k.min(self.k);
+        let mut nearest = Self::with_capacity(k, self.len());
         for query in 0..self.len() {
-            nearest.ids.extend(&self.ids(query)[..kept]);
-            nearest.sq_distances.extend(&self.sq_distances(query)[..kept]);
+            nearest.ids.extend(&self.ids(query)[..k]);
+            nearest.sq_distances.extend(&self.sq_distances(query)[..k]);
         }
         Ok(nearest)
     }
 
-    /// Checks every id against the number of training rows.
-    pub fn check_ids(&self, len: usize) -> Result<(), Error> {
-        match self.ids.iter().position(|&id| id as usize >= len) {
-            Some(at) => Err(Error::UnknownId { query: at / self.k, id: self.ids[at], len }),
-            None => Ok(()),
-        }
+    /// Checks that every id names a row of `rows`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownId`] for the first id that names no row, for example because the row was removed.
+    pub fn check_ids(&self, rows: &dyn RowStorage) -> Result<(), Error> {
+        rows.check_ids(&self.ids, self.k)
     }
 
-    /// The neighbors of the whole from those of its shards: each shard comes with the id of its first row. Shards
-    /// share no row.
+    /// Merges the tables of shards into the table of all rows. Each shard is given with the id of its first row; shards
+    /// must be disjoint.
     ///
-    /// When every shard was asked for the same k, the result is bit for bit the table of one search over all
-    /// rows, because an exact index computes each distance from the two rows alone.
+    /// When all shards were searched exactly with at least this `k`, the result is bit for bit the table of one search
+    /// over all rows, because each distance is a function of the two rows alone.
+    ///
+    /// # Errors
+    /// [`Error::ZeroNeighbors`] when `k` is 0, [`Error::LengthMismatch`] when shards have different numbers of queries,
+    /// [`Error::TooManyRows`] when an id exceeds 32 bits, [`Error::RepeatedId`] when two shards share a row.
     ///
     /// ```
     /// use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
@@ -158,8 +175,7 @@ impl Neighbors {
         for query in 0..queries {
             row.clear();
             for (offset, table) in shards {
-                let found = table.sq_distances(query).iter().zip(table.ids(query));
-                for (&sq, &id) in found {
+                for (&sq, &id) in table.sq_distances(query).iter().zip(table.ids(query)) {
                     let id = id
                         .checked_add(*offset)
                         .ok_or(Error::TooManyRows { rows: id as usize + *offset as usize + 1 })?;
@@ -176,7 +192,7 @@ impl Neighbors {
     }
 }
 
-/// An id that stands twice in a row; `sorted` is working memory.
+/// An id that occurs twice; `sorted` is working memory.
 fn repeated(ids: impl Iterator<Item = u32>, sorted: &mut Vec<u32>) -> Option<u32> {
     sorted.clear();
     sorted.extend(ids);
@@ -184,7 +200,7 @@ fn repeated(ids: impl Iterator<Item = u32>, sorted: &mut Vec<u32>) -> Option<u32
     sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
-/// A training row considered for a query: squared distance and id.
+/// The squared distance and the id of a row.
 pub(crate) type Neighbor = (f64, u32);
 
 fn nearest_first(a: &Neighbor, b: &Neighbor) -> std::cmp::Ordering {
@@ -195,7 +211,7 @@ fn sort_nearest_first(row: &mut [Neighbor]) {
     row.sort_unstable_by(nearest_first);
 }
 
-/// Cuts `row` down to its `k` nearest, nearest first, ties by id.
+/// Truncates `row` to its `k` nearest entries, nearest first, ties by id.
 pub(crate) fn keep_nearest(row: &mut Vec<Neighbor>, k: usize) {
     if row.len() > k {
         row.select_nth_unstable_by(k - 1, nearest_first);
@@ -207,9 +223,10 @@ pub(crate) fn keep_nearest(row: &mut Vec<Neighbor>, k: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Embeddings, Precision, StoredRows};
 
     #[test]
-    fn tables_from_outside_are_checked() {
+    fn invalid_tables_are_errors() {
         let bad = |ids: Vec<u32>, sq: Vec<f64>| Neighbors::new(2, ids, sq).unwrap_err();
         assert_eq!(bad(vec![0, 1, 2], vec![0.0; 3]), Error::PartialRow { len: 3, dim: 2 });
         assert_eq!(bad(vec![0, 1, 4, 4], vec![0.0; 4]), Error::RepeatedId { query: 1, id: 4 });
@@ -218,18 +235,26 @@ mod tests {
         let error = bad(vec![0, 1, 2, 3], vec![0.0; 5]);
         assert_eq!(error.to_string(), "5 squared distances given, 4 needed");
         assert!(Neighbors::new(usize::MAX, vec![], vec![]).unwrap().is_empty());
-        let faiss_miss = Neighbors::new(1, vec![u32::MAX], vec![0.0]).unwrap();
-        assert_eq!(
-            faiss_miss.check_ids(10).unwrap_err(),
-            Error::UnknownId { query: 0, id: u32::MAX, len: 10 }
-        );
     }
 
     #[test]
-    fn the_nearest_of_a_table_are_at_most_all_and_at_least_one() {
+    fn nearest_returns_at_least_one_and_at_most_all_neighbors() {
         let table = Neighbors::new(2, vec![8, 3], vec![4.0, 1.0]).unwrap();
         assert_eq!(table.nearest(5).unwrap(), table);
         assert_eq!(table.nearest(0), Err(Error::ZeroNeighbors));
+    }
+
+    #[test]
+    fn ids_that_name_no_row_are_unknown_ids() {
+        let mut rows = StoredRows::new(&Embeddings::new(vec![0.0; 10], 1).unwrap(), Precision::F32).unwrap();
+        // FAISS returns -1 for a missing neighbor.
+        let missing = Neighbors::new(1, vec![3, u32::MAX], vec![0.0; 2]).unwrap();
+        let unknown = |query, id, len| Err(Error::UnknownId { query, id, len });
+        assert_eq!(missing.check_ids(&rows), unknown(1, u32::MAX, 10));
+        let table = Neighbors::new(2, vec![0, 1, 2, 3], vec![0.0; 4]).unwrap();
+        assert_eq!(table.check_ids(&rows), Ok(()));
+        rows.remove(&[3]).unwrap();
+        assert_eq!(table.check_ids(&rows), unknown(1, 3, 9));
     }
 
     #[test]
@@ -241,11 +266,11 @@ mod tests {
     }
 
     #[test]
-    fn shards_must_answer_the_same_queries() {
+    fn invalid_shards_are_errors() {
         let a = Neighbors::new(1, vec![0], vec![1.0]).unwrap();
         let b = Neighbors::new(1, vec![0, 1], vec![1.0, 2.0]).unwrap();
         assert!(matches!(Neighbors::merge(&[(0, a.clone()), (1, b)], 1), Err(Error::LengthMismatch { .. })));
-        // Two machines may measure the row they share differently.
+        // Two machines may compute slightly different distances for a shared row.
         let c = Neighbors::new(2, vec![0, 2], vec![1.000_000_1, 1.000_000_01]).unwrap();
         assert_eq!(Neighbors::merge(&[(5, a), (5, c)], 3), Err(Error::RepeatedId { query: 0, id: 5 }));
         let none = Neighbors::new(usize::MAX, vec![], vec![]).unwrap();

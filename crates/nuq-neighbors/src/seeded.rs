@@ -1,9 +1,10 @@
-//! The one source of randomness: small, seeded, and the same on every platform and in every release.
+//! The seeded random number generator of the project: the same stream on every platform and in every release.
 
-/// SplitMix64 (Steele, Lea and Flood 2014): a 64-bit state, one multiply-xor round per number.
+/// SplitMix64 (Steele, Lea and Flood 2014): a 64-bit state and one multiply-xor round per number.
 ///
-/// Written here rather than taken from a crate because sampled rows are part of a fitted model: the same seed
-/// must give the same model after any upgrade.
+/// Fitted models depend on the sampled rows. The generator is part of this crate so that the same seed gives the same
+/// model after an upgrade of any dependency. Transcendental functions come from `libm`, because the results of the
+/// standard library differ between platforms.
 ///
 /// ```
 /// use nuq_neighbors::SeededRng;
@@ -18,7 +19,8 @@ pub struct SeededRng {
 }
 
 impl SeededRng {
-    /// A generator whose whole stream follows from `seed`.
+    /// A generator with a stream that is determined by `seed`.
+    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
@@ -32,31 +34,31 @@ impl SeededRng {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `[0, 1)`.
+    /// A uniform number in `[0, 1)`.
     pub fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform in `0..bound`; the bias of the multiply-shift is below `bound / 2^64`.
+    /// A uniform integer in `0..bound`. The bias of the multiply-shift method is below `bound / 2⁶⁴`.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 
-    /// Standard normal, by Box and Muller's transform.
+    /// A standard normal number by the Box-Muller transform.
     pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
+        let radius = (-2.0 * libm::log(1.0 - self.uniform())).sqrt();
+        radius * libm::cos(std::f64::consts::TAU * self.uniform())
     }
 
-    /// `count` distinct numbers of `0..n` in ascending order (all of them when `count >= n`), each subset
-    /// equally likely: selection sampling, one pass.
+    /// `count` distinct numbers of `0..n` in ascending order, or all of them when `count ≥ n`. Each subset is equally
+    /// likely (selection sampling in one pass).
     pub fn sample(&mut self, n: usize, count: usize) -> Vec<u32> {
-        let mut wanted = count.min(n);
-        let mut chosen = Vec::with_capacity(wanted);
+        let mut remaining = count.min(n);
+        let mut chosen = Vec::with_capacity(remaining);
         for i in 0..n {
-            if wanted > 0 && self.below(n - i) < wanted {
+            if remaining > 0 && self.below(n - i) < remaining {
                 chosen.push(i as u32);
-                wanted -= 1;
+                remaining -= 1;
             }
         }
         chosen
@@ -68,26 +70,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splitmix64_gives_the_published_stream() {
-        // First outputs for seed 1234567, from the reference implementation by Vigna.
+    fn splitmix64_matches_the_reference_stream() {
+        // The first outputs of Vigna's reference implementation for seed 1234567.
         let mut rng = SeededRng::new(1_234_567);
         let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         assert_eq!(expected.map(|_| rng.next_u64()), expected);
     }
 
     #[test]
-    fn normal_has_its_moments() {
+    fn normal_numbers_have_mean_0_and_variance_1() {
         let mut rng = SeededRng::new(0);
         let draws: Vec<f64> = (0..100_000).map(|_| rng.normal()).collect();
         let mean = draws.iter().sum::<f64>() / 1e5;
         let variance = draws.iter().map(|z| z * z).sum::<f64>() / 1e5;
-        // Five standard errors of each.
+        // The tolerances are five standard errors.
         assert!(mean.abs() < 5.0 / 1e5f64.sqrt(), "{mean}");
         assert!((variance - 1.0).abs() < 5.0 * (2.0 / 1e5f64).sqrt(), "{variance}");
     }
 
     #[test]
-    fn sample_takes_all_when_asked_for_more() {
+    fn a_sample_larger_than_the_population_is_the_population() {
         assert_eq!(SeededRng::new(3).sample(4, 9), [0, 1, 2, 3]);
         assert_eq!(SeededRng::new(3).sample(100, 10).len(), 10);
     }

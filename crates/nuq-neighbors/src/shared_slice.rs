@@ -1,48 +1,50 @@
-//! Numbers that may lie in the caller's memory, in ours, or in a mapped file.
+//! A slice in the caller's memory, in owned memory or in a mapped file.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A slice that is borrowed, owned or shared; a clone costs nothing.
+/// A borrowed, owned or shared slice with cheap clones and copy-on-write updates.
 ///
 /// ```
 /// use nuq_neighbors::SharedSlice;
-/// let mut ours = SharedSlice::from(vec![1u32, 2]);
-/// let theirs = ours.clone();
-/// ours.to_mut().push(3);
-/// assert_eq!((&ours[..], &theirs[..]), (&[1, 2, 3][..], &[1, 2][..]));
+/// let mut updated = SharedSlice::from(vec![1u32, 2]);
+/// let original = updated.clone();
+/// updated.to_mut().push(3);
+/// assert_eq!((&updated[..], &original[..]), (&[1, 2, 3][..], &[1, 2][..]));
 /// ```
 #[derive(Clone)]
-pub struct SharedSlice<'a, T>(Kept<'a, T>);
+pub struct SharedSlice<'a, T>(Storage<'a, T>);
 
 #[derive(Clone)]
-enum Kept<'a, T> {
+enum Storage<'a, T> {
     Borrowed(&'a [T]),
     Owned(Arc<Vec<T>>),
     Shared(Arc<dyn AsRef<[T]> + Send + Sync + 'a>),
 }
 
 impl<'a, T> SharedSlice<'a, T> {
-    /// Looks at the caller's slice.
+    /// Borrows the caller's slice.
+    #[must_use]
     pub fn borrowed(slice: &'a [T]) -> Self {
-        Self(Kept::Borrowed(slice))
+        Self(Storage::Borrowed(slice))
     }
 
-    /// Shares what others hold too: a memory map, an array of another language.
+    /// Shares memory with other owners, for example a memory map or an array of another language.
+    #[must_use]
     pub fn shared(values: Arc<dyn AsRef<[T]> + Send + Sync + 'a>) -> Self {
-        Self(Kept::Shared(values))
+        Self(Storage::Shared(values))
     }
 }
 
 impl<T: Clone> SharedSlice<'_, T> {
-    /// The values for writing: copied first, unless they are ours alone.
+    /// The values for writing. They are copied first unless this slice is their only owner.
     pub fn to_mut(&mut self) -> &mut Vec<T> {
-        if !matches!(self.0, Kept::Owned(_)) {
-            self.0 = Kept::Owned(Arc::new(self.to_vec()));
+        if !matches!(self.0, Storage::Owned(_)) {
+            self.0 = Storage::Owned(Arc::new(self.to_vec()));
         }
         match &mut self.0 {
-            Kept::Owned(values) => Arc::make_mut(values),
-            _ => unreachable!("made ours above"),
+            Storage::Owned(values) => Arc::make_mut(values),
+            _ => unreachable!("the values were copied above"),
         }
     }
 }
@@ -52,15 +54,15 @@ impl<T> Deref for SharedSlice<'_, T> {
 
     fn deref(&self) -> &[T] {
         match &self.0 {
-            Kept::Borrowed(slice) => slice,
-            Kept::Owned(values) => values,
-            Kept::Shared(values) => (**values).as_ref(),
+            Storage::Borrowed(slice) => slice,
+            Storage::Owned(values) => values,
+            Storage::Shared(values) => (**values).as_ref(),
         }
     }
 }
 
 impl<T> From<Vec<T>> for SharedSlice<'_, T> {
     fn from(values: Vec<T>) -> Self {
-        Self(Kept::Owned(Arc::new(values)))
+        Self(Storage::Owned(Arc::new(values)))
     }
 }

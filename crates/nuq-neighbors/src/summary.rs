@@ -1,10 +1,10 @@
-//! What an index says of itself.
+//! The description of an index.
 
 use std::fmt;
 
-use crate::{HnswParams, Precision};
+use crate::HnswParams;
 
-/// The kind of an index and how many of the true neighbors it finds: shown wherever its answers are.
+/// The kind of an index and its measured recall.
 ///
 /// ```
 /// use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex};
@@ -14,32 +14,43 @@ use crate::{HnswParams, Precision};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum IndexSummary {
-    /// Every neighbor is found.
+    /// Exact search: all true neighbors are returned.
     Exact,
-    /// A graph is walked; some neighbors may be missed.
+    /// Approximate search in an HNSW graph: true neighbors may be missing.
     Hnsw {
-        /// How the graph was built and is searched.
+        /// The parameters of construction and search.
         params: HnswParams,
-        /// The recall that was measured last, if it was.
+        /// The last measured recall.
+        recall: Option<MeasuredRecall>,
+    },
+    /// An index that is implemented outside this crate.
+    Other {
+        /// The name of the method.
+        name: &'static str,
+        /// The last measured recall; `None` when it was not measured or the search is exact.
         recall: Option<MeasuredRecall>,
     },
 }
 
-/// The share of true neighbors found, as measured against exact search.
+/// The share of the true neighbors that a search returns, measured against exact search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeasuredRecall {
-    /// From 0 to 1.
+    /// The recall, from 0 to 1.
     pub share: f64,
-    /// Neighbors looked for.
+    /// The number of neighbors per query.
     pub k: usize,
-    /// Left-out training points that looked for them.
+    /// The number of training rows that were used as queries, each without itself.
     pub points: usize,
 }
 
 impl IndexSummary {
-    /// Whether the rows are kept in half precision.
-    pub fn keeps_halves(&self) -> bool {
-        matches!(self, Self::Hnsw { params, .. } if params.precision == Precision::F16)
+    /// The last measured recall of an approximate index.
+    #[must_use]
+    pub fn recall(&self) -> Option<MeasuredRecall> {
+        match self {
+            Self::Exact => None,
+            Self::Hnsw { recall, .. } | Self::Other { recall, .. } => *recall,
+        }
     }
 }
 
@@ -50,15 +61,22 @@ impl fmt::Display for IndexSummary {
             Self::Hnsw { params, recall: None } => {
                 write!(f, "HNSW graph (M {}, ef {}), recall not measured", params.m, params.ef_search)
             }
-            Self::Hnsw { params, recall: Some(recall) } => write!(
-                f,
-                "HNSW graph (M {}, ef {}) that finds {:.1} % of the {} nearest rows, measured on {} training points",
-                params.m,
-                params.ef_search,
-                100.0 * recall.share,
-                recall.k,
-                recall.points
-            ),
+            Self::Hnsw { params, recall: Some(recall) } => {
+                write!(f, "HNSW graph (M {}, ef {}) {recall}", params.m, params.ef_search)
+            }
+            Self::Other { name, recall: None } => write!(f, "{name}"),
+            Self::Other { name, recall: Some(recall) } => write!(f, "{name} {recall}"),
         }
+    }
+}
+
+impl fmt::Display for MeasuredRecall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { share, k, points } = self;
+        write!(
+            f,
+            "with {:.1} % of the {k} nearest rows found, measured on {points} training rows",
+            100.0 * share
+        )
     }
 }

@@ -227,10 +227,10 @@ fn measures_given_ids(subject: &Subject<'_>) {
     let index = (subject.build)(&x);
     let found = index.search(&x, 4).expect("a valid search");
     let ids: Vec<u32> = (0..40).flat_map(|i| found.ids(i).to_vec()).collect();
-    let measured: Neighbors = index.measure(&x, 4, &ids).expect("known ids");
+    let measured: Neighbors = index.rows().measure(&x, 4, &ids).expect("known ids");
     assert_eq!(measured, found);
     for (k, ids) in [(4, &ids[1..]), (usize::MAX, &ids)] {
-        assert!(matches!(index.measure(&x, k, ids), Err(Error::LengthMismatch { .. })));
+        assert!(matches!(index.rows().measure(&x, k, ids), Err(Error::LengthMismatch { .. })));
     }
 }
 
@@ -241,7 +241,7 @@ fn forgets_what_is_removed_and_finds_what_is_added(subject: &Subject<'_>) {
         let mut index = (subject.build)(&x);
         let gone: Vec<u32> = (0..rows as u32).step_by(3).collect();
         index.remove(&gone).expect("known ids");
-        assert_eq!((index.len(), index.ids()), (rows - gone.len(), rows));
+        assert_eq!((index.len(), index.rows().id_bound()), (rows - gone.len(), rows));
         let found = index.search(&x, 5).expect("a valid search");
         for i in 0..rows {
             assert!(found.ids(i).iter().all(|id| id % 3 != 0), "query {i} found a row that is gone");
@@ -257,7 +257,10 @@ fn forgets_what_is_removed_and_finds_what_is_added(subject: &Subject<'_>) {
                 "{refused:?}"
             );
         }
-        assert!(index.contains(1) && index.contains(2), "a list with a mistake in it removes nothing");
+        assert!(
+            index.rows().contains(1) && index.rows().contains(2),
+            "a list with a mistake in it removes nothing"
+        );
 
         // New rows far from all others, more than were removed.
         let (new, _) = data::clusters(gone.len() + 7, 33, 1, 50.0, 22);

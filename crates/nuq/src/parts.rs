@@ -82,7 +82,7 @@ pub struct RegressorParts {
 impl SmootherParts {
     /// Refuses numbers that no fit can have left.
     pub(crate) fn check(&self, index: &dyn NeighborIndex) -> Result<(), Error> {
-        self.bandwidth.check(index.ids(), index.dim())?;
+        self.bandwidth.check(index.rows().id_bound(), index.dim())?;
         if let FittedDensityParts::Kde(h) | FittedDensityParts::Auto(AutoDensity { bandwidth: h, .. }) =
             self.density
         {
@@ -108,7 +108,7 @@ impl SmootherParts {
 
 /// Refuses a list that does not have an entry per id.
 pub(crate) fn check_length(what: &'static str, got: usize, index: &dyn NeighborIndex) -> Result<(), Error> {
-    let (counterpart, expected) = ("training rows", index.ids());
+    let (counterpart, expected) = ("training rows", index.rows().id_bound());
     if got == expected { Ok(()) } else { Err(Error::LengthMismatch { what, got, counterpart, expected }) }
 }
 

@@ -216,7 +216,7 @@ fn mistakes_get_a_sentence_and_a_code() {
         (fit(&["--covariance", "tied"]), 2, "--covariance belongs to --density gmm"),
         (fit(&["--bandwidth", "wide"]), 2, "it is one of log-likelihood, accuracy"),
         (fit(&["--bandwidth", "-1"]), 1, "bandwidth is -1.0: it must be positive and finite"),
-        (fit(&["--recall", "2", "--index", "hnsw"]), 1, "the recall asked for is 2"),
+        (fit(&["--recall", "2", "--index", "hnsw"]), 1, "the requested recall is 2"),
         (fit(&["--recall", "0.9", "--index", "exact"]), 2, "belongs to --index hnsw or auto"),
         (fit(&["--threads", "0"]), 1, "at least one thread"),
         (words(&["fit", "--embeddings", &x, "--out", "n.nuq"]), 2, "<--labels <FILE>|--targets <FILE>>"),
@@ -296,7 +296,7 @@ fn bad_values_are_refused_before_anything_is_read() {
         (&["--k", "0"][..], "at least one neighbor"),
         (&["--bandwidth", "-1"], "bandwidth is -1.0"),
         (&["--density-bandwidth", "0"], "density bandwidth is 0.0"),
-        (&["--recall", "2"], "the recall asked for is 2"),
+        (&["--recall", "2"], "the requested recall is 2"),
         (&["--density", "gmm", "--shrinkage", "1.5"], "shrinkage is 1.5"),
         (&["--prior-weight", "-1"], "prior weight is -1.0"),
     ] {

@@ -62,7 +62,7 @@ pub(super) fn neighbors_of<'b>(
     if table.k() < k.min(index.len()) {
         return Ok(Cow::Owned(index.search(rows, k)?));
     }
-    table.check_ids(index.ids())?;
+    table.check_ids(index.rows())?;
     Ok(Cow::Borrowed(table))
 }
 

@@ -40,7 +40,7 @@ impl<'a> LocalOutlierFactor<'a> {
             let (got, expected) = (others.len(), rows.len());
             return Err(length_mismatch("rows of neighbors", got, "embeddings", expected));
         }
-        others.check_ids(rows.len())?;
+        others.check_ids(index.rows())?;
         let k = others.k();
         let reach: Vec<f64> = (0..rows.len()).map(|i| others.sq_distances(i)[k - 1].sqrt()).collect();
         let density = (0..rows.len()).map(|i| local_density(others, i, k, &reach)).collect();

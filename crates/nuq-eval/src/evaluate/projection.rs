@@ -36,7 +36,7 @@ pub struct Plane {
 /// The eigendecomposition does not converge.
 pub fn principal_plane(model: &NuqClassifier<'_>) -> Result<Plane, Error> {
     let index = model.index();
-    plane(&index.rows_of(&index.live_ids())?)
+    plane(&index.rows().gather(&index.rows().live_ids())?)
 }
 
 fn plane(rows: &Embeddings<'_>) -> Result<Plane, Error> {

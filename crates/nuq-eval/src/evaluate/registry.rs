@@ -167,11 +167,11 @@ const REFERENCE_ROWS: usize = 2000;
 
 fn fit_huq(model: &NuqClassifier<'_>) -> Result<Huq, Error> {
     let index = model.index();
-    let live_ids = index.live_ids();
+    let live_ids = index.rows().live_ids();
     let sample = SeededRng::new(0).sample(live_ids.len(), REFERENCE_ROWS);
     let ids: Vec<u32> = sample.into_iter().map(|at| live_ids[at as usize]).collect();
     let reference =
-        model.predict_from(&index.rows_of(&ids)?, &index.leave_one_out(&ids, model.n_neighbors())?)?;
+        model.predict_from(&index.rows().gather(&ids)?, &index.leave_one_out(&ids, model.n_neighbors())?)?;
     Huq::fit(&values(&reference, Measure::Aleatoric), &values(&reference, Measure::Epistemic), 0.2, 0.95, 0.9)
 }
 
@@ -285,7 +285,7 @@ fn from_embeddings<'t>(
             if training.has_plain_neighbors && is_normalized == training.is_normalized {
                 // Search the model's own index: where it is a graph, an exact all-pairs search would take days.
                 let index = model.index();
-                return LocalOutlierFactor::from_neighbors(rows, &index.leave_one_out(&index.live_ids(), k)?);
+                return LocalOutlierFactor::from_neighbors(rows, &index.leave_one_out(&index.rows().live_ids(), k)?);
             }
             LocalOutlierFactor::fit(rows, k)
         },

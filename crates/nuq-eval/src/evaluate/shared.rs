@@ -22,16 +22,16 @@ pub(super) struct Training {
 impl Training {
     pub(super) fn from_model(model: &NuqClassifier<'_>) -> Result<Self, Error> {
         let index = model.index();
-        let ids = index.live_ids();
+        let ids = index.rows().live_ids();
         let label = |&id: &u32| model.classes().label(model.training_classes()[id as usize] as usize).clone();
-        let (rows, is_normalized) = (index.rows_of(&ids)?, model.is_normalized());
+        let (rows, is_normalized) = (index.rows().gather(&ids)?, model.is_normalized());
         Ok(Self {
             labels: ids.iter().map(label).collect(),
             normalized: if is_normalized { rows.clone() } else { rows.l2_normalized() },
             rows,
             is_normalized,
             // Removed rows leave gaps in the ids.
-            has_plain_neighbors: index.scale().is_none() && index.len() == index.ids(),
+            has_plain_neighbors: index.rows().scale().is_none() && index.len() == index.rows().id_bound(),
         })
     }
 }

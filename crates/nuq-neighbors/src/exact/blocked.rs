@@ -1,4 +1,4 @@
-//! Scores of many queries against many rows at once: one matrix product per block, scanned while it is warm.
+//! Scores of many queries against many rows: one matrix product per block, scanned while it is in the cache.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -6,28 +6,28 @@ use rayon::prelude::*;
 
 use super::ExactIndex;
 use super::rescaler::Rescaler;
-use super::shortlist::{Exact, Shortlist, distance_error};
-use crate::NeighborIndex;
+use super::shortlist::{ExactDistance, Shortlist, distance_error};
 use crate::neighbors::Neighbor;
+use crate::{NeighborIndex, RowStorage};
 
-/// Queries per task: enough that laying out a block of rows is a small part of multiplying it.
+/// Queries per task: enough to make the cost of rescaling a block of rows small against the cost of its product.
 const QUERIES: usize = 1024;
-/// Training rows per product: few enough that the products are still in the cache when they are scanned.
+/// Training rows per product: few enough to keep the product in the cache until it is scanned.
 const ROWS: usize = 256;
-/// Bytes of laid-out training rows, and of shortlists, per task.
+/// Limits of the memory per task for rescaled training rows and for shortlists.
 const ROW_BYTES: usize = 16 << 20;
 const LIST_BYTES: usize = 32 << 20;
-/// With fewer queries per block than this the product is slower than direct distances.
-const FEWEST_QUERIES: usize = 8;
-/// Beyond this length a query's products with the training rows may overflow `f32`.
-const LONGEST_QUERY: f64 = 1e30;
+/// With fewer queries per task than this, direct distances are faster than a product.
+const MIN_QUERIES: usize = 8;
+/// Rescaled queries longer than this may have products with training rows that overflow `f32`.
+const MAX_QUERY_NORM: f64 = 1e30;
 
-/// Whether `k` of `len` neighbors are few enough for shortlists to be short.
-pub(super) fn pays_for(k: usize, len: usize) -> bool {
-    k <= len / 4 && LIST_BYTES / Shortlist::bytes(k) >= FEWEST_QUERIES
+/// Whether the product is faster than direct distances: the shortlists for `k` of `len` neighbors must be short.
+pub(super) fn is_efficient(k: usize, len: usize) -> bool {
+    k <= len / 4 && LIST_BYTES / Shortlist::bytes(k) >= MIN_QUERIES
 }
 
-/// The nearest rows of each query (row-major), one task per block of queries.
+/// The nearest rows of each query (row-major), with one task per block of queries.
 pub(super) fn search(
     index: &ExactIndex<'_>,
     rescaler: &Rescaler,
@@ -36,10 +36,10 @@ pub(super) fn search(
     excluded: Option<&[u32]>,
 ) -> Vec<Vec<Neighbor>> {
     let (dim, count) = (index.dim(), queries.len() / index.dim());
-    let most = QUERIES.min(LIST_BYTES / Shortlist::bytes(k));
-    // A whole number of rounds over the threads, so that none waits for a last half-empty block.
-    let tasks = count.div_ceil(most).next_multiple_of(rayon::current_num_threads());
-    let per_task = count.div_ceil(tasks).max(FEWEST_QUERIES);
+    let max_per_task = QUERIES.min(LIST_BYTES / Shortlist::bytes(k));
+    // The number of tasks is a multiple of the number of threads, so that all threads finish at about the same time.
+    let tasks = count.div_ceil(max_per_task).next_multiple_of(rayon::current_num_threads());
+    let per_task = count.div_ceil(tasks).max(MIN_QUERIES);
     queries
         .par_chunks(per_task * dim)
         .enumerate()
@@ -51,12 +51,12 @@ pub(super) fn search(
         .collect()
 }
 
-/// One block of queries on its way through all training rows.
+/// One block of queries, compared with all training rows.
 struct Block<'b> {
     index: &'b ExactIndex<'b>,
     rescaler: &'b Rescaler,
     queries: Vec<Query<'b>>,
-    /// The queries in the rescaler, row-major.
+    /// The rescaled queries, row-major.
     rescaled: Vec<f32>,
 }
 
@@ -64,7 +64,7 @@ struct Query<'b> {
     row: &'b [f32],
     sq_norm: f64,
     excluded: Option<u32>,
-    /// `None` for a query too long for `f32` products, which is answered directly.
+    /// `None` for a query that is too long for `f32` products; it is searched directly.
     list: Option<Shortlist>,
     k: usize,
 }
@@ -86,7 +86,8 @@ impl<'b> Block<'b> {
             .map(|(i, (row, rescaled))| {
                 let (sq_norm, excluded) = (rescaler.sq_norm(row), excluded.map(|ids| ids[i]));
                 rescaler.rescale(row, rescaled);
-                let fits = sq_norm < LONGEST_QUERY * LONGEST_QUERY && rescaled.iter().all(|a| a.is_finite());
+                let fits =
+                    sq_norm < MAX_QUERY_NORM * MAX_QUERY_NORM && rescaled.iter().all(|a| a.is_finite());
                 if !fits {
                     rescaled.fill(0.0);
                 }
@@ -97,13 +98,13 @@ impl<'b> Block<'b> {
     }
 
     fn search(mut self) -> Vec<Vec<Neighbor>> {
-        let dim = self.index.dim();
-        let per_block = (ROW_BYTES / (4 * dim)).clamp(16, ROWS).min(self.index.ids());
+        let (dim, stored) = (self.index.dim(), self.index.stored_rows());
+        let per_block = (ROW_BYTES / (4 * dim)).clamp(16, ROWS).min(stored.id_bound());
         let mut rows = vec![0f32; per_block * dim];
         let mut products = vec![0f32; self.queries.len() * per_block];
         for (i, half_sq_norms) in self.rescaler.half_sq_norms().chunks(per_block).enumerate() {
             let (first, n) = (i * per_block, half_sq_norms.len());
-            self.rescaler.rescale(&self.index.rows.block(first..first + n), &mut rows);
+            self.rescaler.rescale(&stored.block(first..first + n), &mut rows);
             multiply_transposed(
                 &self.rescaled,
                 &rows[..n * dim],
@@ -113,16 +114,14 @@ impl<'b> Block<'b> {
             self.offer(first as u32, &products, half_sq_norms);
         }
         let index = self.index;
-        let unit = self.rescaler.unit();
+        let sq_unit = self.rescaler.sq_unit();
         self.queries
             .into_iter()
             .map(|query| {
                 let Query { row, sq_norm, excluded, list, k } = query;
-                let distance = |id| index.distance(row, id);
+                let distance = |id| stored.sq_distance(row, id);
                 match list {
-                    Some(list) => {
-                        list.finish(&Exact { distance: &distance, dim: index.dim(), unit, sq_norm })
-                    }
+                    Some(list) => list.finish(&ExactDistance { distance: &distance, dim, sq_unit, sq_norm }),
                     None => index.search_directly(row, k, excluded),
                 }
             })
@@ -130,28 +129,27 @@ impl<'b> Block<'b> {
     }
 
     fn offer(&mut self, first: u32, products: &[f32], half_sq_norms: &[f32]) {
-        // What underflows to a norm of zero is below the smallest number; rows that are gone have an infinite one.
-        let present = half_sq_norms.iter().copied().filter(|norm| norm.is_finite());
-        let largest = present.fold(0.0, f32::max) + f32::MIN_POSITIVE;
+        // A norm that underflows to zero is below the smallest positive number. Removed rows have an infinite norm.
+        let live = half_sq_norms.iter().copied().filter(|norm| norm.is_finite());
+        let largest = live.fold(0.0, f32::max) + f32::MIN_POSITIVE;
         let longest = (2.0 * f64::from(largest)).sqrt();
-        let dim = self.index.dim();
+        let (dim, sq_unit) = (self.index.dim(), self.rescaler.sq_unit());
         for (query, products) in self.queries.iter_mut().zip(products.chunks_exact(half_sq_norms.len())) {
             let Some(list) = &mut query.list else { continue };
-            let distance = |id| self.index.distance(query.row, id);
-            let exact =
-                Exact { distance: &distance, dim, unit: self.rescaler.unit(), sq_norm: query.sq_norm };
+            let distance = |id| self.index.stored_rows().sq_distance(query.row, id);
+            let exact = ExactDistance { distance: &distance, dim, sq_unit, sq_norm: query.sq_norm };
             let error = score_error(dim, query.sq_norm.sqrt(), longest);
             list.offer(first, products, half_sq_norms, error, &exact);
         }
     }
 }
 
-/// A bound on how far a score `½‖b‖² − a·b` computed in `f32` from rescaled rows may be from the one that half the
-/// computed `f64` distance implies.
+/// A bound on the difference between a score `½‖b‖² − a·b` computed in `f32` from rescaled rows and the score implied by
+/// the squared distance computed in `f64`.
 ///
-/// With $u = 2^{-24}$: a product of $d$ terms errs by at most $\gamma_d \|a\|\|b\|$ in any order of summation,
-/// $\gamma_d = du/(1 - du)$; the coordinates err by $3u$ each, the norm and the difference by a rounding each. The
-/// next term is for products that underflow, the last for the rounding of the distance that ranks.
+/// Let u = 2⁻²⁴. A product of d terms has an error of at most `γ_d ‖a‖ ‖b‖` in any order of summation, with
+/// `γ_d = d u / (1 − d u)`. Each coordinate has a relative error of at most 3u; the norm and the difference add one
+/// rounding each. The third term bounds products that underflow, the last one the rounding of the distance in `f64`.
 fn score_error(dim: usize, query_norm: f64, row_norm: f64) -> f64 {
     const U: f64 = 1.0 / (1u64 << 24) as f64;
     let d = dim as f64;

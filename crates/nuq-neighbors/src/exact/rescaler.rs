@@ -1,32 +1,32 @@
-//! The rescaler of reference in which `f32` products are accurate: centered on the training mean, of size one.
+//! Rescaling of rows so that `f32` products are accurate: centered on the training mean, coordinates at most one.
 
 use rayon::prelude::*;
 
-use crate::rows::Rows;
+use crate::{RowStorage, StoredRows};
 
-/// Maps a row $x$ to $b_j = (x_j - m_j)\,c_j$ with $|b_j| \le 1$ on the training rows.
+/// Maps a row x to `b_j = (x_j − m_j) c_j` with `|b_j| ≤ 1` on the training rows.
 ///
-/// $m$ is the training mean and $c_j$ the inverse of the column's scale times a power of two shared by all
-/// columns. Centering removes the common offset that would cancel in `‖b‖² − 2a·b`; the power of two keeps
-/// embeddings of size 1e±30 inside the range of `f32`.
+/// m is the training mean; `c_j` is the inverse of the column's scale times a power of two common to all columns.
+/// Centering removes the common offset that would cancel in `‖b‖² − 2 a·b`. The power of two keeps embeddings of
+/// magnitude 1e±30 inside the range of `f32`.
 pub(super) struct Rescaler {
     center: Vec<f32>,
     factors: Vec<f64>,
     rounded_factors: Vec<f32>,
-    /// What one unit of squared distance is in this rescaler, $2^{2e}$.
-    unit: f64,
-    /// $\tfrac12\|b\|^2$ of each training row.
+    sq_unit: f64,
     half_sq_norms: Vec<f32>,
 }
 
-/// Rows added later may lie this far outside the rescaler (in half squared length); for others it is made anew.
-const LONGEST_ROW: f32 = 1e6;
+/// Limit of ½‖b‖² of inserted rows; the rescaler is fitted again for rows beyond it.
+const MAX_HALF_SQ_NORM: f32 = 1e6;
+/// In more dimensions the error bound of an `f32` product exceeds the product.
+const MAX_DIM: usize = 1 << 23;
 
 impl Rescaler {
-    /// `None` when the rows, so rescaled, leave the range of `f32`.
-    pub(super) fn around(rows: &Rows<'_>, scale: Option<&[f64]>) -> Option<Self> {
+    /// `None` when the rescaled rows are outside the range of `f32`.
+    pub(super) fn fit(rows: &StoredRows<'_>) -> Option<Self> {
         let (dim, center) = (rows.dim(), mean(rows));
-        let inverse = |j: usize| scale.map_or(1.0, |s| 1.0 / s[j]);
+        let inverse = |j: usize| rows.scale().map_or(1.0, |s| 1.0 / s[j]);
         let largest = rows
             .par_blocks()
             .map(|block| {
@@ -41,40 +41,39 @@ impl Rescaler {
         let power = exponent.exp2();
         let factors: Vec<f64> = (0..dim).map(|j| inverse(j) * power).collect();
         let rounded_factors: Vec<f32> = factors.iter().map(|&c| c as f32).collect();
-        // In more dimensions than f32 has digits for, no bound on a product is worth anything.
-        let few_enough = dim < 1 << 23;
-        if !few_enough || !rounded_factors.iter().all(|c| c.is_normal()) {
+        if dim >= MAX_DIM || !rounded_factors.iter().all(|c| c.is_normal()) {
             return None;
         }
         let mut rescaler =
-            Self { center, factors, rounded_factors, unit: power * power, half_sq_norms: vec![] };
+            Self { center, factors, rounded_factors, sq_unit: power * power, half_sq_norms: vec![] };
         let blocks =
             rows.par_blocks().map(|block| rescaler.half_sq_norms_of(&block)).collect::<Option<Vec<_>>>();
         rescaler.half_sq_norms = blocks?.concat();
         Some(rescaler)
     }
 
-    /// Takes new rows in, over those of the given ids first; says whether they fit.
+    /// Adds the norms of inserted rows; `ids` holds reused ids first, then new ones. Returns false when a row is too
+    /// long; then nothing is changed.
     pub(super) fn insert(&mut self, ids: &[u32], rows: &[f32]) -> bool {
         let Some(norms) = self.half_sq_norms_of(rows) else { return false };
-        if norms.iter().any(|&norm| norm > LONGEST_ROW) {
+        if norms.iter().any(|&norm| norm > MAX_HALF_SQ_NORM) {
             return false;
         }
         for (&id, norm) in ids.iter().zip(norms) {
             match self.half_sq_norms.get_mut(id as usize) {
-                Some(place) => *place = norm,
+                Some(stored) => *stored = norm,
                 None => self.half_sq_norms.push(norm),
             }
         }
         true
     }
 
-    /// Marks a row as gone.
+    /// Marks a row as removed by an infinite norm.
     pub(super) fn remove(&mut self, id: u32) {
         self.half_sq_norms[id as usize] = f32::INFINITY;
     }
 
-    /// `None` when a coordinate or a norm is beyond the range in which differences stay finite.
+    /// `None` when a coordinate or a norm is outside the range in which differences stay finite.
     fn half_sq_norms_of(&self, rows: &[f32]) -> Option<Vec<f32>> {
         let mut rescaled = vec![0f32; self.center.len()];
         rows.chunks_exact(self.center.len())
@@ -87,11 +86,11 @@ impl Rescaler {
             .collect()
     }
 
-    /// Writes the coordinates of rows in this rescaler, each within three roundings of the exact value.
+    /// Writes the rescaled coordinates of rows; each has at most three rounding errors.
     pub(super) fn rescale(&self, rows: &[f32], rescaled: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2, which is all that the function asks for.
+            // SAFETY: the processor supports AVX2, the only requirement of the function.
             return unsafe { self.rescale_avx2(rows, rescaled) };
         }
         self.rescale_any(rows, rescaled);
@@ -114,7 +113,7 @@ impl Rescaler {
         }
     }
 
-    /// $\|a\|^2$ of a query in this rescaler, in `f64` from the unrounded coordinates.
+    /// ‖a‖² of a rescaled query, in `f64` without intermediate rounding to `f32`.
     pub(super) fn sq_norm(&self, row: &[f32]) -> f64 {
         let square = |((x, m), c): ((&f32, &f32), &f64)| {
             let a = (f64::from(*x) - f64::from(*m)) * c;
@@ -123,20 +122,20 @@ impl Rescaler {
         row.iter().zip(&self.center).zip(&self.factors).map(square).sum()
     }
 
-    /// Squared distance in the rescaler per squared distance outside it.
-    pub(super) fn unit(&self) -> f64 {
-        self.unit
+    /// The rescaled squared distance per unit of original squared distance: the square of the power of two.
+    pub(super) fn sq_unit(&self) -> f64 {
+        self.sq_unit
     }
 
-    /// $\tfrac12\|b\|^2$ of each training row; zero where that underflows, infinite where the row is gone.
+    /// ½‖b‖² of each training row; zero after underflow, infinite for removed rows.
     pub(super) fn half_sq_norms(&self) -> &[f32] {
         &self.half_sq_norms
     }
 }
 
-/// The training mean, rounded to `f32`: any nearby point serves, as long as all rows use the same one.
-/// Summed in blocks of fixed size, so that it does not depend on the number of threads.
-fn mean(rows: &Rows<'_>) -> Vec<f32> {
+/// The training mean, rounded to `f32`. Any nearby point is suitable as long as all rows use the same one. The sums use
+/// blocks of fixed size, so that they do not depend on the number of threads.
+fn mean(rows: &StoredRows<'_>) -> Vec<f32> {
     let dim = rows.dim();
     let sums: Vec<Vec<f64>> = rows
         .par_blocks()
@@ -149,5 +148,5 @@ fn mean(rows: &Rows<'_>) -> Vec<f32> {
         })
         .collect();
     let total = |j: usize| sums.iter().map(|sum| sum[j]).sum::<f64>();
-    (0..dim).map(|j| (total(j) / rows.ids() as f64) as f32).collect()
+    (0..dim).map(|j| (total(j) / rows.id_bound() as f64) as f32).collect()
 }

@@ -1,17 +1,16 @@
-//! The running top-k of one query over approximate scores whose error is bounded.
+//! The running k nearest rows of one query, from approximate scores with a bounded error.
 //!
-//! In the rescaler of the index, with query $a$ and row $b$, the squared distance is $\|a\|^2 + 2s$ with the score
-//! $s = \tfrac12\|b\|^2 - a \cdot b$. The product gives $\tilde s$ with $|\tilde s - s| \le \varepsilon$. A row
-//! stays on the list until some k rows are known to be nearer: until its $\tilde s - \varepsilon$ exceeds the
-//! k-th smallest $\tilde s + \varepsilon$.
+//! After rescaling, with query a and row b, the squared distance is `‖a‖² + 2s` with the score `s = ½‖b‖² − a·b`. The
+//! product gives s̃ with `|s̃ − s| ≤ ε`. A row stays on the list until k rows are proven to be nearer: until its `s̃ − ε`
+//! exceeds the k-th smallest `s̃ + ε`.
 
 use crate::neighbors::{Neighbor, keep_nearest};
 
-/// A row that may be among the nearest, with the interval that holds its score.
+/// A row that may be among the k nearest, with an interval that contains its score.
 #[derive(Clone, Copy)]
-struct Contender {
-    lowest: f32,
-    highest: f32,
+struct Bounds {
+    lower: f32,
+    upper: f32,
     id: u32,
 }
 
@@ -19,24 +18,24 @@ struct Contender {
 pub(super) struct Shortlist {
     k: usize,
     excluded: Option<u32>,
-    /// At least k rows score no more than this: whoever provably scores more is out.
+    /// At least k rows have a score of at most this limit; rows with a provably larger score are dropped.
     limit: f64,
-    contenders: Vec<Contender>,
-    /// Rows whose distance has been computed: only when many near-ties crowd the list.
-    settled: Vec<Neighbor>,
+    candidates: Vec<Bounds>,
+    /// Rows whose distance was computed, because too many near-ties filled the list.
+    measured: Vec<Neighbor>,
 }
 
-/// What settling needs to know: exact distances, and how they read as scores.
-pub(super) struct Exact<'a> {
+/// Exact distances of one query, and their conversion to scores.
+pub(super) struct ExactDistance<'a> {
     pub(super) distance: &'a dyn Fn(u32) -> f64,
     pub(super) dim: usize,
-    /// Squared distance in the rescaler per squared distance outside it.
-    pub(super) unit: f64,
-    /// $\|a\|^2$.
+    /// The rescaled squared distance per unit of original squared distance.
+    pub(super) sq_unit: f64,
+    /// ‖a‖².
     pub(super) sq_norm: f64,
 }
 
-/// How far a sum of `dim` squares, or its scaling, may be off in `f64` when its terms add up to `size`.
+/// A bound on the rounding error in `f64` of a sum of `dim` squares, or of its scaling, with terms that add up to `size`.
 pub(super) fn distance_error(dim: usize, size: f64) -> f64 {
     (dim as f64 + 8.0) * f64::EPSILON * size
 }
@@ -46,104 +45,105 @@ impl Shortlist {
         2 * k + 64
     }
 
-    /// Memory of one list for `k` neighbors.
+    /// The memory of one list for `k` neighbors, in bytes.
     pub(super) fn bytes(k: usize) -> usize {
-        Self::capacity(k) * size_of::<Contender>()
+        Self::capacity(k) * size_of::<Bounds>()
     }
 
     pub(super) fn new(k: usize, excluded: Option<u32>) -> Self {
-        let contenders = Vec::with_capacity(Self::capacity(k));
-        Self { k, excluded, limit: f64::INFINITY, contenders, settled: vec![] }
+        let candidates = Vec::with_capacity(Self::capacity(k));
+        Self { k, excluded, limit: f64::INFINITY, candidates, measured: vec![] }
     }
 
-    /// Considers rows `first..` from their products `a·b` and halved squared norms (infinite for rows that
-    /// are gone), known within `error`.
+    /// Adds rows `first..` from their products `a·b` and halved squared norms (infinite for removed rows). The error of
+    /// each score is at most `error`.
     pub(super) fn offer(
         &mut self,
         first: u32,
         products: &[f32],
         half_sq_norms: &[f32],
         error: f64,
-        exact: &Exact<'_>,
+        exact: &ExactDistance<'_>,
     ) {
-        let mut at = 0;
-        while let Some(found) = next_at_most(half_sq_norms, products, self.cut(error), at) {
-            at = found + 1;
-            let id = first + found as u32;
-            if Some(id) == self.excluded || half_sq_norms[found] == f32::INFINITY {
+        let mut from = 0;
+        while let Some(at) = next_at_most(half_sq_norms, products, self.cutoff(error), from) {
+            from = at + 1;
+            let id = first + at as u32;
+            if Some(id) == self.excluded || half_sq_norms[at] == f32::INFINITY {
                 continue;
             }
-            let score = f64::from(half_sq_norms[found] - products[found]);
-            self.contenders.push(Contender {
-                lowest: ((score - error) as f32).next_down(),
-                highest: ((score + error) as f32).next_up(),
+            let score = f64::from(half_sq_norms[at] - products[at]);
+            self.candidates.push(Bounds {
+                lower: ((score - error) as f32).next_down(),
+                upper: ((score + error) as f32).next_up(),
                 id,
             });
-            if self.contenders.len() == Self::capacity(self.k) {
-                self.tighten(exact);
+            if self.candidates.len() == Self::capacity(self.k) {
+                self.prune(exact);
             }
         }
     }
 
-    /// Scores above this are out.
-    fn cut(&self, error: f64) -> f32 {
+    /// Rows with a larger score are dropped.
+    fn cutoff(&self, error: f64) -> f32 {
         ((self.limit + error) as f32).next_up()
     }
 
-    /// Lowers the limit and drops who is above it; where ties leave too many, computes their distances.
-    fn tighten(&mut self, exact: &Exact<'_>) {
-        if self.settled.is_empty() {
-            let by_highest = |a: &Contender, b: &Contender| a.highest.total_cmp(&b.highest);
-            let (_, kth, _) = self.contenders.select_nth_unstable_by(self.k - 1, by_highest);
-            self.limit = self.limit.min(f64::from(kth.highest));
+    /// Lowers the limit and drops the candidates above it. Computes distances when near-ties leave too many.
+    fn prune(&mut self, exact: &ExactDistance<'_>) {
+        if self.measured.is_empty() {
+            let by_upper = |a: &Bounds, b: &Bounds| a.upper.total_cmp(&b.upper);
+            let (_, kth, _) = self.candidates.select_nth_unstable_by(self.k - 1, by_upper);
+            self.limit = self.limit.min(f64::from(kth.upper));
             let limit = self.limit;
-            self.contenders.retain(|contender| f64::from(contender.lowest) <= limit);
+            self.candidates.retain(|candidate| f64::from(candidate.lower) <= limit);
         }
-        if self.contenders.len() > Self::capacity(self.k) - self.k.min(32) {
-            self.settle(exact);
+        if self.candidates.len() > Self::capacity(self.k) - self.k.min(32) {
+            self.measure(exact);
         }
     }
 
-    fn settle(&mut self, exact: &Exact<'_>) {
+    /// Replaces the candidates by the k nearest of all measured rows, and lowers the limit to the k-th distance.
+    fn measure(&mut self, exact: &ExactDistance<'_>) {
         let limit = self.limit;
-        let alive = self.contenders.drain(..).filter(|contender| f64::from(contender.lowest) <= limit);
-        self.settled.extend(alive.map(|contender| ((exact.distance)(contender.id), contender.id)));
-        keep_nearest(&mut self.settled, self.k);
-        if let Some(&(kth, _)) = self.settled.get(self.k - 1) {
-            let kth = kth * exact.unit;
+        let remaining = self.candidates.drain(..).filter(|candidate| f64::from(candidate.lower) <= limit);
+        self.measured.extend(remaining.map(|candidate| ((exact.distance)(candidate.id), candidate.id)));
+        keep_nearest(&mut self.measured, self.k);
+        if let Some(&(kth, _)) = self.measured.get(self.k - 1) {
+            let kth = kth * exact.sq_unit;
             let rounding = distance_error(exact.dim, kth + exact.sq_norm);
             self.limit = self.limit.min(0.5 * (kth - exact.sq_norm) + rounding);
         }
     }
 
-    /// The k nearest, by exact distance.
-    pub(super) fn finish(mut self, exact: &Exact<'_>) -> Vec<Neighbor> {
-        if self.contenders.len() > self.k {
-            self.tighten(exact);
+    /// The k nearest rows by exact distance.
+    pub(super) fn finish(mut self, exact: &ExactDistance<'_>) -> Vec<Neighbor> {
+        if self.candidates.len() > self.k {
+            self.prune(exact);
         }
-        self.settle(exact);
-        self.settled
+        self.measure(exact);
+        self.measured
     }
 }
 
-/// The first index from `from` on whose score `half_sq_norms[i] - products[i]` is at most `cut`.
-fn next_at_most(half_sq_norms: &[f32], products: &[f32], cut: f32, from: usize) -> Option<usize> {
+/// The first index from `from` on whose score `half_sq_norms[i] - products[i]` is at most `cutoff`.
+fn next_at_most(half_sq_norms: &[f32], products: &[f32], cutoff: f32, from: usize) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, which is all that the function asks for.
-        return unsafe { next_at_most_avx2(half_sq_norms, products, cut, from) };
+        // SAFETY: the processor supports AVX2, the only requirement of the function.
+        return unsafe { next_at_most_avx2(half_sq_norms, products, cutoff, from) };
     }
-    next_at_most_any(half_sq_norms, products, cut, from)
+    next_at_most_any(half_sq_norms, products, cutoff, from)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn next_at_most_avx2(half_sq_norms: &[f32], products: &[f32], cut: f32, from: usize) -> Option<usize> {
-    next_at_most_any(half_sq_norms, products, cut, from)
+fn next_at_most_avx2(half_sq_norms: &[f32], products: &[f32], cutoff: f32, from: usize) -> Option<usize> {
+    next_at_most_any(half_sq_norms, products, cutoff, from)
 }
 
 #[inline(always)]
-fn next_at_most_any(half_sq_norms: &[f32], products: &[f32], cut: f32, from: usize) -> Option<usize> {
+fn next_at_most_any(half_sq_norms: &[f32], products: &[f32], cutoff: f32, from: usize) -> Option<usize> {
     const LANES: usize = 32;
     let (norms, products) = (&half_sq_norms[from..], &products[from..]);
     let (norm_chunks, _) = norms.as_chunks::<LANES>();
@@ -157,13 +157,13 @@ fn next_at_most_any(half_sq_norms: &[f32], products: &[f32], cut: f32, from: usi
                 lowest[lane] = if score < lowest[lane] { score } else { lowest[lane] };
             }
         }
-        if lowest.iter().any(|&score| score <= cut) {
+        if lowest.iter().any(|&score| score <= cutoff) {
             break;
         }
         at += LANES;
     }
     let rest = norms[at..].iter().zip(&products[at..]);
-    rest.map(|(norm, product)| norm - product).position(|score| score <= cut).map(|i| from + at + i)
+    rest.map(|(norm, product)| norm - product).position(|score| score <= cutoff).map(|i| from + at + i)
 }
 
 #[cfg(test)]
@@ -171,22 +171,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scan_finds_every_score_at_or_below_the_cut() {
+    fn scan_returns_every_score_at_or_below_the_cutoff() {
         let norms: Vec<f32> = (0..100).map(|i| (i * 37 % 100) as f32).collect();
         let zeros = vec![0f32; 100];
-        let (mut found, mut at) = (vec![], 0);
-        while let Some(i) = next_at_most(&norms, &zeros, 7.0, at) {
-            found.push(norms[i]);
-            at = i + 1;
+        let (mut scores, mut from) = (vec![], 0);
+        while let Some(i) = next_at_most(&norms, &zeros, 7.0, from) {
+            scores.push(norms[i]);
+            from = i + 1;
         }
         let expected: Vec<f32> = norms.iter().copied().filter(|&v| v <= 7.0).collect();
-        assert_eq!(found, expected);
+        assert_eq!(scores, expected);
     }
 
     #[test]
-    fn near_ties_within_the_error_are_decided_by_distance() {
-        // Scores that say the opposite of the distances, all within the error: the distances win.
-        let exact = Exact { distance: &|id| f64::from(1000 - id), dim: 1, unit: 1.0, sq_norm: 0.0 };
+    fn ties_within_the_error_are_ranked_by_distance() {
+        // The order of the scores is opposite to the order of the distances; all differences are within the error.
+        let exact =
+            ExactDistance { distance: &|id| f64::from(1000 - id), dim: 1, sq_unit: 1.0, sq_norm: 0.0 };
         let mut list = Shortlist::new(3, Some(999));
         let products: Vec<f32> = (0..1000).map(|i| -(i as f32) * 1e-3).collect();
         list.offer(0, &products, &vec![0.0; 1000], 1000.0, &exact);

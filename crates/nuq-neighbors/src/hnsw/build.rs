@@ -1,8 +1,8 @@
-//! Linking points in batches, without locks, the same for any number of threads.
+//! Construction of the graph in batches, without locks, with the same result for any number of threads.
 //!
-//! Points come in a seeded order, in batches of a fixed share of what is there already. All points of a batch look for
-//! their neighbors in the graph as it was before the batch, and among each other, in parallel; then the points they chose
-//! take them into their own lists, each list by itself. Nothing depends on who finishes first.
+//! Nodes are inserted in a seeded order, in batches of a fixed share of the graph. All nodes of a batch select their
+//! neighbors in parallel, from the graph before the batch and from the batch itself. Then the selected nodes add the new
+//! nodes to their own lists, each list independently. The result does not depend on the order in which threads finish.
 
 use rayon::prelude::*;
 
@@ -12,38 +12,38 @@ use super::vectors::{Element, Vectors};
 use super::walk::{Beam, Candidate, SearchView};
 use crate::SeededRng;
 
-/// A batch is this share of the points that are there already: each of its points is compared with all others of it.
-const BATCH_SHARE: usize = 32;
-const LARGEST_BATCH: usize = 1024;
-/// Links that a new point makes on the bottom layer, in quarters of M; the lists of its neighbors have room for 2M.
-const FIRST_LINKS: usize = 7;
-/// Lists that take new points in at a time.
+/// The size of a batch is the number of linked nodes divided by this. Each node of a batch is compared with all others.
+const BATCH_DIVISOR: usize = 32;
+const MAX_BATCH: usize = 1024;
+/// The number of links that a new node selects on the bottom layer, in quarters of M; lists have space for 2M.
+const INITIAL_LINKS: usize = 7;
+/// The number of lists that are updated at a time.
 const LISTS: usize = 2048;
 
-/// Links points that have rows and no links yet into a graph that has `present` linked points, in a seeded order: data
-/// sorted by class must not build the graph class by class.
+/// Links nodes that have no links yet into a graph of `linked` nodes. The seeded order avoids a graph that is built class
+/// by class when the rows are sorted by class.
 pub(super) fn link<T: Element>(
     graph: &mut Graph<'_>,
     vectors: Vectors<'_, T>,
     params: &HnswParams,
-    present: usize,
+    linked: usize,
     ids: &[u32],
 ) {
     let order = shuffled(ids, params.seed);
     let mut done = 0;
-    if present == 0 {
+    if linked == 0 {
         graph.entry = order[0];
         done = 1;
     }
     while done < order.len() {
-        let size = ((present + done) / BATCH_SHARE).clamp(1, LARGEST_BATCH);
+        let size = ((linked + done) / BATCH_DIVISOR).clamp(1, MAX_BATCH);
         let batch = &order[done..order.len().min(done + size)];
         insert(graph, vectors, params, batch);
         done += batch.len();
     }
 }
 
-/// Ids in a seeded order (Fisher and Yates).
+/// The ids in a seeded random order (Fisher-Yates shuffle).
 fn shuffled(ids: &[u32], seed: u64) -> Vec<u32> {
     let mut rng = SeededRng::new(!seed);
     let mut order = ids.to_vec();
@@ -53,7 +53,7 @@ fn shuffled(ids: &[u32], seed: u64) -> Vec<u32> {
     order
 }
 
-/// A link that a new point made: layer, the point it leads to, the new point.
+/// A link to add: layer, target, new node.
 type Link = (u8, u32, u32);
 
 fn insert<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, params: &HnswParams, batch: &[u32]) {
@@ -69,13 +69,13 @@ fn insert<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, params: &H
     }
     links.par_sort_unstable();
     let lists: Vec<&[Link]> = links.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
-    // No list depends on another: portions keep few of them in memory.
+    // The lists are independent. Portions bound the memory of the updated lists.
     for portion in lists.chunks(LISTS) {
         let view = SearchView { links: graph.links(), vectors };
-        let answered: Vec<Vec<u32>> =
-            portion.par_iter().with_min_len(16).map(|list| take_in(&view, list)).collect();
-        for (list, answer) in portion.iter().zip(&answered) {
-            graph.set_links(list[0].1, usize::from(list[0].0), answer);
+        let updated: Vec<Vec<u32>> =
+            portion.par_iter().with_min_len(16).map(|list| add_links(&view, list)).collect();
+        for (list, links) in portion.iter().zip(&updated) {
+            graph.set_links(list[0].1, usize::from(list[0].0), links);
         }
     }
     for &id in batch {
@@ -85,7 +85,7 @@ fn insert<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, params: &H
     }
 }
 
-/// The links of a new point on each of its layers that has points already, from the bottom up.
+/// The links of a new node on each of its layers that the graph has, from the bottom up.
 fn choose_links<T: Element>(
     view: &SearchView<'_, T>,
     params: &HnswParams,
@@ -99,56 +99,65 @@ fn choose_links<T: Element>(
     let mut layers = Vec::with_capacity(top + 1);
     for layer in (0..=top).rev() {
         view.search(query, start, layer, params.ef_construction, None, beam);
-        start = Candidate::new(beam.found[0].distance(), beam.found[0].id());
-        beam.meet_all(view, id, batch, layer, params.ef_construction);
-        let most = if layer == 0 { FIRST_LINKS * params.m / 4 } else { params.m };
-        layers.push(diverse(view.vectors, &beam.found, most));
+        start = Candidate::new(beam.nearest[0].distance(), beam.nearest[0].id());
+        beam.add_batch(view, id, batch, layer, params.ef_construction);
+        let max_links = if layer == 0 { INITIAL_LINKS * params.m / 4 } else { params.m };
+        layers.push(select_diverse(view.vectors, &beam.nearest, max_links));
     }
     layers.reverse();
     layers
 }
 
-/// The list of a point that new points have linked to: the old links and the new ones, the best of them where they are
-/// too many.
-fn take_in<T: Element>(view: &SearchView<'_, T>, list: &[Link]) -> Vec<u32> {
+/// The updated list of a node: its links and the links to add, or the best of them when they are too many.
+fn add_links<T: Element>(view: &SearchView<'_, T>, list: &[Link]) -> Vec<u32> {
     let (layer, id, _) = list[0];
     let old = view.links.of(id, usize::from(layer));
-    // Two of one batch may have chosen each other.
+    // Two nodes of one batch may have selected each other.
     let new = list.iter().map(|link| link.2).filter(|id| !old.contains(id));
     let all: Vec<u32> = old.iter().copied().chain(new).collect();
-    best(view.vectors, id, all, view.links.capacity(usize::from(layer)))
+    select_links(view.vectors, id, all, view.links.capacity(usize::from(layer)))
 }
 
-/// The links of a point among some that it could have: all of them, or the most diverse.
-pub(super) fn best<T: Element>(vectors: Vectors<'_, T>, id: u32, others: Vec<u32>, most: usize) -> Vec<u32> {
-    if others.len() <= most {
+/// The links of a node among `others`: all of them, or `max_links` diverse ones.
+pub(super) fn select_links<T: Element>(
+    vectors: Vectors<'_, T>,
+    id: u32,
+    others: Vec<u32>,
+    max_links: usize,
+) -> Vec<u32> {
+    if others.len() <= max_links {
         return others;
     }
     let mut distances = vec![0f32; others.len()];
     vectors.measure(vectors.row(id), &others, &mut distances);
-    let mut met: Vec<Candidate> =
+    let mut candidates: Vec<Candidate> =
         others.iter().zip(&distances).map(|(&other, &distance)| Candidate::new(distance, other)).collect();
-    met.sort_unstable();
-    diverse(vectors, &met, most)
+    candidates.sort_unstable();
+    select_diverse(vectors, &candidates, max_links)
 }
 
-/// Malkov and Yashunin's heuristic: of candidates nearest first, those nearer to the point than to any chosen before,
-/// so that links lead in different directions; places left over go to the nearest that were passed over.
-fn diverse<T: Element>(vectors: Vectors<'_, T>, candidates: &[Candidate], most: usize) -> Vec<u32> {
-    let mut chosen: Vec<u32> = Vec::with_capacity(most);
-    let mut passed: Vec<u32> = Vec::with_capacity(most);
-    for met in candidates {
-        if chosen.len() == most {
+/// The selection heuristic of Malkov and Yashunin: of the candidates, nearest first, those that are nearer to the node
+/// than to any selected candidate, so that links lead in different directions. The nearest skipped candidates fill the
+/// remaining places.
+fn select_diverse<T: Element>(
+    vectors: Vectors<'_, T>,
+    candidates: &[Candidate],
+    max_links: usize,
+) -> Vec<u32> {
+    let mut selected: Vec<u32> = Vec::with_capacity(max_links);
+    let mut skipped: Vec<u32> = Vec::with_capacity(max_links);
+    for candidate in candidates {
+        if selected.len() == max_links {
             break;
         }
-        let (row, limit) = (vectors.row(met.id()), met.distance());
-        if !chosen.iter().any(|&other| vectors.distance(row, other) <= limit) {
-            chosen.push(met.id());
-        } else if passed.len() < most {
-            passed.push(met.id());
+        let (row, limit) = (vectors.row(candidate.id()), candidate.distance());
+        if !selected.iter().any(|&other| vectors.distance(row, other) <= limit) {
+            selected.push(candidate.id());
+        } else if skipped.len() < max_links {
+            skipped.push(candidate.id());
         }
     }
-    let free = most - chosen.len();
-    chosen.extend(passed.into_iter().take(free));
-    chosen
+    let free = max_links - selected.len();
+    selected.extend(skipped.into_iter().take(free));
+    selected
 }

@@ -1,57 +1,59 @@
-//! Seven bits a coordinate: what a walk reads instead of rows four times as long.
+//! Scalar quantization to seven bits per coordinate: walks read a quarter of the memory of `f32` rows.
 //!
-//! $c_j = \mathrm{round}\big((x_j - m_j)/s\big) + 64$, clipped to $0 \dots 127$, with the mean $m$ of a sample of rows and
-//! one step $s$ for all coordinates, so that distances between codes are distances between rows, up to rounding. Most
-//! embeddings lose nothing by it that ranking the survivors by their rows does not restore; whether these do is
-//! [measured](Codes::tell_apart), not assumed.
+//! `c_j = round((x_j − m_j) / s) + 64`, clipped to 0…127, with the mean m of a sample of rows and one step s for all
+//! coordinates. Distances between codes are therefore proportional to distances between rows, up to rounding. For most
+//! embeddings the final ranking by stored rows restores the lost precision; whether it does is
+//! [measured](Codes::preserve_neighbors) on the training rows.
 
 use rayon::prelude::*;
 
 use super::vectors::{CodeBlock, Vectors};
+use crate::exact::ExactIndex;
 use crate::neighbors::{Neighbor, keep_nearest};
 use crate::parts::CodeParts;
-use crate::{Embeddings, NeighborIndex, Neighbors, SeededRng, SharedSlice};
+use crate::{Embeddings, NeighborIndex, Neighbors, RowStorage, SeededRng, SharedSlice};
 
-/// How rows become codes.
+/// The map from rows to codes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Coder {
     center: Vec<f32>,
     step: f32,
 }
 
-/// Rows in codes.
+/// The codes of all rows.
 #[derive(Clone)]
 pub(crate) struct Codes<'a> {
     pub(crate) coder: Coder,
-    pub(crate) lines: SharedSlice<'a, CodeBlock>,
-    /// Rows added later that the codes do not reach.
+    pub(crate) blocks: SharedSlice<'a, CodeBlock>,
+    /// The number of inserted rows outside the range of the codes.
     pub(crate) unreached: usize,
 }
 
-/// The code of the center, and the largest.
+/// The code of the center, and the largest code.
 const MIDDLE: f32 = 64.0;
-const LARGEST: f32 = 127.0;
-/// Rows that center and step are learned from.
+const MAX_CODE: f32 = 127.0;
+/// The number of rows from which center and step are learned.
 const SAMPLE: usize = 1024;
-/// The share of coordinates that the step leaves to be clipped.
+/// The share of coordinates that are clipped.
 const CLIPPED: f64 = 1e-4;
-/// A query whose codes miss it by this much more than rounding would is walked on the rows.
-const FARTHEST: f64 = 4.0;
-/// Fewer coordinates than this hold too few codes to tell rows apart, and save little.
-const FEWEST_COLUMNS: usize = 32;
-/// In more than this many the sum of squares may not fit 32 bits.
-const MOST_COLUMNS: usize = 1 << 17;
-/// Training points whose neighbors codes must find, how many of each, and the share.
-const JUDGES: usize = 64;
-const JUDGED: usize = 10;
-const FAITHFUL: f64 = 0.99;
-/// Rows that a judge meets at a time.
+/// A query is within the range of the codes when its squared clipping error is at most this multiple of the expected
+/// squared rounding error.
+const MAX_CLIPPING_ERROR: f64 = 4.0;
+/// With fewer columns, codes distinguish too few rows and save little memory.
+const MIN_COLUMNS: usize = 32;
+/// With more columns, a sum of squares may exceed 32 bits.
+const MAX_COLUMNS: usize = 1 << 17;
+/// The test of [`Codes::preserve_neighbors`]: the number of probe rows, the neighbors of each, and the required recall.
+const PROBES: usize = 64;
+const PROBE_NEIGHBORS: usize = 10;
+const MIN_RECALL: f64 = 0.99;
+/// The number of rows that are compared with a probe at a time.
 const BLOCK: usize = 1024;
 
 impl Coder {
-    /// Learns center and step from a seeded sample; `None` where all rows are one, or have few columns.
+    /// Learns center and step from a seeded sample; `None` when all rows are equal or the number of columns is unsuitable.
     pub(crate) fn learn(rows: &Embeddings<'_>, seed: u64) -> Option<Self> {
-        if !(FEWEST_COLUMNS..=MOST_COLUMNS).contains(&rows.dim()) {
+        if !(MIN_COLUMNS..=MAX_COLUMNS).contains(&rows.dim()) {
             return None;
         }
         let sample = rows.gather(&SeededRng::new(seed ^ 0xC0DE).sample(rows.len(), SAMPLE));
@@ -65,120 +67,121 @@ impl Coder {
         (step > 0.0 && step.is_finite()).then_some(Self { center, step })
     }
 
-    /// Lines of one row.
+    /// The number of blocks per row.
     pub(crate) fn width(&self) -> usize {
         self.center.len().div_ceil(64)
     }
 
-    /// The codes of rows that stand one after the other.
+    /// The codes of rows in a flat buffer.
     pub(crate) fn encode(&self, rows: &[f32]) -> Vec<CodeBlock> {
         let dim = self.center.len();
-        let mut lines = vec![CodeBlock([0; 64]); rows.len() / dim * self.width()];
-        lines
+        let mut blocks = vec![CodeBlock([0; 64]); rows.len() / dim * self.width()];
+        blocks
             .par_chunks_mut(self.width())
             .zip(rows.par_chunks(dim))
             .with_min_len(256)
-            .for_each(|(lines, row)| self.encode_row(row, lines));
-        lines
+            .for_each(|(blocks, row)| self.encode_row(row, blocks));
+        blocks
     }
 
-    /// Writes the codes of a row; columns beyond the last are the same in all rows.
-    pub(crate) fn encode_row(&self, row: &[f32], lines: &mut [CodeBlock]) {
+    /// Writes the codes of a row. The padding after the last column is not written; it is 0 in all rows.
+    pub(crate) fn encode_row(&self, row: &[f32], blocks: &mut [CodeBlock]) {
         let inverse = 1.0 / self.step;
-        for ((line, row), center) in lines.iter_mut().zip(row.chunks(64)).zip(self.center.chunks(64)) {
-            for ((code, x), m) in line.0.iter_mut().zip(row).zip(center) {
-                *code = ((x - m) * inverse + (MIDDLE + 0.5)).clamp(0.0, LARGEST) as u8;
+        for ((block, row), center) in blocks.iter_mut().zip(row.chunks(64)).zip(self.center.chunks(64)) {
+            for ((code, x), m) in block.0.iter_mut().zip(row).zip(center) {
+                *code = ((x - m) * inverse + (MIDDLE + 0.5)).clamp(0.0, MAX_CODE) as u8;
             }
         }
     }
 
-    /// Whether the codes of a query are about as near to it as those of training rows are to them: far from the data
-    /// they are not.
+    /// Whether a row is within the range of the codes: clipping must not add much error to rounding. Rows far from the
+    /// training data are outside.
     pub(crate) fn reaches(&self, query: &[f32]) -> bool {
         let inverse = 1.0 / self.step;
-        let missed = |(x, m): (&f32, &f32)| {
-            let place = (x - m) * inverse;
-            f64::from(place - place.clamp(-MIDDLE, LARGEST - MIDDLE)).powi(2)
+        let clipped = |(x, m): (&f32, &f32)| {
+            let offset = (x - m) * inverse;
+            f64::from(offset - offset.clamp(-MIDDLE, MAX_CODE - MIDDLE)).powi(2)
         };
-        let missed: f64 = query.iter().zip(&self.center).map(missed).sum();
-        missed <= FARTHEST * self.center.len() as f64 / 12.0
+        let sq_error: f64 = query.iter().zip(&self.center).map(clipped).sum();
+        // The rounding error of a coordinate is uniform in ±½, with variance 1/12.
+        sq_error <= MAX_CLIPPING_ERROR * self.center.len() as f64 / 12.0
     }
 }
 
 impl Codes<'static> {
-    /// The codes of all rows.
-    pub(crate) fn of(rows: &Embeddings<'_>, coder: Coder) -> Self {
-        let lines = coder.encode(rows.as_slice()).into();
-        Self { coder, lines, unreached: 0 }
+    /// Encodes all rows.
+    pub(crate) fn encode(rows: &Embeddings<'_>, coder: Coder) -> Self {
+        let blocks = coder.encode(rows.as_slice()).into();
+        Self { coder, blocks, unreached: 0 }
     }
 }
 
 impl<'a> Codes<'a> {
     pub(super) fn parts(&self) -> CodeParts<'_> {
-        let Self { coder: Coder { center, step }, lines, unreached } = self;
-        let lines = SharedSlice::borrowed(&lines[..]);
-        CodeParts { center: center.clone(), step: *step, unreached: *unreached, lines }
+        let Self { coder: Coder { center, step }, blocks, unreached } = self;
+        let blocks = SharedSlice::borrowed(&blocks[..]);
+        CodeParts { center: center.clone(), step: *step, unreached: *unreached, blocks }
     }
 
-    /// Codes that were written elsewhere; `None` when they are not those of `ids` rows of `dim` columns.
+    /// Restores stored codes; `None` when they do not fit `ids` rows of `dim` columns.
     pub(super) fn restored(parts: CodeParts<'a>, ids: usize, dim: usize) -> Option<Self> {
-        let CodeParts { center, step, unreached, lines } = parts;
+        let CodeParts { center, step, unreached, blocks } = parts;
         let coder = Coder { center, step };
-        let makes_sense = coder.center.len() == dim
-            && dim <= MOST_COLUMNS
+        let is_valid = coder.center.len() == dim
+            && dim <= MAX_COLUMNS
             && coder.center.iter().all(|m| m.is_finite())
             && step.is_normal()
             && step > 0.0
-            && lines.len() == ids * coder.width();
-        makes_sense.then_some(Self { coder, lines, unreached })
+            && blocks.len() == ids * coder.width();
+        is_valid.then_some(Self { coder, blocks, unreached })
     }
 
-    /// Whether all codes are of 7 bits, as the leaves expect.
-    pub(super) fn are_sound(&self) -> bool {
-        self.lines.par_iter().all(|line| line.0.iter().all(|&code| code < 128))
+    /// Whether all codes have 7 bits, as the kernels require.
+    pub(super) fn are_within_bounds(&self) -> bool {
+        self.blocks.par_iter().all(|block| block.0.iter().all(|&code| code < 128))
     }
 
     pub(super) fn vectors(&self) -> Vectors<'_, CodeBlock> {
-        Vectors::new(&self.lines, self.coder.width())
+        Vectors::new(&self.blocks, self.coder.width())
     }
 
-    /// Whether the nearest rows by codes, twice as many as asked for, hold nearly all the truly nearest: of a seeded
-    /// sample of training points, against exact search.
-    pub(super) fn tell_apart(&self, index: &dyn NeighborIndex, seed: u64) -> bool {
-        let present: Vec<u32> = (0..index.ids() as u32).filter(|&id| index.contains(id)).collect();
-        let judges = SeededRng::new(seed ^ 0x1D6E).sample(present.len(), JUDGES);
-        let judges: Vec<u32> = judges.into_iter().map(|i| present[i as usize]).collect();
-        let Ok(truth) = index.leave_one_out(&judges, JUDGED) else { return false };
-        let found: usize = judges
+    /// Whether codes preserve the neighbors: the nearest rows by codes, twice as many as needed, must contain nearly all
+    /// true neighbors of a seeded sample of training rows.
+    pub(super) fn preserve_neighbors(&self, index: &ExactIndex<'_>, seed: u64) -> bool {
+        let live = index.stored_rows().live_ids();
+        let sample = SeededRng::new(seed ^ 0x1D6E).sample(live.len(), PROBES);
+        let probes: Vec<u32> = sample.into_iter().map(|i| live[i as usize]).collect();
+        let Ok(truth) = index.leave_one_out(&probes, PROBE_NEIGHBORS) else { return false };
+        let hits: usize = probes
             .par_iter()
             .enumerate()
-            .map(|(i, &judge)| self.found_among_nearest(index, &present, judge, i, &truth))
+            .map(|(i, &probe)| self.count_hits(index, &live, probe, i, &truth))
             .sum();
-        found as f64 >= FAITHFUL * (judges.len() * truth.k()) as f64
+        hits as f64 >= MIN_RECALL * (probes.len() * truth.k()) as f64
     }
 
-    /// How many of the nearest by codes are as near as the truly nearest.
-    fn found_among_nearest(
+    /// The number of the nearest rows by codes that are at most as far as the true k-th neighbor.
+    fn count_hits(
         &self,
-        index: &dyn NeighborIndex,
-        present: &[u32],
-        judge: u32,
+        index: &ExactIndex<'_>,
+        live: &[u32],
+        probe: u32,
         i: usize,
         truth: &Neighbors,
     ) -> usize {
         let vectors = self.vectors();
         let mut nearest: Vec<Neighbor> = Vec::new();
         let mut distances = [0f32; BLOCK];
-        for block in present.chunks(BLOCK) {
-            let ids: Vec<u32> = block.iter().copied().filter(|&id| id != judge).collect();
-            vectors.measure(vectors.row(judge), &ids, &mut distances[..ids.len()]);
+        for block in live.chunks(BLOCK) {
+            let ids: Vec<u32> = block.iter().copied().filter(|&id| id != probe).collect();
+            vectors.measure(vectors.row(probe), &ids, &mut distances[..ids.len()]);
             nearest.extend(distances.iter().map(|&d| f64::from(d)).zip(ids));
             keep_nearest(&mut nearest, 2 * truth.k());
         }
-        let ids: Vec<u32> = nearest.iter().map(|neighbor| neighbor.1).collect();
-        let row = Embeddings::new(index.row(judge).into_owned(), index.dim()).expect("a finite row");
-        let measured = index.measure(&row, ids.len(), &ids).expect("known ids");
+        let rows = index.stored_rows();
+        let row = rows.row(probe);
         let limit = truth.sq_distances(i)[truth.k() - 1];
-        measured.sq_distances(0).iter().filter(|&&sq| sq <= limit).count().min(truth.k())
+        let is_hit = |neighbor: &&Neighbor| rows.sq_distance(&row, neighbor.1) <= limit;
+        nearest.iter().filter(is_hit).count().min(truth.k())
     }
 }

@@ -1,44 +1,44 @@
-//! The layered graph: who is linked to whom.
+//! The layered graph and its links.
 //!
-//! Every point is on layer 0; each higher layer holds about one in $M$ of the points below. Lists of links are blocks
-//! of fixed size in two flat arrays, one for the bottom layer and one for all above it, so that a walk reads one
-//! stretch of memory per point and the whole can be written and mapped as it is.
+//! Every node is on layer 0; each higher layer contains about one in M nodes of the layer below. Lists of links are
+//! blocks of fixed size in two flat arrays, one for the bottom layer and one for all layers above it. A walk therefore
+//! reads one contiguous block per node, and the arrays can be written to a file and mapped without conversion.
 
 use rayon::prelude::*;
 
 use super::kernels::prefetch;
-use crate::exact::ExactIndex;
 use crate::parts::LinkParts;
-use crate::{NeighborIndex, SeededRng, SharedSlice};
+use crate::{RowStorage, SeededRng, SharedSlice, StoredRows};
 
-/// The links of all points on all layers.
+/// The links of all nodes on all layers.
 #[derive(Clone)]
 pub(crate) struct Graph<'a> {
     m: usize,
     seed: u64,
-    /// For each point a count and up to $2M$ ids.
+    /// Per node: the number of links and up to 2M ids.
     pub(crate) bottom: SharedSlice<'a, u32>,
-    /// For each point and layer above 0 a count and up to $M$ ids.
+    /// Per node and layer above 0: the number of links and up to M ids.
     pub(crate) upper: SharedSlice<'a, u32>,
-    /// The highest layer of each point.
+    /// The highest layer of each node.
     levels: Vec<u8>,
-    /// Where a point's blocks begin among the upper ones, one block per layer above 0.
+    /// The number of the first upper block of each node; a node has one block per layer above 0.
     first_upper: Vec<u32>,
-    /// The point that a walk starts from, on the highest layer there is.
+    /// The node at which walks start, on the highest layer.
     pub(crate) entry: u32,
 }
 
-/// No layer beyond this: $16^{12}$ points would not fit anywhere.
-const HIGHEST: f64 = 12.0;
+/// The highest layer. With M = 16 it is expected for one in 16¹² nodes.
+const MAX_LEVEL: f64 = 12.0;
 
-/// The highest layer of a point: drawn from the seed and its id, so that whoever takes the id takes the layer.
+/// The highest layer of a node: a function of seed and id, so that a row that reuses an id has the same layers. It is
+/// computed with `libm`, because a restored graph must have the same layers on every platform.
 fn level(seed: u64, m: usize, id: u32) -> u8 {
     let mut rng = SeededRng::new(seed ^ u64::from(id).wrapping_mul(0xD6E8_FEB8_6659_FD93));
-    (-(1.0 - rng.uniform()).ln() / (m as f64).ln()).min(HIGHEST) as u8
+    (-libm::log(1.0 - rng.uniform()) / libm::log(m as f64)).min(MAX_LEVEL) as u8
 }
 
 impl<'a> Graph<'a> {
-    /// Points without links.
+    /// A graph of nodes without links.
     pub(super) fn unlinked(len: usize, m: usize, seed: u64) -> Self {
         let (bottom, upper) = (vec![].into(), vec![].into());
         let mut graph = Self { m, seed, bottom, upper, levels: vec![], first_upper: vec![], entry: 0 };
@@ -52,30 +52,30 @@ impl<'a> Graph<'a> {
         LinkParts { bottom, upper, entry: self.entry }
     }
 
-    /// Links that were written elsewhere; `None` when their number does not fit the points.
+    /// Restores stored links; `None` when their number does not fit the nodes.
     pub(super) fn restored(len: usize, m: usize, seed: u64, parts: LinkParts<'a>) -> Option<Self> {
         let LinkParts { bottom, upper, entry } = parts;
         let mut graph = Self { m, seed, bottom, upper, levels: vec![], first_upper: vec![], entry };
-        let blocks = graph.number(len);
+        let blocks = graph.assign_levels(len);
         let fits = graph.bottom.len() == len * (2 * m + 1)
             && graph.upper.len() == blocks * (m + 1)
             && (entry as usize) < len;
         fits.then_some(graph)
     }
 
-    /// Whether every list is within its bounds and names rows that are there and on its layer: what makes a walk safe.
-    pub(super) fn is_sound(&self, rows: &ExactIndex<'_>) -> bool {
+    /// Whether every list is within its capacity and contains only stored rows on its layer. Walks rely on it.
+    pub(super) fn is_within_bounds(&self, rows: &StoredRows<'_>) -> bool {
         let links = self.links();
-        let sound = |id: usize, layer: usize| {
+        let is_valid = |id: usize, layer: usize| {
             let count = links.count(id as u32, layer);
             count <= links.capacity(layer)
                 && links.of(id as u32, layer).iter().all(|&to| rows.contains(to) && self.level(to) >= layer)
         };
-        (0..self.len()).into_par_iter().all(|id| (0..=self.level(id as u32)).all(|layer| sound(id, layer)))
+        (0..self.len()).into_par_iter().all(|id| (0..=self.level(id as u32)).all(|layer| is_valid(id, layer)))
     }
 
-    /// Draws the layers of all points up to `len`; returns how many blocks above the bottom there are.
-    fn number(&mut self, len: usize) -> usize {
+    /// Computes the layers of all nodes up to `len`; returns the number of upper blocks.
+    fn assign_levels(&mut self, len: usize) -> usize {
         let mut blocks = match (self.first_upper.last(), self.levels.last()) {
             (Some(&first), Some(&level)) => first + u32::from(level),
             _ => 0,
@@ -89,9 +89,9 @@ impl<'a> Graph<'a> {
         blocks as usize
     }
 
-    /// Makes room for points up to `len`, without links.
+    /// Adds nodes without links until there are `len`.
     pub(super) fn grow(&mut self, len: usize) {
-        let blocks = self.number(len);
+        let blocks = self.assign_levels(len);
         let (bottom, upper) = (len * (2 * self.m + 1), blocks * (self.m + 1));
         self.bottom.to_mut().resize(bottom, 0);
         self.upper.to_mut().resize(upper, 0);
@@ -105,7 +105,7 @@ impl<'a> Graph<'a> {
         usize::from(self.levels[id as usize])
     }
 
-    /// The links for reading.
+    /// A view of the links for walks.
     pub(super) fn links(&self) -> Links<'_> {
         let Self { m, bottom, upper, levels, first_upper, entry, .. } = self;
         Links { m: *m, bottom, upper, levels, first_upper, entry: *entry }
@@ -119,13 +119,13 @@ impl<'a> Graph<'a> {
         stored[1..1 + links.len()].copy_from_slice(links);
     }
 
-    /// Bytes that the links take.
+    /// The memory of the links, in bytes.
     pub(super) fn bytes(&self) -> usize {
         4 * (self.bottom.len() + self.upper.len() + self.first_upper.len()) + self.levels.len()
     }
 }
 
-/// A graph as a walk sees it: plain slices.
+/// A read-only view of the links as plain slices.
 #[derive(Clone, Copy)]
 pub(super) struct Links<'g> {
     m: usize,
@@ -145,12 +145,12 @@ impl<'g> Links<'g> {
         usize::from(self.levels[id as usize])
     }
 
-    /// How many links a point may have on a layer.
+    /// The largest number of links of a node on a layer.
     pub(super) fn capacity(&self, layer: usize) -> usize {
         if layer == 0 { 2 * self.m } else { self.m }
     }
 
-    /// The links of a point on a layer it is on.
+    /// The links of a node on one of its layers.
     #[inline]
     pub(super) fn of(&self, id: u32, layer: usize) -> &'g [u32] {
         let block = self.block(id, layer);
@@ -158,7 +158,7 @@ impl<'g> Links<'g> {
         &links[1..1 + links[0] as usize]
     }
 
-    /// Asks for a point's links before they are needed.
+    /// Prefetches the links of a node.
     #[inline]
     pub(super) fn prefetch(&self, id: u32, layer: usize) {
         let block = self.block(id, layer);

@@ -1,11 +1,12 @@
-//! Approximate search that scales: hierarchical navigable small worlds (Malkov and Yashunin 2018).
+//! Approximate search in a hierarchical navigable small world graph (HNSW, Malkov and Yashunin 2018).
 //!
-//! A query walks a graph of near neighbors instead of meeting every row. It may miss some: how many depends on
-//! `ef_search`, and [`HnswIndex::recall`] measures it. What is found is measured and ranked like everywhere in this
-//! crate, by direct differences in `f64`.
+//! A query is compared with the rows along a walk in a graph of near neighbors, not with every row. Some true neighbors
+//! may be missing; their number depends on `ef_search`, and [`HnswIndex::recall`] measures it. The returned rows are
+//! ranked by direct differences in `f64`, as in exact search.
 //!
-//! Walks read little: [codes] of a byte a coordinate where those tell the rows apart, the [rows](walk_data) otherwise. The
-//! graph is [built](build) in batches, [grows and shrinks](update), and is [walked](walk) by a beam.
+//! Walks read compact vectors: [codes] of one byte per coordinate where codes preserve the neighbors, the
+//! [rows](walk_data) otherwise. The graph is [built](build) in batches, [updated](update) by insertion and removal, and
+//! searched by a [beam](walk).
 
 mod build;
 mod codes;
@@ -21,27 +22,28 @@ mod walk_data;
 pub use params::HnswParams;
 pub use vectors::CodeBlock;
 
-use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use crate::exact::{ExactIndex, check_scale};
+use crate::exact::ExactIndex;
 use crate::neighbors::{Neighbor, keep_nearest};
 use crate::parts::{GraphParts, IndexParts};
-use crate::{Embeddings, Error, IndexSummary, MeasuredRecall, NeighborIndex, Neighbors};
+use crate::{
+    Embeddings, Error, IndexSummary, MeasuredRecall, NeighborIndex, Neighbors, RowStorage, StoredRows,
+};
 use codes::Codes;
 use graph::Graph;
 use vectors::{AnyVectors, Element, Vectors, halves, with_vectors};
 use walk::{Beam, SearchView};
-use walk_data::{LARGEST, WalkData, largest};
+use walk_data::{MAX_MAGNITUDE, WalkData, max_magnitude};
 
-/// Approximate nearest neighbors by a walk on a layered graph.
+/// Approximate nearest neighbors by search in a layered graph.
 ///
-/// The graph depends on rows, parameters and seed, not on the number of threads that build it; where walks read codes
-/// (rows kept in `f32`, 32 columns or more), not on the processor either. Rows kept in `f32` are borrowed or shared, not
-/// copied. Where a graph cannot help (few rows, k near their number, coordinates beyond the reach of `f32` squares) the
-/// answer comes from exact search.
+/// The graph is a function of rows, parameters and seed, independent of the number of threads. Where walks read codes
+/// (rows stored in `f32` with at least 32 columns), it is also independent of the processor. Rows stored in `f32` are
+/// borrowed or shared, not copied. Exact search is used instead of the graph for few rows, for k near their number and
+/// for coordinates with squares outside the range of `f32`.
 ///
 /// ```
 /// use nuq_neighbors::{Embeddings, HnswIndex, HnswParams, NeighborIndex, SeededRng};
@@ -59,58 +61,69 @@ use walk_data::{LARGEST, WalkData, largest};
 /// ```
 pub struct HnswIndex<'a> {
     data: WalkData<'a>,
-    /// `None` where exact search answers everything.
+    /// `None` when all searches are exact.
     graph: Option<Graph<'a>>,
     params: HnswParams,
     recall: Option<MeasuredRecall>,
-    /// Whether links and codes were found within their bounds: those built here are.
-    is_sound: OnceLock<Result<(), Error>>,
+    /// The result of the bounds check of links and codes. Those of a restored index are checked at the first use.
+    bounds_check: OnceLock<Result<(), Error>>,
 }
 
-/// Fewer rows than this are searched faster without a graph.
-const FEWEST_ROWS: usize = 1024;
-/// How many candidates beyond k are ranked by their `f64` distances: a walk may have their order wrong.
-const SPARE: usize = 16;
+/// With fewer rows than this, exact search is faster than a graph.
+const MIN_ROWS: usize = 1024;
+/// The number of candidates beyond k that are ranked by their `f64` distances, because the order of the distances of a
+/// walk is approximate.
+const EXTRA_RANKED: usize = 16;
 
 impl<'a> HnswIndex<'a> {
-    /// Builds the graph, on all threads of the pool.
+    /// Builds the graph on all threads of the current pool.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] without rows, [`Error::BadGraphParameter`], and [`Error::OutOfHalfRange`] for rows stored in
+    /// `f16`.
     pub fn new(embeddings: &Embeddings<'a>, params: HnswParams) -> Result<Self, Error> {
         params.check()?;
-        Ok(Self::build(WalkData::new(embeddings, None, &params)?, params))
+        Ok(Self::build(StoredRows::new(embeddings, params.precision)?, params))
     }
 
-    /// An index that divides coordinate `j` by `scale[j]` before it measures. Walks read a scaled copy of the rows.
+    /// Builds an index in the space in which coordinate `j` is divided by `scale[j]`. Walks read a scaled copy of the
+    /// rows.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new); [`Error::LengthMismatch`] or [`Error::BadScale`] for an invalid scale.
     pub fn scaled(embeddings: &Embeddings<'a>, scale: Vec<f64>, params: HnswParams) -> Result<Self, Error> {
         params.check()?;
-        check_scale(&scale, embeddings.dim())?;
-        Ok(Self::build(WalkData::new(embeddings, Some(scale), &params)?, params))
+        Ok(Self::build(StoredRows::new(embeddings, params.precision)?.scaled(scale)?, params))
     }
 
-    fn build(data: WalkData<'a>, params: HnswParams) -> Self {
-        let mut index = Self { data, graph: None, params, recall: None, is_sound: OnceLock::from(Ok(())) };
+    fn build(rows: StoredRows<'a>, params: HnswParams) -> Self {
+        let data = WalkData::new(ExactIndex::over(rows), None);
+        let bounds_check = OnceLock::from(Ok(()));
+        let mut index = Self { data, graph: None, params, recall: None, bounds_check };
         index.link_all();
         index
     }
 
-    /// Builds the graph over the rows there are, if it can help.
+    /// Builds the graph over all rows, when a graph is useful for them.
     fn link_all(&mut self) {
         self.graph = None;
         self.data.codes = None;
-        if self.len() < FEWEST_ROWS || !self.data.can_be_walked() {
+        if self.len() < MIN_ROWS || !self.data.fits_f32_squares() {
             return;
         }
         self.data.learn_codes(self.params.seed);
-        let mut graph = Graph::unlinked(self.ids(), self.params.m, self.params.seed);
-        let present: Vec<u32> = (0..self.ids() as u32).filter(|&id| self.contains(id)).collect();
-        with_vectors!(self.data.vectors(), vectors => build::link(&mut graph, vectors, &self.params, 0, &present));
+        let mut graph = Graph::unlinked(self.stored_rows().id_bound(), self.params.m, self.params.seed);
+        let live = self.stored_rows().live_ids();
+        with_vectors!(self.data.vectors(), vectors => build::link(&mut graph, vectors, &self.params, 0, &live));
         self.graph = Some(graph);
     }
 
-    /// Puts an index together from what was written of one; `None` when the parts do not fit each other.
+    /// Restores an index from stored parts; `None` when they do not fit each other.
     pub(crate) fn restored(exact: ExactIndex<'a>, parts: GraphParts<'a>) -> Option<Self> {
         let GraphParts { params, recall, links, codes } = parts;
         params.check().ok()?;
-        let (ids, dim) = (exact.ids(), exact.dim());
+        let rows = exact.stored_rows();
+        let (ids, dim) = (rows.id_bound(), rows.dim());
         let codes = match codes {
             Some(codes) => Some(Codes::restored(codes, ids, dim)?),
             None => None,
@@ -119,41 +132,47 @@ impl<'a> HnswIndex<'a> {
             Some(links) => Some(Graph::restored(ids, params.m, params.seed, links)?),
             None => None,
         };
-        let starts_at_a_row = graph.as_ref().is_none_or(|graph| exact.contains(graph.entry));
-        let data = WalkData::over(exact, codes);
-        let unread = OnceLock::new();
-        starts_at_a_row.then_some(Self { data, graph, params, recall, is_sound: unread })
+        let has_live_entry = graph.as_ref().is_none_or(|graph| rows.contains(graph.entry));
+        let data = WalkData::new(exact, codes);
+        let bounds_check = OnceLock::new();
+        has_live_entry.then_some(Self { data, graph, params, recall, bounds_check })
     }
 
-    /// The parameters; `ef_search` is the one in force.
+    fn stored_rows(&self) -> &StoredRows<'a> {
+        self.data.exact.stored_rows()
+    }
+
+    /// The parameters, with the current `ef_search`.
+    #[must_use]
     pub fn params(&self) -> &HnswParams {
         &self.params
     }
 
-    /// Bytes that the index keeps: rows (borrowed ones included), and what it keeps beside them.
+    /// The memory of the rows (including borrowed ones), codes and links.
+    #[must_use]
     pub fn bytes(&self) -> IndexBytes {
-        let rows = self.data.exact.rows();
+        let rows = self.stored_rows();
         IndexBytes {
             rows: rows.floats().map_or(0, |rows| size_of_val(rows.as_slice()))
                 + rows.halves().map_or(0, size_of_val),
-            codes: self.data.codes.as_ref().map_or(0, |codes| size_of_val(&codes.lines[..])),
+            codes: self.data.codes.as_ref().map_or(0, |codes| size_of_val(&codes.blocks[..])),
             links: self.graph.as_ref().map_or(0, Graph::bytes),
         }
     }
 
-    /// Changes how many candidates a search keeps; at least 1.
+    /// Sets the number of candidates of a search; at least 1.
     pub fn set_ef_search(&mut self, ef: usize) {
         self.params.ef_search = ef.max(1);
         self.recall = None;
     }
 
     fn search_one(&self, graph: &Graph<'_>, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Neighbor> {
-        let walked = self.walk(graph, query, k, excluded);
-        // Outside the walk: direct search is parallel itself, and may run another query's walk on this thread.
-        walked.unwrap_or_else(|| self.data.exact.search_directly(query, k, excluded))
+        let nearest = self.walk(graph, query, k, excluded);
+        // The fallback runs outside the walk: it is parallel, and this thread may execute the walk of another query.
+        nearest.unwrap_or_else(|| self.data.exact.search_directly(query, k, excluded))
     }
 
-    /// The nearest rows that a walk finds; `None` when they are fewer than `k`, or the query is too far for any walk.
+    /// The nearest rows on a walk; `None` when they are fewer than `k` or the query is outside the range of `f32` squares.
     fn walk(
         &self,
         graph: &Graph<'_>,
@@ -161,102 +180,89 @@ impl<'a> HnswIndex<'a> {
         k: usize,
         excluded: Option<u32>,
     ) -> Option<Vec<Neighbor>> {
-        let scaled = self.data.scaled_query(query);
-        if largest(&scaled) >= LARGEST {
+        let scaled = self.data.scaled_rows(query);
+        if max_magnitude(&scaled) >= MAX_MAGNITUDE {
             return None;
         }
         let codes = self.data.codes.as_ref().filter(|codes| codes.coder.reaches(&scaled));
         let mut nearest = match codes {
             Some(codes) => {
-                let mut lines = vec![CodeBlock([0; 64]); codes.coder.width()];
-                codes.coder.encode_row(&scaled, &mut lines);
-                self.walk_in(graph, codes.vectors(), &lines, query, k, excluded)
+                let mut blocks = vec![CodeBlock([0; 64]); codes.coder.width()];
+                codes.coder.encode_row(&scaled, &mut blocks);
+                self.walk_on(graph, codes.vectors(), &blocks, query, k, excluded)
             }
             None => match self.data.row_vectors() {
-                AnyVectors::Floats(vectors) => self.walk_in(graph, vectors, &scaled, query, k, excluded),
+                AnyVectors::Floats(vectors) => self.walk_on(graph, vectors, &scaled, query, k, excluded),
                 AnyVectors::Halves(vectors) => {
-                    self.walk_in(graph, vectors, &halves(&scaled)?, query, k, excluded)
+                    self.walk_on(graph, vectors, &halves(&scaled)?, query, k, excluded)
                 }
-                AnyVectors::Codes(_) => unreachable!("rows are floats or halves"),
+                AnyVectors::Codes(_) => unreachable!("rows are stored as floats or halves"),
             },
         };
         keep_nearest(&mut nearest, k);
         (nearest.len() == k).then_some(nearest)
     }
 
-    fn walk_in<T: Element>(
+    /// Walks on vectors of one element type; `encoded` is the query in that type.
+    fn walk_on<T: Element>(
         &self,
         graph: &Graph<'_>,
         vectors: Vectors<'_, T>,
-        walker: &[T],
+        encoded: &[T],
         query: &[f32],
         k: usize,
         excluded: Option<u32>,
     ) -> Vec<Neighbor> {
         let view = SearchView { links: graph.links(), vectors };
         let ef = self.params.ef_search.max(k).saturating_add(usize::from(excluded.is_some()));
-        let ranked = k + SPARE.max(k / 4);
+        let ranked = k + EXTRA_RANKED.max(k / 4);
         Beam::with(|beam| {
-            let start = view.descend(walker, 0, excluded, beam);
-            view.search(walker, start, 0, ef, excluded, beam);
-            let met = beam.found.iter().map(|met| met.id()).filter(|&id| Some(id) != excluded);
-            met.take(ranked).map(|id| (self.data.exact.distance(query, id), id)).collect()
+            let start = view.descend(encoded, 0, excluded, beam);
+            view.search(encoded, start, 0, ef, excluded, beam);
+            let ids = beam.nearest.iter().map(|candidate| candidate.id()).filter(|&id| Some(id) != excluded);
+            ids.take(ranked).map(|id| (self.stored_rows().sq_distance(query, id), id)).collect()
         })
     }
 }
 
-/// Bytes that an index keeps.
+/// The memory of an index, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexBytes {
     /// The rows.
     pub rows: usize,
-    /// What walks read instead of them.
+    /// The quantized rows that walks read.
     pub codes: usize,
     /// The links of the graph.
     pub links: usize,
 }
 
 impl NeighborIndex for HnswIndex<'_> {
-    fn len(&self) -> usize {
-        self.data.exact.len()
-    }
-
-    fn dim(&self) -> usize {
-        self.data.exact.dim()
-    }
-
-    fn ids(&self) -> usize {
-        self.data.exact.ids()
-    }
-
-    fn contains(&self, id: u32) -> bool {
-        self.data.exact.contains(id)
-    }
-
-    fn row(&self, id: u32) -> Cow<'_, [f32]> {
-        self.data.exact.row(id)
+    fn rows(&self) -> &dyn RowStorage {
+        self.stored_rows()
     }
 
     fn describe(&self) -> IndexSummary {
         IndexSummary::Hnsw { params: self.params, recall: self.recall }
     }
 
-    /// What came from a file is ready after the file was found whole, and links and codes within their bounds.
+    /// Verifies the stored arrays, then checks that links and codes are within their bounds.
     fn verify_once(&self) -> Result<(), Error> {
-        if self.is_sound.get().is_none() {
-            self.data.exact.rows().verify_once()?;
+        if self.bounds_check.get().is_none() {
+            self.stored_rows().verify_once()?;
             let damaged = |section: &str| Error::Damaged {
                 section: section.to_owned(),
-                problem: "its contents make no sense".to_owned(),
+                problem: "its values are out of bounds".to_owned(),
             };
-            let found = match (&self.graph, &self.data.codes) {
-                (Some(graph), _) if !graph.is_sound(&self.data.exact) => Err(damaged("index.links")),
-                (_, Some(codes)) if !codes.are_sound() => Err(damaged("index.codes")),
+            let result = match (&self.graph, &self.data.codes) {
+                (Some(graph), _) if !graph.is_within_bounds(self.stored_rows()) => {
+                    Err(damaged("index.links"))
+                }
+                (_, Some(codes)) if !codes.are_within_bounds() => Err(damaged("index.codes")),
                 _ => Ok(()),
             };
-            let _ = self.is_sound.set(found);
+            let _ = self.bounds_check.set(result);
         }
-        self.is_sound.get().map_or(Ok(()), Result::clone)
+        self.bounds_check.get().map_or(Ok(()), Result::clone)
     }
 
     fn parts(&self) -> IndexParts<'_> {
@@ -266,11 +272,7 @@ impl NeighborIndex for HnswIndex<'_> {
             links: self.graph.as_ref().map(Graph::parts),
             codes: self.data.codes.as_ref().map(Codes::parts),
         };
-        IndexParts { graph: Some(graph), ..self.data.exact.parts() }
-    }
-
-    fn scale(&self) -> Option<&[f64]> {
-        self.data.exact.scale()
+        IndexParts { rows: self.stored_rows().parts(), graph: Some(graph) }
     }
 
     fn search_excluding(
@@ -283,7 +285,7 @@ impl NeighborIndex for HnswIndex<'_> {
             Some(graph) if k <= self.len() / 8 => graph,
             _ => return self.data.exact.search_excluding(queries, k, excluded),
         };
-        let k = self.data.exact.check(queries, k, excluded)?;
+        let k = self.stored_rows().check_search(queries, k, excluded)?;
         self.verify_once()?;
         let rows: Vec<Vec<Neighbor>> = queries
             .as_slice()
@@ -296,21 +298,17 @@ impl NeighborIndex for HnswIndex<'_> {
         Ok(table)
     }
 
-    fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
-        self.data.exact.measure(queries, k, ids)
-    }
-
     fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
         self.verify_once()?;
-        let present = self.len();
+        let linked = self.len();
         let ids = self.data.insert(rows)?;
         self.recall = None;
         match &mut self.graph {
-            Some(graph) if largest(&self.data.scaled_query(rows.as_slice())) < LARGEST => {
+            Some(graph) if max_magnitude(&self.data.scaled_rows(rows.as_slice())) < MAX_MAGNITUDE => {
                 let Self { data, params, .. } = self;
-                with_vectors!(data.vectors(), vectors => update::insert(graph, vectors, params, present, &ids));
+                with_vectors!(data.vectors(), vectors => update::insert(graph, vectors, params, linked, &ids));
             }
-            // Rows that no graph can hold, or enough of them at last for one.
+            // The rows are outside the range of the graph, or there are now enough rows for one.
             _ => self.link_all(),
         }
         Ok(ids)
@@ -321,16 +319,18 @@ impl NeighborIndex for HnswIndex<'_> {
         let before = self.len();
         self.data.remove(ids)?;
         self.recall = None;
-        if self.len() < FEWEST_ROWS || ids.len() > before / 2 {
-            // Too few are left for a graph, or for what is left of it: they are linked anew.
+        if self.len() < MIN_ROWS || ids.len() > before / 2 {
+            // Too few rows remain for a graph, or too few links to repair it.
             self.link_all();
             return Ok(());
         }
         let Some(graph) = &mut self.graph else { return Ok(()) };
         with_vectors!(self.data.vectors(), vectors => update::remove(graph, vectors, ids));
-        if !self.data.exact.contains(graph.entry) {
-            let present = (0..graph.len() as u32).filter(|&id| self.data.exact.contains(id));
-            graph.entry = present.rev().max_by_key(|&id| graph.level(id)).expect("some rows are left");
+        let rows = self.data.exact.stored_rows();
+        if !rows.contains(graph.entry) {
+            let live = (0..graph.len() as u32).filter(|&id| rows.contains(id));
+            graph.entry =
+                live.rev().max_by_key(|&id| graph.level(id)).expect("at least MIN_ROWS rows remain");
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! How a graph is built and searched.
+//! Parameters of graph construction and search.
 
 use crate::{Error, Precision};
 
-/// Parameters of [`HnswIndex`](super::HnswIndex), with Malkov and Yashunin's names.
+/// Parameters of [`HnswIndex`](super::HnswIndex), named as by Malkov and Yashunin.
 ///
 /// ```
 /// use nuq_neighbors::HnswParams;
@@ -11,18 +11,18 @@ use crate::{Error, Precision};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HnswParams {
-    /// $M$: links of a point on each layer, twice as many on the bottom one. More links find more neighbors and take more
-    /// memory and time to build.
+    /// M: the largest number of links of a node on each layer, and twice as many on the bottom layer; from 2 to 512. More
+    /// links increase recall, memory and construction time.
     pub m: usize,
-    /// How many candidates are considered for the links of a new point.
+    /// The number of candidates for the links of a new node; at least 1.
     pub ef_construction: usize,
-    /// How many candidates a search keeps; at least k. More find more of the true neighbors, and take longer.
+    /// The number of candidates of a search; at least 1, and raised to k when it is smaller. More candidates increase
+    /// recall and search time.
     pub ef_search: usize,
-    /// Decides the layers of the points and the order in which they are inserted.
+    /// The seed of the layers of the nodes and of the order of insertion.
     pub seed: u64,
-    /// How the rows are kept. In `f32` they are borrowed or shared, and walks read codes of a byte a coordinate beside
-    /// them where codes tell the rows apart; in `f16` the index keeps its own rounded rows, half as large, and nothing
-    /// else.
+    /// The precision of the stored rows. Rows in `f32` are borrowed or shared; where codes of one byte per coordinate
+    /// preserve the neighbors, walks read such codes. Rows in `f16` are a rounded copy, which walks read directly.
     pub precision: Precision,
 }
 
@@ -37,42 +37,47 @@ impl HnswParams {
     pub const DEFAULT: Self =
         Self { m: 16, ef_construction: 200, ef_search: 100, seed: 0, precision: Precision::F32 };
 
-    /// Sets $M$, from 2 to 512.
+    /// Sets M, from 2 to 512.
+    #[must_use]
     pub fn m(mut self, m: usize) -> Self {
         self.m = m;
         self
     }
 
-    /// Sets the candidates of construction.
+    /// Sets the number of candidates during construction.
+    #[must_use]
     pub fn ef_construction(mut self, ef: usize) -> Self {
         self.ef_construction = ef;
         self
     }
 
-    /// Sets the candidates of search.
+    /// Sets the number of candidates during search.
+    #[must_use]
     pub fn ef_search(mut self, ef: usize) -> Self {
         self.ef_search = ef;
         self
     }
 
     /// Sets the seed.
+    #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Sets how the rows are kept.
+    /// Sets the precision of the stored rows.
+    #[must_use]
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = precision;
         self
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let refuse = |name, value, range| Err(Error::BadGraphParameter { name, value, range });
+        let error = |name, value, range| Err(Error::BadGraphParameter { name, value, range });
         match *self {
-            Self { m, .. } if !(2..=512).contains(&m) => refuse("m", m, "from 2 to 512"),
-            Self { ef_construction: 0, .. } => refuse("ef_construction", 0, "at least 1"),
-            Self { ef_search: 0, .. } => refuse("ef_search", 0, "at least 1"),
+            Self { m, .. } if !(2..=512).contains(&m) => error("m", m, "from 2 to 512"),
+            Self { ef_construction: 0, .. } => error("ef_construction", 0, "at least 1"),
+            Self { ef_search: 0, .. } => error("ef_search", 0, "at least 1"),
             _ => Ok(()),
         }
     }

@@ -1,73 +1,78 @@
-//! How many of the true neighbors a graph finds, and the beam that finds enough.
+//! Measurement of recall, and tuning of `ef_search` to a target recall.
 
 use super::HnswIndex;
-use crate::{Error, MeasuredRecall, NeighborIndex, Neighbors, SeededRng};
+use crate::{Error, MeasuredRecall, NeighborIndex, Neighbors, RowStorage, SeededRng};
 
-/// Training points on which recall is measured.
+/// The number of training rows on which recall is measured.
 const SAMPLE: usize = 500;
-/// Where tuning gives up.
-const WIDEST_BEAM: usize = 10_000;
+/// The largest `ef_search` that tuning tries.
+const MAX_EF: usize = 10_000;
 
 impl HnswIndex<'_> {
-    /// The share of true neighbors found, for the `k` nearest others of a seeded sample of 500 training points, against
-    /// exact search. Each looks for them as an unseen query would: the walk does not pass through the point itself.
-    /// A row as near as the true k-th nearest counts as found. The result is kept, and
-    /// [`describe`](NeighborIndex::describe) tells it.
+    /// Measures recall: the share of the true `k` nearest other rows that leave-one-out search returns, on a seeded sample
+    /// of 500 training rows. As for a new query, the walk does not visit the row itself. A returned row counts when it is
+    /// at most as far as the true k-th neighbor. The result is stored for [`describe`](NeighborIndex::describe).
+    ///
+    /// # Errors
+    /// Those of [`leave_one_out`](NeighborIndex::leave_one_out).
     pub fn recall(&mut self, k: usize) -> Result<MeasuredRecall, Error> {
-        let truth = self.truth(k)?;
+        let truth = self.ground_truth(k)?;
         self.recall_against(&truth)
     }
 
-    /// Sets `ef_search` to the smallest at which [`recall`](Self::recall) reaches `target`, and returns what it reaches:
-    /// less than `target` only when a beam of 10,000 is not enough.
+    /// Sets `ef_search` to the smallest value, within 2 %, at which [`recall`](Self::recall) reaches `target`, and returns
+    /// that recall. It is below `target` only when an `ef_search` of 10,000 is not enough.
+    ///
+    /// # Errors
+    /// [`Error::BadRecall`] unless `target` is above 0 and at most 1, and those of [`recall`](Self::recall).
     pub fn tune(&mut self, target: f64, k: usize) -> Result<MeasuredRecall, Error> {
         if !(target > 0.0 && target <= 1.0) {
             return Err(Error::BadRecall { value: target });
         }
-        let truth = self.truth(k)?;
-        let widest = self.len().min(WIDEST_BEAM).max(k);
-        // Recall grows with the beam: widen it until it is enough, then halve the step that was too wide.
-        let (mut too_narrow, mut enough) = (k.saturating_sub(1), k);
+        let truth = self.ground_truth(k)?;
+        let max_ef = self.len().min(MAX_EF).max(k);
+        // Recall increases with ef: double ef until it is sufficient, then bisect.
+        let (mut too_small, mut sufficient) = (k.saturating_sub(1), k);
         loop {
-            self.set_ef_search(enough);
+            self.set_ef_search(sufficient);
             if self.recall_against(&truth)?.share >= target {
                 break;
             }
-            if enough >= widest {
+            if sufficient >= max_ef {
                 return self.recall_against(&truth);
             }
-            too_narrow = enough;
-            enough = (2 * enough).min(widest);
+            too_small = sufficient;
+            sufficient = (2 * sufficient).min(max_ef);
         }
-        while enough - too_narrow > 1 + enough / 64 {
-            let middle = too_narrow.midpoint(enough);
+        while sufficient - too_small > 1 + sufficient / 64 {
+            let middle = too_small.midpoint(sufficient);
             self.set_ef_search(middle);
             if self.recall_against(&truth)?.share >= target {
-                enough = middle;
+                sufficient = middle;
             } else {
-                too_narrow = middle;
+                too_small = middle;
             }
         }
-        self.set_ef_search(enough);
+        self.set_ef_search(sufficient);
         self.recall_against(&truth)
     }
 
-    fn truth(&self, k: usize) -> Result<Truth, Error> {
-        let present: Vec<u32> = (0..self.ids() as u32).filter(|&id| self.contains(id)).collect();
-        let sample = SeededRng::new(self.params.seed).sample(present.len(), SAMPLE);
-        let ids: Vec<u32> = sample.into_iter().map(|i| present[i as usize]).collect();
+    fn ground_truth(&self, k: usize) -> Result<GroundTruth, Error> {
+        let live = self.stored_rows().live_ids();
+        let sample = SeededRng::new(self.params.seed).sample(live.len(), SAMPLE);
+        let ids: Vec<u32> = sample.into_iter().map(|i| live[i as usize]).collect();
         let nearest = self.data.exact.leave_one_out(&ids, k)?;
-        Ok(Truth { ids, nearest })
+        Ok(GroundTruth { ids, nearest })
     }
 
-    fn recall_against(&mut self, truth: &Truth) -> Result<MeasuredRecall, Error> {
-        let Truth { ids, nearest } = truth;
-        let found = self.leave_one_out(ids, nearest.k())?;
-        let near_enough = |i: usize| {
+    fn recall_against(&mut self, truth: &GroundTruth) -> Result<MeasuredRecall, Error> {
+        let GroundTruth { ids, nearest } = truth;
+        let neighbors = self.leave_one_out(ids, nearest.k())?;
+        let count_hits = |i: usize| {
             let limit = nearest.sq_distances(i)[nearest.k() - 1];
-            found.sq_distances(i).iter().filter(|&&sq| sq <= limit).count()
+            neighbors.sq_distances(i).iter().filter(|&&sq| sq <= limit).count()
         };
-        let hits: usize = (0..ids.len()).map(near_enough).sum();
+        let hits: usize = (0..ids.len()).map(count_hits).sum();
         let share = hits as f64 / (ids.len() * nearest.k()) as f64;
         let measured = MeasuredRecall { share, k: nearest.k(), points: ids.len() };
         self.recall = Some(measured);
@@ -75,8 +80,8 @@ impl HnswIndex<'_> {
     }
 }
 
-/// Left-out training points and their nearest others.
-struct Truth {
+/// Sampled training rows and their exact neighbors.
+struct GroundTruth {
     ids: Vec<u32>,
     nearest: Neighbors,
 }

@@ -1,29 +1,30 @@
-//! Where a walk measures: rows in one of three forms, and the squared distances between them.
+//! The vectors that a walk reads, in one of three element types, and their squared distances.
 //!
-//! | form | bytes a coordinate | who walks on it |
+//! | element | bytes per coordinate | use |
 //! | --- | --- | --- |
-//! | [`CodeBlock`] of 7-bit codes | 1 | rows kept in `f32`, where [codes](super::codes) tell neighbors apart |
-//! | [`Half`] | 2 | rows kept in `f16` |
-//! | `f32` | 4 | rows that codes do not tell apart, and queries beyond their reach |
+//! | [`CodeBlock`] of 7-bit codes | 1 | rows stored in `f32` when [codes](super::codes) preserve their neighbors |
+//! | [`Half`] | 2 | rows stored in `f16` |
+//! | `f32` | 4 | other rows, and queries outside the range of the codes |
 //!
-//! Distances of the walk only steer it: what is returned is measured again, in `f64`.
+//! These distances only guide the walk. Returned rows are ranked by distances in `f64`.
 
 use half::f16;
 
 use super::kernels;
 
-/// Sixty-four coordinates of 7 bits, a cache line.
+/// Sixty-four 7-bit codes: one cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 pub struct CodeBlock(pub [u8; 64]);
 
-/// The bits of an IEEE half: ordinary memory to files and maps.
+/// The bits of an IEEE half, a plain integer for files and memory maps.
 pub(crate) type Half = u16;
 
-/// Squared distances of one row to several others: the query, all rows, which of them, and where the answers go.
+/// Computes the squared distances of a query to some rows. The arguments are the query, all rows, the ids of the rows to
+/// measure, and the output, one distance per id.
 pub(super) type DistanceKernel<T> = fn(&[T], &[T], &[u32], &mut [f32]);
 
-/// A form in which rows can be kept for walking.
+/// An element type of vectors.
 pub(super) trait Element: Copy + Send + Sync + 'static {
     /// The fastest kernel on this processor.
     fn kernel() -> DistanceKernel<Self>;
@@ -47,24 +48,24 @@ impl Element for f32 {
     }
 }
 
-/// Rows of one form, `width` elements each.
+/// Vectors of one element type, `width` elements each.
 #[derive(Clone, Copy)]
-pub(super) struct Vectors<'s, T> {
-    rows: &'s [T],
+pub(super) struct Vectors<'v, T> {
+    rows: &'v [T],
     width: usize,
     kernel: DistanceKernel<T>,
 }
 
-impl<'s, T: Element> Vectors<'s, T> {
-    pub(super) fn new(rows: &'s [T], width: usize) -> Self {
+impl<'v, T: Element> Vectors<'v, T> {
+    pub(super) fn new(rows: &'v [T], width: usize) -> Self {
         Self { rows, width, kernel: T::kernel() }
     }
 
-    pub(super) fn row(&self, id: u32) -> &'s [T] {
+    pub(super) fn row(&self, id: u32) -> &'v [T] {
         &self.rows[id as usize * self.width..][..self.width]
     }
 
-    /// The squared distances of `query` to the rows `ids`.
+    /// Computes the squared distances of `query` to the rows `ids`.
     pub(super) fn measure(&self, query: &[T], ids: &[u32], distances: &mut [f32]) {
         (self.kernel)(query, self.rows, ids, distances);
     }
@@ -76,22 +77,22 @@ impl<'s, T: Element> Vectors<'s, T> {
         distance[0]
     }
 
-    /// Asks for the first lines of a row before they are needed.
+    /// Prefetches the first cache lines of a row.
     #[inline]
     pub(super) fn prefetch(&self, id: u32) {
         kernels::prefetch(self.row(id));
     }
 }
 
-/// The rows of an index in the form that its walks read.
+/// Vectors of any element type.
 #[derive(Clone, Copy)]
-pub(super) enum AnyVectors<'s> {
-    Codes(Vectors<'s, CodeBlock>),
-    Halves(Vectors<'s, Half>),
-    Floats(Vectors<'s, f32>),
+pub(super) enum AnyVectors<'v> {
+    Codes(Vectors<'v, CodeBlock>),
+    Halves(Vectors<'v, Half>),
+    Floats(Vectors<'v, f32>),
 }
 
-/// Does the same in whatever form the rows are.
+/// Evaluates an expression with the vectors of the actual element type.
 macro_rules! with_vectors {
     ($any:expr, $vectors:ident => $action:expr) => {
         match $any {
@@ -103,7 +104,7 @@ macro_rules! with_vectors {
 }
 pub(super) use with_vectors;
 
-/// A row rounded to halves; `None` when a coordinate is beyond their range.
+/// A row rounded to halves; `None` when a coordinate is outside their range.
 pub(super) fn halves(values: &[f32]) -> Option<Vec<Half>> {
     values.iter().map(|&v| Some(f16::from_f32(v)).filter(|h| h.is_finite()).map(f16::to_bits)).collect()
 }

@@ -1,15 +1,15 @@
-//! Walking the graph towards a query: greedily down the layers, then a beam on the one that matters.
+//! Search in the graph: greedy descent through the upper layers, then a beam search.
 
 use std::cell::RefCell;
 
 use super::graph::Links;
-use super::kernels::AHEAD;
+use super::kernels::PREFETCH_DISTANCE;
 use super::vectors::{Element, Vectors};
 
-/// A point met on the way: squared distance, then id, in one number that orders as they do, with a last bit that says
-/// whether its links were followed.
+/// A visited node and its squared distance, packed into one integer that sorts by distance, then by id.
 ///
-/// The bits of a float that is not negative order as the float does, and leave one bit free.
+/// The bits of a nonnegative float sort like the float and leave the sign bit free. The lowest bit of the integer records
+/// whether the links of the node were expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Candidate(u64);
 
@@ -26,96 +26,97 @@ impl Candidate {
         (self.0 >> 1) as u32
     }
 
-    fn is_followed(self) -> bool {
+    fn is_expanded(self) -> bool {
         self.0 & 1 == 1
     }
 }
 
-/// What a walk needs to see.
+/// The links and vectors of one search.
 #[derive(Clone, Copy)]
-pub(super) struct SearchView<'t, T> {
-    pub(super) links: Links<'t>,
-    pub(super) vectors: Vectors<'t, T>,
+pub(super) struct SearchView<'v, T> {
+    pub(super) links: Links<'v>,
+    pub(super) vectors: Vectors<'v, T>,
 }
 
 impl<T: Element> SearchView<'_, T> {
-    /// Walks from the entry down to `layer`, on each layer above it to a point no neighbor of which is nearer; past
-    /// `avoided`, as if it were not there.
+    /// Descends greedily from the entry node to `layer`: on each layer above it, moves to the nearest neighbor until none
+    /// is nearer. The node `excluded` is skipped unless it is the entry node.
     pub(super) fn descend(
         &self,
         query: &[T],
         layer: usize,
-        avoided: Option<u32>,
+        excluded: Option<u32>,
         beam: &mut Beam,
     ) -> Candidate {
         let entry = self.links.entry;
-        let mut here = Candidate::new(self.vectors.distance(query, entry), entry);
+        let mut current = Candidate::new(self.vectors.distance(query, entry), entry);
         for layer in (layer + 1..=self.links.level(entry)).rev() {
             loop {
-                let links = self.links.of(here.id(), layer);
+                let links = self.links.of(current.id(), layer);
                 beam.measure(&self.vectors, query, links);
-                let met =
+                let candidates =
                     links.iter().zip(&beam.distances).map(|(&id, &distance)| Candidate::new(distance, id));
-                let nearest = met.filter(|met| Some(met.id()) != avoided).fold(here, Candidate::min);
-                if nearest == here {
+                let others = candidates.filter(|candidate| Some(candidate.id()) != excluded);
+                let nearest = others.fold(current, Candidate::min);
+                if nearest == current {
                     break;
                 }
-                here = nearest;
+                current = nearest;
             }
         }
-        here
+        current
     }
 
-    /// The `ef` nearest points that a beam search finds on `layer`, nearest first, in `beam.found`.
+    /// Beam search on `layer`: writes the `ef` nearest visited nodes to `beam.nearest`, nearest first.
     ///
-    /// One sorted list serves as result and as queue: points that fall off its end are neither. `avoided` is not met,
-    /// unless the walk starts from it.
+    /// One sorted list is both the result and the queue of nodes to expand. The node `excluded` is not visited unless the
+    /// search starts from it.
     pub(super) fn search(
         &self,
         query: &[T],
         start: Candidate,
         layer: usize,
         ef: usize,
-        avoided: Option<u32>,
+        excluded: Option<u32>,
         beam: &mut Beam,
     ) {
         beam.begin(self.links.len());
-        if let Some(id) = avoided {
-            beam.is_new(id);
+        if let Some(id) = excluded {
+            beam.visit(id);
         }
-        beam.is_new(start.id());
-        beam.found.push(start);
+        beam.visit(start.id());
+        beam.nearest.push(start);
         let mut next = 0;
-        while let Some(met) = beam.found.get_mut(next) {
-            met.0 |= 1;
-            let from = met.id();
-            let mut fresh = std::mem::take(&mut beam.fresh);
-            fresh.clear();
-            fresh.extend(self.links.of(from, layer).iter().filter(|&&id| beam.is_new(id)));
-            fresh.iter().take(AHEAD).for_each(|&id| self.vectors.prefetch(id));
-            next = beam.unfollowed(next + 1);
-            // Who is next now will mostly be next when the distances are known.
-            if let Some(met) = beam.found.get(next) {
-                self.links.prefetch(met.id(), layer);
+        while let Some(candidate) = beam.nearest.get_mut(next) {
+            candidate.0 |= 1;
+            let from = candidate.id();
+            let mut unvisited = std::mem::take(&mut beam.unvisited);
+            unvisited.clear();
+            unvisited.extend(self.links.of(from, layer).iter().filter(|&&id| beam.visit(id)));
+            unvisited.iter().take(PREFETCH_DISTANCE).for_each(|&id| self.vectors.prefetch(id));
+            next = beam.next_unexpanded(next + 1);
+            // The next node usually stays the same after the distances are known.
+            if let Some(candidate) = beam.nearest.get(next) {
+                self.links.prefetch(candidate.id(), layer);
             }
-            beam.measure(&self.vectors, query, &fresh);
-            for (i, &id) in fresh.iter().enumerate() {
-                next = beam.meet(Candidate::new(beam.distances[i], id), ef, next);
+            beam.measure(&self.vectors, query, &unvisited);
+            for (i, &id) in unvisited.iter().enumerate() {
+                next = beam.add(Candidate::new(beam.distances[i], id), ef, next);
             }
-            beam.fresh = fresh;
+            beam.unvisited = unvisited;
         }
     }
 }
 
-/// Working memory of one thread's searches.
+/// The working memory of the searches of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Beam {
-    /// The nearest points so far, nearest first.
-    pub(super) found: Vec<Candidate>,
-    fresh: Vec<u32>,
+    /// The nearest visited nodes, nearest first.
+    pub(super) nearest: Vec<Candidate>,
+    unvisited: Vec<u32>,
     distances: Vec<f32>,
-    /// The search in which each point was last met.
-    seen: Vec<u8>,
+    /// The epoch of the last search that visited each node.
+    visited: Vec<u8>,
     epoch: u8,
 }
 
@@ -124,29 +125,30 @@ thread_local! {
 }
 
 impl Beam {
-    /// Lends this thread's beam: clearing the marks of every point for each search would cost more than the search.
-    /// `use_it` starts nothing parallel, which could come back to this thread for the same beam.
-    pub(super) fn with<R>(use_it: impl FnOnce(&mut Beam) -> R) -> R {
-        BEAM.with_borrow_mut(use_it)
+    /// Calls `search` with the beam of this thread, which is reused because clearing the marks of all nodes would cost
+    /// more than the search. `search` must not start parallel work: this thread could execute another search meanwhile
+    /// and borrow the beam twice.
+    pub(super) fn with<R>(search: impl FnOnce(&mut Beam) -> R) -> R {
+        BEAM.with_borrow_mut(search)
     }
 
     fn begin(&mut self, len: usize) {
-        self.found.clear();
-        if self.seen.len() < len {
-            self.seen.resize(len, 0);
+        self.nearest.clear();
+        if self.visited.len() < len {
+            self.visited.resize(len, 0);
         }
         if self.epoch == u8::MAX {
-            self.seen.fill(0);
+            self.visited.fill(0);
             self.epoch = 0;
         }
         self.epoch += 1;
     }
 
-    /// Whether this search has not met the point before; it has now.
+    /// Marks a node as visited; returns whether this is its first visit in this search.
     #[inline]
-    fn is_new(&mut self, id: u32) -> bool {
-        let seen = &mut self.seen[id as usize];
-        std::mem::replace(seen, self.epoch) != self.epoch
+    fn visit(&mut self, id: u32) -> bool {
+        let visited = &mut self.visited[id as usize];
+        std::mem::replace(visited, self.epoch) != self.epoch
     }
 
     fn measure<T: Element>(&mut self, vectors: &Vectors<'_, T>, query: &[T], ids: &[u32]) {
@@ -156,8 +158,8 @@ impl Beam {
         vectors.measure(query, ids, &mut self.distances[..ids.len()]);
     }
 
-    /// Meets the others of a batch that are on a layer: they are not in the graph yet.
-    pub(super) fn meet_all<T: Element>(
+    /// Adds the other nodes of a batch on a layer, which are not yet linked.
+    pub(super) fn add_batch<T: Element>(
         &mut self,
         view: &SearchView<'_, T>,
         id: u32,
@@ -169,30 +171,30 @@ impl Beam {
         let others: Vec<u32> = batch.iter().copied().filter(on_layer).collect();
         self.measure(&view.vectors, view.vectors.row(id), &others);
         for (i, &other) in others.iter().enumerate() {
-            self.meet(Candidate::new(self.distances[i], other), ef, 0);
+            self.add(Candidate::new(self.distances[i], other), ef, 0);
         }
     }
 
-    /// The first place from `from` on whose links were not followed.
+    /// The first position from `from` on with links that were not expanded.
     #[inline]
-    fn unfollowed(&self, from: usize) -> usize {
-        let rest = self.found[from..].iter();
-        from + rest.take_while(|met| met.is_followed()).count()
+    fn next_unexpanded(&self, from: usize) -> usize {
+        let rest = self.nearest[from..].iter();
+        from + rest.take_while(|candidate| candidate.is_expanded()).count()
     }
 
-    /// Puts a point in its place if it is among the `ef` nearest; `next` is the first place that was not followed, and
-    /// is returned as it is after that.
+    /// Inserts a candidate if it is among the `ef` nearest. `next` is the first position that was not expanded; the
+    /// position after the insertion is returned.
     #[inline]
-    fn meet(&mut self, met: Candidate, ef: usize, next: usize) -> usize {
-        if self.found.len() == ef {
-            match self.found.last() {
-                Some(&last) if met < last => self.found.pop(),
+    fn add(&mut self, candidate: Candidate, ef: usize, next: usize) -> usize {
+        if self.nearest.len() == ef {
+            match self.nearest.last() {
+                Some(&last) if candidate < last => self.nearest.pop(),
                 _ => return next,
             };
         }
-        let at = self.found.partition_point(|&other| other < met);
-        self.found.insert(at, met);
-        // The place that was next moves up when a point comes before it; then that point is next.
+        let at = self.nearest.partition_point(|&other| other < candidate);
+        self.nearest.insert(at, candidate);
+        // A candidate inserted before `next` is the first that was not expanded.
         next.min(at)
     }
 }

@@ -1,75 +1,67 @@
-//! The rows of a graph index: as they are kept for measuring, and in the form that walks read.
+//! The rows of a graph index: the stored rows, and the vectors that walks read.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
 use super::codes::{Coder, Codes};
-use super::params::HnswParams;
 use super::vectors::{AnyVectors, Vectors};
 use crate::exact::ExactIndex;
-use crate::rows::{Rows, write_rows};
-use crate::{Embeddings, Error, NeighborIndex};
+use crate::stored_rows::write_rows;
+use crate::{Embeddings, Error, NeighborIndex, RowStorage};
 
-/// Coordinates beyond this, or all below its inverse, have squares that `f32` cannot hold well.
-pub(super) const LARGEST: f32 = 1e15;
-/// When more than this share of the rows is beyond the reach of codes, walks no longer read them.
-const LARGEST_UNREACHED: f64 = 0.01;
+/// Squares of coordinates beyond this value overflow `f32`; squares below its inverse lose precision.
+pub(super) const MAX_MAGNITUDE: f32 = 1e15;
+/// When a larger share of the rows is outside the range of the codes, the codes are dropped.
+const MAX_UNREACHED: f64 = 0.01;
 
 pub(super) struct WalkData<'a> {
     pub(super) exact: ExactIndex<'a>,
-    /// What walks read instead of the rows, where it tells them apart.
+    /// Quantized rows that walks read instead of the stored ones, when they preserve the neighbors.
     pub(super) codes: Option<Codes<'a>>,
-    /// The rows divided by the scale, when there is one; made when first needed, for a file may not be read before it
-    /// was found whole.
+    /// The rows divided by the scale, if there is one. Computed at the first use, because a mapped file must not be read
+    /// before it is verified.
     scaled: OnceLock<Embeddings<'static>>,
 }
 
 impl<'a> WalkData<'a> {
-    pub(super) fn new(
-        embeddings: &Embeddings<'a>,
-        scale: Option<Vec<f64>>,
-        params: &HnswParams,
-    ) -> Result<Self, Error> {
-        let rows = Rows::new(embeddings, params.precision)?;
-        Ok(Self::over(ExactIndex::over(rows, scale), None))
-    }
-
-    /// Rows and codes that are there already.
-    pub(super) fn over(exact: ExactIndex<'a>, codes: Option<Codes<'a>>) -> Self {
+    pub(super) fn new(exact: ExactIndex<'a>, codes: Option<Codes<'a>>) -> Self {
         Self { exact, codes, scaled: OnceLock::new() }
     }
 
     fn scaled(&self) -> Option<&Embeddings<'static>> {
-        let scale = self.exact.scale()?;
+        let rows = self.exact.stored_rows();
+        let scale = rows.scale()?;
         if self.scaled.get().is_none() {
-            let blocks = self.exact.rows().par_blocks();
-            let values = blocks.flat_map_iter(|block| divided(&block, scale)).collect();
-            let rows = Embeddings::new(values, self.exact.dim()).expect("divided rows are finite");
+            let values = rows.par_blocks().flat_map_iter(|block| divided(&block, scale)).collect();
+            let rows =
+                Embeddings::new(values, rows.dim()).expect("divided rows are clamped to finite values");
             let _ = self.scaled.set(rows);
         }
         self.scaled.get()
     }
 
-    /// Learns codes, and keeps them where they tell the rows apart.
+    /// Learns codes, and stores them when they preserve the neighbors.
     pub(super) fn learn_codes(&mut self, seed: u64) {
-        let Some(rows) = self.scaled().or(self.exact.rows().floats()) else { return };
-        let codes = Coder::learn(rows, seed).map(|coder| Codes::of(rows, coder));
-        self.codes = codes.filter(|codes| codes.tell_apart(&self.exact, seed));
+        let Some(rows) = self.scaled().or(self.exact.stored_rows().floats()) else { return };
+        let codes = Coder::learn(rows, seed).map(|coder| Codes::encode(rows, coder));
+        self.codes = codes.filter(|codes| codes.preserve_neighbors(&self.exact, seed));
     }
 
-    /// Whether the squares of all coordinates are numbers that `f32` holds.
-    pub(super) fn can_be_walked(&self) -> bool {
-        let largest = (0..self.exact.ids() as u32)
+    /// Whether `f32` represents the squares of all coordinates well.
+    pub(super) fn fits_f32_squares(&self) -> bool {
+        let rows = self.exact.stored_rows();
+        let largest = (0..rows.id_bound() as u32)
             .into_par_iter()
             .with_min_len(1024)
-            .filter(|&id| self.exact.contains(id))
-            .map(|id| largest(&self.scaled_query(&self.exact.row(id))))
+            .filter(|&id| rows.contains(id))
+            .map(|id| max_magnitude(&self.scaled_rows(&rows.row(id))))
             .reduce(|| 0.0, f32::max);
-        largest < LARGEST && largest > 1.0 / LARGEST
+        largest < MAX_MAGNITUDE && largest > 1.0 / MAX_MAGNITUDE
     }
 
-    /// The form in which links are made.
+    /// The vectors with which the graph is built: the codes, or the rows when there are none.
     pub(super) fn vectors(&self) -> AnyVectors<'_> {
         match &self.codes {
             Some(codes) => AnyVectors::Codes(codes.vectors()),
@@ -77,42 +69,43 @@ impl<'a> WalkData<'a> {
         }
     }
 
-    /// The rows themselves, for queries beyond the reach of codes.
+    /// The rows as vectors, also for queries outside the range of the codes.
     pub(super) fn row_vectors(&self) -> AnyVectors<'_> {
-        let rows = self.exact.rows();
+        let rows = self.exact.stored_rows();
         match (self.scaled(), rows.floats(), rows.halves()) {
             (Some(floats), ..) | (None, Some(floats), _) => {
                 AnyVectors::Floats(Vectors::new(floats.as_slice(), floats.dim()))
             }
             (None, None, Some(halves)) => AnyVectors::Halves(Vectors::new(halves, rows.dim())),
-            (None, None, None) => unreachable!("rows are floats or halves"),
+            (None, None, None) => unreachable!("rows are stored as floats or halves"),
         }
     }
 
-    /// A query as walks on the rows see it.
-    pub(super) fn scaled_query<'q>(&self, query: &'q [f32]) -> std::borrow::Cow<'q, [f32]> {
-        match self.exact.scale() {
-            Some(scale) => divided(query, scale).into(),
-            None => query.into(),
+    /// Rows or queries divided by the scale, if there is one.
+    pub(super) fn scaled_rows<'q>(&self, rows: &'q [f32]) -> Cow<'q, [f32]> {
+        match self.exact.stored_rows().scale() {
+            Some(scale) => divided(rows, scale).into(),
+            None => rows.into(),
         }
     }
 
     pub(super) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
-        let before = self.exact.ids();
+        let before = self.exact.stored_rows().id_bound();
         let ids = self.exact.insert(rows)?;
-        // As they are kept: rounded, it may be.
-        let kept: Vec<f32> = ids.iter().flat_map(|&id| self.exact.row(id).into_owned()).collect();
-        let over = &ids[..ids.iter().filter(|&&id| (id as usize) < before).count()];
-        let scaled = self.scaled_query(&kept).into_owned();
+        // The stored rows may be rounded.
+        let stored: Vec<f32> =
+            ids.iter().flat_map(|&id| self.exact.stored_rows().row(id).into_owned()).collect();
+        let reused = &ids[..ids.iter().filter(|&&id| (id as usize) < before).count()];
+        let scaled = self.scaled_rows(&stored).into_owned();
         if let Some(rows) = self.scaled.get_mut() {
-            rows.write(over, &scaled);
+            rows.write(reused, &scaled);
         }
         if let Some(codes) = &mut self.codes {
             let coder = &codes.coder;
             codes.unreached += scaled.chunks_exact(rows.dim()).filter(|row| !coder.reaches(row)).count();
-            write_rows(codes.lines.to_mut(), coder.width(), over, &coder.encode(&scaled));
+            write_rows(codes.blocks.to_mut(), coder.width(), reused, &coder.encode(&scaled));
         }
-        let limit = LARGEST_UNREACHED * self.exact.ids() as f64;
+        let limit = MAX_UNREACHED * self.exact.stored_rows().id_bound() as f64;
         if self.codes.as_ref().is_some_and(|codes| codes.unreached as f64 > limit) {
             self.codes = None;
         }
@@ -122,19 +115,20 @@ impl<'a> WalkData<'a> {
     pub(super) fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
         self.exact.remove(ids)?;
         let Some(mut codes) = self.codes.take() else { return Ok(()) };
-        let is_beyond = |id: &&u32| !codes.coder.reaches(&self.scaled_query(&self.exact.row(**id)));
-        codes.unreached = codes.unreached.saturating_sub(ids.iter().filter(is_beyond).count());
+        let rows = self.exact.stored_rows();
+        let is_unreached = |id: &&u32| !codes.coder.reaches(&self.scaled_rows(&rows.row(**id)));
+        codes.unreached = codes.unreached.saturating_sub(ids.iter().filter(is_unreached).count());
         self.codes = Some(codes);
         Ok(())
     }
 }
 
-/// The largest size of a coordinate.
-pub(super) fn largest(values: &[f32]) -> f32 {
+/// The largest absolute value.
+pub(super) fn max_magnitude(values: &[f32]) -> f32 {
     values.iter().copied().map(f32::abs).fold(0.0, f32::max)
 }
 
-/// Rows with each coordinate divided by its scale, kept finite.
+/// Rows with each coordinate divided by its scale, clamped to finite values.
 fn divided(rows: &[f32], scale: &[f64]) -> Vec<f32> {
     let largest = f64::from(f32::MAX);
     let divide = |(x, s): (&f32, &f64)| (f64::from(*x) / s).clamp(-largest, largest) as f32;

@@ -152,7 +152,7 @@ fn exact_answers_over_halves_survive_churn() {
     let queries = near_100(40, 3);
     let k = 250; // More than a graph is asked for: exact search answers.
     let found = index.search(&queries, k).unwrap();
-    let kept: Vec<f32> = (0..1500).flat_map(|id| index.row(id).into_owned()).collect();
+    let kept: Vec<f32> = (0..1500).flat_map(|id| index.rows().row(id).into_owned()).collect();
     let kept = Embeddings::new(kept, 16).unwrap();
     assert_eq!(found, ExactIndex::new(&kept).unwrap().search(&queries, k).unwrap());
 }

@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod custom_index;
 mod exact;
 mod hnsw;

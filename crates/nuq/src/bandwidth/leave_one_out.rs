@@ -116,8 +116,9 @@ impl LeaveOneOut<'_> {
     }
 
     fn weigh(&self, i: usize, h: f64, weights: &mut Weights) {
-        let row = self.index.row(self.rows[i]);
-        let z = |id: u32, h: f64| scaled_differences(&row, self.index.row(id), self.index.scale(), h);
+        let stored = self.index.rows();
+        let row = stored.row(self.rows[i]);
+        let z = |id: u32, h: f64| scaled_differences(&row, stored.row(id), stored.scale(), h);
         let (ids, sq) = (self.neighbors.ids(i), self.neighbors.sq_distances(i));
         weigh(self.kernel, &Bandwidth::Scalar(h), ids, sq, z, weights);
     }

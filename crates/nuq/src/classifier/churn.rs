@@ -34,7 +34,7 @@ impl NuqClassifier<'_> {
         // Those that there are, before ids are given anew.
         let mut of_row = self.labels_of_rows();
         let ids = self.smoother.insert(rows)?;
-        of_row.resize(self.smoother.index.ids(), None);
+        of_row.resize(self.smoother.index.rows().id_bound(), None);
         for (&id, label) in ids.iter().zip(labels) {
             of_row[id as usize] = Some(Label::from(label));
         }
@@ -54,7 +54,7 @@ impl NuqClassifier<'_> {
     fn labels_of_rows(&self) -> Vec<Option<Label>> {
         let index = &*self.smoother.index;
         let label = |id: u32| self.classes.label(self.of_row[id as usize] as usize).clone();
-        (0..index.ids() as u32).map(|id| index.contains(id).then(|| label(id))).collect()
+        (0..index.rows().id_bound() as u32).map(|id| index.rows().contains(id).then(|| label(id))).collect()
     }
 
     fn encode(&mut self, of_row: &[Option<Label>]) {

@@ -40,11 +40,11 @@ impl NuqClassifier<'_> {
     /// ```
     pub fn label_issues(&self) -> Result<Vec<LabelIssue>, Error> {
         let index = &*self.smoother.index;
-        let ids = index.live_ids();
+        let ids = index.rows().live_ids();
         let mut issues = Vec::new();
         for block in ids.chunks(BLOCK) {
             let neighbors = index.leave_one_out(block, self.smoother.n_neighbors)?;
-            let rows = index.rows_of(block)?;
+            let rows = index.rows().gather(block)?;
             let batch = self.smoother.batch(&rows, &neighbors)?;
             let judge = |(probabilities, scratch): &mut (Vec<f64>, Scratch), i: usize| {
                 let classes = self.classes_of(&neighbors, i);

@@ -95,7 +95,7 @@ impl<'a> NuqClassifier<'a> {
     pub fn from_parts(parts: ClassifierParts, index: Box<dyn NeighborIndex + 'a>) -> Result<Self, Error> {
         let ClassifierParts { smoother, labels, of_row, variance, curve } = parts;
         check_length("labels", of_row.len(), &*index)?;
-        let live: Vec<u32> = index.live_ids().iter().map(|&id| of_row[id as usize]).collect();
+        let live: Vec<u32> = index.rows().live_ids().iter().map(|&id| of_row[id as usize]).collect();
         let is_known = of_row.iter().all(|&class| (class as usize) < labels.len());
         let classes = Classes::restored(labels, &live).filter(|_| is_known).ok_or_else(|| {
             let problem = "labels are not sorted, or a row is of no class".to_owned();

@@ -138,9 +138,9 @@ impl<'a> NuqRegressor<'a> {
     /// Puts a model together.
     pub fn from_parts(parts: RegressorParts, index: Box<dyn NeighborIndex + 'a>) -> Result<Self, Error> {
         check_length("targets", parts.targets.len(), &*index)?;
-        let targets = Targets::of_rows(parts.targets, &index.live_ids(), parts.smoother.prior_weight)?;
+        let targets = Targets::of_rows(parts.targets, &index.rows().live_ids(), parts.smoother.prior_weight)?;
         let classes = Classes::single(index.len());
-        let of_row = vec![0; index.ids()];
+        let of_row = vec![0; index.rows().id_bound()];
         let smoother = Smoother::restored(parts.smoother, index, classes, &of_row)?;
         Ok(Self { smoother, targets, curve: parts.curve })
     }
@@ -192,7 +192,7 @@ impl NuqRegressor<'_> {
         Targets::new(targets, self.targets.prior_weight())?;
         let ids = self.smoother.insert(rows)?;
         let mut values = self.targets.values().to_vec();
-        values.resize(self.smoother.index.ids(), 0.0);
+        values.resize(self.smoother.index.rows().id_bound(), 0.0);
         ids.iter().zip(targets).for_each(|(&id, &target)| values[id as usize] = target);
         self.recount(values)?;
         Ok(ids)
@@ -206,8 +206,8 @@ impl NuqRegressor<'_> {
 
     fn recount(&mut self, values: Vec<f64>) -> Result<(), Error> {
         let index = &*self.smoother.index;
-        self.targets = Targets::of_rows(values, &index.live_ids(), self.targets.prior_weight())?;
-        let (classes, of_row) = (Classes::single(index.len()), vec![0; index.ids()]);
+        self.targets = Targets::of_rows(values, &index.rows().live_ids(), self.targets.prior_weight())?;
+        let (classes, of_row) = (Classes::single(index.len()), vec![0; index.rows().id_bound()]);
         self.smoother.regroup(&classes, &of_row);
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use nuq_neighbors::{Embeddings, IndexChoice, IndexRequest, NeighborIndex};
+use nuq_neighbors::{Embeddings, IndexChoice, IndexRequest, NeighborIndex, Precision};
 
 use super::{FittedDensity, Gaussians, Smoother, all_rows, log_scale_volume};
 use crate::bandwidth::leave_one_out::LeaveOneOut;
@@ -140,7 +140,7 @@ fn density<'a, T: Task>(
 
 /// The rows as the model keeps them, so that what is fitted to them is the same after it was saved and opened.
 fn as_kept<'a>(embeddings: &Embeddings<'a>, index: &dyn NeighborIndex) -> Result<Embeddings<'a>, Error> {
-    if index.describe().keeps_halves() { all_rows(index) } else { Ok(embeddings.clone()) }
+    if index.rows().precision() == Precision::F16 { all_rows(index) } else { Ok(embeddings.clone()) }
 }
 
 /// Kernel density and Gaussians, each compared with what it says of left-out training rows.

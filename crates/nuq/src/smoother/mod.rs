@@ -66,9 +66,9 @@ impl Gaussians<'_> {
             Gaussians::Fitted(fitted) => Ok(fitted),
             Gaussians::Deferred { classes, of_row, fitted } => {
                 if fitted.get().is_none() {
-                    let ids = index.live_ids();
+                    let ids = index.rows().live_ids();
                     let of_row: Vec<u32> = ids.iter().map(|&id| of_row[id as usize]).collect();
-                    let _ = fitted.set(Box::new(fit(&index.rows_of(&ids)?, classes, &of_row)?));
+                    let _ = fitted.set(Box::new(fit(&index.rows().gather(&ids)?, classes, &of_row)?));
                 }
                 Ok(fitted.get().expect("set above"))
             }
@@ -99,8 +99,8 @@ impl fmt::Debug for Smoother<'_> {
 
 /// A copy of the training rows.
 fn all_rows(index: &dyn NeighborIndex) -> Result<Embeddings<'static>, Error> {
-    let ids: Vec<u32> = (0..index.ids() as u32).collect();
-    Ok(index.rows_of(&ids)?)
+    let ids: Vec<u32> = (0..index.rows().id_bound() as u32).collect();
+    Ok(index.rows().gather(&ids)?)
 }
 
 /// $\ln h^d$ of a bandwidth per dimension, which the search space has absorbed.
@@ -173,7 +173,7 @@ impl<'a> Smoother<'a> {
             Bandwidth::PerDimension(scale) => Some(&scale[..]),
             _ => None,
         };
-        if scale != index.scale() {
+        if scale != index.rows().scale() {
             let problem = "the index is not in the space of the bandwidths".to_owned();
             return Err(nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }.into());
         }
@@ -219,7 +219,7 @@ impl<'a> Smoother<'a> {
         let mut gone = ids.to_vec();
         gone.sort_unstable();
         gone.dedup();
-        if gone.len() >= self.index.len() && gone.iter().all(|&id| self.index.contains(id)) {
+        if gone.len() >= self.index.len() && gone.iter().all(|&id| self.index.rows().contains(id)) {
             return Err(Error::NoRows { what: "training rows left" });
         }
         self.index.remove(ids)?;
@@ -246,7 +246,7 @@ impl<'a> Smoother<'a> {
         k: usize,
         ids: &[u32],
     ) -> Result<Neighbors, Error> {
-        Ok(self.index.measure(&self.prepare(queries), k, ids)?)
+        Ok(self.index.rows().measure(&self.prepare(queries), k, ids)?)
     }
 
     /// The neighbors of prepared queries.
@@ -271,7 +271,7 @@ impl<'a> Smoother<'a> {
             let what = "rows of the neighbor table";
             return Err(nuq_neighbors::Error::LengthMismatch { what, got, expected }.into());
         }
-        neighbors.check_ids(self.index.ids())?;
+        neighbors.check_ids(self.index.rows())?;
         Ok(Batch { smoother: self, queries, neighbors, of_gaussians: None })
     }
 
@@ -327,7 +327,8 @@ impl Batch<'_> {
 
     fn weights_with(&self, i: usize, bandwidth: &Bandwidth) -> Weights {
         let Smoother { index, kernel, .. } = self.smoother;
-        let z = |id: u32, h: f64| scaled_differences(self.queries.row(i), index.row(id), index.scale(), h);
+        let stored = index.rows();
+        let z = |id: u32, h: f64| scaled_differences(self.queries.row(i), stored.row(id), stored.scale(), h);
         let mut weights = Weights::default();
         let (ids, sq) = (self.neighbors.ids(i), self.neighbors.sq_distances(i));
         weigh(*kernel, bandwidth, ids, sq, z, &mut weights);

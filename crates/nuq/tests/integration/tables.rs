@@ -117,7 +117,7 @@ fn every_kind_of_model_stands_on_a_graph() {
         }
     }
     let refused = plain.index(IndexKind::Hnsw(wide)).recall(1.5).fit(&x, &y).unwrap_err();
-    assert_eq!(refused.to_string(), "the recall asked for is 1.5: it must be above 0 and at most 1");
+    assert_eq!(refused.to_string(), "the requested recall is 1.5: it must be above 0 and at most 1");
 }
 
 #[test]

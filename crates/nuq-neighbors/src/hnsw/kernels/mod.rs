@@ -1,22 +1,25 @@
-//! The inner loops: squared distances of one row to several, as fast as the processor allows.
+//! Distance kernels: the squared distances of one row to a list of rows, with the SIMD instructions of the processor.
 //!
-//! One call measures a whole list, so that choosing the instruction set costs once a list and the next rows are fetched
-//! while one is measured. Distances of codes are sums of integers, the same on every processor.
+//! One call measures a whole list: the kernel is selected once per list, and the next rows are prefetched while one is
+//! measured. Distances of codes are sums of integers and equal on every processor.
+//!
+//! The distance functions require two rows of equal length. Each function asserts it, because some read the second row by
+//! the length of the first.
 
 use super::vectors::{CodeBlock, DistanceKernel, Half};
 
-/// How many rows ahead of the one being measured are fetched.
-pub(super) const AHEAD: usize = 8;
+/// The number of rows between the row that is prefetched and the row that is measured.
+pub(super) const PREFETCH_DISTANCE: usize = 8;
 
-/// Defines a kernel from the distance of two rows: the loop over the list is compiled for the same instructions, with the
-/// distance inlined into it.
+/// Defines a kernel from the distance of two rows. The loop over the list is compiled with the same target features, so
+/// that the distance is inlined into it.
 macro_rules! kernel {
-    ($(#[$with:meta])* $name:ident, $form:ty, $distance:path) => {
-        $(#[$with])*
+    ($(#[$feature:meta])* $name:ident, $form:ty, $distance:path) => {
+        $(#[$feature])*
         pub(super) fn $name(query: &[$form], rows: &[$form], ids: &[u32], distances: &mut [f32]) {
             let row = |id: u32| &rows[id as usize * query.len()..][..query.len()];
             for (i, (&id, distance)) in ids.iter().zip(distances).enumerate() {
-                if let Some(&next) = ids.get(i + super::AHEAD) {
+                if let Some(&next) = ids.get(i + super::PREFETCH_DISTANCE) {
                     super::prefetch(row(next));
                 }
                 *distance = $distance(query, row(id));
@@ -31,16 +34,16 @@ mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-/// Distances of codes.
+/// The kernel for codes.
 pub(super) fn code_kernel() -> DistanceKernel<CodeBlock> {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vnni") {
-            // SAFETY: the processor has AVX-512F, BW and VNNI, which is all that the function asks for.
+            // SAFETY: the processor supports AVX-512F, BW and VNNI, the only requirements of the function.
             return |q, rows, ids, out| unsafe { x86::codes_vnni(q, rows, ids, out) };
         }
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2, which is all that the function asks for.
+            // SAFETY: the processor supports AVX2, the only requirement of the function.
             return |q, rows, ids, out| unsafe { x86::codes_avx2(q, rows, ids, out) };
         }
     }
@@ -50,35 +53,35 @@ pub(super) fn code_kernel() -> DistanceKernel<CodeBlock> {
     portable::codes
 }
 
-/// Distances of halves.
+/// The kernel for halves.
 pub(super) fn half_kernel() -> DistanceKernel<Half> {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has AVX-512F, which is all that the function asks for.
+            // SAFETY: the processor supports AVX-512F, the only requirement of the function.
             return |q, rows, ids, out| unsafe { x86::halves_avx512(q, rows, ids, out) };
         }
         if is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("f16c")
         {
-            // SAFETY: the processor has AVX2, FMA and F16C, which is all that the function asks for.
+            // SAFETY: the processor supports AVX2, FMA and F16C, the only requirements of the function.
             return |q, rows, ids, out| unsafe { x86::halves_avx2(q, rows, ids, out) };
         }
     }
     portable::halves
 }
 
-/// Distances of floats.
+/// The kernel for floats.
 pub(super) fn float_kernel() -> DistanceKernel<f32> {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has AVX-512F, which is all that the function asks for.
+            // SAFETY: the processor supports AVX-512F, the only requirement of the function.
             return |q, rows, ids, out| unsafe { x86::floats_avx512(q, rows, ids, out) };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: the processor has AVX2 and FMA, which is all that the function asks for.
+            // SAFETY: the processor supports AVX2 and FMA, the only requirements of the function.
             return |q, rows, ids, out| unsafe { x86::floats_avx2(q, rows, ids, out) };
         }
     }
@@ -88,14 +91,14 @@ pub(super) fn float_kernel() -> DistanceKernel<f32> {
     portable::floats
 }
 
-/// Asks for the first half kilobyte of a row before it is needed; the processor fetches the rest itself.
+/// Prefetches the first 512 bytes of a row; the hardware prefetcher loads the rest.
 #[inline(always)]
 pub(super) fn prefetch<T>(row: &[T]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         for byte in (0..size_of_val(row).min(512)).step_by(64) {
-            // SAFETY: a prefetch of an address inside a slice reads nothing that the program can see.
+            // SAFETY: the address is inside the slice, and a prefetch has no effect on program state.
             unsafe { _mm_prefetch(row.as_ptr().cast::<i8>().add(byte), _MM_HINT_T0) };
         }
     }
@@ -109,15 +112,15 @@ mod tests {
     use super::*;
     use crate::{SeededRng, sq_distance};
 
-    /// Leaves of one form, by name: the chosen one, the portable one, and those of narrower instruction sets.
+    /// The kernels of one element type, by name: the selected one, the portable one and that for AVX2.
     fn all<T>(
-        chosen: DistanceKernel<T>,
+        selected: DistanceKernel<T>,
         portable: DistanceKernel<T>,
-        narrower: Option<DistanceKernel<T>>,
+        avx2: Option<DistanceKernel<T>>,
     ) -> Vec<(&'static str, DistanceKernel<T>)> {
-        let mut leaves = vec![("chosen", chosen), ("portable", portable)];
-        leaves.extend(narrower.map(|kernel| ("avx2", kernel)));
-        leaves
+        let mut kernels = vec![("selected", selected), ("portable", portable)];
+        kernels.extend(avx2.map(|kernel| ("avx2", kernel)));
+        kernels
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -131,7 +134,7 @@ mod tests {
         ($name:ident) => {{
             #[cfg(target_arch = "x86_64")]
             {
-                // SAFETY: called only where the processor has AVX2, FMA and F16C.
+                // SAFETY: returned only when the processor supports AVX2, FMA and F16C.
                 let kernel: DistanceKernel<_> = |q, rows, ids, out| unsafe { x86::$name(q, rows, ids, out) };
                 has_avx2().then_some(kernel)
             }
@@ -149,46 +152,92 @@ mod tests {
     }
 
     #[test]
-    fn leaves_of_floats_and_halves_agree_with_the_direct_sum() {
+    fn float_and_half_kernels_agree_with_the_direct_sum() {
         let mut rng = SeededRng::new(3);
         for dim in [1, 7, 8, 15, 16, 31, 32, 33, 50, 64, 100, 512, 777] {
             let mut draw = |n: usize| (0..n * dim).map(|_| rng.normal() as f32).collect::<Vec<_>>();
             let (query, rows) = (draw(1), draw(5));
             for (name, kernel) in all(float_kernel(), portable::floats, avx2!(floats_avx2)) {
-                for (i, found) in measure(kernel, &query, &rows).into_iter().enumerate() {
+                for (i, distance) in measure(kernel, &query, &rows).into_iter().enumerate() {
                     let exact = sq_distance(&query, &rows[i * dim..][..dim]);
-                    assert!((f64::from(found) - exact).abs() <= 1e-6 * dim as f64 * exact, "{name} d={dim}");
+                    assert!(
+                        (f64::from(distance) - exact).abs() <= 1e-6 * dim as f64 * exact,
+                        "{name} d={dim}"
+                    );
                 }
             }
             let (query, rows) = (halves(&query).unwrap(), halves(&rows).unwrap());
-            let decode = crate::rows::widened;
+            let decode = crate::stored_rows::widened;
             for (name, kernel) in all(half_kernel(), portable::halves, avx2!(halves_avx2)) {
-                for (i, found) in measure(kernel, &query, &rows).into_iter().enumerate() {
+                for (i, distance) in measure(kernel, &query, &rows).into_iter().enumerate() {
                     let exact = sq_distance(&decode(&query), &decode(&rows[i * dim..][..dim]));
-                    assert!((f64::from(found) - exact).abs() <= 1e-6 * dim as f64 * exact, "{name} d={dim}");
+                    assert!(
+                        (f64::from(distance) - exact).abs() <= 1e-6 * dim as f64 * exact,
+                        "{name} d={dim}"
+                    );
                 }
             }
         }
     }
 
     #[test]
-    fn leaves_of_codes_agree_exactly() {
+    fn code_kernels_agree_exactly() {
         let mut rng = SeededRng::new(4);
-        for lines in [1, 2, 3, 8] {
+        for blocks in [1, 2, 3, 8] {
             let mut draw =
                 |n: usize| (0..n).map(|_| CodeBlock(std::array::from_fn(|_| rng.below(128) as u8))).collect();
-            let (mut query, rows): (Vec<CodeBlock>, Vec<CodeBlock>) = (draw(lines), draw(6 * lines));
-            // The largest differences there are.
+            let (mut query, rows): (Vec<CodeBlock>, Vec<CodeBlock>) = (draw(blocks), draw(6 * blocks));
+            // The largest possible differences.
             query[0].0 = std::array::from_fn(|i| if rows[0].0[i] < 64 { 127 } else { 0 });
             let exact: Vec<f32> = rows
-                .chunks(lines)
+                .chunks(blocks)
                 .map(|row| {
                     let both = query.iter().zip(row).flat_map(|(a, b)| a.0.into_iter().zip(b.0));
                     both.map(|(a, b)| (i32::from(a) - i32::from(b)).pow(2)).sum::<i32>() as f32
                 })
                 .collect();
             for (name, kernel) in all(code_kernel(), portable::codes, avx2!(codes_avx2)) {
-                assert_eq!(measure(kernel, &query, &rows), exact, "{name} {lines} lines");
+                assert_eq!(measure(kernel, &query, &rows), exact, "{name} {blocks} blocks");
+            }
+        }
+    }
+
+    /// Asserts that a distance function panics when one row is shorter, in either order.
+    fn assert_lengths_are_checked<T: Copy>(name: &str, element: T, distance: impl Fn(&[T], &[T]) -> f32) {
+        for (a, b) in [(20, 19), (19, 20), (100, 64), (1, 0), (3, 70)] {
+            let (a, b) = (vec![element; a], vec![element; b]);
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| distance(&a, &b)));
+            assert!(result.is_err(), "{name}: lengths {} and {}", a.len(), b.len());
+        }
+    }
+
+    #[test]
+    fn rows_of_unequal_lengths_panic() {
+        let code = CodeBlock([0; 64]);
+        assert_lengths_are_checked("codes", code, portable::code_distance);
+        assert_lengths_are_checked("halves", 0u16, portable::half_distance);
+        assert_lengths_are_checked("floats", 0f32, portable::float_distance);
+        #[cfg(target_arch = "aarch64")]
+        {
+            assert_lengths_are_checked("codes, NEON", code, neon::code_distance);
+            assert_lengths_are_checked("floats, NEON", 0f32, neon::float_distance_neon);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if has_avx2() {
+            // SAFETY: the processor supports AVX2, FMA and F16C.
+            unsafe {
+                assert_lengths_are_checked("codes, AVX2", code, |a, b| x86::code_distance_avx2(a, b));
+                assert_lengths_are_checked("halves, AVX2", 0u16, |a, b| x86::half_distance_avx2(a, b));
+                assert_lengths_are_checked("floats, AVX2", 0f32, |a, b| x86::float_distance_avx2(a, b));
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vnni") {
+            // SAFETY: the processor supports AVX-512F, BW and VNNI.
+            unsafe {
+                assert_lengths_are_checked("codes, VNNI", code, |a, b| x86::code_distance_vnni(a, b));
+                assert_lengths_are_checked("halves, AVX-512", 0u16, |a, b| x86::half_distance_avx512(a, b));
+                assert_lengths_are_checked("floats, AVX-512", 0f32, |a, b| x86::float_distance_avx512(a, b));
             }
         }
     }

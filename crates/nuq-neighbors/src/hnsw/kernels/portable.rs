@@ -1,4 +1,4 @@
-//! Loops that any compiler turns into the vectors of its target.
+//! Portable kernels: plain loops that the compiler vectorizes.
 
 use half::f16;
 
@@ -9,7 +9,8 @@ kernel!(halves, Half, half_distance);
 kernel!(floats, f32, float_distance);
 
 #[inline]
-fn code_distance(a: &[CodeBlock], b: &[CodeBlock]) -> f32 {
+pub(super) fn code_distance(a: &[CodeBlock], b: &[CodeBlock]) -> f32 {
+    assert_eq!(a.len(), b.len(), "both rows have the same length");
     let mut sum = 0u32;
     for (x, y) in a.iter().zip(b) {
         sum += x.0.iter().zip(&y.0).map(|(x, y)| u32::from(x.abs_diff(*y)).pow(2)).sum::<u32>();
@@ -18,14 +19,16 @@ fn code_distance(a: &[CodeBlock], b: &[CodeBlock]) -> f32 {
 }
 
 #[inline]
-fn half_distance(a: &[Half], b: &[Half]) -> f32 {
+pub(super) fn half_distance(a: &[Half], b: &[Half]) -> f32 {
+    assert_eq!(a.len(), b.len(), "both rows have the same length");
     let float = |&bits: &Half| f16::from_bits(bits).to_f32();
     a.iter().zip(b).map(|(x, y)| (float(x) - float(y)).powi(2)).sum()
 }
 
-/// Sixteen running sums.
+/// Sixteen partial sums, one per lane.
 #[inline]
 pub(super) fn float_distance(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len(), "both rows have the same length");
     let (a_chunks, a_rest) = a.as_chunks::<16>();
     let (b_chunks, b_rest) = b.as_chunks::<16>();
     let mut sums = [0f32; 16];
