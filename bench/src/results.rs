@@ -14,15 +14,14 @@ const HEAD: &str = "\
 # Results on real embeddings
 
 Written by `cargo xtask results` from the arrays in the folder that `NUQ_DATA` names: a ResNet-18 with spectral normalization on
-CIFAR-10 (25,000 training rows, 10,000 test rows, four sets of outliers), and MiniLM fine-tuned on fractions of text sets. All methods
-see the same rows; each is at its defaults; none is fitted to an outlier. *NUQ* is the default model, *auto* the same with
-`density = auto`. Errors are the network's own. The best of each column is bold, whether or not chance explains it: `nuq evaluate`
-tells that for your arrays.
+CIFAR-10 (25,000 training rows, 10,000 test rows, four outlier sets), and MiniLM fine-tuned on fractions of text sets. All
+methods use the same rows and their default parameters; none is fitted to outliers. *NUQ* is the default model, *auto* the same
+with `density = auto`. Errors are those of the network. The best value of each column is bold, whether or not the difference is
+significant; `nuq evaluate` tests significance on your arrays.
 
-*Ensemble* rows look at what the other rows do not: on CIFAR-10 at four further networks, four times the training and four times the
-inference; on the text sets at ten passes of the same network with dropout left on, ten times the inference. They are asked for the
-errors of the one network that all are asked about, not for their own. A column without them (CLINC) has no such arrays, and then
-no mean is taken.
+*Ensemble* rows use additional predictions: on CIFAR-10 those of four further networks (four times the training and inference
+cost), on the text sets ten passes of the same network with dropout (ten times the inference cost). They are compared on the
+errors of the single network, not on their own. CLINC has no such arrays; its cells are empty, and no mean is computed.
 ";
 
 /// A set of arrays: training and test rows with labels and logits, and rows that are unlike them.
