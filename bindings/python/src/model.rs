@@ -125,7 +125,7 @@ fn suggest<'py>(
     count: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (x, uncertainty) = (embeddings(x)?, uncertainty.as_slice()?.to_vec());
-    let chosen = work::run(py, None, None, move || Ok(nuq::suggest(&x, &uncertainty, count)))?;
+    let chosen = work::run(py, None, None, move || Ok(nuq::suggest(&x, &uncertainty, count)?))?;
     Ok(column(py, &chosen.iter().map(|&row| row as i64).collect::<Vec<i64>>()).into_any())
 }
 

@@ -82,7 +82,7 @@ def test_thresholds_of_regressors(blobs, tmp_path):
     assert model.accept(x[1::2], threshold).mean() >= 0.9
     result = model.predict_uncertainty(x)
     ambiguous = model.calibrate(x[1::2], coverage=0.5, measure="aleatoric")
-    np.testing.assert_array_equal(ambiguous.accept(result), result.log_aleatoric <= ambiguous.value)
+    np.testing.assert_array_equal(ambiguous.accept(result), result.aleatoric <= ambiguous.value)
     model.save(tmp_path / "model.nuq")
     assert nuq.load(tmp_path / "model.nuq").thresholds_ == {"most": threshold}
 

@@ -28,7 +28,7 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
         Model::Classifier(model) => model.predict(&rows)?.iter().map(|p| p.log_epistemic).collect(),
         Model::Regressor(model) => model.predict(&rows)?.iter().map(|p| p.log_epistemic).collect(),
     };
-    let chosen = nuq::suggest(&rows, &uncertainty, options.count);
+    let chosen = nuq::suggest(&rows, &uncertainty, options.count)?;
     let chosen: Vec<Suggestion> =
         chosen.iter().map(|&i| Suggestion { row: numbers[i], log_epistemic: uncertainty[i] }).collect();
     match &options.out {

@@ -129,6 +129,11 @@ impl Container {
         &self.path
     }
 
+    /// Format version of the file.
+    pub(crate) fn version(&self) -> u32 {
+        u32::from_le_bytes(self.map[8..12].try_into().expect("the header has four bytes of version"))
+    }
+
     pub(crate) fn sections(&self) -> &[SectionInfo] {
         &self.sections
     }

@@ -7,6 +7,7 @@ use nuq::{Bandwidth, Model, NeighborIndex, NuqClassifier, NuqRegressor};
 
 use crate::container::{self, Container, Section, SectionInfo};
 use crate::meta::{IndexMeta, Meta, SmootherMeta, TaskMeta, classifier_parts, regressor_parts};
+use crate::threshold_meta::upgrade_regressor_threshold;
 use crate::{Error, index, write_atomically};
 
 const META: &str = "model";
@@ -120,7 +121,7 @@ pub fn open(path: &Path) -> Result<ModelFile, Error> {
         true => numbers::<f64>(&container, BANDWIDTHS)?,
         false => vec![],
     };
-    let smoother: SmootherParts = meta.smoother.parts(bandwidths, meta.index.graph.as_ref());
+    let mut smoother: SmootherParts = meta.smoother.parts(bandwidths, meta.index.graph.as_ref());
     let contradiction = || Error::damaged(path, META, "its values contradict each other");
     let invalid = |source| Error::Model { path: path.to_owned(), source };
     let model = match meta.task {
@@ -131,6 +132,9 @@ pub fn open(path: &Path) -> Result<ModelFile, Error> {
             Model::Classifier(NuqClassifier::from_parts(parts, index).map_err(invalid)?)
         }
         TaskMeta::Regression { curve } => {
+            if container.version() < 2 {
+                smoother.thresholds.values_mut().for_each(upgrade_regressor_threshold);
+            }
             let targets = numbers::<f64>(&container, TARGETS)?;
             let parts = regressor_parts(curve, smoother, targets).ok_or_else(contradiction)?;
             Model::Regressor(NuqRegressor::from_parts(parts, index).map_err(invalid)?)

@@ -39,6 +39,13 @@ fn finite_or_null<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S:
     (*value < f64::INFINITY).then_some(value.max(f64::MIN)).serialize(serializer)
 }
 
+/// Converts a regressor's threshold of format version 1, which compared the logarithm of the aleatoric variance.
+pub(crate) fn upgrade_regressor_threshold(threshold: &mut Threshold) {
+    if threshold.measure == Measure::Aleatoric {
+        threshold.value = threshold.value.exp();
+    }
+}
+
 fn infinity_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }

@@ -1,40 +1,71 @@
-//! Which unlabeled rows are worth a label: those that the model knows least about, and not all from one place.
+//! Selection of unlabeled rows to label next: uncertain rows that are far from each other.
 
 use nuq_neighbors::{Embeddings, sq_distance};
 use rayon::prelude::*;
 
-/// Candidates for each row that is asked for.
-const POOL: usize = 10;
+use crate::Error;
 
-/// The rows to label next, most wanted first: of the most uncertain, ten for each one asked for, the most uncertain and then
-/// again and again the one farthest from all taken so far (Gonzalez 1985), so that a hundred of one kind are not all asked
-/// for. `uncertainty` holds a number for each row, higher for less certain; NaN is never taken.
+/// Candidates per selected row.
+const CANDIDATES_PER_ROW: usize = 10;
+
+/// Selects `count` rows to label next, in the order of selection.
+///
+/// The candidates are the `10 · count` most uncertain rows. The first selected row is the most uncertain one. Each further
+/// row is the candidate with the largest distance to the nearest selected row (farthest-first traversal, Gonzalez 1985), so
+/// that similar rows are not all selected. `uncertainty` holds one value per row, higher for less certain rows; rows with
+/// NaN are never selected.
 ///
 /// ```
 /// use nuq::{Embeddings, suggest};
 /// let x = Embeddings::from_rows(&[[0.0], [0.1], [9.0], [4.0]])?;
-/// // Rows 0 and 1 are twins; the second of them can wait.
-/// assert_eq!(suggest(&x, &[3.0, 2.9, 2.0, 1.0], 2), [0, 2]);
+/// // Rows 0 and 1 are close to each other: only one of them is selected.
+/// assert_eq!(suggest(&x, &[3.0, 2.9, 2.0, 1.0], 2)?, [0, 2]);
 /// # Ok::<(), nuq::Error>(())
 /// ```
-pub fn suggest(rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Vec<usize> {
-    assert_eq!(rows.len(), uncertainty.len(), "an uncertainty for each row");
-    let mut pool: Vec<usize> = (0..rows.len()).filter(|&i| !uncertainty[i].is_nan()).collect();
-    pool.sort_by(|&a, &b| uncertainty[b].total_cmp(&uncertainty[a]).then(a.cmp(&b)));
-    pool.truncate(count.saturating_mul(POOL));
-    let mut nearest = vec![f64::INFINITY; pool.len()];
-    let mut taken = Vec::with_capacity(count.min(pool.len()));
-    while taken.len() < count.min(pool.len()) {
-        // The first of all is the most uncertain: every distance is infinite then, and ties go to the more uncertain.
-        let next = (0..pool.len()).reduce(|best, i| if nearest[i] > nearest[best] { i } else { best });
+///
+/// # Errors
+/// [`Error::LengthMismatch`] unless there is one uncertainty per row.
+pub fn suggest(rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Result<Vec<usize>, Error> {
+    if uncertainty.len() != rows.len() {
+        let (got, expected) = (uncertainty.len(), rows.len());
+        return Err(Error::LengthMismatch { what: "uncertainties", got, counterpart: "rows", expected });
+    }
+    let mut candidates: Vec<usize> = (0..rows.len()).filter(|&i| !uncertainty[i].is_nan()).collect();
+    candidates.sort_by(|&a, &b| uncertainty[b].total_cmp(&uncertainty[a]).then(a.cmp(&b)));
+    candidates.truncate(count.saturating_mul(CANDIDATES_PER_ROW));
+    let count = count.min(candidates.len());
+    // Squared distance of each candidate to the nearest selected row.
+    let mut nearest = vec![f64::INFINITY; candidates.len()];
+    let mut selected = Vec::with_capacity(count);
+    while selected.len() < count {
+        // Ties go to the more uncertain candidate; at first all distances are infinite.
+        let next = (0..candidates.len()).reduce(|best, i| if nearest[i] > nearest[best] { i } else { best });
         let Some(next) = next else { break };
-        taken.push(pool[next]);
-        let row = rows.row(pool[next]);
-        nearest.par_iter_mut().zip(&pool).for_each(|(nearest, &i)| {
+        selected.push(candidates[next]);
+        let row = rows.row(candidates[next]);
+        nearest.par_iter_mut().zip(&candidates).for_each(|(nearest, &i)| {
             *nearest = nearest.min(sq_distance(rows.row(i), row));
         });
-        // Never again, also among twins.
+        // Mark as selected, so that it is not selected again where all remaining distances are zero.
         nearest[next] = f64::NEG_INFINITY;
     }
-    taken
+    Ok(selected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unequal_lengths_are_an_error() {
+        let x = Embeddings::from_rows(&[[0.0], [1.0]]).unwrap();
+        let error = suggest(&x, &[1.0], 1).unwrap_err();
+        assert_eq!(error.to_string(), "1 uncertainties for 2 rows: give one for each");
+    }
+
+    #[test]
+    fn duplicates_are_selected_once_each() {
+        let x = Embeddings::from_rows(&[[1.0], [1.0], [1.0]]).unwrap();
+        assert_eq!(suggest(&x, &[1.0, f64::NAN, 1.0], 5).unwrap(), [0, 2]);
+    }
 }

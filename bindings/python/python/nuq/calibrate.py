@@ -11,12 +11,12 @@ from .errors import InvalidParameterError
 
 __all__ = ["Threshold", "benjamini_hochberg", "conformal_p_values"]
 
-#: Columns of each measure; the first existing one is compared. The density is compared with its sign reversed.
+#: The column that each measure compares; the sign of the density is reversed.
 _COLUMNS = {
-    "aleatoric": ("log_aleatoric", "aleatoric"),
-    "epistemic": ("log_epistemic",),
-    "total": ("log_total",),
-    "density": ("log_density",),
+    "aleatoric": "aleatoric",
+    "epistemic": "log_epistemic",
+    "total": "log_total",
+    "density": "log_density",
 }
 
 
@@ -89,7 +89,7 @@ def _from_parts(*parts: Any) -> Threshold:
 def _scores(uncertainty: Any, measure: str) -> np.ndarray:
     if measure not in _COLUMNS:
         raise InvalidParameterError(f"measure={measure!r}: expected one of {', '.join(map(repr, _COLUMNS))}")
-    column = next(name for name in _COLUMNS[measure] if name in uncertainty)
+    column = _COLUMNS[measure]
     scores = _arrays.scores(uncertainty[column], column)
     return -scores if measure == "density" else scores
 

@@ -13,13 +13,13 @@ use crate::{Decision, Error, Estimate, Prediction};
 /// What a threshold is compared with; higher is less certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// $U_a$: how ambiguous the neighbors' labels are (of a regressor, their variance).
+    /// `U_a`, the estimated probability of error of a classifier; `σ²`, the aleatoric variance of a regressor.
     Aleatoric,
-    /// $\ln U_e$: how little is known here.
+    /// `ln U_e`.
     Epistemic,
-    /// $\ln U_t$: both.
+    /// `ln U_t`.
     Total,
-    /// $-\ln \hat p$: how far from the training data, whatever their labels.
+    /// `−ln p̂`, the negative log density.
     Density,
 }
 
@@ -37,7 +37,7 @@ impl Measure {
     /// The measure of one estimate of a regressor.
     pub fn of_estimate(self, estimate: &Estimate) -> f64 {
         match self {
-            Measure::Aleatoric => estimate.log_aleatoric,
+            Measure::Aleatoric => estimate.aleatoric(),
             Measure::Epistemic => estimate.log_epistemic,
             Measure::Total => estimate.log_total,
             Measure::Density => -estimate.log_density,
@@ -219,6 +219,19 @@ fn accepting(scores: &[f64], share: f64, name: &'static str) -> Result<(f64, Pro
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_aleatoric_measure_of_a_regressor_is_the_variance() {
+        let estimate = Estimate {
+            mean: 0.0,
+            log_aleatoric: 4f64.ln(),
+            log_epistemic: 1.0,
+            log_total: 2.0,
+            log_density: 3.0,
+        };
+        assert!((Measure::Aleatoric.of_estimate(&estimate) - 4.0).abs() < 1e-15);
+        assert_eq!(Measure::Density.of_estimate(&estimate), -3.0);
+    }
 
     #[test]
     fn ranks_are_those_of_conformal_prediction() {

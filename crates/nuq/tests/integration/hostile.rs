@@ -172,9 +172,9 @@ fn parameters_outside_their_range_are_refused() {
 fn labels_and_targets_must_be_one_per_row() {
     let (x, _) = data::clusters(30, 2, 2, 1.0, 1);
     let error = NuqClassifier::params().fit(&x, &two_classes(29)).err().unwrap();
-    assert_eq!(error.to_string(), "29 labels for 30 training rows: give one per row");
+    assert_eq!(error.to_string(), "29 labels for 30 training rows: give one for each");
     let error = NuqRegressor::params().fit(&x, &[0.0; 31]).err().unwrap();
-    assert_eq!(error.to_string(), "31 targets for 30 training rows: give one per row");
+    assert_eq!(error.to_string(), "31 targets for 30 training rows: give one for each");
     let mut targets = [0.0; 30];
     targets[7] = f64::NAN;
     let error = NuqRegressor::params().fit(&x, &targets).err().unwrap();
