@@ -9,7 +9,7 @@
     const theme = chosen || (system.matches ? "dark" : "light");
     document.documentElement.dataset.theme = theme;
     const button = document.getElementById("theme");
-    if (button) button.textContent = theme === "dark" ? "Light" : "Dark";
+    if (button) button.textContent = theme === "dark" ? "Light theme" : "Dark theme";
   };
   apply();
   system.addEventListener("change", apply);

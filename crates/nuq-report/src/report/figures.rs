@@ -121,13 +121,13 @@ fn errors(report: &Report) -> Vec<CaptionedDrawing> {
         captioned(
             "risk-coverage".to_owned(),
             "Risk-coverage curve".to_owned(),
-            format!("Error rate among the most certain rows of {name}. Lower is better."),
+            format!("Error rate among the most certain {name} rows. Lower is better."),
             &chart("rows kept, most certain first (%)", risk, kept),
         ),
         captioned(
             "accuracy-rejection".to_owned(),
             "Accuracy-rejection curve".to_owned(),
-            format!("Accuracy after rejecting the most uncertain rows of {name}. Higher is better."),
+            format!("Accuracy after rejecting the most uncertain {name} rows. Higher is better."),
             &chart("rows rejected, most uncertain first (%)", accuracy, rejected),
         ),
     ]
@@ -160,11 +160,11 @@ fn roc(report: &Report, set: &str, curves: &[Curve]) -> Option<CaptionedDrawing>
     let name = &report.test.name;
     let share = |title: &str| Axis::new(title, Unit::Share, 0.0, 1.0);
     let chart = LineChart {
-        x: share(&format!("false positive rate: rows of {name} (%)")),
+        x: share("false positive rate (%)"),
         panels: vec![Panel { y: share("true positive rate (%)"), height: 320.0, series }],
         mark: None,
     };
-    let caption = format!("Detection of rows of {set} (positives) among rows of {name} (negatives).");
+    let caption = format!("Detection of {set} rows (positives) among {name} rows (negatives).");
     Some(captioned(format!("roc-{}", slug(set)), format!("ROC curve: {set}"), caption, &chart))
 }
 
@@ -177,13 +177,13 @@ fn counts(set: &str, curves: &[Curve]) -> Option<CaptionedDrawing> {
     let chart = LineChart {
         x: Axis::new("rows accepted, most certain first", Unit::Count, 0.0, rows),
         panels: vec![Panel {
-            y: Axis::new(&format!("of these, rows of {set}"), Unit::Count, 0.0, of_set),
+            y: Axis::new(&format!("accepted {set} rows"), Unit::Count, 0.0, of_set),
             height: 250.0,
             series,
         }],
         mark: None,
     };
-    let caption = format!("Number of rows of {set} among the accepted rows. Lower is better.");
+    let caption = format!("Number of {set} rows among the accepted rows. Lower is better.");
     let is_empty = chart.panels[0].series.is_empty();
     (!is_empty)
         .then(|| captioned(format!("count-{}", slug(set)), format!("Accepted rows: {set}"), caption, &chart))
@@ -198,7 +198,7 @@ fn bandwidth(curve: &BandwidthCurve) -> CaptionedDrawing {
         Panel { y, height: 150.0, series: vec![Series { name: title.to_owned(), style, points }] }
     };
     let chosen = curve.points.get(curve.chosen).map(|point| point.0);
-    let name = |h: f64| format!("chosen: {}", number_format::significant(h, 4));
+    let name = |h: f64| format!("selected: {}", number_format::significant(h, 4));
     let mut chart = LineChart {
         x: Axis::log("bandwidth h (log scale)", curve.points.iter().map(|point| point.0)),
         panels: vec![
@@ -209,7 +209,7 @@ fn bandwidth(curve: &BandwidthCurve) -> CaptionedDrawing {
     };
     // A criterion that is infinite at every bandwidth is not drawn.
     chart.panels.retain(|panel| !panel.series[0].points.is_empty());
-    let caption = "Leave-one-out accuracy and mean log-likelihood at each bandwidth. Higher is better.";
+    let caption = "Leave-one-out accuracy and mean log-likelihood by bandwidth. Higher is better.";
     let (stem, title) = ("bandwidth".to_owned(), "Bandwidth selection".to_owned());
     // The axis title of each panel names its only line.
     CaptionedDrawing { legend: Vec::new(), ..captioned(stem, title, caption.to_owned(), &chart) }
@@ -223,7 +223,7 @@ fn embedding_map(map: &Map) -> CaptionedDrawing {
         title: "Map of the embeddings".to_owned(),
         caption: format!(
             "Projection onto the first two principal components of the training rows, which explain {} and {} of the \
-             variance. Color: rank by total uncertainty.",
+             variance. Color: rank by total uncertainty among the test rows.",
             number_format::percent(first),
             number_format::percent(second)
         ),

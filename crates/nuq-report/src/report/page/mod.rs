@@ -21,7 +21,7 @@ impl Report {
     /// The report as a self-contained HTML page. It makes no network requests.
     #[must_use]
     pub fn page(&self) -> String {
-        let title = escape::html(&format!("Evaluation on {}", self.test.name));
+        let title = escape::html(&format!("Evaluation on {} data", self.test.name));
         let (fonts, body) = (font_faces(), self.body());
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -38,15 +38,19 @@ impl Report {
             overview::html(self),
             methods::html(self),
             figures("Errors", "Error rate and accuracy when the most uncertain rows are rejected.", &errors),
-            figures("Scores", &scores_lead(self), &histograms),
-            figures("Detection", "Detection of out-of-distribution rows.", &roc),
+            figures("Scores", scores_lead(self), &histograms),
+            figures("Detection", "ROC curves of the detection of out-of-distribution rows.", &roc),
             figures(
                 "Acceptance",
                 "Test rows and out-of-distribution rows are ranked together, and the most certain rows are accepted.",
                 &counts,
             ),
             figures("Bandwidth", "Selection of the kernel bandwidth by leave-one-out.", bandwidth.as_slice()),
-            figures("Map", "Each point is a row. Hover over a point to see its values.", map.as_slice()),
+            figures(
+                "Map",
+                "Each point is a row. Hover over a point or tap it to see its values.",
+                map.as_slice(),
+            ),
             rows::html(&self.most_uncertain),
             facts::model(self),
             facts::provenance(self),
@@ -55,14 +59,11 @@ impl Report {
     }
 }
 
-fn scores_lead(report: &Report) -> String {
-    let name = escape::html(&report.test.name);
+fn scores_lead(report: &Report) -> &'static str {
     if report.ood.is_empty() {
-        return format!("Distribution of the scores of {name}.");
+        return "Distribution of the scores in the test set.";
     }
-    format!(
-        "Distribution of the scores of {name} and of the out-of-distribution sets. Less overlap means better separation."
-    )
+    "Distribution of the scores in the test set and in the out-of-distribution sets. Less overlap means better separation."
 }
 
 /// A section with heading and introduction; empty if the content is empty.

@@ -13,8 +13,8 @@ pub(super) fn html(report: &Report) -> String {
         .collect();
     format!(
         "<header>\n<div class=\"bar\"><p class=\"brand\">nuq</p>\
-         <button type=\"button\" id=\"theme\" aria-label=\"Switch between light and dark\">Dark</button></div>\n\
-         <h1>Evaluation on {name}</h1>\n<p class=\"summary\">{summary}</p>\n<dl class=\"cards\">\n{cards}</dl>\n</header>\n"
+         <button type=\"button\" id=\"theme\" aria-label=\"Switch between light and dark theme\">Dark theme</button></div>\n\
+         <h1>Evaluation on {name} data</h1>\n<p class=\"summary\">{summary}</p>\n<dl class=\"cards\">\n{cards}</dl>\n</header>\n"
     )
 }
 
@@ -26,16 +26,18 @@ fn card(name: &str, number: &str, notes: &[String]) -> String {
 fn accuracy(report: &Report) -> String {
     let accuracy = report.test.accuracy;
     let percent = |share: f64| number_format::fixed(100.0 * share, 1);
-    let interval = format!("95\u{a0}% interval {}–{}\u{a0}%", percent(accuracy.low), percent(accuracy.high));
+    let interval = format!(
+        "95\u{a0}% interval {}\u{a0}to\u{a0}{}\u{a0}%",
+        percent(accuracy.low),
+        percent(accuracy.high)
+    );
     card("Accuracy", &number_format::percent(accuracy.value), &[interval])
 }
 
 fn rows(report: &Report) -> String {
     let test = &report.test;
-    let mut notes = vec![format!("in {}", test.name)];
-    notes.extend(
-        test.rejected.map(|share| format!("{} rejected by the threshold", number_format::percent(share))),
-    );
+    let note = |share| format!("{} rejected by the threshold", number_format::percent(share));
+    let notes: Vec<String> = test.rejected.map(note).into_iter().collect();
     card("Test rows", &number_format::count(test.rows as u64), &notes)
 }
 

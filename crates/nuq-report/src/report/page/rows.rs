@@ -32,7 +32,7 @@ pub(super) fn html(rows: &[UncertainRow]) -> String {
     );
     section(
         "Most uncertain rows",
-        "Rows with the highest total uncertainty in each set: candidates for inspection or labeling.",
+        "Rows with the highest total uncertainty in each set. True labels that differ from the prediction are bold.",
         &table,
     )
 }
