@@ -40,7 +40,7 @@ impl Error {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Error::Model(_) | Error::Evaluation(_) | Error::Figure(_) | Error::Data(_) => ExitCode::from(1),
-            Error::File(error) if error.is_about_the_system() => ExitCode::from(3),
+            Error::File(error) if error.is_io() => ExitCode::from(3),
             Error::File(_) => ExitCode::from(1),
             Error::Usage(_) => ExitCode::from(2),
             Error::Write { .. } => ExitCode::from(3),

@@ -14,7 +14,7 @@ use crate::progress::say;
 /// All rows of a file; those that cannot be used are named. A column of the same table that another option names is no
 /// coordinate.
 pub(crate) fn read(spec: &ArraySpec, others: &[&ArraySpec]) -> Result<Embeddings<'static>, Error> {
-    let mut file = EmbeddingsFile::open_beside(spec, others)?;
+    let mut file = EmbeddingsFile::open_excluding(spec, others)?;
     let values = file.values(0..file.len())?;
     let bad = bad_rows::find(&values, file.dim());
     if !bad.is_empty() {

@@ -246,11 +246,7 @@ fn read_table(path: &Path, file: &[u8]) -> Result<Vec<SectionInfo>, Error> {
         return Err(damaged("its checksum does not match; restore the file from a copy".to_owned()));
     }
     if u64_at(16) != file.len() as u64 {
-        return Err(damaged(format!(
-            "the file has {} bytes of {}: it was cut short",
-            file.len(),
-            u64_at(16)
-        )));
+        return Err(damaged(format!("the file has {} bytes of {}: it is truncated", file.len(), u64_at(16))));
     }
     (0..count)
         .map(|i| {

@@ -1,65 +1,65 @@
-//! What can go wrong with a file.
+//! Errors of reading and writing files.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::ArraySpec;
 
-/// Why a file could not be read or written. Every message names it.
+/// An error of reading or writing a file. Every message names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system would not read it.
+    /// The operating system reported an error while reading.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The system would not write it.
+    /// The operating system reported an error while writing.
     #[error("cannot write {}: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Something else than a model.
+    /// The file is not a nuq model.
     #[error("{} is not a nuq model: {problem}", path.display())]
     NotAModel {
         /// The file.
         path: PathBuf,
-        /// How that shows.
+        /// What distinguishes it from a model.
         problem: String,
     },
-    /// A model of a later nuq.
+    /// The model has a format version that is newer than this library.
     #[error("{} has model format {found}, this nuq reads up to {known}: use a newer nuq", path.display())]
     NewerFormat {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Format version of the file.
         found: u32,
-        /// The newest that is known here.
+        /// Newest format version that this library reads.
         known: u32,
     },
-    /// Bytes that are not what was written.
+    /// A section of a model file is damaged.
     #[error("{}: section `{section}` is damaged: {problem}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The section.
+        /// Name of the section.
         section: String,
-        /// What is wrong.
+        /// What is wrong with it.
         problem: String,
     },
-    /// An ending that says nothing.
+    /// The file extension is not supported.
     #[error("{}: embeddings and labels are read from .npy, .npz, .safetensors, .csv, .tsv and .parquet files", path.display())]
     UnknownEnding {
         /// The file.
         path: PathBuf,
     },
-    /// A parquet file, where nuq was built without them.
+    /// A parquet file, but the feature `parquet` is disabled.
     #[error(
         "{}: this nuq was built without parquet; build it with `--features parquet`, or save the arrays as .npz",
         path.display()
@@ -68,80 +68,81 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// Contents that are not what the ending says.
+    /// The contents do not match the file extension, or are not supported.
     #[error("{spec}: {problem}")]
     BadFile {
         /// The file and array.
         spec: ArraySpec,
-        /// What is wrong, and what to do.
+        /// What is wrong and what to do.
         problem: String,
     },
-    /// An array that the file does not hold, or none named where it holds several.
+    /// The file has no array of the given name, or has several arrays and no name was given.
     #[error("{}", no_such_array(spec, present))]
     NoSuchArray {
-        /// What was asked for.
+        /// The requested file and array.
         spec: ArraySpec,
-        /// What there is.
+        /// Names of the arrays in the file.
         present: Vec<String>,
     },
-    /// An array of the wrong shape.
+    /// The array has the wrong shape.
     #[error("{spec} has {}; needed: {expected}", shape_in_words(shape))]
     Shape {
         /// The file and array.
         spec: ArraySpec,
-        /// What it has.
+        /// Shape of the array.
         shape: Vec<usize>,
-        /// What it should have.
+        /// Description of the expected shape.
         expected: &'static str,
     },
-    /// A number that is no label.
+    /// A label is a number that is not an integer.
     #[error("{spec}: the label of row {row} is {value}: labels are integers or strings")]
     BadLabel {
         /// The file and array.
         spec: ArraySpec,
-        /// The row.
+        /// Row of the label, counted from zero.
         row: usize,
-        /// Its value.
+        /// Value of the label.
         value: f64,
     },
-    /// Values that embeddings cannot have.
+    /// The values are not valid embeddings.
     #[error("{spec}: {source}")]
     Array {
         /// The file and array.
         spec: ArraySpec,
-        /// What is wrong with them.
+        /// The invalid value.
         source: nuq::Error,
     },
-    /// Values that logits of one of several members cannot have.
+    /// The logits of one member are not valid.
     #[error("{spec}, member {member}: {source}")]
     Member {
         /// The file and array.
         spec: ArraySpec,
         /// The member, counted from zero.
         member: usize,
-        /// What is wrong with them.
+        /// The invalid value.
         source: nuq::Error,
     },
-    /// A model that its own numbers contradict.
+    /// The values of a model contradict each other.
     #[error("{}: {source}", path.display())]
     Model {
         /// The file.
         path: PathBuf,
-        /// What contradicts.
+        /// The contradiction.
         source: nuq::Error,
     },
 }
 
 impl Error {
-    /// Whether the system would not read or write, rather than the contents being at fault.
-    pub fn is_about_the_system(&self) -> bool {
+    /// Whether the operating system failed to read or write, as opposed to invalid contents.
+    #[must_use]
+    pub fn is_io(&self) -> bool {
         matches!(self, Self::Read { .. } | Self::Write { .. })
     }
 
-    /// A parquet file that is not what it should be.
+    /// The error of a damaged parquet file.
     #[cfg(feature = "parquet")]
     pub(crate) fn damaged_parquet(spec: &ArraySpec, how: impl std::fmt::Display) -> Self {
-        let problem = format!("it is cut short, damaged or not a parquet file ({how})");
+        let problem = format!("it is truncated, damaged or not a parquet file ({how})");
         Self::BadFile { spec: spec.clone(), problem }
     }
 

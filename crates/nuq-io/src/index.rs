@@ -1,4 +1,4 @@
-//! An index as sections of a model file.
+//! The sections of an index in a model file.
 
 use nuq::nuq_neighbors::{
     CodeBlock, CodeParts, Error as IndexError, GraphParts, IndexParts, LinkParts, NeighborIndex, RowParts,
@@ -17,7 +17,7 @@ const UPPER: &str = "index.links.upper";
 const CODES: &str = "index.codes";
 const CENTER: &str = "index.codes.center";
 
-/// The large arrays of an index.
+/// The sections of the arrays of an index.
 pub(crate) fn sections<'p>(parts: &'p IndexParts<'_>) -> Vec<Section<'p>> {
     let mut sections = vec![match &parts.rows.values {
         RowValues::F32(values) => Section { name: ROWS_F32, bytes: bytemuck::cast_slice(values) },
@@ -35,7 +35,7 @@ pub(crate) fn sections<'p>(parts: &'p IndexParts<'_>) -> Vec<Section<'p>> {
     sections
 }
 
-/// Puts the index together without reading its large arrays.
+/// Restores an index. The large arrays are mapped, not read.
 pub(crate) fn restore(
     container: &Container,
     meta: &IndexMeta,
@@ -52,7 +52,7 @@ pub(crate) fn restore(
     let rows = RowParts { dim: meta.dim, values, removed: meta.removed.clone(), scale: meta.scale.clone() };
     IndexParts { rows, graph }
         .restore(Box::new(File(container.clone())))
-        .map_err(|source| refused(container, source))
+        .map_err(|source| restore_error(container, source))
 }
 
 fn restore_graph(container: &Container, meta: &GraphMeta) -> Result<GraphParts<'static>, Error> {
@@ -74,7 +74,7 @@ fn restore_graph(container: &Container, meta: &GraphMeta) -> Result<GraphParts<'
     Ok(GraphParts { params: meta.params, recall: meta.recall.map(|recall| recall.0), links, codes })
 }
 
-fn refused(container: &Container, source: IndexError) -> Error {
+fn restore_error(container: &Container, source: IndexError) -> Error {
     match source {
         IndexError::Damaged { section, problem } => Error::damaged(container.path(), &section, problem),
         source => Error::Model { path: container.path().to_owned(), source: source.into() },

@@ -1,11 +1,11 @@
-//! Arrays in, models in and out: the files that nuq reads and writes.
+//! Files of nuq: reads arrays and tables, reads and writes fitted models.
 //!
 //! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files, and with the feature
 //! `parquet` parquet files. [`read_members`] reads the logits of several networks, one array of three dimensions.
 //!
 //! [`save`] writes a fitted model into one file, and [`open`] maps it back: in milliseconds, whatever its size, because
-//! rows and links stay in the file until a search reads them. Every byte is under a checksum; what is damaged is said
-//! by name. The format is told in `docs/model-format.md`.
+//! rows and links are mapped and stay in the file until a search reads them. Every section has a checksum; an error names
+//! the damaged section. `docs/model-format.md` describes the format.
 
 mod arrays;
 mod atomic;

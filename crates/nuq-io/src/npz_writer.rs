@@ -1,11 +1,11 @@
-//! Writing arrays as numpy reads them.
+//! Writes npz archives, the format of `numpy.savez`.
 
 use std::io::{self, Cursor, Write};
 
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// A named array, ready to be written.
+/// A named array to write.
 pub struct NpzArray<'a> {
     name: &'a str,
     descr: String,
@@ -14,32 +14,37 @@ pub struct NpzArray<'a> {
 }
 
 impl<'a> NpzArray<'a> {
-    /// Integers, `width` a row if given.
+    /// Integers: one dimension, or rows of `width` columns.
+    #[must_use]
     pub fn integers(name: &'a str, values: &[i64], width: Option<usize>) -> Self {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         Self { name, descr: "<i8".to_owned(), shape: shape(values.len(), width), bytes }
     }
 
-    /// Numbers, `width` a row if given.
+    /// Double-precision numbers: one dimension, or rows of `width` columns.
+    #[must_use]
     pub fn numbers(name: &'a str, values: &[f64], width: Option<usize>) -> Self {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         Self { name, descr: "<f8".to_owned(), shape: shape(values.len(), width), bytes }
     }
 
-    /// Numbers in single precision, `width` a row if given.
+    /// Single-precision numbers: one dimension, or rows of `width` columns.
+    #[must_use]
     pub fn singles(name: &'a str, values: &[f32], width: Option<usize>) -> Self {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         Self { name, descr: "<f4".to_owned(), shape: shape(values.len(), width), bytes }
     }
 
-    /// Yes or no.
-    pub fn flags(name: &'a str, values: &[bool]) -> Self {
+    /// Booleans, one dimension.
+    #[must_use]
+    pub fn booleans(name: &'a str, values: &[bool]) -> Self {
         let bytes = values.iter().map(|&v| u8::from(v)).collect();
         Self { name, descr: "|b1".to_owned(), shape: shape(values.len(), None), bytes }
     }
 
-    /// Strings, `width` a row if given.
-    pub fn words(name: &'a str, values: &[String], width: Option<usize>) -> Self {
+    /// Strings: one dimension, or rows of `width` columns.
+    #[must_use]
+    pub fn strings(name: &'a str, values: &[String], width: Option<usize>) -> Self {
         let longest = values.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
         let mut bytes = Vec::with_capacity(values.len() * longest * 4);
         for text in values {
@@ -57,7 +62,10 @@ fn shape(len: usize, width: Option<usize>) -> String {
     }
 }
 
-/// Writes an npz archive, without compression, with the same bytes for the same arrays.
+/// Writes an npz archive without compression. The same arrays are written as the same bytes.
+///
+/// # Errors
+/// The error of `writer`.
 pub fn write_npz(writer: &mut dyn Write, arrays: &[NpzArray<'_>]) -> io::Result<()> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default()
@@ -67,7 +75,7 @@ pub fn write_npz(writer: &mut dyn Write, arrays: &[NpzArray<'_>]) -> io::Result<
     for NpzArray { name, descr, shape, bytes } in arrays {
         archive.start_file(format!("{name}.npy"), options)?;
         let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
-        // The header ends in a newline at a multiple of 64.
+        // The header ends with a newline, and the values begin at a multiple of 64 bytes.
         let length = (10 + header.len() + 1).next_multiple_of(64) - 10;
         archive.write_all(b"\x93NUMPY\x01\x00")?;
         archive.write_all(&(length as u16).to_le_bytes())?;

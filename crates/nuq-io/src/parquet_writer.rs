@@ -1,4 +1,4 @@
-//! Writing columns as parquet, row group by row group.
+//! Writes parquet files, one row group at a time.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-/// Rows of a group: what is held in memory until it is written.
+/// Rows of a row group, which is buffered in memory until it is complete.
 const GROUP: usize = 1 << 16;
 
-/// One column of a block of rows; `None` is an empty cell.
+/// One column of a block of rows; `None` is a null value.
 #[derive(Debug, Clone)]
 pub enum ParquetColumn {
     /// Integers.
@@ -21,7 +21,7 @@ pub enum ParquetColumn {
     /// Numbers.
     Numbers(Vec<Option<f64>>),
     /// Strings.
-    Words(Vec<Option<String>>),
+    Strings(Vec<Option<String>>),
     /// Boolean values.
     Flags(Vec<Option<bool>>),
     /// Lists of integers.
@@ -29,17 +29,17 @@ pub enum ParquetColumn {
     /// Lists of numbers.
     NumberLists(Vec<Option<Vec<f64>>>),
     /// Lists of strings.
-    WordLists(Vec<Option<Vec<String>>>),
+    StringLists(Vec<Option<Vec<String>>>),
 }
 
-/// A file that grows block by block, each with the same columns.
+/// Writes a file in blocks of rows that all have the same columns.
 ///
 /// ```
 /// use nuq_io::{ArraySpec, ParquetColumn, ParquetWriter, read_labels};
 /// let path = std::env::temp_dir().join(format!("nuq-example-{}.parquet", std::process::id()));
 /// nuq_io::write_atomically(&path, |file| {
 ///     let mut writer = ParquetWriter::default();
-///     let label = ParquetColumn::Words(vec![Some("cat".to_owned()), Some("dog".to_owned())]);
+///     let label = ParquetColumn::Strings(vec![Some("cat".to_owned()), Some("dog".to_owned())]);
 ///     writer.append(vec![("label", label)], file)?;
 ///     writer.finish(file)
 /// })?;
@@ -50,15 +50,18 @@ pub enum ParquetColumn {
 /// ```
 #[derive(Default)]
 pub struct ParquetWriter {
-    /// Known from the first block on. Bytes are collected and handed on, since the encoder wants a writer that it may send
-    /// to another thread.
+    /// Created with the first block, which defines the schema. The encoder requires a writer that is `Send`, so it writes to a
+    /// buffer that is copied to the output after each call.
     encoder: Option<ArrowWriter<Vec<u8>>>,
 }
 
 impl ParquetWriter {
-    /// Adds rows and writes what is ready.
+    /// Appends rows and writes the row groups that are complete.
+    ///
+    /// # Errors
+    /// If the columns differ from those of the first block, or the error of `to`.
     pub fn append(&mut self, columns: Vec<(&str, ParquetColumn)>, to: &mut dyn Write) -> io::Result<()> {
-        // Every column may have empty cells, whether this block has one or not.
+        // All columns are nullable: a later block may contain nulls.
         let arrays = columns.into_iter().map(|(name, column)| (name, column.array(), true));
         let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(io::Error::other)?;
         let encoder = match &mut self.encoder {
@@ -66,14 +69,17 @@ impl ParquetWriter {
             None => self.encoder.insert(encoder(&batch).map_err(io::Error::other)?),
         };
         encoder.write(&batch).map_err(io::Error::other)?;
-        hand_on(encoder, to)
+        flush_encoded(encoder, to)
     }
 
-    /// Writes the rest: the last group and the footer. Without a block there is nothing, and nothing is written.
+    /// Writes the last row group and the footer; nothing if there was no block.
+    ///
+    /// # Errors
+    /// The error of `to`.
     pub fn finish(mut self, to: &mut dyn Write) -> io::Result<()> {
         let Some(encoder) = &mut self.encoder else { return Ok(()) };
         encoder.finish().map_err(io::Error::other)?;
-        hand_on(encoder, to)
+        flush_encoded(encoder, to)
     }
 }
 
@@ -85,8 +91,8 @@ fn encoder(batch: &RecordBatch) -> Result<ArrowWriter<Vec<u8>>, ParquetError> {
     ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.build()))
 }
 
-/// Passes on the bytes that are ready.
-fn hand_on(encoder: &mut ArrowWriter<Vec<u8>>, to: &mut dyn Write) -> io::Result<()> {
+/// Writes the encoded bytes to the output.
+fn flush_encoded(encoder: &mut ArrowWriter<Vec<u8>>, to: &mut dyn Write) -> io::Result<()> {
     to.write_all(&std::mem::take(encoder.inner_mut()))
 }
 
@@ -95,27 +101,27 @@ impl ParquetColumn {
         match self {
             Self::Integers(values) => Arc::new(Int64Array::from(values)),
             Self::Numbers(values) => Arc::new(Float64Array::from(values)),
-            Self::Words(values) => Arc::new(StringArray::from(values)),
+            Self::Strings(values) => Arc::new(StringArray::from(values)),
             Self::Flags(values) => Arc::new(BooleanArray::from(values)),
             Self::IntegerLists(rows) => {
                 let mut lists = ListBuilder::new(Int64Builder::new());
-                rows.into_iter().for_each(|row| lists.append_option(row.map(some)));
+                rows.into_iter().for_each(|row| lists.append_option(row.map(non_null)));
                 Arc::new(lists.finish())
             }
             Self::NumberLists(rows) => {
                 let mut lists = ListBuilder::new(Float64Builder::new());
-                rows.into_iter().for_each(|row| lists.append_option(row.map(some)));
+                rows.into_iter().for_each(|row| lists.append_option(row.map(non_null)));
                 Arc::new(lists.finish())
             }
-            Self::WordLists(rows) => {
+            Self::StringLists(rows) => {
                 let mut lists = ListBuilder::new(StringBuilder::new());
-                rows.into_iter().for_each(|row| lists.append_option(row.map(some)));
+                rows.into_iter().for_each(|row| lists.append_option(row.map(non_null)));
                 Arc::new(lists.finish())
             }
         }
     }
 }
 
-fn some<T>(values: Vec<T>) -> impl Iterator<Item = Option<T>> {
+fn non_null<T>(values: Vec<T>) -> impl Iterator<Item = Option<T>> {
     values.into_iter().map(Some)
 }

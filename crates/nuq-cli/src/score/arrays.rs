@@ -88,8 +88,8 @@ impl Array {
         match &self.values {
             Values::Integers(values) => NpzArray::integers(&self.name, values, self.width),
             Values::Numbers(values) => NpzArray::numbers(&self.name, values, self.width),
-            Values::Words(values) => NpzArray::words(&self.name, values, self.width),
-            Values::Flags(values) => NpzArray::flags(&self.name, values),
+            Values::Words(values) => NpzArray::strings(&self.name, values, self.width),
+            Values::Flags(values) => NpzArray::booleans(&self.name, values),
         }
     }
 }

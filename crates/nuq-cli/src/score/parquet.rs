@@ -31,12 +31,14 @@ fn cells(column: &Column, answers: Answers) -> ParquetColumn {
     match column {
         Column::Integers(values) => ParquetColumn::Integers(values.clone()),
         Column::Numbers(values) => ParquetColumn::Numbers(values.clone()),
-        Column::Words(values) => ParquetColumn::Words(values.iter().map(|v| v.map(str::to_owned)).collect()),
+        Column::Words(values) => {
+            ParquetColumn::Strings(values.iter().map(|v| v.map(str::to_owned)).collect())
+        }
         Column::Labels(values) if answers == Answers::Integers => {
             ParquetColumn::Integers(values.iter().map(|v| v.as_ref().and_then(integer)).collect())
         }
         Column::Labels(values) => {
-            ParquetColumn::Words(values.iter().map(|v| v.as_ref().map(Label::to_string)).collect())
+            ParquetColumn::Strings(values.iter().map(|v| v.as_ref().map(Label::to_string)).collect())
         }
     }
 }
@@ -49,7 +51,7 @@ fn neighbors(block: &Columns) -> Vec<(&'static str, ParquetColumn)> {
             ("neighbor_labels", ParquetColumn::IntegerLists(lists(rows, |n| label(n).and_then(integer))))
         }
         Answers::Words => {
-            ("neighbor_labels", ParquetColumn::WordLists(lists(rows, |n| label(n).map(Label::to_string))))
+            ("neighbor_labels", ParquetColumn::StringLists(lists(rows, |n| label(n).map(Label::to_string))))
         }
         Answers::Targets => ("neighbor_targets", ParquetColumn::NumberLists(lists(rows, target))),
     };

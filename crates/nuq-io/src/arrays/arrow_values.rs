@@ -1,4 +1,4 @@
-//! Arrays of Arrow as the numbers or labels they stand for.
+//! Converts Arrow arrays to numbers or labels.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use nuq::Label;
 
-/// Numbers as `f32`, NaN where there is none.
+/// Numbers as `f32`; nulls are NaN.
 pub(super) fn f32s(array: &ArrayRef) -> Vec<f32> {
     match array.data_type() {
         DataType::Float32 if array.null_count() == 0 => array.as_primitive::<Float32Type>().values().to_vec(),
@@ -19,16 +19,16 @@ pub(super) fn f32s(array: &ArrayRef) -> Vec<f32> {
     }
 }
 
-/// The first finite double that `f32` cannot hold.
-pub(super) fn beyond_f32(array: &ArrayRef) -> Option<(usize, f64)> {
+/// Position and value of the first finite `f64` that overflows `f32`.
+pub(super) fn first_overflow(array: &ArrayRef) -> Option<(usize, f64)> {
     if *array.data_type() != DataType::Float64 {
         return None;
     }
-    let is_beyond = |v: &f64| v.is_finite() && (*v as f32).is_infinite();
-    f64s(array).into_iter().enumerate().find(|(_, v)| is_beyond(v))
+    let is_overflow = |v: &f64| v.is_finite() && (*v as f32).is_infinite();
+    f64s(array).into_iter().enumerate().find(|(_, v)| is_overflow(v))
 }
 
-/// Numbers as `f64`, NaN where there is none.
+/// Numbers as `f64`; nulls are NaN.
 pub(super) fn f64s(array: &ArrayRef) -> Vec<f64> {
     match array.data_type() {
         DataType::Float16 => each::<Float16Type, f64>(array, f64::NAN, |v| v.to_f64()),
@@ -41,14 +41,15 @@ pub(super) fn f64s(array: &ArrayRef) -> Vec<f64> {
     }
 }
 
-/// Labels, none of them missing; `None` for a type that holds none, an error for a row whose number is no label.
+/// Labels of an array without nulls; `None` if its type has no labels. The error is the row and value of a number that is not
+/// an integer.
 pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, f64)> {
     Ok(match array.data_type() {
         DataType::Utf8 => {
             let texts = array.as_string::<i32>();
             Some((0..texts.len()).map(|i| Label::from(texts.value(i))).collect())
         }
-        // Strings of writers that do not say so.
+        // Some writers do not mark strings as such.
         DataType::Binary => {
             let texts = array.as_binary::<i32>();
             let text = |i: usize| Label::Text(String::from_utf8_lossy(texts.value(i)).into_owned());
@@ -58,7 +59,7 @@ pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, f64
             let flags = array.as_boolean();
             Some((0..flags.len()).map(|i| Label::from(flags.value(i))).collect())
         }
-        // Integers that something stored as floats.
+        // Integers stored as floats.
         kind if kind.is_floating() => {
             let values = f64s(array);
             match values.iter().position(|v| v.fract() != 0.0 || v.abs() > 9e15) {
@@ -70,7 +71,7 @@ pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, f64
     })
 }
 
-/// Integers, 0 where there is none; `None` for other types.
+/// Integers; nulls are 0. `None` for other types.
 fn integers(array: &ArrayRef) -> Option<Vec<i128>> {
     Some(match array.data_type() {
         DataType::Int8 => each::<Int8Type, i128>(array, 0, i128::from),

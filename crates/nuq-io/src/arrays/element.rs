@@ -1,4 +1,4 @@
-//! What one entry of an array is, and the entries as the numbers or labels they stand for.
+//! The type of the entries of an array, and their conversion to numbers or labels.
 
 use half::{bf16, f16};
 use nuq::Label;
@@ -15,21 +15,21 @@ pub(crate) enum Element {
     Signed(usize),
     Unsigned(usize),
     Bool,
-    /// Strings of this many UTF-32 characters, zeros after the last.
+    /// Strings of this many UTF-32 characters, padded with zeros.
     Unicode(usize),
-    /// Strings of this many bytes, zeros after the last.
+    /// Strings of this many bytes, padded with zeros.
     Bytes(usize),
 }
 
-/// Characters of the longest label that is read.
-const LONGEST: usize = 1 << 20;
+/// Length limit of labels in characters.
+const MAX_LENGTH: usize = 1 << 20;
 
 impl Element {
-    /// A numpy type such as `<f4`; an error says what to do about those that are not read.
+    /// Parses a numpy type such as `<f4`. The error of an unsupported type suggests a conversion.
     pub(crate) fn from_numpy(descr: &str, spec: &ArraySpec) -> Result<Self, Error> {
         let refuse = |problem: String| Err(Error::BadFile { spec: spec.clone(), problem });
         if !descr.is_ascii() {
-            return refuse("its type cannot be read: the file is damaged".to_owned());
+            return refuse("its element type is not valid: the file is damaged".to_owned());
         }
         let (order, kind) = descr.split_at(descr.len().min(1));
         let size = kind.get(1..).and_then(|size| size.parse::<usize>().ok());
@@ -45,14 +45,14 @@ impl Element {
             (Some("i"), Some(size @ (1 | 2 | 4 | 8))) => Ok(Self::Signed(size)),
             (Some("u"), Some(size @ (1 | 2 | 4 | 8))) => Ok(Self::Unsigned(size)),
             (Some("b"), Some(1)) => Ok(Self::Bool),
-            (Some("U"), Some(size @ 1..=LONGEST)) => Ok(Self::Unicode(size)),
-            (Some("S"), Some(size @ 1..=LONGEST)) => Ok(Self::Bytes(size)),
+            (Some("U"), Some(size @ 1..=MAX_LENGTH)) => Ok(Self::Unicode(size)),
+            (Some("S"), Some(size @ 1..=MAX_LENGTH)) => Ok(Self::Bytes(size)),
             (Some("O"), _) => refuse(
-                "it holds Python objects, which are not read: save embeddings as array.astype('float32'), labels as \
+                "it holds Python objects, which are not supported: save embeddings as array.astype('float32'), labels as \
                  array.astype(str)"
                     .to_owned(),
             ),
-            _ => refuse(format!("its type {descr} is not read: save floats, integers or strings")),
+            _ => refuse(format!("its type {descr} is not supported: save floats, integers or strings")),
         }
     }
 
@@ -75,7 +75,7 @@ impl Element {
         })
     }
 
-    /// Bytes of one entry.
+    /// Size of one entry in bytes.
     pub(crate) fn size(self) -> usize {
         match self {
             Self::F16 | Self::Bf16 => 2,
@@ -87,7 +87,7 @@ impl Element {
         }
     }
 
-    /// Refuses strings where numbers are needed.
+    /// Returns an error if the entries are strings.
     pub(crate) fn check_number(self, spec: &ArraySpec) -> Result<(), Error> {
         match self {
             Self::Unicode(_) | Self::Bytes(_) => {
@@ -98,13 +98,13 @@ impl Element {
         }
     }
 
-    /// The first finite double that `f32` cannot hold.
-    pub(crate) fn beyond_f32(self, bytes: &[u8]) -> Option<(usize, f64)> {
+    /// Position and value of the first finite `f64` that overflows `f32`.
+    pub(crate) fn first_overflow(self, bytes: &[u8]) -> Option<(usize, f64)> {
         if self != Self::F64 {
             return None;
         }
-        let is_beyond = |v: &f64| v.is_finite() && (*v as f32).is_infinite();
-        self.f64s(bytes).into_iter().enumerate().find(|(_, v)| is_beyond(v))
+        let is_overflow = |v: &f64| v.is_finite() && (*v as f32).is_infinite();
+        self.f64s(bytes).into_iter().enumerate().find(|(_, v)| is_overflow(v))
     }
 
     /// Entries as `f32`.

@@ -1,14 +1,17 @@
-//! Logits of several members: one array of members × rows × classes.
+//! Reads the logits of several ensemble members: one array of members × rows × classes.
 
 use nuq::Embeddings;
 
-use super::{ArraySpec, IndexError, Opened, Stored, ending, open};
+use super::{ArrayFile, ArraySpec, IndexError, StoredArray, extension, open};
 use crate::Error;
 
 const SHAPE: &str = "members × rows × classes, none of them zero, as numpy.stack joins one array per member";
 
-/// Logits of several members for the same rows, as a deep ensemble, dropout or transformed inputs give them: an array of
-/// members × rows × classes in a .npy, .npz or .safetensors file. Each member comes as rows × classes, every value finite.
+/// Reads the logits of several members (a deep ensemble, dropout samples, transformed inputs) for the same rows: an array
+/// of members × rows × classes in a .npy, .npz or .safetensors file. The result has one array of rows × classes per member.
+///
+/// # Errors
+/// If the file cannot be read, does not hold a three-dimensional array of numbers, or a value is not finite.
 ///
 /// ```
 /// use nuq_io::{ArraySpec, read_members};
@@ -27,17 +30,17 @@ pub fn read_members(spec: &ArraySpec) -> Result<Vec<Embeddings<'static>>, Error>
         let problem = format!("a table has no third dimension: save {SHAPE}, to a .npy or .npz file");
         Error::BadFile { spec: spec.clone(), problem }
     };
-    if let Some("csv" | "tsv" | "parquet") = ending(spec).as_deref() {
+    if let Some("csv" | "tsv" | "parquet") = extension(spec).as_deref() {
         return Err(table());
     }
-    let Opened::Stored(mut stored) = open(spec, &[])? else { return Err(table()) };
+    let ArrayFile::Stored(mut stored) = open(spec, &[])? else { return Err(table()) };
     stored.element.check_number(spec)?;
     match stored.shape[..] {
         [members, rows, classes] if members > 0 && rows > 0 && classes > 0 => {
-            // A header that claims more than there is must be known before memory is taken.
-            stored.source.check(spec, members * rows * classes * stored.element.size())?;
+            // Verify the claimed size before allocating memory for it.
+            stored.source.verify_length(spec, members * rows * classes * stored.element.size())?;
             if stored.is_fortran {
-                stored.scattered_members(spec, members, rows, classes)
+                stored.members_in_fortran_order(spec, members, rows, classes)
             } else {
                 (0..members).map(|member| stored.member(spec, member, rows, classes)).collect()
             }
@@ -46,8 +49,8 @@ pub fn read_members(spec: &ArraySpec) -> Result<Vec<Embeddings<'static>>, Error>
     }
 }
 
-impl Stored {
-    /// A member that lies in one piece.
+impl StoredArray {
+    /// Reads one member of an array in C order, where it is contiguous.
     fn member(
         &mut self,
         spec: &ArraySpec,
@@ -57,13 +60,12 @@ impl Stored {
     ) -> Result<Embeddings<'static>, Error> {
         let len = rows * classes * self.element.size();
         let bytes = self.source.read(spec, member * len, len)?;
-        let beyond = self.element.beyond_f32(&bytes);
-        checked(spec, member, self.element.f32s(&bytes), classes, beyond)
+        let overflow = self.element.first_overflow(&bytes);
+        checked(spec, member, self.element.f32s(&bytes), classes, overflow)
     }
 
-    /// All members of an array in Fortran order, in which a class lies in one piece: row after row, the members of each side
-    /// by side.
-    fn scattered_members(
+    /// Reads all members of an array in Fortran order. There each class is contiguous: row by row, one value per member.
+    fn members_in_fortran_order(
         &mut self,
         spec: &ArraySpec,
         members: usize,
@@ -71,31 +73,32 @@ impl Stored {
         classes: usize,
     ) -> Result<Vec<Embeddings<'static>>, Error> {
         let mut values = vec![vec![0f32; rows * classes]; members];
-        let mut beyond = vec![None; members];
+        let mut overflow = vec![None; members];
         let len = members * rows * self.element.size();
         for class in 0..classes {
             let bytes = self.source.read(spec, class * len, len)?;
             for (at, value) in self.element.f32s(&bytes).into_iter().enumerate() {
                 values[at % members][at / members * classes + class] = value;
             }
-            if let Some((at, value)) = self.element.beyond_f32(&bytes) {
-                beyond[at % members].get_or_insert((at / members * classes + class, value));
+            if let Some((at, value)) = self.element.first_overflow(&bytes) {
+                overflow[at % members].get_or_insert((at / members * classes + class, value));
             }
         }
-        let all = values.into_iter().zip(beyond).enumerate();
-        all.map(|(member, (values, beyond))| checked(spec, member, values, classes, beyond)).collect()
+        let all = values.into_iter().zip(overflow).enumerate();
+        all.map(|(member, (values, overflow))| checked(spec, member, values, classes, overflow)).collect()
     }
 }
 
-/// A member's logits, unless a value is not finite or, at the place that is told, was not before it was rounded.
+/// The logits of a member, or an error if a value is not finite. `overflow` is the position of a finite value that overflows
+/// `f32`, if there is one, and that value.
 fn checked(
     spec: &ArraySpec,
     member: usize,
     values: Vec<f32>,
     classes: usize,
-    beyond: Option<(usize, f64)>,
+    overflow: Option<(usize, f64)>,
 ) -> Result<Embeddings<'static>, Error> {
-    let logits = match beyond {
+    let logits = match overflow {
         Some((at, value)) => Err(IndexError::OutOfRange { row: at / classes, column: at % classes, value }),
         None => Embeddings::new(values, classes),
     };

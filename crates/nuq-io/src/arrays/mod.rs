@@ -1,15 +1,15 @@
-//! Arrays in files: embeddings to fit and score, labels and targets beside them, logits of several members.
+//! Reads arrays: embeddings, labels, targets, and the logits of several ensemble members.
 //!
-//! | ending | what | which array |
+//! | extension | content | how an array is named |
 //! | --- | --- | --- |
 //! | `.npy` | one numpy array | |
-//! | `.npz` | several, stored or compressed | `file.npz:name`, unless there is one |
-//! | `.safetensors` | tensors | `file.safetensors:name`, unless there is one |
-//! | `.csv`, `.tsv` | a table, with or without a header | `file.csv:column` for labels and targets; embeddings are all columns, or all but some as `file.csv:-column,column` |
-//! | `.parquet` | a table of typed columns (feature `parquet`) | `file.parquet:column`; embeddings are the one column of lists, else all columns of numbers, or all but some as in a csv file |
+//! | `.npz` | several numpy arrays, compressed or not | `file.npz:name`, optional if there is only one |
+//! | `.safetensors` | tensors | `file.safetensors:name`, optional if there is only one |
+//! | `.csv`, `.tsv` | a table, with or without a header | `file.csv:column` for labels and targets; embeddings are all columns, or all except some as `file.csv:-column,column` |
+//! | `.parquet` | a table of typed columns (feature `parquet`) | `file.parquet:column`; embeddings are the only column of lists, or else all columns of numbers, or all except some as for csv |
 //!
 //! Numbers may be `f16`, `bf16`, `f32`, `f64` or integers of any width, in C or Fortran order. Numeric files are read in
-//! blocks of rows, so that what is larger than memory can be scored.
+//! blocks of rows, so that files larger than memory can be scored.
 
 #[cfg(feature = "parquet")]
 mod arrow_values;
@@ -46,16 +46,16 @@ use parquet_rows::ParquetRows;
 use source::Source;
 use table::Table;
 
-/// An array of numbers or strings in a file, its values not yet read.
-pub(crate) struct Stored {
+/// An array of numbers or strings in a file. Its values have not been read.
+pub(crate) struct StoredArray {
     pub(crate) source: Source,
     pub(crate) element: Element,
     pub(crate) shape: Vec<usize>,
-    /// Columns lie one after the other instead of rows.
+    /// Whether the values are in column-major order.
     pub(crate) is_fortran: bool,
 }
 
-/// Embeddings in a file, read block by block.
+/// Embeddings in a file, read in blocks of rows.
 ///
 /// ```
 /// use nuq_io::EmbeddingsFile;
@@ -71,22 +71,28 @@ pub struct EmbeddingsFile {
     spec: ArraySpec,
     rows: usize,
     dim: usize,
-    kept: Kept,
+    source: RowSource,
 }
 
-enum Kept {
-    Stored(Stored),
+enum RowSource {
+    Stored(StoredArray),
     Table(Vec<f32>),
     Parquet(Box<ParquetRows>),
 }
 
 impl EmbeddingsFile {
-    /// Opens a file of rows; an array of more than two dimensions is refused, one of a single dimension too.
+    /// Opens an array of rows × columns, or a table whose columns are all coordinates.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not supported, or does not hold a two-dimensional array of numbers.
     pub fn open(spec: &ArraySpec) -> Result<Self, Error> {
-        Self::open_beside(spec, &[])
+        Self::open_excluding(spec, &[])
     }
 
-    /// The same, where labels or targets may be columns of the same table: those are no coordinates.
+    /// Opens embeddings whose table may also contain the columns `others` (labels, targets). Those are not coordinates.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
     ///
     /// ```
     /// use nuq_io::{ArraySpec, EmbeddingsFile};
@@ -94,41 +100,41 @@ impl EmbeddingsFile {
     /// std::fs::write(&path, "x,y,class\n0,1,cat\n2,3,dog\n")?;
     /// let table = ArraySpec { path, name: None };
     /// let labels = ArraySpec { name: Some("class".to_owned()), ..table.clone() };
-    /// assert_eq!(EmbeddingsFile::open_beside(&table, &[&labels])?.dim(), 2);
+    /// assert_eq!(EmbeddingsFile::open_excluding(&table, &[&labels])?.dim(), 2);
     /// # std::fs::remove_file(&table.path)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn open_beside(spec: &ArraySpec, others: &[&ArraySpec]) -> Result<Self, Error> {
+    pub fn open_excluding(spec: &ArraySpec, others: &[&ArraySpec]) -> Result<Self, Error> {
         let columns =
-            others.iter().filter(|other| other.is_beside(spec)).filter_map(|other| other.name.clone());
-        let without: Vec<String> = columns.chain(spec.left_out().unwrap_or_default()).collect();
-        let (rows, dim, kept) = match open(spec, &without)? {
-            Opened::Stored(stored) => {
+            others.iter().filter(|other| other.is_same_file(spec)).filter_map(|other| other.name.clone());
+        let without: Vec<String> = columns.chain(spec.excluded_columns().unwrap_or_default()).collect();
+        let (rows, dim, source) = match open(spec, &without)? {
+            ArrayFile::Stored(stored) => {
                 stored.element.check_number(spec)?;
                 match stored.shape[..] {
-                    [rows, dim] if dim > 0 => (rows, dim, Kept::Stored(stored)),
+                    [rows, dim] if dim > 0 => (rows, dim, RowSource::Stored(stored)),
                     _ => {
                         let (shape, expected) = (stored.shape, "rows × columns");
                         return Err(Error::Shape { spec: spec.clone(), shape, expected });
                     }
                 }
             }
-            Opened::Parquet(file) => {
+            ArrayFile::Parquet(file) => {
                 let rows = file.embeddings(spec, &without)?;
-                (rows.len(), rows.dim(), Kept::Parquet(Box::new(rows)))
+                (rows.len(), rows.dim(), RowSource::Parquet(Box::new(rows)))
             }
-            Opened::Table(table) => {
-                if let (Some(name), None) = (&spec.name, spec.left_out()) {
+            ArrayFile::Table(table) => {
+                if let (Some(name), None) = (&spec.name, spec.excluded_columns()) {
                     let problem = format!(
-                        "embeddings are all columns of a table: leave `:{name}` off, or name columns to leave out as `:-{name}`"
+                        "embeddings are all columns of a table: leave `:{name}` off, or exclude columns as `:-{name}`"
                     );
                     return Err(Error::BadFile { spec: spec.clone(), problem });
                 }
                 let (values, dim) = table.numbers(spec, &without)?;
-                (values.len() / dim.max(1), dim, Kept::Table(values))
+                (values.len() / dim.max(1), dim, RowSource::Table(values))
             }
         };
-        Ok(Self { spec: spec.clone(), rows, dim, kept })
+        Ok(Self { spec: spec.clone(), rows, dim, source })
     }
 
     /// The number of rows.
@@ -146,21 +152,27 @@ impl EmbeddingsFile {
         self.dim
     }
 
-    /// Where the rows come from.
+    /// The file and array.
     pub fn spec(&self) -> &ArraySpec {
         &self.spec
     }
 
-    /// Some of the rows, row after row, as they are: what is not finite too.
+    /// Reads some of the rows in row-major order. Values may be NaN or infinite.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is damaged, or holds a finite value that overflows `f32`.
     pub fn values(&mut self, rows: std::ops::Range<usize>) -> Result<Vec<f32>, Error> {
-        match &mut self.kept {
-            Kept::Table(values) => Ok(values[rows.start * self.dim..rows.end * self.dim].to_vec()),
-            Kept::Stored(stored) => stored.rows(&self.spec, rows),
-            Kept::Parquet(file) => file.values(&self.spec, rows),
+        match &mut self.source {
+            RowSource::Table(values) => Ok(values[rows.start * self.dim..rows.end * self.dim].to_vec()),
+            RowSource::Stored(stored) => stored.rows(&self.spec, rows),
+            RowSource::Parquet(file) => file.values(&self.spec, rows),
         }
     }
 
-    /// All rows, every value finite.
+    /// Reads all rows.
+    ///
+    /// # Errors
+    /// As [`values`](Self::values), and if a value is not finite.
     pub fn read(mut self) -> Result<Embeddings<'static>, Error> {
         let values = self.values(0..self.rows)?;
         Embeddings::new(values, self.dim)
@@ -168,24 +180,30 @@ impl EmbeddingsFile {
     }
 }
 
-/// Labels in a file, one per row: integers or strings.
+/// Reads labels, one per row: integers or strings.
+///
+/// # Errors
+/// If the file cannot be read, or does not hold one integer or string per row.
 pub fn read_labels(spec: &ArraySpec) -> Result<Vec<Label>, Error> {
     match open(spec, spec.name.as_slice())? {
-        Opened::Table(table) => table.labels(spec),
-        Opened::Parquet(file) => file.labels(spec),
-        Opened::Stored(mut stored) => {
+        ArrayFile::Table(table) => table.labels(spec),
+        ArrayFile::Parquet(file) => file.labels(spec),
+        ArrayFile::Stored(mut stored) => {
             let len = stored.single_column(spec)?;
             stored.labels(spec, len)
         }
     }
 }
 
-/// Targets in a file, one per row: numbers.
+/// Reads targets, one number per row.
+///
+/// # Errors
+/// If the file cannot be read, or does not hold one number per row.
 pub fn read_targets(spec: &ArraySpec) -> Result<Vec<f64>, Error> {
     match open(spec, spec.name.as_slice())? {
-        Opened::Table(table) => table.targets(spec),
-        Opened::Parquet(file) => file.targets(spec),
-        Opened::Stored(mut stored) => {
+        ArrayFile::Table(table) => table.targets(spec),
+        ArrayFile::Parquet(file) => file.targets(spec),
+        ArrayFile::Stored(mut stored) => {
             stored.element.check_number(spec)?;
             let len = stored.single_column(spec)?;
             let bytes = stored.source.read(spec, 0, len * stored.element.size())?;
@@ -194,26 +212,26 @@ pub fn read_targets(spec: &ArraySpec) -> Result<Vec<f64>, Error> {
     }
 }
 
-enum Opened {
-    Stored(Stored),
+enum ArrayFile {
+    Stored(StoredArray),
     Table(Table),
     Parquet(ParquetFile),
 }
 
-/// The ending of a file, in small letters.
-fn ending(spec: &ArraySpec) -> Option<String> {
-    spec.path.extension().map(|ending| ending.to_string_lossy().to_lowercase())
+/// The file extension in lowercase.
+fn extension(spec: &ArraySpec) -> Option<String> {
+    spec.path.extension().map(|extension| extension.to_string_lossy().to_lowercase())
 }
 
-/// Opens a file by its ending; `names` are columns of a table that something was said about.
-fn open(spec: &ArraySpec, names: &[String]) -> Result<Opened, Error> {
-    match ending(spec).as_deref() {
-        Some("npy") => npy::open(spec).map(Opened::Stored),
-        Some("npz") => npz::open(spec).map(Opened::Stored),
-        Some("parquet") => ParquetFile::open(spec).map(Opened::Parquet),
-        Some("safetensors") => safetensors::open(spec).map(Opened::Stored),
-        Some("csv") => Table::open(spec, b',', names).map(Opened::Table),
-        Some("tsv") => Table::open(spec, b'\t', names).map(Opened::Table),
+/// Opens a file by its extension. `names` are columns that a table must have if its first line is a header.
+fn open(spec: &ArraySpec, names: &[String]) -> Result<ArrayFile, Error> {
+    match extension(spec).as_deref() {
+        Some("npy") => npy::open(spec).map(ArrayFile::Stored),
+        Some("npz") => npz::open(spec).map(ArrayFile::Stored),
+        Some("parquet") => ParquetFile::open(spec).map(ArrayFile::Parquet),
+        Some("safetensors") => safetensors::open(spec).map(ArrayFile::Stored),
+        Some("csv") => Table::open(spec, b',', names).map(ArrayFile::Table),
+        Some("tsv") => Table::open(spec, b'\t', names).map(ArrayFile::Table),
         _ if spec.path.is_dir() => {
             let source =
                 std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder: name a file in it");
@@ -223,8 +241,8 @@ fn open(spec: &ArraySpec, names: &[String]) -> Result<Opened, Error> {
     }
 }
 
-impl Stored {
-    /// The number of entries of an array that is one column.
+impl StoredArray {
+    /// The number of entries of an array that is one row or one column.
     fn single_column(&self, spec: &ArraySpec) -> Result<usize, Error> {
         match self.shape[..] {
             [len] | [len, 1] | [1, len] => Ok(len),
@@ -237,8 +255,8 @@ impl Stored {
 
     fn rows(&mut self, spec: &ArraySpec, rows: std::ops::Range<usize>) -> Result<Vec<f32>, Error> {
         let (all, dim, size) = (self.shape[0], self.shape[1], self.element.size());
-        self.source.check(spec, all * dim * size)?;
-        let mut beyond = None;
+        self.source.verify_length(spec, all * dim * size)?;
+        let mut overflow = None;
         let mut values = vec![];
         if self.is_fortran {
             values.resize(rows.len() * dim, 0f32);
@@ -247,15 +265,15 @@ impl Stored {
                 for (row, value) in self.element.f32s(&bytes).into_iter().enumerate() {
                     values[row * dim + column] = value;
                 }
-                let at = self.element.beyond_f32(&bytes);
-                beyond = beyond.or(at.map(|(row, value)| (row, column, value)));
+                let at = self.element.first_overflow(&bytes);
+                overflow = overflow.or(at.map(|(row, value)| (row, column, value)));
             }
         } else {
             let bytes = self.source.read(spec, rows.start * dim * size, rows.len() * dim * size)?;
             values = self.element.f32s(&bytes);
-            beyond = self.element.beyond_f32(&bytes).map(|(at, value)| (at / dim, at % dim, value));
+            overflow = self.element.first_overflow(&bytes).map(|(at, value)| (at / dim, at % dim, value));
         }
-        match beyond {
+        match overflow {
             None => Ok(values),
             Some((row, column, value)) => {
                 let source = IndexError::OutOfRange { row: rows.start + row, column, value };
@@ -269,7 +287,7 @@ impl Stored {
         if let Some(labels) = self.element.labels(&bytes) {
             return Ok(labels);
         }
-        // Integers that something stored as floats.
+        // Integers stored as floats.
         let values = self.element.f64s(&bytes);
         match values.iter().position(|v| v.fract() != 0.0 || v.abs() > 9e15) {
             None => Ok(values.iter().map(|&v| Label::Int(v as i128)).collect()),

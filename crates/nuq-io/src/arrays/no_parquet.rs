@@ -1,4 +1,4 @@
-//! What stands in for parquet files where nuq was built without them: an error that says how to get them.
+//! Replaces the parquet reader if the feature `parquet` is disabled: opening a file is an error.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use nuq::Label;
 use super::ArraySpec;
 use crate::Error;
 
-/// A file that cannot be opened here.
+/// A file; has no values.
 pub(crate) enum ParquetFile {}
 
-/// Rows that nobody has.
+/// Rows of a file; has no values.
 pub(crate) enum ParquetRows {}
 
 impl ParquetFile {

@@ -1,24 +1,24 @@
-//! numpy's format of one array.
+//! Reads npy files, the format of `numpy.save`.
 
 use std::io::Read;
 
 use super::element::Element;
 use super::source::{Source, open_file};
-use super::{ArraySpec, Stored};
+use super::{ArraySpec, StoredArray};
 use crate::Error;
 
-/// Opens a file; its values stay there.
-pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
+/// Opens a file and reads its header.
+pub(crate) fn open(spec: &ArraySpec) -> Result<StoredArray, Error> {
     if let Some(name) = &spec.name {
         let problem = format!("a .npy file holds a single array without a name: leave `:{name}` off");
         return Err(Error::BadFile { spec: spec.clone(), problem });
     }
     let mut file = open_file(spec)?;
     let (element, shape, is_fortran, header) = read_header(&mut file, spec)?;
-    Ok(Stored { source: Source::File(file, header), element, shape, is_fortran })
+    Ok(StoredArray { source: Source::File(file, header), element, shape, is_fortran })
 }
 
-/// Type, shape, whether columns come first, and where the values begin.
+/// Reads the header: element type, shape, whether the order is column-major, and the offset of the values.
 pub(crate) fn read_header(
     reader: &mut impl Read,
     spec: &ArraySpec,
@@ -26,17 +26,19 @@ pub(crate) fn read_header(
     let bad = |problem: &str| Error::BadFile { spec: spec.clone(), problem: problem.to_owned() };
     let mut take = |len: usize| {
         let mut bytes = vec![0; len];
-        reader.read_exact(&mut bytes).map_err(|_| bad("it is no numpy array: its header is incomplete"))?;
+        reader
+            .read_exact(&mut bytes)
+            .map_err(|_| bad("it is not a numpy array: its header is incomplete"))?;
         Ok(bytes)
     };
     let start = take(8)?;
     if &start[..6] != b"\x93NUMPY" {
-        return Err(bad("it does not begin as a numpy array does"));
+        return Err(bad("it does not begin with the bytes of a numpy array"));
     }
     let (lengths, length) = match start[6] {
         1 => (2, take(2)?),
         2 | 3 => (4, take(4)?),
-        _ => return Err(bad("its version of numpy's format is not known")),
+        _ => return Err(bad("its version of the npy format is not supported")),
     };
     let length = length.iter().rev().fold(0usize, |sum, &byte| sum << 8 | usize::from(byte));
     if length > 1 << 20 {
@@ -51,8 +53,9 @@ pub(crate) fn read_header(
         let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
         text[1..].split(quote).next().map(str::to_owned)
     };
-    let descr =
-        field("descr").and_then(quoted).ok_or_else(|| bad("its type is not a plain one: save one array"))?;
+    let descr = field("descr")
+        .and_then(quoted)
+        .ok_or_else(|| bad("it is a structured array: save one plain array"))?;
     let is_fortran = field("fortran_order").is_some_and(|text| text.starts_with("True"));
     let shape = field("shape")
         .and_then(|text| text.strip_prefix('('))
@@ -63,10 +66,10 @@ pub(crate) fn read_header(
         })
         .ok_or_else(|| bad("its shape cannot be read"))?;
     let element = Element::from_numpy(&descr, spec)?;
-    // A shape whose bytes no machine counts would overflow later.
+    // Later products of the sizes must not overflow.
     let bytes = shape.iter().try_fold(element.size().max(1), |product, &size| product.checked_mul(size));
     if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
-        return Err(bad("its shape is larger than any memory"));
+        return Err(bad("its shape exceeds the address space"));
     }
     Ok((element, shape, is_fortran, (8 + lengths + length) as u64))
 }

@@ -1,4 +1,4 @@
-//! numpy's archives of several arrays: zip files of npy files.
+//! Reads npz archives, the format of `numpy.savez`: zip archives of npy files.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,10 +8,13 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::npy::read_header;
 use super::source::{Source, open_file};
-use super::{ArraySpec, Stored};
+use super::{ArraySpec, StoredArray};
 use crate::Error;
 
-/// The names of the arrays in an npz file, in the file's order.
+/// The names of the arrays in an npz file, in the order of the file.
+///
+/// # Errors
+/// If the file cannot be read or is not an npz archive.
 pub fn npz_names(path: &Path) -> Result<Vec<String>, Error> {
     Ok(names(&archive(&ArraySpec { path: path.to_owned(), name: None })?))
 }
@@ -19,7 +22,7 @@ pub fn npz_names(path: &Path) -> Result<Vec<String>, Error> {
 fn archive(spec: &ArraySpec) -> Result<ZipArchive<File>, Error> {
     let file = open_file(spec)?;
     ZipArchive::new(file).map_err(|_| {
-        let problem = "it is cut short or not an npz archive: write it again".to_owned();
+        let problem = "it is truncated or not an npz archive: write it again".to_owned();
         Error::BadFile { spec: spec.clone(), problem }
     })
 }
@@ -28,7 +31,7 @@ fn names(archive: &ZipArchive<File>) -> Vec<String> {
     archive.file_names().map(|name| name.strip_suffix(".npy").unwrap_or(name).to_owned()).collect()
 }
 
-pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
+pub(crate) fn open(spec: &ArraySpec) -> Result<StoredArray, Error> {
     let bad = |problem: String| Error::BadFile { spec: spec.clone(), problem };
     let mut archive = archive(spec)?;
     let name = choose(spec, names(&archive))?;
@@ -39,7 +42,7 @@ pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
         (entry.data_start(), is_stored, entry.size(), entry.crc32())
     };
     if is_stored {
-        // Read from the archive itself, block by block.
+        // Uncompressed values can be read from the archive in blocks.
         let mut file = open_file(spec)?;
         let failed = |source| Error::Read { path: spec.path.clone(), source };
         file.seek(SeekFrom::Start(start)).map_err(failed)?;
@@ -48,23 +51,23 @@ pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
         }
         file.seek(SeekFrom::Start(start)).map_err(failed)?;
         let (element, shape, is_fortran, header) = read_header(&mut file, spec)?;
-        return Ok(Stored { source: Source::File(file, start + header), element, shape, is_fortran });
+        return Ok(StoredArray { source: Source::File(file, start + header), element, shape, is_fortran });
     }
     let mut entry = archive.by_name(&member).map_err(|e| bad(e.to_string()))?;
     let (element, shape, is_fortran, _) = read_header(&mut entry, spec)?;
-    // The declared size is a hint only: what unpacks to more is read as far as the shape goes.
+    // The declared size is not trusted; the shape limits how much is read.
     let mut bytes = Vec::with_capacity((size as usize).min(1 << 30));
     let wanted = shape.iter().product::<usize>() * element.size();
-    // One more than wanted, so that the end is seen, where the archive's checksum is compared.
+    // Read one byte more than expected: the zip reader compares the checksum at the end of the entry.
     let mut entry = entry.take(wanted as u64 + 1);
     entry.read_to_end(&mut bytes).map_err(|e| bad(format!("it cannot be unpacked: {e}")))?;
     if bytes.len() > wanted {
-        return Err(bad("it holds more than its shape says".to_owned()));
+        return Err(bad("it holds more values than its shape".to_owned()));
     }
-    Ok(Stored { source: Source::Memory(bytes), element, shape, is_fortran })
+    Ok(StoredArray { source: Source::Memory(bytes), element, shape, is_fortran })
 }
 
-/// The checksum of a stretch of a file.
+/// The checksum of the next `left` bytes of a file.
 fn crc_of(file: &mut impl Read, mut left: u64) -> std::io::Result<u32> {
     let mut buffer = vec![0; 1 << 20];
     let mut checksum = crc32fast::Hasher::new();
@@ -77,7 +80,7 @@ fn crc_of(file: &mut impl Read, mut left: u64) -> std::io::Result<u32> {
     Ok(checksum.finalize())
 }
 
-/// The array asked for, or the only one there is.
+/// The requested array, or the only one if none was requested.
 pub(crate) fn choose(spec: &ArraySpec, mut present: Vec<String>) -> Result<String, Error> {
     present.sort_unstable();
     match &spec.name {

@@ -1,7 +1,7 @@
-//! parquet: tables of typed columns.
+//! Reads parquet files: tables of typed columns.
 //!
-//! Embeddings are one column of lists of numbers, or all columns of numbers. What Arrow wrote beside the columns of a file
-//! is not looked at: lists of any kind are lists then, and dictionaries are what they stand for.
+//! Embeddings are one column of lists of numbers, or all columns of numbers. The Arrow schema in the file metadata is ignored:
+//! then all list types are read as one type, and dictionaries as their values.
 
 use std::fs::File;
 
@@ -21,17 +21,17 @@ use super::source::open_file;
 use crate::Error;
 use crate::panics::catch_panic;
 
-/// Rows that are decoded at a time.
+/// Number of rows that are decoded at a time.
 const BATCH: usize = 1024;
 
-/// The column of row numbers that pandas writes.
+/// The name of the index column that pandas writes.
 const PANDAS_INDEX: &str = "__index_level_0__";
 
-/// A file whose footer was read.
+/// An opened file whose footer has been read.
 pub(crate) struct ParquetFile {
     file: File,
     metadata: ArrowReaderMetadata,
-    /// The rows of each group.
+    /// Number of rows of each row group.
     rows: Vec<usize>,
 }
 
@@ -46,15 +46,15 @@ impl ParquetFile {
             let rows: Option<Vec<usize>> = groups.map(|group| group.num_rows().try_into().ok()).collect();
             let rows =
                 rows.filter(|rows| rows.iter().try_fold(0usize, |sum, &n| sum.checked_add(n)).is_some());
-            let rows =
-                rows.ok_or_else(|| Error::damaged_parquet(spec, "its groups claim impossible rows"))?;
+            let rows = rows
+                .ok_or_else(|| Error::damaged_parquet(spec, "the row counts of its groups are not valid"))?;
             Ok(Self { file, metadata, rows })
         })
     }
 
-    /// The coordinates: a column of lists, or all columns of numbers but some.
+    /// The embeddings: a column of lists, or all columns of numbers except `without`.
     pub(crate) fn embeddings(self, spec: &ArraySpec, without: &[String]) -> Result<ParquetRows, Error> {
-        let list = if spec.left_out().is_some() { None } else { self.list(spec)? };
+        let list = if spec.excluded_columns().is_some() { None } else { self.list(spec)? };
         let coordinates = match list {
             Some(column) => Coordinates::List(column),
             None => Coordinates::Flat(self.flat(spec, without)?),
@@ -62,13 +62,13 @@ impl ParquetFile {
         catching_panics(spec, || ParquetRows::open(self, spec, coordinates))
     }
 
-    /// The column of lists that is named or the only one; `None` where there is none.
+    /// The requested column of lists, or the only one; `None` if there is none.
     fn list(&self, spec: &ArraySpec) -> Result<Option<usize>, Error> {
         if let Some(name) = &spec.name {
             let column = self.column(spec, name)?;
             if !is_list(&self.fields()[column]) {
                 let problem = format!(
-                    "`{name}` is no list of numbers; without a name all columns of numbers are taken: leave `:{name}` off"
+                    "`{name}` is not a list of numbers; without a name all columns of numbers are read: leave `:{name}` off"
                 );
                 return Err(Error::BadFile { spec: spec.clone(), problem });
             }
@@ -82,7 +82,7 @@ impl ParquetFile {
         }
     }
 
-    /// All columns of numbers, but the row numbers of pandas and those that are left out.
+    /// All columns of numbers except the index of pandas and `without`.
     fn flat(&self, spec: &ArraySpec, without: &[String]) -> Result<Vec<usize>, Error> {
         for name in without {
             self.column(&spec.named(name), name)?;
@@ -134,7 +134,7 @@ impl ParquetFile {
         Ok(targets)
     }
 
-    /// The batches of the column that is named or the only one, no cell of it empty.
+    /// The batches of the requested column, or of the only one. A null is an error.
     fn single_column(
         &self,
         spec: &ArraySpec,
@@ -158,7 +158,7 @@ impl ParquetFile {
         }))
     }
 
-    /// Batches of some columns from a row on; row groups before it are not touched.
+    /// A reader of some columns that begins at row `first`. Earlier row groups are not read.
     pub(super) fn read(
         &self,
         spec: &ArraySpec,
@@ -216,7 +216,7 @@ pub(super) fn next(
 }
 
 fn wrong_type(spec: &ArraySpec, array: &ArrayRef, right: &str) -> Error {
-    let problem = format!("its type {} is not read: {right}", array.data_type());
+    let problem = format!("its type {} is not supported: {right}", array.data_type());
     Error::BadFile { spec: spec.clone(), problem }
 }
 

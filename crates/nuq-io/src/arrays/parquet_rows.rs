@@ -1,5 +1,5 @@
-//! Rows of a parquet file, block after block: one reader goes through the file, and starts anew where it is asked for what
-//! lies elsewhere.
+//! Reads rows of a parquet file in blocks. One reader advances through the file; a new reader is created when a block does not
+//! continue the previous one.
 
 use std::ops::Range;
 
@@ -13,11 +13,11 @@ use super::arrow_values;
 use super::parquet_file::{ParquetFile, catching_panics, next};
 use crate::Error;
 
-/// Which columns of a file hold the coordinates.
+/// The columns that hold the coordinates.
 pub(crate) enum Coordinates {
     /// A column of lists.
     List(usize),
-    /// A column for each.
+    /// One column per coordinate.
     Flat(Vec<usize>),
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct ParquetRows {
     stream: Option<Stream>,
 }
 
-/// A reader on its way through the file.
+/// A reader and its position in the file.
 struct Stream {
     reader: ParquetRecordBatchReader,
-    /// The row that comes next.
+    /// The next row.
     row: usize,
-    /// Values from that row on that were decoded already.
+    /// Decoded values from that row on that have not been returned.
     decoded: Vec<f32>,
 }
 
@@ -49,12 +49,12 @@ impl ParquetRows {
         };
         let bytes = len.checked_mul(4 * rows.dim);
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
-            return Err(Error::damaged_parquet(spec, "it claims more rows than any memory holds"));
+            return Err(Error::damaged_parquet(spec, "its row count exceeds the address space"));
         }
         Ok(rows)
     }
 
-    /// The length of the first list that is there.
+    /// The length of the first list that is not null.
     fn first_length(&self, spec: &ArraySpec) -> Result<usize, Error> {
         let mut reader = self.file.read(spec, self.columns(), 0)?;
         while let Some(batch) = next(&mut reader, spec)? {
@@ -66,7 +66,7 @@ impl ParquetRows {
                 }
             }
         }
-        let problem = "its lists are empty: there is nothing to read".to_owned();
+        let problem = "its lists are empty".to_owned();
         Err(Error::BadFile { spec: spec.clone(), problem })
     }
 
@@ -85,7 +85,7 @@ impl ParquetRows {
         self.dim
     }
 
-    /// Some of the rows, row after row; what is missing is NaN.
+    /// Reads some of the rows in row-major order; nulls are NaN.
     pub(crate) fn values(&mut self, spec: &ArraySpec, rows: Range<usize>) -> Result<Vec<f32>, Error> {
         // `advance` takes the stream out and stores it again only on success: a panic leaves none behind.
         catching_panics(spec, || self.advance(spec, rows))
@@ -114,7 +114,7 @@ impl ParquetRows {
         Ok(values)
     }
 
-    /// Appends the values of a batch that begins at row `first`.
+    /// Appends the values of a batch whose first row is `first`.
     fn decode(
         &self,
         spec: &ArraySpec,
@@ -150,8 +150,8 @@ impl ParquetRows {
                     return Err(Error::BadFile { spec: spec.clone(), problem });
                 }
             }
-            let beyond = arrow_values::beyond_f32(&lists.value(i));
-            if let Some((column, value)) = beyond {
+            let overflow = arrow_values::first_overflow(&lists.value(i));
+            if let Some((column, value)) = overflow {
                 return Err(out_of_range(spec, first + i, column, value));
             }
         }
@@ -168,7 +168,7 @@ impl ParquetRows {
         let start = to.len();
         to.resize(start + batch.num_rows() * self.dim, 0.0);
         for (column, array) in batch.columns().iter().enumerate() {
-            if let Some((row, value)) = arrow_values::beyond_f32(array) {
+            if let Some((row, value)) = arrow_values::first_overflow(array) {
                 return Err(out_of_range(spec, first + row, column, value));
             }
             for (row, value) in arrow_values::f32s(array).into_iter().enumerate() {

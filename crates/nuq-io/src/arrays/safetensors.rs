@@ -1,4 +1,4 @@
-//! safetensors: a JSON header and tensors in C order.
+//! Reads safetensors files: a JSON header, then tensors in C order.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::element::Element;
 use super::npz::choose;
 use super::source::{Source, open_file};
-use super::{ArraySpec, Stored};
+use super::{ArraySpec, StoredArray};
 use crate::Error;
 
 #[derive(Deserialize)]
@@ -18,25 +18,26 @@ struct Tensor {
     data_offsets: (u64, u64),
 }
 
-pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
+pub(crate) fn open(spec: &ArraySpec) -> Result<StoredArray, Error> {
     let bad = |problem: String| Error::BadFile { spec: spec.clone(), problem };
     let mut file = open_file(spec)?;
     let mut length = [0u8; 8];
-    file.read_exact(&mut length).map_err(|_| bad("it is no safetensors file: it is too short".to_owned()))?;
+    file.read_exact(&mut length)
+        .map_err(|_| bad("it is not a safetensors file: it is too short".to_owned()))?;
     let length = u64::from_le_bytes(length);
     if length > 100 << 20 {
-        return Err(bad("it is no safetensors file: its header is too long".to_owned()));
+        return Err(bad("it is not a safetensors file: its header is too long".to_owned()));
     }
     let mut header = vec![0; length as usize];
-    file.read_exact(&mut header).map_err(|_| bad("its header is incomplete: it was cut short".to_owned()))?;
+    file.read_exact(&mut header).map_err(|_| bad("its header is incomplete: it is truncated".to_owned()))?;
     let mut entries: HashMap<String, serde_json::Value> = serde_json::from_slice(&header)
-        .map_err(|e| bad(format!("it is no safetensors file: its header is not JSON ({e})")))?;
+        .map_err(|e| bad(format!("it is not a safetensors file: its header is not JSON ({e})")))?;
     entries.remove("__metadata__");
     let name = choose(spec, entries.keys().cloned().collect())?;
     let tensor: Tensor = serde_json::from_value(entries.remove(&name).unwrap_or_default())
         .map_err(|e| bad(format!("its header does not describe a tensor ({e})")))?;
     let element = Element::from_safetensors(&tensor.dtype).ok_or_else(|| {
-        bad(format!("its type {} is not read: save F32, F16, BF16, F64 or integers", tensor.dtype))
+        bad(format!("its type {} is not supported: save F32, F16, BF16, F64 or integers", tensor.dtype))
     })?;
     let bytes = tensor.shape.iter().try_fold(element.size(), |product, &size| product.checked_mul(size));
     let (start, end) = tensor.data_offsets;
@@ -45,5 +46,5 @@ pub(crate) fn open(spec: &ArraySpec) -> Result<Stored, Error> {
         return Err(bad("its shape does not fit its bytes".to_owned()));
     }
     let source = Source::File(file, 8 + length + start);
-    Ok(Stored { source, element, shape: tensor.shape, is_fortran: false })
+    Ok(StoredArray { source, element, shape: tensor.shape, is_fortran: false })
 }

@@ -1,4 +1,4 @@
-//! The bytes of an array: a stretch of a file, read when asked for, or memory where they had to be unpacked.
+//! The bytes of an array: a range of a file, or a buffer if they were compressed.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -8,27 +8,27 @@ use super::ArraySpec;
 use crate::Error;
 
 pub(crate) enum Source {
-    /// From an offset on.
+    /// A file and the offset of the array in bytes.
     File(File, u64),
     Memory(Vec<u8>),
 }
 
 impl Source {
-    /// Whether there are so many bytes: a header may claim more, which must be known before memory is taken.
-    pub(crate) fn check(&self, spec: &ArraySpec, len: usize) -> Result<(), Error> {
-        let there = match self {
+    /// Verifies that `len` bytes exist, before memory is allocated for the size that a header claims.
+    pub(crate) fn verify_length(&self, spec: &ArraySpec, len: usize) -> Result<(), Error> {
+        let available = match self {
             Source::Memory(bytes) => bytes.len() as u64,
             Source::File(file, offset) => {
                 let failed = |source| Error::Read { path: spec.path.clone(), source };
                 file.metadata().map_err(failed)?.len().saturating_sub(*offset)
             }
         };
-        if len as u64 <= there { Ok(()) } else { Err(cut_short(spec)) }
+        if len as u64 <= available { Ok(()) } else { Err(truncated(spec)) }
     }
 
-    /// `len` bytes from `at` on. Reading rather than mapping keeps memory flat while a large file goes by.
+    /// Reads `len` bytes at position `at`. The file is read, not mapped, because mapped pages count as memory of the process.
     pub(crate) fn read(&mut self, spec: &ArraySpec, at: usize, len: usize) -> Result<Cow<'_, [u8]>, Error> {
-        self.check(spec, at.saturating_add(len))?;
+        self.verify_length(spec, at.saturating_add(len))?;
         match self {
             Source::Memory(bytes) => Ok(Cow::Borrowed(&bytes[at..at + len])),
             Source::File(file, offset) => {
@@ -42,14 +42,14 @@ impl Source {
     }
 }
 
-fn cut_short(spec: &ArraySpec) -> Error {
+fn truncated(spec: &ArraySpec) -> Error {
     Error::BadFile {
         spec: spec.clone(),
-        problem: "it ends before its array does: it was cut short".to_owned(),
+        problem: "it is truncated: it ends before its array does".to_owned(),
     }
 }
 
-/// Opens a file, saying so when it is a folder.
+/// Opens a file; a directory is an error that says so.
 pub(crate) fn open_file(spec: &ArraySpec) -> Result<File, Error> {
     let failed = |source| Error::Read { path: spec.path.clone(), source };
     let file = File::open(&spec.path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Which array of which file: `path` or `path:name`.
+//! A file and an array in it: `path` or `path:name`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArraySpec {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The array, tensor or column.
+    /// Name of the array, tensor or column, if one was given.
     pub name: Option<String>,
 }
 
-/// Endings that a name may follow.
-const ENDINGS: [&str; 6] = [".npy", ".npz", ".safetensors", ".csv", ".tsv", ".parquet"];
+/// Extensions after which a name may follow.
+const EXTENSIONS: [&str; 6] = [".npy", ".npz", ".safetensors", ".csv", ".tsv", ".parquet"];
 
 impl FromStr for ArraySpec {
     type Err = std::convert::Infallible;
@@ -31,8 +31,8 @@ impl FromStr for ArraySpec {
         if Path::new(text).exists() {
             return Ok(whole);
         }
-        let split = ENDINGS.iter().find_map(|ending| {
-            let at = text.to_ascii_lowercase().rfind(&format!("{ending}:"))? + ending.len();
+        let split = EXTENSIONS.iter().find_map(|extension| {
+            let at = text.to_ascii_lowercase().rfind(&format!("{extension}:"))? + extension.len();
             Some((&text[..at], &text[at + 1..]))
         });
         Ok(match split {
@@ -43,19 +43,19 @@ impl FromStr for ArraySpec {
 }
 
 impl ArraySpec {
-    /// Another array of the same file.
+    /// An array of the same file.
     pub(crate) fn named(&self, name: &str) -> Self {
         Self { path: self.path.clone(), name: Some(name.to_owned()) }
     }
 
-    /// The columns that `file.csv:-a,b` leaves out of a table of embeddings.
-    pub(crate) fn left_out(&self) -> Option<Vec<String>> {
+    /// The columns that `file.csv:-a,b` excludes from a table of embeddings.
+    pub(crate) fn excluded_columns(&self) -> Option<Vec<String>> {
         let names = self.name.as_ref()?.strip_prefix('-')?;
         Some(names.split(',').map(|name| name.trim().to_owned()).collect())
     }
 
-    /// Whether both are in one file, under whatever path.
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+    /// Whether both paths refer to the same file.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         match (self.path.canonicalize(), other.path.canonicalize()) {
             (Ok(one), Ok(other)) => one == other,
             _ => false,

@@ -1,8 +1,12 @@
-//! Tables of text: csv and tsv, with or without a header.
+//! Reads csv and tsv tables, with or without a header.
 //!
-//! The first line is a header when none of its cells is a number and some cell below is, when it numbers the columns or
-//! leaves the first name empty as pandas does (that column of row numbers is then left out), or when it holds the column
-//! that was asked for. A csv file whose first line has semicolons and no comma is separated by those.
+//! The first line is a header in each of these cases:
+//! - none of its cells is a number, and a cell below is;
+//! - it holds the names 0, 1, 2, … that pandas gives to unnamed columns;
+//! - its first name is empty, as pandas writes the name of its index; that column is then ignored;
+//! - it holds all requested columns.
+//!
+//! If the first line of a csv file contains semicolons and no comma, semicolons are the separator.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -16,13 +20,13 @@ use super::source::open_file;
 use crate::Error;
 
 pub(crate) struct Table {
-    /// Column names, when the first line is not numbers and the rest is not like it.
+    /// Column names, if the first line is a header.
     header: Option<Vec<String>>,
     records: Vec<StringRecord>,
 }
 
 impl Table {
-    /// Reads a table; a first line that has all of `names` is a header.
+    /// Reads a table. A first line that contains all of `names` is a header.
     pub(crate) fn open(spec: &ArraySpec, delimiter: u8, names: &[String]) -> Result<Self, Error> {
         let mut file = BufReader::new(open_file(spec)?);
         let delimiter = match delimiter {
@@ -43,7 +47,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Leaves out the row numbers that pandas writes as a first column without a name.
+    /// Removes the index that pandas writes as a first column without a name.
     fn drop_index(&mut self) {
         if let Some(header) = &mut self.header
             && header.len() > 1
@@ -54,30 +58,30 @@ impl Table {
         }
     }
 
-    /// The line of a record in the file, as editors count.
+    /// The line number of a record in the file, counted from one.
     fn line(&self, row: usize) -> usize {
         row + 1 + usize::from(self.header.is_some())
     }
 
-    /// All columns but some as numbers, and how many columns that are.
+    /// All columns except `without` as numbers in row-major order, and the number of these columns.
     pub(crate) fn numbers(self, spec: &ArraySpec, without: &[String]) -> Result<(Vec<f32>, usize), Error> {
         let bad = |problem: &str| Error::BadFile { spec: spec.clone(), problem: problem.to_owned() };
         let columns = self.records.first().map_or(0, StringRecord::len);
         if columns == 0 {
             return Err(bad("the table has no rows"));
         }
-        let left_out: Result<HashSet<usize>, Error> =
+        let excluded: Result<HashSet<usize>, Error> =
             without.iter().map(|name| self.column(&spec.named(name))).collect();
-        let left_out = left_out?;
-        let dim = columns - left_out.len();
+        let excluded = excluded?;
+        let dim = columns - excluded.len();
         if dim == 0 {
-            return Err(bad("no column is left: the table holds nothing else"));
+            return Err(bad("no column is left: all columns are excluded"));
         }
         let mut values = Vec::with_capacity(self.records.len() * dim);
         for (row, record) in self.records.iter().enumerate() {
-            for (column, cell) in record.iter().enumerate().filter(|(column, _)| !left_out.contains(column)) {
+            for (column, cell) in record.iter().enumerate().filter(|(column, _)| !excluded.contains(column)) {
                 values.push(match cell.trim() {
-                    // What is missing is not a number: refused or skipped with those.
+                    // A missing value is NaN, which is rejected or skipped later.
                     "" => f32::NAN,
                     cell => cell.parse().map_err(|_| self.bad_coordinate(spec, row, column, cell))?,
                 });
@@ -95,7 +99,7 @@ impl Table {
         self.records.iter().enumerate().map(read).collect()
     }
 
-    /// Integers when all are, strings otherwise.
+    /// A column as labels: integers if all cells are integers, strings otherwise.
     pub(crate) fn labels(self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
         let column = self.column(spec)?;
         let is_empty = |record: &StringRecord| record.get(column).unwrap_or_default().trim().is_empty();
@@ -108,7 +112,7 @@ impl Table {
         Ok(integers.unwrap_or_else(|| cells().map(Label::from).collect()))
     }
 
-    /// The column of a name, or the only one.
+    /// The requested column, or the only one if none was requested.
     fn column(&self, spec: &ArraySpec) -> Result<usize, Error> {
         let columns = self.records.first().map_or(0, StringRecord::len);
         let found = match (&spec.name, &self.header) {
@@ -135,12 +139,12 @@ impl Table {
         Error::BadFile { spec: spec.clone(), problem }
     }
 
-    /// The same of a table of embeddings, where a column that is no coordinate can be left out.
+    /// The error of a cell of a table of embeddings. It suggests to exclude the column.
     fn bad_coordinate(&self, spec: &ArraySpec, row: usize, column: usize, cell: &str) -> Error {
         match (self.bad_cell(spec, row, column, cell), self.name(column)) {
             (Error::BadFile { spec, problem }, Some(name)) => {
                 let hint =
-                    format!("if `{name}` is no coordinate, leave it out as {}:-{name}", spec.path.display());
+                    format!("if `{name}` is not a coordinate, exclude it as {}:-{name}", spec.path.display());
                 Error::BadFile { problem: format!("{problem}; {hint}"), spec }
             }
             (error, _) => error,
@@ -148,14 +152,13 @@ impl Table {
     }
 }
 
-/// Whether the first line names columns: it has the names that were asked for, or is of words above numbers.
+/// Whether the first line is a header; see the module documentation.
 fn is_header(records: &[StringRecord], names: &[String]) -> bool {
     let Some((first, rest)) = records.split_first() else { return false };
     let has = |name: &String| first.iter().any(|cell| cell.trim() == name);
     if !names.is_empty() && names.iter().all(has) {
         return true;
     }
-    // pandas leaves the name of its index empty, and numbers the columns of a frame without names.
     let is_numbered = || first.iter().enumerate().all(|(i, cell)| cell == i.to_string());
     if first.len() > 1 && (first[0].is_empty() || is_numbered()) {
         return true;
@@ -165,7 +168,7 @@ fn is_header(records: &[StringRecord], names: &[String]) -> bool {
     !has_number(first) && (rest.is_empty() || rest.iter().any(has_number))
 }
 
-/// Whether the first line is separated by semicolons, as spreadsheets write it where the comma is a decimal point.
+/// Whether the first line is separated by semicolons, as spreadsheets write it in locales with a decimal comma.
 fn is_semicolons(file: &mut BufReader<File>, spec: &ArraySpec) -> Result<bool, Error> {
     let start = file.fill_buf().map_err(|source| Error::Read { path: spec.path.clone(), source })?;
     let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Arrays as numpy and safetensors write them, and tables as people do.
+//! Reading arrays and tables.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn open(spec: &ArraySpec) -> EmbeddingsFile {
     EmbeddingsFile::open(spec).unwrap()
 }
 
-fn refusal(spec: &ArraySpec) -> String {
+fn read_error(spec: &ArraySpec) -> String {
     EmbeddingsFile::open(spec).and_then(EmbeddingsFile::read).unwrap_err().to_string()
 }
 
@@ -73,14 +73,14 @@ fn labels_are_integers_or_strings() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_with_what_to_do() {
+fn unreadable_arrays_are_errors_with_a_hint() {
     let ends = |name: &str, end: &str| {
-        let text = refusal(&data(name));
+        let text = read_error(&data(name));
         assert!(text.ends_with(end), "{name}: {text}");
     };
     ends("stored.npz:z", "stored.npz holds no array `z`; there are: x, y");
     ends("tensors.safetensors:z", "holds no array `z`; there are: half, x, y");
-    let text = refusal(&data("stored.npz"));
+    let text = read_error(&data("stored.npz"));
     assert!(
         text.contains("holds several arrays; name one as") && text.ends_with("there are: x, y"),
         "{text}"
@@ -90,7 +90,7 @@ fn what_cannot_be_read_is_named_with_what_to_do() {
     ends("rows-nan.npy", "rows-nan.npy: row 2, column 1 is NaN: every coordinate must be finite");
     ends(
         "rows-objects.npy",
-        "it holds Python objects, which are not read: save embeddings as array.astype('float32'), labels as \
+        "it holds Python objects, which are not supported: save embeddings as array.astype('float32'), labels as \
          array.astype(str)",
     );
     ends(
@@ -102,7 +102,7 @@ fn what_cannot_be_read_is_named_with_what_to_do() {
         "make.py",
         "embeddings and labels are read from .npy, .npz, .safetensors, .csv, .tsv and .parquet files",
     );
-    let missing = refusal(&data("nowhere.npy"));
+    let missing = read_error(&data("nowhere.npy"));
     assert!(
         missing.starts_with("cannot read ") && missing.contains("nowhere.npy: No such file"),
         "{missing}"
@@ -124,7 +124,7 @@ fn tables_are_read_with_and_without_a_header() {
         [5.0, 6.0, 7.0, 8.0]
     );
     assert_eq!(open(&write("numbers.csv", ",0,1\n0,5,6\n")).read().unwrap().as_slice(), [5.0, 6.0]);
-    let missing = refusal(&write("missing.csv", "a,b\n1,\n"));
+    let missing = read_error(&write("missing.csv", "a,b\n1,\n"));
     assert!(missing.ends_with("row 0, column 1 is NaN: every coordinate must be finite"), "{missing}");
     let unlabeled = read_labels(&write("unlabeled.csv", "class,x\ncat,1\n,2\n")).unwrap_err().to_string();
     assert!(unlabeled.contains("holds several arrays"), "{unlabeled}");
@@ -142,39 +142,39 @@ fn tables_are_read_with_and_without_a_header() {
     );
     assert_eq!(read_labels(&write("d.csv", "7\n8\n7\n")).unwrap(), ints(&[7, 8, 7]));
     assert_eq!(read_labels(&write("e.csv", "cat\ndog\n")).unwrap(), words(&["cat", "dog"]));
-    let error = refusal(&write("f.csv", "x,y\n1,2\n3,four\n"));
+    let error = read_error(&write("f.csv", "x,y\n1,2\n3,four\n"));
     assert!(
         error.contains(
-            "f.csv: line 3, column `y` is `four`, not a number; if `y` is no coordinate, leave it out as"
+            "f.csv: line 3, column `y` is `four`, not a number; if `y` is not a coordinate, exclude it as"
         ) && error.ends_with("f.csv:-y"),
         "{error}"
     );
-    let ragged = refusal(&write("g.csv", "1,2\n3\n"));
+    let ragged = read_error(&write("g.csv", "1,2\n3\n"));
     assert!(ragged.contains("g.csv"), "{ragged}");
-    assert!(refusal(&write("h.csv", "")).ends_with("h.csv: the table has no rows"));
+    assert!(read_error(&write("h.csv", "")).ends_with("h.csv: the table has no rows"));
 }
 
 #[test]
-fn columns_that_are_no_coordinates_are_left_out() {
+fn excluded_columns_are_not_coordinates() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.csv");
     fs::write(&path, "x,class,y,id\n1,cat,2,a\n3,dog,4,b\n").unwrap();
     let named = |name: &str| ArraySpec { path: path.clone(), name: Some(name.to_owned()) };
     let whole = ArraySpec { path: path.clone(), name: None };
     assert_eq!(open(&named("-class,id")).read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
-    // The labels' column, by whatever path the file is named.
-    let roundabout = ArraySpec { path: folder.path().join("./t.csv"), ..named("class") };
-    let rows = EmbeddingsFile::open_beside(&named("-id"), &[&roundabout]).unwrap();
+    // The column of the labels, with another path to the same file.
+    let other_path = ArraySpec { path: folder.path().join("./t.csv"), ..named("class") };
+    let rows = EmbeddingsFile::open_excluding(&named("-id"), &[&other_path]).unwrap();
     assert_eq!(rows.read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
-    let rest = EmbeddingsFile::open_beside(&whole, &[&roundabout]).err().unwrap().to_string();
-    assert!(rest.contains("line 2, column `id` is `a`, not a number; if `id` is no coordinate"), "{rest}");
-    assert!(refusal(&named("-no")).ends_with("holds no array `no`; there are: x, class, y, id"));
-    assert!(refusal(&named("x")).contains("leave `:x` off, or name columns to leave out as `:-x`"));
-    assert!(refusal(&named("-x,y,id,class")).ends_with("the table holds nothing else"));
+    let rest = EmbeddingsFile::open_excluding(&whole, &[&other_path]).err().unwrap().to_string();
+    assert!(rest.contains("line 2, column `id` is `a`, not a number; if `id` is not a coordinate"), "{rest}");
+    assert!(read_error(&named("-no")).ends_with("holds no array `no`; there are: x, class, y, id"));
+    assert!(read_error(&named("x")).contains("leave `:x` off, or exclude columns as `:-x`"));
+    assert!(read_error(&named("-x,y,id,class")).ends_with("all columns are excluded"));
 }
 
 #[test]
-fn semicolons_separate_where_commas_do_not() {
+fn semicolons_separate_a_table_without_commas() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.csv");
     fs::write(&path, "x;y\n1;2\n3;4\n").unwrap();
@@ -182,7 +182,7 @@ fn semicolons_separate_where_commas_do_not() {
 }
 
 #[test]
-fn any_cut_of_a_file_is_an_error() {
+fn a_truncated_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["rows-f32.npy", "stored.npz", "packed.npz", "tensors.safetensors"] {
         let whole = fs::read(data(name).path).unwrap();
@@ -192,7 +192,7 @@ fn any_cut_of_a_file_is_an_error() {
             let name = if name.ends_with(".npy") { None } else { Some("x".to_owned()) };
             let spec = ArraySpec { path: path.clone(), name };
             let read = EmbeddingsFile::open(&spec).and_then(EmbeddingsFile::read);
-            // A tensor that lies before the cut is whole.
+            // An array that ends before the truncation is complete.
             match read {
                 Ok(rows) => assert_eq!(rows.len(), 4, "{} bytes of {}", len, path.display()),
                 Err(error) => assert!(!error.to_string().contains("EOCD"), "{error}"),
@@ -215,7 +215,7 @@ fn numpy_ordered(descr: &str, is_fortran: &str, shape: &str, values: &[u8]) -> V
 }
 
 #[test]
-fn headers_that_lie_are_refused_before_memory_is_taken() {
+fn sizes_in_headers_are_verified_before_memory_is_allocated() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| -> ArraySpec {
         fs::write(folder.path().join(name), bytes).unwrap();
@@ -223,12 +223,12 @@ fn headers_that_lie_are_refused_before_memory_is_taken() {
     };
     let huge = write("a.npy", &numpy("<f4", "(1000000000, 100000)", &[]));
     assert!(
-        refusal(&huge).ends_with("it ends before its array does: it was cut short"),
+        read_error(&huge).ends_with("it is truncated: it ends before its array does"),
         "{}",
-        refusal(&huge)
+        read_error(&huge)
     );
     let wrap = write("b.npy", &numpy("<f4", "(4611686018427387904, 4)", &[]));
-    assert!(refusal(&wrap).ends_with("its shape is larger than any memory"), "{}", refusal(&wrap));
+    assert!(read_error(&wrap).ends_with("its shape exceeds the address space"), "{}", read_error(&wrap));
     for descr in ["<U4611686018427387904", "\u{fffd}f4", "", "<U0"] {
         let labels = read_labels(&write("c.npy", &numpy(descr, "(2,)", &[0; 16])));
         assert!(labels.is_err(), "{descr:?}");
@@ -240,20 +240,20 @@ fn headers_that_lie_are_refused_before_memory_is_taken() {
         let header = format!("{{\"x\":{{\"dtype\":\"F32\",\"shape\":{shape},\"data_offsets\":{offsets}}}}}");
         let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
         let spec = write("d.safetensors", &bytes);
-        assert!(refusal(&spec).ends_with("its shape does not fit its bytes"), "{}", refusal(&spec));
+        assert!(read_error(&spec).ends_with("its shape does not fit its bytes"), "{}", read_error(&spec));
     }
-    let beyond = write("e.npy", &numpy("<f8", "(1, 2)", &[1.0f64, 1e39].map(f64::to_le_bytes).concat()));
+    let overflow = write("e.npy", &numpy("<f8", "(1, 2)", &[1.0f64, 1e39].map(f64::to_le_bytes).concat()));
     assert!(
-        refusal(&beyond).contains("row 0, column 1 is 1e39, beyond the range of f32"),
+        read_error(&overflow).contains("row 0, column 1 is 1e39, beyond the range of f32"),
         "{}",
-        refusal(&beyond)
+        read_error(&overflow)
     );
     let odd: ArraySpec = "İ.npz:".parse().unwrap();
     assert_eq!(odd.name.as_deref(), Some(""));
 }
 
 #[test]
-fn a_flipped_byte_of_an_archive_is_noticed() {
+fn a_changed_byte_of_an_archive_never_changes_the_values() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["stored.npz", "packed.npz"] {
         let whole = fs::read(data(name).path).unwrap();
@@ -273,14 +273,14 @@ fn a_flipped_byte_of_an_archive_is_noticed() {
 }
 
 #[test]
-fn what_is_written_can_be_read() {
+fn written_archives_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("written.npz");
     let words = ["é".to_owned(), "longer".to_owned()];
     let arrays = [
         NpzArray::numbers("x", &[1.0, 2.0, 3.0, 4.0], Some(2)),
         NpzArray::integers("y", &[5, -6], None),
-        NpzArray::words("z", &words, None),
+        NpzArray::strings("z", &words, None),
     ];
     let mut bytes = Vec::new();
     write_npz(&mut bytes, &arrays).unwrap();
@@ -320,60 +320,61 @@ fn members_are_read_in_every_type_and_order() {
 }
 
 #[test]
-fn what_are_no_members_is_refused_with_what_to_do() {
+fn arrays_that_are_not_members_are_errors_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| -> ArraySpec {
         fs::write(folder.path().join(name), bytes).unwrap();
         folder.path().join(name).to_string_lossy().parse().unwrap()
     };
-    let refused = |spec: &ArraySpec| read_members(spec).unwrap_err().to_string();
+    let error_of = |spec: &ArraySpec| read_members(spec).unwrap_err().to_string();
     let needed =
         "needed: members × rows × classes, none of them zero, as numpy.stack joins one array per member";
-    let shape = refused(&data("rows-f32.npy"));
+    let shape = error_of(&data("rows-f32.npy"));
     assert!(shape.ends_with(&format!("rows-f32.npy has the shape 4 × 3; {needed}")), "{shape}");
-    let tensor = refused(&data("members.safetensors:x"));
+    let tensor = error_of(&data("members.safetensors:x"));
     assert!(tensor.ends_with(&format!("members.safetensors:x has the shape 4 × 3; {needed}")), "{tensor}");
-    // No members; and so many of nothing that memory would not hold their number.
+    // Sizes of zero, one of them with more members than an array of vectors could hold.
     for shape in ["(0, 4, 3)", "(4, 0, 3)", "(4, 3, 0)", "(1000000000000, 0, 3)"] {
-        let none = refused(&write("none.npy", &numpy("<f4", shape, &[])));
+        let none = error_of(&write("none.npy", &numpy("<f4", shape, &[])));
         assert!(none.ends_with(needed), "{shape}: {none}");
     }
     for (shape, end) in [
-        ("(2, 4, 3)", "it ends before its array does: it was cut short"),
-        ("(1000000000, 1000, 1000)", "it ends before its array does: it was cut short"),
-        ("(4611686018427387904, 4, 1)", "its shape is larger than any memory"),
+        ("(2, 4, 3)", "it is truncated: it ends before its array does"),
+        ("(1000000000, 1000, 1000)", "it is truncated: it ends before its array does"),
+        ("(4611686018427387904, 4, 1)", "its shape exceeds the address space"),
     ] {
-        // Bytes of one member where the header speaks of more.
-        let lying = refused(&write("lying.npy", &numpy("<f4", shape, &[0; 48])));
-        assert!(lying.ends_with(end), "{shape}: {lying}");
+        // The bytes of one member; the header claims more.
+        let error = error_of(&write("truncated.npy", &numpy("<f4", shape, &[0; 48])));
+        assert!(error.ends_with(end), "{shape}: {error}");
     }
     let whole = fs::read(data("members-fortran.npy").path).unwrap();
-    let cut = refused(&write("cut.npy", &whole[..whole.len() - 1]));
-    assert!(cut.ends_with("cut.npy: it ends before its array does: it was cut short"), "{cut}");
-    let nan = refused(&data("members-nan.npy"));
+    let cut = error_of(&write("cut.npy", &whole[..whole.len() - 1]));
+    assert!(cut.ends_with("cut.npy: it is truncated: it ends before its array does"), "{cut}");
+    let nan = error_of(&data("members-nan.npy"));
     assert!(
         nan.ends_with("members-nan.npy, member 1: row 2, column 1 is NaN: every coordinate must be finite"),
         "{nan}"
     );
     let values = [1.0f64, 1e39].map(f64::to_le_bytes).concat();
     for is_fortran in ["False", "True"] {
-        let beyond = refused(&write("beyond.npy", &numpy_ordered("<f8", is_fortran, "(2, 1, 1)", &values)));
-        let said = "beyond.npy, member 1: row 0, column 0 is 1e39, beyond the range of f32";
-        assert!(beyond.contains(said), "{is_fortran}: {beyond}");
+        let overflow =
+            error_of(&write("overflow.npy", &numpy_ordered("<f8", is_fortran, "(2, 1, 1)", &values)));
+        let expected = "overflow.npy, member 1: row 0, column 0 is 1e39, beyond the range of f32";
+        assert!(overflow.contains(expected), "{is_fortran}: {overflow}");
     }
-    let words = refused(&write("words.npy", &numpy("<U1", "(1, 1, 1)", &[0; 4])));
+    let words = error_of(&write("words.npy", &numpy("<U1", "(1, 1, 1)", &[0; 4])));
     assert!(words.ends_with("words.npy: it holds strings where numbers are needed"), "{words}");
     for name in ["table.csv", "table.tsv", "table.parquet"] {
-        let table = refused(&write(name, b"1,2\n3,4\n"));
+        let table = error_of(&write(name, b"1,2\n3,4\n"));
         assert!(table.contains(&format!("{name}: a table has no third dimension: save members")), "{table}");
     }
-    assert!(refused(&data("members-stored.npz")).ends_with("there are: fortran, m"));
-    let text = refusal(&data("members-f32.npy"));
+    assert!(error_of(&data("members-stored.npz")).ends_with("there are: fortran, m"));
+    let text = read_error(&data("members-f32.npy"));
     assert!(text.ends_with("members-f32.npy has the shape 2 × 4 × 3; needed: rows × columns"), "{text}");
 }
 
 #[test]
-fn an_archive_names_its_arrays() {
+fn npz_names_lists_the_arrays() {
     let mut names = npz_names(&data("stored.npz").path).unwrap();
     names.sort();
     assert!(names.contains(&"x".to_owned()), "{names:?}");

@@ -1,4 +1,4 @@
-//! Model files: what was saved is what is opened, and nothing else is.
+//! Model files: round trips and damaged files.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -18,25 +18,26 @@ fn graph(precision: Precision) -> IndexKind {
     IndexKind::Hnsw(HnswParams::default().ef_search(400).precision(precision))
 }
 
-/// The numbers of every prediction, bit for bit.
-fn answers(model: &Model<'_>, queries: &Embeddings<'_>) -> Result<Vec<u64>, nuq::Error> {
+/// The bits of all predicted numbers.
+fn prediction_bits(model: &Model<'_>, queries: &Embeddings<'_>) -> Result<Vec<u64>, nuq::Error> {
     Ok(match model {
         Model::Classifier(model) => {
-            let found = model.predict(queries)?;
-            let numbers = found.iter().flat_map(|p| [p.log_total, p.log_density, p.log_epistemic]);
-            let labels =
-                (0..found.len()).flat_map(|i| found.label(i).to_string().into_bytes()).map(f64::from);
+            let predictions = model.predict(queries)?;
+            let numbers = predictions.iter().flat_map(|p| [p.log_total, p.log_density, p.log_epistemic]);
+            let labels = (0..predictions.len())
+                .flat_map(|i| predictions.label(i).to_string().into_bytes())
+                .map(f64::from);
             numbers.chain(labels).map(f64::to_bits).collect()
         }
         Model::Regressor(model) => {
-            let found = model.predict(queries)?;
-            found.iter().flat_map(|p| [p.mean, p.log_total, p.log_density]).map(f64::to_bits).collect()
+            let predictions = model.predict(queries)?;
+            predictions.iter().flat_map(|p| [p.mean, p.log_total, p.log_density]).map(f64::to_bits).collect()
         }
     })
 }
 
 #[test]
-fn a_model_that_was_opened_answers_bit_for_bit() {
+fn an_opened_model_predicts_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     let (path, again) = (folder.path().join("model.nuq"), folder.path().join("again.nuq"));
     let (x, y) = data::clusters(1200, 40, 4, 0.6, 3);
@@ -74,21 +75,25 @@ fn a_model_that_was_opened_answers_bit_for_bit() {
     for (i, model) in models.iter().enumerate() {
         nuq_io::save(model, &path).unwrap();
         let opened = nuq_io::open(&path).unwrap();
-        assert_eq!(answers(&opened.model, &q).unwrap(), answers(model, &q).unwrap(), "model {i}");
+        assert_eq!(
+            prediction_bits(&opened.model, &q).unwrap(),
+            prediction_bits(model, &q).unwrap(),
+            "model {i}"
+        );
         assert_eq!(opened.model.index().describe(), model.index().describe());
         match (&opened.model, model) {
             (Model::Classifier(opened), Model::Classifier(model)) => {
                 assert_eq!(opened.parts(), model.parts())
             }
             (Model::Regressor(opened), Model::Regressor(model)) => assert!(opened.parts() == model.parts()),
-            _ => panic!("model {i} changed its kind"),
+            _ => panic!("model {i} has another task"),
         }
         nuq_io::save(&opened.model, &again).unwrap();
         assert_eq!(fs::read(&path).unwrap(), fs::read(&again).unwrap(), "model {i}");
     }
 }
 
-/// An index that went through a file.
+/// An index after saving and opening.
 fn reopened<'x>(x: &Embeddings<'_>, kind: IndexKind) -> Box<dyn NeighborIndex + 'x> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.nuq");
@@ -110,7 +115,7 @@ fn reopened_indexes_pass_the_battery() {
     battery::run(&|x| reopened(x, graph(Precision::F32)), 0.99);
     battery::run(&|x| battery::churned(&|x| reopened(x, graph(Precision::F32)), x), 0.99);
     let keeps: fn(Embeddings<'static>) -> Option<Embeddings<'static>> = |x| {
-        // Rows that halves hold exactly: multiples of 1/64 below 16.
+        // Half precision represents multiples of 1/64 below 16 exactly.
         let rounded = x.as_slice().iter().map(|v| (v.clamp(-15.0, 15.0) * 64.0).round() / 64.0).collect();
         Embeddings::new(rounded, x.dim()).ok()
     };
@@ -118,42 +123,42 @@ fn reopened_indexes_pass_the_battery() {
 }
 
 #[test]
-fn a_file_that_is_no_model_is_named_and_explained() {
+fn a_file_that_is_not_a_model_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.nuq");
-    let say = |path: &Path| nuq_io::open(path).unwrap_err().to_string();
-    assert!(say(&path).starts_with(&format!("cannot read {}", path.display())));
-    assert!(say(folder.path()).ends_with("it is a folder"), "{}", say(folder.path()));
+    let open_error = |path: &Path| nuq_io::open(path).unwrap_err().to_string();
+    assert!(open_error(&path).starts_with(&format!("cannot read {}", path.display())));
+    assert!(open_error(folder.path()).ends_with("it is a folder"), "{}", open_error(folder.path()));
     fs::write(&path, b"").unwrap();
-    assert!(say(&path).contains("model.nuq is not a nuq model"), "{}", say(&path));
-    fs::write(&path, b"PK\x03\x04 and so on, for a while, as other files do").unwrap();
-    assert!(say(&path).ends_with("is not a nuq model: it does not begin with the bytes NUQMODEL"));
+    assert!(open_error(&path).contains("model.nuq is not a nuq model"), "{}", open_error(&path));
+    fs::write(&path, b"PK\x03\x04 the beginning of a zip archive, long enough").unwrap();
+    assert!(open_error(&path).ends_with("is not a nuq model: it does not begin with the bytes NUQMODEL"));
     small_model(&path);
     let mut bytes = fs::read(&path).unwrap();
     bytes[8] = 9;
     fs::write(&path, &bytes).unwrap();
-    assert!(say(&path).ends_with("has model format 9, this nuq reads up to 2: use a newer nuq"));
+    assert!(open_error(&path).ends_with("has model format 9, this nuq reads up to 2: use a newer nuq"));
 }
 
 fn small_model(path: &Path) -> (Embeddings<'static>, Vec<u64>) {
     let (x, y) = data::clusters(40, 3, 2, 1.0, 1);
     let model = Model::Classifier(NuqClassifier::params().fit(&x, &y).unwrap());
     nuq_io::save(&model, path).unwrap();
-    let right = answers(&model, &x).unwrap();
+    let right = prediction_bits(&model, &x).unwrap();
     (x, right)
 }
 
-/// Opens and asks: the right answers, or an error that says what is damaged. Returns its section.
-fn is_right_or_says_why(path: &Path, queries: &Embeddings<'_>, right: &[u64], what: &str) -> Option<String> {
+/// Opens a file and predicts. The result must be `right`, or an error that names the damaged section, which is returned.
+fn damaged_section(path: &Path, queries: &Embeddings<'_>, right: &[u64], what: &str) -> Option<String> {
     let model = match nuq_io::open(path) {
         Ok(opened) => opened.model,
         Err(Error::Damaged { section, .. }) => return Some(section),
         Err(Error::NotAModel { .. } | Error::NewerFormat { .. }) => return Some("header".to_owned()),
         Err(other) => panic!("{what}: {other}"),
     };
-    match answers(&model, queries) {
-        Ok(found) => {
-            assert_eq!(found, right, "{what}: a wrong answer");
+    match prediction_bits(&model, queries) {
+        Ok(bits) => {
+            assert_eq!(bits, right, "{what}: wrong predictions");
             None
         }
         Err(nuq::Error::Neighbors(nuq::nuq_neighbors::Error::Damaged { section, .. })) => Some(section),
@@ -161,37 +166,37 @@ fn is_right_or_says_why(path: &Path, queries: &Embeddings<'_>, right: &[u64], wh
     }
 }
 
-/// A hundred thousand files with one byte changed or the end missing.
+/// 100,000 files with one changed bit or truncated.
 #[test]
-fn damage_is_never_more_than_an_error() {
+fn damage_is_an_error_or_harmless() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.nuq");
     let (queries, right) = small_model(&path);
     let whole = fs::read(&path).unwrap();
     let mut rng = SeededRng::new(5);
-    let mut unnoticed = 0;
+    let mut undetected = 0;
     for i in 0..100_000 {
         let mut bytes = whole.clone();
         let what = if i % 4 == 0 {
             bytes.truncate(rng.below(whole.len()));
-            format!("cut to {}", bytes.len())
+            format!("truncated to {}", bytes.len())
         } else {
             let (at, bit) = (rng.below(whole.len()), rng.below(8));
             bytes[at] ^= 1 << bit;
             format!("bit {bit} of byte {at}")
         };
         fs::write(&path, &bytes).unwrap();
-        let noticed = is_right_or_says_why(&path, &queries, &right, &what);
-        assert!(noticed.is_some() || bytes.len() == whole.len(), "{what} was not noticed");
-        unnoticed += usize::from(noticed.is_none());
+        let detected = damaged_section(&path, &queries, &right, &what);
+        assert!(detected.is_some() || bytes.len() == whole.len(), "{what} was not detected");
+        undetected += usize::from(detected.is_none());
     }
-    // Only the padding between sections is under no checksum.
-    assert!(unnoticed < 10_000, "{unnoticed} changes were not noticed");
+    // Only the padding between sections has no checksum.
+    assert!(undetected < 10_000, "{undetected} changes were not detected");
 }
 
-/// What is damaged gets no new checksums, and is noticed wherever rows are read first.
+/// Damaged arrays are not saved with new checksums, and every operation that reads rows detects them.
 #[test]
-fn damage_does_not_spread() {
+fn damaged_arrays_are_not_saved_again() {
     let folder = tempfile::tempdir().unwrap();
     let (path, copy) = (folder.path().join("model.nuq"), folder.path().join("copy.nuq"));
     let (x, y) = data::clusters(1100, 33, 2, 1.0, 1);
@@ -207,9 +212,9 @@ fn damage_does_not_spread() {
         fs::write(&path, &bytes).unwrap();
         let opened = nuq_io::open(&path).unwrap();
         assert!(opened.verify().unwrap_err().to_string().contains("section `index.rows.f32` is damaged"));
-        let refused = nuq_io::save(&opened.model, &copy).unwrap_err().to_string();
-        assert!(refused.contains("section `index.rows.f32` is damaged") && !copy.exists(), "{refused}");
-        let Model::Classifier(model) = &opened.model else { panic!("a classifier was saved") };
+        let error = nuq_io::save(&opened.model, &copy).unwrap_err().to_string();
+        assert!(error.contains("section `index.rows.f32` is damaged") && !copy.exists(), "{error}");
+        let Model::Classifier(model) = &opened.model else { panic!("the saved model is a classifier") };
         for result in [
             model.predict_from(&x.gather(&[1]), &table).map(|_| ()),
             model.predict(&x.gather(&[1])).map(|_| ()),
@@ -221,7 +226,7 @@ fn damage_does_not_spread() {
 }
 
 #[test]
-fn damaged_links_codes_and_rows_are_named() {
+fn damaged_links_codes_and_rows_are_detected_by_section() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.nuq");
     let (x, y) = data::clusters(1100, 33, 2, 1.0, 1);
@@ -229,10 +234,10 @@ fn damaged_links_codes_and_rows_are_named() {
     let model = Model::Classifier(model);
     nuq_io::save(&model, &path).unwrap();
     let queries = x.gather(&[0, 1, 2]);
-    let right = answers(&model, &queries).unwrap();
+    let right = prediction_bits(&model, &queries).unwrap();
     let whole = fs::read(&path).unwrap();
     let mut file = OpenOptions::new().write(true).open(&path).unwrap();
-    let mut put = |at: usize, byte: u8| {
+    let mut write_byte = |at: usize, byte: u8| {
         file.seek(SeekFrom::Start(at as u64)).unwrap();
         file.write_all(&[byte]).unwrap();
     };
@@ -240,9 +245,9 @@ fn damaged_links_codes_and_rows_are_named() {
     let mut sections = std::collections::BTreeSet::new();
     for _ in 0..3000 {
         let (at, bit) = (rng.below(whole.len()), rng.below(8));
-        put(at, whole[at] ^ 1 << bit);
-        sections.extend(is_right_or_says_why(&path, &queries, &right, &format!("bit {bit} of byte {at}")));
-        put(at, whole[at]);
+        write_byte(at, whole[at] ^ 1 << bit);
+        sections.extend(damaged_section(&path, &queries, &right, &format!("bit {bit} of byte {at}")));
+        write_byte(at, whole[at]);
     }
     for section in ["index.rows.f32", "index.links.bottom", "index.codes", "classes"] {
         assert!(sections.contains(section), "{section} is not among {sections:?}");

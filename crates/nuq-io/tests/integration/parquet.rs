@@ -1,4 +1,4 @@
-//! Parquet files as pyarrow and pandas write them, as nuq does, and damaged ones.
+//! Parquet files written by pyarrow, by pandas and by nuq, and damaged ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ fn open(spec: &ArraySpec) -> EmbeddingsFile {
     EmbeddingsFile::open(spec).unwrap()
 }
 
-fn refusal(name: &str) -> String {
+fn read_error(name: &str) -> String {
     EmbeddingsFile::open(&data(name)).and_then(EmbeddingsFile::read).unwrap_err().to_string()
 }
 
-/// The numbers of `make.py`: 10 × row + column, halved.
+/// The values of `make.py`: (10 × row + column) / 2.
 fn expected() -> Vec<f32> {
     (0..4).flat_map(|i| (0..3).map(move |j| (10 * i + j) as f32 / 2.0)).collect()
 }
@@ -40,7 +40,7 @@ fn every_kind_of_column_gives_the_same_rows() {
             assert_eq!(
                 open(&spec).read().unwrap().as_slice(),
                 expected(),
-                "the index of pandas is no coordinate"
+                "the index of pandas is not a coordinate"
             );
         } else {
             let error = EmbeddingsFile::open(&spec).err().unwrap().to_string();
@@ -48,11 +48,11 @@ fn every_kind_of_column_gives_the_same_rows() {
         }
     }
     let target = data("flat.parquet:target");
-    assert_eq!(EmbeddingsFile::open_beside(&data("flat.parquet"), &[&target]).unwrap().dim(), 3);
+    assert_eq!(EmbeddingsFile::open_excluding(&data("flat.parquet"), &[&target]).unwrap().dim(), 3);
 }
 
 #[test]
-fn rows_come_in_any_order_of_blocks() {
+fn blocks_can_be_read_in_any_order() {
     for name in ["list.parquet", "flat.parquet:-target"] {
         let mut file = open(&data(name));
         for rows in [0..1, 1..2, 2..4, 0..2, 3..4, 1..3, 3..4, 0..0, 0..4] {
@@ -82,29 +82,29 @@ fn columns_are_labels_and_targets() {
     let labels = |name: &str| read_labels(&data(name)).map(drop);
     ends(labels("several.parquet:missing"), "several.parquet:missing: row 1 has no label");
     ends(labels("several.parquet:float"), "the label of row 1 is 2.5: labels are integers or strings");
-    ends(labels("several.parquet:list"), "is not read: labels are integers or strings");
+    ends(labels("several.parquet:list"), "is not supported: labels are integers or strings");
     ends(labels("flat.parquet:no"), "holds no array `no`; there are: c0, c1, c2, class, target");
     let targets = |name: &str| read_targets(&data(name)).map(drop);
     ends(targets("several.parquet:missing"), "row 1 has no target");
-    ends(targets("several.parquet:text"), "its type Utf8 is not read: targets are numbers");
+    ends(targets("several.parquet:text"), "its type Utf8 is not supported: targets are numbers");
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
-    let says = |name: &str, part: &str| {
-        let text = refusal(name);
+fn unreadable_columns_are_errors() {
+    let contains = |name: &str, part: &str| {
+        let text = read_error(name);
         assert!(text.contains(part), "{name}: {text}");
     };
-    says("several.parquet", "holds several arrays; name one as");
-    says("several.parquet:ragged", "row 1 has 2 numbers, the first has 1: give lists of one length");
-    says("several.parquet:lists_missing", "row 1, column 0 is NaN");
-    says("several.parquet:large_number", "row 1, column 0 is 1e39, beyond the range of f32");
-    says(
+    contains("several.parquet", "holds several arrays; name one as");
+    contains("several.parquet:ragged", "row 1 has 2 numbers, the first has 1: give lists of one length");
+    contains("several.parquet:lists_missing", "row 1, column 0 is NaN");
+    contains("several.parquet:large_number", "row 1, column 0 is 1e39, beyond the range of f32");
+    contains(
         "several.parquet:float",
-        "`float` is no list of numbers; without a name all columns of numbers are taken",
+        "`float` is not a list of numbers; without a name all columns of numbers are read",
     );
-    says("several.parquet:no", "holds no array `no`; there are: list, large");
-    says("flat.parquet:-no", "holds no array `no`; there are: c0, c1");
+    contains("several.parquet:no", "holds no array `no`; there are: list, large");
+    contains("flat.parquet:-no", "holds no array `no`; there are: c0, c1");
     let mut missing = open(&data("several.parquet:lists_missing"));
     let values = missing.values(0..4).unwrap();
     assert!(values[2].is_nan() && values[3].is_nan() && values[5].is_nan(), "{values:?}");
@@ -123,7 +123,7 @@ fn write(path: &Path, blocks: Vec<Vec<(&str, ParquetColumn)>>) {
 }
 
 #[test]
-fn what_is_written_in_blocks_can_be_read() {
+fn files_written_in_blocks_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("written.parquet");
     const ROWS: usize = 40_000;
@@ -132,17 +132,17 @@ fn what_is_written_in_blocks_can_be_read() {
         let list = |i: usize| Some(vec![i as f64, 0.5]);
         vec![
             ("n", ParquetColumn::Integers(rows.clone().map(|i| Some(i as i64)).collect())),
-            ("word", ParquetColumn::Words(rows.clone().map(|i| Some(format!("w{i}"))).collect())),
+            ("word", ParquetColumn::Strings(rows.clone().map(|i| Some(format!("w{i}"))).collect())),
             ("x", ParquetColumn::NumberLists(rows.clone().map(list).collect())),
             ("y", ParquetColumn::Numbers(rows.clone().map(|i| (i != 7).then_some(i as f64)).collect())),
             ("ids", ParquetColumn::IntegerLists(rows.clone().map(|i| Some(vec![i as i64])).collect())),
             (
                 "words",
-                ParquetColumn::WordLists(rows.map(|i| (i > 0).then(|| vec![format!("{i}")])).collect()),
+                ParquetColumn::StringLists(rows.map(|i| (i > 0).then(|| vec![format!("{i}")])).collect()),
             ),
         ]
     };
-    // Two blocks, each smaller than a group, both together larger.
+    // Each block is smaller than a row group; both together are larger.
     write(&path, vec![block(0), block(ROWS)]);
     let named = |name: &str| ArraySpec { path: path.clone(), name: Some(name.to_owned()) };
     let mut file = open(&named("x"));
@@ -152,14 +152,14 @@ fn what_is_written_in_blocks_can_be_read() {
         let right: Vec<f32> = rows.clone().flat_map(|i| [i as f32, 0.5]).collect();
         assert_eq!(file.values(rows).unwrap(), right);
     }
-    assert_eq!(file.values(70_000..70_001).unwrap(), [70_000.0, 0.5], "back again");
+    assert_eq!(file.values(70_000..70_001).unwrap(), [70_000.0, 0.5], "an earlier row");
     assert_eq!(read_labels(&named("word")).unwrap()[79_999], *"w79999");
     assert_eq!(read_labels(&named("n")).unwrap()[65_536], Label::Int(65_536));
     assert!(read_targets(&named("y")).unwrap_err().to_string().ends_with("row 7 has no target"));
     assert_eq!(open(&named("ids")).dim(), 1);
 }
 
-/// Reads all that a damaged file may give.
+/// Reads the embeddings and labels of a file.
 fn read_all(path: &Path, name: Option<&str>, labels: &str) -> Result<(Vec<f32>, Vec<Label>), Error> {
     let spec = |name: Option<&str>| ArraySpec { path: path.to_owned(), name: name.map(str::to_owned) };
     let mut file = EmbeddingsFile::open(&spec(name))?;
@@ -175,17 +175,17 @@ const FILES: [(&str, Option<&str>, &str); 4] = [
 ];
 
 #[test]
-fn any_cut_of_a_file_is_an_error() {
+fn a_truncated_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("cut.parquet");
     for (name, column, labels) in FILES {
         let whole = fs::read(data(name).path).unwrap();
-        // The footer lies at the end: every cut there, and some before it.
+        // Every length within the footer at the end, and some shorter ones.
         for len in (0..whole.len() - 100).step_by(17).chain(whole.len() - 100..whole.len()) {
             fs::write(&path, &whole[..len]).unwrap();
             let error = read_all(&path, column, labels).unwrap_err().to_string();
             assert!(
-                error.contains("it is cut short, damaged or not a parquet file"),
+                error.contains("it is truncated, damaged or not a parquet file"),
                 "{len} of {name}: {error}"
             );
         }
@@ -193,7 +193,7 @@ fn any_cut_of_a_file_is_an_error() {
 }
 
 #[test]
-fn damage_is_never_more_than_an_error() {
+fn a_changed_byte_is_an_error_or_harmless() {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("damaged.parquet");
     for ((name, column, labels), step) in FILES.into_iter().zip([1, 11, 5, 13]) {
@@ -205,7 +205,7 @@ fn damage_is_never_more_than_an_error() {
             bytes[at] ^= [0x01, 0x10, 0x80, 0xff][at % 4];
             fs::write(&path, &bytes).unwrap();
             let read = read_all(&path, column, labels);
-            // Pages of the first file are under checksums; footers never are.
+            // Pages of the first file have checksums; footers never have one.
             if let (Ok(read), "list.parquet", true) = (read, name, at < whole.len() - 8 - footer) {
                 assert_eq!(read, right, "byte {at}");
             }
