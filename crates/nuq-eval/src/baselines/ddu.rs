@@ -1,4 +1,4 @@
-//! DDU, deep deterministic uncertainty (Mukhoti et al. 2023): $-\ln \sum_c \pi_c N(x; \mu_c, \Sigma_c)$.
+//! DDU, deep deterministic uncertainty (Mukhoti et al. 2023): `−ln Σ_c π_c N(x; μ_c, Σ_c)`.
 
 use nuq_neighbors::Embeddings;
 
@@ -7,13 +7,16 @@ use crate::Error;
 use nuq::Label;
 use nuq::{ClassGaussians, Covariance, Shrinkage};
 
-/// Minus the log density of one Gaussian per class.
+/// Negative log density of a mixture with one Gaussian per class.
 pub struct Ddu<'a> {
     gaussians: ClassGaussians<'a>,
 }
 
 impl<'a> Ddu<'a> {
     /// Fits a Gaussian with a full covariance to each class.
+    ///
+    /// # Errors
+    /// No rows, unequal numbers of rows and labels, or a singular covariance without shrinkage.
     pub fn fit<'l, L>(rows: &Embeddings<'a>, labels: &'l [L], shrinkage: Shrinkage) -> Result<Self, Error>
     where
         Label: From<&'l L>,

@@ -1,13 +1,15 @@
-//! DUQ's last layer (van Amersfoort et al. 2020) on frozen embeddings: a kernel around a centroid for each class, in a space of
-//! its own.
+//! The last layer of DUQ (van Amersfoort et al. 2020) on frozen embeddings: one kernel around a centroid per class, each in its own
+//! projection.
 //!
-//! $$K_c(x) = \exp\left(-\frac{\lVert W_c x - e_c \rVert^2}{2 n \sigma^2}\right)$$
+//! ```text
+//! K_c(x) = exp(−‖W_c x − e_c‖² / (2 n σ²))
+//! ```
 //!
-//! with $W_c$ a matrix of $n$ rows and $e_c$ the centroid. The score is $-\ln \max_c K_c$: it ranks rows as $1 - \max_c K_c$ does, which
-//! would be one for all rows that are far away.
+//! `W_c` has `n` rows, and `e_c` is the centroid. The score is `−ln max_c K_c`. It ranks rows as `1 − max_c K_c` does, and does not
+//! saturate at one far from the data.
 //!
-//! The paper adds a penalty on the slope of $\sum_c K_c$ in the picture, so that the network does not map different pictures to the
-//! same features. There is no network to be trained here, features are what they are, and there is no penalty.
+//! The gradient penalty of the paper regularizes the network with respect to its input. Embeddings are fixed here, so there is no
+//! penalty.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
@@ -23,22 +25,23 @@ use crate::error::out_of_range;
 use nuq::moments::mean;
 use nuq::{Classes, Label};
 
-/// How the layer is trained.
+/// Parameters of [`Duq::fit`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DuqParams {
-    /// The dimension $n$ of the classes' spaces.
+    /// Dimension `n` of the projections, at least one.
     pub projection: usize,
-    /// The length scale $\sigma$, in units in which rows are projected to a length of about $\sqrt n$ before training.
+    /// Length scale `σ` in [1e-6, 1e6]. Rows are standardized, so that their projections have a length of about `√n` before
+    /// training.
     pub length_scale: f64,
-    /// How much of a centroid is kept in a step.
+    /// Momentum of the running mean of a centroid, in [0, 1).
     pub momentum: f64,
-    /// The steps of training.
+    /// Number of training steps, at least one.
     pub steps: usize,
-    /// Rows of a step.
+    /// Number of rows per step, at least one.
     pub batch: usize,
-    /// Adam's learning rate.
+    /// Learning rate of Adam, in (0, 1].
     pub learning_rate: f64,
-    /// The seed of the first weights and of the order of rows.
+    /// Seed of the initial weights and of the order of rows.
     pub seed: u64,
 }
 
@@ -56,7 +59,7 @@ impl Default for DuqParams {
     }
 }
 
-/// A kernel around a centroid for each class.
+/// One kernel around a centroid per class, as the last layer.
 ///
 /// ```
 /// use nuq::Embeddings;
@@ -71,47 +74,47 @@ impl Default for DuqParams {
 /// # Ok::<(), nuq_eval::Error>(())
 /// ```
 pub struct Duq {
-    frame: RowFrame,
+    standardization: Standardization,
     kernels: Vec<ClassKernel>,
-    /// $2 n \sigma^2$.
+    /// `2 n σ²`.
     width: f64,
     classes: Classes,
 }
 
-/// Rows that are projected at a time; fewer are filled up with zeros, so that a row's score does not depend on the others'.
+/// Number of rows per block. Shorter blocks are padded with zeros, so that the score of a row does not depend on its batch.
 const BLOCK: usize = 64;
 
-/// Where rows are measured from, and in which unit: such that training rows have a mean square of one in each column.
-pub(super) struct RowFrame {
+/// Shift and common scale of all columns, after which training rows have mean zero and a mean square of one per column on average.
+pub(super) struct Standardization {
     center: Vec<f64>,
-    unit: f64,
+    scale: f64,
 }
 
-impl RowFrame {
-    fn around(rows: &Embeddings<'_>) -> Result<Self, Error> {
+impl Standardization {
+    fn fit(rows: &Embeddings<'_>) -> Result<Self, Error> {
         let center = mean(rows);
-        let of_row =
+        let sq_norm =
             |row: &[f32]| row.iter().zip(&center).map(|(&v, m)| (f64::from(v) - m).powi(2)).sum::<f64>();
-        let squares: Vec<f64> = rows.as_slice().par_chunks(rows.dim()).map(of_row).collect();
-        let unit = (squares.iter().sum::<f64>() / rows.as_slice().len() as f64).sqrt();
-        if unit > 0.0 {
-            Ok(Self { center, unit })
+        let squares: Vec<f64> = rows.as_slice().par_chunks(rows.dim()).map(sq_norm).collect();
+        let scale = (squares.iter().sum::<f64>() / rows.as_slice().len() as f64).sqrt();
+        if scale > 0.0 {
+            Ok(Self { center, scale })
         } else {
             Err(nuq::Error::NoSpread { rows: rows.len() }.into())
         }
     }
 
-    /// Rows in the frame, as the columns of a matrix that has at least so many.
-    pub(super) fn place<'r>(&self, rows: impl Iterator<Item = &'r [f32]>, columns: usize) -> Mat<f64> {
-        let mut placed: Mat<f64> = Mat::zeros(self.center.len(), columns);
-        for (column, row) in placed.col_iter_mut().zip(rows) {
-            let values = row.iter().zip(&self.center).map(|(&v, m)| (f64::from(v) - m) / self.unit);
+    /// The standardized rows as the columns of a matrix with `columns` columns. Surplus columns are zero.
+    pub(super) fn apply<'r>(&self, rows: impl Iterator<Item = &'r [f32]>, columns: usize) -> Mat<f64> {
+        let mut standardized: Mat<f64> = Mat::zeros(self.center.len(), columns);
+        for (column, row) in standardized.col_iter_mut().zip(rows) {
+            let values = row.iter().zip(&self.center).map(|(&v, m)| (f64::from(v) - m) / self.scale);
             column.iter_mut().zip(values).for_each(|(x, v)| *x = v);
         }
-        placed
+        standardized
     }
 
-    /// Columns of the rows.
+    /// The number of columns.
     pub(super) fn dim(&self) -> usize {
         self.center.len()
     }
@@ -119,52 +122,58 @@ impl RowFrame {
 
 impl Duq {
     /// Trains the layer on rows of at least two classes.
+    ///
+    /// # Errors
+    /// No rows, a single class, unequal numbers of rows and labels, equal rows, or parameters out of their range.
     pub fn fit<'l, L>(rows: &Embeddings<'_>, labels: &'l [L], params: DuqParams) -> Result<Self, Error>
     where
         Label: From<&'l L>,
     {
         params.check()?;
-        let (classes, of_row) = check_training("DUQ", rows, labels)?;
-        let frame = RowFrame::around(rows)?;
-        let kernels = train(rows, &of_row, classes.len(), &frame, &params);
-        Ok(Self { frame, kernels, width: params.width(), classes })
+        let (classes, class_of_row) = check_training("DUQ", rows, labels)?;
+        let standardization = Standardization::fit(rows)?;
+        let kernels = train(rows, &class_of_row, classes.len(), &standardization, &params);
+        Ok(Self { standardization, kernels, width: params.width(), classes })
     }
 
     /// The label of the nearest centroid of each row.
+    ///
+    /// # Errors
+    /// Rows of another dimension than that of the training rows.
     pub fn predict(&self, rows: &Embeddings<'_>) -> Result<Vec<&Label>, Error> {
-        self.each_row(rows, |exponents| {
+        self.map_exponents(rows, |exponents| {
             let nearest = (0..exponents.len()).min_by(|&a, &b| exponents[a].total_cmp(&exponents[b]));
             self.classes.label(nearest.unwrap_or(0))
         })
     }
 
-    /// What `read` finds in $-\ln K_c$ of each row.
-    fn each_row<T: Send>(
+    /// Maps `−ln K_c` of each row to one value.
+    fn map_exponents<T: Send>(
         &self,
         rows: &Embeddings<'_>,
-        read: impl Fn(&[f64]) -> T + Sync,
+        function: impl Fn(&[f64]) -> T + Sync,
     ) -> Result<Vec<T>, Error> {
-        check_columns(rows, self.frame.dim())?;
-        let of_block = |block: &[f32]| {
-            let x = self.frame.place(block.chunks_exact(rows.dim()), BLOCK);
+        check_columns(rows, self.standardization.dim())?;
+        let map_block = |block: &[f32]| {
+            let x = self.standardization.apply(block.chunks_exact(rows.dim()), BLOCK);
             let mut exponents: Mat<f64> = Mat::zeros(self.kernels.len(), BLOCK);
             for (c, kernel) in self.kernels.iter().enumerate() {
-                let mut apart: Mat<f64> = Mat::zeros(kernel.centroid.len(), BLOCK);
-                matmul(&mut apart, Accum::Replace, &kernel.weights, &x, 1.0, Par::Seq);
-                for (i, column) in apart.col_iter().enumerate() {
+                let mut projected: Mat<f64> = Mat::zeros(kernel.centroid.len(), BLOCK);
+                matmul(&mut projected, Accum::Replace, &kernel.weights, &x, 1.0, Par::Seq);
+                for (i, column) in projected.col_iter().enumerate() {
                     let squares = column.iter().zip(&kernel.centroid).map(|(p, e)| (p - e).powi(2));
                     exponents[(c, i)] = squares.sum::<f64>() / self.width;
                 }
             }
             let columns = exponents.col_iter().take(block.len() / rows.dim());
-            columns.map(|column| read(&column.iter().copied().collect::<Vec<f64>>())).collect::<Vec<T>>()
+            columns.map(|column| function(&column.iter().copied().collect::<Vec<f64>>())).collect::<Vec<T>>()
         };
-        Ok(rows.as_slice().par_chunks(BLOCK * rows.dim()).flat_map_iter(of_block).collect())
+        Ok(rows.as_slice().par_chunks(BLOCK * rows.dim()).flat_map_iter(map_block).collect())
     }
 }
 
 impl DuqParams {
-    /// $2 n \sigma^2$.
+    /// `2 n σ²`.
     pub(super) fn width(&self) -> f64 {
         2.0 * self.projection as f64 * self.length_scale.powi(2)
     }
@@ -198,25 +207,25 @@ impl Scorer for Duq {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?;
-        self.each_row(rows, |exponents| exponents.iter().copied().fold(f64::INFINITY, f64::min))
+        self.map_exponents(rows, |exponents| exponents.iter().copied().fold(f64::INFINITY, f64::min))
     }
 
     fn bytes(&self) -> u64 {
         let numbers: usize =
-            self.kernels.iter().map(|kernel| kernel.centroid.len() * (self.frame.dim() + 1)).sum();
-        8 * (numbers + self.frame.dim()) as u64
+            self.kernels.iter().map(|kernel| kernel.centroid.len() * (self.standardization.dim() + 1)).sum();
+        8 * (numbers + self.standardization.dim()) as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nuq_testkit::baselines::duq_exponent;
     use nuq_testkit::data::{clusters, to_rows};
-    use nuq_testkit::rivals::duq_exponent;
 
     use super::*;
 
     #[test]
-    fn scores_are_their_equation() {
+    fn scores_equal_their_equation() {
         let (x, y) = clusters(90, 5, 3, 2.0, 1);
         let params = DuqParams { projection: 7, steps: 40, length_scale: 0.3, ..DuqParams::default() };
         let duq = Duq::fit(&x, &y, params).unwrap();
@@ -224,14 +233,14 @@ mod tests {
             Embeddings::new([x.row(3), &[9.0; 5], &[-1e3, 0.5, 0.0, 2.0, 1e3]].concat(), 5).unwrap();
         let scores = duq.score(&Batch { embeddings: Some(&queries), ..Batch::default() }).unwrap();
         for (q, ours) in to_rows(&queries).iter().zip(scores) {
-            let placed: Vec<f64> =
-                q.iter().zip(&duq.frame.center).map(|(v, m)| (v - m) / duq.frame.unit).collect();
+            let Standardization { center, scale } = &duq.standardization;
+            let standardized: Vec<f64> = q.iter().zip(center).map(|(v, m)| (v - m) / scale).collect();
             let exponent = |kernel: &ClassKernel| {
                 let rows = kernel.weights.row_iter().map(|row| row.iter().copied().collect());
-                duq_exponent(&rows.collect::<Vec<Vec<f64>>>(), &kernel.centroid, 0.3, &placed)
+                duq_exponent(&rows.collect::<Vec<Vec<f64>>>(), &kernel.centroid, 0.3, &standardized)
             };
-            let theirs = duq.kernels.iter().map(exponent).fold(f64::INFINITY, f64::min);
-            assert!((ours - theirs).abs() < 1e-10 * theirs, "{ours} and {theirs}");
+            let expected = duq.kernels.iter().map(exponent).fold(f64::INFINITY, f64::min);
+            assert!((ours - expected).abs() < 1e-10 * expected, "{ours}, expected {expected}");
         }
     }
 }

@@ -1,18 +1,21 @@
-//! Energy (Liu et al. 2020): $-T \ln \sum_c e^{z_c / T}$.
+//! Energy (Liu et al. 2020): `−T ln Σ_c exp(z_c / T)`.
 
 use super::softmax::{each_row, largest};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::out_of_range;
 
-/// $-T \ln \sum_c e^{z_c / T}$.
+/// Energy of the logits, `−T ln Σ_c exp(z_c / T)`; `T = 1` by default.
 #[derive(Debug, Clone, Copy)]
 pub struct Energy {
     temperature: f64,
 }
 
 impl Energy {
-    /// At a temperature $T > 0$.
+    /// The energy at temperature `T > 0`.
+    ///
+    /// # Errors
+    /// The temperature is not positive and finite.
     pub fn new(temperature: f64) -> Result<Self, Error> {
         if !(temperature > 0.0 && temperature.is_finite()) {
             return Err(out_of_range("temperature", temperature, "it must be positive and finite"));
@@ -21,8 +24,8 @@ impl Energy {
     }
 
     /// The energy of a row of logits.
-    fn of(self, row: &[f64]) -> f64 {
-        // The largest is taken out first: divided by a small temperature it may be no number any more.
+    fn energy(self, row: &[f64]) -> f64 {
+        // Subtract the largest logit before the division, which may overflow at a small temperature.
         let top = largest(row);
         let sum: f64 = row.iter().map(|z| ((z - top) / self.temperature).exp()).sum();
         -(top + self.temperature * sum.ln())
@@ -45,6 +48,6 @@ impl Scorer for Energy {
     }
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
-        Ok(each_row(batch.need_logits(self)?, |row| self.of(row)))
+        Ok(each_row(batch.need_logits(self)?, |row| self.energy(row)))
     }
 }

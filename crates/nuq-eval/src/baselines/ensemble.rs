@@ -1,18 +1,19 @@
-//! Several predictions of each row: of a deep ensemble (Lakshminarayanan et al. 2017), of dropout that stays on (Gal and Ghahramani
-//! 2016), or of transformed inputs. With member probabilities $p_{mc}$ and their mean $\bar p_c$ over $M$ members:
+//! Scores of several predictions per row: of a deep ensemble (Lakshminarayanan et al. 2017), of Monte Carlo dropout (Gal and
+//! Ghahramani 2016), or of augmented inputs. With probabilities `p_m` of member `m`, their mean `p̄` over `M` members, and the
+//! entropy `H`:
 //!
 //! | reduction | score |
 //! | --- | --- |
-//! | `Entropy` | $H(\bar p)$ |
-//! | `MutualInformation` | $H(\bar p) - \frac1M \sum_m H(p_m)$: how much members disagree |
-//! | `MeanEntropy` | $\frac1M \sum_m H(p_m)$ |
-//! | `Std` | the standard deviation over members of the probability of the class that is likeliest on average |
-//! | `MaxProb` | $1 - \max_c \bar p_c$ |
+//! | `Entropy` | `H(p̄)` |
+//! | `MutualInformation` | `H(p̄) − (1/M) Σ_m H(p_m)`, the disagreement of the members |
+//! | `MeanEntropy` | `(1/M) Σ_m H(p_m)` |
+//! | `Std` | standard deviation over members of the probability of the class with the largest `p̄_c` |
+//! | `MaxProb` | `1 − max_c p̄_c` |
 
 use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
-use super::softmax::{entropy, first_largest, others, softmax};
+use super::softmax::{argmax, complement, entropy, softmax};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::length_mismatch;
@@ -24,7 +25,10 @@ pub struct Members {
 }
 
 impl Members {
-    /// One array of logits per member, all of the same shape.
+    /// Takes one array of logits per member, all of the same shape.
+    ///
+    /// # Errors
+    /// No members, or members of different shapes.
     pub fn new(logits: Vec<Embeddings<'static>>) -> Result<Self, Error> {
         let Some(first) = logits.first() else { return Err(nuq::Error::NoRows { what: "members" }.into()) };
         let (rows, classes) = (first.len(), first.dim());
@@ -42,71 +46,82 @@ impl Members {
     }
 
     /// The number of members.
+    #[must_use]
     pub fn count(&self) -> usize {
         self.logits.len()
     }
 
     /// The number of rows.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.logits[0].len()
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The members' probabilities of one row.
+    /// The probabilities of one row, one vector per member.
     fn probabilities(&self, row: usize) -> Vec<Vec<f64>> {
-        let of = |member: &Embeddings<'static>| {
+        let member_softmax = |member: &Embeddings<'static>| {
             let logits: Vec<f64> = member.row(row).iter().map(|&z| f64::from(z)).collect();
             softmax(&logits)
         };
-        self.logits.iter().map(of).collect()
+        self.logits.iter().map(member_softmax).collect()
     }
 }
 
-/// How several predictions become one number.
+/// How the predictions of several members become one score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
-    /// Entropy of the mean.
+    /// Entropy of the mean probabilities.
     Entropy,
-    /// Entropy of the mean less the mean entropy.
+    /// Entropy of the mean probabilities minus the mean entropy.
     MutualInformation,
-    /// Mean of the members' entropies.
+    /// Mean entropy of the members.
     MeanEntropy,
-    /// Standard deviation of the likeliest class's probability.
+    /// Standard deviation over members of the probability of the class that is most probable on average.
     Std,
     /// One minus the largest mean probability.
     MaxProb,
 }
 
-/// A reduction of several predictions.
+nuq_neighbors::choices!(Reduction, "reduction", {
+    Entropy => "entropy",
+    MutualInformation => "mutual_information",
+    MeanEntropy => "mean_entropy",
+    Std => "std",
+    MaxProb => "max_prob",
+});
+
+/// Score of the predictions of several members.
 #[derive(Debug, Clone, Copy)]
 pub struct Ensemble(
-    /// Which.
+    /// How the predictions become one score.
     pub Reduction,
 );
 
 impl Ensemble {
-    fn of(self, members: &[Vec<f64>]) -> f64 {
+    fn reduce(self, members: &[Vec<f64>]) -> f64 {
         let (count, classes) = (members.len() as f64, members[0].len());
         let mean: Vec<f64> =
             (0..classes).map(|c| members.iter().map(|p| p[c]).sum::<f64>() / count).collect();
         let mean_entropy = || members.iter().map(|p| entropy(p)).sum::<f64>() / count;
-        let best = first_largest(&mean);
+        let best = argmax(&mean);
         match self.0 {
             Reduction::Entropy => entropy(&mean),
-            // Rounding may make nothing less than nothing.
+            // Rounding errors may make the difference negative.
             Reduction::MutualInformation => (entropy(&mean) - mean_entropy()).max(0.0),
             Reduction::MeanEntropy => mean_entropy(),
             Reduction::Std => {
-                // What the chances lack deviates as they do, and keeps its digits where they are near one.
-                let lacking = others(&mean, best);
-                let sq: f64 = members.iter().map(|p| (others(p, best) - lacking).powi(2)).sum();
+                // 1 − p has the same deviation as p, and keeps its precision where p is near one.
+                let mean_complement = complement(&mean, best);
+                let sq: f64 = members.iter().map(|p| (complement(p, best) - mean_complement).powi(2)).sum();
                 (sq / count).sqrt()
             }
-            Reduction::MaxProb => others(&mean, best),
+            Reduction::MaxProb => complement(&mean, best),
         }
     }
 }
@@ -129,6 +144,6 @@ impl Scorer for Ensemble {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let members = batch.need_members(self)?;
-        Ok((0..members.len()).into_par_iter().map(|row| self.of(&members.probabilities(row))).collect())
+        Ok((0..members.len()).into_par_iter().map(|row| self.reduce(&members.probabilities(row))).collect())
     }
 }

@@ -1,10 +1,10 @@
-//! Entropy of the softmax: $-\sum_c p_c \ln p_c$.
+//! Entropy of the softmax probabilities: `−Σ_c p_c ln p_c`.
 
 use super::softmax::{each_row, entropy, softmax};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 
-/// $-\sum_c p_c \ln p_c$.
+/// Entropy of the softmax probabilities, `−Σ_c p_c ln p_c`.
 #[derive(Debug, Clone, Copy)]
 pub struct Entropy;
 

@@ -1,30 +1,35 @@
-//! fDBD, fast decision-boundary distance (Liu and Qin 2024): the mean distance to the boundaries with all other classes, relative
-//! to the distance from the mean of the training rows.
+//! fDBD, fast decision-boundary distance (Liu and Qin 2024): the mean distance to the decision boundaries with all other classes,
+//! relative to the distance from the mean of the training rows.
 //!
-//! With the predicted class $p$, the first of those with the largest logit, and $\mu$ the mean of the training rows:
+//! With the predicted class `p` (the first of those with the largest logit) and the mean `μ` of the training rows:
 //!
-//! $$s(x) = -\frac{1}{(C - 1) \lVert x - \mu \rVert} \sum_{c \ne p} \frac{|z_p - z_c|}{\lVert w_p - w_c \rVert}$$
+//! ```text
+//! s(x) = −1 / ((C − 1) ‖x − μ‖) · Σ_{c ≠ p} |z_p − z_c| / ‖w_p − w_c‖
+//! ```
 
 use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
 use super::head::Head;
 use super::scorer::{check_classes, check_columns};
-use super::softmax::first_largest;
+use super::softmax::argmax;
 use super::{Batch, Input, Scorer};
 use crate::Error;
 use nuq::moments::mean;
 
-/// Minus the relative distance to the decision boundaries.
+/// The negative of the relative distance to the decision boundaries.
 pub struct Fdbd {
     mean: Vec<f64>,
-    /// $\lVert w_a - w_b \rVert$ at `a * classes + b`.
-    between: Vec<f64>,
+    /// `‖w_a − w_b‖` at `a * classes + b`.
+    weight_distances: Vec<f64>,
     classes: usize,
 }
 
 impl Fdbd {
-    /// Fits it to training rows and the head.
+    /// Fits the score to training rows and the last layer.
+    ///
+    /// # Errors
+    /// No rows, or rows of another dimension than that of the head.
     pub fn fit(rows: &Embeddings<'_>, head: &Head) -> Result<Self, Error> {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());
@@ -32,18 +37,19 @@ impl Fdbd {
         check_columns(rows, head.dim())?;
         let (weights, classes) = (head.weights(), head.classes());
         let distance = |a: usize, b: usize| (weights.col(a) - weights.col(b)).norm_l2();
-        let between = (0..classes * classes).map(|at| distance(at / classes, at % classes)).collect();
-        Ok(Self { mean: mean(rows), between, classes })
+        let weight_distances =
+            (0..classes * classes).map(|at| distance(at / classes, at % classes)).collect();
+        Ok(Self { mean: mean(rows), weight_distances, classes })
     }
 
-    fn of(&self, row: &[f32], logits: &[f32]) -> f64 {
+    fn score_row(&self, row: &[f32], logits: &[f32]) -> f64 {
         let sq: f64 = row.iter().zip(&self.mean).map(|(&x, m)| (f64::from(x) - m).powi(2)).sum();
         let logits: Vec<f64> = logits.iter().map(|&z| f64::from(z)).collect();
-        let best = first_largest(&logits);
+        let best = argmax(&logits);
         let boundary = |c: usize| {
-            let apart = self.between[best * self.classes + c];
-            // Classes with the same weights have no boundary.
-            if apart > 0.0 { (logits[best] - logits[c]) / apart } else { 0.0 }
+            let distance = self.weight_distances[best * self.classes + c];
+            // Classes with equal weights have no boundary.
+            if distance > 0.0 { (logits[best] - logits[c]) / distance } else { 0.0 }
         };
         let sum: f64 = (0..self.classes).filter(|&c| c != best).map(boundary).sum();
         let mean = sum / (self.classes.max(2) - 1) as f64;
@@ -64,11 +70,11 @@ impl Scorer for Fdbd {
         let (rows, logits) = batch.need_both(self)?;
         check_columns(rows, self.mean.len())?;
         check_classes(logits, self.classes)?;
-        let of = |i: usize| self.of(rows.row(i), logits.row(i));
-        Ok((0..rows.len()).into_par_iter().map(of).collect())
+        let score = |i: usize| self.score_row(rows.row(i), logits.row(i));
+        Ok((0..rows.len()).into_par_iter().map(score).collect())
     }
 
     fn bytes(&self) -> u64 {
-        8 * (self.mean.len() + self.between.len()) as u64
+        8 * (self.mean.len() + self.weight_distances.len()) as u64
     }
 }

@@ -1,12 +1,13 @@
-//! GEN, the generalized entropy (Liu, Lochman and Zach 2023): $\sum_{c \le M} p_{(c)}^\gamma (1 - p_{(c)})^\gamma$ over the $M$ likeliest
-//! classes, with a small $\gamma$ that makes much of small departures from certainty.
+//! GEN, generalized entropy (Liu, Lochman and Zach 2023): `Σ_c p_c^γ (1 − p_c)^γ` over the `M` most probable classes. A small
+//! exponent `γ` amplifies small deviations from a one-hot prediction.
 
-use super::softmax::{each_row, others, softmax};
+use super::softmax::{complement, each_row, softmax};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::out_of_range;
 
-/// $\sum_{c \le M} p_{(c)}^\gamma (1 - p_{(c)})^\gamma$; the authors' $\gamma = 0.1$ and $M = 100$ by default.
+/// Generalized entropy, `Σ_c p_c^γ (1 − p_c)^γ` over the `M` most probable classes. The defaults `γ = 0.1` and `M = 100` are those
+/// of the authors.
 #[derive(Debug, Clone, Copy)]
 pub struct Gen {
     gamma: f64,
@@ -14,7 +15,10 @@ pub struct Gen {
 }
 
 impl Gen {
-    /// With an exponent in (0, 1) and so many of the likeliest classes.
+    /// Takes the exponent `γ` in (0, 1), and the number `M ≥ 1` of the most probable classes.
+    ///
+    /// # Errors
+    /// A parameter is out of its range.
     pub fn new(gamma: f64, top: usize) -> Result<Self, Error> {
         if !(gamma > 0.0 && gamma < 1.0) {
             return Err(out_of_range("gamma", gamma, "it must lie strictly between 0 and 1"));
@@ -45,8 +49,8 @@ impl Scorer for Gen {
         Ok(each_row(batch.need_logits(self)?, |row| {
             let mut p = softmax(row);
             p.sort_by(|a, b| b.total_cmp(a));
-            // A small power makes much of what the likeliest class lacks, which one minus its chance would round away.
-            let first = p[0].powf(self.gamma) * others(&p, 0).powf(self.gamma);
+            // 1 − p of the most probable class is computed as the sum of the others, because the power amplifies rounding errors.
+            let first = p[0].powf(self.gamma) * complement(&p, 0).powf(self.gamma);
             let rest = p.iter().take(self.top).skip(1);
             first + rest.map(|p| (p * (1.0 - p)).powf(self.gamma)).sum::<f64>()
         }))

@@ -1,7 +1,7 @@
-//! The last layer of a network, $z = W x + b$, given or found from what it did.
+//! The last linear layer of a network, `z = W x + b`, given or estimated.
 //!
-//! Logits are a linear function of the embeddings that the head was fed, so a least-squares fit of the one to the other gives
-//! the head back, up to rounding.
+//! Logits are a linear function of the embeddings that enter the layer. A least-squares fit of logits to embeddings therefore
+//! recovers the layer, up to rounding.
 
 use faer::linalg::matmul::matmul;
 use faer::prelude::Solve;
@@ -14,25 +14,28 @@ use crate::Error;
 use crate::error::{length_mismatch, out_of_range};
 use nuq::moments::{mean, scatter_around};
 
-/// $W$ and $b$ of the last layer.
+/// Weights `W` and biases `b` of the last layer.
 #[derive(Debug, Clone)]
 pub struct Head {
-    /// A column per class.
+    /// One column per class.
     weights: Mat<f64>,
     bias: Vec<f64>,
 }
 
-/// Rows brought to `f64` at a time.
+/// Number of rows that are converted to `f64` at once.
 const CHUNK: usize = 1024;
-/// Added to the second moment of each column, relative to it: columns may be in different units.
+/// Ridge on the second moment of each column, relative to it, because columns may have different units.
 const RIDGE: f64 = 1e-10;
-/// The least that is added, relative to the mean of all: dead units have none but rounding errors.
-const DEAD: f64 = 1e-20;
-/// What a head may leave unexplained, relative to the spread of the logits: the rounding of `f16` arrays, and no more.
+/// Smallest ridge, relative to the mean second moment: constant columns have a second moment of zero or of rounding errors.
+const MIN_RIDGE: f64 = 1e-20;
+/// Largest accepted residual, relative to the spread of the logits. It admits the rounding of `f16` arrays.
 const TOLERANCE: f64 = 0.05;
 
 impl Head {
-    /// A head that is known: `weights` holds a row per class, one number per embedding column in each.
+    /// Takes known weights, one row per class and one value per embedding column, and one bias per class.
+    ///
+    /// # Errors
+    /// Unequal numbers of weights and biases, or a bias that is not finite.
     pub fn new(weights: &Embeddings<'_>, bias: &[f64]) -> Result<Self, Error> {
         if bias.len() != weights.len() {
             let (got, expected) = (bias.len(), weights.len());
@@ -45,8 +48,7 @@ impl Head {
         Ok(Self { weights: transposed, bias: bias.to_vec() })
     }
 
-    /// The head that turned these embeddings into these logits; more rows than columns are needed. Logits that no head
-    /// explains are refused.
+    /// Estimates the layer that maps these embeddings to these logits.
     ///
     /// ```
     /// use nuq::Embeddings;
@@ -58,6 +60,9 @@ impl Head {
     /// assert!((logits.row(0)[0] - 4.0).abs() < 1e-5 && (logits.row(0)[1] - 10.0).abs() < 1e-5);
     /// # Ok::<(), nuq_eval::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// Not more rows than columns, or logits that are not a linear function of the embeddings.
     pub fn fit(embeddings: &Embeddings<'_>, logits: &Embeddings<'_>) -> Result<Self, Error> {
         if embeddings.len() != logits.len() {
             let (got, expected) = (logits.len(), embeddings.len());
@@ -65,7 +70,7 @@ impl Head {
         }
         if embeddings.len() <= embeddings.dim() {
             return Err(Error::FewRows {
-                what: "a head",
+                what: "the last layer of the network",
                 got: embeddings.len(),
                 needed: embeddings.dim() + 1,
             });
@@ -73,8 +78,9 @@ impl Head {
         let (mean_x, mean_z) = (mean(embeddings), mean(logits));
         let (d, classes) = (embeddings.dim(), logits.dim());
         let mut moments = scatter_around(embeddings, &mean_x);
-        let dead = (DEAD * (0..d).map(|j| moments[(j, j)]).sum::<f64>() / d as f64).max(f64::MIN_POSITIVE);
-        (0..d).for_each(|j| moments[(j, j)] += dead.max(RIDGE * moments[(j, j)]));
+        let min_ridge =
+            (MIN_RIDGE * (0..d).map(|j| moments[(j, j)]).sum::<f64>() / d as f64).max(f64::MIN_POSITIVE);
+        (0..d).for_each(|j| moments[(j, j)] += min_ridge.max(RIDGE * moments[(j, j)]));
         let mut cross: Mat<f64> = Mat::zeros(d, classes);
         for first in (0..embeddings.len()).step_by(CHUNK) {
             let last = embeddings.len().min(first + CHUNK);
@@ -92,27 +98,29 @@ impl Head {
         Ok(head)
     }
 
-    /// Compares its logits with those it was fitted to.
+    /// Compares the logits of the layer with those of the fit.
     fn check(&self, embeddings: &Embeddings<'_>, logits: &Embeddings<'_>, mean: &[f64]) -> Result<(), Error> {
-        let (mut left, mut spread) = (0.0, 0.0);
-        for (found, given) in self.logits(embeddings)?.rows().zip(logits.rows()) {
-            for ((f, g), m) in found.iter().zip(given).zip(mean) {
-                left += f64::from(f - g).powi(2);
+        let (mut residual, mut spread) = (0.0, 0.0);
+        for (fitted, given) in self.logits(embeddings)?.rows().zip(logits.rows()) {
+            for ((f, g), m) in fitted.iter().zip(given).zip(mean) {
+                residual += f64::from(f - g).powi(2);
                 spread += (f64::from(*g) - m).powi(2);
             }
         }
-        let difference = (left / spread.max(f64::MIN_POSITIVE)).sqrt();
+        let difference = (residual / spread.max(f64::MIN_POSITIVE)).sqrt();
         if difference > TOLERANCE { Err(Error::LogitsNotLinear { difference }) } else { Ok(()) }
     }
 
     /// The logits of each row.
+    ///
+    /// # Errors
+    /// Rows of another dimension than that of the layer.
     pub fn logits(&self, rows: &Embeddings<'_>) -> Result<Embeddings<'static>, Error> {
         let round = |logits: &[f64], values: &mut Vec<f32>| values.extend(logits.iter().map(|z| *z as f32));
         Ok(Embeddings::new(self.each_row(rows, f64::INFINITY, round)?, self.classes())?)
     }
 
-    /// Lets `write` add something for the logits of each row, before they are rounded to `f32`; coordinates beyond `limit` are
-    /// clipped.
+    /// Calls `write` with the `f64` logits of each row, and collects what it appends. Coordinates are clipped at `limit`.
     fn each_row<T: Send>(
         &self,
         rows: &Embeddings<'_>,
@@ -139,32 +147,32 @@ impl Head {
         Ok(firsts.into_par_iter().flat_map_iter(block).collect())
     }
 
-    /// A number read off the logits of each row, with coordinates clipped at `limit`.
-    pub(super) fn read(
+    /// Maps the logits of each row to one value. Coordinates are clipped at `limit`.
+    pub(super) fn map_logits(
         &self,
         rows: &Embeddings<'_>,
         limit: f64,
-        read: impl Fn(&[f64]) -> f64 + Sync,
+        function: impl Fn(&[f64]) -> f64 + Sync,
     ) -> Result<Vec<f64>, Error> {
-        self.each_row(rows, limit, |logits, values| values.push(read(logits)))
+        self.each_row(rows, limit, |logits, values| values.push(function(logits)))
     }
 
-    /// Columns of the embeddings that it takes.
+    /// The number of embedding columns.
     pub(super) fn dim(&self) -> usize {
         self.weights.nrows()
     }
 
-    /// Logits that it gives.
+    /// The number of classes.
     pub(super) fn classes(&self) -> usize {
         self.weights.ncols()
     }
 
-    /// $W$, a column per class.
+    /// `Wᵀ`, one column per class.
     pub(super) fn weights(&self) -> &Mat<f64> {
         &self.weights
     }
 
-    /// $b$.
+    /// `b`.
     pub(super) fn bias(&self) -> &[f64] {
         &self.bias
     }
@@ -174,7 +182,7 @@ impl Head {
     }
 }
 
-/// Rows `first..last` less a center, as the columns of a matrix.
+/// Rows `first..last` minus a center, as the columns of a matrix.
 pub(super) fn centered(rows: &Embeddings<'_>, center: &[f64], first: usize, last: usize) -> Mat<f64> {
     columns(rows, first, last, |row, column| {
         for ((x, &v), c) in column.iter_mut().zip(row).zip(center) {
@@ -183,11 +191,11 @@ pub(super) fn centered(rows: &Embeddings<'_>, center: &[f64], first: usize, last
     })
 }
 
-/// What `write` makes of rows `first..last`, as the columns of a matrix.
+/// Rows `first..last` as the columns of a matrix, each filled by `write`.
 fn columns(rows: &Embeddings<'_>, first: usize, last: usize, write: impl Fn(&[f32], &mut [f64])) -> Mat<f64> {
     let mut matrix: Mat<f64> = Mat::zeros(rows.dim(), last - first);
     for (i, column) in (first..last).zip(matrix.col_iter_mut()) {
-        let column = column.try_as_col_major_mut().expect("a fresh matrix has contiguous columns");
+        let column = column.try_as_col_major_mut().expect("a new matrix has contiguous columns");
         write(rows.row(i), column.as_slice_mut());
     }
     matrix

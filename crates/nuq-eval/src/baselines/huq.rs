@@ -1,27 +1,27 @@
-//! HUQ, hybrid uncertainty quantification (Vazhentsev et al. 2023): aleatoric uncertainty where a row is like the data, a mixture
-//! of ranks where it is not.
+//! HUQ, hybrid uncertainty quantification (Vazhentsev et al. 2023): the rank of the aleatoric uncertainty for in-distribution rows,
+//! and a mixture of the ranks of aleatoric and epistemic uncertainty for all others.
 //!
-//! Let $R(u, D)$ be the rank of $u$ in $D$, the number of values of $D$ below it, divided by the number of all reference rows:
-//! among the known ones, of which there are fewer, ranks stay lower. Rows whose epistemic uncertainty is within the quantile
-//! $q_e$ of the reference rows (the nearest order statistic) are taken as known. Then
+//! `R(u, D)` is the number of values of the reference set `D` below `u`, divided by the number of all reference rows. A row is in
+//! distribution if its epistemic uncertainty is at most the quantile `q_e` of the reference rows (nearest order statistic), and
+//! ambiguous if its aleatoric uncertainty exceeds their quantile `q_a`. `D_in` are the in-distribution reference rows.
 //!
-//! $$s(x) = \begin{cases}
-//! R(U_a, D_{\text{known}}) & \text{known, and not ambiguous: } U_a \text{ within the quantile } q_a \\
-//! R(U_a, D) & \text{known and ambiguous} \\
-//! (1 - \alpha) R(U_e, D) + \alpha R(U_a, D) & \text{otherwise}
-//! \end{cases}$$
+//! ```text
+//! s(x) = R(U_a, D_in)                         in distribution, not ambiguous
+//!        R(U_a, D)                            in distribution, ambiguous
+//!        (1 − α) R(U_e, D) + α R(U_a, D)      otherwise
+//! ```
 
 use crate::Error;
 use crate::error::{length_mismatch, out_of_range};
 use nuq::calibrate::check_scores;
 
-/// The ranks of reference rows, by which uncertainties of two kinds are brought onto one scale.
+/// Hybrid score of aleatoric and epistemic uncertainty, by ranks among reference rows.
 ///
 /// ```
 /// use nuq_eval::baselines::Huq;
-/// // Reference rows: four known ones and one that is far from the data.
+/// // Five reference rows; the last one has a high epistemic uncertainty.
 /// let huq = Huq::fit(&[0.1, 0.2, 0.3, 0.4, 0.1], &[0.0, 0.0, 0.0, 0.0, 9.0], 0.2, 0.8, 0.9)?;
-/// // As ambiguous as each other, but the second is far away.
+/// // Two queries of equal aleatoric uncertainty.
 /// let scores = huq.score(&[0.15, 0.15], &[0.0, 20.0])?;
 /// assert!(scores[1] > scores[0]);
 /// # Ok::<(), nuq_eval::Error>(())
@@ -29,66 +29,70 @@ use nuq::calibrate::check_scores;
 #[derive(Debug, Clone)]
 pub struct Huq {
     alpha: f64,
-    known: f64,
-    ambiguous: f64,
+    epistemic_limit: f64,
+    aleatoric_limit: f64,
     aleatoric: Vec<f64>,
-    aleatoric_of_known: Vec<f64>,
+    aleatoric_in_distribution: Vec<f64>,
     epistemic: Vec<f64>,
 }
 
 impl Huq {
-    /// Takes reference rows (held-out or training) by their uncertainties, the weight $\alpha$ of the aleatoric rank, and the
-    /// quantiles $q_e$ and $q_a$, all in [0, 1].
+    /// Takes the uncertainties of reference rows (held-out or training), the weight `alpha` of the aleatoric rank, and the quantiles
+    /// `q_e` and `q_a`, all three in [0, 1].
+    ///
+    /// # Errors
+    /// Empty arrays, NaN, arrays of unequal lengths, or parameters outside [0, 1].
     pub fn fit(aleatoric: &[f64], epistemic: &[f64], alpha: f64, q_e: f64, q_a: f64) -> Result<Self, Error> {
         check_scores(aleatoric, "aleatoric uncertainties")?;
         check_scores(epistemic, "epistemic uncertainties")?;
-        paired(aleatoric, epistemic)?;
-        for (name, value) in
-            [("alpha", alpha), ("quantile of known rows", q_e), ("quantile of ambiguous rows", q_a)]
-        {
+        check_lengths(aleatoric, epistemic)?;
+        for (name, value) in [("alpha", alpha), ("epistemic quantile", q_e), ("aleatoric quantile", q_a)] {
             if !(0.0..=1.0).contains(&value) {
                 return Err(out_of_range(name, value, "it must lie in [0, 1]"));
             }
         }
         let (sorted_a, sorted_e) = (sorted(aleatoric.to_vec()), sorted(epistemic.to_vec()));
-        let known = quantile(&sorted_e, q_e);
+        let epistemic_limit = quantile(&sorted_e, q_e);
         let rows = aleatoric.iter().zip(epistemic);
-        let of_known = sorted(rows.filter(|(_, e)| **e <= known).map(|(a, _)| *a).collect());
+        let in_distribution = sorted(rows.filter(|(_, e)| **e <= epistemic_limit).map(|(a, _)| *a).collect());
         Ok(Self {
             alpha,
-            known,
-            ambiguous: quantile(&sorted_a, q_a),
+            epistemic_limit,
+            aleatoric_limit: quantile(&sorted_a, q_a),
             aleatoric: sorted_a,
-            aleatoric_of_known: of_known,
+            aleatoric_in_distribution: in_distribution,
             epistemic: sorted_e,
         })
     }
 
-    /// A score per row, from its two uncertainties.
+    /// One score per row, from its two uncertainties.
+    ///
+    /// # Errors
+    /// NaN, or arrays of unequal lengths.
     pub fn score(&self, aleatoric: &[f64], epistemic: &[f64]) -> Result<Vec<f64>, Error> {
-        paired(aleatoric, epistemic)?;
+        check_lengths(aleatoric, epistemic)?;
         if !aleatoric.is_empty() {
             check_scores(aleatoric, "aleatoric uncertainties")?;
             check_scores(epistemic, "epistemic uncertainties")?;
         }
         let rank = |value: f64, sorted: &[f64]| below(value, sorted) as f64 / self.aleatoric.len() as f64;
-        let of = |(&a, &e): (&f64, &f64)| match (e <= self.known, a <= self.ambiguous) {
-            (true, true) => rank(a, &self.aleatoric_of_known),
+        let hybrid = |(&a, &e): (&f64, &f64)| match (e <= self.epistemic_limit, a <= self.aleatoric_limit) {
+            (true, true) => rank(a, &self.aleatoric_in_distribution),
             (true, false) => rank(a, &self.aleatoric),
             (false, _) => {
                 (1.0 - self.alpha) * rank(e, &self.epistemic) + self.alpha * rank(a, &self.aleatoric)
             }
         };
-        Ok(aleatoric.iter().zip(epistemic).map(of).collect())
+        Ok(aleatoric.iter().zip(epistemic).map(hybrid).collect())
     }
 }
 
-fn paired(aleatoric: &[f64], epistemic: &[f64]) -> Result<(), Error> {
+fn check_lengths(aleatoric: &[f64], epistemic: &[f64]) -> Result<(), Error> {
     if aleatoric.len() == epistemic.len() {
         return Ok(());
     }
     let (got, expected) = (epistemic.len(), aleatoric.len());
-    Err(length_mismatch("epistemic uncertainties", got, "aleatoric ones", expected))
+    Err(length_mismatch("epistemic uncertainties", got, "aleatoric uncertainties", expected))
 }
 
 fn sorted(mut values: Vec<f64>) -> Vec<f64> {
@@ -100,7 +104,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[(share * (sorted.len() - 1) as f64).round() as usize]
 }
 
-/// How many reference values are below `value`.
+/// The number of reference values below `value`.
 fn below(value: f64, sorted: &[f64]) -> usize {
     sorted.partition_point(|reference| *reference < value)
 }

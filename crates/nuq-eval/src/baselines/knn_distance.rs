@@ -1,4 +1,4 @@
-//! Distance to the nearest training rows (Sun et al. 2022): to the $k$-th, or the mean of the first $k$.
+//! Distance to the nearest training rows (Sun et al. 2022): to the k-th one, or the mean over the first k.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,16 @@ use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::length_mismatch;
 
-/// What is read off the distances to the $k$ nearest rows.
+/// How the distances to the k nearest rows become one score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnnReduction {
-    /// The largest of them.
+    /// The distance to the k-th neighbor.
     Kth,
-    /// Their mean.
+    /// The mean of the k distances.
     Mean,
 }
+
+nuq_neighbors::choices!(KnnReduction, "reduction", { Kth => "kth", Mean => "mean" });
 
 /// The distance to the nearest training rows.
 pub struct KnnDistance<'a> {
@@ -26,17 +28,26 @@ pub struct KnnDistance<'a> {
 }
 
 impl<'a> KnnDistance<'a> {
-    /// The distance to the `k`-th nearest row, searched exactly.
+    /// The distance to the `k`-th nearest row, by exact search.
+    ///
+    /// # Errors
+    /// No rows, or `k` is zero.
     pub fn kth(rows: &Embeddings<'a>, k: usize) -> Result<Self, Error> {
         Self::new(Box::new(ExactIndex::new(rows)?), k, KnnReduction::Kth)
     }
 
-    /// The mean distance to the `k` nearest rows, searched exactly.
+    /// The mean distance to the `k` nearest rows, by exact search.
+    ///
+    /// # Errors
+    /// No rows, or `k` is zero.
     pub fn mean(rows: &Embeddings<'a>, k: usize) -> Result<Self, Error> {
         Self::new(Box::new(ExactIndex::new(rows)?), k, KnnReduction::Mean)
     }
 
-    /// With an index of one's own.
+    /// The distance by any index.
+    ///
+    /// # Errors
+    /// `k` is zero.
     pub fn new(index: Box<dyn NeighborIndex + 'a>, k: usize, reduction: KnnReduction) -> Result<Self, Error> {
         if k == 0 {
             return Err(nuq_neighbors::Error::ZeroNeighbors.into());
@@ -45,8 +56,8 @@ impl<'a> KnnDistance<'a> {
     }
 }
 
-/// The neighbors that a batch brings along if there are enough, or those that a search finds. A table of other rows, or of
-/// another index, is refused.
+/// The neighbors of the batch if it has at least `k` of them per row, and those of a search otherwise. A table of another number
+/// of rows, or with ids that are not in the index, is an error.
 pub(super) fn neighbors_of<'b>(
     batch: &Batch<'b>,
     rows: &Embeddings<'_>,
@@ -85,7 +96,7 @@ impl Scorer for KnnDistance<'_> {
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?;
         let table = neighbors_of(batch, rows, &*self.index, self.k)?;
-        let read = |i: usize| {
+        let reduce = |i: usize| {
             let distances = &table.sq_distances(i)[..self.k.min(table.k())];
             match self.reduction {
                 KnnReduction::Kth => distances.last().copied().unwrap_or(f64::INFINITY).sqrt(),
@@ -94,6 +105,6 @@ impl Scorer for KnnDistance<'_> {
                 }
             }
         };
-        Ok((0..rows.len()).map(read).collect())
+        Ok((0..rows.len()).map(reduce).collect())
     }
 }

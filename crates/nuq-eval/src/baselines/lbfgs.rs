@@ -1,55 +1,56 @@
-//! L-BFGS (Nocedal 1980) for smooth convex functions: Newton's method with a curvature that is learned from the last steps, on
-//! top of one that is given.
+//! L-BFGS (Nocedal 1980) with a preconditioner, for smooth convex functions of a matrix.
 //!
-//! A step goes against the gradient, multiplied by what the last pairs of steps $s$ and changes of the gradient $y$ say of the
-//! inverse Hessian; where they say nothing, by a given inverse $B^{-1}$ with the factor $s^\top y / y^\top B^{-1} y$. It is
-//! halved until the function falls as much as its slope promises (Armijo 1966).
+//! The search direction is the negative gradient, multiplied by an approximation of the inverse Hessian from the last pairs of
+//! steps `s` and gradient changes `y`. Its initial matrix is a given `B⁻¹`, scaled by `sᵀ y / yᵀ B⁻¹ y`. A step is halved until
+//! the function decreases sufficiently (Armijo 1966).
 
 use faer::Mat;
 
-/// A function to be minimized over matrices.
+/// A function to be minimized.
 pub(super) trait Objective {
-    /// The value, and the gradient.
+    /// The value and the gradient at a point.
     fn at(&self, point: &Mat<f64>) -> (f64, Mat<f64>);
 
-    /// $B^{-1} g$ with a positive definite $B$ that is like the Hessian.
+    /// `B⁻¹ g` with a positive definite approximation `B` of the Hessian.
     fn precondition(&self, gradient: &Mat<f64>) -> Mat<f64>;
 }
 
-/// Steps that are remembered.
+/// Number of stored pairs.
 const MEMORY: usize = 10;
-/// Steps at most; a strongly convex function with a fair $B$ takes some dozens.
-const MOST_STEPS: usize = 500;
-/// Halvings of one step at most: beyond them rounding is all that is left to win.
-const MOST_HALVINGS: usize = 40;
-/// The share of the slope's promise that a step must keep.
+/// Largest number of steps. A strongly convex function with a good `B` needs a few dozen.
+const MAX_STEPS: usize = 500;
+/// Largest number of halvings of a step. Beyond it, any decrease is a rounding error.
+const MAX_HALVINGS: usize = 40;
+/// Required decrease, relative to that of the linear approximation.
 const ARMIJO: f64 = 1e-4;
 
-/// One step and what it did to the gradient.
+/// A step with the change of the gradient.
 struct Pair {
     step: Mat<f64>,
     change: Mat<f64>,
-    /// $s^\top y$.
+    /// `sᵀ y`.
     curvature: f64,
 }
 
-/// Goes down from `point` until the gradient is no longer than `tolerance`, or nothing is left to win.
+/// Minimizes from `point` until the norm of the gradient is at most `tolerance`, or no step decreases the function.
 pub(super) fn minimize(objective: &impl Objective, mut point: Mat<f64>, tolerance: f64) -> Mat<f64> {
     let (mut value, mut gradient) = objective.at(&point);
     let mut pairs: Vec<Pair> = Vec::new();
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         if gradient.norm_l2() <= tolerance {
             break;
         }
         let direction = descent(objective, &gradient, &pairs);
-        let Some((step, next, changed)) = search(objective, &point, value, &gradient, direction) else {
+        let Some((step, next_value, next_gradient)) =
+            line_search(objective, &point, value, &gradient, direction)
+        else {
             break;
         };
         point += &step;
-        let change = &changed - &gradient;
-        (value, gradient) = (next, changed);
+        let change = &next_gradient - &gradient;
+        (value, gradient) = (next_value, next_gradient);
         let curvature = dot(&step, &change);
-        // Rounding may take what little curvature is left at the bottom.
+        // Near the minimum, rounding errors may make the curvature negative.
         if curvature > 0.0 {
             pairs.truncate(MEMORY - 1);
             pairs.insert(0, Pair { step, change, curvature });
@@ -58,47 +59,47 @@ pub(super) fn minimize(objective: &impl Objective, mut point: Mat<f64>, toleranc
     point
 }
 
-/// The way down, by the two loops over the remembered pairs, of which the last comes first.
+/// The search direction, by the two-loop recursion over the stored pairs, latest first.
 fn descent(objective: &impl Objective, gradient: &Mat<f64>, pairs: &[Pair]) -> Mat<f64> {
     let mut rest = gradient.clone();
-    let mut shares = Vec::with_capacity(pairs.len());
+    let mut coefficients = Vec::with_capacity(pairs.len());
     for pair in pairs {
-        let share = dot(&pair.step, &rest) / pair.curvature;
-        rest -= faer::Scale(share) * &pair.change;
-        shares.push(share);
+        let coefficient = dot(&pair.step, &rest) / pair.curvature;
+        rest -= faer::Scale(coefficient) * &pair.change;
+        coefficients.push(coefficient);
     }
-    let mut way = objective.precondition(&rest);
+    let mut direction = objective.precondition(&rest);
     if let Some(last) = pairs.first() {
-        way *= faer::Scale(last.curvature / dot(&last.change, &objective.precondition(&last.change)));
+        direction *= faer::Scale(last.curvature / dot(&last.change, &objective.precondition(&last.change)));
     }
-    for (pair, share) in pairs.iter().zip(shares).rev() {
-        let again = dot(&pair.change, &way) / pair.curvature;
-        way += faer::Scale(share - again) * &pair.step;
+    for (pair, coefficient) in pairs.iter().zip(coefficients).rev() {
+        let correction = dot(&pair.change, &direction) / pair.curvature;
+        direction += faer::Scale(coefficient - correction) * &pair.step;
     }
-    way *= faer::Scale(-1.0);
-    way
+    direction *= faer::Scale(-1.0);
+    direction
 }
 
-/// The longest of the direction's halvings that goes down far enough, with value and gradient there.
-fn search(
+/// Backtracking line search: the first halving of `step` with a sufficient decrease, with the value and the gradient there.
+fn line_search(
     objective: &impl Objective,
     point: &Mat<f64>,
     value: f64,
     gradient: &Mat<f64>,
     mut step: Mat<f64>,
 ) -> Option<(Mat<f64>, f64, Mat<f64>)> {
-    for _ in 0..MOST_HALVINGS {
-        let promised = dot(gradient, &step);
-        let (next, changed) = objective.at(&(point + &step));
-        if next <= value + ARMIJO * promised {
-            return Some((step, next, changed));
+    for _ in 0..MAX_HALVINGS {
+        let linear_change = dot(gradient, &step);
+        let (next_value, next_gradient) = objective.at(&(point + &step));
+        if next_value <= value + ARMIJO * linear_change {
+            return Some((step, next_value, next_gradient));
         }
         step *= faer::Scale(0.5);
     }
     None
 }
 
-/// $\sum_{ij} a_{ij} b_{ij}$.
+/// `Σ_ij a_ij b_ij`.
 fn dot(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
     a.col_iter().zip(b.col_iter()).map(|(a, b)| a.iter().zip(b.iter()).map(|(a, b)| a * b).sum::<f64>()).sum()
 }

@@ -1,8 +1,12 @@
-//! Local outlier factor (Breunig et al. 2000): how much sparser a row's surroundings are than those of its neighbors.
+//! Local outlier factor (Breunig et al. 2000): the local density of the neighbors of a row, relative to that of the row itself.
 //!
-//! With $r_k(o)$ the distance of training row $o$ to its own $k$-th neighbor, the reachability of $x$ from $o$ is
-//! $\max(\lVert x - o \rVert, r_k(o))$, the local density $\ell(x)$ the inverse of its mean over the $k$ neighbors $o$ of $x$, and
-//! the factor $\frac1k \sum_o \ell(o) / \ell(x)$.
+//! `r_k(o)` is the distance of training row `o` to its k-th neighbor. The sums run over the k nearest training rows `o` of `x`.
+//!
+//! ```text
+//! reach(x, o) = max(‖x − o‖, r_k(o))
+//! ℓ(x)        = 1 / ((1/k) Σ_o reach(x, o))
+//! s(x)        = (1/k) Σ_o ℓ(o) / ℓ(x)
+//! ```
 
 use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
 
@@ -11,26 +15,33 @@ use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::length_mismatch;
 
-/// The factor of rows that were not trained on.
+/// Local outlier factor of new rows (`novelty=True` in scikit-learn).
 pub struct LocalOutlierFactor<'a> {
     index: ExactIndex<'a>,
     k: usize,
-    /// Of each training row: the distance to its k-th neighbor, and its local density.
+    /// `r_k` of each training row.
     reach: Vec<f64>,
+    /// `ℓ` of each training row.
     density: Vec<f64>,
 }
 
-/// As scikit-learn's: keeps the density of a row amid its own copies finite.
-const LEAST_REACH: f64 = 1e-10;
+/// Keeps the density of duplicated rows finite; the same value as in scikit-learn.
+const MIN_REACH: f64 = 1e-10;
 
 impl<'a> LocalOutlierFactor<'a> {
-    /// Measures the surroundings of every training row, searched exactly.
+    /// Computes the local density of every training row, by exact search.
+    ///
+    /// # Errors
+    /// Fewer than two rows, or `k` is zero.
     pub fn fit(rows: &Embeddings<'a>, k: usize) -> Result<Self, Error> {
         let ids: Vec<u32> = (0..rows.len() as u32).collect();
         Self::from_neighbors(rows, &ExactIndex::new(rows)?.leave_one_out(&ids, k)?)
     }
 
-    /// With the nearest others of every training row, which were found before.
+    /// The same from the nearest other rows of every training row.
+    ///
+    /// # Errors
+    /// The table has no neighbors, another number of rows, or unknown ids.
     pub fn from_neighbors(rows: &Embeddings<'a>, others: &Neighbors) -> Result<Self, Error> {
         let index = ExactIndex::new(rows)?;
         if others.k() == 0 {
@@ -51,7 +62,7 @@ impl<'a> LocalOutlierFactor<'a> {
 fn local_density(table: &Neighbors, i: usize, k: usize, reach: &[f64]) -> f64 {
     let pairs = table.ids(i).iter().zip(table.sq_distances(i)).take(k);
     let sum: f64 = pairs.map(|(&id, sq)| sq.sqrt().max(reach[id as usize])).sum();
-    1.0 / (sum / k as f64 + LEAST_REACH)
+    1.0 / (sum / k as f64 + MIN_REACH)
 }
 
 impl Scorer for LocalOutlierFactor<'_> {
@@ -72,8 +83,9 @@ impl Scorer for LocalOutlierFactor<'_> {
         let table = neighbors_of(batch, rows, &self.index, self.k)?;
         let factor = |i: usize| {
             let ids = &table.ids(i)[..self.k];
-            let around = ids.iter().map(|&id| self.density[id as usize]).sum::<f64>() / self.k as f64;
-            around / local_density(&table, i, self.k, &self.reach)
+            let neighbor_density =
+                ids.iter().map(|&id| self.density[id as usize]).sum::<f64>() / self.k as f64;
+            neighbor_density / local_density(&table, i, self.k, &self.reach)
         };
         Ok((0..rows.len()).map(factor).collect())
     }

@@ -1,6 +1,11 @@
-//! Mahalanobis distance (Lee et al. 2018), $\min_c (x - \mu_c)^\top \Sigma^{-1} (x - \mu_c)$ with one covariance for all classes, and
-//! relative to the distance from all data (Ren et al. 2021), $-\,(x - \mu_0)^\top \Sigma_0^{-1} (x - \mu_0)$ added: directions in which
-//! everything varies count less.
+//! Mahalanobis distance (Lee et al. 2018), and relative Mahalanobis distance (Ren et al. 2021).
+//!
+//! ```text
+//! s(x) = min_c (x − μ_c)ᵀ Σ⁻¹ (x − μ_c)                              one covariance Σ for all classes
+//! s(x) = min_c (x − μ_c)ᵀ Σ⁻¹ (x − μ_c) − (x − μ₀)ᵀ Σ₀⁻¹ (x − μ₀)    μ₀, Σ₀ of all rows
+//! ```
+//!
+//! The relative distance gives less weight to directions in which all data vary.
 
 use nuq_neighbors::Embeddings;
 
@@ -15,7 +20,10 @@ pub struct Mahalanobis<'a> {
 }
 
 impl<'a> Mahalanobis<'a> {
-    /// Fits class means and one covariance.
+    /// Fits class means and a shared covariance.
+    ///
+    /// # Errors
+    /// No rows, unequal numbers of rows and labels, or a singular covariance without shrinkage.
     pub fn fit<'l, L>(rows: &Embeddings<'a>, labels: &'l [L], shrinkage: Shrinkage) -> Result<Self, Error>
     where
         Label: From<&'l L>,
@@ -42,14 +50,17 @@ impl Scorer for Mahalanobis<'_> {
     }
 }
 
-/// The same, less the squared Mahalanobis distance from all data.
+/// The squared Mahalanobis distance to the nearest class, minus the squared Mahalanobis distance to the mean of all rows.
 pub struct RelativeMahalanobis<'a> {
     classes: Mahalanobis<'a>,
     all: ClassGaussians<'a>,
 }
 
 impl<'a> RelativeMahalanobis<'a> {
-    /// Fits class means with one covariance, and the mean and covariance of all rows.
+    /// Fits class means with a shared covariance, and the mean and covariance of all rows.
+    ///
+    /// # Errors
+    /// No rows, unequal numbers of rows and labels, or a singular covariance without shrinkage.
     pub fn fit<'l, L>(rows: &Embeddings<'a>, labels: &'l [L], shrinkage: Shrinkage) -> Result<Self, Error>
     where
         Label: From<&'l L>,
@@ -58,7 +69,7 @@ impl<'a> RelativeMahalanobis<'a> {
     }
 }
 
-/// The mean and covariance of all rows.
+/// Mean and covariance of all rows, as a mixture of a single class.
 fn one_gaussian<'a>(rows: &Embeddings<'a>, shrinkage: Shrinkage) -> Result<ClassGaussians<'a>, Error> {
     Ok(ClassGaussians::fit(rows, &vec![0; rows.len()], Covariance::Full, shrinkage)?)
 }

@@ -1,10 +1,10 @@
-//! Margin between the two likeliest classes: $1 - (p_{(1)} - p_{(2)})$.
+//! Margin between the two most probable classes: `1 − (p₁ − p₂)` with the probabilities in descending order.
 
-use super::softmax::{each_row, first_largest, largest, others, softmax};
+use super::softmax::{argmax, complement, each_row, largest, softmax};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 
-/// $1 - (p_{(1)} - p_{(2)})$.
+/// One minus the difference of the two largest softmax probabilities.
 #[derive(Debug, Clone, Copy)]
 pub struct Margin;
 
@@ -20,10 +20,10 @@ impl Scorer for Margin {
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         Ok(each_row(batch.need_logits(self)?, |row| {
             let mut p = softmax(row);
-            let best = first_largest(&p);
-            let sure = others(&p, best);
+            let best = argmax(&p);
+            let complement = complement(&p, best);
             p.swap_remove(best);
-            sure + largest(&p).max(0.0)
+            complement + largest(&p).max(0.0)
         }))
     }
 }

@@ -1,10 +1,10 @@
-//! Maximum logit (Hendrycks et al. 2022): $-\max_c z_c$.
+//! Maximum logit (Hendrycks et al. 2022): `−max_c z_c`.
 
 use super::softmax::{each_row, largest};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 
-/// $-\max_c z_c$.
+/// The negative of the largest logit, `−max_c z_c`.
 #[derive(Debug, Clone, Copy)]
 pub struct MaxLogit;
 

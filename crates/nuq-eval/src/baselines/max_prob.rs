@@ -1,10 +1,10 @@
-//! Maximum softmax probability (Hendrycks and Gimpel 2017): $1 - \max_c p_c$.
+//! Maximum softmax probability (Hendrycks and Gimpel 2017): `1 − max_c p_c`.
 
-use super::softmax::{each_row, first_largest, others, softmax};
+use super::softmax::{argmax, complement, each_row, softmax};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 
-/// $1 - \max_c p_c$.
+/// One minus the largest softmax probability, `1 − max_c p_c`.
 #[derive(Debug, Clone, Copy)]
 pub struct MaxProb;
 
@@ -18,6 +18,6 @@ impl Scorer for MaxProb {
     }
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
-        Ok(each_row(batch.need_logits(self)?, |row| others(&softmax(row), first_largest(row))))
+        Ok(each_row(batch.need_logits(self)?, |row| complement(&softmax(row), argmax(row))))
     }
 }

@@ -1,15 +1,15 @@
-//! The rivals: every way to say how uncertain a row is that needs no more than arrays, on the same rows.
+//! Baseline uncertainty scores that need only arrays.
 //!
-//! | from | scorers |
+//! | input | scorers |
 //! | --- | --- |
 //! | logits | [`MaxProb`], [`Entropy`], [`Margin`], [`Energy`], [`MaxLogit`], [`Gen`] |
-//! | embeddings | [`Ddu`], [`Mahalanobis`], [`RelativeMahalanobis`], [`KnnDistance`], [`LocalOutlierFactor`], [`Sngp`], [`Duq`], each also of rows divided by their length: [`Normalized`] |
+//! | embeddings | [`Ddu`], [`Mahalanobis`], [`RelativeMahalanobis`], [`KnnDistance`], [`LocalOutlierFactor`], [`Sngp`], [`Duq`]; [`Normalized`] applies each to L2-normalized rows |
 //! | both | [`Vim`], [`Fdbd`], [`NnGuide`], [`React`] |
-//! | several predictions of each row | [`Ensemble`] |
-//! | uncertainties | [`Huq`] |
+//! | logits of several members | [`Ensemble`] |
+//! | aleatoric and epistemic uncertainties | [`Huq`] |
 //!
-//! Each is fitted by its own `fit` or `new`, which takes what it learns from, and then asked through one trait, [`Scorer`].
-//! Where the head of the network is needed, [`Head::fit`] finds it from embeddings and logits.
+//! Each type has its own `fit` or `new`, and scores rows through the trait [`Scorer`]. Methods that need the last layer of the
+//! network take a [`Head`], which [`Head::fit`] estimates from embeddings and logits.
 
 mod ddu;
 mod duq;

@@ -1,13 +1,14 @@
-//! NNGuide (Park, Jung and Teoh 2023): the energy, guided by how like the surest training rows a row is.
+//! NNGuide (Park, Jung and Teoh 2023): the energy, weighted by the similarity to confident training rows.
 //!
-//! With $E_i = \ln \sum_c e^{z_{ic}}$ of the training rows and $\cos_i$ their cosine with $x$:
+//! `E = ln Σ_c exp(z_c)`. `cos_i(x)` is the cosine between `x` and training row `i`. The sum runs over the k training rows with the
+//! largest `E_i cos_i(x)`.
 //!
-//! $$s(x) = -E(x) \cdot \frac1k \sum_{i \in \mathrm{top}\,k} E_i \cos_i(x)$$
+//! ```text
+//! s(x) = −E(x) · (1/k) Σ_i E_i cos_i(x)
+//! ```
 //!
-//! where the $k$ training rows with the largest $E_i \cos_i$ count.
-//!
-//! Products are taken in `f32`, in blocks. Rows that are among the $k$ or, by a bound on the rounding of a product, might be, are
-//! multiplied again in `f64`: which rows are asked about together changes no digit.
+//! Products are computed in `f32`, in blocks. Rows that may be among the k largest, given a bound on the rounding error, are
+//! multiplied again in `f64`. Scores therefore do not depend on which rows are scored together.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
@@ -20,22 +21,25 @@ use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::length_mismatch;
 
-/// The guided energy.
+/// Energy weighted by the similarity to confident training rows.
 pub struct NnGuide {
-    /// Training rows of length $E_i$.
+    /// Training rows, scaled to length `E_i`.
     bank: Embeddings<'static>,
     classes: usize,
     k: usize,
-    /// By how much the `f32` products of two rows with the same direction may be in the wrong order.
+    /// Largest difference of two `f32` products whose exact values are in the opposite order.
     margin: f32,
 }
 
-/// Queries and training rows that are multiplied at a time.
+/// Numbers of queries and training rows per block of products.
 const QUERIES: usize = 256;
 const ROWS: usize = 4096;
 
 impl NnGuide {
-    /// Fits it to training rows and their logits.
+    /// Fits the score to training rows and their logits, with `k` neighbors.
+    ///
+    /// # Errors
+    /// No rows, unequal numbers of rows and logits, or `k` is zero.
     pub fn fit(rows: &Embeddings<'_>, logits: &Embeddings<'_>, k: usize) -> Result<Self, Error> {
         if logits.len() != rows.len() {
             let (got, expected) = (logits.len(), rows.len());
@@ -61,36 +65,36 @@ impl NnGuide {
     fn guidance(&self, block: &[f32]) -> Vec<f64> {
         let d = self.bank.dim();
         let queries = MatRef::from_column_major_slice(block, d, block.len() / d);
-        let mut lists = vec![Guides::default(); queries.ncols()];
+        let mut lists = vec![Candidates::default(); queries.ncols()];
         let mut products: Mat<f32> = Mat::zeros(ROWS, queries.ncols());
         for (i, rows) in self.bank.as_slice().chunks(ROWS * d).enumerate() {
             let rows = MatRef::from_column_major_slice(rows, d, rows.len() / d);
-            let mut found = products.as_mut().subrows_mut(0, rows.ncols());
-            matmul(found.as_mut(), Accum::Replace, rows.transpose(), queries, 1.0, Par::Seq);
-            for (list, column) in lists.iter_mut().zip(found.as_ref().col_iter()) {
+            let mut block = products.as_mut().subrows_mut(0, rows.ncols());
+            matmul(block.as_mut(), Accum::Replace, rows.transpose(), queries, 1.0, Par::Seq);
+            for (list, column) in lists.iter_mut().zip(block.as_ref().col_iter()) {
                 for (product, id) in column.iter().zip((i * ROWS) as u32..) {
-                    list.offer(*product, id, self.k, self.margin);
+                    list.insert(*product, id, self.k, self.margin);
                 }
             }
         }
         lists.into_iter().zip(block.chunks_exact(d)).map(|(list, query)| self.mean(list, query)).collect()
     }
 
-    /// The mean of the `k` largest of a query's products, from those that may be among them.
-    fn mean(&self, mut list: Guides, query: &[f32]) -> f64 {
+    /// The mean of the `k` largest products of a query, from its candidates.
+    fn mean(&self, mut list: Candidates, query: &[f32]) -> f64 {
         list.prune(self.k, self.margin);
         let product = |id: u32| -> f64 {
             let row = self.bank.row(id as usize).iter().zip(query);
             row.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
         };
-        let mut exact: Vec<f64> = list.candidates.iter().map(|(_, id)| product(*id)).collect();
+        let mut exact: Vec<f64> = list.rows.iter().map(|(_, id)| product(*id)).collect();
         exact.sort_by(|a, b| b.total_cmp(a));
         exact[..self.k].iter().sum::<f64>() / self.k as f64
     }
 }
 
-/// Twice the largest error of an `f32` product with a row of length one: $\gamma_d = du / (1 - du)$ with $u = 2^{-24}$ times the longest
-/// row of the bank, and a little for the lengths, which are rounded.
+/// Twice the largest error of an `f32` product with a row of length one: `γ_d = d u / (1 − d u)` with `u = 2⁻²⁴`, times the length of
+/// the longest row of the bank, plus a margin for the rounded lengths.
 fn margin(bank: &Embeddings<'_>) -> f32 {
     let sq_length = |row: &[f32]| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
     let longest = bank.rows().map(sq_length).fold(0.0, f64::max).sqrt();
@@ -100,39 +104,40 @@ fn margin(bank: &Embeddings<'_>) -> f32 {
 
 /// Training rows that may be among the `k` with the largest products.
 #[derive(Clone)]
-struct Guides {
-    candidates: Vec<(f32, u32)>,
-    /// No product below it counts.
+struct Candidates {
+    /// Products with row numbers.
+    rows: Vec<(f32, u32)>,
+    /// Smallest product that is a candidate.
     floor: f32,
-    /// How many candidates are too many.
+    /// Number of rows beyond which the list is pruned.
     limit: usize,
 }
 
-impl Default for Guides {
+impl Default for Candidates {
     fn default() -> Self {
-        Self { candidates: Vec::new(), floor: f32::NEG_INFINITY, limit: 64 }
+        Self { rows: Vec::new(), floor: f32::NEG_INFINITY, limit: 64 }
     }
 }
 
-impl Guides {
-    fn offer(&mut self, product: f32, id: u32, k: usize, margin: f32) {
+impl Candidates {
+    fn insert(&mut self, product: f32, id: u32, k: usize, margin: f32) {
         if product >= self.floor {
-            self.candidates.push((product, id));
-            if self.candidates.len() > self.limit.max(2 * k) {
+            self.rows.push((product, id));
+            if self.rows.len() > self.limit.max(2 * k) {
                 self.prune(k, margin);
-                // Many that are alike stay, and are not to be looked through again and again.
-                self.limit = self.limit.max(2 * self.candidates.len());
+                // Many near-equal products survive pruning: raise the limit, so that they are not scanned again at each insertion.
+                self.limit = self.limit.max(2 * self.rows.len());
             }
         }
     }
 
-    /// Drops those that are not among the `k`, however products are rounded.
+    /// Drops rows that cannot be among the `k` largest, whatever the rounding errors.
     fn prune(&mut self, k: usize, margin: f32) {
-        if self.candidates.len() > k {
-            let kth = self.candidates.select_nth_unstable_by(k - 1, |a, b| b.0.total_cmp(&a.0)).1.0;
+        if self.rows.len() > k {
+            let kth = self.rows.select_nth_unstable_by(k - 1, |a, b| b.0.total_cmp(&a.0)).1.0;
             self.floor = kth - margin;
             let floor = self.floor;
-            self.candidates.retain(|(product, _)| *product >= floor);
+            self.rows.retain(|(product, _)| *product >= floor);
         }
     }
 }
@@ -154,7 +159,7 @@ impl Scorer for NnGuide {
         let blocks = directions.as_slice().par_chunks(QUERIES * rows.dim());
         let guidance: Vec<f64> = blocks.flat_map_iter(|block| self.guidance(block)).collect();
         let energies = each_row(logits, log_sum_exp);
-        Ok(energies.iter().zip(guidance).map(|(energy, guide)| -energy * guide).collect())
+        Ok(energies.iter().zip(guidance).map(|(energy, guidance)| -energy * guidance).collect())
     }
 
     fn bytes(&self) -> u64 {

@@ -1,9 +1,9 @@
-//! A scorer of rows divided by their length: directions are compared and lengths forgotten.
+//! A scorer of L2-normalized rows, which compares directions and ignores lengths.
 
 use super::{Batch, Input, Scorer};
 use crate::Error;
 
-/// Another scorer, fitted to normalized rows and asked about normalized rows.
+/// Wraps a scorer that was fitted to L2-normalized rows, and normalizes the rows of each batch.
 ///
 /// ```
 /// use nuq::Embeddings;
@@ -11,7 +11,7 @@ use crate::Error;
 ///
 /// let train = Embeddings::from_rows(&[[1.0, 0.0], [0.0, 1.0]])?;
 /// let scorer = Normalized::new(KnnDistance::kth(&train.l2_normalized(), 1)?);
-/// // A hundred times as long, but in a direction that was seen.
+/// // The first query is 100 times as long as a training row of the same direction.
 /// let queries = Embeddings::from_rows(&[[100.0, 0.0], [1.0, 1.0]])?;
 /// let scores = scorer.score(&Batch { embeddings: Some(&queries), ..Batch::default() })?;
 /// assert_eq!(scores[0], 0.0);
@@ -22,9 +22,10 @@ use crate::Error;
 pub struct Normalized<S>(S);
 
 impl<S: Scorer> Normalized<S> {
-    /// Of a scorer that was fitted to [normalized](nuq_neighbors::Embeddings::l2_normalized) rows.
-    pub fn new(fitted_to_normalized_rows: S) -> Self {
-        Self(fitted_to_normalized_rows)
+    /// Wraps a scorer that was fitted to [normalized](nuq_neighbors::Embeddings::l2_normalized) rows.
+    #[must_use]
+    pub fn new(scorer: S) -> Self {
+        Self(scorer)
     }
 }
 

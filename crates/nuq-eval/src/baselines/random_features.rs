@@ -1,8 +1,7 @@
-//! Random Fourier features (Rahimi and Recht 2007): $\phi(x) = \sqrt{2/D}\, \cos(W (x - \mu) / \ell + b)$ with normal $W$ and
-//! uniform $b$, so that $\phi(x)^\top \phi(y) \approx e^{-\lVert x - y \rVert^2 / 2 \ell^2}$.
+//! Random Fourier features (Rahimi and Recht 2007): `φ(x) = √(2/D) cos(W (x − μ) / ℓ + b)` with normal `W` and uniform `b`, so that
+//! `φ(x)ᵀ φ(y) ≈ exp(−‖x − y‖² / 2ℓ²)`.
 //!
-//! Rows are taken relative to the mean $\mu$ of the training rows, and in units of the length scale: neither their offset nor
-//! their unit changes a kernel.
+//! Subtracting the mean `μ` of the training rows does not change the kernel, and keeps the arguments of the cosine small.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
@@ -12,18 +11,18 @@ use rayon::prelude::*;
 use crate::Error;
 use nuq::moments::mean;
 
-/// The map $\phi$.
+/// The feature map `φ`.
 pub(super) struct RandomFeatures {
     center: Vec<f64>,
-    /// $W / \ell$, a row per feature.
+    /// `W / ℓ`, one row per feature.
     frequencies: Mat<f64>,
     phases: Vec<f64>,
 }
 
-/// Rows that are mapped at a time. Fewer are filled up with zeros: products of another shape may round otherwise, and a row's
-/// features would depend on who is asked about with it.
+/// Number of rows per block. Shorter blocks are padded with zeros: matrix products of another shape may round differently, and
+/// the features of a row would depend on the size of its batch.
 pub(super) const BLOCK: usize = 64;
-/// Training rows whose distances to one another tell the length scale.
+/// Number of training rows whose pairwise distances determine the length scale.
 const SCALE_ROWS: usize = 500;
 
 impl RandomFeatures {
@@ -35,8 +34,8 @@ impl RandomFeatures {
         Self { center: mean(rows), frequencies, phases }
     }
 
-    /// The features of up to [`BLOCK`] rows (row-major), a column each; columns beyond them are those of the center.
-    pub(super) fn of_block(&self, block: &[f32]) -> Mat<f64> {
+    /// The features of up to [`BLOCK`] rows (row-major), one column each. Surplus columns are the features of the center.
+    pub(super) fn transform_block(&self, block: &[f32]) -> Mat<f64> {
         let d = self.dim();
         let mut x: Mat<f64> = Mat::zeros(d, BLOCK);
         for (column, row) in x.col_iter_mut().zip(block.chunks_exact(d)) {
@@ -45,19 +44,19 @@ impl RandomFeatures {
         }
         let mut phi: Mat<f64> = Mat::zeros(self.len(), BLOCK);
         matmul(&mut phi, Accum::Replace, &self.frequencies, &x, 1.0, Par::Seq);
-        let height = (2.0 / self.len() as f64).sqrt();
+        let amplitude = (2.0 / self.len() as f64).sqrt();
         for column in phi.col_iter_mut() {
-            column.iter_mut().zip(&self.phases).for_each(|(p, b)| *p = height * (*p + b).cos());
+            column.iter_mut().zip(&self.phases).for_each(|(p, b)| *p = amplitude * (*p + b).cos());
         }
         phi
     }
 
-    /// The features of all rows, one row's after the other's.
-    pub(super) fn of(&self, rows: &Embeddings<'_>) -> Vec<f64> {
+    /// The features of all rows, row-major.
+    pub(super) fn transform(&self, rows: &Embeddings<'_>) -> Vec<f64> {
         let mut values = vec![0.0; rows.len() * self.len()];
         let blocks = values.par_chunks_mut(BLOCK * self.len());
         blocks.zip(rows.as_slice().par_chunks(BLOCK * self.dim())).for_each(|(values, block)| {
-            let phi = self.of_block(block);
+            let phi = self.transform_block(block);
             for (row, column) in values.chunks_exact_mut(self.len()).zip(phi.col_iter()) {
                 row.iter_mut().zip(column.iter()).for_each(|(value, phi)| *value = *phi);
             }
@@ -65,17 +64,17 @@ impl RandomFeatures {
         values
     }
 
-    /// Columns of the rows that it takes.
+    /// The number of columns of the rows.
     pub(super) fn dim(&self) -> usize {
         self.center.len()
     }
 
-    /// The number of features, $D$.
+    /// The number of features, `D`.
     pub(super) fn len(&self) -> usize {
         self.phases.len()
     }
 
-    /// $W / \ell$, $b$ and $\mu$.
+    /// `W / ℓ`, `b` and `μ`.
     #[cfg(test)]
     pub(super) fn parts(&self) -> (&Mat<f64>, &[f64], &[f64]) {
         (&self.frequencies, &self.phases, &self.center)
@@ -87,20 +86,20 @@ impl RandomFeatures {
     }
 }
 
-/// The median distance of a seeded sample of rows to one another; pairs of equal rows say nothing and do not count.
+/// The median pairwise distance of a seeded sample of rows, without pairs of equal rows.
 pub(super) fn median_distance(rows: &Embeddings<'_>, seed: u64) -> Result<f64, Error> {
     let sample = rows.gather(&SeededRng::new(seed).sample(rows.len(), SCALE_ROWS));
-    let mut found: Vec<f64> = (1..sample.len())
+    let mut sq_distances: Vec<f64> = (1..sample.len())
         .into_par_iter()
         .flat_map_iter(|i| (0..i).map(move |j| (i, j)))
         .map(|(i, j)| sq_distance(sample.row(i), sample.row(j)))
         .filter(|sq| *sq > 0.0)
         .collect();
-    if found.is_empty() {
+    if sq_distances.is_empty() {
         return Err(nuq::Error::NoSpread { rows: rows.len() }.into());
     }
-    let middle = found.len() / 2;
-    Ok(found.select_nth_unstable_by(middle, f64::total_cmp).1.sqrt())
+    let middle = sq_distances.len() / 2;
+    Ok(sq_distances.select_nth_unstable_by(middle, f64::total_cmp).1.sqrt())
 }
 
 #[cfg(test)]
@@ -110,10 +109,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_of_features_are_the_kernel() {
+    fn products_of_features_approximate_the_kernel() {
         let x = normal(40, 6, 1);
         let features = RandomFeatures::draw(&x, 20_000, 2.5, 3);
-        let phi = features.of(&x);
+        let phi = features.transform(&x);
         let product = |i: usize, j: usize| -> f64 {
             phi[i * 20_000..][..20_000].iter().zip(&phi[j * 20_000..]).map(|(a, b)| a * b).sum()
         };
@@ -129,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn the_length_scale_is_the_median_of_distances_that_are_some() {
+    fn the_length_scale_is_the_median_of_nonzero_distances() {
         let x = Embeddings::new(vec![0.0, 0.0, 0.0, 0.0, 3.0, 5.0], 1).unwrap();
-        // 3 and 5 four times each, and 2.
+        // The distances are 3 (four times), 5 (four times) and 2.
         assert_eq!(median_distance(&x, 0), Ok(3.0));
         let same = Embeddings::new(vec![0.5; 8], 2).unwrap();
         assert_eq!(median_distance(&same, 0), Err(nuq::Error::NoSpread { rows: 4 }.into()));

@@ -1,5 +1,5 @@
-//! ReAct (Sun, Guo and Li 2021): the energy after activations are clipped to what training rows commonly reach,
-//! $-\ln \sum_c e^{z_c}$ with $z = W \min(x, t) + b$.
+//! ReAct (Sun, Guo and Li 2021): the energy of clipped activations, `−ln Σ_c exp(z_c)` with `z = W min(x, t) + b`. The limit `t` is
+//! a quantile of the training activations.
 
 use nuq_neighbors::Embeddings;
 
@@ -10,14 +10,17 @@ use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::out_of_range;
 
-/// The energy of clipped rows.
+/// Energy of clipped rows.
 pub struct React {
     head: Head,
     limit: f64,
 }
 
 impl React {
-    /// Clips at a quantile of all activations of the training rows, interpolated between two of them; the authors take 0.9.
+    /// Sets the limit to a quantile of all activations of the training rows, with linear interpolation. The authors use 0.9.
+    ///
+    /// # Errors
+    /// No rows, rows of another dimension than that of the head, or a quantile outside (0, 1].
     pub fn fit(rows: &Embeddings<'_>, head: &Head, quantile: f64) -> Result<Self, Error> {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());
@@ -46,7 +49,7 @@ impl Scorer for React {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?;
-        self.head.read(rows, self.limit, |logits| -log_sum_exp(logits))
+        self.head.map_logits(rows, self.limit, |logits| -log_sum_exp(logits))
     }
 
     fn bytes(&self) -> u64 {

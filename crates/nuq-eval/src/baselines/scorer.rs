@@ -1,4 +1,4 @@
-//! What every scorer is asked, and what it is asked about.
+//! The trait of uncertainty scores and the arrays that it reads.
 
 use nuq_neighbors::{Embeddings, Neighbors};
 
@@ -6,56 +6,51 @@ use super::Members;
 use crate::Error;
 use crate::error::length_mismatch;
 
-/// Says of each row of a batch how uncertain it is. **Higher is less certain**, for every scorer.
+/// Computes an uncertainty score for each row of a batch. **A higher score is a higher uncertainty**, for every scorer.
 pub trait Scorer: Send + Sync {
-    /// Its name, as a table shows it.
+    /// The name for tables and error messages.
     fn name(&self) -> String;
 
-    /// What a batch must hold.
+    /// The arrays that a batch must contain.
     fn inputs(&self) -> &'static [Input];
 
-    /// A score per row.
+    /// One score per row.
+    ///
+    /// # Errors
+    /// The batch lacks an array, or an array has the wrong shape.
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error>;
 
-    /// Whether it takes the neighbors that a batch brings along, and saves a search.
+    /// Whether the scorer uses the neighbors of a batch instead of searching for them.
     fn takes_neighbors(&self) -> bool {
         false
     }
 
-    /// Bytes that it keeps beside the training embeddings.
+    /// Bytes of memory in addition to the training embeddings.
     fn bytes(&self) -> u64 {
         0
     }
 }
 
-/// Something that a scorer looks at.
+/// An array that a scorer needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// The rows themselves.
+    /// The embeddings.
     Embeddings,
-    /// What the network said of them.
+    /// The logits of the network.
     Logits,
-    /// What several networks, or one network several times, said of them.
+    /// The logits of several networks, or of several passes of one network.
     Members,
 }
 
-impl Input {
-    fn name(self) -> &'static str {
-        match self {
-            Input::Embeddings => "embeddings",
-            Input::Logits => "logits",
-            Input::Members => "predictions of several members",
-        }
-    }
-}
+nuq_neighbors::choices!(Input, "input", { Embeddings => "embeddings", Logits => "logits", Members => "members" });
 
-/// Rows to be scored, with all that is known of them.
+/// Rows to be scored, as aligned arrays.
 ///
 /// ```
 /// use nuq::Embeddings;
 /// use nuq_eval::baselines::{Batch, Energy, MaxProb, Scorer};
 ///
-/// // Two rows of logits: the first is sure.
+/// // Two rows of logits: the first has a clear maximum.
 /// let logits = Embeddings::from_rows(&[[9.0, 0.0], [0.1, 0.0]])?;
 /// let batch = Batch { logits: Some(&logits), ..Batch::default() };
 /// for scorer in [&MaxProb as &dyn Scorer, &Energy::default()] {
@@ -66,36 +61,45 @@ impl Input {
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Batch<'b> {
-    /// The rows.
+    /// The embeddings, one row each.
     pub embeddings: Option<&'b Embeddings<'b>>,
-    /// A row of logits for each.
+    /// One row of logits per row.
     pub logits: Option<&'b Embeddings<'b>>,
-    /// Predictions of several members for each.
+    /// The logits of several members for each row.
     pub members: Option<&'b Members>,
-    /// The nearest training rows of each, where they are known: a scorer that would search for them takes these. They are
-    /// those of the rows as they are, not normalized.
+    /// The nearest training rows of each row, if known. Scorers that need neighbors use them instead of searching. They are
+    /// neighbors of the plain rows, not of the normalized ones.
     pub neighbors: Option<&'b Neighbors>,
-    /// The same of the rows divided by their length, among training rows divided by theirs.
+    /// The same for L2-normalized rows among L2-normalized training rows.
     pub normalized_neighbors: Option<&'b Neighbors>,
 }
 
 impl<'b> Batch<'b> {
-    /// The rows, for a scorer that cannot do without.
+    /// The embeddings.
+    ///
+    /// # Errors
+    /// [`Error::MissingInput`] with the name of the scorer.
     pub fn need_embeddings(&self, scorer: &dyn Scorer) -> Result<&'b Embeddings<'b>, Error> {
         self.embeddings.ok_or_else(|| missing(scorer, Input::Embeddings))
     }
 
-    /// The logits, for a scorer that cannot do without.
+    /// The logits.
+    ///
+    /// # Errors
+    /// [`Error::MissingInput`] with the name of the scorer.
     pub fn need_logits(&self, scorer: &dyn Scorer) -> Result<&'b Embeddings<'b>, Error> {
         self.logits.ok_or_else(|| missing(scorer, Input::Logits))
     }
 
-    /// The members' predictions, for a scorer that cannot do without.
+    /// The logits of several members.
+    ///
+    /// # Errors
+    /// [`Error::MissingInput`] with the name of the scorer.
     pub fn need_members(&self, scorer: &dyn Scorer) -> Result<&'b Members, Error> {
         self.members.ok_or_else(|| missing(scorer, Input::Members))
     }
 
-    /// Both embeddings and logits, one row each.
+    /// Embeddings and logits of equal length.
     pub(super) fn need_both(
         &self,
         scorer: &dyn Scorer,
@@ -109,7 +113,7 @@ impl<'b> Batch<'b> {
     }
 }
 
-/// Refuses rows of another width than the scorer was fitted to.
+/// Rejects rows whose number of columns differs from that of the training rows.
 pub(super) fn check_columns(rows: &Embeddings<'_>, expected: usize) -> Result<(), Error> {
     match rows.dim() {
         got if got != expected => Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into()),
@@ -117,14 +121,18 @@ pub(super) fn check_columns(rows: &Embeddings<'_>, expected: usize) -> Result<()
     }
 }
 
-/// Refuses logits of other classes than the scorer was fitted to.
+/// Rejects logits whose number of classes differs from that of the fit.
 pub(super) fn check_classes(logits: &Embeddings<'_>, expected: usize) -> Result<(), Error> {
     match logits.dim() {
-        got if got != expected => Err(length_mismatch("logits a row", got, "classes", expected)),
+        got if got != expected => Err(length_mismatch("logits per row", got, "classes", expected)),
         _ => Ok(()),
     }
 }
 
 fn missing(scorer: &dyn Scorer, input: Input) -> Error {
-    Error::MissingInput { scorer: scorer.name(), input: input.name() }
+    let input = match input {
+        Input::Members => "logits of several members",
+        Input::Embeddings | Input::Logits => input.name(),
+    };
+    Error::MissingInput { scorer: scorer.name(), input }
 }

@@ -1,13 +1,14 @@
-//! SNGP's last layer (Liu et al. 2020) on frozen embeddings: a Gaussian process by random features, with Laplace's
-//! approximation of its posterior.
+//! The last layer of SNGP (Liu et al. 2020) on frozen embeddings: a Gaussian process with random features and a Laplace approximation
+//! of its posterior.
 //!
-//! Weights $\beta$ of a softmax regression on random features $\phi$ have the posterior precision
+//! `β` are the weights of a softmax regression on random features `φ`. The posterior precision is shared by all classes:
 //!
-//! $$\Sigma^{-1} = r I + \sum_i \hat p_i (1 - \hat p_i)\, \phi_i \phi_i^\top, \qquad \hat p_i = \max_c p_{ic}$$
+//! ```text
+//! Σ⁻¹ = r I + Σ_i p̂_i (1 − p̂_i) φ_i φ_iᵀ,    p̂_i = max_c p_ic
+//! ```
 //!
-//! shared by all classes, and logits $z = \beta^\top \phi(x)$ are damped by what it leaves open (the mean-field approximation):
-//! $z / \sqrt{1 + \frac{\pi}{8} \phi^\top \Sigma \phi}$. The spectral normalization, SNGP's other half, belongs to the network and is
-//! no business of its last layer.
+//! The logits `βᵀ φ(x)` are divided by `√(1 + (π/8) φᵀ Σ φ)`, the mean-field approximation. The spectral normalization of SNGP
+//! concerns the training of the network and is not part of this layer.
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
@@ -17,35 +18,37 @@ use rayon::prelude::*;
 
 use super::random_features::{BLOCK, RandomFeatures, median_distance};
 use super::scorer::check_columns;
-use super::softmax::{first_largest, log_sum_exp, others, softmax};
-use super::softmax_regression::{SoftmaxRegression, spreads, weighted_gram};
+use super::softmax::{argmax, complement, log_sum_exp, softmax};
+use super::softmax_regression::{SoftmaxRegression, max_prob_variances, weighted_gram};
 use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::{length_mismatch, out_of_range};
 use nuq::{Classes, Label};
 
-/// What is read off the damped logits.
+/// Score of the mean-field logits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SngpScore {
-    /// $1 - \max_c p_c$.
+    /// One minus the largest probability, `1 − max_c p_c`.
     #[default]
     MaxProb,
-    /// Dempster and Shafer's $K / (K + \sum_c e^{z_c})$ of $K$ classes.
+    /// The Dempster-Shafer metric `K / (K + Σ_c exp(z_c))` of `K` classes.
     DempsterShafer,
 }
 
-/// How the layer is fitted.
+nuq_neighbors::choices!(SngpScore, "score", { MaxProb => "max_prob", DempsterShafer => "dempster_shafer" });
+
+/// Parameters of [`Sngp::fit`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SngpParams {
-    /// The number of random features, $D$.
+    /// Number of random features, at least one.
     pub features: usize,
-    /// The length scale $\ell$ of the kernel; by default the median distance of training rows.
+    /// Length scale `ℓ` of the kernel; `None` is the median pairwise distance of training rows.
     pub length_scale: Option<f64>,
-    /// The precision $r$ of the prior of the weights.
+    /// Precision `r` of the prior of the weights, in [1e-12, 1e12].
     pub ridge: f64,
-    /// The seed of the features.
+    /// Seed of the random features.
     pub seed: u64,
-    /// What is read off the damped logits.
+    /// Score of the mean-field logits.
     pub score: SngpScore,
 }
 
@@ -55,7 +58,7 @@ impl Default for SngpParams {
     }
 }
 
-/// A Gaussian process by random features, as a last layer.
+/// Gaussian process with random features as the last layer.
 ///
 /// ```
 /// use nuq::Embeddings;
@@ -71,97 +74,110 @@ impl Default for SngpParams {
 /// ```
 pub struct Sngp {
     features: RandomFeatures,
-    /// $\beta$, a column per class.
+    /// `β`, one column per class.
     weights: Mat<f64>,
-    /// Cholesky's factor of $\Sigma^{-1}$.
-    precision: Mat<f64>,
+    /// The Cholesky factor of `Σ⁻¹`.
+    precision_factor: Mat<f64>,
     classes: Classes,
     score: SngpScore,
 }
 
-/// Of more training rows a seeded sample stands for all: their features would fill the memory.
-const MOST_ROWS: usize = 50_000;
+/// Largest number of training rows whose features are held in memory. Of more rows, a seeded sample is used and weighted.
+const MAX_ROWS: usize = 50_000;
 
 impl Sngp {
     /// Fits the layer to training rows of at least two classes.
+    ///
+    /// # Errors
+    /// No rows, a single class, unequal numbers of rows and labels, or parameters out of their range.
     pub fn fit<'l, L>(rows: &Embeddings<'_>, labels: &'l [L], params: SngpParams) -> Result<Self, Error>
     where
         Label: From<&'l L>,
     {
         params.check()?;
-        let (classes, of_row) = check_training("SNGP", rows, labels)?;
+        let (classes, class_of_row) = check_training("SNGP", rows, labels)?;
         let length_scale = match params.length_scale {
-            Some(given) => given,
+            Some(length_scale) => length_scale,
             None => median_distance(rows, params.seed)?,
         };
         let features = RandomFeatures::draw(rows, params.features, length_scale, params.seed);
-        let sample = SeededRng::new(params.seed).sample(rows.len(), MOST_ROWS);
-        let of_sample: Vec<u32> = sample.iter().map(|&row| of_row[row as usize]).collect();
-        let phi =
-            if sample.len() < rows.len() { features.of(&rows.gather(&sample)) } else { features.of(rows) };
+        let sample = SeededRng::new(params.seed).sample(rows.len(), MAX_ROWS);
+        let sample_classes: Vec<u32> = sample.iter().map(|&row| class_of_row[row as usize]).collect();
+        let phi = if sample.len() < rows.len() {
+            features.transform(&rows.gather(&sample))
+        } else {
+            features.transform(rows)
+        };
         let phi = MatRef::from_column_major_slice(&phi, features.len(), sample.len());
-        let times = rows.len() as f64 / sample.len() as f64;
+        let row_weight = rows.len() as f64 / sample.len() as f64;
         let no_factor = || Error::from(nuq::Error::NoSpread { rows: rows.len() });
-        let weights = SoftmaxRegression::fit(phi, &of_sample, classes.len(), times, params.ridge);
+        let weights = SoftmaxRegression::fit(phi, &sample_classes, classes.len(), row_weight, params.ridge);
         let weights = weights.ok_or_else(no_factor)?;
-        let spread: Vec<f64> = spreads(phi, &weights).iter().map(|spread| times * spread).collect();
+        let variances: Vec<f64> =
+            max_prob_variances(phi, &weights).iter().map(|variance| row_weight * variance).collect();
         let precision =
-            weighted_gram(phi, &spread, params.ridge).llt(Side::Lower).map_err(|_| no_factor())?;
-        Ok(Self { features, weights, precision: precision.L().to_owned(), classes, score: params.score })
+            weighted_gram(phi, &variances, params.ridge).llt(Side::Lower).map_err(|_| no_factor())?;
+        let precision_factor = precision.L().to_owned();
+        Ok(Self { features, weights, precision_factor, classes, score: params.score })
     }
 
-    /// The damped logits of each row: a column per class, in the order of the sorted labels.
+    /// The mean-field logits of each row: one column per class, in the order of the sorted labels.
+    ///
+    /// # Errors
+    /// Rows of another dimension than that of the training rows.
     pub fn logits(&self, rows: &Embeddings<'_>) -> Result<Embeddings<'static>, Error> {
-        let values = self.each_row(rows, |z| z.iter().map(|z| *z as f32).collect::<Vec<f32>>())?;
+        let values = self.map_logits(rows, |z| z.iter().map(|z| *z as f32).collect::<Vec<f32>>())?;
         Ok(Embeddings::new(values.concat(), self.classes.len())?)
     }
 
-    /// The likeliest label of each row.
+    /// The most probable label of each row.
+    ///
+    /// # Errors
+    /// Rows of another dimension than that of the training rows.
     pub fn predict(&self, rows: &Embeddings<'_>) -> Result<Vec<&Label>, Error> {
-        self.each_row(rows, |z| self.classes.label(first_largest(z)))
+        self.map_logits(rows, |z| self.classes.label(argmax(z)))
     }
 
-    /// What `read` finds in the damped logits of each row.
-    fn each_row<T: Send>(
+    /// Maps the mean-field logits of each row to one value.
+    fn map_logits<T: Send>(
         &self,
         rows: &Embeddings<'_>,
-        read: impl Fn(&[f64]) -> T + Sync,
+        function: impl Fn(&[f64]) -> T + Sync,
     ) -> Result<Vec<T>, Error> {
         check_columns(rows, self.features.dim())?;
-        let of_block = |block: &[f32]| {
-            let mut phi = self.features.of_block(block);
+        let map_block = |block: &[f32]| {
+            let mut phi = self.features.transform_block(block);
             let mut z: Mat<f64> = Mat::zeros(self.classes.len(), BLOCK);
             matmul(&mut z, Accum::Replace, self.weights.transpose(), &phi, 1.0, Par::Seq);
             // φᵀ Σ φ = ‖L⁻¹ φ‖² with Σ⁻¹ = L Lᵀ.
-            solve_lower_triangular_in_place(self.precision.as_ref(), phi.as_mut(), Par::Seq);
-            let open = phi.col_iter().map(|column| column.iter().map(|v| v * v).sum::<f64>());
-            let damped = z.col_iter().zip(open).map(|(z, open)| {
-                let by = (1.0 + std::f64::consts::FRAC_PI_8 * open).sqrt();
-                read(&z.iter().map(|z| z / by).collect::<Vec<f64>>())
+            solve_lower_triangular_in_place(self.precision_factor.as_ref(), phi.as_mut(), Par::Seq);
+            let variances = phi.col_iter().map(|column| column.iter().map(|v| v * v).sum::<f64>());
+            let values = z.col_iter().zip(variances).map(|(z, variance)| {
+                let divisor = (1.0 + std::f64::consts::FRAC_PI_8 * variance).sqrt();
+                function(&z.iter().map(|z| z / divisor).collect::<Vec<f64>>())
             });
-            damped.take(block.len() / rows.dim()).collect::<Vec<T>>()
+            values.take(block.len() / rows.dim()).collect::<Vec<T>>()
         };
-        Ok(rows.as_slice().par_chunks(BLOCK * rows.dim()).flat_map_iter(of_block).collect())
+        Ok(rows.as_slice().par_chunks(BLOCK * rows.dim()).flat_map_iter(map_block).collect())
     }
 }
 
 impl SngpParams {
     fn check(&self) -> Result<(), Error> {
-        let usable = |value: f64| (1e-100..=1e100).contains(&value);
         match self.length_scale {
             _ if self.features == 0 => Err(out_of_range("random features", 0.0, "at least one is needed")),
             _ if !(1e-12..=1e12).contains(&self.ridge) => {
                 Err(out_of_range("ridge", self.ridge, "it must lie in [1e-12, 1e12]"))
             }
-            Some(scale) if !usable(scale) => {
-                Err(out_of_range("length scale", scale, "it must be positive and finite (1e-100 to 1e100)"))
+            Some(scale) if !(1e-100..=1e100).contains(&scale) => {
+                Err(out_of_range("length scale", scale, "it must lie in [1e-100, 1e100]"))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Refuses training rows of which a head cannot learn to tell classes apart.
+/// Encodes the labels. No rows, unequal lengths and a single class are errors.
 pub(super) fn check_training<'l, L>(
     what: &'static str,
     rows: &Embeddings<'_>,
@@ -176,8 +192,8 @@ where
     if labels.len() != rows.len() {
         return Err(length_mismatch("labels", labels.len(), "training rows", rows.len()));
     }
-    let (classes, of_row) = Classes::encode(labels);
-    if classes.len() < 2 { Err(Error::OneClass { what }) } else { Ok((classes, of_row)) }
+    let (classes, class_of_row) = Classes::encode(labels);
+    if classes.len() < 2 { Err(Error::OneClass { what }) } else { Ok((classes, class_of_row)) }
 }
 
 impl Scorer for Sngp {
@@ -195,25 +211,25 @@ impl Scorer for Sngp {
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?;
         let score = self.score;
-        self.each_row(rows, |z| match score {
+        self.map_logits(rows, |z| match score {
             SngpScore::MaxProb => {
                 let p = softmax(z);
-                others(&p, first_largest(&p))
+                complement(&p, argmax(&p))
             }
             SngpScore::DempsterShafer => 1.0 / (1.0 + (log_sum_exp(z) - (z.len() as f64).ln()).exp()),
         })
     }
 
     fn bytes(&self) -> u64 {
-        let numbers = self.weights.nrows() * self.weights.ncols() + self.precision.nrows().pow(2);
+        let numbers = self.weights.nrows() * self.weights.ncols() + self.precision_factor.nrows().pow(2);
         self.features.bytes() + 8 * numbers as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nuq_testkit::baselines;
     use nuq_testkit::data::{clusters, to_rows};
-    use nuq_testkit::rivals;
 
     use super::*;
 
@@ -223,11 +239,11 @@ mod tests {
         (Sngp::fit(&x, &y, params).unwrap(), x, y)
     }
 
-    /// The oracle with what the layer learned.
-    fn oracle(sngp: &Sngp) -> rivals::Sngp {
+    /// The oracle with the weights of the layer.
+    fn oracle(sngp: &Sngp) -> baselines::Sngp {
         let (frequencies, phases, center) = sngp.features.parts();
         let column = |c: usize| sngp.weights.col(c).iter().copied().collect();
-        rivals::Sngp {
+        baselines::Sngp {
             frequencies: frequencies.row_iter().map(|row| row.iter().copied().collect()).collect(),
             phases: phases.to_vec(),
             center: center.to_vec(),
@@ -237,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_their_equations() {
+    fn scores_equal_their_equations() {
         let (max_prob, x, _) = fitted(SngpScore::MaxProb);
         let (dempster, _, _) = fitted(SngpScore::DempsterShafer);
         let oracle = oracle(&max_prob);
@@ -245,37 +261,41 @@ mod tests {
         let queries =
             Embeddings::new([x.row(3), &[9.0; 5], &[-1e3, 0.5, 0.0, 2.0, 1e3]].concat(), 5).unwrap();
         let batch = Batch { embeddings: Some(&queries), ..Batch::default() };
-        let (p, shares) = (max_prob.score(&batch).unwrap(), dempster.score(&batch).unwrap());
+        let (max_probs, dempsters) = (max_prob.score(&batch).unwrap(), dempster.score(&batch).unwrap());
         for (i, q) in to_rows(&queries).iter().enumerate() {
             let z = oracle.logits(&precision, q);
-            for (ours, theirs) in [(p[i], rivals::max_prob(&z)), (shares[i], rivals::dempster_shafer(&z))] {
-                assert!((ours - theirs).abs() < 1e-10 * theirs, "row {i}: {ours:e} and {theirs:e}");
+            let pairs =
+                [(max_probs[i], baselines::max_prob(&z)), (dempsters[i], baselines::dempster_shafer(&z))];
+            for (ours, expected) in pairs {
+                assert!(
+                    (ours - expected).abs() < 1e-10 * expected,
+                    "row {i}: {ours:e}, expected {expected:e}"
+                );
             }
         }
     }
 
     #[test]
-    fn weights_are_at_the_minimum() {
+    fn the_gradient_vanishes_at_the_weights() {
         let (sngp, x, y) = fitted(SngpScore::MaxProb);
         let oracle = oracle(&sngp);
         let phi: Vec<Vec<f64>> = to_rows(&x).iter().map(|row| oracle.features(row)).collect();
         let truth: Vec<usize> = y.iter().map(|class| *class as usize).collect();
-        let (_, gradient) = rivals::softmax_loss(&phi, &truth, &oracle.weights, 0.5);
+        let (_, gradient) = baselines::softmax_loss(&phi, &truth, &oracle.weights, 0.5);
         let norm = gradient.iter().flatten().map(|g| g * g).sum::<f64>().sqrt();
         assert!(norm <= 1.01e-3 * 0.5, "{norm:e}");
     }
 
     #[test]
-    fn a_sample_stands_for_all_rows_as_if_each_counted_as_often() {
-        // Each row twice, or each row counted twice.
+    fn a_weighted_sample_equals_repeated_rows() {
         let (x, y) = clusters(60, 3, 2, 1.0, 2);
         let features = RandomFeatures::draw(&x, 16, 2.0, 0);
-        let of_row: Vec<u32> = y.iter().map(|class| *class as u32).collect();
-        let twice = [features.of(&x), features.of(&x)].concat();
-        let both = [&of_row[..], &of_row].concat();
+        let class_of_row: Vec<u32> = y.iter().map(|class| *class as u32).collect();
+        let twice = [features.transform(&x), features.transform(&x)].concat();
+        let both = [&class_of_row[..], &class_of_row].concat();
         let phi = MatRef::from_column_major_slice(&twice, 16, 120);
         let whole = SoftmaxRegression::fit(phi, &both, 2, 1.0, 1.0).unwrap();
-        let sample = SoftmaxRegression::fit(phi.subcols(0, 60), &of_row, 2, 2.0, 1.0).unwrap();
+        let sample = SoftmaxRegression::fit(phi.subcols(0, 60), &class_of_row, 2, 2.0, 1.0).unwrap();
         assert!((whole - sample).norm_l2() < 2e-3);
     }
 }

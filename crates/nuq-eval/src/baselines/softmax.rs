@@ -1,29 +1,29 @@
-//! Rows of logits as probabilities, in `f64`.
+//! Softmax and related functions of rows of logits, in `f64`.
 
 use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
 use nuq::log_space::log_sum;
 
-/// Reads a number off each row of logits.
-pub(super) fn each_row(logits: &Embeddings<'_>, read: impl Fn(&[f64]) -> f64 + Sync) -> Vec<f64> {
+/// Maps each row of logits to one value.
+pub(super) fn each_row(logits: &Embeddings<'_>, function: impl Fn(&[f64]) -> f64 + Sync) -> Vec<f64> {
     logits
         .as_slice()
         .par_chunks(logits.dim())
         .map_init(Vec::new, |row, logits| {
             row.clear();
             row.extend(logits.iter().map(|&z| f64::from(z)));
-            read(row)
+            function(row)
         })
         .collect()
 }
 
-/// $\ln \sum_c e^{z_c}$.
+/// `ln Σ_c exp(z_c)`.
 pub(super) fn log_sum_exp(row: &[f64]) -> f64 {
     log_sum(row.iter().copied())
 }
 
-/// $p_c = e^{z_c} / \sum_j e^{z_j}$ of each class, relative to the largest: each is as exact as its logits, however large they are.
+/// `p_c = exp(z_c) / Σ_j exp(z_j)`. The largest logit is subtracted first, so that large logits do not overflow.
 pub(super) fn softmax(row: &[f64]) -> Vec<f64> {
     let top = largest(row);
     let mut p: Vec<f64> = row.iter().map(|z| (z - top).exp()).collect();
@@ -32,28 +32,28 @@ pub(super) fn softmax(row: &[f64]) -> Vec<f64> {
     p
 }
 
-/// The largest logit.
+/// The largest value of a row.
 pub(super) fn largest(row: &[f64]) -> f64 {
     row.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// The place of the largest value, the first of several.
-pub(super) fn first_largest(values: &[f64]) -> usize {
+/// The position of the largest value; the first one of equal values.
+pub(super) fn argmax(values: &[f64]) -> usize {
     (1..values.len()).fold(0, |best, i| if values[i] > values[best] { i } else { best })
 }
 
-/// $1 - p_c$ as the sum of the others: one minus a probability near one would have no digits left.
-pub(super) fn others(p: &[f64], c: usize) -> f64 {
+/// `1 − p_c` as the sum of the other probabilities, which avoids cancellation where `p_c` is near one.
+pub(super) fn complement(p: &[f64], c: usize) -> f64 {
     p[..c].iter().chain(&p[c + 1..]).sum()
 }
 
-/// $-\sum_c p_c \ln p_c$.
+/// `−Σ_c p_c ln p_c`.
 pub(super) fn entropy(p: &[f64]) -> f64 {
-    let best = first_largest(p);
+    let best = argmax(p);
     let term = |(c, &p_c): (usize, &f64)| match p_c {
         0.0 => 0.0,
-        // Near one, what it lacks has the digits of its logarithm.
-        _ if c == best => -p_c * (-others(p, best)).ln_1p(),
+        // ln p = ln(1 − (1 − p)) keeps its precision where p is near one.
+        _ if c == best => -p_c * (-complement(p, best)).ln_1p(),
         _ => -p_c * p_c.ln(),
     };
     p.iter().enumerate().map(term).sum()

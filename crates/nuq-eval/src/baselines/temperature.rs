@@ -1,4 +1,4 @@
-//! Temperature scaling (Guo et al. 2017): the one number that makes held-out probabilities most likely.
+//! Temperature scaling (Guo et al. 2017): the divisor of logits that minimizes the held-out negative log-likelihood.
 
 use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
@@ -7,19 +7,22 @@ use super::softmax::softmax;
 use crate::Error;
 use crate::error::length_mismatch;
 
-/// The $T > 0$ that minimizes $-\frac1n \sum_i \ln \mathrm{softmax}(z_i / T)_{y_i}$ on held-out logits and their classes: divide
-/// logits by it. It lies in [0.01, 100]; at an end where every row is right (or wrong), and sharper (or flatter) is always
-/// better. Where all logits of each row are equal, no temperature changes anything, and it is 1.
+/// The temperature `T` in [0.01, 100] that minimizes `−(1/n) Σ_i ln softmax(z_i / T)_{y_i}` on held-out logits and their classes.
+/// Logits are divided by it. It is at an end of the interval if every row is right or every row is wrong. It is 1 if the logits
+/// of each row are equal, because no temperature then changes the probabilities.
 ///
 /// ```
 /// use nuq::Embeddings;
 /// use nuq_eval::baselines::temperature;
-/// // Sure of itself by e⁴, and right three times of four: e^(4/T) = 3.
+/// // Logits 4 and 0, right on three of four rows: exp(4 / T) = 3.
 /// let logits = Embeddings::from_rows(&[[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [4.0, 0.0]])?;
 /// let t = temperature(&logits, &[0, 0, 0, 1])?;
 /// assert!((t - 4.0 / 3f64.ln()).abs() < 1e-6);
 /// # Ok::<(), nuq_eval::Error>(())
 /// ```
+///
+/// # Errors
+/// No rows, unequal numbers of rows and classes, or a class without a logit.
 pub fn temperature(logits: &Embeddings<'_>, classes: &[u32]) -> Result<f64, Error> {
     if logits.is_empty() {
         return Err(nuq::Error::NoRows { what: "held-out logits" }.into());
@@ -35,25 +38,25 @@ pub fn temperature(logits: &Embeddings<'_>, classes: &[u32]) -> Result<f64, Erro
     if logits.rows().all(|row| row.iter().all(|z| *z == row[0])) {
         return Ok(1.0);
     }
-    // The loss is convex in 1/T, so bisection on its slope finds the minimum.
+    // The loss is convex in 1/T: bisection on its derivative converges to the minimum.
     let (mut low, mut high) = (1e-2f64.ln(), 1e2f64.ln());
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
-        // A slope of zero is one too small for a number: rows are right by so much that sharper is better.
-        *(if slope(logits, classes, (-middle).exp()) <= 0.0 { &mut high } else { &mut low }) = middle;
+        // A derivative of zero is an underflow: all rows are right, and a lower temperature is better.
+        *(if derivative(logits, classes, (-middle).exp()) <= 0.0 { &mut high } else { &mut low }) = middle;
     }
     Ok((0.5 * (low + high)).exp())
 }
 
-/// The derivative of the loss with respect to $b = 1/T$: $\sum_i \sum_c p_{ic} (z_{ic} - z_{i y_i})$, of which no row that is surely
-/// right loses its share to rounding.
-fn slope(logits: &Embeddings<'_>, classes: &[u32], b: f64) -> f64 {
-    let of_row = |(row, &class): (&[f32], &u32)| {
+/// The derivative of the summed loss with respect to `b = 1/T`: `Σ_i Σ_c p_ic (z_ic − z_{i y_i})`. This form has no cancellation where
+/// the probability of the true class is near one.
+fn derivative(logits: &Embeddings<'_>, classes: &[u32], b: f64) -> f64 {
+    let row_term = |(row, &class): (&[f32], &u32)| {
         let scaled: Vec<f64> = row.iter().map(|&z| b * f64::from(z)).collect();
         let truth = f64::from(row[class as usize]);
         softmax(&scaled).iter().zip(row).map(|(p, &z)| p * (f64::from(z) - truth)).sum()
     };
-    // Summed in order, so that it does not depend on the number of threads.
-    let terms: Vec<f64> = logits.as_slice().par_chunks(logits.dim()).zip(classes).map(of_row).collect();
+    // Summed in order, so that the result does not depend on the number of threads.
+    let terms: Vec<f64> = logits.as_slice().par_chunks(logits.dim()).zip(classes).map(row_term).collect();
     terms.iter().sum()
 }

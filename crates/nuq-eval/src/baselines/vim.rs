@@ -1,11 +1,12 @@
-//! ViM, virtual-logit matching (Wang et al. 2022): how far a row lies outside the space in which training rows vary, weighed
-//! against what the logits say.
+//! ViM, virtual-logit matching (Wang et al. 2022): the distance of a row from the principal subspace of the training rows, minus the
+//! log-sum-exp of the logits.
 //!
-//! With the origin $o = -W^{+} b$ at which all logits vanish, and $R$ the directions of the training rows $x_i - o$ beyond the
-//! first $D$ principal ones:
+//! `o = −W⁺ b` is the origin at which all logits vanish. `R` are the principal directions of the training rows `x_i − o` beyond the
+//! first `D`.
 //!
-//! $$s(x) = \alpha \lVert R^\top (x - o) \rVert - \ln \sum_c e^{z_c}, \qquad
-//! \alpha = \frac{\sum_i \max_c z_{ic}}{\sum_i \lVert R^\top (x_i - o) \rVert}$$
+//! ```text
+//! s(x) = α ‖Rᵀ (x − o)‖ − ln Σ_c exp(z_c),    α = Σ_i max_c z_ic / Σ_i ‖Rᵀ (x_i − o)‖
+//! ```
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par, Side};
@@ -20,24 +21,27 @@ use crate::Error;
 use crate::error::out_of_range;
 use nuq::moments::scatter_around;
 
-/// Virtual-logit matching.
+/// Virtual-logit matching score.
 pub struct Vim {
     origin: Vec<f64>,
     classes: usize,
-    /// $R$, a column per direction.
+    /// `R`, one column per direction.
     residual: Mat<f64>,
     alpha: f64,
 }
 
-/// Rows that one task takes.
+/// Number of rows per parallel task.
 const ROWS: usize = 256;
-/// Residuals so much shorter than the rows are what rounding leaves of none.
+/// Residuals below this, relative to the length of the rows, are rounding errors.
 const ROUNDING: f64 = 1e-10;
 
 impl Vim {
-    /// Fits it to training rows and the head; `principal` directions are left out of the residual, by default what the authors
-    /// take: 1000 of 2048 or more, 512 of 768 or more, and half of fewer. Training rows must vary in more directions than
-    /// those: of rows without a residual nobody knows how much one should count.
+    /// Fits the score to training rows and the last layer. `principal` is the number of directions that are not part of the
+    /// residual. The default is that of the authors: 1000 for at least 2048 columns, 512 for at least 768 columns, and half of
+    /// the columns otherwise.
+    ///
+    /// # Errors
+    /// No rows, rows of another dimension than that of the head, or training rows without a residual, for which `α` is not defined.
     pub fn fit(rows: &Embeddings<'_>, head: &Head, principal: Option<usize>) -> Result<Self, Error> {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());
@@ -56,37 +60,37 @@ impl Vim {
         let no_spread = Error::from(nuq::Error::NoSpread { rows: rows.len() });
         let origin = origin(head).ok_or_else(|| no_spread.clone())?;
         let moments = scatter_around(rows, &origin);
-        // Eigenvalues ascend: the residual comes first.
+        // Eigenvalues are in ascending order, so that the residual directions come first.
         let eigen = moments.self_adjoint_eigen(Side::Lower).map_err(|_| no_spread)?;
         let residual = eigen.U().subcols(0, d - principal).to_owned();
-        // The trace: the mean squared length of rows from the origin.
-        let size = (0..d).map(|j| moments[(j, j)]).sum::<f64>().sqrt();
+        // The trace is the mean squared distance of the rows from the origin.
+        let typical_length = (0..d).map(|j| moments[(j, j)]).sum::<f64>().sqrt();
         let mut vim = Self { origin, classes: head.classes(), residual, alpha: 1.0 };
-        let lengths: f64 = vim.lengths(rows).iter().sum();
-        if lengths <= ROUNDING * size * rows.len() as f64 {
-            let range = "training rows vary in no more than that: give fewer, or more rows";
+        let lengths: f64 = vim.residual_lengths(rows).iter().sum();
+        if lengths <= ROUNDING * typical_length * rows.len() as f64 {
+            let range = "the training rows vary in no more directions: use fewer directions, or more rows";
             return Err(out_of_range("principal directions", principal as f64, range));
         }
-        vim.alpha = head.read(rows, f64::INFINITY, largest)?.iter().sum::<f64>() / lengths;
+        vim.alpha = head.map_logits(rows, f64::INFINITY, largest)?.iter().sum::<f64>() / lengths;
         Ok(vim)
     }
 
-    /// $\lVert R^\top (x - o) \rVert$ of each row.
-    fn lengths(&self, rows: &Embeddings<'_>) -> Vec<f64> {
+    /// `‖Rᵀ (x − o)‖` of each row.
+    fn residual_lengths(&self, rows: &Embeddings<'_>) -> Vec<f64> {
         let block = |first: usize| {
             let x = centered(rows, &self.origin, first, rows.len().min(first + ROWS));
-            let mut inside: Mat<f64> = Mat::zeros(self.residual.ncols(), x.ncols());
-            matmul(&mut inside, Accum::Replace, self.residual.transpose(), &x, 1.0, Par::Seq);
-            inside.col_iter().map(|column| column.norm_l2()).collect::<Vec<f64>>()
+            let mut projected: Mat<f64> = Mat::zeros(self.residual.ncols(), x.ncols());
+            matmul(&mut projected, Accum::Replace, self.residual.transpose(), &x, 1.0, Par::Seq);
+            projected.col_iter().map(|column| column.norm_l2()).collect::<Vec<f64>>()
         };
         let firsts: Vec<usize> = (0..rows.len()).step_by(ROWS).collect();
         firsts.into_par_iter().flat_map_iter(block).collect()
     }
 }
 
-/// $o = -W^{+} b$; `None` where the singular values are not found.
+/// `o = −W⁺ b`; `None` if the singular value decomposition does not converge.
 ///
-/// Directions that `f32` weights leave to rounding are none: the biases along them would put the origin anywhere.
+/// Singular values at the level of `f32` rounding count as zero. Otherwise the biases along their directions would dominate `o`.
 fn origin(head: &Head) -> Option<Vec<f64>> {
     // W is stored transposed: Wᵀ = U S Vᵀ, and W⁺ b = U S⁻¹ Vᵀ b.
     let svd = head.weights().thin_svd().ok()?;
@@ -95,8 +99,8 @@ fn origin(head: &Head) -> Option<Vec<f64>> {
     let rounding = head.dim().max(head.classes()) as f64 * f64::from(f32::EPSILON) * largest;
     let mut origin = vec![0.0; head.dim()];
     for (i, &value) in values.iter().enumerate().filter(|(_, value)| **value > rounding) {
-        let along: f64 = svd.V().col(i).iter().zip(head.bias()).map(|(v, b)| v * b).sum();
-        origin.iter_mut().zip(svd.U().col(i).iter()).for_each(|(o, u)| *o -= along / value * u);
+        let component: f64 = svd.V().col(i).iter().zip(head.bias()).map(|(v, b)| v * b).sum();
+        origin.iter_mut().zip(svd.U().col(i).iter()).for_each(|(o, u)| *o -= component / value * u);
     }
     Some(origin)
 }
@@ -114,8 +118,9 @@ impl Scorer for Vim {
         let (rows, logits) = batch.need_both(self)?;
         check_columns(rows, self.origin.len())?;
         check_classes(logits, self.classes)?;
-        let sure = each_row(logits, log_sum_exp);
-        Ok(self.lengths(rows).iter().zip(sure).map(|(length, sure)| self.alpha * length - sure).collect())
+        let energies = each_row(logits, log_sum_exp);
+        let lengths = self.residual_lengths(rows);
+        Ok(lengths.iter().zip(energies).map(|(length, energy)| self.alpha * length - energy).collect())
     }
 
     fn bytes(&self) -> u64 {

@@ -1,7 +1,5 @@
 //! Identities of the methods that an evaluation can compare.
 
-use std::fmt;
-
 use nuq::calibrate::Measure;
 
 use crate::baselines::Reduction;
@@ -103,48 +101,45 @@ pub enum MethodKind {
 }
 
 impl MethodId {
-    /// Every method, in declaration order.
-    pub const ALL: [Self; 34] = [
-        Self::NuqEpistemic,
-        Self::NuqTotal,
-        Self::NuqAleatoric,
-        Self::NuqDensity,
-        Self::Huq,
-        Self::MaxProb,
-        Self::Entropy,
-        Self::Margin,
-        Self::Energy,
-        Self::MaxLogit,
-        Self::Gen,
-        Self::EnsembleEntropy,
-        Self::EnsembleMutualInformation,
-        Self::EnsembleMeanEntropy,
-        Self::EnsembleStd,
-        Self::EnsembleMaxProb,
-        Self::Ddu,
-        Self::DduL2,
-        Self::Mahalanobis,
-        Self::MahalanobisL2,
-        Self::RelativeMahalanobis,
-        Self::RelativeMahalanobisL2,
-        Self::KnnDistance,
-        Self::KnnDistanceL2,
-        Self::Lof,
-        Self::LofL2,
-        Self::Sngp,
-        Self::SngpL2,
-        Self::Duq,
-        Self::DuqL2,
-        Self::Vim,
-        Self::Fdbd,
-        Self::NnGuide,
-        Self::React,
-    ];
-
     /// The text for tables and legends, for example `NUQ epistemic` or `Mahalanobis, L2`.
     #[must_use]
     pub fn title(self) -> &'static str {
-        self.names().1
+        match self {
+            Self::NuqEpistemic => "NUQ epistemic",
+            Self::NuqTotal => "NUQ total",
+            Self::NuqAleatoric => "NUQ aleatoric",
+            Self::NuqDensity => "NUQ density",
+            Self::Huq => "HUQ",
+            Self::MaxProb => "MaxProb",
+            Self::Entropy => "Entropy",
+            Self::Margin => "Margin",
+            Self::Energy => "Energy",
+            Self::MaxLogit => "MaxLogit",
+            Self::Gen => "GEN",
+            Self::EnsembleEntropy => "ensemble entropy",
+            Self::EnsembleMutualInformation => "ensemble mutual information",
+            Self::EnsembleMeanEntropy => "ensemble mean entropy",
+            Self::EnsembleStd => "ensemble deviation",
+            Self::EnsembleMaxProb => "ensemble MaxProb",
+            Self::Ddu => "DDU",
+            Self::DduL2 => "DDU, L2",
+            Self::Mahalanobis => "Mahalanobis",
+            Self::MahalanobisL2 => "Mahalanobis, L2",
+            Self::RelativeMahalanobis => "relative Mahalanobis",
+            Self::RelativeMahalanobisL2 => "relative Mahalanobis, L2",
+            Self::KnnDistance => "kNN distance",
+            Self::KnnDistanceL2 => "kNN distance, L2",
+            Self::Lof => "LOF",
+            Self::LofL2 => "LOF, L2",
+            Self::Sngp => "SNGP",
+            Self::SngpL2 => "SNGP, L2",
+            Self::Duq => "DUQ",
+            Self::DuqL2 => "DUQ, L2",
+            Self::Vim => "ViM",
+            Self::Fdbd => "fDBD",
+            Self::NnGuide => "NNGuide",
+            Self::React => "ReAct",
+        }
     }
 
     /// The kind of the method.
@@ -160,53 +155,44 @@ impl MethodId {
             _ => MethodKind::Baseline,
         }
     }
-
-    /// The id and the title.
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::NuqEpistemic => ("nuq_epistemic", "NUQ epistemic"),
-            Self::NuqTotal => ("nuq_total", "NUQ total"),
-            Self::NuqAleatoric => ("nuq_aleatoric", "NUQ aleatoric"),
-            Self::NuqDensity => ("nuq_density", "NUQ density"),
-            Self::Huq => ("huq", "HUQ"),
-            Self::MaxProb => ("max_prob", "MaxProb"),
-            Self::Entropy => ("entropy", "Entropy"),
-            Self::Margin => ("margin", "Margin"),
-            Self::Energy => ("energy", "Energy"),
-            Self::MaxLogit => ("max_logit", "MaxLogit"),
-            Self::Gen => ("gen", "GEN"),
-            Self::EnsembleEntropy => ("ensemble_entropy", "ensemble entropy"),
-            Self::EnsembleMutualInformation => ("ensemble_mutual_information", "ensemble mutual information"),
-            Self::EnsembleMeanEntropy => ("ensemble_mean_entropy", "ensemble mean entropy"),
-            Self::EnsembleStd => ("ensemble_std", "ensemble deviation"),
-            Self::EnsembleMaxProb => ("ensemble_max_prob", "ensemble MaxProb"),
-            Self::Ddu => ("ddu", "DDU"),
-            Self::DduL2 => ("ddu_l2", "DDU, L2"),
-            Self::Mahalanobis => ("mahalanobis", "Mahalanobis"),
-            Self::MahalanobisL2 => ("mahalanobis_l2", "Mahalanobis, L2"),
-            Self::RelativeMahalanobis => ("relative_mahalanobis", "relative Mahalanobis"),
-            Self::RelativeMahalanobisL2 => ("relative_mahalanobis_l2", "relative Mahalanobis, L2"),
-            Self::KnnDistance => ("knn_distance", "kNN distance"),
-            Self::KnnDistanceL2 => ("knn_distance_l2", "kNN distance, L2"),
-            Self::Lof => ("lof", "LOF"),
-            Self::LofL2 => ("lof_l2", "LOF, L2"),
-            Self::Sngp => ("sngp", "SNGP"),
-            Self::SngpL2 => ("sngp_l2", "SNGP, L2"),
-            Self::Duq => ("duq", "DUQ"),
-            Self::DuqL2 => ("duq_l2", "DUQ, L2"),
-            Self::Vim => ("vim", "ViM"),
-            Self::Fdbd => ("fdbd", "fDBD"),
-            Self::NnGuide => ("nnguide", "NNGuide"),
-            Self::React => ("react", "ReAct"),
-        }
-    }
 }
 
-impl fmt::Display for MethodId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.names().0)
-    }
-}
+nuq_neighbors::choices!(MethodId, "method", {
+    NuqEpistemic => "nuq_epistemic",
+    NuqTotal => "nuq_total",
+    NuqAleatoric => "nuq_aleatoric",
+    NuqDensity => "nuq_density",
+    Huq => "huq",
+    MaxProb => "max_prob",
+    Entropy => "entropy",
+    Margin => "margin",
+    Energy => "energy",
+    MaxLogit => "max_logit",
+    Gen => "gen",
+    EnsembleEntropy => "ensemble_entropy",
+    EnsembleMutualInformation => "ensemble_mutual_information",
+    EnsembleMeanEntropy => "ensemble_mean_entropy",
+    EnsembleStd => "ensemble_std",
+    EnsembleMaxProb => "ensemble_max_prob",
+    Ddu => "ddu",
+    DduL2 => "ddu_l2",
+    Mahalanobis => "mahalanobis",
+    MahalanobisL2 => "mahalanobis_l2",
+    RelativeMahalanobis => "relative_mahalanobis",
+    RelativeMahalanobisL2 => "relative_mahalanobis_l2",
+    KnnDistance => "knn_distance",
+    KnnDistanceL2 => "knn_distance_l2",
+    Lof => "lof",
+    LofL2 => "lof_l2",
+    Sngp => "sngp",
+    SngpL2 => "sngp_l2",
+    Duq => "duq",
+    DuqL2 => "duq_l2",
+    Vim => "vim",
+    Fdbd => "fdbd",
+    NnGuide => "nnguide",
+    React => "react",
+});
 
 impl From<Reduction> for MethodId {
     fn from(reduction: Reduction) -> Self {

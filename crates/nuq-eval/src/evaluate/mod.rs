@@ -229,6 +229,8 @@ pub enum Predictor {
     Nuq,
 }
 
+nuq_neighbors::choices!(Predictor, "predictor", { Network => "network", Nuq => "nuq" });
+
 /// The result of a [`Comparison`].
 #[derive(Debug, Clone)]
 pub struct Evaluation<'m> {

@@ -249,14 +249,8 @@ fn from_logits<'t>() -> Vec<ScorerFactory<'t>> {
 }
 
 fn from_members<'t>() -> Vec<ScorerFactory<'t>> {
-    let reductions = [
-        Reduction::Entropy,
-        Reduction::MutualInformation,
-        Reduction::MeanEntropy,
-        Reduction::Std,
-        Reduction::MaxProb,
-    ];
-    reductions.map(|reduction| factory(reduction.into(), move || Ok(Ensemble(reduction)))).into()
+    let methods = Reduction::ALL.iter();
+    methods.map(|&reduction| factory(reduction.into(), move || Ok(Ensemble(reduction)))).collect()
 }
 
 /// Methods that use embeddings only, for plain or for normalized rows.

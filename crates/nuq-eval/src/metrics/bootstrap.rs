@@ -1,8 +1,8 @@
-//! How much of a number, or of a difference of two, is chance: the bootstrap (Efron 1979).
+//! Bootstrap intervals of metrics and of differences of two metrics (Efron 1979).
 //!
-//! Rows are drawn anew with replacement, within each stratum as many as there were, and the metric is taken again. A draw
-//! depends on seed, number and strata alone: two metrics of the same rows are drawn alike, so that the difference of their
-//! draws is paired without more ado.
+//! Each resample draws rows with replacement, in each stratum as many as it has, and computes the metric again. A resample depends
+//! only on the seed, its number and the strata. Two metrics of the same rows are therefore computed on the same resamples, and
+//! their differences are paired.
 
 use nuq_neighbors::SeededRng;
 use rayon::prelude::*;
@@ -11,34 +11,34 @@ use super::{Detection, Selective};
 use crate::Error;
 use crate::error::length_mismatch;
 
-/// A number with the interval in which it lies.
+/// A value with a confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// The number.
+    /// The value on all rows.
     pub value: f64,
-    /// The lower end.
+    /// The lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
-/// By how much one method is ahead of another on the same rows.
+/// The difference of a metric between two methods on the same rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
     /// First minus second, with its 95 % interval.
     pub interval: Interval,
-    /// Two-sided: how often chance alone would put them so far apart.
+    /// Two-sided p-value of the null hypothesis that the difference is zero.
     pub p_value: f64,
 }
 
-/// How often, and from which seed.
+/// Parameters of the bootstrap.
 ///
 /// ```
 /// use nuq_eval::metrics::{Detection, Resampling};
 /// let inliers: Vec<f64> = (0..100).map(f64::from).collect();
 /// let outliers: Vec<f64> = (50..150).map(f64::from).collect();
-/// let found = Detection::new(&inliers, &outliers)?;
-/// let auc = Resampling::default().roc_auc(&found);
+/// let detection = Detection::new(&inliers, &outliers)?;
+/// let auc = Resampling::default().roc_auc(&detection);
 /// assert!(auc.low < 0.875 && 0.875 < auc.high && auc.high - auc.low < 0.15);
 /// # Ok::<(), nuq_eval::Error>(())
 /// ```
@@ -46,7 +46,7 @@ pub struct Difference {
 pub struct Resampling {
     /// The number of resamples.
     pub resamples: usize,
-    /// The seed of all of them.
+    /// The seed of all resamples.
     pub seed: u64,
 }
 
@@ -57,12 +57,14 @@ impl Default for Resampling {
 }
 
 impl Resampling {
-    /// A metric on each resample: it is told how often each row counts. Rows of a stratum follow one another.
+    /// The metric on each resample. `metric` receives the number of times that each row was drawn. The rows of a stratum are
+    /// contiguous.
+    #[must_use]
     pub fn draws(&self, strata: &[usize], metric: impl Fn(&[u16]) -> f64 + Sync) -> Vec<f64> {
         self.table(strata, |counts| vec![metric(counts)]).into_iter().map(|row| row[0]).collect()
     }
 
-    /// Several metrics on each resample, a row each: drawing is done once for all.
+    /// Several metrics on each resample, one row per resample.
     pub(crate) fn table(
         &self,
         strata: &[usize],
@@ -70,7 +72,7 @@ impl Resampling {
     ) -> Vec<Vec<f64>> {
         let rows = strata.iter().sum();
         let draw = |counts: &mut Vec<u16>, i: usize| {
-            // Streams of neighboring seeds are unrelated once each seed went through a round of the generator.
+            // One round of the generator decorrelates the streams of consecutive seeds.
             let mut rng = SeededRng::new(SeededRng::new(self.seed.wrapping_add(i as u64)).next_u64());
             counts.clear();
             counts.resize(rows, 0);
@@ -87,38 +89,45 @@ impl Resampling {
     }
 
     /// ROC-AUC with its 95 % interval.
+    #[must_use]
     pub fn roc_auc(&self, detection: &Detection) -> Interval {
         Interval::new(detection.roc_auc(), &self.roc_auc_draws(detection))
     }
 
     /// Average precision with its 95 % interval.
+    #[must_use]
     pub fn average_precision(&self, detection: &Detection) -> Interval {
         Interval::new(detection.average_precision(), &self.average_precision_draws(detection))
     }
 
-    /// False alarms at a share of detections, with their 95 % interval.
+    /// False positive rate at a true positive rate, with its 95 % interval.
+    #[must_use]
     pub fn fpr_at_tpr(&self, detection: &Detection, tpr: f64) -> Interval {
         Interval::new(detection.fpr_at_tpr(tpr), &self.fpr_at_tpr_draws(detection, tpr))
     }
 
     /// RCC-AUC with its 95 % interval.
+    #[must_use]
     pub fn rcc_auc(&self, selective: &Selective) -> Interval {
         Interval::new(selective.rcc_auc(), &self.rcc_auc_draws(selective))
     }
 
     /// ROC-AUC on each resample.
+    #[must_use]
     pub fn roc_auc_draws(&self, detection: &Detection) -> Vec<f64> {
         self.draws(&detection.strata(), |counts| detection.roc_auc_of(&|row| f64::from(counts[row as usize])))
     }
 
     /// Average precision on each resample.
+    #[must_use]
     pub fn average_precision_draws(&self, detection: &Detection) -> Vec<f64> {
         self.draws(&detection.strata(), |counts| {
             detection.average_precision_of(&|row| f64::from(counts[row as usize]))
         })
     }
 
-    /// False alarms at a share of detections on each resample.
+    /// False positive rate at a true positive rate, on each resample.
+    #[must_use]
     pub fn fpr_at_tpr_draws(&self, detection: &Detection, tpr: f64) -> Vec<f64> {
         self.draws(&detection.strata(), |counts| {
             detection.fpr_at_tpr_of(tpr, &|row| f64::from(counts[row as usize]))
@@ -126,13 +135,15 @@ impl Resampling {
     }
 
     /// RCC-AUC on each resample.
+    #[must_use]
     pub fn rcc_auc_draws(&self, selective: &Selective) -> Vec<f64> {
         self.draws(&selective.strata(), |counts| selective.rcc_auc_of(&|row| u32::from(counts[row as usize])))
     }
 }
 
 impl Interval {
-    /// A number with the middle 95 % of its draws (the percentile interval).
+    /// A value with the percentile interval of its draws: the 2.5 % and 97.5 % quantiles, extended to contain the value.
+    #[must_use]
     pub fn new(value: f64, draws: &[f64]) -> Self {
         let mut sorted = draws.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -140,14 +151,17 @@ impl Interval {
     }
 }
 
-/// The value at a share of the way through sorted draws, NaN without any.
+/// A quantile of sorted draws; NaN without draws.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let at = (share * (sorted.len().saturating_sub(1)) as f64).round() as usize;
     sorted.get(at).copied().unwrap_or(f64::NAN)
 }
 
 impl Difference {
-    /// Compares two metrics of the same rows by their draws with the same [`Resampling`].
+    /// Compares two values of a metric, given with their draws from the same [`Resampling`].
+    ///
+    /// # Errors
+    /// No draws, or unequal numbers of draws.
     pub fn new(first: (f64, &[f64]), second: (f64, &[f64])) -> Result<Self, Error> {
         if first.1.len() != second.1.len() || first.1.is_empty() {
             return Err(length_mismatch(
@@ -170,48 +184,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_draw_has_as_many_rows_and_depends_on_the_seed_alone() {
+    fn draws_keep_the_stratum_sizes_and_do_not_depend_on_threads() {
         let resampling = Resampling { resamples: 50, seed: 3 };
         let sums = |counts: &[u16]| {
-            let of = |part: &[u16]| part.iter().map(|&c| f64::from(c)).sum::<f64>();
-            1000.0 * of(&counts[..7]) + of(&counts[7..])
+            let sum = |part: &[u16]| part.iter().map(|&c| f64::from(c)).sum::<f64>();
+            1000.0 * sum(&counts[..7]) + sum(&counts[7..])
         };
         assert!(resampling.draws(&[7, 5], sums).iter().all(|&sum| sum == 7005.0));
         let first = |counts: &[u16]| f64::from(counts[0]);
-        let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        assert_eq!(resampling.draws(&[7, 5], first), alone.install(|| resampling.draws(&[7, 5], first)));
+        let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        assert_eq!(resampling.draws(&[7, 5], first), one_thread.install(|| resampling.draws(&[7, 5], first)));
     }
 
     #[test]
-    fn intervals_hold_the_truth_as_often_as_they_say() {
+    fn intervals_have_their_nominal_coverage() {
         // Scores N(0, 1) against N(1, 1): the true AUC is Φ(1/√2).
         let truth = 0.5 * libm::erfc(-0.5);
         let mut rng = SeededRng::new(11);
         let mut normal = |mean: f64, n: usize| -> Vec<f64> { (0..n).map(|_| mean + rng.normal()).collect() };
         let repetitions = 300;
-        let mut held = 0;
+        let mut covered = 0;
         for _ in 0..repetitions {
-            let found = Detection::new(&normal(0.0, 80), &normal(1.0, 80)).unwrap();
-            let auc = Resampling { resamples: 300, seed: 0 }.roc_auc(&found);
-            held += usize::from(auc.low <= truth && truth <= auc.high);
+            let detection = Detection::new(&normal(0.0, 80), &normal(1.0, 80)).unwrap();
+            let auc = Resampling { resamples: 300, seed: 0 }.roc_auc(&detection);
+            covered += usize::from(auc.low <= truth && truth <= auc.high);
         }
-        // 285 expected; the percentile interval is known to be a little short, and chance has a standard deviation of 4.
-        assert!((270..=298).contains(&held), "{held}");
+        // Expected 285 with a standard deviation of 4; the percentile interval is known to be slightly too short.
+        assert!((270..=298).contains(&covered), "{covered}");
     }
 
     #[test]
-    fn equal_methods_do_not_differ_and_a_better_one_does() {
+    fn a_better_method_differs_significantly_and_an_equal_one_does_not() {
         let inliers: Vec<f64> = (0..200).map(|i| f64::from(i % 97)).collect();
         let near: Vec<f64> = (0..200).map(|i| f64::from(i % 97) + 20.0).collect();
         let far: Vec<f64> = (0..200).map(|i| f64::from(i % 97) + 60.0).collect();
         let draws = |outliers: &[f64]| {
-            let found = Detection::new(&inliers, outliers).unwrap();
-            (found.roc_auc(), Resampling::default().roc_auc_draws(&found))
+            let detection = Detection::new(&inliers, outliers).unwrap();
+            (detection.roc_auc(), Resampling::default().roc_auc_draws(&detection))
         };
-        let ((a, of_a), (b, of_b)) = (draws(&near), draws(&far));
-        let same = Difference::new((a, &of_a), (a, &of_a)).unwrap();
+        let ((a, draws_a), (b, draws_b)) = (draws(&near), draws(&far));
+        let same = Difference::new((a, &draws_a), (a, &draws_a)).unwrap();
         assert_eq!((same.interval.value, same.p_value), (0.0, 1.0));
-        let better = Difference::new((b, &of_b), (a, &of_a)).unwrap();
+        let better = Difference::new((b, &draws_b), (a, &draws_a)).unwrap();
         assert!(better.interval.low > 0.0 && better.p_value < 0.01);
     }
 }

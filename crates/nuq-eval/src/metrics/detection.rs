@@ -1,11 +1,11 @@
-//! Telling outliers from inliers by a score that should be higher for outliers.
+//! Detection of outliers by a score that should be higher for outliers than for inliers.
 //!
-//! With inlier scores $a_i$ and outlier scores $b_j$, a threshold $t$ calls a row an outlier when its score exceeds $t$:
+//! With inlier scores `a` and outlier scores `b`, a row is a positive at threshold `t` if its score exceeds `t`:
 //!
-//! - ROC-AUC $= \Pr(b > a) + \tfrac12 \Pr(b = a)$, the area under detections against false alarms.
-//! - Average precision $= \sum_t (R_t - R_{t'})\, P_t$ over thresholds from the highest down, with precision $P$ and recall $R$.
-//! - FPR at TPR $r$: the smallest share of false alarms among thresholds that find at least the share $r$ of outliers.
-//! - Detection error: the smallest mean of misses and false alarms over all thresholds.
+//! - ROC-AUC: `P(b > a) + ½ P(b = a)`, the area under the true positive rate against the false positive rate.
+//! - Average precision: `Σ_t (R_t − R_t') P_t` over descending thresholds, with precision `P`, recall `R` and the previous threshold `t'`.
+//! - FPR at TPR `r`: the smallest false positive rate among the thresholds with a true positive rate of at least `r`.
+//! - Detection error: the smallest mean of false negative rate and false positive rate over all thresholds.
 
 use super::ranked::Ranked;
 use crate::Error;
@@ -15,26 +15,29 @@ use nuq::calibrate::check_scores;
 ///
 /// ```
 /// use nuq_eval::metrics::Detection;
-/// let found = Detection::new(&[0.1, 0.2, 0.4], &[0.3, 0.9])?;
-/// assert_eq!(found.roc_auc(), 5.0 / 6.0); // of six pairs one is in the wrong order
-/// assert_eq!(found.fpr_at_tpr(0.95), 1.0 / 3.0);
+/// let detection = Detection::new(&[0.1, 0.2, 0.4], &[0.3, 0.9])?;
+/// assert_eq!(detection.roc_auc(), 5.0 / 6.0); // five of six pairs are in the right order
+/// assert_eq!(detection.fpr_at_tpr(0.95), 1.0 / 3.0);
 /// # Ok::<(), nuq_eval::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Detection {
-    /// Inliers are numbered first.
+    /// Rows `..inliers` are the inliers.
     ranked: Ranked,
     inliers: usize,
 }
 
-/// Inliers and outliers with one score, how often each is counted.
+/// Weighted numbers of inliers and outliers with equal scores.
 struct Group {
     inliers: f64,
     outliers: f64,
 }
 
 impl Detection {
-    /// Sorts the scores; NaN and empty sets are refused.
+    /// Sorts the scores.
+    ///
+    /// # Errors
+    /// Empty sets, or NaN.
     pub fn new(inliers: &[f64], outliers: &[f64]) -> Result<Self, Error> {
         check_scores(inliers, "inlier scores")?;
         check_scores(outliers, "outlier scores")?;
@@ -42,51 +45,59 @@ impl Detection {
         Ok(Self { ranked: Ranked::new(&scores, "scores")?, inliers: inliers.len() })
     }
 
-    /// The numbers of inliers and outliers: the strata of [`Resampling::draws`](super::Resampling::draws).
+    /// The numbers of inliers and outliers, which are the strata of [`Resampling::draws`](super::Resampling::draws).
+    #[must_use]
     pub fn strata(&self) -> [usize; 2] {
         [self.inliers, self.ranked.len() - self.inliers]
     }
 
-    /// The chance that an outlier scores above an inlier, ties counting half.
+    /// The probability that an outlier has a higher score than an inlier; ties count one half.
+    #[must_use]
     pub fn roc_auc(&self) -> f64 {
         self.roc_auc_of(&|_| 1.0)
     }
 
-    /// Average precision of finding outliers.
+    /// Average precision with outliers as positives.
+    #[must_use]
     pub fn average_precision(&self) -> f64 {
         self.average_precision_of(&|_| 1.0)
     }
 
-    /// Average precision of finding inliers by low scores.
+    /// Average precision with inliers as positives, by ascending score.
+    #[must_use]
     pub fn average_precision_of_inliers(&self) -> f64 {
         let (inliers, _) = self.totals(&|_| 1.0);
         precision(self.groups(&|_| 1.0).map(|group| (group.inliers, group.outliers)), inliers)
     }
 
-    /// The smallest share of false alarms at which at least the share `tpr` of the outliers is found.
+    /// The smallest false positive rate at a true positive rate of at least `tpr`.
+    #[must_use]
     pub fn fpr_at_tpr(&self, tpr: f64) -> f64 {
         self.fpr_at_tpr_of(tpr, &|_| 1.0)
     }
 
-    /// The smallest mean of misses and false alarms.
+    /// The smallest mean of false negative rate and false positive rate over all thresholds.
+    #[must_use]
     pub fn detection_error(&self) -> f64 {
-        let half = |(fpr, tpr): &(f64, f64)| 0.5 * (1.0 - tpr + fpr);
-        self.curve().iter().map(half).fold(0.5, f64::min)
+        let mean_error = |(fpr, tpr): &(f64, f64)| 0.5 * (1.0 - tpr + fpr);
+        self.curve().iter().map(mean_error).fold(0.5, f64::min)
     }
 
-    /// The ROC curve: false alarms and detections at every threshold, from (0, 0) to (1, 1).
+    /// The ROC curve: false positive rate and true positive rate at every threshold, from (0, 0) to (1, 1).
+    #[must_use]
     pub fn curve(&self) -> Vec<(f64, f64)> {
         let (inliers, outliers) = self.totals(&|_| 1.0);
-        let (mut false_alarms, mut found) = (0.0, 0.0);
+        let (mut false_positives, mut true_positives) = (0.0, 0.0);
         let steps = self.groups(&|_| 1.0).rev().map(|group| {
-            false_alarms += group.inliers;
-            found += group.outliers;
-            (false_alarms / inliers, found / outliers)
+            false_positives += group.inliers;
+            true_positives += group.outliers;
+            (false_positives / inliers, true_positives / outliers)
         });
         std::iter::once((0.0, 0.0)).chain(steps).collect()
     }
 
-    /// How many outliers there are among the `k` rows of lowest score, for each `k` from 0 to all rows.
+    /// The number of outliers among the `k` rows with the lowest scores, for each `k` from 0 to the number of rows.
+    #[must_use]
     pub fn count_curve(&self) -> Vec<f64> {
         let mut curve = vec![0.0];
         let mut before = 0.0;
@@ -98,15 +109,15 @@ impl Detection {
         curve
     }
 
-    /// ROC-AUC when row `i` (inliers first) counts `count(i)` times.
+    /// ROC-AUC where row `i` (inliers first) is repeated `count(i)` times.
     pub(crate) fn roc_auc_of(&self, count: &impl Fn(u32) -> f64) -> f64 {
-        let (mut below, mut won) = (0.0, 0.0);
+        let (mut below, mut ordered_pairs) = (0.0, 0.0);
         for Group { inliers, outliers } in self.groups(count) {
-            won += outliers * (below + 0.5 * inliers);
+            ordered_pairs += outliers * (below + 0.5 * inliers);
             below += inliers;
         }
         let (inliers, outliers) = self.totals(count);
-        won / (inliers * outliers)
+        ordered_pairs / (inliers * outliers)
     }
 
     pub(crate) fn average_precision_of(&self, count: &impl Fn(u32) -> f64) -> f64 {
@@ -116,45 +127,46 @@ impl Detection {
 
     pub(crate) fn fpr_at_tpr_of(&self, tpr: f64, count: &impl Fn(u32) -> f64) -> f64 {
         let (inliers, outliers) = self.totals(count);
-        let (mut false_alarms, mut found) = (0.0, 0.0);
+        let (mut false_positives, mut true_positives) = (0.0, 0.0);
         for group in self.groups(count).rev() {
-            false_alarms += group.inliers;
-            found += group.outliers;
-            if found / outliers >= tpr {
+            false_positives += group.inliers;
+            true_positives += group.outliers;
+            if true_positives / outliers >= tpr {
                 break;
             }
         }
-        false_alarms / inliers
+        false_positives / inliers
     }
 
-    /// ROC-AUC, average precision and FPR at a TPR when row `i` counts `counts[i]` times, in one pass from the highest score down:
-    /// nearly all of a comparison's resampling is this.
+    /// ROC-AUC, average precision and FPR at a TPR where row `i` is repeated `counts[i]` times, in one pass over descending scores.
+    /// A comparison spends nearly all of its resampling time here.
     pub(crate) fn all_of(&self, tpr: f64, counts: &[u16]) -> [f64; 3] {
         let total = |counts: &[u16]| counts.iter().map(|&count| u32::from(count)).sum::<u32>();
         let (inliers, outliers) = counts.split_at(self.inliers);
         let (inliers, outliers) = (f64::from(total(inliers)), f64::from(total(outliers)));
-        let (mut found, mut false_alarms) = (0u32, 0u32);
-        let (mut won, mut precision, mut at_tpr) = (0.0, 0.0, None);
+        let (mut true_positives, mut false_positives) = (0u32, 0u32);
+        let (mut ordered_pairs, mut precision, mut fpr) = (0.0, 0.0, None);
         for rows in self.ranked.groups().rev() {
-            let (mut all, mut good) = (0, 0);
+            let (mut all, mut positives) = (0, 0);
             for &row in rows {
                 let count = u32::from(counts[row as usize]);
                 all += count;
-                good += count * u32::from(row as usize >= self.inliers);
+                positives += count * u32::from(row as usize >= self.inliers);
             }
-            // Those above lost nothing to these inliers, and those beside them half.
-            won += f64::from(all - good) * (f64::from(found) + 0.5 * f64::from(good));
-            found += good;
-            false_alarms += all - good;
-            if good > 0 {
-                precision +=
-                    f64::from(good) / outliers * (f64::from(found) / f64::from(found + false_alarms));
-                if at_tpr.is_none() && f64::from(found) / outliers >= tpr {
-                    at_tpr = Some(f64::from(false_alarms) / inliers);
+            // Outliers above these inliers are in the right order; ties count one half.
+            ordered_pairs +=
+                f64::from(all - positives) * (f64::from(true_positives) + 0.5 * f64::from(positives));
+            true_positives += positives;
+            false_positives += all - positives;
+            if positives > 0 {
+                precision += f64::from(positives) / outliers
+                    * (f64::from(true_positives) / f64::from(true_positives + false_positives));
+                if fpr.is_none() && f64::from(true_positives) / outliers >= tpr {
+                    fpr = Some(f64::from(false_positives) / inliers);
                 }
             }
         }
-        [won / (inliers * outliers), precision, at_tpr.unwrap_or(1.0)]
+        [ordered_pairs / (inliers * outliers), precision, fpr.unwrap_or(1.0)]
     }
 
     fn groups<'g>(&'g self, count: &'g impl Fn(u32) -> f64) -> impl DoubleEndedIterator<Item = Group> + 'g {
@@ -174,43 +186,55 @@ impl Detection {
     }
 }
 
-/// Average precision from groups of (wanted, unwanted), the first to be found first.
-fn precision(groups: impl Iterator<Item = (f64, f64)>, wanted: f64) -> f64 {
-    let (mut found, mut seen, mut sum) = (0.0, 0.0, 0.0);
-    for (good, bad) in groups {
-        found += good;
-        seen += good + bad;
-        if good > 0.0 {
-            sum += good / wanted * (found / seen);
+/// Average precision from groups of (positives, negatives) in the order of detection.
+fn precision(groups: impl Iterator<Item = (f64, f64)>, n_positives: f64) -> f64 {
+    let (mut true_positives, mut detected, mut sum) = (0.0, 0.0, 0.0);
+    for (positives, negatives) in groups {
+        true_positives += positives;
+        detected += positives + negatives;
+        if positives > 0.0 {
+            sum += positives / n_positives * (true_positives / detected);
         }
     }
     sum
 }
 
-/// The chance that an outlier scores above an inlier, ties counting half.
+/// The probability that an outlier has a higher score than an inlier; ties count one half.
 ///
 /// ```
 /// assert_eq!(nuq_eval::metrics::roc_auc(&[1.0, 2.0], &[2.0, 3.0])?, 0.875); // 3.5 of 4 pairs
 /// # Ok::<(), nuq_eval::Error>(())
 /// ```
+///
+/// # Errors
+/// Empty sets, or NaN.
 pub fn roc_auc(inliers: &[f64], outliers: &[f64]) -> Result<f64, Error> {
     Ok(Detection::new(inliers, outliers)?.roc_auc())
 }
 
-/// Average precision of finding outliers by high scores.
+/// Average precision with outliers as positives.
+///
+/// # Errors
+/// Empty sets, or NaN.
 pub fn average_precision(inliers: &[f64], outliers: &[f64]) -> Result<f64, Error> {
     Ok(Detection::new(inliers, outliers)?.average_precision())
 }
 
-/// The smallest share of false alarms at which at least the share `tpr` of the outliers is found.
+/// The smallest false positive rate at a true positive rate of at least `tpr`.
+///
+/// # Errors
+/// Empty sets, NaN, or `tpr` outside (0, 1].
 pub fn fpr_at_tpr(inliers: &[f64], outliers: &[f64], tpr: f64) -> Result<f64, Error> {
     if !(tpr > 0.0 && tpr <= 1.0) {
-        return Err(crate::error::out_of_range("true-positive rate", tpr, "it must lie in (0, 1]"));
+        return Err(crate::error::out_of_range("true positive rate", tpr, "it must lie in (0, 1]"));
     }
     Ok(Detection::new(inliers, outliers)?.fpr_at_tpr(tpr))
 }
 
-/// The smallest mean of misses and false alarms over all thresholds.
+/// The smallest mean of false negative rate and false positive rate over all thresholds.
+///
+/// # Errors
+/// Empty sets, or NaN.
 pub fn detection_error(inliers: &[f64], outliers: &[f64]) -> Result<f64, Error> {
     Ok(Detection::new(inliers, outliers)?.detection_error())
 }
@@ -220,18 +244,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ties_by_hand() {
-        let found = Detection::new(&[0.0, 1.0, 1.0], &[1.0, 2.0]).unwrap();
-        assert_eq!(found.curve(), [(0.0, 0.0), (0.0, 0.5), (2.0 / 3.0, 1.0), (1.0, 1.0)]);
-        assert_eq!(found.count_curve(), [0.0, 0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0, 2.0]);
-        // Half the outliers at precision 1, the other half at 2/4.
-        assert_eq!(found.average_precision(), 0.75);
-        assert_eq!(found.detection_error(), 0.25);
-        assert_eq!((found.fpr_at_tpr(0.5), found.fpr_at_tpr(0.95)), (0.0, 2.0 / 3.0));
+    fn metrics_with_ties_equal_hand_computed_values() {
+        let detection = Detection::new(&[0.0, 1.0, 1.0], &[1.0, 2.0]).unwrap();
+        assert_eq!(detection.curve(), [(0.0, 0.0), (0.0, 0.5), (2.0 / 3.0, 1.0), (1.0, 1.0)]);
+        assert_eq!(detection.count_curve(), [0.0, 0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0, 2.0]);
+        // Half of the outliers at precision 1, the other half at 2/4.
+        assert_eq!(detection.average_precision(), 0.75);
+        assert_eq!(detection.detection_error(), 0.25);
+        assert_eq!((detection.fpr_at_tpr(0.5), detection.fpr_at_tpr(0.95)), (0.0, 2.0 / 3.0));
     }
 
     #[test]
-    fn counts_stand_for_repeated_rows() {
+    fn counts_equal_repeated_rows() {
         let (inliers, outliers) = ([0.3, 0.7, 0.7, 2.0], [0.7, 1.0, 5.0]);
         let counts = [2, 0, 1, 3, 1, 2, 0];
         let repeat = |scores: &[f64], counts: &[usize]| -> Vec<f64> {

@@ -1,14 +1,13 @@
-//! The referee: how well scores rank, how honest probabilities are, and how much of a difference is noise.
+//! Metrics of uncertainty scores and probabilities, with bootstrap intervals.
 //!
-//! Scores are plain slices, higher for less certain. NaN is refused; infinities are scores like any other. Rows with equal
-//! scores have no order, and every metric is what it is on average over all orders of them, so that none depends on
-//! how rows happen to be sorted.
+//! Scores are slices; a higher score is a higher uncertainty. NaN is an error, infinite scores are allowed. For rows with equal
+//! scores, every metric is the mean over all their orders, so that it does not depend on the order of the input.
 //!
-//! - Telling outliers from inliers: [`Detection`], and [`roc_auc`], [`average_precision`], [`fpr_at_tpr`],
+//! - Detection of outliers: [`Detection`], and [`roc_auc`], [`average_precision`], [`fpr_at_tpr`],
 //!   [`detection_error`] in one call.
-//! - Knowing one's own errors: [`Selective`], and [`rcc_auc`], [`prediction_rejection_ratio`], [`scod_risk`] in one call.
+//! - Selective prediction: [`Selective`], and [`rcc_auc`], [`prediction_rejection_ratio`], [`scod_risk`] in one call.
 //! - Probabilities: [`calibration_error`], [`negative_log_likelihood`], [`brier_score`], [`agreement`].
-//! - Chance: [`Resampling`] gives intervals and paired differences for any of them.
+//! - Uncertainty of a metric: [`Resampling`] gives intervals and paired differences.
 
 mod bootstrap;
 mod detection;

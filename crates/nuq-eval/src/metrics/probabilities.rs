@@ -1,12 +1,17 @@
-//! How honest probabilities are, and whom to believe where two models disagree.
+//! Metrics of probabilities, and agreement of two models.
 
 use crate::Error;
 use crate::error::length_mismatch;
 
-fn paired(what: &'static str, got: usize, beside: &'static str, expected: usize) -> Result<(), Error> {
+fn check_lengths(
+    what: &'static str,
+    got: usize,
+    counterpart: &'static str,
+    expected: usize,
+) -> Result<(), Error> {
     match (got, expected) {
-        (_, 0) => Err(nuq::Error::NoRows { what: beside }.into()),
-        _ if got != expected => Err(length_mismatch(what, got, beside, expected)),
+        (_, 0) => Err(nuq::Error::NoRows { what: counterpart }.into()),
+        _ if got != expected => Err(length_mismatch(what, got, counterpart, expected)),
         _ => Ok(()),
     }
 }
@@ -18,22 +23,25 @@ fn check_probabilities(values: &[f64]) -> Result<(), Error> {
     }
 }
 
-/// Expected calibration error (Naeini et al. 2015): the mean over rows of the gap between confidence and accuracy in the
-/// row's bin, of `bins` equally wide ones.
+/// Expected calibration error (Naeini et al. 2015): the absolute difference between mean confidence and accuracy in each of `bins`
+/// bins of equal width, averaged over rows.
 ///
 /// ```
-/// // Said 0.9 four times and was right three times.
+/// // Confidence 0.9 on four rows, of which three are right.
 /// let error = nuq_eval::metrics::calibration_error(&[0.9; 4], &[true, true, true, false], 15)?;
 /// assert!((error - 0.15).abs() < 1e-12);
 /// # Ok::<(), nuq_eval::Error>(())
 /// ```
+///
+/// # Errors
+/// No rows, unequal lengths, confidences outside [0, 1], or zero bins.
 pub fn calibration_error(confidence: &[f64], is_right: &[bool], bins: usize) -> Result<f64, Error> {
-    paired("right or wrong answers", is_right.len(), "confidences", confidence.len())?;
+    check_lengths("correctness flags", is_right.len(), "confidences", confidence.len())?;
     check_probabilities(confidence)?;
     if bins == 0 {
         return Err(crate::error::out_of_range("bins", 0.0, "at least one is needed"));
     }
-    // Each bin holds what lies above its lower end, up to and including its upper end: 1 is in the last one.
+    // Bins are half-open, (low, high], so that 1 is in the last one.
     let bin = |p: f64| ((p * bins as f64).ceil() as usize).clamp(1, bins) - 1;
     let mut gap = vec![0.0; bins];
     for (&p, &right) in confidence.iter().zip(is_right) {
@@ -42,30 +50,36 @@ pub fn calibration_error(confidence: &[f64], is_right: &[bool], bins: usize) -> 
     Ok(gap.iter().map(|gap| gap.abs()).sum::<f64>() / confidence.len() as f64)
 }
 
-/// Mean negative log of the probability that each row's true class was given: `inf` where one was called impossible.
-/// `probabilities` holds `classes` per row, row after row.
+/// Mean negative log probability of the true classes; infinite if one of them is zero. `probabilities` is row-major, with `classes`
+/// columns.
+///
+/// # Errors
+/// No rows, unequal lengths, probabilities outside [0, 1], or a class out of range.
 pub fn negative_log_likelihood(probabilities: &[f64], classes: usize, truth: &[u32]) -> Result<f64, Error> {
     let rows = rows_of(probabilities, classes, truth)?;
     Ok(rows.map(|(row, truth)| -row[truth].ln()).sum::<f64>() / truth.len() as f64)
 }
 
-/// Mean squared distance of the probabilities from the truth, summed over classes: between 0 and 2.
+/// Mean squared difference between the probabilities and the one-hot true classes, summed over classes; between 0 and 2.
+///
+/// # Errors
+/// No rows, unequal lengths, probabilities outside [0, 1], or a class out of range.
 pub fn brier_score(probabilities: &[f64], classes: usize, truth: &[u32]) -> Result<f64, Error> {
     let rows = rows_of(probabilities, classes, truth)?;
-    let of_row = |(row, truth): (&[f64], usize)| -> f64 {
+    let row_score = |(row, truth): (&[f64], usize)| -> f64 {
         row.iter().enumerate().map(|(class, p)| (p - f64::from(u8::from(class == truth))).powi(2)).sum()
     };
-    Ok(rows.map(of_row).sum::<f64>() / truth.len() as f64)
+    Ok(rows.map(row_score).sum::<f64>() / truth.len() as f64)
 }
 
-/// Rows of probabilities, each with its true class.
+/// The rows of probabilities with their true classes.
 fn rows_of<'p>(
     probabilities: &'p [f64],
     classes: usize,
     truth: &'p [u32],
 ) -> Result<impl Iterator<Item = (&'p [f64], usize)>, Error> {
     let rows = probabilities.len().checked_div(classes).unwrap_or(0);
-    paired("true classes", truth.len(), "rows of probabilities", rows)?;
+    check_lengths("true classes", truth.len(), "rows of probabilities", rows)?;
     check_probabilities(probabilities)?;
     if let Some(&class) = truth.iter().find(|class| **class as usize >= classes) {
         let range = "it must be below the number of classes";
@@ -74,33 +88,37 @@ fn rows_of<'p>(
     Ok(probabilities.chunks_exact(classes).zip(truth.iter().map(|class| *class as usize)))
 }
 
-/// How often two models agree, and where they do not.
+/// Agreement of two models.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Agreement {
     /// The share of rows with the same prediction.
     pub share: f64,
-    /// The mean percentile, in [0, 1], of the disagreements by uncertainty among all rows; `None` without any.
+    /// The mean rank of the disagreeing rows by uncertainty, in [0, 1]; `None` if all rows agree.
     pub percentile_of_disagreements: Option<f64>,
 }
 
-/// Compares predicted classes with those of a base model: disagreements should be among the uncertain rows.
+/// Compares predicted classes with those of a base model. Disagreements should be among the uncertain rows.
 ///
 /// ```
-/// let found = nuq_eval::metrics::agreement(&[0, 1, 1, 0], &[0, 1, 1, 1], &[0.1, 0.2, 0.3, 0.4])?;
-/// assert_eq!((found.share, found.percentile_of_disagreements), (0.75, Some(0.875)));
+/// let agreement = nuq_eval::metrics::agreement(&[0, 1, 1, 0], &[0, 1, 1, 1], &[0.1, 0.2, 0.3, 0.4])?;
+/// assert_eq!((agreement.share, agreement.percentile_of_disagreements), (0.75, Some(0.875)));
 /// # Ok::<(), nuq_eval::Error>(())
 /// ```
+///
+/// # Errors
+/// No rows, unequal lengths, or NaN.
 pub fn agreement(ours: &[u32], base: &[u32], uncertainty: &[f64]) -> Result<Agreement, Error> {
-    paired("predictions of the base model", base.len(), "predictions", ours.len())?;
-    paired("uncertainties", uncertainty.len(), "predictions", ours.len())?;
+    check_lengths("predictions of the base model", base.len(), "predictions", ours.len())?;
+    check_lengths("uncertainties", uncertainty.len(), "predictions", ours.len())?;
     let ranked = super::ranked::Ranked::new(uncertainty, "uncertainties")?;
     let rows = ours.len() as f64;
     let (mut before, mut differ, mut sum) = (0.0, 0.0, 0.0);
     for group in ranked.groups() {
         let size = group.len() as f64;
-        let here = group.iter().filter(|&&row| ours[row as usize] != base[row as usize]).count() as f64;
-        differ += here;
-        sum += here * (before + 0.5 * size) / rows;
+        let disagreements =
+            group.iter().filter(|&&row| ours[row as usize] != base[row as usize]).count() as f64;
+        differ += disagreements;
+        sum += disagreements * (before + 0.5 * size) / rows;
         before += size;
     }
     Ok(Agreement {
@@ -114,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn likelihood_and_brier_by_hand() {
+    fn likelihood_and_brier_score_equal_hand_computed_values() {
         let p = [0.5, 0.5, 0.25, 0.75];
         let nll = negative_log_likelihood(&p, 2, &[0, 1]).unwrap();
         assert!((nll - (2f64.ln() - 0.75f64.ln()) / 2.0).abs() < 1e-15);
@@ -123,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_probability_is_refused() {
+    fn invalid_probabilities_and_classes_are_rejected() {
         assert!(calibration_error(&[f64::NAN], &[true], 15).is_err());
         assert!(brier_score(&[0.5, 1.5], 2, &[0]).is_err());
         assert!(brier_score(&[0.5, 0.5], 2, &[2]).is_err());

@@ -1,24 +1,27 @@
-//! Rows in the order of their scores, sorted once and read for every metric and every resample.
+//! Rows sorted by score once, for all metrics and resamples.
 
 use nuq::calibrate::check_scores;
 
 use crate::Error;
 
-/// Rows from the lowest score to the highest, in groups of equal scores.
+/// Rows in ascending order of score, in groups of equal scores.
 #[derive(Debug, Clone)]
 pub(super) struct Ranked {
     order: Vec<u32>,
-    /// Where each group ends in `order`.
+    /// The end of each group in `order`.
     ends: Vec<u32>,
 }
 
 impl Ranked {
-    /// Sorts scores; `what` names them in an error.
+    /// Sorts scores; `what` names them in error messages.
     pub(super) fn new(scores: &[f64], what: &'static str) -> Result<Self, Error> {
         check_scores(scores, what)?;
         let mut order: Vec<u32> = (0..scores.len() as u32).collect();
         order.sort_by(|&a, &b| {
-            scores[a as usize].partial_cmp(&scores[b as usize]).expect("no NaN").then(a.cmp(&b))
+            scores[a as usize]
+                .partial_cmp(&scores[b as usize])
+                .expect("scores were checked for NaN")
+                .then(a.cmp(&b))
         });
         let is_end =
             |i: usize| i + 1 == order.len() || scores[order[i] as usize] != scores[order[i + 1] as usize];
@@ -26,7 +29,7 @@ impl Ranked {
         Ok(Self { order, ends })
     }
 
-    /// Groups of rows with equal scores, the lowest first.
+    /// Groups of rows with equal scores, in ascending order.
     pub(super) fn groups(&self) -> impl DoubleEndedIterator<Item = &[u32]> {
         let start = |group: usize| if group == 0 { 0 } else { self.ends[group - 1] as usize };
         (0..self.ends.len()).map(move |group| &self.order[start(group)..self.ends[group] as usize])
@@ -42,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_scores_share_a_group_and_zero_has_no_sign() {
+    fn equal_scores_are_one_group_and_zero_equals_negative_zero() {
         let scores = [3.0, 0.0, f64::INFINITY, -0.0, 3.0, f64::NEG_INFINITY];
         let ranked = Ranked::new(&scores, "scores").unwrap();
         let groups: Vec<&[u32]> = ranked.groups().collect();
@@ -51,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_and_nothing_are_refused() {
+    fn nan_and_empty_scores_are_rejected() {
         assert_eq!(Ranked::new(&[], "scores").unwrap_err().to_string(), "no scores: at least one is needed");
         let error = Ranked::new(&[0.0, f64::NAN], "scores").unwrap_err();
         assert_eq!(

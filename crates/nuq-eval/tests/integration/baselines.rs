@@ -1,4 +1,4 @@
-//! Every rival against its paper's equation (`nuq_testkit::rivals`).
+//! Every rival against its paper's equation (`nuq_testkit::baselines`).
 
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Embeddings, Shrinkage};
@@ -8,9 +8,9 @@ use nuq_eval::baselines::{
     Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, React, Reduction, RelativeMahalanobis, Scorer,
     Vim, temperature,
 };
+use nuq_testkit::baselines;
 use nuq_testkit::data::{self, to_rows};
 use nuq_testkit::gaussians::{Shape, log_density};
-use nuq_testkit::rivals;
 
 /// What `f64` arithmetic leaves, relative.
 const EXACT: f64 = 1e-10;
@@ -148,15 +148,15 @@ fn scores_of_logits_are_their_equations() {
         };
         // Chances below the smallest normal f64 have no digits.
         let least = f64::MIN_POSITIVE / EXACT;
-        compare(&MaxProb, least, &rivals::max_prob);
-        compare(&Entropy, least, &rivals::entropy);
-        compare(&Margin, least, &rivals::margin);
-        compare(&MaxLogit, 0.0, &rivals::max_logit);
+        compare(&MaxProb, least, &baselines::max_prob);
+        compare(&Entropy, least, &baselines::entropy);
+        compare(&Margin, least, &baselines::margin);
+        compare(&MaxLogit, 0.0, &baselines::max_logit);
         for t in [1.0, 0.5, 20.0, 1e-300] {
-            compare(&Energy::new(t).unwrap(), 1.0, &|z| rivals::energy(z, t));
+            compare(&Energy::new(t).unwrap(), 1.0, &|z| baselines::energy(z, t));
         }
         for (gamma, top) in [(0.1, 100), (0.5, 3), (0.01, 1)] {
-            compare(&Gen::new(gamma, top).unwrap(), 0.0, &|z| rivals::generalized_entropy(z, gamma, top));
+            compare(&Gen::new(gamma, top).unwrap(), 0.0, &|z| baselines::generalized_entropy(z, gamma, top));
         }
     }
 }
@@ -185,7 +185,7 @@ fn compare_gaussians(case: &Case, shrinkage: Option<f64>) {
 
 fn compare_mahalanobis(case: &Case, shrinkage: Option<f64>) {
     let ours = shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed);
-    let oracle = rivals::Mahalanobis::fit(&to_rows(&case.x), &case.labels(), case.classes(), shrinkage);
+    let oracle = baselines::Mahalanobis::fit(&to_rows(&case.x), &case.labels(), case.classes(), shrinkage);
     let batch = of_embeddings(&case.queries);
     let nearest = case.oracle(|_, q| oracle.nearest(q));
     let plain = Mahalanobis::fit(&case.x, &case.y, ours).unwrap();
@@ -210,12 +210,12 @@ fn compare_neighbors(case: &Case, ks: &[usize]) {
     let x = to_rows(&case.x);
     let batch = of_embeddings(&case.queries);
     for &k in ks {
-        let kth = case.oracle(|_, q| *rivals::knn_distances(&x, q, k).last().unwrap());
+        let kth = case.oracle(|_, q| *baselines::knn_distances(&x, q, k).last().unwrap());
         let mean = case.oracle(|_, q| {
-            let distances = rivals::knn_distances(&x, q, k);
+            let distances = baselines::knn_distances(&x, q, k);
             distances.iter().sum::<f64>() / distances.len() as f64
         });
-        let lof = rivals::LocalOutlierFactor::fit(&x, k);
+        let lof = baselines::LocalOutlierFactor::fit(&x, k);
         let lof = case.oracle(|_, q| lof.score(q));
         let name = format!("{}, k = {k}", case.name);
         agree(&name, &KnnDistance::kth(&case.x, k).unwrap().score(&batch).unwrap(), &kth, EXACT, 0.0);
@@ -246,7 +246,7 @@ fn compare_heads(case: &Case, principal: usize) {
     let (logits, train) = (head.logits(&case.queries).unwrap(), head.logits(&case.x).unwrap());
     let (z, train_z) = (to_rows(&logits), to_rows(&train));
     let batch = Batch { logits: Some(&logits), ..of_embeddings(&case.queries) };
-    let theirs = case.oracle(|i, q| rivals::linear(&w, b, q)[i % 5]);
+    let theirs = case.oracle(|i, q| baselines::linear(&w, b, q)[i % 5]);
     let ours: Vec<f64> = z.iter().enumerate().map(|(i, row)| row[i % 5]).collect();
     // Logits are stored in f32.
     agree(case.name, &ours, &theirs, 1e-6, 1.0);
@@ -255,22 +255,22 @@ fn compare_heads(case: &Case, principal: usize) {
         let ours = scorer.score(&batch).unwrap();
         agree(&format!("{} of {}", scorer.name(), case.name), &ours, &theirs, tolerance, 1.0);
     };
-    let vim = rivals::Vim::fit(&x, &w, b, principal);
+    let vim = baselines::Vim::fit(&x, &w, b, principal);
     let vim = case.oracle(|i, q| vim.score(q, &z[i]));
     compare(&Vim::fit(&case.x, &head, Some(principal)).unwrap(), EXACT, vim);
-    let fdbd = case.oracle(|i, q| rivals::fdbd(&x, &w, q, &z[i]));
+    let fdbd = case.oracle(|i, q| baselines::fdbd(&x, &w, q, &z[i]));
     compare(&Fdbd::fit(&case.x, &head).unwrap(), EXACT, fdbd);
     for quantile in [0.9, 0.333, 1.0] {
-        let react = case.oracle(|_, q| rivals::react(&x, quantile, &w, b, q));
+        let react = case.oracle(|_, q| baselines::react(&x, quantile, &w, b, q));
         compare(&React::fit(&case.x, &head, quantile).unwrap(), EXACT, react);
     }
     for k in [1, 10, 1000] {
         let ours = NnGuide::fit(&case.x, &train, k).unwrap().score(&batch).unwrap();
         for (i, q) in to_rows(&case.queries).iter().enumerate() {
-            let theirs = rivals::nnguide(&x, &train_z, k, q, &z[i]);
+            let theirs = baselines::nnguide(&x, &train_z, k, q, &z[i]);
             // The guides may cancel, and are as exact as the energies they are made of.
-            let most = train_z.iter().map(|z| rivals::energy(z, 1.0).abs()).fold(0.0, f64::max);
-            let size = most * rivals::energy(&z[i], 1.0).abs();
+            let most = train_z.iter().map(|z| baselines::energy(z, 1.0).abs()).fold(0.0, f64::max);
+            let size = most * baselines::energy(&z[i], 1.0).abs();
             agree(case.name, &ours[i..=i], &[theirs], SINGLE, size);
         }
     }
@@ -325,10 +325,10 @@ fn a_head_is_found_by_least_squares() {
     let noisy = exact.as_slice().iter().zip(noise.as_slice()).map(|(z, e)| z + 0.01 * e).collect();
     let noisy = Embeddings::new(noisy, 5).unwrap();
     for logits in [exact, noisy] {
-        let (w, b) = rivals::least_squares_head(&to_rows(&case.x), &to_rows(&logits));
+        let (w, b) = baselines::least_squares_head(&to_rows(&case.x), &to_rows(&logits));
         let found = Head::fit(&case.x, &logits).unwrap().logits(&new).unwrap();
         for (q, found) in to_rows(&new).iter().zip(to_rows(&found)) {
-            agree("logits", &found, &rivals::linear(&w, &b, q), 1e-6, 1.0);
+            agree("logits", &found, &baselines::linear(&w, &b, q), 1e-6, 1.0);
         }
     }
 }
@@ -389,11 +389,11 @@ fn reductions_of_several_predictions_are_their_equations() {
     ] {
         let of_row = |row: usize| {
             let of: Vec<Vec<f64>> = logits.iter().map(|member| to_rows(member)[row].clone()).collect();
-            rivals::Members::new(&of)
+            baselines::Members::new(&of)
         };
-        let oracle: Vec<rivals::Members> = (0..logits[0].len()).map(of_row).collect();
+        let oracle: Vec<baselines::Members> = (0..logits[0].len()).map(of_row).collect();
         let members = Members::new(logits).unwrap();
-        let compare = |reduction, floor: f64, theirs: &dyn Fn(&rivals::Members) -> f64| {
+        let compare = |reduction, floor: f64, theirs: &dyn Fn(&baselines::Members) -> f64| {
             let batch = Batch { members: Some(&members), ..Batch::default() };
             let ours = Ensemble(reduction).score(&batch).unwrap();
             let theirs: Vec<f64> = oracle.iter().map(theirs).collect();
@@ -401,12 +401,12 @@ fn reductions_of_several_predictions_are_their_equations() {
             assert!(ours.iter().all(|score| *score >= 0.0), "{reduction:?}: {ours:?}");
         };
         let least = f64::MIN_POSITIVE / EXACT;
-        compare(Reduction::Entropy, least, &rivals::Members::entropy);
-        compare(Reduction::MeanEntropy, least, &rivals::Members::mean_entropy);
+        compare(Reduction::Entropy, least, &baselines::Members::entropy);
+        compare(Reduction::MeanEntropy, least, &baselines::Members::mean_entropy);
         // A difference of entropies, which are of the order of one.
-        compare(Reduction::MutualInformation, 1e-3, &rivals::Members::mutual_information);
-        compare(Reduction::Std, 1e-5, &rivals::Members::deviation);
-        compare(Reduction::MaxProb, least, &rivals::Members::max_prob);
+        compare(Reduction::MutualInformation, 1e-3, &baselines::Members::mutual_information);
+        compare(Reduction::Std, 1e-5, &baselines::Members::deviation);
+        compare(Reduction::MaxProb, least, &baselines::Members::max_prob);
     }
 }
 
@@ -415,7 +415,7 @@ fn of_several_likeliest_classes_the_first_is_predicted() {
     let case = cases().remove(0);
     let tied = Embeddings::new([1.0, 3.0, 0.0, 3.0, 3.0].repeat(18), 5).unwrap();
     let (x, w, z) = (to_rows(&case.x), to_rows(&case.weights), to_rows(&tied));
-    let theirs = case.oracle(|i, q| rivals::fdbd(&x, &w, q, &z[i]));
+    let theirs = case.oracle(|i, q| baselines::fdbd(&x, &w, q, &z[i]));
     let batch = Batch { logits: Some(&tied), ..of_embeddings(&case.queries) };
     let ours = Fdbd::fit(&case.x, &case.head()).unwrap().score(&batch).unwrap();
     agree("fDBD of ties", &ours, &theirs, EXACT, 0.0);
@@ -451,7 +451,7 @@ fn hybrid_scores_are_their_equation() {
             // Of 101 values, the quantile q is the one with 100 q below it.
             let known = order(&e, (100.0 * q_e) as usize);
             let ambiguous = order(&a, (100.0 * q_a) as usize);
-            let oracle = rivals::Huq { aleatoric: &a, epistemic: &e, alpha, known, ambiguous };
+            let oracle = baselines::Huq { aleatoric: &a, epistemic: &e, alpha, known, ambiguous };
             let theirs: Vec<f64> = new_a.iter().zip(&new_e).map(|(a, e)| oracle.score(*a, *e)).collect();
             let ours = Huq::fit(&a, &e, alpha, q_e, q_a).unwrap().score(&new_a, &new_e).unwrap();
             agree("HUQ", &ours, &theirs, EXACT, 1.0);
@@ -485,7 +485,7 @@ fn the_slope_of_the_loss_vanishes_at_the_temperature() {
         let t = temperature(&logits, &classes).unwrap();
         let truth: Vec<usize> = classes.iter().map(|class| *class as usize).collect();
         let slope = |t: f64| {
-            let (slope, size) = rivals::temperature_slope(&to_rows(&logits), &truth, t);
+            let (slope, size) = baselines::temperature_slope(&to_rows(&logits), &truth, t);
             slope / size
         };
         assert!((0.011..99.0).contains(&t), "{t}");
