@@ -49,3 +49,9 @@ pub use stored_rows::{Precision, StoredRows};
 pub use summary::{IndexSummary, MeasuredRecall};
 pub use verified::Verifier;
 pub use vocabulary::{UnknownChoice, normalized};
+
+/// The distance kernels of graph search, for benchmarks. Not part of the public interface.
+#[doc(hidden)]
+pub mod bench_kernels {
+    pub use crate::hnsw::{code_distances, float_distances, half_distances};
+}

@@ -1,4 +1,4 @@
-//! The battery: what every neighbor index must do, whatever it is made of.
+//! Conformance tests for every implementation of [`NeighborIndex`].
 
 use nuq_neighbors::{Embeddings, Error, NeighborIndex, Neighbors};
 
@@ -8,39 +8,38 @@ use crate::oracle::by_distance;
 /// Builds the index under test.
 pub type Build<'b> = &'b dyn for<'x> Fn(&'x Embeddings<'x>) -> Box<dyn NeighborIndex + 'x>;
 
-/// An index under test.
+/// An index under test and its requirements.
 pub struct Subject<'b> {
-    /// Builds it.
+    /// Builds the index.
     pub build: Build<'b>,
-    /// The share of true neighbors that it must find on clustered data: 1 for an exact index, which must then find them in
-    /// order, bit for bit.
+    /// The required recall on clustered data. With 1 the index must return the true neighbors in order, bit for bit.
     pub recall: f64,
-    /// Rows as the index keeps them, from which its distances are measured; `None` for rows that it refuses.
-    pub keeps: fn(Embeddings<'static>) -> Option<Embeddings<'static>>,
+    /// Rounds rows as the index stores them; `None` for rows that it cannot store.
+    pub stored: fn(Embeddings<'static>) -> Option<Embeddings<'static>>,
 }
 
-/// Runs all checks on an index that keeps rows as they are; panics with the one that fails.
+/// Runs all tests on an index that stores rows without rounding; panics when one fails.
 pub fn run(build: Build<'_>, recall: f64) {
-    run_on(&Subject { build, recall, keeps: Some });
+    run_on(&Subject { build, recall, stored: Some });
 }
 
-/// Runs all checks; panics with the one that fails.
+/// Runs all tests; panics when one fails.
 pub fn run_on(subject: &Subject<'_>) {
-    finds_the_nearest(subject);
-    gives_all_rows_when_asked_for_more(subject);
+    returns_the_nearest_rows(subject);
+    returns_all_rows_when_k_is_larger(subject);
     excludes_by_id_and_keeps_duplicates(subject);
     breaks_ties_by_id(subject);
-    ignores_a_common_offset(subject);
-    answers_queries_of_any_scale(subject);
-    answers_alone_as_in_a_batch(subject);
-    refuses_bad_queries(subject);
+    is_accurate_with_a_common_offset(subject);
+    is_accurate_at_any_scale(subject);
+    one_query_equals_a_batch(subject);
+    invalid_queries_are_errors(subject);
     measures_given_ids(subject);
-    forgets_what_is_removed_and_finds_what_is_added(subject);
+    removed_rows_are_not_returned_and_inserted_rows_are(subject);
 }
 
-/// Builds an index that has seen churn: built over rows three in ten of which are others, which are then removed and
-/// replaced. What is left are the given rows, under their own ids.
-pub fn churned<'x>(build: Build<'_>, x: &'x Embeddings<'x>) -> Box<dyn NeighborIndex + 'x> {
+/// Builds an index over the given rows by updates: three in ten rows are first replaced by others, which are then removed,
+/// and the given rows are inserted under their ids.
+pub fn updated<'x>(build: Build<'_>, x: &'x Embeddings<'x>) -> Box<dyn NeighborIndex + 'x> {
     let replaced: Vec<u32> = (0..x.len() as u32).filter(|id| id % 10 < 3).collect();
     let mut values = x.as_slice().to_vec();
     for &id in &replaced {
@@ -50,44 +49,47 @@ pub fn churned<'x>(build: Build<'_>, x: &'x Embeddings<'x>) -> Box<dyn NeighborI
     let before = Box::leak(Box::new(Embeddings::new(values, x.dim()).expect("finite")));
     let mut index = build(before);
     index.remove(&replaced).expect("known ids");
-    let added = index.insert(&x.gather(&replaced)).expect("rows of the same kind");
-    assert_eq!(added, replaced, "the ids of removed rows are given again, lowest first");
+    let added = index.insert(&x.gather(&replaced)).expect("rows of the same dimension");
+    assert_eq!(added, replaced, "the ids of removed rows are reused in ascending order");
     index
 }
 
-fn table(found: &[(f64, usize)], k: usize) -> Vec<u32> {
-    found.iter().take(k).map(|&(_, i)| i as u32).collect()
+fn nearest_ids(by_distance: &[(f64, usize)], k: usize) -> Vec<u32> {
+    by_distance.iter().take(k).map(|&(_, i)| i as u32).collect()
 }
 
-/// The share of true neighbors found; an exact index must also return them in order.
+/// Compares the neighbors and distances of a search with brute force.
 fn check_against_brute_force(
     subject: &Subject<'_>,
     x: Embeddings<'static>,
     queries: &Embeddings<'_>,
     k: usize,
 ) {
-    let Some(x) = (subject.keeps)(x) else { return };
-    let found = (subject.build)(&x).search(queries, k).expect("a valid search");
+    let Some(x) = (subject.stored)(x) else { return };
+    let neighbors = (subject.build)(&x).search(queries, k).expect("a valid search");
     let (rows, unit) = (data::to_rows(&x), vec![1.0; x.dim()]);
     let mut hits = 0;
     for (i, q) in data::to_rows(queries).iter().enumerate() {
         let truth = by_distance(&rows, q, &unit);
-        let expected = table(&truth, k);
+        let expected = nearest_ids(&truth, k);
         if subject.recall == 1.0 {
-            assert_eq!(found.ids(i), expected, "query {i}");
+            assert_eq!(neighbors.ids(i), expected, "query {i}");
         }
-        hits += found.ids(i).iter().filter(|id| expected.contains(id)).count();
-        for (&id, &sq) in found.ids(i).iter().zip(found.sq_distances(i)) {
-            let direct = truth.iter().find(|(_, row)| *row == id as usize).expect("a known row").0;
+        hits += neighbors.ids(i).iter().filter(|id| expected.contains(id)).count();
+        for (&id, &sq) in neighbors.ids(i).iter().zip(neighbors.sq_distances(i)) {
+            let direct = truth.iter().find(|(_, row)| *row == id as usize).expect("the id names a row").0;
             assert!((sq - direct).abs() <= 1e-12 * direct, "distance of row {id} to query {i}");
         }
-        assert!(found.sq_distances(i).windows(2).all(|pair| pair[0] <= pair[1]), "query {i}: nearest first");
+        assert!(
+            neighbors.sq_distances(i).windows(2).all(|pair| pair[0] <= pair[1]),
+            "query {i}: neighbors are sorted"
+        );
     }
     let share = hits as f64 / (queries.len() * k) as f64;
     assert!(share >= subject.recall, "recall {share} is below {}", subject.recall);
 }
 
-fn finds_the_nearest(subject: &Subject<'_>) {
+fn returns_the_nearest_rows(subject: &Subject<'_>) {
     for (rows, dim, queries) in [
         (1, 3, 6),
         (50, 1, 40),
@@ -103,11 +105,11 @@ fn finds_the_nearest(subject: &Subject<'_>) {
     }
 }
 
-fn gives_all_rows_when_asked_for_more(subject: &Subject<'_>) {
-    let Some(x) = (subject.keeps)(data::normal(9, 4, 1)) else { return };
-    let found = (subject.build)(&x).search(&data::normal(30, 4, 2), 50).expect("a valid search");
-    assert_eq!((found.k(), found.len()), (9, 30));
-    let mut ids = found.ids(3).to_vec();
+fn returns_all_rows_when_k_is_larger(subject: &Subject<'_>) {
+    let Some(x) = (subject.stored)(data::normal(9, 4, 1)) else { return };
+    let neighbors = (subject.build)(&x).search(&data::normal(30, 4, 2), 50).expect("a valid search");
+    assert_eq!((neighbors.k(), neighbors.len()), (9, 30));
+    let mut ids = neighbors.ids(3).to_vec();
     ids.sort_unstable();
     assert_eq!(ids, (0..9).collect::<Vec<u32>>());
 }
@@ -115,35 +117,38 @@ fn gives_all_rows_when_asked_for_more(subject: &Subject<'_>) {
 fn excludes_by_id_and_keeps_duplicates(subject: &Subject<'_>) {
     for rows in [60, 1500] {
         let (x, _) = data::clusters(rows, 3, 3, 2.0, 5);
-        let Some(x) = (subject.keeps)(x) else { return };
-        // Every row twice: row i and row i + rows.
+        let Some(x) = (subject.stored)(x) else { return };
+        // Row i and row i + rows are equal.
         let doubled = Embeddings::new([x.as_slice(), x.as_slice()].concat(), 3).expect("finite");
         let ids: Vec<u32> = (0..2 * rows as u32).collect();
-        let found = (subject.build)(&doubled).leave_one_out(&ids, 5).expect("a valid search");
-        let twins = |i: usize| found.sq_distances(i)[0] == 0.0;
+        let neighbors = (subject.build)(&doubled).leave_one_out(&ids, 5).expect("a valid search");
         for (i, id) in ids.iter().enumerate() {
-            assert!(!found.ids(i).contains(id), "row {i} is not its own neighbor");
+            assert!(!neighbors.ids(i).contains(id), "row {i} is excluded from its own neighbors");
         }
-        let share = (0..ids.len()).filter(|&i| twins(i)).count() as f64 / ids.len() as f64;
-        assert!(share >= subject.recall, "the duplicate of a row is its nearest other: {share}");
+        let share =
+            (0..ids.len()).filter(|&i| neighbors.sq_distances(i)[0] == 0.0).count() as f64 / ids.len() as f64;
+        assert!(share >= subject.recall, "share of rows with their duplicate as nearest neighbor: {share}");
     }
 }
 
 fn breaks_ties_by_id(subject: &Subject<'_>) {
-    let Some(x) = (subject.keeps)(Embeddings::new(vec![2.5; 400], 2).expect("finite")) else { return };
+    let Some(x) = (subject.stored)(Embeddings::new(vec![2.5; 400], 2).expect("finite")) else { return };
     let index = (subject.build)(&x);
     for queries in [1, 40] {
-        let found =
+        let neighbors =
             index.search(&Embeddings::new(vec![1.0; 2 * queries], 2).expect("finite"), 4).expect("valid");
         for i in 0..queries {
-            assert_eq!(found.ids(i), [0, 1, 2, 3]);
+            assert_eq!(neighbors.ids(i), [0, 1, 2, 3]);
         }
     }
-    let found = index.leave_one_out(&[0, 2, 7, 199, 5], 3).expect("a valid search");
-    assert_eq!((found.ids(0), found.ids(1), found.ids(3)), (&[1, 2, 3][..], &[0, 1, 3][..], &[0, 1, 2][..]));
+    let neighbors = index.leave_one_out(&[0, 2, 7, 199, 5], 3).expect("a valid search");
+    assert_eq!(
+        (neighbors.ids(0), neighbors.ids(1), neighbors.ids(3)),
+        (&[1, 2, 3][..], &[0, 1, 3][..], &[0, 1, 2][..])
+    );
 }
 
-fn ignores_a_common_offset(subject: &Subject<'_>) {
+fn is_accurate_with_a_common_offset(subject: &Subject<'_>) {
     let moved = |rows, seed| {
         let (set, _) = data::clusters(rows, 32, 5, 1.0, seed);
         let values = set.as_slice().iter().map(|v| v + 1000.0).collect();
@@ -152,7 +157,7 @@ fn ignores_a_common_offset(subject: &Subject<'_>) {
     check_against_brute_force(subject, moved(2000, 8), &moved(100, 9), 20);
 }
 
-fn answers_queries_of_any_scale(subject: &Subject<'_>) {
+fn is_accurate_at_any_scale(subject: &Subject<'_>) {
     for unit in [1e-38f32, 1e-30, 1.0, 1e30] {
         let scaled = |rows, seed| {
             let values = data::normal(rows, 8, seed).as_slice().iter().map(|v| v * unit).collect();
@@ -160,7 +165,7 @@ fn answers_queries_of_any_scale(subject: &Subject<'_>) {
         };
         check_against_brute_force(subject, scaled(500, 3), &scaled(20, 4), 10);
     }
-    // Queries farther away than the data are wide, and one beyond f32 products.
+    // Queries far from the data, and one with products outside the range of f32.
     for (rows, dim) in [(500, 8), (2000, 40)] {
         let values = data::normal(20, dim, 4);
         let mut far: Vec<f32> = values.as_slice().iter().map(|v| v * 1e6).collect();
@@ -170,23 +175,22 @@ fn answers_queries_of_any_scale(subject: &Subject<'_>) {
     }
 }
 
-/// Where rounding leaves distances tied or nearly so, the answer is still one: the same for a query alone and in
-/// company.
-fn answers_alone_as_in_a_batch(subject: &Subject<'_>) {
-    let (build, keeps) = (subject.build, subject.keeps);
+/// The result of a query does not depend on the other queries of the batch, also with distances that are nearly tied.
+fn one_query_equals_a_batch(subject: &Subject<'_>) {
+    let (build, stored) = (subject.build, subject.stored);
     let normal = data::normal(2000, 8, 3);
-    // Rows of size 1e-20 in a block of their own, and two at ±1.
+    // Rows of magnitude 1e-20 that fill whole blocks, and two rows at ±1.
     let mut tiny: Vec<f32> = data::normal(4096, 4, 5).as_slice().iter().map(|v| v * 1e-20).collect();
     tiny.extend([1.0, 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0]);
     let tiny = Embeddings::new(tiny, 4).expect("finite");
-    // Differences that overflow f32 though no coordinate does.
+    // Finite coordinates with differences that overflow f32.
     let diagonal = (0..200).flat_map(|i| {
         let t = 3e35 * (i as f32 - 99.5);
         [-4.5e37 + t, -4.5e37 - t]
     });
     let diagonal = Embeddings::new(diagonal.collect(), 2).expect("finite");
     for (x, sizes) in [(normal, &[1e9, 1e13, 1e20][..]), (tiny, &[1.0, 1e-20]), (diagonal, &[1.0, 3e37])] {
-        let Some(x) = keeps(x) else { continue };
+        let Some(x) = stored(x) else { continue };
         let index = build(&x);
         for size in sizes {
             let values = data::normal(12, x.dim(), 6).as_slice().iter().map(|v| v * size).collect();
@@ -205,72 +209,78 @@ fn answers_alone_as_in_a_batch(subject: &Subject<'_>) {
     }
 }
 
-fn refuses_bad_queries(subject: &Subject<'_>) {
+fn invalid_queries_are_errors(subject: &Subject<'_>) {
     let x = data::normal(10, 5, 1);
     let index = (subject.build)(&x);
     let one_column = Embeddings::new(vec![0.0; 7], 1).expect("finite");
     assert_eq!(index.search(&one_column, 3), Err(Error::DimensionMismatch { got: 1, expected: 5 }));
     assert_eq!(index.search(&x, 0), Err(Error::ZeroNeighbors));
-    let outside = index.leave_one_out(&[3, 999], 2);
-    assert_eq!(outside, Err(Error::UnknownId { query: 1, id: 999, len: 10 }));
+    let unknown_row = index.leave_one_out(&[3, 999], 2);
+    assert_eq!(unknown_row, Err(Error::UnknownId { query: 1, id: 999, len: 10 }));
     assert!(matches!(index.search_excluding(&x, 1, Some(&[0])), Err(Error::LengthMismatch { .. })));
     let unknown = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10];
     assert_eq!(
         index.search_excluding(&x, 1, Some(&unknown)),
         Err(Error::UnknownId { query: 9, id: 10, len: 10 })
     );
-    assert!(index.search(&Embeddings::new(vec![], 5).expect("an empty batch"), 3).expect("valid").is_empty());
+    assert!(
+        index
+            .search(&Embeddings::new(vec![], 5).expect("an empty batch is valid"), 3)
+            .expect("valid")
+            .is_empty()
+    );
 }
 
 fn measures_given_ids(subject: &Subject<'_>) {
-    let Some(x) = (subject.keeps)(data::normal(40, 6, 2)) else { return };
+    let Some(x) = (subject.stored)(data::normal(40, 6, 2)) else { return };
     let index = (subject.build)(&x);
-    let found = index.search(&x, 4).expect("a valid search");
-    let ids: Vec<u32> = (0..40).flat_map(|i| found.ids(i).to_vec()).collect();
+    let neighbors = index.search(&x, 4).expect("a valid search");
+    let ids: Vec<u32> = (0..40).flat_map(|i| neighbors.ids(i).to_vec()).collect();
     let measured: Neighbors = index.rows().measure(&x, 4, &ids).expect("known ids");
-    assert_eq!(measured, found);
+    assert_eq!(measured, neighbors);
     for (k, ids) in [(4, &ids[1..]), (usize::MAX, &ids)] {
         assert!(matches!(index.rows().measure(&x, k, ids), Err(Error::LengthMismatch { .. })));
     }
 }
 
-fn forgets_what_is_removed_and_finds_what_is_added(subject: &Subject<'_>) {
+fn removed_rows_are_not_returned_and_inserted_rows_are(subject: &Subject<'_>) {
     for rows in [60, 2600] {
         let (x, _) = data::clusters(rows, 33, 5, 2.0, 21);
-        let Some(x) = (subject.keeps)(x) else { return };
+        let Some(x) = (subject.stored)(x) else { return };
         let mut index = (subject.build)(&x);
-        let gone: Vec<u32> = (0..rows as u32).step_by(3).collect();
-        index.remove(&gone).expect("known ids");
-        assert_eq!((index.len(), index.rows().id_bound()), (rows - gone.len(), rows));
-        let found = index.search(&x, 5).expect("a valid search");
+        let removed: Vec<u32> = (0..rows as u32).step_by(3).collect();
+        index.remove(&removed).expect("known ids");
+        assert_eq!((index.len(), index.rows().id_bound()), (rows - removed.len(), rows));
+        let neighbors = index.search(&x, 5).expect("a valid search");
         for i in 0..rows {
-            assert!(found.ids(i).iter().all(|id| id % 3 != 0), "query {i} found a row that is gone");
+            assert!(neighbors.ids(i).iter().all(|id| id % 3 != 0), "query {i} returned a removed row");
         }
         assert_eq!(
             index.leave_one_out(&[1, 3], 2),
-            Err(Error::UnknownId { query: 1, id: 3, len: rows - gone.len() })
+            Err(Error::UnknownId { query: 1, id: 3, len: rows - removed.len() })
         );
         for (ids, place) in [(&[1, 1][..], 1), (&[2, 0], 1), (&[u32::MAX], 0)] {
-            let refused = index.remove(ids);
+            let result = index.remove(ids);
             assert!(
-                matches!(refused, Err(Error::CannotRemove { place: at, .. }) if at == place),
-                "{refused:?}"
+                matches!(result, Err(Error::CannotRemove { place: at, .. }) if at == place),
+                "{result:?}"
             );
         }
-        assert!(
-            index.rows().contains(1) && index.rows().contains(2),
-            "a list with a mistake in it removes nothing"
-        );
+        assert!(index.rows().contains(1) && index.rows().contains(2), "an invalid list removes no row");
 
-        // New rows far from all others, more than were removed.
-        let (new, _) = data::clusters(gone.len() + 7, 33, 1, 50.0, 22);
-        let Some(new) = (subject.keeps)(new) else { return };
-        let ids = index.insert(&new).expect("rows of the same kind");
-        assert_eq!(&ids[..gone.len()], gone, "ids of removed rows are given again");
-        assert_eq!(&ids[gone.len()..], (rows as u32..rows as u32 + 7).collect::<Vec<u32>>());
-        let found = index.search(&new, 1).expect("a valid search");
-        let itself = (0..new.len()).filter(|&i| found.ids(i)[0] == ids[i]).count() as f64 / new.len() as f64;
-        assert!(itself >= subject.recall, "a row that was added is found: {itself}");
+        // More rows than were removed, far from all others.
+        let (new, _) = data::clusters(removed.len() + 7, 33, 1, 50.0, 22);
+        let Some(new) = (subject.stored)(new) else { return };
+        let ids = index.insert(&new).expect("rows of the same dimension");
+        assert_eq!(&ids[..removed.len()], removed, "ids of removed rows are reused");
+        assert_eq!(&ids[removed.len()..], (rows as u32..rows as u32 + 7).collect::<Vec<u32>>());
+        let neighbors = index.search(&new, 1).expect("a valid search");
+        let itself =
+            (0..new.len()).filter(|&i| neighbors.ids(i)[0] == ids[i]).count() as f64 / new.len() as f64;
+        assert!(
+            itself >= subject.recall,
+            "share of inserted rows that are their own nearest neighbor: {itself}"
+        );
         let narrow = Embeddings::new(vec![0.0; 5], 5).expect("finite");
         assert_eq!(index.insert(&narrow), Err(Error::DimensionMismatch { got: 5, expected: 33 }));
     }

@@ -2,10 +2,10 @@
 //! what does not fit; and the layers that are trained.
 
 use nuq::nuq_neighbors;
-use nuq::{Embeddings, Neighbors, Shrinkage};
+use nuq::{Embeddings, ExactIndex, NeighborIndex, Neighbors, Shrinkage};
 use nuq_eval::Error;
 use nuq_eval::baselines::{
-    Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, KnnDistance,
+    Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, KnnDistance, KnnReduction,
     LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, React,
     Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpScore, Vim, temperature,
 };
@@ -164,6 +164,19 @@ fn what_is_missing_or_does_not_fit_is_said() {
         let empty = Queries { embeddings: no_rows, logits: no_logits, members: nobody };
         assert_eq!(scorer.score(&empty.batch()), Ok(vec![]), "{name}");
     }
+}
+
+#[test]
+fn a_removed_row_in_a_table_is_an_unknown_id() {
+    let x = rows(&[&[0.0], &[1.0], &[2.0]]);
+    let queries = x.gather(&[0, 2]);
+    let mut index = ExactIndex::new(&x).unwrap();
+    index.remove(&[2]).unwrap();
+    let scorer = KnnDistance::new(Box::new(index), 2, KnnReduction::Kth).unwrap();
+    let table = Neighbors::new(2, vec![0, 1, 2, 1], vec![0.0, 1.0, 0.0, 1.0]).unwrap();
+    let error = scorer.score(&Batch { neighbors: Some(&table), ..of_embeddings(&queries) }).err();
+    let unknown = nuq_neighbors::Error::UnknownId { query: 1, id: 2, len: 2 };
+    assert_eq!(error, Some(Error::Model(nuq::Error::Neighbors(unknown))));
 }
 
 #[test]

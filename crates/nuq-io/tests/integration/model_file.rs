@@ -113,13 +113,13 @@ fn reopened<'x>(x: &Embeddings<'_>, kind: IndexKind) -> Box<dyn NeighborIndex + 
 fn reopened_indexes_pass_the_battery() {
     battery::run(&|x| reopened(x, IndexKind::Exact), 1.0);
     battery::run(&|x| reopened(x, graph(Precision::F32)), 0.99);
-    battery::run(&|x| battery::churned(&|x| reopened(x, graph(Precision::F32)), x), 0.99);
-    let keeps: fn(Embeddings<'static>) -> Option<Embeddings<'static>> = |x| {
+    battery::run(&|x| battery::updated(&|x| reopened(x, graph(Precision::F32)), x), 0.99);
+    let stored: fn(Embeddings<'static>) -> Option<Embeddings<'static>> = |x| {
         // Half precision represents multiples of 1/64 below 16 exactly.
         let rounded = x.as_slice().iter().map(|v| (v.clamp(-15.0, 15.0) * 64.0).round() / 64.0).collect();
         Embeddings::new(rounded, x.dim()).ok()
     };
-    battery::run_on(&Subject { build: &|x| reopened(x, graph(Precision::F16)), recall: 0.99, keeps });
+    battery::run_on(&Subject { build: &|x| reopened(x, graph(Precision::F16)), recall: 0.99, stored });
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::{RowStorage, StoredRows};
 /// Maps a row x to `b_j = (x_j − m_j) c_j` with `|b_j| ≤ 1` on the training rows.
 ///
 /// m is the training mean; `c_j` is the inverse of the column's scale times a power of two common to all columns.
-/// Centering removes the common offset that would cancel in `‖b‖² − 2 a·b`. The power of two keeps embeddings of
+/// Centering removes the common offset, which causes cancellation in `‖b‖² − 2 a·b`. The power of two keeps embeddings of
 /// magnitude 1e±30 inside the range of `f32`.
 pub(super) struct Rescaler {
     center: Vec<f32>,

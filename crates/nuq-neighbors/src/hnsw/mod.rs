@@ -19,6 +19,7 @@ mod vectors;
 mod walk;
 mod walk_data;
 
+pub use kernels::{code_distances, float_distances, half_distances};
 pub use params::HnswParams;
 pub use vectors::CodeBlock;
 

@@ -55,7 +55,7 @@ fn brute_force<'x>(x: &Embeddings<'x>) -> BruteForce<StoredRows<'x>> {
 #[test]
 fn passes_the_battery() {
     battery::run(&|x| Box::new(brute_force(x)), 1.0);
-    battery::run(&|x| battery::churned(&|x| Box::new(brute_force(x)), x), 1.0);
+    battery::run(&|x| battery::updated(&|x| Box::new(brute_force(x)), x), 1.0);
 }
 
 #[test]

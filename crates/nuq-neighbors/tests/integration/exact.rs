@@ -1,4 +1,4 @@
-//! The exact index: the battery, and what only an exact index can promise.
+//! The exact index: conformance tests, and tests of exactness.
 
 use nuq_neighbors::{Embeddings, Error, ExactIndex, NeighborIndex, Neighbors};
 use nuq_testkit::{battery, data, oracle};
@@ -8,12 +8,12 @@ use proptest::prelude::*;
 fn passes_the_battery() {
     battery::run(&|x| Box::new(ExactIndex::new(x).unwrap()), 1.0);
     battery::run(&|x| Box::new(ExactIndex::scaled(x, vec![1.0; x.dim()]).unwrap()), 1.0);
-    battery::run(&|x| battery::churned(&|x| Box::new(ExactIndex::new(x).unwrap()), x), 1.0);
+    battery::run(&|x| battery::updated(&|x| Box::new(ExactIndex::new(x).unwrap()), x), 1.0);
 }
 
-/// Rows far outside the frame of the first ones.
+/// The inserted rows are outside the range of the rescaler that was fitted to the first rows.
 #[test]
-fn rows_added_far_away_are_found() {
+fn rows_inserted_far_away_are_returned() {
     let x = data::normal(1000, 2, 1);
     let mut index = ExactIndex::new(&x).unwrap();
     index.search(&x, 5).unwrap();
@@ -26,7 +26,7 @@ fn rows_added_far_away_are_found() {
 }
 
 #[test]
-fn refuses_an_empty_training_set_and_a_training_set_of_one_without_it() {
+fn a_search_without_available_rows_is_an_error() {
     let none = Embeddings::new(vec![], 3).unwrap();
     assert_eq!(ExactIndex::new(&none).err(), Some(Error::Empty));
     let one = data::normal(1, 3, 0);
@@ -34,16 +34,16 @@ fn refuses_an_empty_training_set_and_a_training_set_of_one_without_it() {
 }
 
 #[test]
-fn no_number_of_threads_changes_a_bit() {
+fn results_do_not_depend_on_the_number_of_threads() {
     let (x, q) = (data::normal(5000, 24, 1), data::normal(777, 24, 2));
     let index = ExactIndex::new(&x).unwrap();
     let with = |threads| {
         let pool = rayon_pool(threads);
         pool.install(|| index.search(&q, 20).unwrap())
     };
-    let alone = with(1);
+    let single = with(1);
     for threads in [2, 3, 8] {
-        assert_eq!(with(threads), alone, "{threads} threads");
+        assert_eq!(with(threads), single, "{threads} threads");
     }
 }
 
@@ -52,16 +52,16 @@ fn rayon_pool(threads: usize) -> rayon::ThreadPool {
 }
 
 #[test]
-fn a_scaled_index_is_a_search_in_the_scaled_space() {
+fn a_scaled_index_searches_the_scaled_space() {
     let (x, q) = (data::normal(400, 5, 1), data::normal(50, 5, 2));
     let scale = vec![1e-6, 1.0, 1e6, 3.0, 0.7];
-    let found = ExactIndex::scaled(&x, scale.clone()).unwrap().search(&q, 15).unwrap();
+    let neighbors = ExactIndex::scaled(&x, scale.clone()).unwrap().search(&q, 15).unwrap();
     let rows = data::to_rows(&x);
     for (i, query) in data::to_rows(&q).iter().enumerate() {
         let truth = oracle::by_distance(&rows, query, &scale);
         let expected: Vec<u32> = truth.iter().take(15).map(|&(_, id)| id as u32).collect();
-        assert_eq!(found.ids(i), expected);
-        assert!((found.sq_distances(i)[14] / truth[14].0 - 1.0).abs() < 1e-14);
+        assert_eq!(neighbors.ids(i), expected);
+        assert!((neighbors.sq_distances(i)[14] / truth[14].0 - 1.0).abs() < 1e-14);
     }
     for (column, value) in [(0, 0.0), (3, -1.0), (4, f64::NAN)] {
         let mut bad = scale.clone();
@@ -71,33 +71,32 @@ fn a_scaled_index_is_a_search_in_the_scaled_space() {
 }
 
 #[test]
-fn many_duplicates_and_one_outlier_leave_the_search_exact() {
-    // Half of the rows equal, as empty texts are, and one a million times longer than the rest.
+fn search_is_exact_with_many_duplicates_and_an_outlier() {
+    // Half of the rows are equal, and one is a million times longer than the others.
     let mut values = data::normal(3000, 12, 6).as_slice().to_vec();
     values[..1500 * 12].fill(0.25);
     values[2999 * 12] = 1e6;
     let x = Embeddings::new(values, 12).unwrap();
     let queries = x.gather(&[0, 700, 1600, 2000, 2999, 5, 6, 7]);
-    let found = ExactIndex::new(&x).unwrap().search(&queries, 20).unwrap();
+    let neighbors = ExactIndex::new(&x).unwrap().search(&queries, 20).unwrap();
     let rows = data::to_rows(&x);
     for (i, query) in data::to_rows(&queries).iter().enumerate() {
         let truth = oracle::by_distance(&rows, query, &[1.0; 12]);
         let expected: Vec<u32> = truth.iter().take(20).map(|&(_, id)| id as u32).collect();
-        assert_eq!(found.ids(i), expected, "query {i}");
+        assert_eq!(neighbors.ids(i), expected, "query {i}");
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Neighbors of shards merge into exactly the neighbors of the whole.
     #[test]
-    fn shards_merge_into_the_whole(
+    fn merged_shards_equal_one_search(
         rows in 3usize..400, dim in 1usize..20, cut in 1usize..100, k in 1usize..30, seed in 0u64..1000,
         grid in prop::bool::ANY,
     ) {
         let (x, q) = (data::normal(rows, dim, seed), data::normal(9, dim, seed + 1));
-        // Coordinates on a coarse grid make ties and duplicates common.
+        // On a coarse grid, ties and duplicates are frequent.
         let coarse = |e: &Embeddings<'_>| {
             let values = e.as_slice().iter().map(|v| if grid { v.round() } else { *v }).collect();
             Embeddings::new(values, dim).unwrap()

@@ -1,4 +1,4 @@
-//! The graph index: the battery, determinism, recall.
+//! The HNSW index: conformance tests, determinism, recall.
 
 use nuq_neighbors::{Embeddings, Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex, Precision};
 use nuq_testkit::battery::{self, Subject};
@@ -8,7 +8,7 @@ fn wide() -> HnswParams {
     HnswParams::default().ef_search(400)
 }
 
-/// Rows that halves hold exactly.
+/// Rounds rows to values that halves represent exactly.
 fn in_halves(x: Embeddings<'static>) -> Option<Embeddings<'static>> {
     let rounded = x.as_slice().iter().map(|&v| half::f16::from_f32(v).to_f32()).collect();
     Embeddings::new(rounded, x.dim()).ok()
@@ -23,23 +23,23 @@ fn passes_the_battery_in_f32() {
 fn passes_the_battery_in_f16() {
     let build: battery::Build<'_> =
         &|x| Box::new(HnswIndex::new(x, wide().precision(Precision::F16)).unwrap());
-    battery::run_on(&Subject { build, recall: 0.99, keeps: in_halves });
+    battery::run_on(&Subject { build, recall: 0.99, stored: in_halves });
 }
 
 #[test]
-fn passes_the_battery_after_churn() {
-    battery::run(&|x| battery::churned(&|x| Box::new(HnswIndex::new(x, wide()).unwrap()), x), 0.99);
+fn passes_the_battery_after_updates() {
+    battery::run(&|x| battery::updated(&|x| Box::new(HnswIndex::new(x, wide()).unwrap()), x), 0.99);
     let build: battery::Build<'_> = &|x| {
         let build: battery::Build<'_> =
             &|x| Box::new(HnswIndex::new(x, wide().precision(Precision::F16)).unwrap());
-        battery::churned(build, x)
+        battery::updated(build, x)
     };
-    battery::run_on(&Subject { build, recall: 0.99, keeps: in_halves });
+    battery::run_on(&Subject { build, recall: 0.99, stored: in_halves });
 }
 
-/// Three rounds in which a tenth of the rows is replaced, against a graph built over what is left, at the same beam.
+/// Replaces a tenth of the rows in each of three rounds, and compares with a new graph over the same rows.
 #[test]
-fn churn_costs_less_than_a_hundredth_of_recall() {
+fn updates_reduce_recall_by_less_than_0_01() {
     let (x, _) = data::clusters(20_000, 48, 40, 1.0, 7);
     let (q, _) = data::clusters(500, 48, 40, 1.0, 8);
     for params in
@@ -49,22 +49,25 @@ fn churn_costs_less_than_a_hundredth_of_recall() {
         let mut index = HnswIndex::new(&x.gather(&first), params).unwrap();
         let mut rows = first;
         for round in 0..3u32 {
-            let gone: Vec<u32> = (0..14_000).filter(|id| id % 10 == round).take(1400).collect();
-            let new: Vec<u32> = (14_000 + 2000 * round..).take(gone.len()).collect();
-            index.remove(&gone).unwrap();
+            let removed: Vec<u32> = (0..14_000).filter(|id| id % 10 == round).take(1400).collect();
+            let new: Vec<u32> = (14_000 + 2000 * round..).take(removed.len()).collect();
+            index.remove(&removed).unwrap();
             for (&id, &row) in index.insert(&x.gather(&new)).unwrap().iter().zip(&new) {
                 rows[id as usize] = row;
             }
         }
-        let now = x.gather(&rows);
-        let truth = ExactIndex::new(&now).unwrap().search(&q, 20).unwrap();
+        let current = x.gather(&rows);
+        let truth = ExactIndex::new(&current).unwrap().search(&q, 20).unwrap();
         let recall = |index: &HnswIndex<'_>| {
-            let found = index.search(&q, 20).unwrap();
-            let hits = |i: usize| found.ids(i).iter().filter(|id| truth.ids(i).contains(id)).count();
+            let neighbors = index.search(&q, 20).unwrap();
+            let hits = |i: usize| neighbors.ids(i).iter().filter(|id| truth.ids(i).contains(id)).count();
             (0..q.len()).map(hits).sum::<usize>() as f64 / (20 * q.len()) as f64
         };
-        let (churned, fresh) = (recall(&index), recall(&HnswIndex::new(&now, params).unwrap()));
-        assert!(churned > fresh - 0.01 && fresh < 0.9999, "{churned} after churn, {fresh} fresh");
+        let (updated, fresh) = (recall(&index), recall(&HnswIndex::new(&current, params).unwrap()));
+        assert!(
+            updated > fresh - 0.01 && fresh < 0.9999,
+            "recall {updated} after updates, {fresh} of a new graph"
+        );
     }
 }
 
@@ -72,25 +75,21 @@ fn churn_costs_less_than_a_hundredth_of_recall() {
 fn the_graph_does_not_depend_on_the_number_of_threads() {
     let (x, _) = data::clusters(4000, 12, 10, 1.0, 1);
     let (q, _) = data::clusters(200, 12, 10, 1.0, 2);
-    // A narrow beam misses neighbors, and which it misses shows the graph.
+    // With a small ef_search some neighbors are missing; which ones depends on the graph.
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             HnswIndex::new(&x, HnswParams::default().ef_search(10)).unwrap().search(&q, 10).unwrap()
         })
     };
-    let alone = with(1);
-    assert_eq!(with(2), alone);
-    assert_eq!(with(5), alone);
-    assert_ne!(
-        ExactIndex::new(&x).unwrap().search(&q, 10).unwrap(),
-        alone,
-        "the beam is narrow enough to tell"
-    );
+    let single = with(1);
+    assert_eq!(with(2), single);
+    assert_eq!(with(5), single);
+    assert_ne!(ExactIndex::new(&x).unwrap().search(&q, 10).unwrap(), single, "some neighbors are missing");
 }
 
 #[test]
-fn recall_grows_with_ef_and_tuning_reaches_its_target() {
+fn recall_increases_with_ef_and_tuning_reaches_its_target() {
     let (x, _) = data::clusters(6000, 24, 20, 0.5, 3);
     let mut index = HnswIndex::new(&x, HnswParams::default()).unwrap();
     let mut at = |ef: usize| {
@@ -103,26 +102,25 @@ fn recall_grows_with_ef_and_tuning_reaches_its_target() {
     assert!(achieved.share >= 0.99 && achieved == index.recall(10).unwrap());
     let wide = index.params().ef_search;
     index.set_ef_search(wide * 3 / 4);
-    assert!(index.recall(10).unwrap().share < 0.99, "a smaller beam would do");
+    assert!(index.recall(10).unwrap().share < 0.99, "a smaller ef_search is not sufficient");
 }
 
-/// Queries that only direct search, itself parallel, can answer, among others that walk.
+/// Half of the queries need direct search, which is parallel itself; the others walk on the same threads.
 #[test]
-fn far_and_near_queries_share_the_threads() {
+fn direct_search_and_walks_share_the_threads() {
     let x = data::normal(20_000, 4, 1);
     let mut values = data::normal(400, 4, 2).as_slice().to_vec();
     values.chunks_mut(4).step_by(2).for_each(|row| row[0] = 1e20);
     let q = Embeddings::new(values, 4).unwrap();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
     let params = HnswParams { m: 4, ef_construction: 20, ..HnswParams::default() };
-    let found = pool.install(|| HnswIndex::new(&x, params).unwrap().search(&q, 5).unwrap());
+    let neighbors = pool.install(|| HnswIndex::new(&x, params).unwrap().search(&q, 5).unwrap());
     let exact = ExactIndex::new(&x).unwrap().search(&q, 5).unwrap();
-    assert!((0..400).step_by(2).all(|i| found.ids(i) == exact.ids(i)));
+    assert!((0..400).step_by(2).all(|i| neighbors.ids(i) == exact.ids(i)));
 }
 
-/// Graphs that are given up and made again while some ids name no row.
 #[test]
-fn a_graph_is_rebuilt_around_removed_rows() {
+fn a_graph_is_rebuilt_after_removal_of_many_rows() {
     let (x, _) = data::clusters(6000, 64, 5, 1.0, 31);
     for seed in 0..4 {
         let first: Vec<u32> = (0..1100).collect();
@@ -133,15 +131,14 @@ fn a_graph_is_rebuilt_around_removed_rows() {
         assert!(index.bytes().links > 0 && index.bytes().codes > 0, "{:?}", index.bytes());
         assert!(index.recall(10).unwrap().share > 0.99);
     }
-    // Nearly all rows at once: what is left is linked anew, not left in pieces.
+    // Most rows are removed at once: the graph over the remaining rows is rebuilt and connected.
     let mut index = HnswIndex::new(&x, wide()).unwrap();
     index.remove(&(0..6000).filter(|id| id % 5 != 2).collect::<Vec<u32>>()).unwrap();
     assert!(index.len() == 1200 && index.recall(10).unwrap().share > 0.99);
 }
 
-/// After rows were added, exact search among rounded rows is still exact.
 #[test]
-fn exact_answers_over_halves_survive_churn() {
+fn exact_search_over_halves_is_exact_after_insertion() {
     let near_100 = |rows, seed| {
         let values = data::normal(rows, 16, seed).as_slice().iter().map(|v| v + 100.0).collect();
         Embeddings::new(values, 16).unwrap()
@@ -150,15 +147,15 @@ fn exact_answers_over_halves_survive_churn() {
     index.recall(10).unwrap();
     index.insert(&near_100(300, 2)).unwrap();
     let queries = near_100(40, 3);
-    let k = 250; // More than a graph is asked for: exact search answers.
-    let found = index.search(&queries, k).unwrap();
-    let kept: Vec<f32> = (0..1500).flat_map(|id| index.rows().row(id).into_owned()).collect();
-    let kept = Embeddings::new(kept, 16).unwrap();
-    assert_eq!(found, ExactIndex::new(&kept).unwrap().search(&queries, k).unwrap());
+    let k = 250; // More than an eighth of the rows: exact search is used.
+    let neighbors = index.search(&queries, k).unwrap();
+    let stored: Vec<f32> = (0..1500).flat_map(|id| index.rows().row(id).into_owned()).collect();
+    let stored = Embeddings::new(stored, 16).unwrap();
+    assert_eq!(neighbors, ExactIndex::new(&stored).unwrap().search(&queries, k).unwrap());
 }
 
 #[test]
-fn rows_sorted_by_class_build_as_good_a_graph() {
+fn recall_does_not_depend_on_the_order_of_rows() {
     let (x, _) = data::clusters(5000, 16, 50, 4.0, 3);
     let mut order: Vec<u32> = (0..5000).collect();
     order.sort_by_key(|id| id % 50);
@@ -169,7 +166,7 @@ fn rows_sorted_by_class_build_as_good_a_graph() {
 }
 
 #[test]
-fn parameters_that_make_no_graph_are_refused() {
+fn invalid_parameters_are_errors() {
     let x = data::normal(10, 2, 1);
     for params in [
         HnswParams::default().m(1),

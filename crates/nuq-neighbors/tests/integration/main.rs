@@ -1,4 +1,4 @@
-//! Every index against the shared battery. One binary, because each integration test binary links the whole dependency tree again.
+//! Integration tests of all indexes. They are one binary, because each integration test binary links the whole dependency tree again.
 
 #![allow(clippy::unwrap_used)]
 

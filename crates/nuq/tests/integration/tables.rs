@@ -1,7 +1,7 @@
 //! Neighbor tables found elsewhere give what the model's own search gives.
 
 use nuq::bandwidth::BandwidthRule;
-use nuq::nuq_neighbors::Precision;
+use nuq::nuq_neighbors::{self, Precision};
 use nuq::{
     Embeddings, ExactIndex, HnswParams, IndexKind, IndexSummary, NeighborIndex, Neighbors, NuqClassifier,
     NuqRegressor,
@@ -36,6 +36,27 @@ fn ids_alone_are_enough_in_any_space() {
     let own = model.predict(&q).unwrap();
     let measured = model.measure(&q, 9, &ids(own.neighbors())).unwrap();
     assert_eq!(model.predict_from(&q, &measured).unwrap().to_vec(), own.to_vec());
+}
+
+#[test]
+fn a_removed_row_in_a_table_is_an_unknown_id() {
+    let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0], [3.0]]).unwrap();
+    let q = x.gather(&[0, 3]);
+    let table = Neighbors::new(2, vec![0, 1, 3, 2], vec![0.0, 1.0, 0.0, 1.0]).unwrap();
+    let unknown = nuq::Error::Neighbors(nuq_neighbors::Error::UnknownId { query: 1, id: 3, len: 3 });
+
+    let mut classifier =
+        NuqClassifier::params().n_neighbors(2).bandwidth(1.0).fit(&x, &[0, 0, 1, 1]).unwrap();
+    classifier.predict_from(&q, &table).unwrap();
+    classifier.remove(&[3]).unwrap();
+    assert_eq!(classifier.predict_from(&q, &table).err(), Some(unknown.clone()));
+    assert_eq!(classifier.predict_proba_from(&q, &table).err(), Some(unknown.clone()));
+
+    let targets = [0.0, 0.0, 1.0, 1.0];
+    let mut regressor = NuqRegressor::params().n_neighbors(2).bandwidth(1.0).fit(&x, &targets).unwrap();
+    regressor.predict_from(&q, &table).unwrap();
+    regressor.remove(&[3]).unwrap();
+    assert_eq!(regressor.predict_from(&q, &table).err(), Some(unknown));
 }
 
 #[test]

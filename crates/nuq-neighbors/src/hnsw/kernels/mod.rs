@@ -91,6 +91,21 @@ pub(super) fn float_kernel() -> DistanceKernel<f32> {
     portable::floats
 }
 
+/// Calls the kernel for codes, for benchmarks.
+pub fn code_distances(query: &[CodeBlock], rows: &[CodeBlock], ids: &[u32], distances: &mut [f32]) {
+    code_kernel()(query, rows, ids, distances);
+}
+
+/// Calls the kernel for halves, for benchmarks.
+pub fn half_distances(query: &[u16], rows: &[u16], ids: &[u32], distances: &mut [f32]) {
+    half_kernel()(query, rows, ids, distances);
+}
+
+/// Calls the kernel for floats, for benchmarks.
+pub fn float_distances(query: &[f32], rows: &[f32], ids: &[u32], distances: &mut [f32]) {
+    float_kernel()(query, rows, ids, distances);
+}
+
 /// Prefetches the first 512 bytes of a row; the hardware prefetcher loads the rest.
 #[inline(always)]
 pub(super) fn prefetch<T>(row: &[T]) {
