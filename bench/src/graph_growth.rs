@@ -95,11 +95,15 @@ pub(crate) fn measure(rows: &str) -> Result<(), String> {
         dimension: 1.0,
         n_neighbors: 20,
         normalize: false,
-        prior_weight: 1e-3,
         choice: IndexChoice { kind: IndexKind::Hnsw(params), reason: Reason::Requested },
-        thresholds: Default::default(),
     };
-    let parts = RegressorParts { smoother, targets: vec![0.0; rows], curve: None };
+    let parts = RegressorParts {
+        smoother,
+        prior_weight: 1e-3,
+        thresholds: Default::default(),
+        targets: vec![0.0; rows],
+        curve: None,
+    };
     let model = NuqRegressor::from_parts(parts, Box::new(index)).map_err(|e| e.to_string())?;
     let path = peers::folder()?.join("graph.nuq");
     nuq_io::save(&Model::Regressor(model), &path).map_err(|e| e.to_string())?;

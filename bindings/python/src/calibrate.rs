@@ -1,7 +1,7 @@
 //! Thresholds with guarantees, conformal p-values, false discovery control.
 
 use numpy::PyReadonlyArray1;
-use nuq::calibrate::{Measure, Promise, Target, Threshold};
+use nuq::calibrate::{Guarantee, Measure, Target, Threshold};
 use nuq::{Decision, UnknownChoice};
 use pyo3::prelude::*;
 
@@ -52,25 +52,25 @@ impl PyThreshold {
 
     /// Inverse of `parts`.
     #[staticmethod]
-    fn from_parts(measure: &str, value: f64, rows: usize, promise: GuaranteeTuple) -> PyResult<Self> {
-        let promise = match promise {
-            GuaranteeTuple::Accepts(share, low, high) => Promise::Accepts { share, low, high },
+    fn from_parts(measure: &str, value: f64, rows: usize, guarantee: GuaranteeTuple) -> PyResult<Self> {
+        let guarantee = match guarantee {
+            GuaranteeTuple::Accepts(share, low, high) => Guarantee::Coverage { share, low, high },
             GuaranteeTuple::Errs(risk, delta, accepted, errors) => {
-                Promise::ErrsAtMost { risk, delta, accepted, errors }
+                Guarantee::Risk { risk, delta, accepted, errors }
             }
         };
-        Ok(Self { inner: Threshold { measure: parse_measure(measure)?, value, promise, rows } })
+        Ok(Self { inner: Threshold { measure: parse_measure(measure)?, value, guarantee, rows } })
     }
 
     /// All fields, for pickle.
     fn parts(&self) -> (String, f64, usize, GuaranteeTuple) {
-        let promise = match self.inner.promise {
-            Promise::Accepts { share, low, high } => GuaranteeTuple::Accepts(share, low, high),
-            Promise::ErrsAtMost { risk, delta, accepted, errors } => {
+        let guarantee = match self.inner.guarantee {
+            Guarantee::Coverage { share, low, high } => GuaranteeTuple::Accepts(share, low, high),
+            Guarantee::Risk { risk, delta, accepted, errors } => {
                 GuaranteeTuple::Errs(risk, delta, accepted, errors)
             }
         };
-        (self.inner.measure.to_string(), self.inner.value, self.inner.rows, promise)
+        (self.inner.measure.to_string(), self.inner.value, self.inner.rows, guarantee)
     }
 
     /// Name of the measure that is compared.

@@ -1,7 +1,7 @@
 //! The fitted classifier.
 
 use numpy::PyReadonlyArray1;
-use nuq::{Decision, NuqClassifier, RejectRule};
+use nuq::{Decision, FittedModel, NuqClassifier, RejectRule};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 

@@ -58,7 +58,7 @@ macro_rules! common_methods {
             ) -> PyResult<()> {
                 let threshold = threshold.inner;
                 self.model.update(py, move |model| {
-                    model.set_threshold(name, threshold);
+                    model.set_threshold(&name, threshold);
                     Ok(())
                 })
             }
@@ -99,7 +99,7 @@ macro_rules! common_methods {
             /// Parameters of the constructor, as far as the model file contains them.
             fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
                 let model = self.model.read(py)?;
-                $crate::params::to_python(py, &model.smoother_parts(), model.index().dim())
+                $crate::params::to_python(py, &*model)
             }
         }
     };

@@ -3,10 +3,10 @@
 use std::str::FromStr;
 
 use numpy::{PyArray1, PyArrayMethods};
-use nuq::parts::{FittedDensityParts, SmootherParts};
+use nuq::parts::FittedDensityParts;
 use nuq::{
-    Bandwidth, BandwidthRule, Density, DensityBandwidth, DensityKind, Dimension, Embeddings, IndexKind,
-    NamedCriterion, NuqClassifier, NuqRegressor, Params, Precision, Shrinkage, UnknownChoice,
+    Bandwidth, BandwidthRule, Density, DensityBandwidth, DensityKind, Dimension, Embeddings, FittedModel,
+    IndexKind, NamedCriterion, NuqClassifier, NuqRegressor, Params, Precision, Shrinkage, UnknownChoice,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -128,16 +128,13 @@ pub(crate) fn regressor(params: &Bound<'_, PyDict>) -> PyResult<Params<nuq::Regr
 }
 
 /// Parameters of a fitted model. A bandwidth that was selected by a rule is returned as a number.
-pub(crate) fn to_python<'py>(
-    py: Python<'py>,
-    parts: &SmootherParts,
-    dim: usize,
-) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn to_python<'py>(py: Python<'py>, model: &impl FittedModel) -> PyResult<Bound<'py, PyDict>> {
+    let (parts, dim) = (model.smoother_parts(), model.index().dim());
     let params = PyDict::new(py);
     params.set_item("n_neighbors", parts.n_neighbors)?;
     params.set_item("kernel", parts.kernel.name())?;
     params.set_item("normalize", parts.normalize)?;
-    params.set_item("prior_weight", parts.prior_weight)?;
+    params.set_item("prior_weight", model.prior_weight())?;
     match &parts.bandwidth {
         Bandwidth::Scalar(h) => params.set_item("bandwidth", h)?,
         Bandwidth::PerDimension(values) => params.set_item("bandwidth", column(py, values))?,

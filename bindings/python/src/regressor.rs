@@ -1,7 +1,7 @@
 //! The fitted regressor.
 
 use numpy::PyReadonlyArray1;
-use nuq::NuqRegressor;
+use nuq::{FittedModel, NuqRegressor};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

@@ -1,7 +1,7 @@
 //! `nuq calibrate`: a threshold chosen on held-out rows, and put into the model.
 
 use nuq::calibrate::{Measure, Target, Threshold, calibrate};
-use nuq::{Decision, Label, Model, NuqClassifier, Predictions};
+use nuq::{Decision, FittedModel, Label, Model, NuqClassifier, Predictions};
 use serde::Serialize;
 
 use crate::args::{CalibrateArgs, Common, MeasureName, TargetName};
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         say(common, &text);
     }
     let name = options.name.clone().unwrap_or_else(|| options.target.to_string());
-    let before = opened.model.set_threshold(name.clone(), threshold);
+    let before = opened.model.set_threshold(&name, threshold);
     nuq_io::save(&opened.model, out)?;
     if before.is_some() {
         say(common, &format!("the threshold `{name}` that was there is replaced"));

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use nuq::nuq_neighbors::Precision;
 use nuq::{
-    BandwidthRule, Covariance, Criterion, Density, DensityBandwidth, Dimension, Embeddings, HnswParams,
-    IndexKind, Kernel, Model, NuqClassifier, NuqRegressor, Params, Shrinkage, Variance,
+    BandwidthRule, Covariance, Criterion, Density, DensityBandwidth, Dimension, Embeddings, FittedModel,
+    HnswParams, IndexKind, Kernel, Model, NuqClassifier, NuqRegressor, Params, Shrinkage, Variance,
 };
 use nuq_io::{ArraySpec, read_targets};
 

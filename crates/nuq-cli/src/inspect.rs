@@ -2,7 +2,7 @@
 
 use nuq::calibrate::Threshold;
 use nuq::parts::{FittedDensityParts, SmootherParts};
-use nuq::{Bandwidth, Model};
+use nuq::{Bandwidth, FittedModel, Model};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -185,9 +185,7 @@ impl Summary {
             dimension,
             n_neighbors: neighbors,
             normalize,
-            prior_weight,
             choice,
-            thresholds,
         } = smoother;
         let described = index.describe();
         let (kind, values) = match &bandwidth {
@@ -221,9 +219,9 @@ impl Summary {
             density,
             density_bandwidth,
             dimension,
-            prior_weight,
+            prior_weight: model.prior_weight(),
             normalize,
-            thresholds: thresholds.iter().map(ThresholdSummary::of).collect(),
+            thresholds: model.thresholds().iter().map(ThresholdSummary::of).collect(),
             file: None,
         }
     }

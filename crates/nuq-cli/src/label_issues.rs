@@ -1,6 +1,6 @@
 //! `nuq label-issues`: training rows whose label the others find unlikely.
 
-use nuq::Model;
+use nuq::{FittedModel, Model};
 use serde_json::json;
 
 use crate::args::{Common, LabelIssuesArgs};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nuq::{Embeddings, Label, Model, Neighbors, NuqClassifier};
+use nuq::{Embeddings, FittedModel, Label, Model, Neighbors, NuqClassifier};
 use nuq_eval::baselines::Members;
 use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_members};
 

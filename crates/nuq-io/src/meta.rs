@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 
 use nuq::bandwidth::CurvePoint;
+use nuq::calibrate::Threshold;
 use nuq::nuq_neighbors::{HnswParams, IndexParts, MeasuredRecall, Precision, Reason, RowParts};
 use nuq::parts::{ClassifierParts, FittedDensityParts, RegressorParts, SmootherParts};
 use nuq::{
-    AutoDensity, Bandwidth, ClassificationScore, Covariance, IndexChoice, IndexKind, Kernel, Label,
-    NuqClassifier, NuqRegressor, RegressionScore, SelectionCurve, Shrinkage, Tail, Variance,
+    AutoDensity, Bandwidth, ClassificationScore, Covariance, FittedModel, IndexChoice, IndexKind, Kernel,
+    Label, LogisticTail, NuqClassifier, NuqRegressor, RegressionScore, SelectionCurve, Shrinkage, Variance,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -117,17 +118,17 @@ struct AutoDensityFields {
     bandwidth: f64,
     /// Version 1 calls this field `kernel`.
     #[serde(with = "TailFields", rename = "kde", alias = "kernel")]
-    kernel: Tail,
+    kernel: LogisticTail,
     /// Version 1 calls this field `gaussians`.
     #[serde(with = "TailFields", rename = "gmm", alias = "gaussians")]
-    gaussians: Tail,
+    gaussians: LogisticTail,
     columns: usize,
     least_length: f64,
     offset: f64,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Tail")]
+#[serde(remote = "LogisticTail")]
 struct TailFields {
     center: f64,
     scale: f64,
@@ -249,7 +250,8 @@ impl LabelMeta {
 }
 
 impl SmootherMeta {
-    pub(crate) fn of(parts: &SmootherParts) -> Self {
+    /// The metadata of a model with these parts.
+    pub(crate) fn of(model: &impl FittedModel, parts: &SmootherParts) -> Self {
         Self {
             kernel: parts.kernel,
             bandwidth: match &parts.bandwidth {
@@ -272,9 +274,13 @@ impl SmootherMeta {
             dimension: parts.dimension,
             n_neighbors: parts.n_neighbors,
             normalize: parts.normalize,
-            prior_weight: parts.prior_weight,
+            prior_weight: model.prior_weight(),
             index_reason: parts.choice.reason,
-            thresholds: parts.thresholds.iter().map(|(name, &t)| (name.clone(), ThresholdMeta(t))).collect(),
+            thresholds: model
+                .thresholds()
+                .iter()
+                .map(|(name, &t)| (name.clone(), ThresholdMeta(t)))
+                .collect(),
         }
     }
 
@@ -299,13 +305,16 @@ impl SmootherMeta {
             dimension: self.dimension,
             n_neighbors: self.n_neighbors,
             normalize: self.normalize,
-            prior_weight: self.prior_weight,
             choice: IndexChoice {
                 kind: graph.map_or(IndexKind::Exact, |graph| IndexKind::Hnsw(graph.params)),
                 reason: self.index_reason,
             },
-            thresholds: self.thresholds.iter().map(|(name, t)| (name.clone(), t.0)).collect(),
         }
+    }
+
+    /// The thresholds, by name.
+    fn thresholds(&self) -> BTreeMap<String, Threshold> {
+        self.thresholds.iter().map(|(name, threshold)| (name.clone(), threshold.0)).collect()
     }
 
     /// Whether the file has a section `bandwidths`.
@@ -380,26 +389,30 @@ impl CurveMeta {
 /// The parts of a classifier; `None` if they contradict each other.
 pub(crate) fn classifier_parts(
     (labels, variance, curve): (Vec<LabelMeta>, Variance, Option<CurveMeta>),
+    meta: &SmootherMeta,
     smoother: SmootherParts,
     of_row: Vec<u32>,
 ) -> Option<ClassifierParts> {
+    let (prior_weight, thresholds) = (meta.prior_weight, meta.thresholds());
     let labels = labels.into_iter().map(LabelMeta::label).collect::<Option<Vec<Label>>>()?;
     let curve = match curve {
         Some(curve) => Some(curve.of_classifier()?),
         None => None,
     };
-    Some(ClassifierParts { smoother, labels, of_row, variance, curve })
+    Some(ClassifierParts { smoother, prior_weight, thresholds, labels, of_row, variance, curve })
 }
 
 /// The parts of a regressor; `None` if they contradict each other.
 pub(crate) fn regressor_parts(
     curve: Option<CurveMeta>,
+    meta: &SmootherMeta,
     smoother: SmootherParts,
     targets: Vec<f64>,
 ) -> Option<RegressorParts> {
+    let (prior_weight, thresholds) = (meta.prior_weight, meta.thresholds());
     let curve = match curve {
         Some(curve) => Some(curve.of_regressor()?),
         None => None,
     };
-    Some(RegressorParts { smoother, targets, curve })
+    Some(RegressorParts { smoother, prior_weight, thresholds, targets, curve })
 }

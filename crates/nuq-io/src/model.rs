@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use nuq::parts::SmootherParts;
-use nuq::{Bandwidth, Model, NeighborIndex, NuqClassifier, NuqRegressor};
+use nuq::{Bandwidth, FittedModel, Model, NuqClassifier, NuqRegressor};
 
 use crate::container::{self, Container, Section, SectionInfo};
 use crate::meta::{IndexMeta, Meta, SmootherMeta, TaskMeta, classifier_parts, regressor_parts};
@@ -47,7 +46,7 @@ pub fn save(model: &Model<'_>, path: &Path) -> Result<(), Error> {
 /// As [`save`].
 pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path) -> Result<(), Error> {
     let labels = Section { name: CLASSES, bytes: bytemuck::cast_slice(model.training_classes()) };
-    write(TaskMeta::of_classifier(model), &model.smoother_parts(), labels, model.index(), path)
+    write(model, TaskMeta::of_classifier(model), labels, path)
 }
 
 /// Writes a regressor, as [`save`] does.
@@ -56,23 +55,23 @@ pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path) -> Result<(), Err
 /// As [`save`].
 pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path) -> Result<(), Error> {
     let targets = Section { name: TARGETS, bytes: bytemuck::cast_slice(model.targets()) };
-    write(TaskMeta::of_regressor(model), &model.smoother_parts(), targets, model.index(), path)
+    write(model, TaskMeta::of_regressor(model), targets, path)
 }
 
 fn write(
+    model: &impl FittedModel,
     task: TaskMeta,
-    smoother: &SmootherParts,
     labels_or_targets: Section<'_>,
-    index: &dyn NeighborIndex,
     path: &Path,
 ) -> Result<(), Error> {
+    let (index, smoother) = (model.index(), model.smoother_parts());
     // Damaged arrays of an opened file must not be written with valid checksums.
     index.verify_once().map_err(|source| Error::Model { path: path.to_owned(), source: source.into() })?;
     let parts = index.parts();
     let meta = Meta {
         written_by: format!("nuq {}", env!("CARGO_PKG_VERSION")),
         task,
-        smoother: SmootherMeta::of(smoother),
+        smoother: SmootherMeta::of(model, &smoother),
         index: IndexMeta::from(&parts),
     };
     let json = serde_json::to_vec(&meta).expect("the metadata has string keys only");
@@ -121,22 +120,23 @@ pub fn open(path: &Path) -> Result<ModelFile, Error> {
         true => numbers::<f64>(&container, BANDWIDTHS)?,
         false => vec![],
     };
-    let mut smoother: SmootherParts = meta.smoother.parts(bandwidths, meta.index.graph.as_ref());
+    let smoother = meta.smoother.parts(bandwidths, meta.index.graph.as_ref());
     let contradiction = || Error::damaged(path, META, "its values contradict each other");
     let invalid = |source| Error::Model { path: path.to_owned(), source };
     let model = match meta.task {
         TaskMeta::Classification { labels, variance, curve } => {
             let of_row = numbers::<u32>(&container, CLASSES)?;
-            let parts = classifier_parts((labels, variance, curve), smoother, of_row);
+            let parts = classifier_parts((labels, variance, curve), &meta.smoother, smoother, of_row);
             let parts = parts.ok_or_else(contradiction)?;
             Model::Classifier(NuqClassifier::from_parts(parts, index).map_err(invalid)?)
         }
         TaskMeta::Regression { curve } => {
-            if container.version() < 2 {
-                smoother.thresholds.values_mut().for_each(upgrade_regressor_threshold);
-            }
             let targets = numbers::<f64>(&container, TARGETS)?;
-            let parts = regressor_parts(curve, smoother, targets).ok_or_else(contradiction)?;
+            let parts = regressor_parts(curve, &meta.smoother, smoother, targets);
+            let mut parts = parts.ok_or_else(contradiction)?;
+            if container.version() < 2 {
+                parts.thresholds.values_mut().for_each(upgrade_regressor_threshold);
+            }
             Model::Regressor(NuqRegressor::from_parts(parts, index).map_err(invalid)?)
         }
     };

@@ -1,6 +1,6 @@
 //! A threshold in the section `model` of a model file.
 
-use nuq::calibrate::{Measure, Promise, Threshold};
+use nuq::calibrate::{Guarantee, Measure, Threshold};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::word;
@@ -18,20 +18,20 @@ struct ThresholdFields {
     #[serde(serialize_with = "finite_or_null", deserialize_with = "infinity_if_null")]
     value: f64,
     /// Version 1 calls this field `promise`.
-    #[serde(with = "GuaranteeFields", rename = "guarantee", alias = "promise")]
-    promise: Promise,
+    #[serde(with = "GuaranteeFields", alias = "promise")]
+    guarantee: Guarantee,
     rows: usize,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Promise", tag = "kind")]
+#[serde(remote = "Guarantee", tag = "kind")]
 enum GuaranteeFields {
     /// Version 1 calls this kind `accepts`.
     #[serde(rename = "coverage", alias = "accepts")]
-    Accepts { share: f64, low: f64, high: f64 },
+    Coverage { share: f64, low: f64, high: f64 },
     /// Version 1 calls this kind `errs_at_most`.
     #[serde(rename = "risk", alias = "errs_at_most")]
-    ErrsAtMost { risk: f64, delta: f64, accepted: usize, errors: usize },
+    Risk { risk: f64, delta: f64, accepted: usize, errors: usize },
 }
 
 /// JSON cannot represent infinity: +∞ is written as `null`, and -∞ as the smallest finite number.

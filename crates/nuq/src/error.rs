@@ -1,110 +1,110 @@
-//! Why a model could not be fitted or asked.
+//! Errors of fitting, predicting and calibrating.
 
-/// Bad input, named so that it can be found and mended. Rows and columns count from zero.
+/// An error of this crate. Rows and columns are numbered from zero.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Embeddings, queries or a neighbor table were refused.
+    /// Invalid embeddings, queries or neighbor tables.
     #[error(transparent)]
     Neighbors(#[from] nuq_neighbors::Error),
-    /// Two lists that must have one entry for each other, of different lengths.
+    /// Two lists of unequal lengths that must have one entry for each other.
     #[error("{got} {what} for {expected} {counterpart}: give one for each")]
     LengthMismatch {
-        /// The list of the wrong length.
+        /// Name of the list with the wrong length.
         what: &'static str,
-        /// Its length.
+        /// Length of that list.
         got: usize,
-        /// The list that it belongs to.
+        /// Name of the list that it belongs to.
         counterpart: &'static str,
-        /// The length of that list.
+        /// Length of the list that it belongs to.
         expected: usize,
     },
-    /// A regression target that is not finite, or so large that its square is not.
+    /// A regression target that is not finite, or whose square is not.
     #[error("target of row {row} is {value}: targets must be finite and below 1e150 in magnitude")]
     BadTarget {
         /// The training row.
         row: usize,
-        /// Its target.
+        /// The target of that row.
         value: f64,
     },
     /// A bandwidth that is zero, negative or not finite.
     #[error("{what} is {value:?}: it must be positive and finite (1e-100 to 1e100)")]
     BadBandwidth {
-        /// Which bandwidth, with its position where there are several.
+        /// Name of the bandwidth, with its position if there are several.
         what: String,
-        /// Its value.
+        /// The bandwidth.
         value: f64,
     },
-    /// Per-dimension or per-point bandwidths of the wrong number.
+    /// A wrong number of bandwidths per dimension or per training row.
     #[error("{got} {kind} bandwidths given, {expected} needed")]
     BandwidthCount {
         /// `"per-dimension"` or `"per-point"`.
         kind: &'static str,
-        /// How many were given.
+        /// The given number of bandwidths.
         got: usize,
-        /// How many are needed.
+        /// The required number of bandwidths.
         expected: usize,
     },
-    /// A scale was to be learned from rows that have none.
+    /// A bandwidth or a covariance was to be learned from rows that are all equal.
     #[error(
-        "no scale can be learned: none of the training rows looked at (of {rows}) differs from its nearest others; \
+        "no scale can be learned: none of the sampled training rows (of {rows}) differs from its nearest neighbors; \
          give more neighbors, more data, or fixed bandwidths for posterior and kernel density"
     )]
     NoSpread {
-        /// The training rows.
+        /// The number of training rows.
         rows: usize,
     },
     /// A parameter outside its range.
     #[error("{name} is {value:?}: {range}")]
     OutOfRange {
-        /// The parameter.
+        /// Name of the parameter.
         name: &'static str,
-        /// Its value.
+        /// Value of the parameter.
         value: f64,
-        /// What it may be.
+        /// Description of the valid range.
         range: &'static str,
     },
-    /// A covariance that cannot be inverted, because no shrinkage was allowed.
+    /// A covariance that cannot be inverted with the given shrinkage.
     #[error("the covariance of class {class} is singular: give a shrinkage above {shrinkage}")]
     SingularCovariance {
         /// The class, or `all (tied)`.
         class: String,
-        /// The shrinkage that was not enough.
+        /// The given shrinkage.
         shrinkage: f64,
     },
-    /// Rows for a model whose bandwidths belong to its rows.
-    #[error("a model with a bandwidth per training row cannot take rows: fit it again")]
+    /// Rows were to be inserted into a model with one bandwidth per training row.
+    #[error("a model with one bandwidth per training row cannot insert rows: fit it again")]
     PerPointBandwidthFixed,
-    /// Something to measure, of which there is nothing.
+    /// An empty list where at least one entry is needed.
     #[error("no {what}: at least one is needed")]
     NoRows {
-        /// What.
+        /// Name of the list.
         what: &'static str,
     },
-    /// A score that is not a number.
-    #[error("row {row} of the {what} is NaN: leave such rows out, or find where they come from")]
+    /// A score that is NaN.
+    #[error("row {row} of the {what} is NaN: remove such rows or correct their values")]
     NanScore {
-        /// Which scores.
+        /// Name of the scores.
         what: &'static str,
-        /// The row.
+        /// The first row with NaN.
         row: usize,
     },
-    /// A risk that held-out rows cannot show.
+    /// A target risk that cannot be certified with the held-out rows.
     #[error(
         "no threshold keeps the risk at {risk} with confidence {}: {errors} of {rows} held-out predictions are wrong; {}",
         1.0 - delta,
-        what_can_be_promised(*smallest)
+        advice(*smallest)
     )]
     CannotCertify {
-        /// The risk that was asked for.
+        /// The target risk.
         risk: f64,
-        /// How often the promise might fail.
+        /// The probability that the guarantee may fail.
         delta: f64,
-        /// The held-out rows.
+        /// The number of held-out rows.
         rows: usize,
-        /// Wrong predictions among them.
+        /// The number of wrong predictions among them.
         errors: usize,
-        /// The smallest risk that these rows can show, `None` where they show none.
+        /// The smallest risk that can be certified with these rows; `None` if there is none.
         smallest: Option<f64>,
     },
 }
@@ -113,11 +113,19 @@ pub(crate) fn out_of_range(name: &'static str, value: f64, range: &'static str) 
     Error::OutOfRange { name, value, range }
 }
 
-fn what_can_be_promised(smallest: Option<f64>) -> String {
+/// Checks that two lists, given by name and length, are equally long.
+pub(crate) fn check_lengths(
+    (what, got): (&'static str, usize),
+    (counterpart, expected): (&'static str, usize),
+) -> Result<(), Error> {
+    if got == expected { Ok(()) } else { Err(Error::LengthMismatch { what, got, counterpart, expected }) }
+}
+
+fn advice(smallest: Option<f64>) -> String {
     match smallest {
         Some(risk) => format!(
-            "the smallest risk that these rows can promise is {risk}; for less give more rows or a larger delta"
+            "the smallest risk that can be certified with these rows is {risk}; for less give more rows or a larger delta"
         ),
-        None => "these rows can promise no risk at all: give more".to_owned(),
+        None => "no risk can be certified with these rows: give more rows".to_owned(),
     }
 }

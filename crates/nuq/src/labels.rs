@@ -1,12 +1,12 @@
-//! Class labels: any integers or strings, kept and given back.
+//! Class labels: integers or strings.
 
 use std::collections::HashMap;
 use std::fmt;
 
-/// One class label as the user wrote it.
+/// A class label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
-    /// An integer; wide enough for any of 64 bits, signed or not.
+    /// An integer. The type holds every signed and unsigned integer of 64 bits.
     Int(i128),
     /// A string.
     Text(String),
@@ -73,7 +73,7 @@ macro_rules! label_from_integers {
 }
 label_from_integers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, bool);
 
-/// The classes of a training set, sorted, with the class of each row.
+/// The classes of a training set: sorted labels with their numbers of rows.
 ///
 /// ```
 /// use nuq::Classes;
@@ -89,7 +89,8 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Sorts the distinct labels (integers by value, strings by code point) and numbers each row's.
+    /// Sorts the distinct labels (integers by value, strings by code point) and returns the class number of each row.
+    #[must_use]
     pub fn encode<'l, L>(labels: &'l [L]) -> (Self, Vec<u32>)
     where
         Label: From<&'l L>,
@@ -118,8 +119,8 @@ impl Classes {
         (Self { labels: distinct, counts }, rows)
     }
 
-    /// Classes that were written elsewhere, with the class of each row; `None` when the labels are not sorted and distinct,
-    /// or a row is of none of them.
+    /// Classes from stored labels and the class number of each row. `None` if the labels are not sorted and distinct, or a
+    /// row has no class.
     pub(crate) fn restored(labels: Vec<Label>, of_row: &[u32]) -> Option<Self> {
         if !labels.windows(2).all(|pair| pair[0] < pair[1]) {
             return None;
@@ -131,32 +132,100 @@ impl Classes {
         Some(Self { labels, counts })
     }
 
-    /// One class of `rows` rows, for those who have no labels.
+    /// One class that holds all rows, for data without labels.
     pub(crate) fn single(rows: usize) -> Self {
         Self { labels: vec![Label::Int(0)], counts: vec![rows as u64] }
     }
 
+    /// Adds one row per label. Labels without a class become new classes.
+    ///
+    /// Returns the new number of each former class, `None` if the numbers did not change, and the class number of each label.
+    pub(crate) fn insert(&mut self, labels: &[Label]) -> (Option<Vec<u32>>, Vec<u32>) {
+        let mut new: Vec<Label> =
+            labels.iter().filter(|label| self.number(label).is_none()).cloned().collect();
+        new.sort_unstable();
+        new.dedup();
+        let renumbering = (!new.is_empty()).then(|| self.add_classes(new));
+        let mut add_row = |label: &Label| {
+            let class = self.number(label).expect("labels without a class were added");
+            self.counts[class] += 1;
+            class as u32
+        };
+        let numbers = labels.iter().map(&mut add_row).collect();
+        (renumbering, numbers)
+    }
+
+    /// Removes one row of each of these classes, and the classes without rows.
+    ///
+    /// Returns the new number of each former class, `None` if the numbers did not change. A removed class has number 0.
+    pub(crate) fn remove(&mut self, classes: impl Iterator<Item = u32>) -> Option<Vec<u32>> {
+        classes.for_each(|class| self.counts[class as usize] -= 1);
+        if self.counts.iter().all(|&count| count > 0) {
+            return None;
+        }
+        let mut renumbering = vec![0; self.len()];
+        let mut remaining = 0;
+        for (number, _) in renumbering.iter_mut().zip(&self.counts).filter(|(_, count)| **count > 0) {
+            *number = remaining;
+            remaining += 1;
+        }
+        let mut counts = self.counts.iter();
+        self.labels.retain(|_| counts.next().is_some_and(|&count| count > 0));
+        self.counts.retain(|&count| count > 0);
+        Some(renumbering)
+    }
+
+    /// The class number of a label.
+    fn number(&self, label: &Label) -> Option<usize> {
+        self.labels.binary_search(label).ok()
+    }
+
+    /// Adds classes without rows and returns the new number of each former class. `new` holds no existing label.
+    fn add_classes(&mut self, new: Vec<Label>) -> Vec<u32> {
+        let mut renumbering = vec![0; self.len()];
+        let former = std::mem::take(&mut self.labels).into_iter().zip(std::mem::take(&mut self.counts));
+        let former = former.enumerate().map(|(number, (label, count))| (label, count, Some(number)));
+        let mut all: Vec<_> = former.chain(new.into_iter().map(|label| (label, 0, None))).collect();
+        all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        for (number, (label, count, former)) in all.into_iter().enumerate() {
+            self.labels.push(label);
+            self.counts.push(count);
+            if let Some(former) = former {
+                renumbering[former] = number as u32;
+            }
+        }
+        renumbering
+    }
+
     /// The number of classes.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there is no class (only of an empty set).
+    /// Whether there is no class, which holds for an empty training set only.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
     /// The label of class number `class`.
+    ///
+    /// # Panics
+    /// If there is no such class.
+    #[must_use]
     pub fn label(&self, class: usize) -> &Label {
         &self.labels[class]
     }
 
-    /// All labels in the order of their numbers.
+    /// The labels in the order of their class numbers.
+    #[must_use]
     pub fn labels(&self) -> &[Label] {
         &self.labels
     }
 
-    /// Training rows per class.
+    /// The number of training rows per class.
+    #[must_use]
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
@@ -167,7 +236,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_sort_by_value_and_come_back() {
+    fn inserted_and_removed_rows_give_the_classes_of_the_remaining_rows() {
+        let (mut classes, _) = Classes::encode(&["b", "d", "d"]);
+        let labels = ["d", "c", "a", "c"].map(Label::from);
+        assert_eq!(classes.insert(&labels), (Some(vec![1, 3]), vec![3, 2, 0, 2]));
+        assert_eq!(classes, Classes::encode(&["a", "b", "c", "c", "d", "d", "d"]).0);
+        assert_eq!(classes.insert(&labels[..1]), (None, vec![3]));
+        assert_eq!(classes.remove([3, 1].into_iter()), Some(vec![0, 0, 1, 2]));
+        assert_eq!(classes, Classes::encode(&["a", "c", "c", "d", "d", "d"]).0);
+        assert_eq!(classes.remove([2].into_iter()), None);
+    }
+
+    #[test]
+    fn integers_are_sorted_by_value() {
         let (classes, rows) = Classes::encode(&[10i64, -3, 2, 10]);
         assert_eq!(classes.labels(), [Label::Int(-3), Label::Int(2), Label::Int(10)]);
         assert_eq!(rows, [2, 0, 1, 2]);
@@ -180,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn owned_strings_serve_too() {
+    fn owned_strings_are_labels() {
         let (classes, _) = Classes::encode(&[String::from("β"), String::from("a")]);
         assert!(classes.label(1) == "β" && classes.label(1) != "a" && classes.label(1) != &7);
     }

@@ -1,9 +1,8 @@
-//! When not to trust a network: NUQ, nonparametric uncertainty quantification.
+//! NUQ: nonparametric uncertainty quantification for the predictions of any trained network.
 //!
-//! Takes the embeddings and labels of any trained model and gives, per prediction, a label, its probability,
-//! aleatoric, epistemic and total uncertainty, a density, an abstain decision, and the training examples behind
-//! it; after Kotelevskii et al., *Nonparametric Uncertainty Quantification for Single Deterministic Neural
-//! Network*, NeurIPS 2022.
+//! From embeddings and labels it computes, for each query, a label, its probability, aleatoric, epistemic and total
+//! uncertainty, a density, an abstain decision, and the nearest training rows. The method is that of Kotelevskii et al.,
+//! *Nonparametric Uncertainty Quantification for Single Deterministic Neural Network*, NeurIPS 2022.
 //!
 //! ```
 //! use nuq::{Embeddings, NuqClassifier, RejectRule};
@@ -12,17 +11,20 @@
 //! let model = NuqClassifier::params().fit(&train, &["cat", "cat", "dog", "dog"])?;
 //!
 //! let queries = Embeddings::from_rows(&[[0.05, 0.0], [9.0, -9.0]])?;
-//! let found = model.predict(&queries)?;
-//! assert_eq!(found.label(0), "cat");
-//! assert!(found[1].total() > found[0].total());
-//! let decisions = found.decide(&RejectRule::plug_in(0.2)?);
+//! let predictions = model.predict(&queries)?;
+//! assert_eq!(predictions.label(0), "cat");
+//! assert!(predictions[1].total() > predictions[0].total());
+//! let decisions = predictions.decide(&RejectRule::plug_in(0.2)?);
 //! # assert_eq!(decisions.len(), 2);
 //! # Ok::<(), nuq::Error>(())
 //! ```
 //!
-//! Data flow one way: embeddings → neighbors (crate [`nuq_neighbors`]) → kernel weights (`weights`) and density
-//! (`smoother`) → class probabilities (`posterior`) → uncertainties (`uncertainty`) → decisions (`reject`).
-//! Everything after the distances is `f64` in natural-log space.
+//! The steps of a prediction are: embeddings → neighbors (crate [`nuq_neighbors`]) → kernel weights (`weights`) and density
+//! (`smoother`) → class probabilities (`posterior`) → uncertainties (`uncertainty`) → decisions (`reject`). Everything after
+//! the distances is `f64` in natural-log space.
+//!
+//! Common entry points: [`NuqClassifier`], [`NuqRegressor`], their parameters [`Params`], what all fitted models have in
+//! common [`FittedModel`], thresholds with a guarantee [`calibrate`], and [`parts`] for storing models.
 
 pub mod bandwidth;
 pub mod calibrate;
@@ -30,9 +32,12 @@ mod classifier;
 mod density;
 mod dimension;
 mod error;
+mod estimate;
 mod kernel;
 mod labels;
+mod leave_one_out;
 pub mod log_space;
+mod model;
 pub mod moments;
 mod params;
 pub mod parts;
@@ -48,24 +53,39 @@ mod weights;
 pub use bandwidth::{Bandwidth, BandwidthRule, Criterion, NamedCriterion, SelectionCurve, SquaredError};
 pub use classifier::{ClassificationScore, LabelIssue, NuqClassifier, Predictions, Probabilities};
 pub use density::{
-    AutoDensity, ClassGaussians, Covariance, Density, DensityBandwidth, DensityKind, Shrinkage, Tail,
+    AutoDensity, ClassGaussians, Covariance, Density, DensityBandwidth, DensityKind, LogisticTail, Shrinkage,
 };
 pub use dimension::Dimension;
 pub use error::Error;
+pub use estimate::Estimate;
 pub use kernel::Kernel;
 pub use labels::{Classes, Label};
+pub use model::{FittedModel, Model};
 pub use nuq_neighbors::{
     self, Embeddings, ExactIndex, HnswIndex, HnswParams, IndexChoice, IndexKind, IndexSummary, NeighborIndex,
     Neighbors, Precision, UnknownChoice,
 };
 pub use params::{Classification, Params, Regression, Task, Variance};
-pub use parts::Model;
-pub use regressor::{Estimate, Estimates, NuqRegressor, RegressionScore};
+pub use regressor::{Estimates, NuqRegressor, RegressionScore};
 pub use reject::{Decision, RejectRule};
 pub use suggest::suggest;
 pub use uncertainty::Prediction;
 
-/// The README's example, run with the documentation's.
+/// The traits and types of a typical program.
+///
+/// ```
+/// use nuq::prelude::*;
+///
+/// let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]])?;
+/// let model = NuqClassifier::params().n_neighbors(2).fit(&x, &["a", "a", "b", "b"])?;
+/// assert_eq!(model.index().len(), 4);
+/// # Ok::<(), nuq::Error>(())
+/// ```
+pub mod prelude {
+    pub use crate::{Embeddings, FittedModel, NeighborIndex, NuqClassifier, NuqRegressor, RejectRule};
+}
+
+/// Runs the example of the README as a documentation test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

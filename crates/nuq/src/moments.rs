@@ -3,7 +3,7 @@
 use faer::Mat;
 use nuq_neighbors::Embeddings;
 
-use crate::density::class_rows_scatter;
+use crate::density::scatter_of_all;
 
 /// The mean of all rows; zeros where there are none.
 #[must_use]
@@ -19,5 +19,5 @@ pub fn mean(rows: &Embeddings<'_>) -> Vec<f64> {
 /// `(1/n) Σ_i (x_i − o)(x_i − o)ᵀ` around a center `o`; only the lower triangle is filled.
 #[must_use]
 pub fn scatter_around(rows: &Embeddings<'_>, center: &[f64]) -> Mat<f64> {
-    class_rows_scatter(rows, center)
+    scatter_of_all(rows, center)
 }

@@ -1,4 +1,4 @@
-//! The choices that a classifier and a regressor share.
+//! Parameters of fitting.
 
 use crate::bandwidth::{Bandwidth, BandwidthRule, Criterion, SquaredError, check_scalar};
 use crate::density::{Density, DensityBandwidth, check_shrinkage};
@@ -6,9 +6,9 @@ use crate::error::out_of_range;
 use crate::{Dimension, Error, IndexKind, Kernel};
 use nuq_neighbors::{IndexRequest, choices};
 
-/// What is predicted: classes or numbers.
+/// The task: classification or regression.
 pub trait Task: sealed::Sealed + Clone + Default {
-    /// What leave-one-out selection optimizes.
+    /// The criterion of leave-one-out selection.
     type Criterion: Clone + Default + PartialEq + std::fmt::Debug;
 }
 
@@ -24,7 +24,7 @@ pub struct Classification {
     pub(crate) variance: Variance,
 }
 
-/// Parameters that only a regressor has: none.
+/// Parameters that only a regressor has. There are none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Regression;
 
@@ -36,21 +36,20 @@ impl Task for Regression {
     type Criterion = SquaredError;
 }
 
-/// The variance term $v(\eta)$ of the epistemic uncertainty.
+/// The variance term `v(η)` of the epistemic uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Variance {
-    /// $\sum_c \eta_c (1 - \eta_c)$. Grows all the way to the flat distribution, however many the classes.
+    /// `Σ_c η_c (1 − η_c)`. It is largest for equal probabilities, for any number of classes.
     #[default]
     Sum,
-    /// $\max_c \eta_c (1 - \eta_c)$, the paper's. With many classes it falls again once the top probability is
-    /// below one half, so that a far point which reverts to a flat prior looks less variable.
+    /// `max_c η_c (1 − η_c)`, as in the paper. With many classes it decreases when the top probability falls below one half,
+    /// so that a far query, whose probabilities are those of the prior, has a smaller variance.
     Max,
 }
 
 choices!(Variance, "variance", { Sum => "sum", Max => "max" });
 
-/// Everything that can be chosen before fitting. The defaults are those to use; each method says why one would
-/// not.
+/// Parameters of fitting, with defaults that suit most data.
 ///
 /// ```
 /// use nuq::{Embeddings, Kernel, NuqClassifier};
@@ -61,8 +60,8 @@ choices!(Variance, "variance", { Sum => "sum", Max => "max" });
 ///     .kernel(Kernel::Logistic)
 ///     .bandwidth(0.2)
 ///     .fit(&x, &["left", "left", "right", "right"])?;
-/// let found = model.predict(&Embeddings::from_rows(&[[0.05]])?)?;
-/// assert_eq!(found.label(0), "left");
+/// let predictions = model.predict(&Embeddings::from_rows(&[[0.05]])?)?;
+/// assert_eq!(predictions.label(0), "left");
 /// # Ok::<(), nuq::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -99,94 +98,106 @@ impl<T: Task> Default for Params<T> {
 }
 
 impl<T: Task> Params<T> {
-    /// $K$, the neighbors that every sum runs over (default 20; with N or more, all points).
+    /// `K`, the number of neighbors that every sum runs over (default 20). With `K ≥ N` the sums run over all rows.
+    #[must_use]
     pub fn n_neighbors(mut self, k: usize) -> Self {
         self.n_neighbors = k;
         self
     }
 
-    /// The kernel (default Gaussian).
+    /// The kernel (default: Gaussian).
+    #[must_use]
     pub fn kernel(mut self, kernel: Kernel) -> Self {
         self.kernel = kernel;
         self
     }
 
-    /// The posterior's bandwidth: a number, a [`Bandwidth`](crate::Bandwidth) or a [`BandwidthRule`] (default:
-    /// leave-one-out).
+    /// The bandwidth of the posterior: a number, a [`Bandwidth`] or a [`BandwidthRule`] (default: leave-one-out).
+    #[must_use]
     pub fn bandwidth(mut self, rule: impl Into<BandwidthRule<T::Criterion>>) -> Self {
         self.bandwidth = rule.into();
         self
     }
 
     /// The density estimate (default: kernel density with its own bandwidth).
+    #[must_use]
     pub fn density(mut self, density: Density) -> Self {
         self.density = density;
         self
     }
 
-    /// The dimension in the constants (default: the data's intrinsic dimension).
+    /// The dimension in the constants (default: the intrinsic dimension of the data).
+    #[must_use]
     pub fn dimension(mut self, dimension: Dimension) -> Self {
         self.dimension = dimension;
         self
     }
 
-    /// $w$, what the prior counts for, in training points that sit on the query (default 1e-3). With 0,
-    /// a query whose neighbors all agree has no epistemic uncertainty at all, however far away it is.
+    /// `w`, the weight of the prior in units of one training row at the query (default 1e-3). With 0, a query whose
+    /// neighbors have one class has no epistemic uncertainty, at any distance.
+    #[must_use]
     pub fn prior_weight(mut self, weight: f64) -> Self {
         self.prior_weight = weight;
         self
     }
 
-    /// Whether every row, of training data and queries alike, is first divided by its length (default no).
+    /// Whether training rows and queries are divided by their Euclidean norm first (default: no).
+    #[must_use]
     pub fn normalize(mut self, normalize: bool) -> Self {
         self.normalize = normalize;
         self
     }
 
-    /// The index that finds neighbors (default: [`Auto`](IndexKind::Auto), exact search or a graph by what each is
-    /// expected to cost; the fitted model says which it took and why).
+    /// The index that searches neighbors (default: [`Auto`](IndexKind::Auto), which takes exact search or a graph by their
+    /// expected costs). [`FittedModel::index_choice`](crate::FittedModel::index_choice) gives the choice and its reason.
+    #[must_use]
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.index.kind = kind;
         self
     }
 
-    /// The share of true neighbors that a graph must find (default 0.99): its beam is made as wide as that takes on a
-    /// sample of training points. With `None` the beam is as the graph's parameters say. What it finds is measured in
-    /// either case, and the fitted model tells it.
+    /// The recall that a graph must reach (default 0.99): its beam is widened until a sample of training rows reaches it.
+    /// With `None` the beam is that of the graph parameters. The recall is measured in both cases;
+    /// [`NeighborIndex::describe`](crate::NeighborIndex::describe) gives it.
+    #[must_use]
     pub fn recall(mut self, share: impl Into<Option<f64>>) -> Self {
         self.index.recall = share.into();
         self
     }
 
-    /// How many queries the model is expected to answer (default 10,000): what building a graph is weighed against.
+    /// The expected number of queries (default 10,000), over which the cost of building a graph is spread.
+    #[must_use]
     pub fn expected_queries(mut self, queries: u64) -> Self {
         self.index.queries = queries;
         self
     }
 
-    /// The most training points that bandwidths and dimension are learned from (default 10,000, a seeded
-    /// sample). Fewer are taken where K is in the thousands, and with product kernels in many dimensions, to
-    /// bound memory and time; the curve says how many.
+    /// The largest number of training rows in the seeded sample that bandwidths and dimension are learned from (default
+    /// 10,000). The sample is smaller if `K` is in the thousands, and for product kernels in many dimensions, to limit
+    /// memory and time. [`SelectionCurve::rows`](crate::SelectionCurve) gives its size.
+    #[must_use]
     pub fn selection_rows(mut self, rows: usize) -> Self {
         self.selection_rows = rows;
         self
     }
 
-    /// The seed of that sample (default 0).
+    /// The seed of that sample and of a graph (default 0).
+    #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Refuses what no data could make right, as `fit` would: for those who read data that take a while.
+    /// Checks the ranges of all parameters, as `fit` does, before data are read.
+    ///
+    /// # Errors
+    /// The first parameter that is out of range.
     pub fn check(&self) -> Result<(), Error> {
         if self.n_neighbors == 0 {
             return Err(nuq_neighbors::Error::ZeroNeighbors.into());
         }
         self.index.check()?;
-        if !(self.prior_weight >= 0.0 && self.prior_weight.is_finite()) {
-            return Err(out_of_range("prior weight", self.prior_weight, "it must be finite and at least 0"));
-        }
+        check_prior_weight(self.prior_weight)?;
         if self.selection_rows < 2 {
             let rows = self.selection_rows as f64;
             return Err(out_of_range("selection rows", rows, "at least 2 are needed"));
@@ -210,14 +221,16 @@ impl<T: Task> Params<T> {
 
 impl Params<Classification> {
     /// The variance term of the epistemic uncertainty (default: the sum over classes).
+    #[must_use]
     pub fn variance(mut self, variance: Variance) -> Self {
         self.task.variance = variance;
         self
     }
 
-    /// Algorithm 1 of the paper as printed (a query whose neighbors share a class has no epistemic uncertainty, however
-    /// far away it is): no prior, the largest class variance, one bandwidth chosen by
-    /// accuracy for posterior and density, the ambient dimension.
+    /// Algorithm 1 as printed in the paper: no prior, the largest class variance, one bandwidth selected by accuracy for
+    /// posterior and density, the ambient dimension. A query whose neighbors have one class then has no epistemic
+    /// uncertainty, at any distance.
+    #[must_use]
     pub fn paper() -> Self {
         Self::default()
             .prior_weight(0.0)
@@ -225,5 +238,13 @@ impl Params<Classification> {
             .bandwidth(Criterion::Accuracy)
             .density(Density::Kde { bandwidth: DensityBandwidth::Same })
             .dimension(Dimension::Ambient)
+    }
+}
+
+pub(crate) fn check_prior_weight(weight: f64) -> Result<(), Error> {
+    if weight >= 0.0 && weight.is_finite() {
+        Ok(())
+    } else {
+        Err(out_of_range("prior weight", weight, "it must be finite and at least 0"))
     }
 }

@@ -4,6 +4,7 @@ use nuq_neighbors::{Embeddings, sq_distance};
 use rayon::prelude::*;
 
 use crate::Error;
+use crate::error::check_lengths;
 
 /// Candidates per selected row.
 const CANDIDATES_PER_ROW: usize = 10;
@@ -26,10 +27,7 @@ const CANDIDATES_PER_ROW: usize = 10;
 /// # Errors
 /// [`Error::LengthMismatch`] unless there is one uncertainty per row.
 pub fn suggest(rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Result<Vec<usize>, Error> {
-    if uncertainty.len() != rows.len() {
-        let (got, expected) = (uncertainty.len(), rows.len());
-        return Err(Error::LengthMismatch { what: "uncertainties", got, counterpart: "rows", expected });
-    }
+    check_lengths(("uncertainties", uncertainty.len()), ("rows", rows.len()))?;
     let mut candidates: Vec<usize> = (0..rows.len()).filter(|&i| !uncertainty[i].is_nan()).collect();
     candidates.sort_by(|&a, &b| uncertainty[b].total_cmp(&uncertainty[a]).then(a.cmp(&b)));
     candidates.truncate(count.saturating_mul(CANDIDATES_PER_ROW));

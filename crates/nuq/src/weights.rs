@@ -1,25 +1,27 @@
-//! Kernel weights of a query's neighbors, relative to the largest.
+//! Kernel weights of a query's neighbors, in log space and relative to the largest.
 //!
-//! Far from the data every kernel value is $e^{-10^{12}}$ and what matters is how they differ. So
-//! $\ln K(z_k)/K(0)$ is kept as the largest of them plus each one's distance to it, and where all neighbors share a
-//! bandwidth that distance comes from the difference of squared distances, which does not cancel.
+//! Far from the data every kernel value underflows (`e^(−10¹²)` and below), but their ratios are ordinary numbers. So
+//! `ln K(z_k)/K(0)` is stored as the largest value plus the difference of each value from it. If all neighbors share one
+//! bandwidth, that difference is computed from differences of squared distances, which do not cancel.
+
+use std::borrow::Cow;
 
 use crate::{Bandwidth, Kernel};
 
-/// $\ln K(z_k)/K(0) =$ `log_top` $+$ `log_relative[k]`, the largest `log_relative` being 0.
+/// `ln K(z_k)/K(0) = log_top + log_relative[k]`; the largest `log_relative` is 0.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Weights {
     pub(crate) log_top: f64,
     pub(crate) log_relative: Vec<f64>,
 }
 
-/// Beyond this $\|z\|^2$ only signs of life are left; logarithms stay finite.
+/// Upper clamp of `‖z‖²` that keeps logarithms finite.
 const FARTHEST: f64 = 1e300;
 
 impl Weights {
     /// The weights of a radial kernel with one bandwidth, from squared distances in ascending order.
     pub(crate) fn fill_uniform(&mut self, kernel: Kernel, sq_distances: &[f64], h: f64) {
-        debug_assert!(sq_distances.is_sorted(), "neighbors come nearest first");
+        debug_assert!(sq_distances.is_sorted(), "neighbors are sorted by distance");
         let nearest = sq_distances.first().copied().unwrap_or(0.0);
         let sq_norm = |sq: f64| (sq / (h * h)).min(FARTHEST);
         self.log_top = kernel.log_ratio_at(sq_norm(nearest));
@@ -42,8 +44,9 @@ impl Weights {
         self.log_top = log_anchor + top;
     }
 
-    /// The weights of a Gaussian kernel with a bandwidth per neighbor: relative to the first,
-    /// $-\frac{s_k - s_0}{2h_k^2} - \frac{s_0}{2}(h_k^{-2} - h_0^{-2})$, which loses nothing where bandwidths are equal.
+    /// The weights of a Gaussian kernel with one bandwidth per neighbor, relative to the first:
+    /// `−(s_k − s_0)/(2h_k²) − s_0 (h_k⁻² − h_0⁻²)/2` with squared distances `s_k`. It does not cancel where bandwidths are
+    /// equal.
     fn fill_gaussian(&mut self, sq_distances: &[f64], bandwidths: impl Iterator<Item = f64> + Clone) {
         let inverse_square = |h: f64| 1.0 / (h * h);
         let (nearest, own) = match (sq_distances.first(), bandwidths.clone().next()) {
@@ -59,7 +62,7 @@ impl Weights {
         self.fill_from(log_anchor, sq_distances.iter().zip(bandwidths).map(relative));
     }
 
-    /// Weights from their logarithms, for tests.
+    /// Weights from their logarithms.
     #[cfg(test)]
     pub(crate) fn of(log_ratios: &[f64]) -> Self {
         let mut weights = Self::default();
@@ -67,7 +70,7 @@ impl Weights {
         weights
     }
 
-    /// $\ln \sum_k K(z_k)/K(0)$.
+    /// `ln Σ_k K(z_k)/K(0)`.
     pub(crate) fn log_sum(&self) -> f64 {
         self.log_top + self.log_relative_sum()
     }
@@ -76,15 +79,15 @@ impl Weights {
         self.log_relative.iter().map(|ratio| ratio.exp()).sum::<f64>().ln()
     }
 
-    /// The log of the weighted mean of $e^{v_k}$.
+    /// The log of the weighted mean of `e^(v_k)`.
     pub(crate) fn log_mean_exp(&self, values: impl Iterator<Item = f64> + Clone) -> f64 {
         let terms = self.log_relative.iter().zip(values).map(|(ratio, value)| ratio + value);
         crate::log_space::log_sum(terms) - self.log_relative_sum()
     }
 }
 
-/// The weights of one neighborhood: `bandwidth` in the search space, `z` the coordinates of a neighbor's offset from
-/// the query in units of the given h (only asked for by product kernels).
+/// Computes the weights of one query's neighbors. `bandwidth` is in the search space. `z` gives the coordinates of the
+/// difference between the query and a neighbor in units of `h`; only product kernels use it.
 pub(crate) fn weigh<Z: Iterator<Item = f64>>(
     kernel: Kernel,
     bandwidth: &Bandwidth,
@@ -95,7 +98,7 @@ pub(crate) fn weigh<Z: Iterator<Item = f64>>(
 ) {
     let at = |id: u32| match bandwidth {
         Bandwidth::Scalar(h) => *h,
-        // The search space is scaled already.
+        // The search space is already scaled by these bandwidths.
         Bandwidth::PerDimension(_) => 1.0,
         Bandwidth::PerPoint(h) => h[id as usize],
     };
@@ -111,12 +114,24 @@ pub(crate) fn weigh<Z: Iterator<Item = f64>>(
     }
 }
 
+/// `z_j = (a_j − b_j) / (s_j h)`.
+pub(crate) fn scaled_differences<'r>(
+    a: &'r [f32],
+    b: Cow<'r, [f32]>,
+    scale: Option<&'r [f64]>,
+    h: f64,
+) -> impl Iterator<Item = f64> + 'r {
+    let inverse = 1.0 / h;
+    let difference = move |j: usize| (f64::from(a[j]) - f64::from(b[j])) * inverse;
+    (0..a.len()).map(move |j| scale.map_or(difference(j), |s| difference(j) / s[j]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn differences_survive_a_million_bandwidths_away() {
+    fn differences_are_exact_a_million_bandwidths_away() {
         // Squared distances 1e12 and 1e12 + 1: weights differ by e^(-1/2) for h = 1.
         let mut weights = Weights::default();
         weights.fill_uniform(Kernel::Gaussian, &[1e12, 1e12 + 1.0, 1e12 + 1.0], 1.0);
@@ -128,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidths_per_point_lose_nothing_where_they_are_equal() {
+    fn equal_bandwidths_per_point_give_the_weights_of_one_bandwidth() {
         let (ids, sq) = ([0, 1, 2], [1e12, 1e12 + 1.0, 1e12 + 3.0]);
         let z = |_: u32, _: f64| std::iter::empty();
         let [mut one, mut each] = [Weights::default(), Weights::default()];
@@ -140,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn weighted_means_do_not_depend_on_how_far_away_all_are() {
+    fn weighted_means_do_not_depend_on_the_largest_weight() {
         for far in [0.0, -5e11] {
             let mut weights = Weights::default();
             weights.fill_from(far, [0.0, -1.0].into_iter());
@@ -151,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_beyond_all_bandwidths_keep_finite_logs() {
+    fn logs_are_finite_at_extreme_distances() {
         let mut weights = Weights::default();
         weights.fill_uniform(Kernel::Gaussian, &[1e300, 1e301], 1e-10);
         assert!(weights.log_top.is_finite() && weights.log_relative.iter().all(|r| r.is_finite()));

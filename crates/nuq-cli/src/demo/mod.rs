@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use nuq::{Bandwidth, Embeddings, NuqClassifier, Prediction};
+use nuq::{Bandwidth, Embeddings, FittedModel, NuqClassifier, Prediction};
 use nuq_report::{ColorScale, Field, MapRow, UncertaintyMaps};
 
 use crate::args::DemoArgs;

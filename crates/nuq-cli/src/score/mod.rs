@@ -11,7 +11,7 @@ mod sink;
 
 use std::time::Instant;
 
-use nuq::{Embeddings, Model, RejectRule};
+use nuq::{Embeddings, FittedModel, Model, RejectRule};
 use nuq_io::EmbeddingsFile;
 use serde::Serialize;
 

@@ -140,7 +140,7 @@ fn mistakes_are_told_before_anything_is_written() {
             format!("{calibrate} {labels} --target risk=0.0001"),
             1,
             "no threshold keeps the risk at 0.0001 with confidence 0.95: 77 of 1000 held-out predictions are wrong; the smallest \
-             risk that these rows can promise is 0.0083;",
+             risk that can be certified with these rows is 0.0083;",
         ),
         (format!("{calibrate} --labels @svhn.npz:logits --target risk=0.1"), 1, "one entry per row"),
         (
@@ -219,13 +219,14 @@ fn what_looks_wrong_is_said() {
     assert!(network.contains("92.70 % of all"), "{network}");
 }
 
-/// The smallest risk that a refusal names can be promised.
+/// The smallest risk that an error message names can be certified.
 #[test]
 fn a_risk_that_is_too_small_is_answered_with_one_that_is_not() {
     let (folder, _) = fitted(&["--quiet"]);
     let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --out new.nuq";
     let refused = err(&run(&format!("{calibrate} --target risk=0.0001"), folder.path()));
-    let smallest = refused.split("these rows can promise is ").nth(1).and_then(|rest| rest.split(';').next());
+    let smallest =
+        refused.split("certified with these rows is ").nth(1).and_then(|rest| rest.split(';').next());
     let kept = run(&format!("{calibrate} --target risk={}", smallest.unwrap()), folder.path());
     assert!(kept.status.success(), "{}", err(&kept));
 }

@@ -4,8 +4,8 @@ use faer::{Mat, Side};
 use nuq_neighbors::Embeddings;
 
 use crate::Error;
-use nuq::NuqClassifier;
 use nuq::moments::{mean, scatter_around};
+use nuq::{FittedModel, NuqClassifier};
 
 /// A plane that is spanned by two principal components.
 #[derive(Debug, Clone)]

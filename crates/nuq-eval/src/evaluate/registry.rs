@@ -13,7 +13,7 @@ use crate::baselines::{
 use crate::error::out_of_range;
 use nuq::Shrinkage;
 use nuq::calibrate::Measure;
-use nuq::{NuqClassifier, Prediction, Predictions};
+use nuq::{FittedModel, NuqClassifier, Prediction, Predictions};
 
 /// A method that could not be fitted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
 use super::{Comparison, Rows};
 use crate::Error;
 use crate::baselines::Batch;
-use nuq::{Label, NuqClassifier, Predictions};
+use nuq::{FittedModel, Label, NuqClassifier, Predictions};
 
 /// The live training rows of a model and their labels.
 pub(super) struct Training {

@@ -46,7 +46,7 @@ fn coverage_and_false_alarms_are_kept_on_average_and_within_their_interval() {
     for _ in 0..SETS {
         let scores: Vec<f64> = (0..199).map(|_| rng.uniform()).collect();
         let threshold = calibrate(Measure::Total, &scores, None, Target::FalseAlarm(0.05)).unwrap();
-        let nuq::calibrate::Promise::Accepts { low, high, .. } = threshold.promise else {
+        let nuq::calibrate::Guarantee::Coverage { low, high, .. } = threshold.guarantee else {
             panic!("coverage")
         };
         // The score is its own distribution function.

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nuq::calibrate::Measure;
-use nuq::{Embeddings, Model};
+use nuq::{Embeddings, FittedModel, Model};
 use nuq_io::FORMAT_VERSION;
 use serde_json::Value;
 

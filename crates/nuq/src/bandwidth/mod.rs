@@ -4,7 +4,7 @@
 //! (`leave_one_out.rs`), by a rule of thumb per dimension (`plug_in.rs`, `sheather_jones.rs`), or from each
 //! training point's distance to its k-th neighbor.
 
-pub(crate) mod leave_one_out;
+mod leave_one_out;
 mod plug_in;
 mod sheather_jones;
 

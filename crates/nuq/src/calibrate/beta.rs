@@ -1,7 +1,6 @@
-//! The distributions of counts and of order statistics: binomial tails and beta quantiles, from one function,
-//! $I_x(a, b)$, the regularized incomplete beta function.
+//! Binomial tails and beta quantiles, from the regularized incomplete beta function `I_x(a, b)`.
 
-/// $I_x(a, b)$ by its continued fraction (DLMF 8.17.22), evaluated by Lentz's method.
+/// `I_x(a, b)` by its continued fraction (DLMF 8.17.22), evaluated by Lentz's method.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -9,7 +8,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x >= 1.0 {
         return 1.0;
     }
-    // The fraction converges fast below the mean; above it, I_x(a, b) = 1 - I_{1-x}(b, a).
+    // The fraction converges fast below the mean. Above it, I_x(a, b) = 1 − I_{1−x}(b, a).
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - incomplete_beta(1.0 - x, b, a);
     }
@@ -18,20 +17,21 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
 }
 
 fn fraction(x: f64, a: f64, b: f64) -> f64 {
-    const LEAST: f64 = 1e-300;
-    let away = |v: f64| if v.abs() < LEAST { LEAST } else { v };
+    /// Lower bound of absolute denominators.
+    const TINY: f64 = 1e-300;
+    let away_from_zero = |v: f64| if v.abs() < TINY { TINY } else { v };
     let mut c = 1.0;
-    let mut d = 1.0 / away(1.0 - (a + b) * x / (a + 1.0));
+    let mut d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));
     let mut value = d;
-    // Convergence takes O(√max(a, b)) steps: a thousand serve for a million rows.
+    // Convergence takes O(√max(a, b)) steps, about a thousand for a million rows.
     for m in 1..100_000 {
         let m = f64::from(m);
         let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
         let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
         let mut change = 1.0;
         for term in [even, odd] {
-            d = 1.0 / away(1.0 + term * d);
-            c = away(1.0 + term / c);
+            d = 1.0 / away_from_zero(1.0 + term * d);
+            c = away_from_zero(1.0 + term / c);
             change = c * d;
             value *= change;
         }
@@ -42,12 +42,12 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     value
 }
 
-/// $\Pr(X \le k)$ for $X$ binomial with $n$ trials of chance $p$.
+/// `P(X ≤ k)` for a binomial variable `X` with `n` trials of probability `p`.
 pub(crate) fn binomial_at_most(k: usize, n: usize, p: f64) -> f64 {
     if k >= n { 1.0 } else { incomplete_beta(1.0 - p, (n - k) as f64, k as f64 + 1.0) }
 }
 
-/// The point below which a beta variable lies with probability `share`.
+/// The quantile of `Beta(a, b)` at probability `share`, by bisection.
 pub(crate) fn beta_quantile(share: f64, a: f64, b: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..200 {
@@ -60,7 +60,8 @@ pub(crate) fn beta_quantile(share: f64, a: f64, b: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// The 95 % interval of Clopper and Pearson (1934) for the chance behind `count` of `n`.
+/// The 95 % interval of Clopper and Pearson (1934) for the success probability, given `count` successes in `n` trials.
+#[must_use]
 pub fn binomial_interval(count: usize, n: usize) -> (f64, f64) {
     let (k, rest) = (count as f64, (n - count) as f64);
     let low = if count == 0 { 0.0 } else { beta_quantile(0.025, k, rest + 1.0) };
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn tails_are_sums_of_their_terms() {
+    fn binomial_tails_are_sums_of_their_terms() {
         for (n, p) in [(1usize, 0.3), (10, 0.05), (40, 0.5), (60, 0.97)] {
             let term = |k: usize| {
                 let choose: f64 = (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product();
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_and_intervals_are_those_of_the_tables() {
+    fn quantiles_and_intervals_match_scipy() {
         // scipy.stats.beta.ppf(0.025, 901, 100), scipy.stats.binomtest(3, 50).proportion_ci()
         close(beta_quantile(0.025, 901.0, 100.0), 0.8807915173137935);
         let (low, high) = binomial_interval(3, 50);
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn large_counts_are_no_trouble() {
+    fn a_million_trials_match_scipy() {
         // scipy.stats.binom.cdf(500000, 1000000, 0.5); the logarithms of the front factor cancel to 1e-9 at this size.
         let half = binomial_at_most(500_000, 1_000_000, 0.5);
         assert!((half - 0.500_398_942_180_665_4).abs() < 1e-8, "{half}");

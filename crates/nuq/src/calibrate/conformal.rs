@@ -1,18 +1,22 @@
-//! How unusual a row is among held-out ones, as a probability.
+//! Conformal p-values and the control of false alarms in a batch.
 
 use super::check_scores;
 use crate::Error;
 use crate::error::out_of_range;
 
-/// For each score the chance that a row like the calibration rows scores as high: $(1 + \#\{i : s_i \ge s\}) / (n + 1)$.
-/// For rows of the same distribution it is at most $\alpha$ with probability at most $\alpha$, whatever the distribution
-/// (Vovk et al. 2005; Bates et al. 2023).
+/// The conformal p-value of each score: `(1 + #{i : s_i ≥ s}) / (n + 1)` with calibration scores `s_i`.
+///
+/// For rows of the same distribution as the calibration rows, a p-value is at most `α` with probability at most `α`, for any
+/// distribution (Vovk et al. 2005; Bates et al. 2023).
 ///
 /// ```
 /// use nuq::calibrate::conformal_p_values;
 /// assert_eq!(conformal_p_values(&[1.0, 2.0, 3.0], &[0.0, 3.0, 9.0])?, [1.0, 0.5, 0.25]);
 /// # Ok::<(), nuq::Error>(())
 /// ```
+///
+/// # Errors
+/// [`Error::NoRows`] without calibration scores, [`Error::NanScore`] for NaN.
 pub fn conformal_p_values(calibration: &[f64], scores: &[f64]) -> Result<Vec<f64>, Error> {
     check_scores(calibration, "calibration scores")?;
     if let Some(row) = scores.iter().position(|score| score.is_nan()) {
@@ -28,9 +32,9 @@ pub fn conformal_p_values(calibration: &[f64], scores: &[f64]) -> Result<Vec<f64
     Ok(scores.iter().map(|&score| p_value(score)).collect())
 }
 
-/// Which of a batch of p-values to raise an alarm for, so that the expected share of false alarms among the alarms is at
-/// most `level` (Benjamini and Hochberg 1995). For conformal p-values it holds although they share their calibration rows
-/// (Bates et al. 2023).
+/// Marks the p-values of a batch that are alarms, such that the expected share of false alarms among all alarms is at most
+/// `level` (Benjamini and Hochberg 1995). This also holds for conformal p-values with common calibration rows (Bates et al.
+/// 2023).
 ///
 /// ```
 /// use nuq::calibrate::benjamini_hochberg;
@@ -38,6 +42,9 @@ pub fn conformal_p_values(calibration: &[f64], scores: &[f64]) -> Result<Vec<f64
 /// assert_eq!(benjamini_hochberg(&[0.03, 0.9, 0.01, 0.2], 0.1)?, [true, false, true, false]);
 /// # Ok::<(), nuq::Error>(())
 /// ```
+///
+/// # Errors
+/// [`Error::OutOfRange`] for a level outside (0, 1) or a p-value outside [0, 1].
 pub fn benjamini_hochberg(p_values: &[f64], level: f64) -> Result<Vec<bool>, Error> {
     if !(level > 0.0 && level < 1.0) {
         return Err(out_of_range("level", level, "it must lie strictly between 0 and 1"));
@@ -57,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_p_value_above_its_line_is_saved_by_a_later_one_below() {
+    fn p_values_below_the_last_one_under_its_line_are_alarms() {
         assert_eq!(benjamini_hochberg(&[0.06, 0.07], 0.07).unwrap(), [true, true]);
         assert_eq!(benjamini_hochberg(&[0.06, 0.08], 0.07).unwrap(), [false, false]);
         assert!(benjamini_hochberg(&[], 0.1).unwrap().is_empty());
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn nan_and_empty_lists_are_errors() {
         assert!(matches!(conformal_p_values(&[], &[1.0]), Err(Error::NoRows { .. })));
         assert!(matches!(conformal_p_values(&[1.0], &[f64::NAN]), Err(Error::NanScore { row: 0, .. })));
         assert!(benjamini_hochberg(&[f64::NAN], 0.1).is_err());

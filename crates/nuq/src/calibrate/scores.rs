@@ -1,4 +1,4 @@
-//! The check that every list of scores passes first.
+//! Validation of scores.
 
 use crate::Error;
 

@@ -1,48 +1,52 @@
-//! The largest threshold whose accepted predictions are wrong at most so often, with a finite-sample guarantee.
+//! The largest threshold whose risk is bounded with a finite-sample guarantee.
 //!
-//! Sort the $n$ held-out rows by uncertainty. Given the $m$-th smallest value $t$, the $m - 1$ rows below it are independent
-//! draws from the accepted region $\{u < t\}$, so the number of errors $e$ among them is binomial, and
-//! $p_m = \Pr(\mathrm{Bin}(m - 1, r) \le e)$ is a p-value for "the region's risk is at least $r$". Fixed sequences of such tests
-//! need no correction as long as each stops at its first failure (Learn then Test, Angelopoulos et al. 2021): a few start at
-//! evenly spread ranks, share $\delta$ equally, and move on to larger regions. The largest region that any of them certifies
-//! is taken. One start alone would have to sit where nothing can yet be proven, or beyond where the risk is reached.
+//! Sort the n held-out rows by uncertainty. Given the m-th smallest value `t`, the `m − 1` rows below it are independent draws
+//! from the accepted region `{u < t}`. So the number of errors `e` among them is binomial, and `p_m = P(Bin(m − 1, r) ≤ e)` is
+//! a p-value for the hypothesis that the risk of the region is at least `r`. A fixed sequence of such tests needs no
+//! correction if it stops at its first failure (Learn then Test, Angelopoulos et al. 2021). Ten sequences start at evenly
+//! spaced ranks with level `δ/10` each and continue with larger regions. The result is the largest certified region. With a
+//! single sequence, the first region would often be too small to certify anything, or already exceed the risk.
 
 use super::beta::{beta_quantile, binomial_at_most};
 use super::check_scores;
 use crate::Error;
-use crate::error::out_of_range;
+use crate::error::{check_lengths, out_of_range};
 
-/// Sequences of tests, and so the shares into which $\delta$ is cut.
+/// Number of test sequences; each has the level `δ/STARTS`.
 const STARTS: usize = 10;
-/// Steps that a sequence may take: a step is at least a row.
+/// Maximum number of steps per sequence; a step is at least one row.
 const STEPS: usize = 200;
 
-/// A region of certain rows whose risk is known to be small.
+/// A region of low uncertainty whose risk is certified.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CertifiedRisk {
-    /// Accept where the uncertainty is at most this.
+    /// Rows are accepted if their uncertainty is at most this value.
     pub value: f64,
-    /// Held-out rows that are accepted.
+    /// The number of accepted held-out rows.
     pub accepted: usize,
-    /// Errors among them.
+    /// The number of errors among them.
     pub errors: usize,
 }
 
-/// The largest region $\{u \le t\}$ of which at most the share `risk` is wrong, with probability at least `1 - delta` over the
-/// draw of the held-out rows. `None` where no region can be certified: there are too few rows, or too many errors among the
-/// most certain ones.
+/// The largest region `{u ≤ t}` in which at most the share `risk` is wrong, with probability at least `1 − delta` over the
+/// draw of the held-out rows. `None` if no region can be certified, because there are too few rows or too many errors among
+/// the most certain rows.
 ///
 /// ```
 /// use nuq::calibrate::selective_risk;
-/// // A thousand rows, wrong only among the 200 least certain.
+/// // A thousand rows, with errors only among the 200 least certain ones.
 /// let uncertainty: Vec<f64> = (0..1000).map(f64::from).collect();
 /// let is_error: Vec<bool> = (0..1000).map(|i| i >= 800 && i % 2 == 0).collect();
-/// let found = selective_risk(&uncertainty, &is_error, 0.05, 0.05)?.unwrap();
-/// assert!(found.accepted > 800 && found.errors <= 50);
-/// // Ten rows prove nothing.
+/// let region = selective_risk(&uncertainty, &is_error, 0.05, 0.05)?.unwrap();
+/// assert!(region.accepted > 800 && region.errors <= 50);
+/// // Ten rows are too few.
 /// assert_eq!(selective_risk(&uncertainty[..10], &is_error[..10], 0.05, 0.05)?, None);
 /// # Ok::<(), nuq::Error>(())
 /// ```
+///
+/// # Errors
+/// [`Error::LengthMismatch`], [`Error::OutOfRange`] for `risk` or `delta` outside (0, 1), [`Error::NoRows`],
+/// [`Error::NanScore`].
 pub fn selective_risk(
     uncertainty: &[f64],
     is_error: &[bool],
@@ -50,10 +54,7 @@ pub fn selective_risk(
     delta: f64,
 ) -> Result<Option<CertifiedRisk>, Error> {
     check_scores(uncertainty, "uncertainties")?;
-    if uncertainty.len() != is_error.len() {
-        let (got, expected) = (is_error.len(), uncertainty.len());
-        return Err(Error::LengthMismatch { what: "errors", got, counterpart: "uncertainties", expected });
-    }
+    check_lengths(("errors", is_error.len()), ("uncertainties", uncertainty.len()))?;
     for (name, value) in [("risk", risk), ("delta", delta)] {
         if !(value > 0.0 && value < 1.0) {
             return Err(out_of_range(name, value, "it must lie strictly between 0 and 1"));
@@ -64,25 +65,25 @@ pub fn selective_risk(
     Ok(certified.max_by_key(|region| region.accepted))
 }
 
-/// The smallest risk that [`selective_risk`] certifies for these rows, rounded up to three digits; `None` where it certifies
-/// none. A sequence goes nowhere unless its first region passes, so that the smallest is an upper bound of Clopper and Pearson
-/// (1934) for one of those.
+/// The smallest risk that [`selective_risk`] certifies for these rows, rounded up to three digits; `None` if it certifies
+/// none. A sequence certifies nothing unless its first region passes. So the smallest risk is the smallest of the upper
+/// bounds of Clopper and Pearson (1934) of the first regions.
 pub(super) fn smallest_risk(uncertainty: &[f64], is_error: &[bool], delta: f64) -> Option<f64> {
     let regions = Regions::new(uncertainty, is_error);
     let bound = |start: usize| {
         let CertifiedRisk { accepted, errors, .. } = regions.below(regions.ranks(start).next()?);
-        let right = accepted - errors;
-        (right > 0).then(|| beta_quantile(1.0 - delta / STARTS as f64, errors as f64 + 1.0, right as f64))
+        let correct = accepted - errors;
+        (correct > 0).then(|| beta_quantile(1.0 - delta / STARTS as f64, errors as f64 + 1.0, correct as f64))
     };
     let smallest = (1..=STARTS).filter_map(bound).min_by(f64::total_cmp)?;
     let units = 10f64.powi(2 - smallest.log10().floor() as i32);
     Some((smallest * units).ceil() / units).filter(|&risk| risk < 1.0)
 }
 
-/// Regions $\{u < t\}$ for each held-out value $t$ and beyond.
+/// The regions `{u < t}` for each held-out value `t`, and the region of all rows.
 struct Regions {
     sorted: Vec<(f64, bool)>,
-    /// Errors among the first so many.
+    /// `errors[m]` is the number of errors among the first `m` rows.
     errors: Vec<usize>,
 }
 
@@ -98,14 +99,14 @@ impl Regions {
         Self { sorted, errors }
     }
 
-    /// The ranks that a sequence walks along.
+    /// The ranks that a sequence tests.
     fn ranks(&self, start: usize) -> impl Iterator<Item = usize> + use<> {
         let n = self.sorted.len();
         let (first, step) = (start * n / (STARTS + 1), n.div_ceil(STEPS));
         (first.max(1)..n).step_by(step.max(1)).chain(std::iter::once(n))
     }
 
-    /// The last region of a sequence that passes its test, all before it having passed too.
+    /// The last region of a sequence before the first failed test.
     fn sequence(&self, start: usize, risk: f64, level: f64) -> Option<CertifiedRisk> {
         let mut last = None;
         for rank in self.ranks(start) {
@@ -118,7 +119,7 @@ impl Regions {
         last
     }
 
-    /// The rows strictly below the one of this rank (counted from zero); all rows for the rank after the last.
+    /// The region of rows strictly below the row of this rank (from zero); all rows for the rank after the last.
     fn below(&self, rank: usize) -> CertifiedRisk {
         let Some(&(limit, _)) = self.sorted.get(rank) else {
             let n = self.sorted.len();
@@ -136,9 +137,9 @@ mod tests {
     #[test]
     fn without_errors_everything_is_accepted() {
         let uncertainty: Vec<f64> = (0..500).map(f64::from).collect();
-        let found = selective_risk(&uncertainty, &[false; 500], 0.02, 0.05).unwrap().unwrap();
-        assert_eq!((found.value, found.accepted, found.errors), (f64::INFINITY, 500, 0));
-        // (1 - 0.001)^500 = 0.6: half a thousand right answers do not show a risk of one in a thousand.
+        let region = selective_risk(&uncertainty, &[false; 500], 0.02, 0.05).unwrap().unwrap();
+        assert_eq!((region.value, region.accepted, region.errors), (f64::INFINITY, 500, 0));
+        // (1 − 0.001)^500 = 0.6: 500 rows without errors do not certify a risk of 0.001.
         assert_eq!(selective_risk(&uncertainty, &[false; 500], 0.001, 0.05).unwrap(), None);
     }
 
@@ -146,20 +147,20 @@ mod tests {
     fn rows_of_equal_uncertainty_are_accepted_together_or_not_at_all() {
         let uncertainty = [[0.0; 300], [1.0; 300]].concat();
         let wrong: Vec<bool> = (0..600).map(|i| i >= 300 && i % 3 == 0).collect();
-        let found = selective_risk(&uncertainty, &wrong, 0.05, 0.05).unwrap().unwrap();
-        assert_eq!((found.accepted, found.errors), (300, 0));
-        assert!(found.value >= 0.0 && found.value < 1.0);
+        let region = selective_risk(&uncertainty, &wrong, 0.05, 0.05).unwrap().unwrap();
+        assert_eq!((region.accepted, region.errors), (300, 0));
+        assert!(region.value >= 0.0 && region.value < 1.0);
     }
 
     #[test]
-    fn the_smallest_risk_is_where_certifying_begins() {
+    fn the_smallest_risk_is_certified_and_a_smaller_one_is_not() {
         let uncertainty: Vec<f64> = (0..1000).map(f64::from).collect();
         let few: Vec<bool> = (0..1000).map(|i| i % 97 == 5).collect();
         let ties: Vec<f64> = (0..1000).map(|i| f64::from(i / 250)).collect();
         for (scores, wrong) in [(&uncertainty, &vec![false; 1000]), (&uncertainty, &few), (&ties, &few)] {
             let smallest = smallest_risk(scores, wrong, 0.05).unwrap();
-            let found = |risk: f64| selective_risk(scores, wrong, risk, 0.05).unwrap();
-            assert!(found(smallest).is_some() && found(0.99 * smallest).is_none(), "{smallest}");
+            let certified = |risk: f64| selective_risk(scores, wrong, risk, 0.05).unwrap();
+            assert!(certified(smallest).is_some() && certified(0.99 * smallest).is_none(), "{smallest}");
         }
         // Without errors among 909 rows: 1 - 0.005^(1/909) = 0.00581.
         assert_eq!(smallest_risk(&uncertainty, &[false; 1000], 0.05), Some(0.00582));
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_refused() {
+    fn numbers_out_of_range_are_errors() {
         assert!(selective_risk(&[0.0], &[true], 0.0, 0.1).is_err());
         assert!(selective_risk(&[0.0], &[true], 0.1, 1.0).is_err());
         assert!(selective_risk(&[0.0], &[], 0.1, 0.1).is_err());

@@ -1,4 +1,4 @@
-//! Training rows whose label the rest of the training set finds unlikely.
+//! Training rows whose label has a low probability given the other rows.
 
 use rayon::prelude::*;
 
@@ -6,27 +6,27 @@ use super::NuqClassifier;
 use crate::Error;
 use crate::posterior::Scratch;
 
-/// A training row and what its neighbors make of its label.
+/// A training row whose label is not the most probable one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LabelIssue {
-    /// The row.
+    /// The id of the row.
     pub row: u32,
-    /// The class it was given.
+    /// The number of its class.
     pub given: u32,
-    /// The class that is likeliest without it.
+    /// The number of the most probable class, without this row.
     pub likeliest: u32,
-    /// The probability of the class it was given, without it.
+    /// The probability of its class, without this row.
     pub probability_given: f64,
-    /// The probability of the likeliest.
+    /// The probability of the most probable class, without this row.
     pub probability_likeliest: f64,
 }
 
-/// Rows left out at a time.
+/// Rows per leave-one-out search.
 const BLOCK: usize = 4096;
 
 impl NuqClassifier<'_> {
-    /// Every training row of which the others expect another class, the least likely label first: each row is left out in
-    /// turn, and its label compared with the class probabilities that remain.
+    /// The training rows whose label differs from the most probable class, by ascending probability of their label. Each row
+    /// is left out in turn.
     ///
     /// ```
     /// use nuq::{Embeddings, NuqClassifier};
@@ -38,6 +38,9 @@ impl NuqClassifier<'_> {
     /// assert!(issues[0].probability_given < 0.01);
     /// # Ok::<(), nuq::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// A model with a single row, or an index that comes from a damaged file.
     pub fn label_issues(&self) -> Result<Vec<LabelIssue>, Error> {
         let index = &*self.smoother.index;
         let ids = index.rows().live_ids();
@@ -46,7 +49,7 @@ impl NuqClassifier<'_> {
             let neighbors = index.leave_one_out(block, self.smoother.n_neighbors)?;
             let rows = index.rows().gather(block)?;
             let batch = self.smoother.batch(&rows, &neighbors)?;
-            let judge = |(probabilities, scratch): &mut (Vec<f64>, Scratch), i: usize| {
+            let issue = |(probabilities, scratch): &mut (Vec<f64>, Scratch), i: usize| {
                 let classes = self.classes_of(&neighbors, i);
                 self.prior.probabilities(classes, &batch.weights(i), scratch, probabilities);
                 let mut likeliest = 0;
@@ -64,10 +67,10 @@ impl NuqClassifier<'_> {
                     probability_likeliest: probabilities[likeliest],
                 })
             };
-            let working = || (vec![0.0; self.classes.len()], Scratch::default());
-            let found: Vec<Option<LabelIssue>> =
-                (0..block.len()).into_par_iter().map_init(working, judge).collect();
-            issues.extend(found.into_iter().flatten());
+            let buffers = || (vec![0.0; self.classes.len()], Scratch::default());
+            let block_issues: Vec<Option<LabelIssue>> =
+                (0..block.len()).into_par_iter().map_init(buffers, issue).collect();
+            issues.extend(block_issues.into_iter().flatten());
         }
         issues.sort_by(|a, b| a.probability_given.total_cmp(&b.probability_given).then(a.row.cmp(&b.row)));
         Ok(issues)

@@ -1,4 +1,4 @@
-//! What a classifier says of a batch of queries.
+//! The predictions of a batch of queries.
 
 use std::ops::Deref;
 
@@ -8,7 +8,7 @@ use crate::labels::Label;
 use crate::uncertainty::Prediction;
 use crate::{Classes, Decision, RejectRule};
 
-/// A slice of one [`Prediction`] per query, with the training rows behind each.
+/// A slice of one [`Prediction`] per query, with the neighbors of each query.
 #[derive(Debug, Clone)]
 pub struct Predictions<'m> {
     rows: Vec<Prediction>,
@@ -24,17 +24,20 @@ impl<'m> Predictions<'m> {
     /// The label predicted for query `i`.
     ///
     /// # Panics
-    /// When there are not that many queries.
+    /// If there are not that many queries.
+    #[must_use]
     pub fn label(&self, i: usize) -> &'m Label {
         self.classes.label(self.rows[i].class)
     }
 
-    /// The training rows behind each prediction.
+    /// The nearest training rows of each query.
+    #[must_use]
     pub fn neighbors(&self) -> &Neighbors {
         &self.neighbors
     }
 
-    /// What a rule says of each prediction.
+    /// The decision of a rule for each prediction.
+    #[must_use]
     pub fn decide(&self, rule: &RejectRule) -> Vec<Decision> {
         self.rows.iter().map(|row| rule.decide(row, self.classes.len())).collect()
     }
@@ -72,17 +75,19 @@ impl Probabilities {
     /// The probabilities of query `i`, in the order of the classes.
     ///
     /// # Panics
-    /// When there are not that many queries.
+    /// If there are not that many queries.
+    #[must_use]
     pub fn row(&self, i: usize) -> &[f64] {
         &self.values[i * self.classes..][..self.classes]
     }
 
-    /// All rows.
+    /// An iterator over the rows.
     pub fn rows(&self) -> std::slice::ChunksExact<'_, f64> {
         self.values.chunks_exact(self.classes)
     }
 
     /// All values, row after row.
+    #[must_use]
     pub fn as_slice(&self) -> &[f64] {
         &self.values
     }

@@ -1,21 +1,21 @@
 //! Leave-one-out selection of a classifier's bandwidth.
 
-use crate::bandwidth::leave_one_out::LeaveOneOut;
 use crate::bandwidth::{Criterion, CurvePoint, SelectionCurve};
+use crate::leave_one_out::LeaveOneOut;
 use crate::posterior::{Prior, Scratch};
 use crate::weights::Weights;
 
-/// How a bandwidth predicted the labels of left-out training points.
+/// The leave-one-out score of a bandwidth of a classifier.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassificationScore {
-    /// The share predicted right.
+    /// The share of left-out labels that are predicted correctly.
     pub accuracy: f64,
-    /// The mean log probability of their labels. Without a prior, points with no neighbor of their own class
-    /// have probability zero at every h; they are left out of this mean, the same points for every h.
+    /// The mean log probability of the left-out labels. Without a prior, a row without a neighbor of its class has
+    /// probability zero at every `h`; the mean excludes such rows, the same rows for every `h`.
     pub log_likelihood: f64,
 }
 
-/// Scores every h of the grid and takes the best by `criterion`; among equals the widest.
+/// Scores every `h` of the grid and selects the best by `criterion`; among equal scores the largest `h`.
 pub(super) fn select(
     table: &LeaveOneOut<'_>,
     criterion: Criterion,
@@ -27,19 +27,19 @@ pub(super) fn select(
     let score = |scratch: &mut Scratch, i: usize, weights: &Weights| {
         let class = of_row[table.rows[i] as usize];
         let classes = || table.neighbors.ids(i).iter().map(|&id| of_row[id as usize]);
-        let right = prior.summarize(classes(), weights, scratch).class == class;
+        let is_correct = prior.summarize(classes(), weights, scratch).class == class;
         let log_probability = prior.log_probability(class, classes(), weights, scratch);
-        let known = log_probability > f64::NEG_INFINITY;
-        let [right, counted] = [right, known].map(|yes| f64::from(u8::from(yes)));
-        [right, if known { log_probability } else { 0.0 }, counted]
+        let is_finite = log_probability > f64::NEG_INFINITY;
+        let [correct, counted] = [is_correct, is_finite].map(|yes| f64::from(u8::from(yes)));
+        [correct, if is_finite { log_probability } else { 0.0 }, counted]
     };
     let points: Vec<CurvePoint<ClassificationScore>> = grid
         .iter()
         .zip(table.sums(grid, score))
-        .map(|(&bandwidth, [right, log_probability, counted])| CurvePoint {
+        .map(|(&bandwidth, [correct, log_probability, counted])| CurvePoint {
             bandwidth,
             score: ClassificationScore {
-                accuracy: right / rows as f64,
+                accuracy: correct / rows as f64,
                 log_likelihood: log_probability / counted.max(1.0),
             },
         })
@@ -57,5 +57,5 @@ pub(super) fn select(
             (chosen, best) = (Some(i), point.score.log_likelihood);
         }
     }
-    SelectionCurve { points, chosen: chosen.expect("the best accuracy is eligible"), rows }
+    SelectionCurve { points, chosen: chosen.expect("the bandwidth with the best accuracy is eligible"), rows }
 }

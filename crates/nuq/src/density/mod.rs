@@ -1,8 +1,7 @@
-//! The density $\hat p(x)$ of the training embeddings: how much was seen near a query.
+//! The density `p̂(x)` of the training embeddings.
 //!
-//! Three estimates: a kernel density over the same neighbors as the posterior, with a bandwidth of its own
-//! (computed in [`smoother`](crate::smoother), from the weights that are there already), or one Gaussian per
-//! class ([`ClassGaussians`]), or both combined ([`AutoDensity`]).
+//! There are three estimates: a kernel density over the neighbors of the query, with its own bandwidth (computed by the
+//! smoother); one Gaussian per class ([`ClassGaussians`]); and a combination of both ([`AutoDensity`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,33 +9,40 @@ use std::str::FromStr;
 use nuq_neighbors::{UnknownChoice, choices, normalized};
 
 pub(crate) mod auto;
+mod centered_rows;
+mod class_covariances;
 mod class_gaussians;
 mod covariance;
+mod left_out;
+mod logistic_tail;
+mod radial_correction;
+mod whitener;
 
-pub use auto::{AutoDensity, Tail};
+pub use auto::AutoDensity;
+pub(crate) use centered_rows::scatter_of_all;
 pub use class_gaussians::ClassGaussians;
-pub(crate) use class_gaussians::class_rows_scatter;
 pub(crate) use covariance::check_shrinkage;
 pub use covariance::{Covariance, Shrinkage};
+pub use logistic_tail::LogisticTail;
+pub(crate) use radial_correction::RadialCorrection;
 
-/// How $\hat p(x)$ is estimated.
+/// The estimate of `p̂(x)`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Density {
-    /// $\hat p(x) = \frac{1}{N h_p^d} \sum_k K((x - x_k)/h_p)$ over the neighbors of $x$.
+    /// Kernel density over the neighbors of `x`: `p̂(x) = 1/(N h_p^d) Σ_k K((x − x_k)/h_p)`.
     Kde {
-        /// $h_p$.
+        /// `h_p`.
         bandwidth: DensityBandwidth,
     },
-    /// $\hat p(x) = \sum_c \pi_c N(x; \mu_c, \Sigma_c)$, one Gaussian per class and no iteration. A regressor,
-    /// which has no classes, uses one Gaussian for all rows.
+    /// One Gaussian per class: `p̂(x) = Σ_c π_c N(x; μ_c, Σ_c)`. A regressor has one Gaussian for all rows.
     Gmm {
-        /// The shape of $\Sigma_c$.
+        /// The structure of `Σ_c`.
         covariance: Covariance,
-        /// How it is made positive definite.
+        /// The shrinkage that makes `Σ_c` positive definite.
         shrinkage: Shrinkage,
     },
-    /// A kernel density and Gaussians with one covariance, combined by how alarming each finds a row: the one to rank
-    /// out-of-distribution rows by, where one does not know which of them fits the data. See [`AutoDensity`].
+    /// A kernel density and Gaussians with one covariance, combined by the tail scores of both. It ranks
+    /// out-of-distribution rows well if it is not known which estimate fits the data. See [`AutoDensity`].
     Auto,
 }
 
@@ -73,14 +79,13 @@ impl Default for Density {
 
 /// The bandwidth of the kernel density, in the space that neighbors are searched in.
 ///
-/// A good h for class probabilities is often several times too wide for the density, so by default each has
-/// its own.
+/// A good `h` for class probabilities is often several times too wide for a density. So both have their own by default.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum DensityBandwidth {
-    /// Half the median distance of a training point to its K-th neighbor.
+    /// Half the median distance of a training row to its K-th neighbor.
     #[default]
     HalfMedian,
-    /// The posterior's, as in the paper.
+    /// The bandwidth of the posterior, as in the paper.
     Same,
     /// A given bandwidth.
     Fixed(f64),

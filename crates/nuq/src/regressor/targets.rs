@@ -1,15 +1,15 @@
 //! Weighted means and variances of targets, without cancellation.
 //!
-//! The prior counts as one more neighbor of weight $w$ whose target has the training mean and variance. All
-//! targets are taken relative to that of the heaviest term, whose own difference is then exactly zero: so that
-//! $\sigma^2 = \sum_k p_k (\delta_k - \bar\delta)^2$ keeps its digits even where one neighbor carries all but
-//! $e^{-1000}$ of the weight, and at targets of 1e6 ± 1e-3.
+//! The prior counts as one more neighbor of weight `w` whose target has the training mean and variance. All targets are
+//! taken relative to the target of the term with the largest weight, whose difference is then exactly zero. So
+//! `σ² = Σ_k p_k (δ_k − δ̄)²` keeps its digits even if one neighbor has all but `e^(−1000)` of the weight, and for targets
+//! of 1e6 ± 1e-3.
 
 use crate::Error;
 use crate::log_space::log_sum;
 use crate::weights::Weights;
 
-/// The training targets and what they are on average.
+/// The training targets by id, with the mean and variance of those that name a row.
 #[derive(Debug)]
 pub(super) struct Targets {
     values: Vec<f64>,
@@ -17,11 +17,12 @@ pub(super) struct Targets {
     log_weight: f64,
     mean: f64,
     log_variance: f64,
-    /// The largest deviation from the mean, or 1 without any.
+    /// The largest absolute deviation from the mean; 1 if all targets are equal.
     unit: f64,
 }
 
-const LARGEST: f64 = 1e150;
+/// Exclusive upper bound of absolute targets; their squares are finite.
+const MAX_TARGET: f64 = 1e150;
 
 impl Targets {
     pub(super) fn new(values: &[f64], prior_weight: f64) -> Result<Self, Error> {
@@ -29,16 +30,16 @@ impl Targets {
         Self::of_rows(values.to_vec(), &all, prior_weight)
     }
 
-    /// Of values by id, of which those of `live` name a row.
+    /// Targets by id, of which those of `live` name a row.
     pub(super) fn of_rows(values: Vec<f64>, live: &[u32], prior_weight: f64) -> Result<Self, Error> {
-        if let Some(row) = values.iter().position(|y| y.is_nan() || y.abs() >= LARGEST) {
+        if let Some(row) = values.iter().position(|y| y.is_nan() || y.abs() >= MAX_TARGET) {
             return Err(Error::BadTarget { row, value: values[row] });
         }
         let n = live.len() as f64;
         let used = || live.iter().map(|&id| values[id as usize]);
         let first = used().next().unwrap_or(0.0);
         let mean_offset = used().map(|y| (y - first) / n).sum::<f64>();
-        // Squares are taken in units of the largest deviation: those of 1e-170 would vanish.
+        // Squares are computed in units of the largest deviation; squares of values near 1e-170 would underflow.
         let deviation = |y: f64| y - first - mean_offset;
         let unit = used().map(|y| deviation(y).abs()).fold(0.0, f64::max);
         let unit = if unit > 0.0 { unit } else { 1.0 };
@@ -57,6 +58,11 @@ impl Targets {
         &self.values
     }
 
+    /// Takes the values out, to change them without a copy.
+    pub(super) fn take_values(&mut self) -> Vec<f64> {
+        std::mem::take(&mut self.values)
+    }
+
     pub(super) fn prior_weight(&self) -> f64 {
         self.weight
     }
@@ -69,17 +75,17 @@ impl Targets {
         self.unit
     }
 
-    /// $\hat y$ and $\ln \sigma^2$ from the ids and weights of a query's neighbors.
+    /// `ŷ` and `ln σ²` from the ids and weights of a query's neighbors.
     pub(super) fn moments(&self, ids: &[u32], weights: &Weights) -> (f64, f64) {
         let top = weights.log_top.max(self.log_weight);
         let (shift, log_weight) = (weights.log_top - top, self.log_weight - top);
         let relative = weights.log_relative.iter().map(|ratio| ratio + shift);
         let log_total = log_sum(relative.clone().chain([log_weight]));
         let neighbors = ids.iter().map(|&id| self.value(id));
-        let (mut heaviest, mut anchor) = (log_weight, self.mean);
+        let (mut largest, mut anchor) = (log_weight, self.mean);
         for (ratio, y) in relative.clone().zip(neighbors.clone()) {
-            if ratio > heaviest {
-                (heaviest, anchor) = (ratio, y);
+            if ratio > largest {
+                (largest, anchor) = (ratio, y);
             }
         }
         let terms = || {
@@ -98,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ties_a_million_bandwidths_away_are_ties() {
+    fn equal_weights_give_the_plain_mean_at_any_distance() {
         let targets = Targets::new(&[1.0, 2.0, 6.0], 0.0).unwrap();
         let (mean, log_variance) = targets.moments(&[0, 1, 2], &Weights::of(&[-5e19; 3]));
         assert!((mean - 3.0).abs() < 1e-14);
@@ -106,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand_with_a_prior() {
+    fn mean_and_variance_with_a_prior_match_a_manual_calculation() {
         // Targets 0 and 2: mean 1, variance 1. One neighbor (target 2, ratio 1) and w = 1: mean 3/2,
         // variance (1/4 + 1/4 + 1)/2.
         let targets = Targets::new(&[0.0, 2.0], 1.0).unwrap();
@@ -116,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dominating_neighbor_does_not_cancel_the_variance() {
+    fn the_variance_does_not_cancel_if_one_neighbor_dominates() {
         // Weights 1 and e^-900, targets 1e6 and 1e6 + 1e-3: the variance is e^-900 times 1e-6.
         let targets = Targets::new(&[1e6, 1e6 + 1e-3], 0.0).unwrap();
         let (mean, log_variance) = targets.moments(&[0, 1], &Weights::of(&[0.0, -900.0]));
@@ -132,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_that_cannot_be_squared_are_refused() {
+    fn targets_without_a_finite_square_are_errors() {
         for bad in [f64::NAN, f64::INFINITY, -1e200] {
             assert!(matches!(Targets::new(&[0.0, bad], 0.0), Err(Error::BadTarget { row: 1, .. })));
         }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use nuq::bandwidth::{improved_sheather_jones, improved_sheather_jones_kdepy, scott, silverman};
 use nuq::{
-    Bandwidth, Density, DensityBandwidth, Dimension, Embeddings, Kernel, Neighbors, NuqClassifier,
-    NuqRegressor, Variance,
+    Bandwidth, Density, DensityBandwidth, Dimension, Embeddings, FittedModel, Kernel, Neighbors,
+    NuqClassifier, NuqRegressor, Variance,
 };
 use nuq_testkit::golden::Golden;
 use nuq_testkit::oracle::log_sum_exp;

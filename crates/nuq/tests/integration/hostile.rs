@@ -2,8 +2,8 @@
 
 use nuq::bandwidth::BandwidthRule;
 use nuq::{
-    Bandwidth, Covariance, Criterion, Density, DensityBandwidth, Embeddings, Error, Kernel, Neighbors,
-    NuqClassifier, NuqRegressor, Shrinkage,
+    Bandwidth, Covariance, Criterion, Density, DensityBandwidth, Embeddings, Error, FittedModel, Kernel,
+    Neighbors, NuqClassifier, NuqRegressor, Shrinkage,
 };
 use nuq_testkit::data;
 

@@ -2,8 +2,8 @@
 
 use nuq::bandwidth::BandwidthRule;
 use nuq::{
-    Bandwidth, Criterion, Density, DensityBandwidth, Dimension, Embeddings, Kernel, NuqClassifier,
-    NuqRegressor, SquaredError, Variance,
+    Bandwidth, Criterion, Density, DensityBandwidth, Dimension, Embeddings, FittedModel, Kernel,
+    NuqClassifier, NuqRegressor, SquaredError, Variance,
 };
 use nuq_testkit::{data, oracle};
 

@@ -1,9 +1,8 @@
-//! The method against the oracle, the authors' outputs and hostile input. One binary, because each integration test binary links the whole dependency tree again.
+//! Integration tests. They are one binary, because each test binary links all dependencies again.
 
 #![allow(clippy::unwrap_used)]
 
 mod auto;
-mod churn;
 mod golden;
 mod hostile;
 mod learned;
@@ -11,3 +10,4 @@ mod oracle;
 mod properties;
 mod statistics;
 mod tables;
+mod update;

@@ -3,8 +3,8 @@
 
 use nuq::bandwidth::BandwidthRule;
 use nuq::{
-    Bandwidth, Covariance, Density, DensityBandwidth, Dimension, Embeddings, Kernel, NuqClassifier,
-    NuqRegressor, Shrinkage, Variance,
+    Bandwidth, Covariance, Density, DensityBandwidth, Dimension, Embeddings, FittedModel, Kernel,
+    NuqClassifier, NuqRegressor, Shrinkage, Variance,
 };
 use nuq_neighbors::SeededRng;
 use nuq_testkit::{data, gaussians, oracle};

@@ -3,8 +3,8 @@
 use nuq::bandwidth::BandwidthRule;
 use nuq::nuq_neighbors::{self, Precision};
 use nuq::{
-    Embeddings, ExactIndex, HnswParams, IndexKind, IndexSummary, NeighborIndex, Neighbors, NuqClassifier,
-    NuqRegressor,
+    Embeddings, ExactIndex, FittedModel, HnswParams, IndexKind, IndexSummary, NeighborIndex, Neighbors,
+    NuqClassifier, NuqRegressor,
 };
 use nuq_testkit::data;
 

@@ -1,7 +1,7 @@
 //! Properties of the evaluated model.
 
 use nuq::parts::{FittedDensityParts, SmootherParts};
-use nuq::{Bandwidth, NuqClassifier};
+use nuq::{Bandwidth, FittedModel, NuqClassifier};
 
 use crate::drawing::number_format;
 use crate::report::Fact;
@@ -9,7 +9,7 @@ use crate::report::Fact;
 /// Properties of a model as names and values.
 pub(super) fn model_facts(model: &NuqClassifier<'_>) -> Vec<Fact> {
     let index = model.index();
-    let smoother = model.parts().smoother;
+    let smoother = model.smoother_parts();
     let facts = [
         ("task", "classification".to_owned()),
         ("training rows", format!("{} × {}, {} classes", index.len(), index.dim(), model.classes().len())),
@@ -18,7 +18,7 @@ pub(super) fn model_facts(model: &NuqClassifier<'_>) -> Vec<Fact> {
         ("bandwidth", bandwidth(model, &smoother.bandwidth)),
         ("density", density(&smoother.density)),
         ("intrinsic dimension", number_format::fixed(smoother.dimension, 2)),
-        ("prior weight", format!("{} training rows", smoother.prior_weight)),
+        ("prior weight", format!("{} training rows", model.prior_weight())),
     ];
     let normalization = ("normalization", "rows are divided by their Euclidean norm".to_owned());
     let facts = facts.into_iter().chain(smoother.normalize.then_some(normalization));

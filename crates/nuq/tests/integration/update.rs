@@ -1,6 +1,9 @@
 //! A model that learned and forgot rows is the model of the rows that are left.
 
-use nuq::{Bandwidth, Covariance, Density, Embeddings, Error, Label, NuqClassifier, NuqRegressor, Shrinkage};
+use nuq::{
+    Bandwidth, Covariance, Density, Embeddings, Error, FittedModel, Label, NuqClassifier, NuqRegressor,
+    Shrinkage,
+};
 use nuq_testkit::data::clusters;
 
 #[test]

@@ -1,0 +1,68 @@
+//! A classifier as plain data, and back.
+
+use std::collections::BTreeMap;
+
+use nuq_neighbors::NeighborIndex;
+
+use super::{ClassificationScore, NuqClassifier};
+use crate::bandwidth::SelectionCurve;
+use crate::calibrate::Threshold;
+use crate::error::check_lengths;
+use crate::params::{Variance, check_prior_weight};
+use crate::posterior::Prior;
+use crate::smoother::{KernelSmoother, SmootherParts};
+use crate::{Classes, Error, Label};
+
+/// A classifier without its index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassifierParts {
+    /// Options and learned values that a regressor has too.
+    pub smoother: SmootherParts,
+    /// `w`, the weight of the prior.
+    pub prior_weight: f64,
+    /// Thresholds by name.
+    pub thresholds: BTreeMap<String, Threshold>,
+    /// The labels of the classes, sorted.
+    pub labels: Vec<Label>,
+    /// The class number of each id. The value of an id that names no row is any class number.
+    pub of_row: Vec<u32>,
+    /// The variance term of the epistemic uncertainty.
+    pub variance: Variance,
+    /// The selection of the bandwidth; `None` if it was not selected by leave-one-out.
+    pub curve: Option<SelectionCurve<ClassificationScore>>,
+}
+
+impl<'a> NuqClassifier<'a> {
+    /// The model as plain data, without its index.
+    #[must_use]
+    pub fn parts(&self) -> ClassifierParts {
+        ClassifierParts {
+            smoother: self.smoother.parts(),
+            prior_weight: self.prior.weight(),
+            thresholds: self.thresholds.clone(),
+            labels: self.classes.labels().to_vec(),
+            of_row: self.of_row.clone(),
+            variance: self.variance,
+            curve: self.curve.clone(),
+        }
+    }
+
+    /// Restores a model from its parts and its index.
+    ///
+    /// # Errors
+    /// Values out of range, or parts that do not fit together.
+    pub fn from_parts(parts: ClassifierParts, index: Box<dyn NeighborIndex + 'a>) -> Result<Self, Error> {
+        let ClassifierParts { smoother, prior_weight, thresholds, labels, of_row, variance, curve } = parts;
+        check_prior_weight(prior_weight)?;
+        check_lengths(("labels", of_row.len()), ("training rows", index.rows().id_bound()))?;
+        let live: Vec<u32> = index.rows().live_ids().iter().map(|&id| of_row[id as usize]).collect();
+        let has_known_classes = of_row.iter().all(|&class| (class as usize) < labels.len());
+        let classes = Classes::restored(labels, &live).filter(|_| has_known_classes).ok_or_else(|| {
+            let problem = "labels are not sorted and distinct, or a row has no class".to_owned();
+            nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }
+        })?;
+        let prior = Prior::new(&classes, prior_weight);
+        let smoother = KernelSmoother::from_parts(smoother, index)?;
+        Ok(Self { smoother, classes, of_row, prior, variance, curve, thresholds })
+    }
+}

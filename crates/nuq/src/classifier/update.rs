@@ -1,0 +1,75 @@
+//! Inserting and removing training rows of a fitted classifier.
+
+use nuq_neighbors::Embeddings;
+
+use super::NuqClassifier;
+use crate::error::check_lengths;
+use crate::posterior::Prior;
+use crate::{Error, Label};
+
+impl NuqClassifier<'_> {
+    /// Inserts training rows, also of new classes, and returns their ids. Ids of removed rows are used first.
+    ///
+    /// The time is proportional to the number of inserted rows and of classes; rows of a new class also renumber the
+    /// classes of all rows. Bandwidths and dimension are not fitted again. Class frequencies follow the rows. Gaussian
+    /// densities are fitted again at the next prediction. Thresholds are removed, because they were calibrated on the
+    /// model before the change.
+    ///
+    /// ```
+    /// use nuq::{Embeddings, NuqClassifier};
+    /// let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]])?;
+    /// let mut model = NuqClassifier::params().n_neighbors(2).bandwidth(0.1).fit(&x, &["a", "a", "b", "b"])?;
+    /// let far = Embeddings::from_rows(&[[9.0]])?;
+    /// assert_eq!(model.insert(&far, &["new"])?, [4]);
+    /// assert_eq!(model.predict(&far)?.label(0), "new");
+    /// model.remove(&[4])?;
+    /// assert!(model.predict(&far)?.label(0) != "new");
+    /// # Ok::<(), nuq::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::PerPointBandwidthFixed`], or rows that the index does not accept. The model is
+    /// then unchanged.
+    pub fn insert<'l, L>(&mut self, rows: &Embeddings<'_>, labels: &'l [L]) -> Result<Vec<u32>, Error>
+    where
+        Label: From<&'l L>,
+    {
+        check_lengths(("labels", labels.len()), ("new rows", rows.len()))?;
+        let ids = self.smoother.insert(rows)?;
+        let labels: Vec<Label> = labels.iter().map(Label::from).collect();
+        let (renumbering, inserted) = self.classes.insert(&labels);
+        self.renumber(renumbering);
+        self.of_row.resize(self.smoother.index.rows().id_bound(), 0);
+        for (&id, class) in ids.iter().zip(inserted) {
+            self.of_row[id as usize] = class;
+        }
+        self.follow_classes();
+        Ok(ids)
+    }
+
+    /// Removes training rows. Classes without rows are removed too, and thresholds as in [`insert`](Self::insert).
+    ///
+    /// # Errors
+    /// An id names no row or is listed twice, or no row would be left. The model is then unchanged.
+    pub fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
+        self.smoother.remove(ids)?;
+        let renumbering = self.classes.remove(ids.iter().map(|&id| self.of_row[id as usize]));
+        // An id that names no row has any existing class; it is never read.
+        ids.iter().for_each(|&id| self.of_row[id as usize] = 0);
+        self.renumber(renumbering);
+        self.follow_classes();
+        Ok(())
+    }
+
+    /// Applies new class numbers to all rows.
+    fn renumber(&mut self, renumbering: Option<Vec<u32>>) {
+        if let Some(number) = renumbering {
+            self.of_row.iter_mut().for_each(|class| *class = number[*class as usize]);
+        }
+    }
+
+    fn follow_classes(&mut self) {
+        self.prior = Prior::new(&self.classes, self.prior.weight());
+        self.thresholds.clear();
+    }
+}

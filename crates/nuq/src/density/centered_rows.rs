@@ -1,0 +1,137 @@
+//! Training rows around their mean, and sums over them, in `f64`.
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatRef, Par};
+use nuq_neighbors::Embeddings;
+use rayon::prelude::*;
+
+/// Rows that are converted to `f64` at a time.
+const CHUNK: usize = 1024;
+/// Rows and columns of a scatter matrix that one task accumulates.
+const TILE: usize = 128;
+
+/// Training rows minus a mean.
+pub(super) trait CenteredRows: Sync {
+    fn len(&self) -> usize;
+    fn dim(&self) -> usize;
+    /// Writes row `i` minus its mean.
+    fn write(&self, i: usize, row: &mut [f64]);
+
+    /// Rows `first..last` as the columns of a matrix.
+    fn columns(&self, first: usize, last: usize) -> Mat<f64> {
+        let mut rows = Mat::zeros(self.dim(), last - first);
+        for (i, column) in (first..last).zip(rows.col_iter_mut()) {
+            let column = column.try_as_col_major_mut().expect("a fresh matrix has contiguous columns");
+            self.write(i, column.as_slice_mut());
+        }
+        rows
+    }
+}
+
+/// The rows of one class around its mean.
+pub(super) struct ClassRows<'r> {
+    pub(super) embeddings: &'r Embeddings<'r>,
+    pub(super) ids: &'r [u32],
+    pub(super) mean: &'r [f64],
+}
+
+impl CenteredRows for ClassRows<'_> {
+    fn len(&self) -> usize {
+        self.ids.len()
+    }
+    fn dim(&self) -> usize {
+        self.embeddings.dim()
+    }
+    fn write(&self, i: usize, row: &mut [f64]) {
+        write_centered(self.embeddings.row(self.ids[i] as usize), self.mean, row);
+    }
+}
+
+/// All rows, each around the mean of its class.
+pub(super) struct AllRows<'r> {
+    pub(super) embeddings: &'r Embeddings<'r>,
+    pub(super) of_row: &'r [u32],
+    pub(super) means: &'r [Vec<f64>],
+}
+
+impl CenteredRows for AllRows<'_> {
+    fn len(&self) -> usize {
+        self.embeddings.len()
+    }
+    fn dim(&self) -> usize {
+        self.embeddings.dim()
+    }
+    fn write(&self, i: usize, row: &mut [f64]) {
+        write_centered(self.embeddings.row(i), &self.means[self.of_row[i] as usize], row);
+    }
+}
+
+fn write_centered(row: &[f32], mean: &[f64], centered: &mut [f64]) {
+    for ((c, x), m) in centered.iter_mut().zip(row).zip(mean) {
+        *c = f64::from(*x) - m;
+    }
+}
+
+/// The mean of the rows with these ids. Equal rows give exactly that row.
+pub(super) fn mean(embeddings: &Embeddings<'_>, ids: &[u32]) -> Vec<f64> {
+    let first = embeddings.row(ids[0] as usize);
+    let mut mean = vec![0.0; embeddings.dim()];
+    for &id in ids {
+        let row = embeddings.row(id as usize).iter().zip(first);
+        mean.iter_mut().zip(row).for_each(|(m, (x, f))| *m += f64::from(*x) - f64::from(*f));
+    }
+    mean.iter_mut().zip(first).for_each(|(m, f)| *m = *m / ids.len() as f64 + f64::from(*f));
+    mean
+}
+
+/// `Σ_i ‖x_i‖²` of centered rows.
+pub(super) fn sq_sum(rows: &dyn CenteredRows) -> f64 {
+    let mut row = vec![0.0; rows.dim()];
+    (0..rows.len())
+        .map(|i| {
+            rows.write(i, &mut row);
+            row.iter().map(|x| x * x).sum::<f64>()
+        })
+        .sum()
+}
+
+/// The lower triangle of `S = (1/n) Σ_i x_i x_iᵀ`, and `(1/n) Σ_i ‖x_i‖⁴`.
+///
+/// Tiles are computed in parallel, chunks of rows in order, so that the sums do not depend on the number of threads.
+pub(super) fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
+    let (n, d) = (rows.len(), rows.dim());
+    let corners = (0..d).step_by(TILE).flat_map(|j| (j..d).step_by(TILE).map(move |i| (i, j)));
+    let mut tiles: Vec<(usize, usize, Mat<f64>)> =
+        corners.map(|(i, j)| (i, j, Mat::zeros(TILE.min(d - i), TILE.min(d - j)))).collect();
+    let mut fourth = 0.0;
+    let mut values = vec![0.0; CHUNK.min(n) * d];
+    for first in (0..n).step_by(CHUNK) {
+        let count = CHUNK.min(n - first);
+        let values = &mut values[..count * d];
+        let sq_norms: Vec<f64> = values
+            .par_chunks_exact_mut(d)
+            .enumerate()
+            .map(|(i, row)| {
+                rows.write(first + i, row);
+                row.iter().map(|x| x * x).sum()
+            })
+            .collect();
+        fourth += sq_norms.iter().map(|sq| sq * sq).sum::<f64>() / n as f64;
+        let chunk = MatRef::from_column_major_slice(values, d, count);
+        tiles.par_iter_mut().for_each(|(i, j, tile)| {
+            let (across, down) = (chunk.subrows(*i, tile.nrows()), chunk.subrows(*j, tile.ncols()));
+            matmul(tile, Accum::Add, across, down.transpose(), 1.0 / n as f64, Par::Seq);
+        });
+    }
+    let mut lower = Mat::zeros(d, d);
+    for (i, j, tile) in &tiles {
+        lower.submatrix_mut(*i, *j, tile.nrows(), tile.ncols()).copy_from(tile);
+    }
+    (lower, fourth)
+}
+
+/// The scatter of all rows around a center; see [`scatter_around`](crate::moments::scatter_around).
+pub(crate) fn scatter_of_all(embeddings: &Embeddings<'_>, center: &[f64]) -> Mat<f64> {
+    let ids: Vec<u32> = (0..embeddings.len() as u32).collect();
+    scatter(&ClassRows { embeddings, ids: &ids, mean: center }).0
+}

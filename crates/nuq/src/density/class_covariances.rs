@@ -1,0 +1,103 @@
+//! The covariances of class Gaussians: one per class, or one for all classes.
+
+use faer::Mat;
+use nuq_neighbors::Embeddings;
+use rayon::prelude::*;
+
+use super::centered_rows::{AllRows, ClassRows, mean, sq_sum};
+use super::whitener::Whitener;
+use super::{Covariance, Shrinkage};
+use crate::{Classes, Error};
+
+pub(super) enum ClassCovariances {
+    /// One covariance per class, with the training rows of each class.
+    Separate { whiteners: Vec<Whitener>, members: Vec<Vec<u32>> },
+    /// One covariance for all classes, with the whitened class means (as columns) and the class of each row.
+    Tied { whitener: Whitener, whitened_means: Mat<f64>, of_row: Vec<u32> },
+}
+
+impl ClassCovariances {
+    /// The covariance of one class.
+    pub(super) fn whitener(&self, class: usize) -> &Whitener {
+        match self {
+            ClassCovariances::Separate { whiteners, .. } => &whiteners[class],
+            ClassCovariances::Tied { whitener, .. } => whitener,
+        }
+    }
+
+    /// The number of stored `f64` values.
+    pub(super) fn n_values(&self) -> usize {
+        match self {
+            ClassCovariances::Separate { whiteners, .. } => whiteners.iter().map(Whitener::n_values).sum(),
+            ClassCovariances::Tied { whitener, whitened_means, .. } => {
+                whitener.n_values() + whitened_means.nrows() * whitened_means.ncols()
+            }
+        }
+    }
+}
+
+pub(super) fn fit_separate(
+    embeddings: &Embeddings<'_>,
+    classes: &Classes,
+    members: Vec<Vec<u32>>,
+    means: &[Vec<f64>],
+    covariance: Covariance,
+    shrinkage: Shrinkage,
+) -> Result<ClassCovariances, Error> {
+    let class_rows = |class: usize| ClassRows { embeddings, ids: &members[class], mean: &means[class] };
+    let sums: Vec<f64> = (0..members.len()).into_par_iter().map(|class| sq_sum(&class_rows(class))).collect();
+    let fallback = mean_variance(embeddings, sums.iter().sum());
+    let fit = |class: usize| {
+        let rows = class_rows(class);
+        if sums[class] == 0.0 {
+            let variance = fallback.ok_or(Error::NoSpread { rows: embeddings.len() })?;
+            return Ok(Whitener::isotropic(embeddings.dim(), variance));
+        }
+        let whitener = match covariance {
+            Covariance::Diagonal => Whitener::diagonal(&rows, shrinkage),
+            _ => Whitener::full(&rows, shrinkage),
+        };
+        whitener.ok_or_else(|| singular(classes.label(class).to_string(), shrinkage))
+    };
+    let whiteners = (0..members.len()).into_par_iter().map(fit).collect::<Result<_, Error>>()?;
+    Ok(ClassCovariances::Separate { whiteners, members })
+}
+
+pub(super) fn fit_tied(
+    embeddings: &Embeddings<'_>,
+    of_row: &[u32],
+    means: &[Vec<f64>],
+    shrinkage: Shrinkage,
+) -> Result<ClassCovariances, Error> {
+    let rows = AllRows { embeddings, of_row, means };
+    let whitener = if sq_sum(&rows) == 0.0 {
+        let variance = mean_variance(embeddings, 0.0).ok_or(Error::NoSpread { rows: embeddings.len() })?;
+        Whitener::isotropic(embeddings.dim(), variance)
+    } else {
+        Whitener::full(&rows, shrinkage).ok_or_else(|| singular("all (tied)".to_owned(), shrinkage))?
+    };
+    let from_first = |j: usize, class: usize| means[class][j] - means[0][j];
+    let whitened_means = whitener.whiten(Mat::from_fn(embeddings.dim(), means.len(), from_first), &rows);
+    Ok(ClassCovariances::Tied { whitener, whitened_means, of_row: of_row.to_vec() })
+}
+
+fn singular(class: String, shrinkage: Shrinkage) -> Error {
+    let shrinkage = match shrinkage {
+        Shrinkage::Fixed(amount) => amount,
+        Shrinkage::LedoitWolf => 0.0,
+    };
+    Error::SingularCovariance { class, shrinkage }
+}
+
+/// The mean variance per column around the class means, given the sum of squared distances to them. If that sum is zero,
+/// the mean variance around the overall mean; `None` if that is zero too.
+fn mean_variance(embeddings: &Embeddings<'_>, within: f64) -> Option<f64> {
+    let sum = if within > 0.0 {
+        within
+    } else {
+        let ids: Vec<u32> = (0..embeddings.len() as u32).collect();
+        let mean = mean(embeddings, &ids);
+        sq_sum(&ClassRows { embeddings, ids: &ids, mean: &mean })
+    };
+    (sum > 0.0).then(|| sum / (embeddings.len() * embeddings.dim()) as f64)
+}

@@ -1,0 +1,62 @@
+//! The upper tail of a score, as a logistic distribution.
+
+/// A logistic distribution through the 80 and 98 % quantiles of the scores of left-out training rows.
+///
+/// It describes the upper tail of the scores; a few extreme rows do not change it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LogisticTail {
+    /// `m`, the center of the distribution.
+    pub center: f64,
+    /// `c > 0`, the scale of the distribution.
+    pub scale: f64,
+}
+
+impl LogisticTail {
+    /// Fits the distribution to scores; `scores` is not empty.
+    pub(super) fn of(scores: &[f64]) -> Self {
+        let mut sorted = scores.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |share: f64| sorted[(share * (sorted.len() - 1) as f64).round() as usize];
+        // The standard logistic distribution has its 80 and 98 % quantiles at ln 4 and ln 49.
+        let (low, high) = (4f64.ln(), 49f64.ln());
+        let scale = (at(0.98) - at(0.8)) / (high - low);
+        let scale = if scale > 0.0 { scale } else { deviation(scores).max(1.0) };
+        Self { center: at(0.8) - low * scale, scale }
+    }
+
+    /// `ln(1 + e^((s − m)/c))`, minus the log of the probability that a variable of this distribution exceeds `s`.
+    pub(super) fn tail_score(&self, score: f64) -> f64 {
+        let z = (score - self.center) / self.scale;
+        z.max(0.0) + (-z.abs()).exp().ln_1p()
+    }
+}
+
+fn deviation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_has_the_quantiles_of_its_scores_and_does_not_saturate() {
+        // Quantiles ln(p / (1 − p)) of the standard logistic distribution.
+        let scores: Vec<f64> =
+            (1..=9999).map(|i| (f64::from(i) / 1e4).ln() - (1.0 - f64::from(i) / 1e4).ln()).collect();
+        let tail = LogisticTail::of(&scores);
+        assert!(tail.center.abs() < 1e-2 && (tail.scale - 1.0).abs() < 1e-2, "{tail:?}");
+        let tail = LogisticTail { center: 1.0, scale: 2.0 };
+        assert!((tail.tail_score(1.0) - 2f64.ln()).abs() < 1e-15);
+        assert!((tail.tail_score(2001.0) - 1000.0).abs() < 1e-9);
+        assert!(tail.tail_score(1e300) > tail.tail_score(1e299));
+        assert!(tail.tail_score(-1e6) >= 0.0 && tail.tail_score(-1e6) < 1e-300);
+    }
+
+    #[test]
+    fn equal_scores_have_scale_one() {
+        assert_eq!(LogisticTail::of(&[3.0; 5]).scale, 1.0);
+    }
+}

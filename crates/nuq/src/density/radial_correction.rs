@@ -1,0 +1,55 @@
+//! The dependence of the Gaussian score on the norm of a row.
+
+use nuq_neighbors::Embeddings;
+
+/// Lower bound of row norms, relative to the median norm.
+const MIN_RELATIVE_NORM: f64 = 1e-3;
+
+/// The term `−d′ ln ‖x‖` of the Gaussian score.
+///
+/// In many dimensions a Gaussian is densest near its center, where no row is: a row shrunk towards the center would look
+/// more typical than any training row. Relative to the scale-free measure `dx / ‖x‖^d` the Gaussian is densest where rows
+/// are. For a correct model the factor is `d` by Stein's identity.
+pub(crate) struct RadialCorrection {
+    /// `d′`, the number of columns that are not constant.
+    pub(crate) columns: usize,
+    /// Lower bound of the norm of a row.
+    pub(crate) least_length: f64,
+}
+
+impl RadialCorrection {
+    pub(crate) fn of(rows: &Embeddings<'_>) -> Self {
+        let first = rows.row(0);
+        let mut varies = vec![false; rows.dim()];
+        for row in rows.rows() {
+            varies.iter_mut().zip(row.iter().zip(first)).for_each(|(varies, (a, b))| *varies |= a != b);
+        }
+        let mut norms: Vec<f64> = rows.rows().map(norm).collect();
+        norms.sort_by(f64::total_cmp);
+        let least_length = (MIN_RELATIVE_NORM * norms[norms.len() / 2]).max(f64::MIN_POSITIVE);
+        Self { columns: varies.iter().filter(|varies| **varies).count(), least_length }
+    }
+
+    /// The score `s₂` of a row from its log mixture.
+    pub(crate) fn score(&self, log_mixture: f64, row: &[f32]) -> f64 {
+        -log_mixture - self.columns as f64 * norm(row).max(self.least_length).ln()
+    }
+}
+
+fn norm(row: &[f32]) -> f64 {
+    row.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>().sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constant_columns_are_not_counted_and_small_norms_are_clamped() {
+        let rows = Embeddings::from_rows(&[[1.0, 7.0], [2.0, 7.0], [3.0, 7.0]]).unwrap();
+        let correction = RadialCorrection::of(&rows);
+        assert_eq!(correction.columns, 1);
+        assert!((correction.least_length - 1e-3 * 53f64.sqrt()).abs() < 1e-12);
+        assert_eq!(correction.score(0.0, &[0.0, 0.0]), correction.score(0.0, &[1e-9, 0.0]));
+    }
+}

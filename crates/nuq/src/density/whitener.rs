@@ -1,0 +1,198 @@
+//! Shrunk covariances that are always positive definite, as maps that turn Mahalanobis into Euclidean distances.
+//!
+//! A covariance is shrunk towards a multiple of the identity with the same trace, `Σ = (1−ρ) S + ρ t I` with `t = tr S / d`.
+//! With fewer rows than dimensions, `n < d`, `S = XᵀX / n` has rank below `n`, and the computation uses the `n × n` matrix
+//! `M = aI + bXXᵀ` with `a = ρt` and `b = (1−ρ)/n`. With `α = M⁻¹ X u`:
+//!
+//! ```text
+//! uᵀ Σ⁻¹ u = (1/a) ‖u − b Xᵀα‖² + b ‖α‖²
+//! ln det Σ = (d − n) ln a + ln det M
+//! ```
+//!
+//! Woodbury's formula gives the same value as a difference of large numbers. This sum of squares does not cancel, and an
+//! error in `α` enters only squared, because `α` minimizes it.
+
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::cholesky::llt::factor;
+use faer::linalg::matmul::matmul;
+use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
+use faer::{Accum, Mat, MatRef, Par};
+
+use super::Shrinkage;
+use super::centered_rows::{CenteredRows, scatter};
+
+/// Lower bound of Ledoit and Wolf's shrinkage.
+const MIN_SHRINKAGE: f64 = 1e-6;
+
+/// A covariance `Σ` as a linear map `u ↦ v` with `‖v‖² = uᵀ Σ⁻¹ u`.
+pub(super) struct Whitener {
+    map: Map,
+    log_det: f64,
+    /// `ρ`.
+    shrinkage: f64,
+}
+
+enum Map {
+    Diagonal { variances: Vec<f64> },
+    Full { factor: Mat<f64> },
+    Span { factor: Mat<f64>, a: f64, b: f64 },
+}
+
+impl Whitener {
+    /// A multiple of the identity, for a class without variance of its own.
+    pub(super) fn isotropic(dim: usize, variance: f64) -> Self {
+        Self::diagonal_of(vec![variance; dim], 1.0)
+    }
+
+    fn diagonal_of(variances: Vec<f64>, shrinkage: f64) -> Self {
+        let log_det = variances.iter().map(|v| v.ln()).sum();
+        Self { map: Map::Diagonal { variances }, log_det, shrinkage }
+    }
+
+    /// One variance per column. `None` if it is singular because no shrinkage is allowed.
+    pub(super) fn diagonal(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
+        let (n, d) = (rows.len() as f64, rows.dim());
+        let (mut second, mut fourth, mut row) = (vec![0.0; d], vec![0.0; d], vec![0.0; d]);
+        for i in 0..rows.len() {
+            rows.write(i, &mut row);
+            for ((second, fourth), x) in second.iter_mut().zip(&mut fourth).zip(&row) {
+                *second += x * x / n;
+                *fourth += x.powi(4) / n;
+            }
+        }
+        let target = second.iter().sum::<f64>() / d as f64;
+        let noise: f64 = fourth.iter().zip(&second).map(|(f, s)| (f - s * s) / n).sum();
+        let signal: f64 = second.iter().map(|s| (s - target).powi(2)).sum();
+        let rho = amount(shrinkage, noise, signal);
+        let variances: Vec<f64> = second.iter().map(|s| (1.0 - rho) * s + rho * target).collect();
+        variances.iter().all(|&v| v > 0.0).then(|| Self::diagonal_of(variances, rho))
+    }
+
+    /// The full covariance, in the smaller of both spaces. `None` if it is singular because no shrinkage is allowed.
+    pub(super) fn full(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
+        if rows.len() < rows.dim() { Self::span(rows, shrinkage) } else { Self::dense(rows, shrinkage) }
+    }
+
+    fn dense(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
+        let (n, d) = (rows.len() as f64, rows.dim());
+        let (mut sigma, fourth) = scatter(rows);
+        let target = (0..d).map(|j| sigma[(j, j)]).sum::<f64>() / d as f64;
+        let sq_norm = sq_norm_of_lower(sigma.as_ref());
+        let rho = amount(shrinkage, (fourth - sq_norm) / n, sq_norm - d as f64 * target * target);
+        for j in 0..d {
+            for i in j..d {
+                sigma[(i, j)] *= 1.0 - rho;
+            }
+            sigma[(j, j)] += rho * target;
+        }
+        let log_det = cholesky(&mut sigma)?;
+        Some(Self { map: Map::Full { factor: sigma }, log_det, shrinkage: rho })
+    }
+
+    fn span(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
+        let (n, d) = (rows.len(), rows.dim());
+        let x = rows.columns(0, n);
+        let mut gram: Mat<f64> = Mat::zeros(n, n);
+        matmul(&mut gram, Accum::Replace, x.transpose(), &x, 1.0, Par::Seq);
+        let (count, dim) = (n as f64, d as f64);
+        let target = (0..n).map(|i| gram[(i, i)]).sum::<f64>() / (count * dim);
+        let sq_norm = sq_norm_of_lower(gram.as_ref()) / (count * count);
+        let fourth = (0..n).map(|i| gram[(i, i)].powi(2)).sum::<f64>() / count;
+        let rho = amount(shrinkage, (fourth - sq_norm) / count, sq_norm - dim * target * target);
+        let (a, b) = (rho * target, (1.0 - rho) / count);
+        if a <= 0.0 {
+            return None;
+        }
+        for j in 0..n {
+            for i in j..n {
+                gram[(i, j)] *= b;
+            }
+            gram[(j, j)] += a;
+        }
+        let log_det = cholesky(&mut gram)? + (d - n) as f64 * a.ln();
+        Some(Self { map: Map::Span { factor: gram, a, b }, log_det, shrinkage: rho })
+    }
+
+    /// `ln det Σ`.
+    pub(super) fn log_det(&self) -> f64 {
+        self.log_det
+    }
+
+    /// `ρ`.
+    pub(super) fn shrinkage(&self) -> f64 {
+        self.shrinkage
+    }
+
+    /// The number of stored `f64` values.
+    pub(super) fn n_values(&self) -> usize {
+        match &self.map {
+            Map::Diagonal { variances } => variances.len(),
+            Map::Full { factor } | Map::Span { factor, .. } => factor.nrows() * factor.ncols(),
+        }
+    }
+
+    /// The images of the columns of `u`. `rows` are the rows that the covariance was computed from.
+    pub(super) fn whiten(&self, mut u: Mat<f64>, rows: &dyn CenteredRows) -> Mat<f64> {
+        match &self.map {
+            Map::Diagonal { variances } => {
+                for column in u.col_iter_mut() {
+                    column.iter_mut().zip(variances).for_each(|(u, v)| *u /= v.sqrt());
+                }
+                u
+            }
+            Map::Full { factor } => {
+                solve_lower_triangular_in_place(factor.as_ref(), u.as_mut(), Par::Seq);
+                u
+            }
+            Map::Span { factor, a, b } => {
+                let x = rows.columns(0, rows.len());
+                let (d, n, columns) = (x.nrows(), x.ncols(), u.ncols());
+                let mut v: Mat<f64> = Mat::zeros(d + n, columns);
+                let (mut residual, mut alpha) = v.as_mut().split_at_row_mut(d);
+                matmul(alpha.as_mut(), Accum::Replace, x.transpose(), &u, 1.0, Par::Seq);
+                solve_lower_triangular_in_place(factor.as_ref(), alpha.as_mut(), Par::Seq);
+                solve_upper_triangular_in_place(factor.transpose(), alpha.as_mut(), Par::Seq);
+                residual.copy_from(&u);
+                matmul(residual.as_mut(), Accum::Add, &x, alpha.as_ref(), -b, Par::Seq);
+                residual *= faer::Scale(1.0 / a.sqrt());
+                alpha *= faer::Scale(b.sqrt());
+                v
+            }
+        }
+    }
+}
+
+/// The shrinkage `ρ`: given, or the ratio of noise to signal of the entries of the covariance.
+fn amount(shrinkage: Shrinkage, noise: f64, signal: f64) -> f64 {
+    match shrinkage {
+        Shrinkage::Fixed(amount) => amount,
+        Shrinkage::LedoitWolf if signal <= 0.0 => 1.0,
+        Shrinkage::LedoitWolf => (noise / signal).clamp(MIN_SHRINKAGE, 1.0),
+    }
+}
+
+/// `‖S‖_F²` of a symmetric matrix whose lower triangle is stored.
+fn sq_norm_of_lower(s: MatRef<'_, f64>) -> f64 {
+    (0..s.ncols())
+        .map(|j| {
+            let below: f64 = (j + 1..s.nrows()).map(|i| s[(i, j)].powi(2)).sum();
+            s[(j, j)].powi(2) + 2.0 * below
+        })
+        .sum()
+}
+
+/// Replaces the lower triangle by its Cholesky factor and returns the log determinant of the matrix. `None` if the matrix
+/// is not positive definite.
+fn cholesky(matrix: &mut Mat<f64>) -> Option<f64> {
+    let d = matrix.nrows();
+    let largest = (0..d).map(|j| matrix[(j, j)]).fold(0.0, f64::max);
+    let mut memory =
+        MemBuffer::new(factor::cholesky_in_place_scratch::<f64>(d, Par::Seq, Default::default()));
+    let stack = MemStack::new(&mut memory);
+    factor::cholesky_in_place(matrix.as_mut(), Default::default(), Par::Seq, stack, Default::default())
+        .ok()?;
+    // A pivot at the level of rounding errors is a zero.
+    let floor = (d as f64 * f64::EPSILON * largest).sqrt();
+    let pivots = || (0..d).map(|j| matrix[(j, j)]);
+    pivots().all(|p| p > floor).then(|| 2.0 * pivots().map(f64::ln).sum::<f64>())
+}

@@ -1,0 +1,188 @@
+//! What all fitted models have in common, and a model of either task.
+
+use std::collections::BTreeMap;
+
+use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors};
+
+use crate::calibrate::Threshold;
+use crate::parts::SmootherParts;
+use crate::{Bandwidth, Error, Kernel, NuqClassifier, NuqRegressor};
+
+/// Thresholds by name.
+pub(crate) type Thresholds = BTreeMap<String, Threshold>;
+
+pub(crate) mod sealed {
+    use super::Thresholds;
+    use crate::smoother::KernelSmoother;
+
+    pub trait Sealed {
+        fn smoother(&self) -> &KernelSmoother<'_>;
+        fn thresholds_ref(&self) -> &Thresholds;
+        fn thresholds_mut(&mut self) -> &mut Thresholds;
+        fn prior(&self) -> f64;
+    }
+}
+
+/// Options, learned values and thresholds of a fitted model: [`NuqClassifier`], [`NuqRegressor`] or [`Model`].
+///
+/// ```
+/// use nuq::{Embeddings, FittedModel, NuqRegressor};
+///
+/// let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]])?;
+/// let model = NuqRegressor::params().n_neighbors(2).bandwidth(0.5).fit(&x, &[0.0, 1.0, 4.0])?;
+/// assert_eq!(model.n_neighbors(), 2);
+/// assert_eq!(model.neighbors_of(&Embeddings::from_rows(&[[1.9]])?, 1)?.ids(0), [2]);
+/// # Ok::<(), nuq::Error>(())
+/// ```
+pub trait FittedModel: sealed::Sealed {
+    /// The index over the training rows, in the space that the model searches.
+    fn index(&self) -> &dyn NeighborIndex {
+        &*self.smoother().index
+    }
+
+    /// The kind of the index, with the reason for the choice. [`NeighborIndex::describe`] gives its measured recall.
+    fn index_choice(&self) -> IndexChoice {
+        self.smoother().choice
+    }
+
+    /// `K`, the number of neighbors that every sum runs over.
+    fn n_neighbors(&self) -> usize {
+        self.smoother().n_neighbors
+    }
+
+    /// The kernel.
+    fn kernel(&self) -> Kernel {
+        self.smoother().kernel
+    }
+
+    /// The bandwidth of class probabilities or of the regression mean.
+    fn bandwidth(&self) -> &Bandwidth {
+        &self.smoother().bandwidth
+    }
+
+    /// The bandwidth of the kernel density, if it has its own. It applies to the space that the model searches, where each
+    /// coordinate is divided by its bandwidth if there is one per dimension.
+    fn density_bandwidth(&self) -> Option<f64> {
+        self.smoother().density.bandwidth()
+    }
+
+    /// The dimension `d` in the constants `h^d` and `‖K‖₂²`.
+    fn dimension(&self) -> f64 {
+        self.smoother().dimension
+    }
+
+    /// Whether rows and queries are divided by their Euclidean norm.
+    fn is_normalized(&self) -> bool {
+        self.smoother().normalize
+    }
+
+    /// `w`, the weight of the prior in units of one training row at the query.
+    fn prior_weight(&self) -> f64 {
+        self.prior()
+    }
+
+    /// Options and learned values as plain data, without labels, targets and index.
+    fn smoother_parts(&self) -> SmootherParts {
+        self.smoother().parts()
+    }
+
+    /// The `k` nearest training rows of each query, in the space that the model searches.
+    ///
+    /// # Errors
+    /// A dimension mismatch, or `k = 0`.
+    fn neighbors_of(&self, queries: &Embeddings<'_>, k: usize) -> Result<Neighbors, Error> {
+        let smoother = self.smoother();
+        Ok(smoother.index.search(&smoother.prepare(queries), k)?)
+    }
+
+    /// The squared distances of given training rows, in the space that the model searches. `ids` holds `k` ids per query.
+    /// The result is a neighbor table for `predict_from`.
+    ///
+    /// # Errors
+    /// A dimension mismatch, a number of ids other than `k` per query, or an id that names no row.
+    fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
+        let smoother = self.smoother();
+        Ok(smoother.index.rows().measure(&smoother.prepare(queries), k, ids)?)
+    }
+
+    /// The thresholds, by name.
+    fn thresholds(&self) -> &BTreeMap<String, Threshold> {
+        self.thresholds_ref()
+    }
+
+    /// Stores a threshold with the model and returns the former threshold of this name.
+    fn set_threshold(&mut self, name: &str, threshold: Threshold) -> Option<Threshold> {
+        self.thresholds_mut().insert(name.to_owned(), threshold)
+    }
+
+    /// Removes a threshold and returns it.
+    fn remove_threshold(&mut self, name: &str) -> Option<Threshold> {
+        self.thresholds_mut().remove(name)
+    }
+}
+
+impl FittedModel for NuqClassifier<'_> {}
+impl FittedModel for NuqRegressor<'_> {}
+impl FittedModel for Model<'_> {}
+
+/// A fitted model of either task, as a model file holds it.
+#[derive(Debug)]
+pub enum Model<'a> {
+    /// A classifier.
+    Classifier(NuqClassifier<'a>),
+    /// A regressor.
+    Regressor(NuqRegressor<'a>),
+}
+
+impl<'a> Model<'a> {
+    /// Takes the index out of the model.
+    #[must_use]
+    pub fn into_index(self) -> Box<dyn NeighborIndex + 'a> {
+        match self {
+            Model::Classifier(model) => model.smoother.index,
+            Model::Regressor(model) => model.smoother.index,
+        }
+    }
+}
+
+impl<'a> From<NuqClassifier<'a>> for Model<'a> {
+    fn from(model: NuqClassifier<'a>) -> Self {
+        Model::Classifier(model)
+    }
+}
+
+impl<'a> From<NuqRegressor<'a>> for Model<'a> {
+    fn from(model: NuqRegressor<'a>) -> Self {
+        Model::Regressor(model)
+    }
+}
+
+impl sealed::Sealed for Model<'_> {
+    fn smoother(&self) -> &crate::smoother::KernelSmoother<'_> {
+        match self {
+            Model::Classifier(model) => model.smoother(),
+            Model::Regressor(model) => model.smoother(),
+        }
+    }
+
+    fn thresholds_ref(&self) -> &Thresholds {
+        match self {
+            Model::Classifier(model) => model.thresholds_ref(),
+            Model::Regressor(model) => model.thresholds_ref(),
+        }
+    }
+
+    fn thresholds_mut(&mut self) -> &mut Thresholds {
+        match self {
+            Model::Classifier(model) => model.thresholds_mut(),
+            Model::Regressor(model) => model.thresholds_mut(),
+        }
+    }
+
+    fn prior(&self) -> f64 {
+        match self {
+            Model::Classifier(model) => model.prior(),
+            Model::Regressor(model) => model.prior(),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Inserting and removing training rows of a fitted regressor.
+
+use nuq_neighbors::Embeddings;
+
+use super::NuqRegressor;
+use super::targets::Targets;
+use crate::Error;
+use crate::error::check_lengths;
+
+impl NuqRegressor<'_> {
+    /// Inserts training rows and returns their ids, as [`NuqClassifier::insert`](crate::NuqClassifier::insert) does. Mean and
+    /// variance of all targets are computed again.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::BadTarget`], [`Error::PerPointBandwidthFixed`], or rows that the index does not
+    /// accept. The model is then unchanged.
+    pub fn insert(&mut self, rows: &Embeddings<'_>, targets: &[f64]) -> Result<Vec<u32>, Error> {
+        check_lengths(("targets", targets.len()), ("new rows", rows.len()))?;
+        // Check the targets before the index changes.
+        Targets::new(targets, self.targets.prior_weight())?;
+        let ids = self.smoother.insert(rows)?;
+        let mut values = self.targets.take_values();
+        values.resize(self.smoother.index.rows().id_bound(), 0.0);
+        ids.iter().zip(targets).for_each(|(&id, &target)| values[id as usize] = target);
+        self.follow_rows(values)?;
+        Ok(ids)
+    }
+
+    /// Removes training rows, and thresholds as in [`insert`](Self::insert).
+    ///
+    /// # Errors
+    /// An id names no row or is listed twice, or no row would be left. The model is then unchanged.
+    pub fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
+        self.smoother.remove(ids)?;
+        let values = self.targets.take_values();
+        self.follow_rows(values)
+    }
+
+    fn follow_rows(&mut self, values: Vec<f64>) -> Result<(), Error> {
+        let live = self.smoother.index.rows().live_ids();
+        self.targets = Targets::of_rows(values, &live, self.targets.prior_weight())?;
+        self.thresholds.clear();
+        Ok(())
+    }
+}

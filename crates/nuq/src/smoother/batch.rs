@@ -1,0 +1,87 @@
+//! Kernel weights, density and variance factor of a batch of queries.
+
+use nuq_neighbors::{Embeddings, Neighbors};
+
+use super::fitted_density::FittedDensity;
+use super::{Groups, KernelSmoother};
+use crate::weights::{Weights, scaled_differences, weigh};
+use crate::{Bandwidth, Error};
+
+/// The neighborhood of one query.
+pub(crate) struct Neighborhood {
+    /// Weights of the neighbors at the bandwidth of the posterior.
+    pub(crate) weights: Weights,
+    /// `ln p̂(x)`.
+    pub(crate) log_density: f64,
+    /// `ln ‖K‖₂² / (N h^d p̂(x))`: the variance of the estimate is this factor times the variance of the labels.
+    pub(crate) log_variance_scale: f64,
+}
+
+/// Prepared queries with their neighbors.
+pub(crate) struct Batch<'b> {
+    smoother: &'b KernelSmoother<'b>,
+    queries: &'b Embeddings<'b>,
+    neighbors: &'b Neighbors,
+    /// See [`FittedDensity::gaussian_values`].
+    gaussian_values: Option<Vec<f64>>,
+}
+
+impl<'b> Batch<'b> {
+    pub(super) fn new(
+        smoother: &'b KernelSmoother<'b>,
+        queries: &'b Embeddings<'b>,
+        neighbors: &'b Neighbors,
+    ) -> Self {
+        Self { smoother, queries, neighbors, gaussian_values: None }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queries.len()
+    }
+
+    /// Evaluates the Gaussians for the whole batch. [`neighborhood`](Self::neighborhood) requires it.
+    pub(crate) fn with_density(self, groups: Groups<'_>) -> Result<Self, Error> {
+        let KernelSmoother { density, index, .. } = self.smoother;
+        let gaussian_values = density.gaussian_values(&**index, groups, self.queries)?;
+        Ok(Self { gaussian_values, ..self })
+    }
+
+    /// Weights of the neighbors of query `i` at the bandwidth of the posterior.
+    pub(crate) fn weights(&self, i: usize) -> Weights {
+        self.weights_at(i, &self.smoother.bandwidth)
+    }
+
+    fn weights_at(&self, i: usize, bandwidth: &Bandwidth) -> Weights {
+        let KernelSmoother { index, kernel, .. } = self.smoother;
+        let stored = index.rows();
+        let z = |id: u32, h: f64| scaled_differences(self.queries.row(i), stored.row(id), stored.scale(), h);
+        let mut weights = Weights::default();
+        let (ids, sq) = (self.neighbors.ids(i), self.neighbors.sq_distances(i));
+        weigh(*kernel, bandwidth, ids, sq, z, &mut weights);
+        weights
+    }
+
+    pub(crate) fn neighborhood(&self, i: usize) -> Neighborhood {
+        let KernelSmoother { index, kernel, density, dimension, log_scale_volume, .. } = self.smoother;
+        let (log_n, d) = ((index.len() as f64).ln(), *dimension);
+        let weights = self.weights(i);
+        let log_volume = self.smoother.log_volume(self.neighbors.ids(i), &weights);
+        let log_density = match (density, &self.gaussian_values) {
+            (FittedDensity::Same, _) => kernel.log_peak(d) + weights.log_sum() - log_volume - log_n,
+            (FittedDensity::Kde(h), _) => {
+                let log_sum = self.weights_at(i, &Bandwidth::Scalar(*h)).log_sum();
+                kernel.log_peak(d) + log_sum - d * h.ln() - log_scale_volume - log_n
+            }
+            (FittedDensity::Gmm { .. }, Some(log_densities)) => log_densities[i],
+            (FittedDensity::Auto { learned, .. }, Some(tail_scores)) => {
+                let log_sum = self.weights_at(i, &Bandwidth::Scalar(learned.bandwidth)).log_sum();
+                learned.log_density(log_sum, tail_scores[i])
+            }
+            (FittedDensity::Gmm { .. } | FittedDensity::Auto { .. }, None) => {
+                unreachable!("with_density evaluates the Gaussians first")
+            }
+        };
+        let log_variance_scale = kernel.log_sq_norm(d) - log_n - log_volume - log_density;
+        Neighborhood { weights, log_density, log_variance_scale }
+    }
+}

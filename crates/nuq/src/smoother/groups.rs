@@ -1,0 +1,32 @@
+//! The groups of training rows that Gaussian densities are fitted to.
+
+use std::borrow::Cow;
+
+use crate::Classes;
+
+/// The group of each training row.
+#[derive(Clone, Copy)]
+pub(crate) enum Groups<'g> {
+    /// One group per class; `of_row` holds the class number of each id.
+    ByClass { classes: &'g Classes, of_row: &'g [u32] },
+    /// All rows are one group.
+    Single,
+}
+
+impl Groups<'_> {
+    /// The groups with their numbers of rows, given the number of all rows.
+    pub(crate) fn classes(&self, rows: usize) -> Cow<'_, Classes> {
+        match self {
+            Groups::ByClass { classes, .. } => Cow::Borrowed(classes),
+            Groups::Single => Cow::Owned(Classes::single(rows)),
+        }
+    }
+
+    /// The group number of each of these ids.
+    pub(crate) fn of_ids(&self, ids: impl Iterator<Item = u32>) -> Vec<u32> {
+        match self {
+            Groups::ByClass { of_row, .. } => ids.map(|id| of_row[id as usize]).collect(),
+            Groups::Single => ids.map(|_| 0).collect(),
+        }
+    }
+}

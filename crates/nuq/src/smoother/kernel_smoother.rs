@@ -1,0 +1,146 @@
+//! The fitted smoother: index, kernel, bandwidths and density.
+
+use std::fmt;
+
+use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors};
+
+use super::SmootherParts;
+use super::batch::Batch;
+use super::fitted_density::FittedDensity;
+use crate::weights::Weights;
+use crate::{Bandwidth, Error, Kernel};
+
+/// Neighbor search, kernel, bandwidths and density of a fitted model.
+pub struct KernelSmoother<'a> {
+    pub(crate) index: Box<dyn NeighborIndex + 'a>,
+    pub(crate) choice: IndexChoice,
+    pub(crate) kernel: Kernel,
+    pub(crate) bandwidth: Bandwidth,
+    pub(crate) density: FittedDensity<'a>,
+    /// The dimension `d` in the constants.
+    pub(crate) dimension: f64,
+    pub(crate) n_neighbors: usize,
+    /// The part of `ln h^d` that belongs to the scaled search space; see [`log_scale_volume`].
+    pub(super) log_scale_volume: f64,
+    pub(crate) normalize: bool,
+}
+
+impl fmt::Debug for KernelSmoother<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelSmoother")
+            .field("index", &self.index.describe())
+            .field("rows", &self.index.len())
+            .field("dim", &self.index.dim())
+            .field("n_neighbors", &self.n_neighbors)
+            .field("kernel", &self.kernel)
+            .field("bandwidth", &self.bandwidth)
+            .field("dimension", &self.dimension)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `ln h^d` of bandwidths per dimension, `h` their geometric mean. Zero for other bandwidths: those do not scale the
+/// search space.
+pub(super) fn log_scale_volume(bandwidth: &Bandwidth, dimension: f64) -> f64 {
+    match bandwidth {
+        Bandwidth::PerDimension(scale) => {
+            dimension * scale.iter().map(|h| h.ln()).sum::<f64>() / scale.len() as f64
+        }
+        _ => 0.0,
+    }
+}
+
+impl<'a> KernelSmoother<'a> {
+    pub(crate) fn parts(&self) -> SmootherParts {
+        let Self { kernel, dimension, n_neighbors, normalize, choice, .. } = *self;
+        let (bandwidth, density) = (self.bandwidth.clone(), self.density.parts());
+        SmootherParts { kernel, bandwidth, density, dimension, n_neighbors, normalize, choice }
+    }
+
+    /// Restores a smoother from its parts and an index that is scaled by the bandwidths per dimension, if there are any.
+    pub(crate) fn from_parts(
+        parts: SmootherParts,
+        index: Box<dyn NeighborIndex + 'a>,
+    ) -> Result<Self, Error> {
+        parts.check(&*index)?;
+        let SmootherParts { kernel, bandwidth, density, dimension, n_neighbors, normalize, choice } = parts;
+        let log_scale_volume = log_scale_volume(&bandwidth, dimension);
+        let density = FittedDensity::from_parts(density);
+        Ok(Self {
+            index,
+            choice,
+            kernel,
+            bandwidth,
+            density,
+            dimension,
+            n_neighbors,
+            log_scale_volume,
+            normalize,
+        })
+    }
+
+    /// Inserts rows in the user's space and returns their ids. Bandwidths and dimension are not fitted again.
+    pub(crate) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
+        if matches!(self.bandwidth, Bandwidth::PerPoint(_)) {
+            return Err(Error::PerPointBandwidthFixed);
+        }
+        let ids = self.index.insert(&self.prepare(rows))?;
+        self.density.invalidate();
+        Ok(ids)
+    }
+
+    /// Removes rows. On error no row is removed.
+    pub(crate) fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
+        let mut distinct = ids.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if distinct.len() >= self.index.len() && distinct.iter().all(|&id| self.index.rows().contains(id)) {
+            return Err(Error::NoRows { what: "training rows left" });
+        }
+        self.index.remove(ids)?;
+        self.density.invalidate();
+        Ok(())
+    }
+
+    /// Converts queries from the user's space to that of the index.
+    pub(crate) fn prepare<'q>(&self, queries: &Embeddings<'q>) -> Embeddings<'q> {
+        if self.normalize { queries.l2_normalized() } else { queries.clone() }
+    }
+
+    /// The neighbors of prepared queries.
+    pub(crate) fn search(&self, queries: &Embeddings<'_>) -> Result<Neighbors, Error> {
+        Ok(self.index.search(queries, self.n_neighbors)?)
+    }
+
+    /// Combines prepared queries with a neighbor table, after checking that they fit together.
+    pub(crate) fn batch<'b>(
+        &'b self,
+        queries: &'b Embeddings<'b>,
+        neighbors: &'b Neighbors,
+    ) -> Result<Batch<'b>, Error> {
+        self.index.verify_once()?;
+        let dim = self.index.dim();
+        if queries.dim() != dim {
+            let (got, expected) = (queries.dim(), dim);
+            return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
+        }
+        if neighbors.len() != queries.len() {
+            let (got, expected) = (neighbors.len(), queries.len());
+            let what = "rows of the neighbor table";
+            return Err(nuq_neighbors::Error::LengthMismatch { what, got, expected }.into());
+        }
+        neighbors.check_ids(self.index.rows())?;
+        Ok(Batch::new(self, queries, neighbors))
+    }
+
+    /// `ln h^d` at a query. With one bandwidth per training row, `h^(−d)` is the kernel-weighted mean of the neighbors'
+    /// `h_k^(−d)`, so that `N h^d p̂` is the plain kernel sum if the density has the same bandwidths.
+    pub(super) fn log_volume(&self, ids: &[u32], weights: &Weights) -> f64 {
+        let d = self.dimension;
+        match &self.bandwidth {
+            Bandwidth::Scalar(h) => d * h.ln(),
+            Bandwidth::PerDimension(_) => self.log_scale_volume,
+            Bandwidth::PerPoint(h) => -weights.log_mean_exp(ids.iter().map(|&id| -d * h[id as usize].ln())),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! A smoother as plain data, without its index.
+
+use nuq_neighbors::{IndexChoice, NeighborIndex};
+
+use crate::bandwidth::check_scalar;
+use crate::density::{AutoDensity, Covariance, Shrinkage};
+use crate::error::out_of_range;
+use crate::{Bandwidth, Error, Kernel};
+
+/// Options and learned values that a classifier and a regressor have in common.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SmootherParts {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The bandwidth of class probabilities or of the regression mean.
+    pub bandwidth: Bandwidth,
+    /// The density estimate.
+    pub density: FittedDensityParts,
+    /// The dimension `d` in the constants `h^d` and `‖K‖₂²`.
+    pub dimension: f64,
+    /// `K`, the number of neighbors.
+    pub n_neighbors: usize,
+    /// Whether rows and queries are divided by their Euclidean norm.
+    pub normalize: bool,
+    /// The kind of the index, with the reason for the choice.
+    pub choice: IndexChoice,
+}
+
+/// A fitted density estimate. Gaussians are not stored: they are fitted to the training rows again when they are needed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FittedDensityParts {
+    /// Kernel density with the bandwidth of the posterior.
+    Same,
+    /// Kernel density with its own bandwidth.
+    Kde(f64),
+    /// Kernel density combined with Gaussians.
+    Auto(AutoDensity),
+    /// Gaussians of the classes.
+    Gmm {
+        /// The structure of their covariances.
+        covariance: Covariance,
+        /// The shrinkage of their covariances.
+        shrinkage: Shrinkage,
+    },
+}
+
+impl SmootherParts {
+    /// Checks the ranges of all values against the index.
+    pub(super) fn check(&self, index: &dyn NeighborIndex) -> Result<(), Error> {
+        let rows = index.rows();
+        self.bandwidth.check(rows.id_bound(), rows.dim())?;
+        let scale = match &self.bandwidth {
+            Bandwidth::PerDimension(scale) => Some(&scale[..]),
+            _ => None,
+        };
+        if scale != rows.scale() {
+            let problem = "the index is not scaled by the bandwidths per dimension".to_owned();
+            return Err(nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }.into());
+        }
+        if let FittedDensityParts::Kde(h) | FittedDensityParts::Auto(AutoDensity { bandwidth: h, .. }) =
+            self.density
+        {
+            check_scalar(h, "density bandwidth")?;
+        }
+        if self.n_neighbors == 0 {
+            return Err(nuq_neighbors::Error::ZeroNeighbors.into());
+        }
+        if !(self.dimension.is_finite() && self.dimension > 0.0) {
+            return Err(out_of_range("dimension", self.dimension, "it must be positive and finite"));
+        }
+        Ok(())
+    }
+}
