@@ -1,4 +1,4 @@
-"""Fit and predict from Python beside Rust's own times on data of the same kind, in turns, and what pickles cost.
+"""Time of fit and predict from Python and from Rust on data of the same kind, in alternating runs, and the cost of pickling.
 
     cargo xtask bench python
 """
@@ -18,7 +18,7 @@ ROWS, DIM, CLASSES, QUERIES, RUNS = 50_000, 512, 10, 10_000, 5
 
 
 def draw(rng: np.random.Generator, rows: int, centers: np.ndarray, map_: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As `bench/src/data.rs`: clusters in 32 dimensions, mapped into all, with noise."""
+    """The generator of `bench/src/data.rs`: clusters in 32 latent dimensions, mapped into `DIM`, with noise."""
     y = np.arange(rows) % CLASSES
     latent = centers[y] + 0.7 * rng.normal(size=(rows, 32))
     return (latent @ map_ + 0.3 * (rng.random((rows, DIM)) - 0.5)).astype(np.float32), y
@@ -44,10 +44,10 @@ def main(binary: str) -> None:
         printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
         rust.append((float(printed[0]), float(printed[1])))
     for place, name in enumerate(("fit", "predict")):
-        ours, theirs = (min(run[place] for run in runs) for runs in (python, rust))
-        print(f"{name}: Python {ours:.3f} s, Rust {theirs:.3f} s, ratio {ours / theirs:.3f} (best of {RUNS})")
+        in_python, in_rust = (min(run[place] for run in runs) for runs in (python, rust))
+        print(f"{name}: Python {in_python:.3f} s, Rust {in_rust:.3f} s, ratio {in_python / in_rust:.3f} (best of {RUNS})")
     stored = pickle.dumps(model, protocol=pickle.HIGHEST_PROTOCOL)
-    seconds, opened = min((timed(lambda: pickle.loads(stored)) for _ in range(RUNS)), key=lambda found: found[0])
+    seconds, opened = min((timed(lambda: pickle.loads(stored)) for _ in range(RUNS)), key=lambda run: run[0])
     first, _ = timed(lambda: opened.predict(queries[:1]))
     print(f"pickle: {len(stored) / 1e6:.0f} MB, loaded in {seconds:.3f} s, first prediction {first:.3f} s")
 

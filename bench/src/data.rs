@@ -1,12 +1,12 @@
-//! Clustered data of low intrinsic dimension, as embeddings are: a 32-dimensional latent point near one of the
-//! classes' centers, mapped linearly into d dimensions, with noise.
+//! Synthetic embeddings: clustered data of low intrinsic dimension. A 32-dimensional latent point near the center of its class is
+//! mapped linearly into d dimensions, and noise is added.
 
 use nuq_neighbors::{Embeddings, SeededRng};
 use rayon::prelude::*;
 
 const LATENT: usize = 32;
 
-/// What generates a data set: the same seed gives the same classes.
+/// Generator of data sets. The same seed gives the same classes.
 pub(crate) struct Source {
     dim: usize,
     classes: usize,
@@ -23,13 +23,13 @@ impl Source {
         Self { dim, classes, map, centers: normals(classes * LATENT), spread: 0.7 }
     }
 
-    /// How far points lie from their centers; the centers lie 1 from the origin in each latent dimension.
+    /// Standard deviation of points around their center. The centers have a standard deviation of 1 in each latent dimension.
     pub(crate) fn spread(mut self, spread: f32) -> Self {
         self.spread = spread;
         self
     }
 
-    /// `rows` embeddings and labels.
+    /// Draws `rows` embeddings with labels.
     pub(crate) fn draw(&self, rows: usize, seed: u64) -> (Embeddings<'static>, Vec<i64>) {
         let mut values = vec![0f32; rows * self.dim];
         values.par_chunks_mut(self.dim).enumerate().for_each(|(i, row)| {

@@ -1,4 +1,4 @@
-//! Whole models: fit with leave-one-out selection and predict, with the peak memory of the process.
+//! Time of fit with leave-one-out selection and of predict, with the peak memory of the process.
 
 use std::process::Command;
 use std::time::Instant;
@@ -8,8 +8,8 @@ use nuq::NuqClassifier;
 use crate::data::Source;
 use crate::peers;
 
-/// What the authors' Python package needs for the same sizes, on two quiet cores of a machine like the one this project
-/// was first measured on: seconds to fit and to predict. Quoted, not measured here: it cannot be installed.
+/// Seconds of fit and predict of the authors' Python package for the same sizes, on two idle cores. These times are quoted, not
+/// measured: the package cannot be installed.
 struct Authors {
     fit: f64,
     predict: f64,
@@ -28,12 +28,12 @@ const CASES: [Case; 2] = [
     Case { rows: 50_000, dim: 512, classes: 100, authors: Authors { fit: 133.0, predict: 4.2 } },
 ];
 
-/// What one process measured.
+/// Measurements of one process.
 pub(crate) struct Measured {
     pub(crate) fit: f64,
     pub(crate) predict: f64,
     pub(crate) accuracy: f64,
-    /// Bytes; `None` where the system does not say.
+    /// Peak memory in bytes; `None` if the system does not report it.
     pub(crate) peak: Option<f64>,
 }
 
@@ -48,16 +48,16 @@ pub(crate) fn run() -> Result<(), String> {
     println!("{:>8} {:>5} {:>8} {:>8} {:>10} {:>11} {:>14}", "", "", "", "", "", "(fit)", "(predict)");
     for case in CASES {
         let Case { rows, dim, classes, authors } = case;
-        let mut best = in_own_process(rows, dim, classes, QUERIES)?;
+        let mut best = measure_in_process(rows, dim, classes, QUERIES)?;
         for _ in 0..2 {
-            let again = in_own_process(rows, dim, classes, QUERIES)?;
-            best.fit = best.fit.min(again.fit);
-            best.predict = best.predict.min(again.predict);
+            let repeat = measure_in_process(rows, dim, classes, QUERIES)?;
+            best.fit = best.fit.min(repeat.fit);
+            best.predict = best.predict.min(repeat.predict);
         }
         let bound = 1.25 * (rows * dim * 4) as f64 + 200.0 * MIB;
         let memory = match best.peak {
             Some(peak) => format!("{:.0} MiB ({:.0})", peak / MIB, bound / MIB),
-            None => "not known on this system".to_owned(),
+            None => "unknown on this system".to_owned(),
         };
         println!(
             "{rows:>8} {dim:>5} {classes:>8} {:>8.2} {:>10.2} {:>11.0} {:>14.1} {:>9.3}  {memory}",
@@ -69,13 +69,13 @@ pub(crate) fn run() -> Result<(), String> {
         );
     }
     println!(
-        "× authors: times of their package as published with this project's first measurements, on another machine"
+        "× authors: quoted times of the authors' Python package on another machine, divided by those of nuq"
     );
     Ok(())
 }
 
-/// Runs one case in a process of its own.
-pub(crate) fn in_own_process(
+/// Measures one case in a separate process.
+pub(crate) fn measure_in_process(
     rows: usize,
     dim: usize,
     classes: usize,
@@ -90,11 +90,11 @@ pub(crate) fn in_own_process(
             let peak = (*peak > 0.0).then_some(*peak);
             Ok(Measured { fit: *fit, predict: *predict, accuracy: *accuracy, peak })
         }
-        _ => Err(format!("a measurement printed {printed:?}")),
+        _ => Err(format!("unexpected output of a measurement: {printed:?}")),
     }
 }
 
-/// Fits and predicts once; prints seconds, accuracy and the peak memory in bytes (0 when not known).
+/// Fits and predicts once. Prints seconds, accuracy and the peak memory in bytes (0 if unknown).
 pub(crate) fn measure(arguments: &[&str]) -> Result<(), String> {
     let numbers: Vec<usize> = arguments.iter().filter_map(|word| word.parse().ok()).collect();
     let [rows, dim, classes, queries] = numbers[..] else {
@@ -106,19 +106,19 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<(), String> {
     let model = NuqClassifier::params().fit(&x, &y).map_err(|e| e.to_string())?;
     let fit = start.elapsed().as_secs_f64();
     let start = Instant::now();
-    let found = model.predict(&q).map_err(|e| e.to_string())?;
+    let predictions = model.predict(&q).map_err(|e| e.to_string())?;
     let predict = start.elapsed().as_secs_f64();
-    let right = found.iter().zip(&truth).filter(|(found, truth)| found.class as i64 == **truth).count();
-    println!("{fit} {predict} {} {}", right as f64 / queries as f64, peak_memory().unwrap_or(0.0));
+    let correct = predictions.iter().zip(&truth).filter(|(p, truth)| p.class as i64 == **truth).count();
+    println!("{fit} {predict} {} {}", correct as f64 / queries as f64, peak_memory().unwrap_or(0.0));
     Ok(())
 }
 
-/// The largest resident size of this process so far.
+/// Peak resident memory of this process, in bytes.
 pub(crate) fn peak_memory() -> Option<f64> {
     peak_memory_of("self")
 }
 
-/// The largest resident size of a process so far, in bytes.
+/// Peak resident memory of a process, in bytes.
 pub(crate) fn peak_memory_of(process: &str) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

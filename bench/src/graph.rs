@@ -1,8 +1,8 @@
-//! Graph search against the best of its kind, on the same rows, queries and threads: hnswlib, usearch and faiss from PyPI,
-//! ann-search-rs from cargo (with the feature `peers`, which `cargo xtask bench` sets).
+//! Graph search against hnswlib, usearch and faiss from PyPI and ann-search-rs from crates.io (feature `peers`, which `cargo xtask
+//! bench` enables), on the same rows, queries and threads.
 //!
-//! Every index is built with M = 16 and ef_construction = 200 and searched at a series of ef; what is compared is recall
-//! at the same ef, and time at the same recall.
+//! Every index is built with M = 16 and ef_construction = 200 and searched at a series of ef. The comparison is recall at
+//! the same ef, and time at the same recall.
 
 use std::path::Path;
 use std::time::Instant;
@@ -20,13 +20,14 @@ const EFS: [usize; 9] = [20, 30, 40, 60, 100, 150, 200, 300, 400];
 const COMMON_EF: usize = 100;
 const TARGETS: [f64; 2] = [0.95, 0.99];
 
-/// One index on one data set.
-struct Contestant {
+/// Measurements of one index on one data set.
+struct Measured {
     name: String,
+    /// Seconds of the build.
     build: f64,
-    /// For each ef the recall and the microseconds a query.
+    /// ef, recall and microseconds per query.
     curve: Vec<(usize, f64, f64)>,
-    /// Bytes of rows, where they are known.
+    /// Bytes of the stored rows, if known.
     row_bytes: Option<usize>,
 }
 
@@ -47,24 +48,24 @@ pub(crate) fn run() -> Result<(), String> {
             .and_then(|exact| exact.search(&case.queries, K))
             .map_err(|e| e.to_string())?;
         let mut all = vec![
-            ours("nuq f32", &case, &truth, Precision::F32)?,
-            ours("nuq f16", &case, &truth, Precision::F16)?,
+            measure_ours("nuq f32", &case, &truth, Precision::F32)?,
+            measure_ours("nuq f16", &case, &truth, Precision::F16)?,
         ];
         all.extend(from_python(&python, &case, &truth)?);
         #[cfg(feature = "peers")]
         all.extend(from_cargo::ann_search(&case, &truth)?);
         print(&case, &all);
     }
-    println!("times are microseconds a query at that recall; × says how many times faster nuq f32 is");
+    println!("times are microseconds per query at that recall; × is the time relative to nuq f32");
     println!(
-        "Walks of nuq f32 read codes of one byte a coordinate, and what they find is ranked by the f32 rows."
+        "nuq f32 searches with codes of one byte per coordinate and ranks the candidates by the f32 rows."
     );
     Ok(())
 }
 
 fn cases(python: &Python) -> Result<Vec<Case>, String> {
     let drawn = |rows: usize, dim: usize| {
-        // Overlapping clusters: with well-separated ones every index finds everything.
+        // Overlapping clusters: with well-separated ones, every index reaches a recall of 1.
         let source = Source::new(dim, 100, 1).spread(2.0);
         let title = format!("{rows} × {dim}, 100 clusters of 32 dimensions, with noise");
         Case { title, rows: source.draw(rows, 2).0, queries: source.draw(QUERIES, 3).0 }
@@ -72,7 +73,7 @@ fn cases(python: &Python) -> Result<Vec<Case>, String> {
     let mut cases = vec![drawn(50_000, 512), drawn(200_000, 128)];
     match std::env::var_os("NUQ_DATA") {
         Some(data) => cases.push(embeddings(python, &Path::new(&data).join("data/cifar10-resnet18"))?),
-        None => println!("real embeddings: skipped, NUQ_DATA names no folder"),
+        None => println!("real embeddings: skipped, NUQ_DATA is not set"),
     }
     Ok(cases)
 }
@@ -101,7 +102,12 @@ fn recall(truth: &Neighbors, ids: impl Fn(usize) -> Vec<u32>) -> f64 {
     (0..truth.len()).map(hits).sum::<usize>() as f64 / (truth.len() * K) as f64
 }
 
-fn ours(name: &str, case: &Case, truth: &Neighbors, precision: Precision) -> Result<Contestant, String> {
+fn measure_ours(
+    name: &str,
+    case: &Case,
+    truth: &Neighbors,
+    precision: Precision,
+) -> Result<Measured, String> {
     let start = Instant::now();
     let mut index =
         HnswIndex::new(&case.rows, HnswParams::default().precision(precision)).map_err(|e| e.to_string())?;
@@ -112,13 +118,13 @@ fn ours(name: &str, case: &Case, truth: &Neighbors, precision: Precision) -> Res
         let (mut best, mut share) = (f64::INFINITY, 0.0);
         for _ in 0..REPEATS {
             let start = Instant::now();
-            let found = index.search(&case.queries, K).map_err(|e| e.to_string())?;
+            let neighbors = index.search(&case.queries, K).map_err(|e| e.to_string())?;
             best = best.min(start.elapsed().as_secs_f64());
-            share = recall(truth, |i| found.ids(i).to_vec());
+            share = recall(truth, |i| neighbors.ids(i).to_vec());
         }
         curve.push((ef, share, 1e6 * best / truth.len() as f64));
     }
-    Ok(Contestant { name: name.to_owned(), build, curve, row_bytes: Some(index.bytes().rows) })
+    Ok(Measured { name: name.to_owned(), build, curve, row_bytes: Some(index.bytes().rows) })
 }
 
 const PEERS: &str = r"
@@ -130,7 +136,7 @@ dim, k, repeats, threads = map(int, sys.argv[4:8])
 efs = list(map(int, sys.argv[8:]))
 x = np.fromfile(base, 'f4').reshape(-1, dim); q = np.fromfile(queries, 'f4').reshape(-1, dim)
 
-def contest(name, build, search):
+def measure(name, build, search):
     start = time.perf_counter(); index = build(); print('index', name, time.perf_counter() - start)
     for ef in efs:
         best = float('inf')
@@ -144,52 +150,52 @@ def build_hnswlib():
     index.add_items(x, num_threads=threads); return index
 def search_hnswlib(index, ef):
     index.set_ef(ef); return index.knn_query(q, k, num_threads=threads)[0]
-contest('hnswlib-' + version('hnswlib'), build_hnswlib, search_hnswlib)
+measure('hnswlib-' + version('hnswlib'), build_hnswlib, search_hnswlib)
 
 def build_usearch():
     index = Index(ndim=dim, metric='l2sq', dtype='f32', connectivity=16, expansion_add=200)
     index.add(np.arange(len(x)), x, threads=threads); return index
 def search_usearch(index, ef):
     index.expansion_search = ef; return index.search(q, k, threads=threads).keys
-contest('usearch-' + version('usearch'), build_usearch, search_usearch)
+measure('usearch-' + version('usearch'), build_usearch, search_usearch)
 
 def build_faiss():
     index = faiss.IndexHNSWFlat(dim, 16); index.hnsw.efConstruction = 200; index.add(x); return index
 def search_faiss(index, ef):
     index.hnsw.efSearch = ef; return index.search(q, k)[1]
-contest('faiss-' + version('faiss-cpu'), build_faiss, search_faiss)
+measure('faiss-' + version('faiss-cpu'), build_faiss, search_faiss)
 ";
 
-fn from_python(python: &Python, case: &Case, truth: &Neighbors) -> Result<Vec<Contestant>, String> {
+fn from_python(python: &Python, case: &Case, truth: &Neighbors) -> Result<Vec<Measured>, String> {
     let base = write_raw("base.f32", case.rows.as_slice())?;
     let queries = write_raw("queries.f32", case.queries.as_slice())?;
-    let out = folder()?.join("found");
+    let out = folder()?.join("neighbors");
     let paths = [&base, &queries, &out].map(|path| path.to_string_lossy().into_owned());
     let numbers = [case.rows.dim(), K, REPEATS, rayon::current_num_threads()];
     let numbers: Vec<String> = numbers.iter().chain(&EFS).map(usize::to_string).collect();
     let arguments: Vec<&str> = paths.iter().chain(&numbers).map(String::as_str).collect();
     let printed = python.script(PEERS, &arguments)?;
-    let mut found: Vec<Contestant> = Vec::new();
+    let mut measured: Vec<Measured> = Vec::new();
     for line in printed.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |i: usize| words.get(i).and_then(|w| w.parse::<f64>().ok()).unwrap_or(f64::NAN);
-        match (words.first(), found.last_mut()) {
+        match (words.first(), measured.last_mut()) {
             (Some(&"index"), _) => {
                 let name = words[1].replace('-', " ");
-                found.push(Contestant { name, build: number(2), curve: vec![], row_bytes: None });
+                measured.push(Measured { name, build: number(2), curve: vec![], row_bytes: None });
             }
-            (Some(&"ef"), Some(contestant)) => {
+            (Some(&"ef"), Some(peer)) => {
                 let bytes = std::fs::read(words[3]).map_err(|e| e.to_string())?;
                 let ids: Vec<u32> =
                     bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
                 std::fs::remove_file(words[3]).map_err(|e| e.to_string())?;
                 let share = recall(truth, |i| ids[i * K..][..K].to_vec());
-                contestant.curve.push((number(1) as usize, share, number(2)));
+                peer.curve.push((number(1) as usize, share, number(2)));
             }
-            _ => return Err(format!("a peer printed {line:?}")),
+            _ => return Err(format!("unexpected output of a peer: {line:?}")),
         }
     }
-    Ok(found)
+    Ok(measured)
 }
 
 #[cfg(feature = "peers")]
@@ -198,14 +204,14 @@ mod from_cargo {
     use ann_search_rs::{build_hnsw_index, query_hnsw_index};
     use faer::MatRef;
 
-    use super::{Case, Contestant, EFS, Instant, K, Neighbors, REPEATS, recall};
+    use super::{Case, EFS, Instant, K, Measured, Neighbors, REPEATS, recall};
 
-    pub(super) fn ann_search(case: &Case, truth: &Neighbors) -> Result<Option<Contestant>, String> {
+    pub(super) fn ann_search(case: &Case, truth: &Neighbors) -> Result<Option<Measured>, String> {
         let (rows, queries) = (&case.rows, &case.queries);
         let matrix = |x: &'_ nuq_neighbors::Embeddings<'static>| {
             MatRef::from_row_major_slice(x.as_slice(), x.len(), x.dim()).to_owned()
         };
-        let (base, asked) = (matrix(rows), matrix(queries));
+        let (base, queries) = (matrix(rows), matrix(queries));
         let start = Instant::now();
         let index = build_hnsw_index(base.as_ref(), 16, 200, "euclidean", 1, Verbosity::Quiet)
             .map_err(|e| format!("{e:?}"))?;
@@ -215,19 +221,19 @@ mod from_cargo {
             let (mut best, mut share) = (f64::INFINITY, 0.0);
             for _ in 0..REPEATS {
                 let start = Instant::now();
-                let (ids, _) = query_hnsw_index(asked.as_ref(), &index, K, ef, false, Verbosity::Quiet)
+                let (ids, _) = query_hnsw_index(queries.as_ref(), &index, K, ef, false, Verbosity::Quiet)
                     .map_err(|e| format!("{e:?}"))?;
                 best = best.min(start.elapsed().as_secs_f64());
                 share = recall(truth, |i| ids[i].iter().map(|&id| id as u32).collect());
             }
             curve.push((ef, share, 1e6 * best / truth.len() as f64));
         }
-        Ok(Some(Contestant { name: "ann-search-rs".to_owned(), build, curve, row_bytes: None }))
+        Ok(Some(Measured { name: "ann-search-rs".to_owned(), build, curve, row_bytes: None }))
     }
 }
 
-impl Contestant {
-    /// Microseconds a query at a recall, interpolated along the curve; `None` where it is never reached.
+impl Measured {
+    /// Microseconds per query at a recall, interpolated along the curve; `None` if the recall is not reached.
     fn time_at(&self, target: f64) -> Option<f64> {
         let above = self.curve.iter().position(|&(_, share, _)| share >= target)?;
         let (_, high, slow) = self.curve[above];
@@ -242,31 +248,31 @@ impl Contestant {
     }
 }
 
-fn print(case: &Case, all: &[Contestant]) {
+fn print(case: &Case, all: &[Measured]) {
     println!("\n{}", case.title);
     println!(
         "{:>16} {:>8} {:>6} {:>14} {:>10} {:>6} {:>10} {:>6} {:>9}",
         "", "build s", "×", "recall, ef 100", "at .95", "×", "at .99", "×", "rows MB"
     );
     let ours = &all[0];
-    for contestant in all {
-        let ratio = |theirs: Option<f64>, own: Option<f64>| match (theirs, own) {
-            (Some(theirs), Some(own)) => format!("{:.2}", theirs / own),
+    for index in all {
+        let ratio = |time: Option<f64>, of_ours: Option<f64>| match (time, of_ours) {
+            (Some(time), Some(of_ours)) => format!("{:.2}", time / of_ours),
             _ => "-".to_owned(),
         };
-        let [usual, high] = TARGETS.map(|target| contestant.time_at(target));
-        let shown = |time: Option<f64>| time.map_or("never".to_owned(), |t| format!("{t:.0}"));
+        let [usual, high] = TARGETS.map(|target| index.time_at(target));
+        let text = |time: Option<f64>| time.map_or("never".to_owned(), |t| format!("{t:.0}"));
         println!(
             "{:>16} {:>8.2} {:>6.2} {:>14.4} {:>10} {:>6} {:>10} {:>6} {:>9}",
-            contestant.name,
-            contestant.build,
-            contestant.build / ours.build,
-            contestant.recall_at(COMMON_EF),
-            shown(usual),
+            index.name,
+            index.build,
+            index.build / ours.build,
+            index.recall_at(COMMON_EF),
+            text(usual),
             ratio(usual, ours.time_at(TARGETS[0])),
-            shown(high),
+            text(high),
             ratio(high, ours.time_at(TARGETS[1])),
-            contestant.row_bytes.map_or(String::new(), |bytes| format!("{:.0}", bytes as f64 / 1e6)),
+            index.row_bytes.map_or(String::new(), |bytes| format!("{:.0}", bytes as f64 / 1e6)),
         );
     }
 }

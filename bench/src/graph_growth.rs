@@ -1,4 +1,4 @@
-//! How building a graph grows with the number of rows, what memory it takes, and how fast its file opens.
+//! Build time and memory of a graph by number of rows, and the time to open its file.
 
 use std::process::Command;
 use std::time::Instant;
@@ -16,30 +16,32 @@ use crate::peers;
 const DIM: usize = 128;
 const SIZES: [usize; 5] = [10_000, 30_000, 100_000, 300_000, 1_000_000];
 
-/// What one process measured.
+/// Measurements of one process.
 struct Measured {
+    /// Seconds of the build.
     build: f64,
-    /// The largest memory of the process, beyond what it took before, over that of rows and links.
+    /// Peak memory of the process minus that before the build, relative to the size of rows and links.
     memory: f64,
-    /// Milliseconds to open the file, and to the first answer after that.
+    /// Milliseconds to open the file.
     open: f64,
+    /// Milliseconds of the first prediction after that.
     first: f64,
 }
 
 pub(crate) fn run() -> Result<(), String> {
     println!("\nBuilding a graph, d = {DIM}, M = 16, ef_construction = 200; then its file");
     println!(
-        "{:>9} {:>9} {:>22} {:>22} {:>9} {:>16}",
-        "rows", "build s", "s / (N log N), ×first", "peak / (rows + links)", "open ms", "first answer ms"
+        "{:>9} {:>9} {:>22} {:>22} {:>9} {:>15}",
+        "rows", "build s", "s / (N log N), ×first", "peak / (rows + links)", "open ms", "first query ms"
     );
     let growth = |rows: usize| rows as f64 * (rows as f64).ln();
     let mut points: Vec<(f64, f64)> = Vec::new();
     for rows in SIZES {
-        let Measured { build, memory, open, first } = in_own_process(rows)?;
+        let Measured { build, memory, open, first } = measure_in_process(rows)?;
         points.push((rows as f64, build));
         let unit = points[0].1 / growth(SIZES[0]);
         println!(
-            "{rows:>9} {build:>9.2} {:>22.2} {memory:>22.2} {open:>9.1} {first:>16.1}",
+            "{rows:>9} {build:>9.2} {:>22.2} {memory:>22.2} {open:>9.1} {first:>15.1}",
             build / growth(rows) / unit
         );
     }
@@ -63,22 +65,22 @@ pub(crate) fn run() -> Result<(), String> {
     write(&figure.draw(), "graph-growth")
 }
 
-fn in_own_process(rows: usize) -> Result<Measured, String> {
+fn measure_in_process(rows: usize) -> Result<Measured, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let printed = peers::run(Command::new(program).args(["measure-graph", &rows.to_string()]))?;
     let numbers: Vec<f64> = printed.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match numbers[..] {
         [build, memory, open, first] => Ok(Measured { build, memory, open, first }),
-        _ => Err(format!("a measurement printed {printed:?}")),
+        _ => Err(format!("unexpected output of a measurement: {printed:?}")),
     }
 }
 
-/// Builds, saves and opens once; prints the four numbers.
+/// Builds, saves and opens a graph once. Prints the fields of [`Measured`].
 pub(crate) fn measure(rows: &str) -> Result<(), String> {
     let rows: usize = rows.parse().map_err(|_| "measure-graph takes a number of rows".to_owned())?;
-    // Overlapping clusters: in separate ones a beam sees all of a small cluster, and few rows look cheaper than they are.
+    // Overlapping clusters: in separate ones, a beam covers a whole small cluster and underestimates the cost of few rows.
     let source = Source::new(DIM, 100, 1).spread(2.0);
-    // What a process takes that has done nothing: threads, stacks, the program itself.
+    // Memory of the idle process: program, threads and stacks.
     let idle = rayon::broadcast(|_| peak_memory())[0].unwrap_or(0.0);
     let x = source.draw(rows, 2).0;
     let start = Instant::now();
@@ -109,7 +111,7 @@ pub(crate) fn measure(rows: &str) -> Result<(), String> {
     nuq_io::save(&Model::Regressor(model), &path).map_err(|e| e.to_string())?;
     let start = Instant::now();
     let Model::Regressor(opened) = nuq_io::open(&path).map_err(|e| e.to_string())?.model else {
-        return Err("a regressor was saved".to_owned());
+        return Err("the saved regressor was opened as another model".to_owned());
     };
     let open = 1e3 * start.elapsed().as_secs_f64();
     let start = Instant::now();

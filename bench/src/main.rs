@@ -1,10 +1,17 @@
 //! `cargo xtask bench`: ratios against named peers, measured in one run on one machine.
 //!
-//! `search` compares exact search with the machine's multiply-add peak and with faiss, and graph search with its peers;
-//! `fit` times whole models and their memory; `score` does that of the command line on a file of 2 GB; `rivals` compares other
-//! methods with pytorch-ood's; `growth` draws how models and graphs grow with the number of rows; `results` prints how well every
-//! method does on real embeddings. Without an argument: `search` and `fit`.
+//! | argument | measurement |
+//! | --- | --- |
+//! | `search` | exact search against the multiply-add peak of the machine and against faiss; graph search against its peers |
+//! | `fit` | time and memory of `fit` and `predict` |
+//! | `score` | time and memory of `nuq score` on a file of 2 GB |
+//! | `baselines` | baselines against those of pytorch-ood |
+//! | `growth` | time and memory of models and graphs by number of rows |
+//! | `results` | detection metrics of every method on real embeddings |
+//!
+//! Without an argument: `search` and `fit`.
 
+mod baselines;
 mod data;
 mod fit;
 mod graph;
@@ -13,7 +20,6 @@ mod growth;
 mod peak;
 mod peers;
 mod results;
-mod rivals;
 mod score;
 mod search;
 
@@ -31,14 +37,14 @@ fn main() -> ExitCode {
             ["fit"] => fit::run(),
             ["score"] => score::run(),
             ["results"] => results::run(),
-            ["rivals"] => rivals::run(),
+            ["baselines"] => baselines::run(),
             ["growth"] => growth::run().and_then(|()| graph_growth::run()),
             ["growth", "models"] => growth::run(),
             ["growth", "graph"] => graph_growth::run(),
-            // How the benchmark calls itself, so that one model's memory is one process's.
+            // The benchmark starts itself with these arguments, so that each model has a process of its own.
             ["measure", rest @ ..] => fit::measure(rest),
             ["measure-graph", rows] => graph_growth::measure(rows),
-            _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | score | rivals | growth]"
+            _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | score | baselines | growth]"
                 .to_owned()),
         };
     match result {

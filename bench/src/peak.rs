@@ -1,23 +1,23 @@
-//! What the machine can do at most: fused multiply-adds on every thread.
+//! Peak rate of fused multiply-adds of the machine.
 
-/// Billions of `f32` operations a second with the widest multiply-add that the processor has, the best of three short
-/// runs on all threads of the pool; `None` where that is not known here.
+/// GFLOP/s of `f32` with the widest multiply-add of the processor, the best of three short runs on all threads of the pool; `None`
+/// if the processor is not supported.
 pub(crate) fn fma_gflops() -> Option<f64> {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has AVX-512F, which is all that the function asks for.
+            // SAFETY: the processor has AVX-512F, the only feature that the function requires.
             return Some(measure(16, |rounds| unsafe { multiply_add_avx512(rounds) }));
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: the processor has AVX2 and FMA, which is all that the function asks for.
+            // SAFETY: the processor has AVX2 and FMA, the only features that the function requires.
             return Some(measure(8, |rounds| unsafe { multiply_add_avx2(rounds) }));
         }
     }
     None
 }
 
-/// Independent chains of multiply-adds: enough to hide the latency of each.
+/// Number of independent chains of multiply-adds, which hides their latency.
 #[cfg(target_arch = "x86_64")]
 const CHAINS: usize = 12;
 
@@ -46,7 +46,7 @@ fn multiply_add_avx2(rounds: usize) -> f32 {
             *sum = _mm256_fmadd_ps(*sum, factor, term);
         }
     }
-    _mm256_cvtss_f32(sums.into_iter().reduce(|a, b| _mm256_add_ps(a, b)).expect("some chains"))
+    _mm256_cvtss_f32(sums.into_iter().reduce(|a, b| _mm256_add_ps(a, b)).expect("CHAINS is not zero"))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -60,5 +60,5 @@ fn multiply_add_avx512(rounds: usize) -> f32 {
             *sum = _mm512_fmadd_ps(*sum, factor, term);
         }
     }
-    _mm512_cvtss_f32(sums.into_iter().reduce(|a, b| _mm512_add_ps(a, b)).expect("some chains"))
+    _mm512_cvtss_f32(sums.into_iter().reduce(|a, b| _mm512_add_ps(a, b)).expect("CHAINS is not zero"))
 }

@@ -1,23 +1,23 @@
-//! Peers from PyPI, in a virtual environment that is made here.
+//! Peers from PyPI in a virtual environment.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A Python with the given packages.
+/// A Python interpreter with installed packages.
 pub(crate) struct Python {
     program: PathBuf,
 }
 
-/// Where bench files go: the folder `target/bench` of the workspace.
+/// The folder of benchmark files, `target/bench` of the workspace.
 pub(crate) fn folder() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench");
-    std::fs::create_dir_all(&folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+    std::fs::create_dir_all(&folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
     folder.canonicalize().map_err(|e| e.to_string())
 }
 
 impl Python {
-    /// Makes the environment on the first call and installs what is missing. Or takes the Python that the environment variable
-    /// `NUQ_BENCH_PYTHON` names, which has everything.
+    /// Creates the environment on the first call and installs missing packages. If the environment variable `NUQ_BENCH_PYTHON` is
+    /// set, it names a Python that has all packages.
     pub(crate) fn with(packages: &[&str]) -> Result<Self, String> {
         if let Some(program) = std::env::var_os("NUQ_BENCH_PYTHON") {
             return Ok(Self { program: program.into() });
@@ -32,7 +32,7 @@ impl Python {
         Ok(Self { program })
     }
 
-    /// Runs a script with arguments and the pool's number of threads; returns what it prints.
+    /// Runs a script with the number of threads of the pool, and returns its standard output.
     pub(crate) fn script(&self, script: &str, arguments: &[&str]) -> Result<String, String> {
         let threads = rayon::current_num_threads().to_string();
         run(Command::new(&self.program)
@@ -43,7 +43,7 @@ impl Python {
     }
 }
 
-/// Runs a command and returns its output; an error carries what it said.
+/// Runs a command and returns its standard output. An error contains its standard error.
 pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot run {name}: {e}"))?;
@@ -53,7 +53,7 @@ pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Writes numbers as a raw little-endian file that numpy maps.
+/// Writes values as a raw little-endian file for `numpy.fromfile`.
 pub(crate) fn write_raw(name: &str, values: &[f32]) -> Result<PathBuf, String> {
     let path = folder()?.join(name);
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();

@@ -1,4 +1,4 @@
-//! How well every method does on real embeddings, as the page docs/results.md.
+//! Detection metrics of every method on real embeddings, as the page docs/results.md.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,23 +24,23 @@ cost), on the text sets ten passes of the same network with dropout (ten times t
 errors of the single network, not on their own. CLINC has no such arrays; its cells are empty, and no mean is computed.
 ";
 
-/// A set of arrays: training and test rows with labels and logits, and rows that are unlike them.
+/// A data set: training rows with labels, test rows with labels, and out-of-distribution sets.
 struct Set {
     name: &'static str,
     train: (Embeddings<'static>, Vec<Label>),
-    test: Said,
+    test: Arrays,
     labels: Vec<Label>,
-    ood: Vec<(String, Said)>,
+    ood: Vec<(String, Arrays)>,
 }
 
-/// Rows, and what networks said of them.
-struct Said {
+/// Embeddings with the logits of the network and, if available, of several members.
+struct Arrays {
     rows: Embeddings<'static>,
     logits: Embeddings<'static>,
     members: Option<Members>,
 }
 
-impl Said {
+impl Arrays {
     fn rows(&self) -> Rows<'_> {
         Rows { members: self.members.as_ref(), ..Rows::new(&self.rows).logits(&self.logits) }
     }
@@ -58,28 +58,28 @@ fn labels(path: &Path, name: &str) -> Result<Vec<Label>, String> {
     read_labels(&spec(path, name)).map_err(|e| e.to_string())
 }
 
-/// Logits of several members, where the data have them.
+/// Logits of several members; `None` if the file does not contain them.
 fn members(path: &Path, name: &str) -> Result<Option<Members>, String> {
     match read_members(&spec(path, name)) {
         Ok(logits) => Members::new(logits).map(Some).map_err(|e| e.to_string()),
         Err(nuq_io::Error::NoSuchArray { .. }) => Ok(None),
-        Err(problem) => Err(problem.to_string()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
-/// A ResNet-18 on CIFAR-10: a file per set, and one of what four further networks said of all sets.
+/// A ResNet-18 on CIFAR-10: one file per set, and one file with the logits of four further networks for all sets.
 fn cifar(folder: &Path) -> Result<Set, String> {
     let file = |name: &str| folder.join("cifar10-resnet18").join(format!("{name}.npz"));
-    let said = |name: &str| {
+    let arrays = |name: &str| {
         let path = file(name);
         let (rows, logits) = (array(&path, "embeddings")?, array(&path, "logits")?);
-        Ok::<_, String>(Said { rows, logits, members: members(&file("ensemble_logits"), name)? })
+        Ok::<_, String>(Arrays { rows, logits, members: members(&file("ensemble_logits"), name)? })
     };
-    let ood = |name: &str| Ok::<_, String>((name.to_owned(), said(&format!("ood_{name}"))?));
+    let ood = |name: &str| Ok::<_, String>((name.to_owned(), arrays(&format!("ood_{name}"))?));
     Ok(Set {
         name: "CIFAR-10",
         train: (array(&file("train"), "embeddings")?, labels(&file("train"), "labels")?),
-        test: said("test")?,
+        test: arrays("test")?,
         labels: labels(&file("test"), "labels")?,
         ood: ["tiny_imagenet", "svhn", "textures", "smooth"]
             .into_iter()
@@ -91,16 +91,16 @@ fn cifar(folder: &Path) -> Result<Set, String> {
 /// MiniLM on a text set: all arrays in one file.
 fn text(folder: &Path, name: &'static str, file: &str, ood: &[&str]) -> Result<Set, String> {
     let path = folder.join("text").join(format!("{file}.npz"));
-    let said = |name: &str| {
-        let of = |what: &str| array(&path, &format!("{name}_{what}"));
+    let arrays = |name: &str| {
+        let part = |what: &str| array(&path, &format!("{name}_{what}"));
         let members = members(&path, &format!("{name}_mc_logits"))?;
-        Ok::<_, String>(Said { rows: of("feat")?, logits: of("logits")?, members })
+        Ok::<_, String>(Arrays { rows: part("feat")?, logits: part("logits")?, members })
     };
-    let set = |name: &&str| Ok::<_, String>(((*name).to_owned(), said(&format!("ood_{name}"))?));
+    let set = |name: &&str| Ok::<_, String>(((*name).to_owned(), arrays(&format!("ood_{name}"))?));
     Ok(Set {
         name,
         train: (array(&path, "train_feat")?, labels(&path, "train_labels")?),
-        test: said("test")?,
+        test: arrays("test")?,
         labels: labels(&path, "test_labels")?,
         ood: ood.iter().map(set).collect::<Result<_, _>>()?,
     })
@@ -118,11 +118,11 @@ fn measure(set: &Set) -> Result<Column, String> {
     let model = NuqClassifier::params().fit(x, y).map_err(|e| with_name(e.into()))?;
     let resampling = Resampling { resamples: 100, seed: 0 };
     let mut comparison = Comparison::new(set.test.rows(), &set.labels).resampling(resampling);
-    for (name, said) in &set.ood {
-        comparison = comparison.ood(name, said.rows());
+    for (name, arrays) in &set.ood {
+        comparison = comparison.ood(name, arrays.rows());
     }
-    let found = comparison.run(&model).map_err(with_name)?;
-    let mut methods: Vec<(String, Option<f64>, Option<f64>)> = found
+    let evaluation = comparison.run(&model).map_err(with_name)?;
+    let mut methods: Vec<(String, Option<f64>, Option<f64>)> = evaluation
         .methods
         .iter()
         .map(|method| (method.name.clone(), method.mean_roc_auc, Some(method.rcc_auc.interval.value)))
@@ -137,9 +137,10 @@ fn measure(set: &Set) -> Result<Column, String> {
 }
 
 fn mean_auc(model: &NuqClassifier<'_>, set: &Set, measure: Measure) -> Result<Option<f64>, nuq_eval::Error> {
-    let scores = |found: Predictions<'_>| -> Vec<f64> { found.iter().map(|p| measure.of(p)).collect() };
+    let scores =
+        |predictions: Predictions<'_>| -> Vec<f64> { predictions.iter().map(|p| measure.of(p)).collect() };
     let test = scores(model.predict(&set.test.rows)?);
-    let areas = set.ood.iter().map(|(_, said)| roc_auc(&test, &scores(model.predict(&said.rows)?)));
+    let areas = set.ood.iter().map(|(_, arrays)| roc_auc(&test, &scores(model.predict(&arrays.rows)?)));
     let areas: Vec<f64> = areas.collect::<Result<_, _>>()?;
     Ok((!areas.is_empty()).then(|| areas.iter().sum::<f64>() / areas.len() as f64))
 }
@@ -147,7 +148,7 @@ fn mean_auc(model: &NuqClassifier<'_>, set: &Set, measure: Measure) -> Result<Op
 /// Prints the tables.
 pub(crate) fn run() -> Result<(), String> {
     let Some(data) = std::env::var_os("NUQ_DATA") else {
-        eprintln!("bench: results need real embeddings: set NUQ_DATA to the folder that holds them");
+        eprintln!("bench: results need real embeddings: set NUQ_DATA to their folder");
         return Ok(());
     };
     let folder = PathBuf::from(data).join("data");
@@ -177,15 +178,15 @@ pub(crate) fn run() -> Result<(), String> {
 
 type Method = (String, Option<f64>, Option<f64>);
 
-/// A row per method, the best of each column in bold; with a mean over the first `averaged` columns.
+/// Prints one row per method, with the best value of each column in bold and the mean over the first `averaged` columns.
 fn table(
     columns: &[Column],
-    read: impl Fn(&Method) -> Option<f64>,
+    metric: impl Fn(&Method) -> Option<f64>,
     better: fn(f64, f64) -> f64,
     averaged: usize,
 ) {
     let columns: Vec<&Column> =
-        columns.iter().filter(|column| column.methods.iter().any(|m| read(m).is_some())).collect();
+        columns.iter().filter(|column| column.methods.iter().any(|m| metric(m).is_some())).collect();
     let mut order: Vec<&str> = vec![];
     let mut cells: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
     for (i, column) in columns.iter().enumerate() {
@@ -193,7 +194,7 @@ fn table(
             if !order.contains(&&*method.0) {
                 order.push(&method.0);
             }
-            cells.entry(&method.0).or_insert_with(|| vec![None; columns.len()])[i] = read(method);
+            cells.entry(&method.0).or_insert_with(|| vec![None; columns.len()])[i] = metric(method);
         }
     }
     if averaged > 0 {

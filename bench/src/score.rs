@@ -1,4 +1,4 @@
-//! `nuq score` on files: rows a second, and the memory that stays flat however many the rows.
+//! `nuq score` on files: rows per second, and peak memory, which does not grow with the number of rows.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -15,16 +15,16 @@ const DIM: usize = 512;
 const CLASSES: usize = 10;
 const TRAINING_ROWS: usize = 10_000;
 const ROWS: [usize; 2] = [100_000, 1_000_000];
-/// Rows that are drawn and written at a time.
+/// Number of rows that are drawn and written at once.
 const BLOCK: usize = 10_000;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// A file that is removed when it is no longer needed.
+/// A file that is removed on drop.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // It lies under target/, where a file more is no harm.
+        // A file that stays under target/ does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -37,14 +37,14 @@ pub(crate) fn run() -> Result<(), String> {
     let fitted = NuqClassifier::params().fit(&x, &y).map_err(|e| e.to_string())?;
     nuq_io::save(&Model::Classifier(fitted), &model.0).map_err(|e| e.to_string())?;
     println!("\nnuq score, a model of {TRAINING_ROWS} × {DIM}, from npy to csv");
-    println!("{:>9} {:>9} {:>12} {:>16}", "rows", "file MiB", "rows a s", "peak memory MiB");
+    println!("{:>9} {:>9} {:>12} {:>16}", "rows", "file MiB", "rows / s", "peak memory MiB");
     let mut peaks = Vec::new();
     for rows in ROWS {
         let queries = Temporary(peers::folder()?.join("score-queries.npy"));
         write(&queries.0, &source, rows).map_err(|e| format!("{}: {e}", queries.0.display()))?;
         let (seconds, peak) = score(&nuq, &model.0, &queries.0)?;
         let (size, speed) = ((rows * DIM * 4) as f64 / MIB, rows as f64 / seconds);
-        println!("{rows:>9} {size:>9.0} {speed:>12.0} {:>16}", known(peak));
+        println!("{rows:>9} {size:>9.0} {speed:>12.0} {:>16}", peak_text(peak));
         peaks.extend(peak);
     }
     if let [few, many] = peaks[..] {
@@ -53,21 +53,21 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-fn known(peak: Option<f64>) -> String {
-    peak.map_or("not known here".to_owned(), |peak| format!("{:.0}", peak / MIB))
+fn peak_text(peak: Option<f64>) -> String {
+    peak.map_or("unknown".to_owned(), |peak| format!("{:.0}", peak / MIB))
 }
 
-/// The program as it is released.
+/// Builds the command line for release and returns its path.
 fn build() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let arguments = ["build", "--quiet", "--release", "--package", "nuq-cli"];
     peers::run(Command::new(env!("CARGO")).args(arguments).current_dir(&root))?;
-    // Beside the benchmark itself.
+    // Cargo puts both programs into the same folder.
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     Ok(program.with_file_name(format!("nuq{}", std::env::consts::EXE_SUFFIX)))
 }
 
-/// Writes a numpy array block by block.
+/// Writes an npy file block by block.
 fn write(path: &Path, source: &Source, rows: usize) -> std::io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {DIM}), }}\n");
@@ -83,7 +83,7 @@ fn write(path: &Path, source: &Source, rows: usize) -> std::io::Result<()> {
     file.flush()
 }
 
-/// Seconds and the peak memory of a run, as the system last told it before the end.
+/// Seconds and peak memory of a run, by polling the process until it ends.
 fn score(nuq: &Path, model: &Path, queries: &Path) -> Result<(f64, Option<f64>), String> {
     let out = Temporary(queries.with_file_name("scores.csv"));
     let start = Instant::now();
@@ -95,7 +95,7 @@ fn score(nuq: &Path, model: &Path, queries: &Path) -> Result<(f64, Option<f64>),
         peak = fit::peak_memory_of(&child.id().to_string()).or(peak);
         match child.try_wait().map_err(|e| e.to_string())? {
             Some(status) if status.success() => return Ok((start.elapsed().as_secs_f64(), peak)),
-            Some(status) => return Err(format!("nuq score ended with {status}")),
+            Some(status) => return Err(format!("nuq score failed: {status}")),
             None => std::thread::sleep(Duration::from_millis(10)),
         }
     }

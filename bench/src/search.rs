@@ -1,4 +1,4 @@
-//! Exact search against the machine's peak and against faiss-cpu's `IndexFlatL2`.
+//! Exact search against the peak of the machine and against `IndexFlatL2` of faiss-cpu.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result<(), String> {
     println!("Exact search, k = {K}, {} threads, best of {REPEATS} runs", rayon::current_num_threads());
     match peak {
         Some(peak) => println!("multiply-add peak of this machine: {peak:.0} GFLOP/s"),
-        None => println!("multiply-add peak of this machine: not known"),
+        None => println!("multiply-add peak of this machine: unknown"),
     }
     println!(
         "{:>8} {:>5} {:>8} {:>8} {:>8} {:>9} {:>9}  agreement",
@@ -43,26 +43,27 @@ pub(crate) fn run() -> Result<(), String> {
         let ((x, _), (q, _)) = (source.draw(rows, 2), source.draw(queries, 3));
         let index = ExactIndex::new(&x).map_err(|e| e.to_string())?;
         let mut best = f64::INFINITY;
-        let mut found = None;
+        let mut neighbors = None;
         for _ in 0..REPEATS {
             let start = Instant::now();
-            found = Some(index.search(&q, K).map_err(|e| e.to_string())?);
+            neighbors = Some(index.search(&q, K).map_err(|e| e.to_string())?);
             best = best.min(start.elapsed().as_secs_f64());
         }
-        let found = found.expect("at least one repeat");
-        let (base, other) = (write_raw("base.f32", x.as_slice())?, write_raw("queries.f32", q.as_slice())?);
+        let neighbors = neighbors.expect("REPEATS is not zero");
+        let (base, queries_file) =
+            (write_raw("base.f32", x.as_slice())?, write_raw("queries.f32", q.as_slice())?);
         let numbers = [dim.to_string(), K.to_string(), REPEATS.to_string()];
-        let paths = [base.to_string_lossy(), other.to_string_lossy()];
+        let paths = [base.to_string_lossy(), queries_file.to_string_lossy()];
         let printed = python.script(FAISS, &[&paths[0], &paths[1], &numbers[0], &numbers[1], &numbers[2]])?;
         let faiss: f64 =
-            printed.split_whitespace().next().and_then(|s| s.parse().ok()).ok_or("no time from faiss")?;
-        let theirs = std::fs::read(format!("{}.faiss", paths[0])).map_err(|e| e.to_string())?;
-        let same = theirs
+            printed.split_whitespace().next().and_then(|s| s.parse().ok()).ok_or("faiss printed no time")?;
+        let faiss_ids = std::fs::read(format!("{}.faiss", paths[0])).map_err(|e| e.to_string())?;
+        let same = faiss_ids
             .chunks_exact(4 * K)
             .enumerate()
             .map(|(i, row)| {
                 let ids = row.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-                ids.filter(|id| found.ids(i).contains(id)).count()
+                ids.filter(|id| neighbors.ids(i).contains(id)).count()
             })
             .sum::<usize>();
         let gflops = 2.0 * (rows * dim * queries) as f64 / best / 1e9;

@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: figures of the documentation, made by the commands they document.
+//! `cargo xtask docs`: figures of the documentation, produced by the documented commands.
 
 use std::fs;
 
@@ -10,17 +10,17 @@ pub(crate) fn figures() -> Result<(), Failed> {
     page()
 }
 
-/// Every method on real embeddings, as `docs/results.md`.
+/// Evaluates every method on real embeddings and writes `docs/results.md`.
 pub(crate) fn write_results() -> Result<(), Failed> {
     let page = cargo_output(&["run", "--quiet", "--release", "--package", "nuq-bench", "--", "results"])?;
     if page.is_empty() {
-        return Err(Failed("results: no data".to_owned()));
+        return Err(Failed("results: set NUQ_DATA to the folder of the embeddings".to_owned()));
     }
     let path = root().join("docs/results.md");
     fs::write(&path, page).map_err(|e| Failed(format!("{}: {e}", path.display())))
 }
 
-/// The example's evaluation page, as a browser shows its top.
+/// Screenshot of the evaluation page of the example.
 fn page() -> Result<(), Failed> {
     let folder = std::env::temp_dir().join(format!("nuq-docs-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|e| Failed(format!("{}: {e}", folder.display())))?;
@@ -52,15 +52,15 @@ fn page() -> Result<(), Failed> {
     fs::remove_dir_all(&folder).map_err(|e| Failed(format!("{}: {e}", folder.display())))
 }
 
-/// The top of a page.
+/// Writes a screenshot of the top of a page.
 fn screenshot(page: &str, picture: &str) -> Result<(), Failed> {
     let browsers = ["chromium", "chromium-browser", "google-chrome"];
     let options =
         ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1280,1120"];
-    let taken = browsers.iter().any(|browser| {
+    let is_taken = browsers.iter().any(|browser| {
         let mut command = std::process::Command::new(browser);
         command.args(options).arg(format!("--screenshot={picture}")).arg(page);
         command.stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success())
     });
-    if taken { Ok(()) } else { Err(Failed("a picture of the page: install chromium".to_owned())) }
+    if is_taken { Ok(()) } else { Err(Failed("screenshot of the page: install chromium".to_owned())) }
 }

@@ -1,4 +1,4 @@
-//! The chores that a person would otherwise have to remember: `cargo xtask test | bench | docs`.
+//! Development tasks of the workspace: `cargo xtask test | bench | results | docs`.
 
 mod benchmarks;
 mod docs;
@@ -12,17 +12,20 @@ use steps::{Failed, cargo, cargo_with, has, skip};
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test                          everything that must hold before a change lands
-  test python                   the last part of it alone: the wheel in a fresh environment, with its tests
-  test torch                    after it, those that need PyTorch, which is a large download
-  test lab                      the laboratory: lints, tests and every experiment at a tiny size
-  bench [search | fit | score | rivals | growth]
-                                speed against named peers on this machine
-  bench python                  the Python package against Rust's own times
-  results                       every method on the real embeddings that NUQ_DATA names, into docs/results.md
-  docs                          run the demo and all benchmarks, and write their figures and tables into docs/
-  docs figures | BENCH...       only the figures, or only the tables of these benchmarks
+  test                          all checks of a change: format, lints, tests, API documentation, Python package
+  test python                   the Python package only: build the wheel, install it in a new environment, run its tests
+  test torch                    the tests that need PyTorch (a large download), after `test python`
+  test lab                      the laboratory: lints, tests and every experiment at a small size
+  bench [search | fit | score | baselines | growth]
+                                speed on this machine, compared with other libraries
+  bench python                  the Python package compared with Rust
+  results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
+  docs                          run the demo and all benchmarks and write their figures and tables into docs/
+  docs figures | BENCH...       the figures only, or the tables of these benchmarks only
 ";
+
+/// The features of a release.
+const PARQUET: [&str; 2] = ["--features", "nuq-cli/parquet"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,7 +37,7 @@ fn main() -> ExitCode {
         }
         ["test", "torch"] => python::test_torch(),
         ["test", "lab"] => test_lab(),
-        ["bench", "python"] => python::bench().map(|said| print!("{said}")),
+        ["bench", "python"] => python::bench().map(|table| print!("{table}")),
         ["bench", rest @ ..] => bench(rest),
         ["docs"] => docs::figures().and_then(|()| benchmarks::write(&[])),
         ["docs", "figures"] => docs::figures(),
@@ -58,27 +61,30 @@ fn main() -> ExitCode {
     }
 }
 
-/// Formatting, lints, tests with all documentation examples, the API documentation without a warning, and the Python package.
+/// Format, lints, tests with doctests, API documentation without warnings, and the Python package.
+///
+/// All steps enable the feature `parquet` as releases do, so that they share compiled dependencies. The default features are
+/// checked by the last lint step and by the wheel.
 fn test() -> Result<(), Failed> {
     if has("fmt") {
         cargo(&["fmt", "--all", "--check"])?;
     } else {
-        skip("formatting", "rustup component add rustfmt");
+        skip("format", "rustup component add rustfmt");
     }
     if has("clippy") {
-        cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
-        let parquet = ["clippy", "-p", "nuq-io", "-p", "nuq-cli", "--features", "parquet", "--all-targets"];
-        cargo(&[&parquet[..], &["--", "--deny", "warnings"]].concat())?;
+        let deny = ["--", "--deny", "warnings"];
+        cargo(&[&["clippy", "--workspace", "--all-targets"][..], &PARQUET, &deny].concat())?;
+        cargo(&[&["clippy", "--package", "nuq-cli", "--package", "nuq-io"][..], &deny].concat())?;
     } else {
         skip("lints", "rustup component add clippy");
     }
-    // With all that a release has, in one build: a second one without parquet would compile most of it again.
-    cargo(&["test", "--workspace", "--features", "nuq-cli/parquet"])?;
-    cargo_with(&["doc", "--workspace", "--lib", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")])?;
+    cargo(&[&["test", "--workspace"][..], &PARQUET].concat())?;
+    let doc = [&["doc", "--workspace", "--lib", "--no-deps"][..], &PARQUET].concat();
+    cargo_with(&doc, &[("RUSTDOCFLAGS", "--deny warnings")])?;
     python::test()
 }
 
-/// The laboratory is a workspace of its own, and its networks take minutes to compile.
+/// The checks of the laboratory, a separate workspace whose dependencies take minutes to compile.
 fn test_lab() -> Result<(), Failed> {
     let lab = ["--manifest-path", "lab/Cargo.toml"];
     if has("fmt") {

@@ -1,11 +1,11 @@
-//! The Python package as its users get it: a wheel, in a fresh environment, with its tests beside it.
+//! Tests and benchmarks of the Python package, installed from a wheel in a new virtual environment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::steps::{Failed, cargo, output, root, run, runs, skip};
 
-/// What the tests need. Those of PyTorch are skipped unless it is installed: it is larger than all else together.
+/// Packages that the tests need. Tests with PyTorch are skipped unless it is installed, because it is a large download.
 const PACKAGES: [&str; 10] = [
     "maturin>=1.9,<2",
     "numpy",
@@ -19,48 +19,48 @@ const PACKAGES: [&str; 10] = [
     "mypy",
 ];
 
-/// The largest wheel, in bytes.
-const LARGEST: u64 = 10_000_000;
+/// Largest size of the wheel, in bytes.
+const MAX_WHEEL_BYTES: u64 = 10_000_000;
 
-/// Builds the wheel, installs it into a fresh environment and runs the tests of `bindings/python` there.
+/// Builds the wheel, installs it into a new environment and runs the tests of `bindings/python` there.
 pub(crate) fn test() -> Result<(), Failed> {
     let Some(environment) = Environment::fresh("python", &PACKAGES)? else { return Ok(()) };
-    // The profile that everything else was just compiled with, so that little is left to compile.
+    // The profile of the other tests, so that compiled dependencies are shared.
     environment.install_wheel("dev")?;
     environment.pytest(&[])
 }
 
-/// The tests that need PyTorch, the laboratory's exports among them, in the environment of the others.
+/// Runs the tests that need PyTorch, including those of the laboratory's exports, in the environment of [`test`].
 pub(crate) fn test_torch() -> Result<(), Failed> {
     let environment = Environment::named("python");
     if !environment.python.exists() {
-        skip("the tests with PyTorch", "`cargo xtask test python` makes their environment first");
+        skip("tests with PyTorch", "run `cargo xtask test python` first, which creates their environment");
         return Ok(());
     }
     if environment.pip(&["torch", "transformers"]).is_err() {
-        skip("the tests with PyTorch", "pip could not install torch and transformers");
+        skip("tests with PyTorch", "pip could not install torch and transformers");
         return Ok(());
     }
     environment.pytest(&["tests/test_torch.py", "tests/test_input.py", "../../lab/python"])
 }
 
-/// Fit and predict from Python beside Rust's own times, both built for release.
+/// Times fit and predict from Python and from Rust, both built for release.
 pub(crate) fn bench() -> Result<String, Failed> {
     cargo(&["build", "--quiet", "--release", "--package", "nuq-bench", "--features", "peers"])?;
     let Some(environment) = Environment::fresh("python-bench", &["maturin>=1.9,<2", "numpy"])? else {
-        return Err(Failed("python bench/python.py: no environment for it".to_owned()));
+        return Err(Failed("bench/python.py: no Python environment".to_owned()));
     };
     environment.install_wheel("release")?;
     let rust = text(&target().join("release").join(format!("nuq-bench{}", std::env::consts::EXE_SUFFIX)));
     output(&text(&environment.python), &["bench/python.py", &rust], &root())
 }
 
-/// Where cargo builds.
+/// The target folder of cargo.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// A virtual environment under cargo's folder.
+/// A virtual environment under the target folder.
 struct Environment {
     folder: PathBuf,
     python: PathBuf,
@@ -74,17 +74,17 @@ impl Environment {
         Self { folder, python }
     }
 
-    /// A new one with these packages; `None`, with a notice, where it cannot be had.
+    /// Creates an environment with these packages; `None`, with a notice, if that is not possible.
     fn fresh(name: &str, packages: &[&str]) -> Result<Option<Self>, Failed> {
         let Some(python) = ["python3", "python"].into_iter().find(|name| runs(name, &["-m", "venv", "-h"]))
         else {
-            skip("the Python package", "install Python 3.10 or newer, with its module venv");
+            skip("Python package", "install Python 3.10 or newer with the module venv");
             return Ok(None);
         };
         let environment = Self::named(name);
         run(python, &["-m", "venv", "--clear", &text(&environment.folder.join("venv"))], &[], &root())?;
         if environment.pip(packages).is_err() {
-            skip("the Python package", "pip could not install what its tests need");
+            skip("Python package", "pip could not install the packages of its tests");
             return Ok(None);
         }
         Ok(Some(environment))
@@ -106,13 +106,13 @@ impl Environment {
         run(&python, &[&build[..], &["--out", &text(&wheels)]].concat(), &[], &bindings())?;
         let wheel = only_file(&wheels)?;
         let size = fs::metadata(&wheel).map_or(0, |file| file.len());
-        if size > LARGEST {
-            return Err(Failed(format!("{} has {size} bytes, more than {LARGEST}", wheel.display())));
+        if size > MAX_WHEEL_BYTES {
+            return Err(Failed(format!("{} has {size} bytes, more than {MAX_WHEEL_BYTES}", wheel.display())));
         }
         self.pip(&["--no-deps", &text(&wheel)])
     }
 
-    /// Runs tests beside the command line that cargo built.
+    /// Runs tests. The environment variable `NUQ_BINARY` names the command line that cargo built.
     fn pytest(&self, tests: &[&str]) -> Result<(), Failed> {
         let binary = text(&target().join("debug").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
         let arguments = [&["-m", "pytest"][..], tests].concat();
@@ -128,9 +128,9 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The file of a folder that has one.
+/// The only file of a folder.
 fn only_file(folder: &Path) -> Result<PathBuf, Failed> {
     let files = fs::read_dir(folder).map_err(|e| Failed(format!("{}: {e}", folder.display())))?;
-    let found = files.filter_map(|file| file.ok().map(|file| file.path())).next();
-    found.ok_or_else(|| Failed(format!("{} is empty", folder.display())))
+    let file = files.filter_map(|file| file.ok().map(|file| file.path())).next();
+    file.ok_or_else(|| Failed(format!("{} is empty", folder.display())))
 }

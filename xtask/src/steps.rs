@@ -1,14 +1,17 @@
-//! Running cargo and others, one visible step at a time.
+//! Runs cargo and other programs, and prints each command before it runs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The step that failed.
+/// The description of a failed step.
 pub(crate) struct Failed(pub(crate) String);
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lies in the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask is in a folder of the workspace root")
+        .to_owned()
 }
 
 fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
@@ -32,7 +35,7 @@ pub(crate) fn cargo_with(arguments: &[&str], variables: &[(&str, &str)]) -> Resu
     }
 }
 
-/// Runs `cargo` with arguments and returns what it prints.
+/// Runs `cargo` with arguments and returns its standard output.
 pub(crate) fn cargo_output(arguments: &[&str]) -> Result<String, Failed> {
     let name = format!("cargo {}", arguments.join(" "));
     eprintln!("xtask: {name}");
@@ -42,7 +45,7 @@ pub(crate) fn cargo_output(arguments: &[&str]) -> Result<String, Failed> {
     }
 }
 
-/// Runs another program, with arguments and environment variables, in a folder.
+/// Runs a program with arguments and environment variables in a folder.
 pub(crate) fn run(
     program: &str,
     arguments: &[&str],
@@ -59,7 +62,7 @@ pub(crate) fn run(
     }
 }
 
-/// Runs another program in a folder and returns what it prints.
+/// Runs a program in a folder and returns its standard output.
 pub(crate) fn output(program: &str, arguments: &[&str], folder: &Path) -> Result<String, Failed> {
     let name = format!("{program} {}", arguments.join(" "));
     eprintln!("xtask: {name}");
@@ -71,20 +74,20 @@ pub(crate) fn output(program: &str, arguments: &[&str], folder: &Path) -> Result
     }
 }
 
-/// Whether a program is there and answers.
+/// Whether a program can be started and succeeds.
 pub(crate) fn runs(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Whether cargo has a subcommand.
+/// Whether a cargo subcommand is installed.
 pub(crate) fn has(subcommand: &str) -> bool {
     let mut command = command(&[subcommand, "--version"], &[]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Says what is not checked on this machine, and how to change that.
+/// Prints that a check is skipped, and how to enable it.
 pub(crate) fn skip(what: &str, remedy: &str) {
-    eprintln!("xtask: {what} not checked: {remedy}");
+    eprintln!("xtask: skipped: {what} ({remedy})");
 }

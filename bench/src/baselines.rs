@@ -1,4 +1,4 @@
-//! Rivals of NUQ as this project has them, against pytorch-ood's on the CPU: kNN distance, Mahalanobis and ViM.
+//! Baselines of this project against those of pytorch-ood on the CPU: kNN distance, Mahalanobis and ViM.
 
 use std::path::Path;
 use std::time::Instant;
@@ -17,7 +17,7 @@ const QUERIES: usize = 10_000;
 const DIM: usize = 512;
 const CLASSES: usize = 10;
 
-/// Rows with classes, queries, and the head of a network.
+/// Rows with classes, queries, and the last layer of a network.
 struct Case {
     title: String,
     rows: Embeddings<'static>,
@@ -39,43 +39,45 @@ import sys, time, numpy as np, torch, pytorch_ood
 from pytorch_ood import detector
 folder, dim, classes, k, principal, repeats, threads = sys.argv[1], *map(int, sys.argv[2:8])
 torch.set_num_threads(threads)
-read = lambda name, columns: torch.from_numpy(np.fromfile(f'{folder}/rivals-{name}.f32', 'f4').reshape(-1, columns))
+read = lambda name, columns: torch.from_numpy(np.fromfile(f'{folder}/baselines-{name}.f32', 'f4').reshape(-1, columns))
 x, q, w = read('rows', dim), read('queries', dim), read('weights', dim)
 y, b = read('labels', 1)[:, 0].long(), read('bias', 1)[:, 0]
-makers = [('kNN distance', lambda: detector.KNN(None, k=k, normalize=False)), ('Mahalanobis', lambda: detector.Mahalanobis(None)),
+factories = [('kNN distance', lambda: detector.KNN(None, k=k, normalize=False)), ('Mahalanobis', lambda: detector.Mahalanobis(None)),
           ('ViM', lambda: detector.ViM(None, d=principal, w=w, b=b))]
 print(pytorch_ood.__version__, torch.__version__.split('+')[0])
-for i, (name, make) in enumerate(makers):
+for i, (name, make) in enumerate(factories):
     fits, scores = [], []
     with torch.no_grad():
         for _ in range(repeats):
-            made = make(); start = time.perf_counter(); made.fit_features(x, y); fits.append(time.perf_counter() - start)
-            start = time.perf_counter(); found = made.predict_features(q); scores.append(time.perf_counter() - start)
-    found.double().numpy().astype('f4').tofile(f'{folder}/rivals-scores-{i}.f32')
+            peer = make(); start = time.perf_counter(); peer.fit_features(x, y); fits.append(time.perf_counter() - start)
+            start = time.perf_counter(); result = peer.predict_features(q); scores.append(time.perf_counter() - start)
+    result.double().numpy().astype('f4').tofile(f'{folder}/baselines-scores-{i}.f32')
     print(min(fits), min(scores))
 ";
 
 pub(crate) fn run() -> Result<(), String> {
     let threads = rayon::current_num_threads();
-    println!("Rivals: fit, then score {QUERIES} queries; {threads} threads, best of {REPEATS} runs, k = {K}");
+    println!(
+        "Baselines: fit, then score {QUERIES} queries; {threads} threads, best of {REPEATS} runs, k = {K}"
+    );
     let python = Python::with(&["numpy", "scikit-learn", "torch", "pytorch-ood"]);
-    if let Err(problem) = &python {
-        println!("pytorch-ood: skipped, {}", problem.lines().last().unwrap_or("it is not there"));
+    if let Err(error) = &python {
+        println!("pytorch-ood: skipped, {}", error.lines().last().unwrap_or("not installed"));
     }
     for case in cases(python.as_ref().ok())? {
         println!("\n{}", case.title);
-        let ours = ours(&case)?;
-        let theirs = match &python {
-            Ok(python) => theirs(python, &case)?,
+        let ours = measure_ours(&case)?;
+        let peers = match &python {
+            Ok(python) => measure_pytorch_ood(python, &case)?,
             Err(_) => vec![],
         };
         println!(
             "{:>14} {:>8} {:>8} {:>12} {:>8} {:>8} {:>8}  rank agreement",
-            "", "fit s", "score s", "theirs: fit", "score", "×", "× score"
+            "", "fit s", "score s", "peer: fit", "score", "×", "× score"
         );
         for (i, nuq) in ours.iter().enumerate() {
             print!("{:>14} {:>8.3} {:>8.3}", nuq.name, nuq.fit, nuq.score);
-            match theirs.get(i) {
+            match peers.get(i) {
                 Some(peer) => println!(
                     " {:>12.3} {:>8.3} {:>8.2} {:>8.2}  {:.4}",
                     peer.fit,
@@ -104,8 +106,8 @@ fn cases(python: Option<&Python>) -> Result<Vec<Case>, String> {
         (Some(data), Some(python)) => {
             cases.push(embeddings(python, &Path::new(&data).join("data/cifar10-resnet18"))?);
         }
-        (None, _) => println!("real embeddings: skipped, NUQ_DATA names no folder"),
-        (_, None) => println!("real embeddings: skipped, numpy reads them"),
+        (None, _) => println!("real embeddings: skipped, NUQ_DATA is not set"),
+        (_, None) => println!("real embeddings: skipped, numpy is not installed"),
     }
     Ok(cases)
 }
@@ -116,7 +118,7 @@ npz, name, raw = sys.argv[1:4]
 a = np.load(npz)[name].astype('f4'); a.tofile(raw); print(a.shape[1] if a.ndim == 2 else 1)
 ";
 
-/// Embeddings of a network on CIFAR-10, from npz files, with the head that its logits tell.
+/// Embeddings of a network on CIFAR-10, from npz files, with the last layer estimated from its logits.
 fn embeddings(python: &Python, from: &Path) -> Result<Case, String> {
     let read = |file: &str, array: &str| {
         let (npz, raw) = (from.join(file), folder()?.join("real.f32"));
@@ -131,7 +133,7 @@ fn embeddings(python: &Python, from: &Path) -> Result<Case, String> {
     Ok(Case { title, rows, labels, queries, head })
 }
 
-fn ours(case: &Case) -> Result<Vec<Measured>, String> {
+fn measure_ours(case: &Case) -> Result<Vec<Measured>, String> {
     let logits = case.head.logits(&case.queries).map_err(|e| e.to_string())?;
     let batch = Batch { embeddings: Some(&case.queries), logits: Some(&logits), ..Batch::default() };
     let principal = Some(case.rows.dim() / 2);
@@ -159,7 +161,7 @@ fn measure<S: Scorer>(
     Ok(best)
 }
 
-fn theirs(python: &Python, case: &Case) -> Result<Vec<Measured>, String> {
+fn measure_pytorch_ood(python: &Python, case: &Case) -> Result<Vec<Measured>, String> {
     let (weights, bias) = weights(case)?;
     let labels: Vec<f32> = case.labels.iter().map(|label| *label as f32).collect();
     for (name, values) in [
@@ -169,29 +171,29 @@ fn theirs(python: &Python, case: &Case) -> Result<Vec<Measured>, String> {
         ("bias", &bias),
         ("labels", &labels),
     ] {
-        write_raw(&format!("rivals-{name}.f32"), values)?;
+        write_raw(&format!("baselines-{name}.f32"), values)?;
     }
     let dim = case.rows.dim();
     let numbers = [dim, bias.len(), K, dim / 2, REPEATS, rayon::current_num_threads()].map(|n| n.to_string());
-    let at = folder()?;
-    let mut arguments = vec![at.to_string_lossy().into_owned()];
+    let folder = folder()?;
+    let mut arguments = vec![folder.to_string_lossy().into_owned()];
     arguments.extend(numbers);
     let printed = python.script(PYTORCH_OOD, &arguments.iter().map(String::as_str).collect::<Vec<&str>>())?;
     let mut lines = printed.lines();
-    println!("theirs: pytorch-ood and torch {}", lines.next().unwrap_or("?"));
+    println!("peer: pytorch-ood and torch {}", lines.next().unwrap_or("?"));
     lines
         .enumerate()
         .map(|(i, line)| {
             let times: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
             let [fit, score] = times[..] else { return Err(format!("pytorch-ood printed {line:?}")) };
-            let scores = read_raw(&at.join(format!("rivals-scores-{i}.f32")))?;
+            let scores = read_raw(&folder.join(format!("baselines-scores-{i}.f32")))?;
             let scores = scores.into_iter().map(f64::from).collect();
             Ok(Measured { name: String::new(), fit, score, scores })
         })
         .collect()
 }
 
-/// The head as numbers, read off what it makes of zero and of each unit vector.
+/// Weights and biases of the head, from its logits of zero and of each unit vector.
 fn weights(case: &Case) -> Result<(Vec<f32>, Vec<f32>), String> {
     let dim = case.rows.dim();
     let mut units = vec![0f32; (dim + 1) * dim];
@@ -203,7 +205,7 @@ fn weights(case: &Case) -> Result<(Vec<f32>, Vec<f32>), String> {
     Ok(((0..bias.len() * dim).map(weight).collect(), bias))
 }
 
-/// The correlation of two scores' ranks (Spearman): constants and factors do not matter.
+/// Spearman's rank correlation of two scores.
 fn rank_agreement(a: &[f64], b: &[f64]) -> f64 {
     let ranks = |scores: &[f64]| {
         let mut order: Vec<usize> = (0..scores.len()).collect();
@@ -213,6 +215,6 @@ fn rank_agreement(a: &[f64], b: &[f64]) -> f64 {
         ranks
     };
     let count = a.len() as f64;
-    let apart: f64 = ranks(a).iter().zip(ranks(b)).map(|(a, b)| (a - b).powi(2)).sum();
-    1.0 - 6.0 * apart / (count * (count * count - 1.0))
+    let sq_differences: f64 = ranks(a).iter().zip(ranks(b)).map(|(a, b)| (a - b).powi(2)).sum();
+    1.0 - 6.0 * sq_differences / (count * (count * count - 1.0))
 }
