@@ -1,9 +1,9 @@
-"""Scores and metrics of published packages, stored for tests/peers.rs.
+"""Stores scores and metrics of published packages for crates/nuq-eval/tests/integration/peers.rs.
 
     pip install torch pytorch-ood scikit-learn
     python crates/nuq-testkit/scripts/compare_with_peers.py
 
-Everything is drawn from one seed; other machines may give other last digits of float32.
+All data are drawn from one seed. The last digits of float32 may differ between machines.
 """
 
 import json
@@ -29,20 +29,20 @@ ROWS, QUERIES, COLUMNS, CLASSES, K, PRINCIPAL = 150, 60, 10, 4, 7, 4
 
 
 def make_data(rng):
-    """Activations as after a ReLU, queries of which a third are outliers, and the head of a linear discriminant."""
+    """Nonnegative activations, queries of which a third are outliers, and the last layer of a linear discriminant."""
     centers = rng.normal(1.0, 1.0, (CLASSES, COLUMNS))
     labels = np.arange(ROWS) % CLASSES
     x = np.maximum(centers[labels] + 0.6 * rng.normal(size=(ROWS, COLUMNS)), 0)
     queries = np.maximum(centers[labels[:QUERIES]] + 0.6 * rng.normal(size=(QUERIES, COLUMNS)), 0)
     queries[2 * QUERIES // 3 :] = np.abs(rng.normal(0, 2.5, (QUERIES - 2 * QUERIES // 3, COLUMNS)))
     fitted = LinearDiscriminantAnalysis().fit(x, labels)
-    # A tenth of the discriminant's weights: all probabilities stay far from zero and one.
+    # A tenth of the weights keeps all probabilities far from zero and one.
     arrays = [x, queries, 0.1 * fitted.coef_, 0.1 * fitted.intercept_]
     return labels, [torch.tensor(a, dtype=torch.float32) for a in arrays]
 
 
 def torch_scores(x, labels, queries, w, b):
-    """Every detector of pytorch-ood that needs no more than arrays."""
+    """Every detector of pytorch-ood that needs only arrays."""
     head = torch.nn.Linear(COLUMNS, CLASSES)
     head.weight.data, head.bias.data = w, b
     y = torch.tensor(labels)
@@ -67,13 +67,13 @@ def torch_scores(x, labels, queries, w, b):
         "NNGuide": detector.NNGuide(None, head, k=K).fit_features(x, y),
     }
     react = detector.ReAct(torch.nn.Identity(), head).fit_feature_maps(x, y)
-    scores = of_logits | {name: rival.predict_features(queries) for name, rival in fitted.items()}
+    scores = of_logits | {name: peer.predict_features(queries) for name, peer in fitted.items()}
     scores["ReAct"] = react.predict_feature_maps(queries)
     return logits, train_logits, {name: s.detach().double().tolist() for name, s in scores.items()}
 
 
 def double_scores(x, labels, queries, members):
-    """What scikit-learn and scipy give in float64."""
+    """Scores of scikit-learn and scipy in float64."""
     x, queries = x.double().numpy(), queries.double().numpy()
     distances = NearestNeighbors(n_neighbors=K, algorithm="brute").fit(x).kneighbors(queries)[0]
     within = np.concatenate([x[labels == c] - x[labels == c].mean(0) for c in range(CLASSES)])
@@ -94,21 +94,21 @@ def double_scores(x, labels, queries, members):
 
 
 def detection(rng, ties):
-    """Metrics of random scores, of few distinct values where they are to be tied."""
+    """Metrics of random scores; with ties, scores have few distinct values."""
     inliers, outliers = rng.normal(0, 1, 137), rng.normal(1, 1.3, 91)
     if ties:
         inliers, outliers = np.round(2 * inliers) / 2, np.round(2 * outliers) / 2
     scores, outlier = np.concatenate([inliers, outliers]), np.repeat([0, 1], [137, 91])
     fpr, tpr, _ = roc_curve(outlier, scores, drop_intermediate=False)
-    found = OODMetrics()
-    found.update(torch.tensor(scores), torch.tensor(-outlier))
+    metrics = OODMetrics()
+    metrics.update(torch.tensor(scores), torch.tensor(-outlier))
     correct = rng.uniform(size=137) < 1 / (1 + np.exp(inliers - 1))
     return {
         "inliers": inliers, "outliers": outliers, "errors": ~correct,
         "roc_auc": roc_auc_score(outlier, scores),
         "average_precision": average_precision_score(outlier, scores),
         "average_precision_of_inliers": average_precision_score(1 - outlier, -scores),
-        "fpr": fpr, "tpr": tpr, "torch": found.compute(),
+        "fpr": fpr, "tpr": tpr, "torch": metrics.compute(),
         "torch_fpr_at_80": functional.fpr_at_tpr(torch.tensor(scores), torch.tensor(-outlier), 0.8).item(),
         "torch_aurra": functional.aurra(torch.tensor(-inliers), torch.tensor(correct)),
     }  # fmt: skip
@@ -125,13 +125,13 @@ def probabilities(rng):
 
 
 def softmax_regression(rng):
-    """The minimum of a regression with a ridge on random Fourier features: weights of a class one after another."""
+    """Minimum of a softmax regression with a ridge on random Fourier features; weights are stored class by class."""
     x, y, ridge = rng.normal(size=(120, 4)), np.arange(120) % 3, 0.7
     x[:, 0] += y
     phi = np.sqrt(2 / 30) * np.cos(x @ rng.normal(size=(4, 30)) / 2 + rng.uniform(0, 2 * np.pi, 30))
-    found = LogisticRegression(C=1 / ridge, fit_intercept=False, solver="newton-cg", tol=1e-12, max_iter=1000).fit(phi, y)
-    loss = log_loss(y, found.predict_proba(phi), normalize=False) + ridge / 2 * (found.coef_**2).sum()
-    return {"phi": phi.ravel(), "y": y, "ridge": ridge, "weights": found.coef_.ravel(), "loss": loss}
+    fitted = LogisticRegression(C=1 / ridge, fit_intercept=False, solver="newton-cg", tol=1e-12, max_iter=1000).fit(phi, y)
+    loss = log_loss(y, fitted.predict_proba(phi), normalize=False) + ridge / 2 * (fitted.coef_**2).sum()
+    return {"phi": phi.ravel(), "y": y, "ridge": ridge, "weights": fitted.coef_.ravel(), "loss": loss}
 
 
 def main():

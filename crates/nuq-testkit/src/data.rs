@@ -9,7 +9,7 @@ pub fn normal(rows: usize, dim: usize, seed: u64) -> Embeddings<'static> {
     Embeddings::new(values, dim).expect("normal draws are finite")
 }
 
-/// Normal clusters around random centers `spread` apart, one per class; row `i` has class `i % classes`.
+/// Normal clusters around random centers with standard deviation `spread`, one per class; row `i` has class `i % classes`.
 pub fn clusters(
     rows: usize,
     dim: usize,
@@ -28,12 +28,12 @@ pub fn clusters(
     (Embeddings::new(values, dim).expect("normal draws are finite"), labels)
 }
 
-/// The same rows as vectors of `f64`, as the oracle takes them.
+/// The rows as vectors of `f64`, the input of the oracle.
 pub fn to_rows(embeddings: &Embeddings<'_>) -> Vec<Vec<f64>> {
     embeddings.rows().map(|row| row.iter().map(|&v| f64::from(v)).collect()).collect()
 }
 
-/// A binary problem on the line with known answers: three normal components, the middle one of class 1.
+/// A binary problem in one dimension with a known posterior: three normal components, of which the middle one is class 1.
 pub struct Mixture;
 
 impl Mixture {

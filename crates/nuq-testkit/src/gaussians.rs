@@ -1,4 +1,4 @@
-//! Class Gaussians by their definition: full matrices, elementwise sums, elimination.
+//! Class Gaussians by their definition, with full matrices and elementwise sums.
 
 use std::f64::consts::PI;
 
@@ -7,15 +7,15 @@ use crate::oracle::log_sum_exp;
 /// The shape of the covariances.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
-    /// A matrix per class.
+    /// One matrix per class.
     Full,
     /// One matrix of all rows around their class means.
     Tied,
-    /// A diagonal per class.
+    /// One diagonal per class.
     Diagonal,
 }
 
-/// $\ln \hat p$ of each query. `shrinkage` is an amount, or `None` for that of Ledoit and Wolf.
+/// Log density of each query. A `shrinkage` of `None` is that of Ledoit and Wolf.
 pub fn log_density(
     x: &[Vec<f64>],
     y: &[usize],
@@ -70,7 +70,7 @@ pub fn log_density(
     queries.iter().map(log_density).collect()
 }
 
-/// The shrunk covariance of centered rows, or `fallback` in each direction where they have no spread.
+/// The shrunk covariance of centered rows, or `fallback` times the identity if all rows are zero.
 pub(crate) fn covariance(
     rows: &[Vec<f64>],
     diagonal: bool,
@@ -88,14 +88,14 @@ pub(crate) fn mean(rows: &[&Vec<f64>]) -> Vec<f64> {
     (0..rows[0].len()).map(|j| rows.iter().map(|r| r[j]).sum::<f64>() / rows.len() as f64).collect()
 }
 
-/// $(1-\rho) S + \rho t I$, with Ledoit and Wolf's $\rho$ as the ratio of sums over entries that defines it.
+/// `(1 − ρ) S + ρ t I`, with the `ρ` of Ledoit and Wolf by its definition, a ratio of sums over entries.
 fn shrunk(rows: &[Vec<f64>], diagonal: bool, shrinkage: Option<f64>) -> Vec<Vec<f64>> {
     let (n, d) = (rows.len() as f64, rows[0].len());
-    let kept = |i: usize, j: usize| !diagonal || i == j;
+    let is_used = |i: usize, j: usize| !diagonal || i == j;
     let mut s = vec![vec![0.0; d]; d];
     for row in rows {
         for i in 0..d {
-            for j in (0..d).filter(|&j| kept(i, j)) {
+            for j in (0..d).filter(|&j| is_used(i, j)) {
                 s[i][j] += row[i] * row[j] / n;
             }
         }
@@ -103,7 +103,7 @@ fn shrunk(rows: &[Vec<f64>], diagonal: bool, shrinkage: Option<f64>) -> Vec<Vec<
     let t = (0..d).map(|j| s[j][j]).sum::<f64>() / d as f64;
     let (mut noise, mut signal) = (0.0, 0.0);
     for i in 0..d {
-        for j in (0..d).filter(|&j| kept(i, j)) {
+        for j in (0..d).filter(|&j| is_used(i, j)) {
             signal += (s[i][j] - if i == j { t } else { 0.0 }).powi(2);
             noise += rows.iter().map(|r| (r[i] * r[j] - s[i][j]).powi(2)).sum::<f64>() / (n * n);
         }
@@ -116,7 +116,7 @@ fn shrunk(rows: &[Vec<f64>], diagonal: bool, shrinkage: Option<f64>) -> Vec<Vec<
     s
 }
 
-/// The lower factor, row by row.
+/// The lower Cholesky factor, row by row.
 pub(crate) fn cholesky(mut a: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     for i in 0..a.len() {
         for j in 0..=i {

@@ -13,7 +13,7 @@ pub struct Golden {
 }
 
 impl Golden {
-    /// Opens a file; panics with its name when it is not there.
+    /// Opens a file. Panics with its name if that fails.
     pub fn open(path: &Path) -> Self {
         let file = File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let reader = NpzReader::new(file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -22,7 +22,7 @@ impl Golden {
 
     /// The names of the arrays.
     pub fn names(&mut self) -> Vec<String> {
-        self.reader.names().expect("a readable directory")
+        self.reader.names().expect("the zip directory is readable")
     }
 
     /// An array of any numeric type as `f64`, row-major, with its shape.

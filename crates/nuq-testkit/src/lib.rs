@@ -1,8 +1,7 @@
-//! What the tests of this workspace check against: textbook formulas written for clarity instead of speed,
-//! seeded data, stored outputs of other implementations, and the battery that every index must pass.
+//! References for the tests of this workspace: textbook formulas written for clarity instead of speed, seeded data, stored outputs
+//! of other implementations, and the tests that every index must pass.
 //!
-//! The oracle is written from the definitions of the method, shares no code with what it checks, and loops where
-//! the library is clever.
+//! The oracle follows the definitions of the method, shares no code with the library, and uses plain loops.
 
 pub mod baselines;
 pub mod battery;

@@ -1,36 +1,35 @@
-//! The method, literally: every class, every neighbor, every coordinate, one after the other.
+//! The method by its definition, with loops over classes, neighbors and coordinates.
 //!
-//! Logarithms are used only because the numbers themselves do not fit: a kernel value in 2048 dimensions is
-//! below the smallest `f64`.
+//! Logarithms are used because the values themselves underflow: a kernel value in 2048 dimensions is below the smallest `f64`.
 
 use std::f64::consts::PI;
 
-/// The kernels.
+/// Kernel of the model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kernel {
-    /// $(2\pi)^{-1/2} e^{-z^2/2}$ per coordinate.
+    /// `(2π)^(−1/2) exp(−z²/2)` per coordinate.
     Gaussian,
-    /// $(2/\pi) / (e^z + e^{-z})$ per coordinate.
+    /// `(2/π) / (exp(z) + exp(−z))` per coordinate.
     Sigmoid,
-    /// $1/(e^z + 2 + e^{-z})$ per coordinate.
+    /// `1 / (exp(z) + 2 + exp(−z))` per coordinate.
     Logistic,
-    /// $1/(1 + |z|^2/2)$.
+    /// `1 / (1 + ‖z‖²/2)`.
     Student,
 }
 
-/// The bandwidths.
+/// Bandwidth of the kernel.
 #[derive(Debug, Clone)]
 pub enum Bandwidth {
-    /// One for all.
+    /// One bandwidth.
     Scalar(f64),
-    /// One per column.
+    /// One bandwidth per column.
     PerDimension(Vec<f64>),
-    /// One per training point.
+    /// One bandwidth per training row.
     PerPoint(Vec<f64>),
 }
 
 impl Bandwidth {
-    /// The bandwidth of column `j` for training point `i`.
+    /// The bandwidth of column `j` for training row `i`.
     fn at(&self, i: usize, j: usize) -> f64 {
         match self {
             Bandwidth::Scalar(h) => *h,
@@ -40,69 +39,68 @@ impl Bandwidth {
     }
 }
 
-/// The density of the training points.
+/// Density of the training rows.
 #[derive(Debug, Clone)]
 pub enum Density {
-    /// Kernel density with the posterior's bandwidth.
+    /// Kernel density with the bandwidth of the posterior.
     Same,
-    /// Kernel density whose bandwidth is this many times the posterior's where that is per dimension, and this
-    /// where it is not.
+    /// Kernel density with this bandwidth; a factor of the posterior's bandwidths if those are per column.
     Own(f64),
-    /// A log density found in some other way.
+    /// A given log density.
     Given(f64),
 }
 
-/// A fitted model as its definition sees it.
+/// A fitted model by its definition.
 pub struct Model<'m> {
-    /// Training rows.
+    /// The training rows.
     pub x: &'m [Vec<f64>],
     /// The kernel.
     pub kernel: Kernel,
-    /// The posterior's bandwidth.
+    /// The bandwidth of the posterior.
     pub bandwidth: Bandwidth,
     /// The density.
     pub density: Density,
-    /// The dimension in the constants.
+    /// The intrinsic dimension `m` in the constants.
     pub dimension: f64,
-    /// The prior weight.
+    /// The weight of the prior.
     pub prior_weight: f64,
 }
 
-/// What the definitions give for one query.
+/// The definitions evaluated for one query of a classification.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// $\ln \eta_c$ of every class.
+    /// `ln η_c` of every class.
     pub log_eta: Vec<f64>,
-    /// The class of the largest.
+    /// The class with the largest `η_c`.
     pub class: usize,
-    /// $\ln U_a$.
+    /// `ln U_a`.
     pub log_aleatoric: f64,
-    /// $\ln U_e$ with the summed variance.
+    /// `ln U_e` with the summed variance.
     pub log_epistemic_sum: f64,
-    /// $\ln U_e$ with the largest variance.
+    /// `ln U_e` with the largest variance.
     pub log_epistemic_max: f64,
-    /// $\ln U_t$ with the summed variance.
+    /// `ln U_t` with the summed variance.
     pub log_total_sum: f64,
-    /// $\ln \hat p$.
+    /// `ln p̂`.
     pub log_density: f64,
-    /// The size of the exponents that had to be subtracted: digits before the point are lost after it.
+    /// The magnitude of the subtracted exponents, which determines the rounding error.
     pub exponent: f64,
 }
 
-/// What the definitions give for one query of a regression.
+/// The definitions evaluated for one query of a regression.
 #[derive(Debug, Clone)]
 pub struct RegressionAnswer {
-    /// The mean.
+    /// The predicted mean.
     pub mean: f64,
-    /// $\ln \sigma^2$.
+    /// `ln σ²`.
     pub log_aleatoric: f64,
-    /// $\ln \tau^2$.
+    /// `ln τ²`.
     pub log_epistemic: f64,
-    /// The size of the exponents that had to be subtracted.
+    /// The magnitude of the subtracted exponents.
     pub exponent: f64,
 }
 
-/// $\ln \sum e^v$.
+/// `ln Σ exp(v)`.
 pub fn log_sum_exp(values: &[f64]) -> f64 {
     let top = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if top == f64::NEG_INFINITY {
@@ -116,10 +114,10 @@ pub fn log_sum_exp(values: &[f64]) -> f64 {
 }
 
 impl Model<'_> {
-    /// $\ln K(z)$ with all its constants, for query `q` and training point `i`.
+    /// `ln K(z)` with all its constants, for query `q` and training row `i`.
     ///
-    /// `own` is the density's bandwidth when it is meant. Radial kernels take the squared distance of the table
-    /// where it is the plain one, so that both sides start from the same number.
+    /// `own` is the bandwidth of the density, or `None` for that of the posterior. Radial kernels use the squared distance of the
+    /// neighbor table, so that library and oracle start from the same number.
     fn log_kernel(&self, q: &[f64], i: usize, sq_distance: f64, own: Option<f64>) -> f64 {
         let (x, m) = (&self.x[i], self.dimension);
         let h = |j: usize| match (&self.bandwidth, own) {
@@ -128,11 +126,11 @@ impl Model<'_> {
             (bandwidth, None) => bandwidth.at(i, j),
         };
         let sq_norm = match (&self.bandwidth, own) {
-            // The table's distances are those of the scaled space.
+            // The distances of the table are those of the scaled space.
             (Bandwidth::PerDimension(_), own) => sq_distance / own.unwrap_or(1.0).powi(2),
             _ => sq_distance / h(0).powi(2),
         };
-        // Product kernels: the sum of ln k(z_j)/k(0), which is nothing at all on a training point.
+        // Product kernels: the sum of ln k(z_j)/k(0), which is exactly zero on a training row.
         let mut product = 0.0;
         for j in 0..q.len() {
             let z = ((q[j] - x[j]) / h(j)).abs();
@@ -167,8 +165,8 @@ impl Model<'_> {
         }
     }
 
-    /// $\ln K(z_i)$ relative to that of the first neighbor, and the size of the exponents that were subtracted for it:
-    /// none where one bandwidth serves all and the difference of the table's squared distances is all it takes.
+    /// `ln K(z_i)` relative to that of the first neighbor, and the magnitude of the subtracted exponents. The magnitude is zero where
+    /// all rows have the same bandwidth, because the difference of the squared distances is then sufficient.
     fn log_kernel_to_first(&self, q: &[f64], neighbors: &[usize], sq: &[f64], at: usize) -> (f64, f64) {
         match (self.kernel, &self.bandwidth) {
             (Kernel::Gaussian, Bandwidth::Scalar(h)) => (-0.5 * (sq[at] - sq[0]) / (h * h), 0.0),
@@ -180,8 +178,8 @@ impl Model<'_> {
         }
     }
 
-    /// Logs of all weights $K(z_k)/K(0)$ and of the prior's weight, relative to the larger of the first neighbor's and
-    /// the prior's.
+    /// Logarithms of all weights `K(z_k)/K(0)` and of the weight of the prior, relative to the larger one of the first neighbor and
+    /// the prior.
     fn relative_weights(&self, q: &[f64], neighbors: &[usize], sq: &[f64]) -> (Vec<f64>, f64, f64) {
         let first = self.log_kernel(q, neighbors[0], sq[0], None) - self.log_kernel_at_zero();
         let log_w = self.prior_weight.ln();
@@ -189,14 +187,14 @@ impl Model<'_> {
         let mut exponent = 0f64;
         let mut weights = Vec::new();
         for at in 0..neighbors.len() {
-            let (weight, size) = self.log_kernel_to_first(q, neighbors, sq, at);
-            exponent = exponent.max(size);
+            let (weight, magnitude) = self.log_kernel_to_first(q, neighbors, sq, at);
+            exponent = exponent.max(magnitude);
             weights.push(weight + (first - top));
         }
         (weights, log_w - top, exponent)
     }
 
-    /// $\ln h^m$ for training point `i`; a bandwidth per dimension counts by its geometric mean.
+    /// `ln h^m` for training row `i`. Bandwidths per column enter by their geometric mean.
     fn log_volume(&self, i: usize) -> f64 {
         match &self.bandwidth {
             Bandwidth::PerDimension(h) => {
@@ -227,8 +225,8 @@ impl Model<'_> {
         }
     }
 
-    /// $\ln \|K\|_2^2 / (N h^m \hat p)$. With a bandwidth per point, $h^{-m}$ is the kernel-weighted mean of the
-    /// neighbors' $h_i^{-m}$, which makes $N h^m \hat p$ the plain kernel sum when the density has the same.
+    /// `ln ‖K‖₂² / (N h^m p̂)`. With a bandwidth per row, `h^(−m)` is the kernel-weighted mean of the neighbors' `h_i^(−m)`. If the density
+    /// has the same bandwidths, `N h^m p̂` is then the plain kernel sum.
     fn log_variance_scale(&self, q: &[f64], neighbors: &[usize], sq: &[f64], log_density: f64) -> f64 {
         let log_volume = match &self.bandwidth {
             Bandwidth::PerPoint(_) => {
@@ -242,7 +240,7 @@ impl Model<'_> {
         self.log_roughness() - (self.x.len() as f64).ln() - log_volume - log_density
     }
 
-    /// A classification with labels `y` in `0..classes`.
+    /// Classifies a query, with labels `y` in `0..classes`.
     pub fn classify(
         &self,
         y: &[usize],
@@ -272,7 +270,7 @@ impl Model<'_> {
                 class = c;
             }
         }
-        // 1 - η_c is the sum of the others: no subtraction.
+        // 1 − η_c is the sum of the others, without cancellation.
         let log_others = |c: usize| {
             let others: Vec<f64> = (0..classes).filter(|&o| o != c).map(|o| log_eta[o]).collect();
             log_sum_exp(&others)
@@ -296,10 +294,10 @@ impl Model<'_> {
         }
     }
 
-    /// A regression with targets `y`: moments as double sums over pairs, which cannot cancel.
+    /// Predicts a query of a regression with targets `y`. Moments are double sums over pairs, without cancellation.
     pub fn regress(&self, y: &[f64], q: &[f64], neighbors: &[usize], sq: &[f64]) -> RegressionAnswer {
         let n = y.len() as f64;
-        // Every term: log weight, target, variance of its own. The prior is the last.
+        // Log weight, target and own variance of each term. The prior is the last term.
         let (weights, log_w, exponent) = self.relative_weights(q, neighbors, sq);
         let mut terms: Vec<(f64, f64, f64)> =
             weights.iter().zip(neighbors).map(|(&weight, &i)| (weight, y[i], 0.0)).collect();
@@ -324,7 +322,7 @@ impl Model<'_> {
     }
 }
 
-/// All training points by squared distance to `q` (coordinates divided by `scale`), nearest first, ties by id.
+/// All training rows in ascending order of squared distance to `q` (coordinates divided by `scale`), ties by id.
 pub fn by_distance(x: &[Vec<f64>], q: &[f64], scale: &[f64]) -> Vec<(f64, usize)> {
     let mut all: Vec<(f64, usize)> = x
         .iter()

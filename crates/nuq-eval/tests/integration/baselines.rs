@@ -1,4 +1,4 @@
-//! Every rival against its paper's equation (`nuq_testkit::baselines`).
+//! Every baseline against the equation of its paper (`nuq_testkit::baselines`).
 
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Embeddings, Shrinkage};
@@ -12,17 +12,17 @@ use nuq_testkit::baselines;
 use nuq_testkit::data::{self, to_rows};
 use nuq_testkit::gaussians::{Shape, log_density};
 
-/// What `f64` arithmetic leaves, relative.
+/// Relative tolerance of `f64` arithmetic.
 const EXACT: f64 = 1e-10;
-/// What products of `f32` rows leave, relative: NNGuide multiplies them as they are.
+/// Relative tolerance of products of `f32` rows.
 const SINGLE: f64 = 1e-5;
 
-/// Compares scores with the oracle's, relative to the larger of the oracle's and `floor`.
-fn agree(what: &str, ours: &[f64], theirs: &[f64], tolerance: f64, floor: f64) {
-    assert_eq!(ours.len(), theirs.len(), "{what}");
-    for (row, (a, b)) in ours.iter().zip(theirs).enumerate() {
+/// Compares scores with those of the oracle, relative to the larger one of the oracle's value and `floor`.
+fn assert_close(what: &str, ours: &[f64], expected: &[f64], tolerance: f64, floor: f64) {
+    assert_eq!(ours.len(), expected.len(), "{what}");
+    for (row, (a, b)) in ours.iter().zip(expected).enumerate() {
         let close = (a - b).abs() <= tolerance * b.abs().max(floor);
-        assert!(a == b || close, "{what}, row {row}: {a:e} instead of {b:e}");
+        assert!(a == b || close, "{what}, row {row}: {a:e}, expected {b:e}");
     }
 }
 
@@ -42,7 +42,7 @@ fn scaled(rows: &Embeddings<'_>, factor: f32) -> Embeddings<'static> {
     Embeddings::new(rows.as_slice().iter().map(|v| v * factor).collect(), rows.dim()).unwrap()
 }
 
-/// Training rows with classes, queries, and a head.
+/// Training rows with classes, queries, and a last layer.
 struct Case {
     name: &'static str,
     x: Embeddings<'static>,
@@ -53,7 +53,7 @@ struct Case {
 }
 
 impl Case {
-    /// Queries are new rows, training rows, and one far away; the head is random.
+    /// Queries are new rows, training rows, and one distant row. The last layer is random.
     fn new(name: &'static str, x: Embeddings<'static>, y: Vec<i64>, seed: u64) -> Self {
         let (n, d) = (x.len(), x.dim());
         let mut values = data::normal(12, d, seed).as_slice().to_vec();
@@ -82,17 +82,17 @@ impl Case {
         self.y.iter().map(|class| *class as usize).collect()
     }
 
-    /// What the oracle says of each query, which it is given with its place.
+    /// The score of each query by the oracle, a function of row number and query.
     fn oracle(&self, score: impl Fn(usize, &[f64]) -> f64) -> Vec<f64> {
         to_rows(&self.queries).iter().enumerate().map(|(i, q)| score(i, q)).collect()
     }
 }
 
-/// Clusters; one class; a point a class; constant columns; ties and copies; more columns than rows.
+/// Clusters; one class; one row per class; constant columns; ties and duplicates; more columns than rows.
 fn cases() -> Vec<Case> {
     let (x, y) = data::clusters(120, 6, 4, 2.0, 1);
     let (one, _) = data::clusters(40, 5, 1, 1.0, 2);
-    let (few, each) = data::clusters(6, 4, 6, 3.0, 3);
+    let (few, few_labels) = data::clusters(6, 4, 6, 3.0, 3);
     let (varied, two) = data::clusters(60, 5, 2, 2.0, 4);
     let constant = varied.as_slice().iter().enumerate().map(|(at, v)| match at % 5 {
         1 => 0.0,
@@ -101,14 +101,14 @@ fn cases() -> Vec<Case> {
     });
     let (grid, three) = data::clusters(90, 3, 3, 1.5, 5);
     let grid = Embeddings::new(grid.as_slice().iter().map(|v| v.round()).collect(), 3).unwrap();
-    let (wide, of_wide) = data::clusters(20, 64, 3, 1.0, 6);
+    let (wide, wide_labels) = data::clusters(20, 64, 3, 1.0, 6);
     vec![
         Case::new("clusters", x, y, 10),
         Case::new("one class", one, vec![0; 40], 20),
-        Case::new("a point a class", few, each, 30),
+        Case::new("one row per class", few, few_labels, 30),
         Case::new("constant columns", Embeddings::new(constant.collect(), 5).unwrap(), two, 40),
         Case::new("ties", grid, three, 50),
-        Case::new("more columns than rows", wide, of_wide, 60),
+        Case::new("more columns than rows", wide, wide_labels, 60),
     ]
 }
 
@@ -118,19 +118,19 @@ fn many_columns() -> Case {
     Case::new("2048 columns", x, y, 70)
 }
 
-/// Rows of logits: random of all sizes, tied, flat, and very sure.
+/// Rows of logits: random of several magnitudes, tied, constant, and with a dominant class.
 fn logits() -> Vec<Embeddings<'static>> {
     let random = data::normal(40, 7, 1);
     let rounded = random.as_slice().iter().map(|v| v.round()).collect();
     let extreme = random.as_slice().iter().map(|v| 1e4 * v.signum()).collect();
-    let sure = data::normal(40, 2, 2).as_slice().iter().map(|v| 15.0 * v).collect();
+    let dominant = data::normal(40, 2, 2).as_slice().iter().map(|v| 15.0 * v).collect();
     vec![
         scaled(&random, 10.0),
         scaled(&random, 1e4),
         scaled(&random, 1e-4),
         Embeddings::new(rounded, 7).unwrap(),
         Embeddings::new(extreme, 7).unwrap(),
-        Embeddings::new(sure, 2).unwrap(),
+        Embeddings::new(dominant, 2).unwrap(),
         data::normal(10, 300, 3),
         rows(&[&[3.0], &[-1e4]]),
         rows(&[&[1e20, 1e20, 1e20], &[-1e30, -1e30, -1e30], &[1e4, 1e4, -1e4], &[0.0, 0.0, 0.0]]),
@@ -139,18 +139,18 @@ fn logits() -> Vec<Embeddings<'static>> {
 }
 
 #[test]
-fn scores_of_logits_are_their_equations() {
+fn logit_scores_equal_their_equations() {
     for logits in logits() {
         let compare = |scorer: &dyn Scorer, floor: f64, oracle: &dyn Fn(&[f64]) -> f64| {
-            let theirs: Vec<f64> = to_rows(&logits).iter().map(|z| oracle(z)).collect();
+            let expected: Vec<f64> = to_rows(&logits).iter().map(|z| oracle(z)).collect();
             let ours = scorer.score(&of_logits(&logits)).unwrap();
-            agree(&format!("{} of {logits:?}", scorer.name()), &ours, &theirs, EXACT, floor);
+            assert_close(&format!("{} of {logits:?}", scorer.name()), &ours, &expected, EXACT, floor);
         };
-        // Chances below the smallest normal f64 have no digits.
-        let least = f64::MIN_POSITIVE / EXACT;
-        compare(&MaxProb, least, &baselines::max_prob);
-        compare(&Entropy, least, &baselines::entropy);
-        compare(&Margin, least, &baselines::margin);
+        // Subnormal probabilities have no relative precision.
+        let floor = f64::MIN_POSITIVE / EXACT;
+        compare(&MaxProb, floor, &baselines::max_prob);
+        compare(&Entropy, floor, &baselines::entropy);
+        compare(&Margin, floor, &baselines::margin);
         compare(&MaxLogit, 0.0, &baselines::max_logit);
         for t in [1.0, 0.5, 20.0, 1e-300] {
             compare(&Energy::new(t).unwrap(), 1.0, &|z| baselines::energy(z, t));
@@ -162,7 +162,7 @@ fn scores_of_logits_are_their_equations() {
 }
 
 #[test]
-fn distances_to_classes_are_their_equations() {
+fn class_distances_equal_their_equations() {
     for case in cases() {
         for shrinkage in [None, Some(0.1), Some(1.0)] {
             compare_gaussians(&case, shrinkage);
@@ -177,9 +177,9 @@ fn compare_gaussians(case: &Case, shrinkage: Option<f64>) {
     let batch = of_embeddings(&case.queries);
 
     let ddu = Ddu::fit(&case.x, &case.y, ours).unwrap();
-    let theirs = log_density(&x, &y, classes, Shape::Full, shrinkage, &to_rows(&case.queries));
-    let theirs: Vec<f64> = theirs.iter().map(|log| -log).collect();
-    agree(&what(&ddu), &ddu.score(&batch).unwrap(), &theirs, EXACT, 1.0);
+    let expected = log_density(&x, &y, classes, Shape::Full, shrinkage, &to_rows(&case.queries));
+    let expected: Vec<f64> = expected.iter().map(|log| -log).collect();
+    assert_close(&what(&ddu), &ddu.score(&batch).unwrap(), &expected, EXACT, 1.0);
     compare_mahalanobis(case, shrinkage);
 }
 
@@ -189,18 +189,18 @@ fn compare_mahalanobis(case: &Case, shrinkage: Option<f64>) {
     let batch = of_embeddings(&case.queries);
     let nearest = case.oracle(|_, q| oracle.nearest(q));
     let plain = Mahalanobis::fit(&case.x, &case.y, ours).unwrap();
-    agree(case.name, &plain.score(&batch).unwrap(), &nearest, EXACT, 1.0);
+    assert_close(case.name, &plain.score(&batch).unwrap(), &nearest, EXACT, 1.0);
     let relative = RelativeMahalanobis::fit(&case.x, &case.y, ours).unwrap().score(&batch).unwrap();
     let from_all = case.oracle(|_, q| oracle.from_all(q));
-    for (i, found) in relative.iter().enumerate() {
-        // A difference of two distances is as exact as they are.
+    for (i, score) in relative.iter().enumerate() {
+        // The rounding error of a difference is relative to its terms.
         let size = nearest[i].max(from_all[i]).max(1.0);
-        agree(case.name, &[*found], &[nearest[i] - from_all[i]], EXACT, size);
+        assert_close(case.name, &[*score], &[nearest[i] - from_all[i]], EXACT, size);
     }
 }
 
 #[test]
-fn distances_to_neighbors_are_their_equations() {
+fn neighbor_distances_equal_their_equations() {
     for case in cases() {
         compare_neighbors(&case, &[1, 3, 20, 1000]);
     }
@@ -218,25 +218,31 @@ fn compare_neighbors(case: &Case, ks: &[usize]) {
         let lof = baselines::LocalOutlierFactor::fit(&x, k);
         let lof = case.oracle(|_, q| lof.score(q));
         let name = format!("{}, k = {k}", case.name);
-        agree(&name, &KnnDistance::kth(&case.x, k).unwrap().score(&batch).unwrap(), &kth, EXACT, 0.0);
-        agree(&name, &KnnDistance::mean(&case.x, k).unwrap().score(&batch).unwrap(), &mean, EXACT, 0.0);
+        assert_close(&name, &KnnDistance::kth(&case.x, k).unwrap().score(&batch).unwrap(), &kth, EXACT, 0.0);
+        assert_close(
+            &name,
+            &KnnDistance::mean(&case.x, k).unwrap().score(&batch).unwrap(),
+            &mean,
+            EXACT,
+            0.0,
+        );
         let ours = LocalOutlierFactor::fit(&case.x, k).unwrap();
-        agree(&name, &ours.score(&batch).unwrap(), &lof, EXACT, 0.0);
+        assert_close(&name, &ours.score(&batch).unwrap(), &lof, EXACT, 0.0);
 
-        // A table that was found before gives the same.
+        // A given neighbor table gives the same scores.
         let table = nuq::ExactIndex::new(&case.x).unwrap();
         let table = nuq::NeighborIndex::search(&table, &case.queries, 1000).unwrap();
         let batch = Batch { neighbors: Some(&table), ..batch };
-        agree(&name, &ours.score(&batch).unwrap(), &lof, EXACT, 0.0);
-        agree(&name, &KnnDistance::kth(&case.x, k).unwrap().score(&batch).unwrap(), &kth, EXACT, 0.0);
+        assert_close(&name, &ours.score(&batch).unwrap(), &lof, EXACT, 0.0);
+        assert_close(&name, &KnnDistance::kth(&case.x, k).unwrap().score(&batch).unwrap(), &kth, EXACT, 0.0);
     }
 }
 
 #[test]
-fn scores_with_a_head_are_their_equations() {
+fn head_scores_equal_their_equations() {
     for case in cases() {
-        // Fewer principal directions than the rows vary in.
-        compare_heads(&case, if case.name == "a point a class" { 1 } else { 2 });
+        // The number of principal directions is below the rank of the rows.
+        compare_heads(&case, if case.name == "one row per class" { 1 } else { 2 });
     }
 }
 
@@ -246,14 +252,14 @@ fn compare_heads(case: &Case, principal: usize) {
     let (logits, train) = (head.logits(&case.queries).unwrap(), head.logits(&case.x).unwrap());
     let (z, train_z) = (to_rows(&logits), to_rows(&train));
     let batch = Batch { logits: Some(&logits), ..of_embeddings(&case.queries) };
-    let theirs = case.oracle(|i, q| baselines::linear(&w, b, q)[i % 5]);
+    let expected = case.oracle(|i, q| baselines::linear(&w, b, q)[i % 5]);
     let ours: Vec<f64> = z.iter().enumerate().map(|(i, row)| row[i % 5]).collect();
     // Logits are stored in f32.
-    agree(case.name, &ours, &theirs, 1e-6, 1.0);
+    assert_close(case.name, &ours, &expected, 1e-6, 1.0);
 
-    let compare = |scorer: &dyn Scorer, tolerance: f64, theirs: Vec<f64>| {
+    let compare = |scorer: &dyn Scorer, tolerance: f64, expected: Vec<f64>| {
         let ours = scorer.score(&batch).unwrap();
-        agree(&format!("{} of {}", scorer.name(), case.name), &ours, &theirs, tolerance, 1.0);
+        assert_close(&format!("{} of {}", scorer.name(), case.name), &ours, &expected, tolerance, 1.0);
     };
     let vim = baselines::Vim::fit(&x, &w, b, principal);
     let vim = case.oracle(|i, q| vim.score(q, &z[i]));
@@ -267,17 +273,17 @@ fn compare_heads(case: &Case, principal: usize) {
     for k in [1, 10, 1000] {
         let ours = NnGuide::fit(&case.x, &train, k).unwrap().score(&batch).unwrap();
         for (i, q) in to_rows(&case.queries).iter().enumerate() {
-            let theirs = baselines::nnguide(&x, &train_z, k, q, &z[i]);
-            // The guides may cancel, and are as exact as the energies they are made of.
-            let most = train_z.iter().map(|z| baselines::energy(z, 1.0).abs()).fold(0.0, f64::max);
-            let size = most * baselines::energy(&z[i], 1.0).abs();
-            agree(case.name, &ours[i..=i], &[theirs], SINGLE, size);
+            let expected = baselines::nnguide(&x, &train_z, k, q, &z[i]);
+            // The products may cancel: the error is relative to the energies.
+            let largest = train_z.iter().map(|z| baselines::energy(z, 1.0).abs()).fold(0.0, f64::max);
+            let size = largest * baselines::energy(&z[i], 1.0).abs();
+            assert_close(case.name, &ours[i..=i], &[expected], SINGLE, size);
         }
     }
 }
 
 #[test]
-fn two_thousand_columns_of_three_hundred_rows() {
+fn scores_of_2048_columns_equal_their_equations() {
     let case = many_columns();
     compare_mahalanobis(&case, None);
     compare_neighbors(&case, &[10]);
@@ -285,8 +291,8 @@ fn two_thousand_columns_of_three_hundred_rows() {
 }
 
 #[test]
-fn heads_of_fewer_directions_than_classes_have_an_origin() {
-    // Classes 0 and 1 have the same weights and different biases: no origin makes both logits vanish.
+fn rank_deficient_heads_equal_their_equations() {
+    // Classes 0 and 1 have equal weights and different biases: both logits are zero at no origin.
     let mut case = cases().remove(0);
     let mut weights = case.weights.as_slice().to_vec();
     weights.copy_within(0..6, 6);
@@ -298,8 +304,8 @@ fn heads_of_fewer_directions_than_classes_have_an_origin() {
 }
 
 #[test]
-fn a_head_that_is_singular_up_to_rounding_has_the_origin_of_the_singular_one() {
-    // Weights of all classes sum to zero, as weight decay leaves them, and are found from f32 logits.
+fn the_origin_ignores_singular_values_of_rounding_errors() {
+    // The weights of all classes sum to zero, as after weight decay, and are estimated from f32 logits.
     let case = cases().remove(0);
     let mut weights = to_rows(&case.weights);
     for j in 0..6 {
@@ -310,50 +316,51 @@ fn a_head_that_is_singular_up_to_rounding_has_the_origin_of_the_singular_one() {
     let head = Head::new(&Embeddings::from_f64(&flat, 6).unwrap(), &case.bias).unwrap();
     let logits = head.logits(&case.queries).unwrap();
     let batch = Batch { logits: Some(&logits), ..of_embeddings(&case.queries) };
-    let found = Head::fit(&case.x, &head.logits(&case.x).unwrap()).unwrap();
+    let estimated = Head::fit(&case.x, &head.logits(&case.x).unwrap()).unwrap();
     let score = |head: &Head| Vim::fit(&case.x, head, Some(2)).unwrap().score(&batch).unwrap();
-    agree("a head found again", &score(&found), &score(&head), 1e-4, 1.0);
+    assert_close("estimated head", &score(&estimated), &score(&head), 1e-4, 1.0);
 }
 
 #[test]
-fn a_head_is_found_by_least_squares() {
+fn head_fit_equals_least_squares() {
     let (x, new) = (data::normal(200, 6, 1), data::normal(20, 6, 2));
     let case = Case::new("a head", x, vec![0; 200], 3);
     let exact = case.head().logits(&case.x).unwrap();
-    // With noise of a hundredth, no head explains all of the logits.
+    // With noise, the logits are not exactly linear.
     let noise = data::normal(200, 5, 4);
     let noisy = exact.as_slice().iter().zip(noise.as_slice()).map(|(z, e)| z + 0.01 * e).collect();
     let noisy = Embeddings::new(noisy, 5).unwrap();
     for logits in [exact, noisy] {
         let (w, b) = baselines::least_squares_head(&to_rows(&case.x), &to_rows(&logits));
-        let found = Head::fit(&case.x, &logits).unwrap().logits(&new).unwrap();
-        for (q, found) in to_rows(&new).iter().zip(to_rows(&found)) {
-            agree("logits", &found, &baselines::linear(&w, &b, q), 1e-6, 1.0);
+        let estimated = Head::fit(&case.x, &logits).unwrap().logits(&new).unwrap();
+        for (q, ours) in to_rows(&new).iter().zip(to_rows(&estimated)) {
+            assert_close("logits", &ours, &baselines::linear(&w, &b, q), 1e-6, 1.0);
         }
     }
 }
 
 #[test]
-fn a_head_is_found_beside_dead_units_and_from_constant_logits() {
+fn head_fit_accepts_constant_columns_and_constant_logits() {
     let case = cases().remove(3);
-    let found = Head::fit(&case.x, &case.head().logits(&case.x).unwrap()).unwrap();
-    for (found, given) in
-        to_rows(&found.logits(&case.x).unwrap()).iter().zip(to_rows(&case.head().logits(&case.x).unwrap()))
+    let estimated = Head::fit(&case.x, &case.head().logits(&case.x).unwrap()).unwrap();
+    for (ours, given) in to_rows(&estimated.logits(&case.x).unwrap())
+        .iter()
+        .zip(to_rows(&case.head().logits(&case.x).unwrap()))
     {
-        agree("dead units", found, &given, SINGLE, 1.0);
+        assert_close("constant columns", ours, &given, SINGLE, 1.0);
     }
-    // What never varied says nothing: the columns 1 and 3 are constant.
+    // Columns 1 and 3 are constant in the fit and have no weight.
     let moved = rows(&[&[0.5, 0.0, 0.5, 7.25, 0.5], &[0.5, 9.0, 0.5, -50.0, 0.5]]);
-    let moved = to_rows(&found.logits(&moved).unwrap());
-    agree("moved", &moved[1], &moved[0], SINGLE, 1.0);
+    let moved = to_rows(&estimated.logits(&moved).unwrap());
+    assert_close("moved", &moved[1], &moved[0], SINGLE, 1.0);
     let constant = Embeddings::new([1e4, -0.1, 3.7].repeat(60), 3).unwrap();
-    let found = Head::fit(&case.x, &constant).unwrap().logits(&case.x).unwrap();
-    agree("constant", &to_rows(&found)[7], &to_rows(&constant)[7], SINGLE, 1.0);
+    let estimated = Head::fit(&case.x, &constant).unwrap().logits(&case.x).unwrap();
+    assert_close("constant logits", &to_rows(&estimated)[7], &to_rows(&constant)[7], SINGLE, 1.0);
 }
 
 #[test]
-fn a_head_is_found_of_columns_in_different_units() {
-    // Every second column a tenth of the one before, and read ten times as much.
+fn head_fit_accepts_columns_of_different_units() {
+    // Units decrease by a factor of ten every two columns; the weights increase by the same factor.
     let unit = |at: usize| 10f32.powi(-(at as i32 % 12) / 2);
     let in_units = |rows: &Embeddings<'_>, power: i32| {
         let values = rows.as_slice().iter().enumerate().map(|(at, v)| (v + 0.5) * unit(at).powi(power));
@@ -361,15 +368,15 @@ fn a_head_is_found_of_columns_in_different_units() {
     };
     let (x, new) = (in_units(&data::normal(400, 12, 1), 1), in_units(&data::normal(20, 12, 2), 1));
     let head = Head::new(&in_units(&data::normal(5, 12, 3), -1), &[0.5; 5]).unwrap();
-    let found = Head::fit(&x, &head.logits(&x).unwrap()).unwrap().logits(&new).unwrap();
-    for (found, given) in to_rows(&found).iter().zip(to_rows(&head.logits(&new).unwrap())) {
-        agree("units", found, &given, SINGLE, 1.0);
+    let estimated = Head::fit(&x, &head.logits(&x).unwrap()).unwrap().logits(&new).unwrap();
+    for (ours, given) in to_rows(&estimated).iter().zip(to_rows(&head.logits(&new).unwrap())) {
+        assert_close("units", ours, &given, SINGLE, 1.0);
     }
 }
 
 #[test]
-fn reductions_of_several_predictions_are_their_equations() {
-    // Far apart, nearly alike, alike, very sure, tied.
+fn ensemble_reductions_equal_their_equations() {
+    // Members that differ much, little or not at all, with a dominant class, and with ties.
     let member = |seed: u64, factor: f32| scaled(&data::normal(30, 4, seed), factor);
     let near = |seed: u64| {
         let (base, noise) = (data::normal(30, 4, 9), data::normal(30, 4, seed));
@@ -388,53 +395,58 @@ fn reductions_of_several_predictions_are_their_equations() {
         vec![rows(&[&[1e20, 1e20]]), rows(&[&[0.0, 40.0]])],
     ] {
         let of_row = |row: usize| {
-            let of: Vec<Vec<f64>> = logits.iter().map(|member| to_rows(member)[row].clone()).collect();
-            baselines::Members::new(&of)
+            let members: Vec<Vec<f64>> = logits.iter().map(|member| to_rows(member)[row].clone()).collect();
+            baselines::Members::new(&members)
         };
         let oracle: Vec<baselines::Members> = (0..logits[0].len()).map(of_row).collect();
         let members = Members::new(logits).unwrap();
-        let compare = |reduction, floor: f64, theirs: &dyn Fn(&baselines::Members) -> f64| {
+        let compare = |reduction, floor: f64, expected: &dyn Fn(&baselines::Members) -> f64| {
             let batch = Batch { members: Some(&members), ..Batch::default() };
             let ours = Ensemble(reduction).score(&batch).unwrap();
-            let theirs: Vec<f64> = oracle.iter().map(theirs).collect();
-            agree(&Ensemble(reduction).name(), &ours, &theirs, EXACT, floor);
+            let expected: Vec<f64> = oracle.iter().map(expected).collect();
+            assert_close(&Ensemble(reduction).name(), &ours, &expected, EXACT, floor);
             assert!(ours.iter().all(|score| *score >= 0.0), "{reduction:?}: {ours:?}");
         };
-        let least = f64::MIN_POSITIVE / EXACT;
-        compare(Reduction::Entropy, least, &baselines::Members::entropy);
-        compare(Reduction::MeanEntropy, least, &baselines::Members::mean_entropy);
-        // A difference of entropies, which are of the order of one.
+        let floor = f64::MIN_POSITIVE / EXACT;
+        compare(Reduction::Entropy, floor, &baselines::Members::entropy);
+        compare(Reduction::MeanEntropy, floor, &baselines::Members::mean_entropy);
+        // A difference of entropies of order one.
         compare(Reduction::MutualInformation, 1e-3, &baselines::Members::mutual_information);
         compare(Reduction::Std, 1e-5, &baselines::Members::deviation);
-        compare(Reduction::MaxProb, least, &baselines::Members::max_prob);
+        compare(Reduction::MaxProb, floor, &baselines::Members::max_prob);
     }
 }
 
 #[test]
-fn of_several_likeliest_classes_the_first_is_predicted() {
+fn ties_are_resolved_to_the_first_class() {
     let case = cases().remove(0);
     let tied = Embeddings::new([1.0, 3.0, 0.0, 3.0, 3.0].repeat(18), 5).unwrap();
     let (x, w, z) = (to_rows(&case.x), to_rows(&case.weights), to_rows(&tied));
-    let theirs = case.oracle(|i, q| baselines::fdbd(&x, &w, q, &z[i]));
+    let expected = case.oracle(|i, q| baselines::fdbd(&x, &w, q, &z[i]));
     let batch = Batch { logits: Some(&tied), ..of_embeddings(&case.queries) };
     let ours = Fdbd::fit(&case.x, &case.head()).unwrap().score(&batch).unwrap();
-    agree("fDBD of ties", &ours, &theirs, EXACT, 0.0);
-    // Means of a third for both classes 0 and 1, from chances of 1/2, 0, 1/2 and of 0, 1, 0.
+    assert_close("fDBD of ties", &ours, &expected, EXACT, 0.0);
+    // Classes 0 and 1 both have a mean of 1/3, from probabilities 1/2, 0, 1/2 and 0, 1, 0.
     let member = |z: [f32; 4]| Embeddings::from_rows(&[z]).unwrap();
-    let never = -1e4;
+    let zero_probability = -1e4;
     let half = |other: usize| {
-        let mut z = [never; 4];
+        let mut z = [zero_probability; 4];
         (z[0], z[other]) = (0.0, 0.0);
         member(z)
     };
-    let members = Members::new(vec![half(2), member([never, 0.0, never, never]), half(3)]).unwrap();
+    let members = Members::new(vec![
+        half(2),
+        member([zero_probability, 0.0, zero_probability, zero_probability]),
+        half(3),
+    ])
+    .unwrap();
     let batch = Batch { members: Some(&members), ..Batch::default() };
     let deviation = Ensemble(Reduction::Std).score(&batch).unwrap();
-    agree("deviation", &deviation, &[(1.0f64 / 18.0).sqrt()], EXACT, 0.0);
+    assert_close("deviation", &deviation, &[(1.0f64 / 18.0).sqrt()], EXACT, 0.0);
 }
 
 #[test]
-fn hybrid_scores_are_their_equation() {
+fn huq_equals_its_equation() {
     let mut rng = SeededRng::new(4);
     for ties in [false, true] {
         let mut draw = |n: usize| -> Vec<f64> {
@@ -448,20 +460,21 @@ fn hybrid_scores_are_their_equation() {
             sorted[at]
         };
         for (alpha, q_e, q_a) in [(0.2, 0.8, 0.9), (0.0, 0.0, 1.0), (1.0, 1.0, 0.0), (0.5, 0.3, 0.3)] {
-            // Of 101 values, the quantile q is the one with 100 q below it.
-            let known = order(&e, (100.0 * q_e) as usize);
-            let ambiguous = order(&a, (100.0 * q_a) as usize);
-            let oracle = baselines::Huq { aleatoric: &a, epistemic: &e, alpha, known, ambiguous };
-            let theirs: Vec<f64> = new_a.iter().zip(&new_e).map(|(a, e)| oracle.score(*a, *e)).collect();
+            // The quantile q of 101 values is the order statistic 100 q.
+            let epistemic_limit = order(&e, (100.0 * q_e) as usize);
+            let aleatoric_limit = order(&a, (100.0 * q_a) as usize);
+            let oracle =
+                baselines::Huq { aleatoric: &a, epistemic: &e, alpha, epistemic_limit, aleatoric_limit };
+            let expected: Vec<f64> = new_a.iter().zip(&new_e).map(|(a, e)| oracle.score(*a, *e)).collect();
             let ours = Huq::fit(&a, &e, alpha, q_e, q_a).unwrap().score(&new_a, &new_e).unwrap();
-            agree("HUQ", &ours, &theirs, EXACT, 1.0);
+            assert_close("HUQ", &ours, &expected, EXACT, 1.0);
         }
     }
 }
 
 #[test]
-fn known_rows_are_below_unknown_ones_in_a_hybrid() {
-    // Half of the rows are known. The most ambiguous of them ranks 50th among the known, not 100th of all.
+fn huq_ranks_in_distribution_rows_below_others() {
+    // Half of the rows are in distribution. The most ambiguous of them has rank 50 among those, not 100 of all.
     let aleatoric: Vec<f64> = (0..100).map(|i| f64::from(i % 50)).collect();
     let epistemic: Vec<f64> = (0..100).map(f64::from).collect();
     let huq = Huq::fit(&aleatoric, &epistemic, 0.1, 0.5, 1.0).unwrap();
@@ -470,52 +483,52 @@ fn known_rows_are_below_unknown_ones_in_a_hybrid() {
 }
 
 #[test]
-fn the_slope_of_the_loss_vanishes_at_the_temperature() {
+fn the_derivative_of_the_loss_vanishes_at_the_temperature() {
     for (factor, seed) in [(1.0, 1), (30.0, 2), (0.05, 3)] {
         let logits = scaled(&data::normal(200, 5, seed), factor);
         let mut rng = SeededRng::new(seed);
         let classes: Vec<u32> = logits
             .rows()
             .map(|row| {
-                // Right half of the time.
+                // At least half of the rows are right.
                 let best = (0..5u32).max_by(|&a, &b| row[a as usize].total_cmp(&row[b as usize])).unwrap();
                 if rng.uniform() < 0.5 { best } else { rng.below(5) as u32 }
             })
             .collect();
         let t = temperature(&logits, &classes).unwrap();
         let truth: Vec<usize> = classes.iter().map(|class| *class as usize).collect();
-        let slope = |t: f64| {
-            let (slope, size) = baselines::temperature_slope(&to_rows(&logits), &truth, t);
-            slope / size
+        let derivative = |t: f64| {
+            let (derivative, magnitude) = baselines::temperature_derivative(&to_rows(&logits), &truth, t);
+            derivative / magnitude
         };
         assert!((0.011..99.0).contains(&t), "{t}");
-        assert!(slope(t).abs() < 1e-12, "{t}: {}", slope(t));
-        // The slope rises with 1/T, through zero.
-        assert!(slope(t * (1.0 + EXACT)) < 0.0 && slope(t * (1.0 - EXACT)) > 0.0, "{t}");
+        assert!(derivative(t).abs() < 1e-12, "{t}: {}", derivative(t));
+        // The derivative increases with 1/T and changes its sign.
+        assert!(derivative(t * (1.0 + EXACT)) < 0.0 && derivative(t * (1.0 - EXACT)) > 0.0, "{t}");
     }
 }
 
 #[test]
-fn a_temperature_at_an_end_or_that_says_nothing() {
-    // All right, by any margin: the sharper the better.
+fn extreme_and_undetermined_temperatures() {
+    // All rows right: the lowest temperature.
     for margin in [0.5, 40.0, 1e4] {
         let t = temperature(&rows(&[&[margin, 0.0], &[0.0, margin]]), &[0, 1]).unwrap();
         assert!((t - 0.01).abs() < 1e-10, "{margin}: {t}");
     }
-    // All wrong: the flatter the better.
+    // All rows wrong: the highest temperature.
     let t = temperature(&rows(&[&[40.0, 0.0], &[0.0, 1e4]]), &[1, 0]).unwrap();
     assert!((t - 100.0).abs() < 1e-6, "{t}");
-    // Flat logits stay flat at any temperature.
+    // Constant logits: the temperature has no effect.
     assert_eq!(temperature(&rows(&[&[3.0, 3.0], &[-1.0, -1.0]]), &[1, 0]).unwrap(), 1.0);
 }
 
 #[test]
-fn a_residual_that_training_rows_do_not_have_cannot_be_weighed() {
-    // 20 rows span at most 20 of 64 directions, and the default leaves 32 of them out of the residual.
+fn vim_rejects_training_rows_without_a_residual() {
+    // 20 rows span at most 20 of 64 directions, and the default has 32 principal directions.
     let case = cases().remove(5);
     let error = Vim::fit(&case.x, &case.head(), None).err();
     assert!(matches!(error, Some(Error::Model(nuq::Error::OutOfRange { value: 32.0, .. }))), "{error:?}");
-    // Three columns vary, around an origin that may lie outside of them.
+    // Three columns vary, and the origin may have other coordinates.
     let constant = cases().remove(3);
     let error = Vim::fit(&constant.x, &constant.head(), Some(4)).err();
     assert!(matches!(error, Some(Error::Model(nuq::Error::OutOfRange { value: 4.0, .. }))), "{error:?}");

@@ -1,5 +1,5 @@
-//! What calibrated decisions promise, over two thousand simulated held-out sets. Margins are three standard errors of the
-//! simulation.
+//! Guarantees of calibrated decisions on 2000 simulated held-out sets, and metrics against their definitions. Margins are three standard
+//! errors of the simulation.
 
 use nuq::calibrate::{Measure, Target, benjamini_hochberg, calibrate, conformal_p_values, selective_risk};
 use nuq::nuq_neighbors::SeededRng;
@@ -22,25 +22,25 @@ fn predictions(rng: &mut SeededRng, n: usize) -> (Vec<f64>, Vec<bool>) {
 }
 
 #[test]
-fn the_risk_is_kept_as_often_as_promised_and_much_is_accepted() {
+fn the_risk_bound_holds_with_its_confidence() {
     let (risk, delta) = (0.1, 0.1);
     let mut rng = SeededRng::new(5);
-    let (mut broken, mut accepted) = (0, 0.0);
+    let (mut violations, mut accepted) = (0, 0.0);
     for _ in 0..SETS {
         let (uncertainty, is_error) = predictions(&mut rng, 1000);
-        let reach =
+        let threshold =
             selective_risk(&uncertainty, &is_error, risk, delta).unwrap().map_or(0.0, |r| r.value.min(1.0));
-        broken += usize::from(0.15 * reach > risk);
-        accepted += reach / SETS as f64;
+        violations += usize::from(0.15 * threshold > risk);
+        accepted += threshold / SETS as f64;
     }
-    let broken = broken as f64 / SETS as f64;
-    assert!(broken <= delta + margin(delta), "{broken}");
-    // The best threshold that knew the truth would accept 2/3.
+    let violations = violations as f64 / SETS as f64;
+    assert!(violations <= delta + margin(delta), "{violations}");
+    // The optimal threshold accepts 2/3.
     assert!(accepted > 0.4, "{accepted}");
 }
 
 #[test]
-fn coverage_and_false_alarms_are_kept_on_average_and_within_their_interval() {
+fn coverage_holds_on_average_and_its_interval_has_nominal_coverage() {
     let mut rng = SeededRng::new(6);
     let (mut mean, mut within) = (0.0, 0);
     for _ in 0..SETS {
@@ -49,7 +49,7 @@ fn coverage_and_false_alarms_are_kept_on_average_and_within_their_interval() {
         let nuq::calibrate::Guarantee::Coverage { low, high, .. } = threshold.guarantee else {
             panic!("coverage")
         };
-        // The score is its own distribution function.
+        // The distribution function of uniform scores is the identity.
         mean += threshold.value / SETS as f64;
         within += usize::from((low..=high).contains(&threshold.value));
     }
@@ -60,8 +60,8 @@ fn coverage_and_false_alarms_are_kept_on_average_and_within_their_interval() {
 }
 
 #[test]
-fn among_the_alarms_of_a_batch_few_are_false() {
-    let (level, mut rng, mut false_share, mut found) = (0.2, SeededRng::new(7), 0.0, 0.0);
+fn the_false_discovery_rate_is_bounded() {
+    let (level, mut rng, mut false_share, mut power) = (0.2, SeededRng::new(7), 0.0, 0.0);
     for _ in 0..SETS {
         let calibration: Vec<f64> = (0..200).map(|_| rng.normal()).collect();
         let scores: Vec<f64> = (0..50).map(|i| rng.normal() + if i < 10 { 4.0 } else { 0.0 }).collect();
@@ -69,28 +69,28 @@ fn among_the_alarms_of_a_batch_few_are_false() {
         let (all, wrong) =
             (alarms.iter().filter(|a| **a).count(), alarms[10..].iter().filter(|a| **a).count());
         false_share += wrong as f64 / all.max(1) as f64 / SETS as f64;
-        found += (all - wrong) as f64 / 10.0 / SETS as f64;
+        power += (all - wrong) as f64 / 10.0 / SETS as f64;
     }
     assert!(false_share <= level * 0.8 + margin(level), "{false_share}");
-    assert!(found > 0.8, "{found}");
+    assert!(power > 0.8, "{power}");
 }
 
-/// Slow definitions, pair by pair and threshold by threshold.
+/// Definitions as loops over pairs and thresholds.
 #[test]
-fn metrics_are_their_definitions() {
+fn metrics_equal_their_definitions() {
     let (mut rng, mut shuffle) = (SeededRng::new(8), SeededRng::new(9));
     for round in 0..40 {
-        // Few distinct values on even rounds: ties everywhere.
+        // Even rounds have few distinct values, and therefore many ties.
         let mut score = |shift: f64| {
             let z = rng.normal() + shift;
             if round % 2 == 0 { (2.0 * z).round() } else { z }
         };
         let inliers: Vec<f64> = (0..60).map(|_| score(0.0)).collect();
         let outliers: Vec<f64> = (0..45).map(|_| score(1.0)).collect();
-        let mut won = 0.0;
+        let mut ordered_pairs = 0.0;
         for a in &inliers {
             for b in &outliers {
-                won += if b > a {
+                ordered_pairs += if b > a {
                     1.0
                 } else if a == b {
                     0.5
@@ -100,7 +100,7 @@ fn metrics_are_their_definitions() {
             }
         }
         let auc = roc_auc(&inliers, &outliers).unwrap();
-        assert!((auc - won / (60.0 * 45.0)).abs() < 1e-12);
+        assert!((auc - ordered_pairs / (60.0 * 45.0)).abs() < 1e-12);
         let minus = |scores: &[f64]| -> Vec<f64> { scores.iter().map(|s| -s).collect() };
         assert!((roc_auc(&minus(&inliers), &minus(&outliers)).unwrap() - (1.0 - auc)).abs() < 1e-12);
         let warp = |scores: &[f64]| -> Vec<f64> { scores.iter().map(|s| (0.3 * s).exp()).collect() };
@@ -112,9 +112,10 @@ fn metrics_are_their_definitions() {
         thresholds.dedup();
         let (mut precision, mut before) = (0.0, 0.0);
         for &t in &thresholds {
-            let found = above(&outliers, t);
-            precision += (found - before) / 45.0 * found / (found + above(&inliers, t));
-            before = found;
+            let true_positives = above(&outliers, t);
+            precision +=
+                (true_positives - before) / 45.0 * true_positives / (true_positives + above(&inliers, t));
+            before = true_positives;
         }
         assert!((average_precision(&inliers, &outliers).unwrap() - precision).abs() < 1e-12);
         let reached = thresholds.iter().find(|&&t| above(&outliers, t) / 45.0 >= 0.95).unwrap();
@@ -125,7 +126,7 @@ fn metrics_are_their_definitions() {
         let oracle: Vec<f64> = wrong.iter().map(|w| f64::from(u8::from(*w))).collect();
         let best = rcc_auc(&oracle, &wrong).unwrap();
         assert!(best <= area + 1e-12);
-        // Ties in random order, on average.
+        // The mean over random orders of ties.
         let orders = if round % 2 == 0 { 2000 } else { 1 };
         let mut slow = 0.0;
         for _ in 0..orders {
@@ -142,29 +143,29 @@ fn metrics_are_their_definitions() {
     }
 }
 
-/// Everything that is read off an order, for scores of 60 rows, those of 45 outliers, and whether the 60 are wrong.
-fn read_off_the_order(inliers: &[f64], outliers: &[f64], wrong: &[bool]) -> Vec<f64> {
-    let found = Detection::new(inliers, outliers).unwrap();
-    let own = Selective::new(inliers, wrong).unwrap();
+/// All metrics that depend on the order of scores only, for inlier scores, outlier scores and errors of the inliers.
+fn rank_metrics(inliers: &[f64], outliers: &[f64], wrong: &[bool]) -> Vec<f64> {
+    let detection = Detection::new(inliers, outliers).unwrap();
+    let selective = Selective::new(inliers, wrong).unwrap();
     let mut all = vec![
-        found.roc_auc(),
-        found.average_precision(),
-        found.average_precision_of_inliers(),
-        found.detection_error(),
-        own.rcc_auc(),
-        own.prediction_rejection_ratio().unwrap(),
+        detection.roc_auc(),
+        detection.average_precision(),
+        detection.average_precision_of_inliers(),
+        detection.detection_error(),
+        selective.rcc_auc(),
+        selective.prediction_rejection_ratio().unwrap(),
     ];
     for share in [0.01, 0.2, 0.5, 0.95, 1.0] {
-        all.extend([found.fpr_at_tpr(share), own.risk_at(share)]);
+        all.extend([detection.fpr_at_tpr(share), selective.risk_at(share)]);
         all.push(scod_risk(inliers, wrong, outliers, share).unwrap());
     }
-    all.extend(found.curve().into_iter().flat_map(|(fpr, tpr)| [fpr, tpr]));
-    all.extend(found.count_curve().into_iter().chain(own.curve()));
+    all.extend(detection.curve().into_iter().flat_map(|(fpr, tpr)| [fpr, tpr]));
+    all.extend(detection.count_curve().into_iter().chain(selective.curve()));
     all
 }
 
 #[test]
-fn order_alone_decides() {
+fn metrics_depend_on_the_order_only() {
     let mut rng = SeededRng::new(10);
     for round in 0..40 {
         let mut score = |shift: f64| {
@@ -174,51 +175,51 @@ fn order_alone_decides() {
         let inliers: Vec<f64> = (0..60).map(|_| score(0.0)).collect();
         let outliers: Vec<f64> = (0..45).map(|_| score(1.0)).collect();
         let wrong: Vec<bool> = (0..60).map(|i| (i * 7 + round) % 5 == 0).collect();
-        let all = read_off_the_order(&inliers, &outliers, &wrong);
-        // A map that rises changes nothing, not even one that takes the highest to infinity.
+        let all = rank_metrics(&inliers, &outliers, &wrong);
+        // Increasing functions do not change the metrics, even if the highest score becomes infinite.
         let highest = inliers.iter().chain(&outliers).copied().fold(f64::NEG_INFINITY, f64::max);
         let maps: [&dyn Fn(f64) -> f64; 3] = [&|s| (3.0 * s).exp(), &|s| s / (1.0 + s.abs()), &|s| {
             if s == highest { f64::INFINITY } else { s }
         }];
         for map in maps {
             let warp = |scores: &[f64]| -> Vec<f64> { scores.iter().map(|s| map(*s)).collect() };
-            assert_eq!(read_off_the_order(&warp(&inliers), &warp(&outliers), &wrong), all);
+            assert_eq!(rank_metrics(&warp(&inliers), &warp(&outliers), &wrong), all);
         }
-        // Neither does the order of rows.
-        let turned = |scores: &[f64]| -> Vec<f64> { scores.iter().rev().copied().collect() };
-        let wrong_turned: Vec<bool> = wrong.iter().rev().copied().collect();
-        assert_eq!(read_off_the_order(&turned(&inliers), &turned(&outliers), &wrong_turned), all);
+        // The order of rows does not change the metrics.
+        let reversed = |scores: &[f64]| -> Vec<f64> { scores.iter().rev().copied().collect() };
+        let wrong_reversed: Vec<bool> = wrong.iter().rev().copied().collect();
+        assert_eq!(rank_metrics(&reversed(&inliers), &reversed(&outliers), &wrong_reversed), all);
     }
 }
 
 #[test]
-fn bounds_of_what_is_withheld() {
+fn selective_metrics_are_within_their_bounds() {
     let mut rng = SeededRng::new(11);
     for round in 0..40 {
         let uncertainty: Vec<f64> = (0..50).map(|_| (rng.normal() * f64::from(1 + round)).round()).collect();
         let wrong: Vec<bool> = (0..50).map(|_| rng.uniform() < 0.3).collect();
-        let own = Selective::new(&uncertainty, &wrong).unwrap();
-        assert_eq!(own.risk_at(1.0), own.error_rate());
-        // The order that knows the errors is best, and the one that is wrong about all of them worst.
-        let knowing: Vec<f64> = wrong.iter().map(|wrong| f64::from(u8::from(*wrong))).collect();
-        let mistaken: Vec<f64> = knowing.iter().map(|known| -known).collect();
-        let (best, worst) = (rcc_auc(&knowing, &wrong).unwrap(), rcc_auc(&mistaken, &wrong).unwrap());
-        assert!(best <= own.rcc_auc() + 1e-12 && own.rcc_auc() <= worst + 1e-12);
-        let own_best: f64 = own.best_curve().iter().sum::<f64>() / 50.0;
-        assert!((own_best - best).abs() < 1e-12);
-        let ratio = own.prediction_rejection_ratio().unwrap();
+        let selective = Selective::new(&uncertainty, &wrong).unwrap();
+        assert_eq!(selective.risk_at(1.0), selective.error_rate());
+        // The best order has all errors last, the worst order has all errors first.
+        let errors_last: Vec<f64> = wrong.iter().map(|wrong| f64::from(u8::from(*wrong))).collect();
+        let errors_first: Vec<f64> = errors_last.iter().map(|score| -score).collect();
+        let (best, worst) = (rcc_auc(&errors_last, &wrong).unwrap(), rcc_auc(&errors_first, &wrong).unwrap());
+        assert!(best <= selective.rcc_auc() + 1e-12 && selective.rcc_auc() <= worst + 1e-12);
+        let curve_mean: f64 = selective.best_curve().iter().sum::<f64>() / 50.0;
+        assert!((curve_mean - best).abs() < 1e-12);
+        let ratio = selective.prediction_rejection_ratio().unwrap();
         assert!((-1.0 - 1e-12..=1.0 + 1e-12).contains(&ratio), "{ratio}");
-        let share = |flags: &[bool]| flags.iter().filter(|wrong| **wrong).count() as f64;
-        // Everything accepted: all errors and all outliers.
-        let everything = scod_risk(&uncertainty, &wrong, &[0.0; 25], 1.0).unwrap();
-        assert!((everything - (share(&wrong) + 25.0) / 75.0).abs() < 1e-12);
+        let count = |flags: &[bool]| flags.iter().filter(|wrong| **wrong).count() as f64;
+        // At full coverage, all errors and all outliers are accepted.
+        let risk = scod_risk(&uncertainty, &wrong, &[0.0; 25], 1.0).unwrap();
+        assert!((risk - (count(&wrong) + 25.0) / 75.0).abs() < 1e-12);
     }
 }
 
 #[test]
-fn a_coverage_that_is_no_number_keeps_one_row() {
-    let own = Selective::new(&[0.1, 0.2], &[false, true]).unwrap();
+fn invalid_coverages_accept_one_row() {
+    let selective = Selective::new(&[0.1, 0.2], &[false, true]).unwrap();
     for coverage in [f64::NAN, -1.0, 0.0] {
-        assert_eq!(own.risk_at(coverage), 0.0);
+        assert_eq!(selective.risk_at(coverage), 0.0);
     }
 }

@@ -1,4 +1,5 @@
-//! Baselines and metrics against the oracle and stored outputs of peers. One binary, because each integration test binary links the whole dependency tree again.
+//! Baselines and metrics against the oracle and stored outputs of other packages. All tests are one binary, because each integration
+//! test binary links the whole dependency tree again.
 
 #![allow(clippy::unwrap_used)]
 

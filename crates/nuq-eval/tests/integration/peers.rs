@@ -1,5 +1,5 @@
-//! Against published packages: numbers that pytorch-ood, scikit-learn and scipy gave for the same arrays, stored with their
-//! versions by `crates/nuq-testkit/scripts/compare_with_peers.py`.
+//! Scores and metrics against stored outputs of pytorch-ood, scikit-learn and scipy for the same arrays.
+//! `crates/nuq-testkit/scripts/compare_with_peers.py` writes them with the versions of the packages.
 
 use nuq::{Embeddings, Shrinkage};
 use nuq_eval::baselines::{
@@ -9,14 +9,14 @@ use nuq_eval::baselines::{
 use nuq_eval::metrics::{Detection, brier_score, negative_log_likelihood, rcc_auc};
 use serde_json::Value;
 
-/// What torch's `float32` arithmetic leaves, relative to the larger of a score and one.
+/// Tolerance of the `float32` arithmetic of torch, relative to the larger one of a score and one.
 const SINGLE: f64 = 1e-5;
-/// The same where it inverts a covariance.
+/// The same for scores that invert a covariance.
 const INVERTED: f64 = 1e-4;
-/// What `float64` leaves.
+/// Tolerance of `float64` arithmetic.
 const DOUBLE: f64 = 1e-9;
 
-/// The stored numbers.
+/// The stored arrays, scores and metrics.
 struct Peers(Value);
 
 impl Peers {
@@ -49,15 +49,15 @@ fn flags(value: &Value) -> Vec<bool> {
     value.as_array().unwrap().iter().map(|v| v.as_bool().unwrap()).collect()
 }
 
-fn agree(what: &str, ours: &[f64], theirs: &[f64], tolerance: f64) {
-    assert_eq!(ours.len(), theirs.len(), "{what}");
-    for (row, (a, b)) in ours.iter().zip(theirs).enumerate() {
-        assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}, row {row}: {a} and {b}");
+fn assert_close(what: &str, ours: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(ours.len(), expected.len(), "{what}");
+    for (row, (a, b)) in ours.iter().zip(expected).enumerate() {
+        assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{what}, row {row}: {a}, expected {b}");
     }
 }
 
 #[test]
-fn scores_are_those_of_pytorch_ood() {
+fn scores_equal_those_of_pytorch_ood() {
     let peers = Peers::read();
     let (columns, k) = (peers.number("columns"), peers.number("k"));
     let (x, queries) = (peers.array("x", columns), peers.array("queries", columns));
@@ -67,19 +67,19 @@ fn scores_are_those_of_pytorch_ood() {
     );
     let batch = Batch { embeddings: Some(&queries), logits: Some(&logits), ..Batch::default() };
     let head = peers.head();
-    // Theirs becomes ours by a factor and a constant.
+    // The scores of pytorch-ood differ by a factor and a constant.
     let compare = |name: &str, scorer: &dyn Scorer, factor: f64, constant: f64| {
-        let theirs: Vec<f64> =
+        let expected: Vec<f64> =
             numbers(&peers.0["float32"][name]).iter().map(|v| factor * v + constant).collect();
-        agree(name, &scorer.score(&batch).unwrap(), &theirs, SINGLE);
+        assert_close(name, &scorer.score(&batch).unwrap(), &expected, SINGLE);
     };
-    // Minus the largest probability, without the one.
+    // pytorch-ood: −max p instead of 1 − max p.
     compare("MaxProb", &MaxProb, 1.0, 1.0);
     compare("Entropy", &Entropy, 1.0, 0.0);
     compare("MaxLogit", &MaxLogit, 1.0, 0.0);
     compare("Energy", &Energy::default(), 1.0, 0.0);
     compare("Energy, T = 2.5", &Energy::new(2.5).unwrap(), 1.0, 0.0);
-    // The mean over classes instead of the sum.
+    // pytorch-ood: the mean over classes instead of the sum.
     compare("GEN", &Gen::new(0.1, 100).unwrap(), 4.0, 0.0);
     compare("GEN, M = 2", &Gen::new(0.3, 2).unwrap(), 2.0, 0.0);
     compare("kNN distance", &KnnDistance::kth(&x, k).unwrap(), 1.0, 0.0);
@@ -91,18 +91,18 @@ fn scores_are_those_of_pytorch_ood() {
     compare("ReAct", &React::fit(&x, &head, 0.9).unwrap(), 1.0, 0.0);
 }
 
-/// Their covariances are sums over rows instead of means, so that squared distances are as many times smaller as there are
-/// rows; the plain one is halved as well. Their 1e-6 on the diagonal of a sum is nothing beside it.
+/// The covariances of pytorch-ood are sums over rows instead of means, which divides squared distances by the number of rows. The
+/// plain distance is also halved. Its ridge of 1e-6 on the diagonal of a sum is negligible.
 #[test]
-fn mahalanobis_distances_are_those_of_pytorch_ood_up_to_the_number_of_rows() {
+fn mahalanobis_distances_equal_those_of_pytorch_ood_up_to_a_factor() {
     let peers = Peers::read();
     let columns = peers.number("columns");
     let (x, queries) = (peers.array("x", columns), peers.array("queries", columns));
     let batch = Batch { embeddings: Some(&queries), ..Batch::default() };
     let (rows, none) = (x.len() as f64, Shrinkage::Fixed(0.0));
     let compare = |name: &str, scorer: &dyn Scorer, factor: f64| {
-        let theirs: Vec<f64> = numbers(&peers.0["float32"][name]).iter().map(|v| factor * v).collect();
-        agree(name, &scorer.score(&batch).unwrap(), &theirs, INVERTED);
+        let expected: Vec<f64> = numbers(&peers.0["float32"][name]).iter().map(|v| factor * v).collect();
+        assert_close(name, &scorer.score(&batch).unwrap(), &expected, INVERTED);
     };
     compare("Mahalanobis", &Mahalanobis::fit(&x, &peers.labels(), none).unwrap(), 2.0 * rows);
     let relative = RelativeMahalanobis::fit(&x, &peers.labels(), none).unwrap();
@@ -110,7 +110,7 @@ fn mahalanobis_distances_are_those_of_pytorch_ood_up_to_the_number_of_rows() {
 }
 
 #[test]
-fn scores_are_those_of_scikit_learn_and_scipy() {
+fn scores_equal_those_of_scikit_learn_and_scipy() {
     let peers = Peers::read();
     let (columns, classes, k) = (peers.number("columns"), peers.number("classes"), peers.number("k"));
     let (x, queries) = (peers.array("x", columns), peers.array("queries", columns));
@@ -119,8 +119,8 @@ fn scores_are_those_of_scikit_learn_and_scipy() {
     let members = Members::new(members).unwrap();
     let batch = Batch { embeddings: Some(&queries), members: Some(&members), ..Batch::default() };
     let compare = |name: &str, scorer: &dyn Scorer| {
-        let theirs = numbers(&peers.0["float64"][name]);
-        agree(name, &scorer.score(&batch).unwrap(), &theirs, DOUBLE);
+        let expected = numbers(&peers.0["float64"][name]);
+        assert_close(name, &scorer.score(&batch).unwrap(), &expected, DOUBLE);
     };
     compare("LOF", &LocalOutlierFactor::fit(&x, k).unwrap());
     compare("mean kNN distance", &KnnDistance::mean(&x, k).unwrap());
@@ -132,34 +132,38 @@ fn scores_are_those_of_scikit_learn_and_scipy() {
 }
 
 #[test]
-fn metrics_are_those_of_scikit_learn_and_pytorch_ood() {
+fn metrics_equal_those_of_scikit_learn_and_pytorch_ood() {
     let peers = Peers::read();
     for kind in ["untied", "tied"] {
         let stored = &peers.0["detection"][kind];
-        let close = |name: &str, ours: f64, theirs: &Value| {
-            agree(&format!("{kind} {name}"), &[ours], &[theirs.as_f64().unwrap()], DOUBLE);
+        let close = |name: &str, ours: f64, expected: &Value| {
+            assert_close(&format!("{kind} {name}"), &[ours], &[expected.as_f64().unwrap()], DOUBLE);
         };
         let (inliers, outliers) = (numbers(&stored["inliers"]), numbers(&stored["outliers"]));
-        let found = Detection::new(&inliers, &outliers).unwrap();
-        close("ROC-AUC", found.roc_auc(), &stored["roc_auc"]);
-        close("ROC-AUC of pytorch-ood", found.roc_auc(), &stored["torch"]["AUROC"]);
-        close("average precision", found.average_precision(), &stored["average_precision"]);
-        let of_inliers = found.average_precision_of_inliers();
+        let detection = Detection::new(&inliers, &outliers).unwrap();
+        close("ROC-AUC", detection.roc_auc(), &stored["roc_auc"]);
+        close("ROC-AUC of pytorch-ood", detection.roc_auc(), &stored["torch"]["AUROC"]);
+        close("average precision", detection.average_precision(), &stored["average_precision"]);
+        let of_inliers = detection.average_precision_of_inliers();
         close("average precision of inliers", of_inliers, &stored["average_precision_of_inliers"]);
-        close("FPR at 95", found.fpr_at_tpr(0.95), &stored["torch"]["FPR95TPR"]);
-        close("FPR at 80", found.fpr_at_tpr(0.8), &stored["torch_fpr_at_80"]);
-        let curve: (Vec<f64>, Vec<f64>) = found.curve().into_iter().unzip();
-        agree("false alarms", &curve.0, &numbers(&stored["fpr"]), DOUBLE);
-        agree("detections", &curve.1, &numbers(&stored["tpr"]), DOUBLE);
-        // pytorch-ood draws straight lines between the points of the precision-recall curve, average precision steps: that
-        // is why these two differ, and how much.
+        close("FPR at 95", detection.fpr_at_tpr(0.95), &stored["torch"]["FPR95TPR"]);
+        close("FPR at 80", detection.fpr_at_tpr(0.8), &stored["torch_fpr_at_80"]);
+        let curve: (Vec<f64>, Vec<f64>) = detection.curve().into_iter().unzip();
+        assert_close("false positive rates", &curve.0, &numbers(&stored["fpr"]), DOUBLE);
+        assert_close("true positive rates", &curve.1, &numbers(&stored["tpr"]), DOUBLE);
+        // pytorch-ood interpolates the precision-recall curve linearly, average precision uses steps: the two differ.
         let area = trapezoids(&inliers, &outliers);
         close("area under precision and recall", area, &stored["torch"]["AUPR-OUT"]);
-        assert!((area - found.average_precision()).abs() > 1e-4);
-        // The mean accuracy of those answered is one minus the mean risk. Theirs leaves the order of ties to the sort.
+        assert!((area - detection.average_precision()).abs() > 1e-4);
+        // The mean accuracy of accepted rows is one minus the mean risk. The order of ties in pytorch-ood is arbitrary.
         if kind == "untied" {
-            let theirs = 1.0 - stored["torch_aurra"].as_f64().unwrap();
-            agree("RCC-AUC", &[rcc_auc(&inliers, &flags(&stored["errors"])).unwrap()], &[theirs], DOUBLE);
+            let expected = 1.0 - stored["torch_aurra"].as_f64().unwrap();
+            assert_close(
+                "RCC-AUC",
+                &[rcc_auc(&inliers, &flags(&stored["errors"])).unwrap()],
+                &[expected],
+                DOUBLE,
+            );
         }
     }
 }
@@ -172,8 +176,9 @@ fn trapezoids(inliers: &[f64], outliers: &[f64]) -> f64 {
     thresholds.dedup();
     let (mut area, mut before) = (0.0, (0.0, 1.0));
     for t in thresholds {
-        let found = above(outliers, t);
-        let point = (found / outliers.len() as f64, found / (found + above(inliers, t)));
+        let true_positives = above(outliers, t);
+        let precision = true_positives / (true_positives + above(inliers, t));
+        let point = (true_positives / outliers.len() as f64, precision);
         area += (point.0 - before.0) * (point.1 + before.1) / 2.0;
         before = point;
     }
@@ -181,15 +186,16 @@ fn trapezoids(inliers: &[f64], outliers: &[f64]) -> f64 {
 }
 
 #[test]
-fn losses_are_those_of_scikit_learn() {
+fn losses_equal_those_of_scikit_learn() {
     let peers = Peers::read();
     let stored = &peers.0["probabilities"];
-    let close = |name: &str, ours: f64| agree(name, &[ours], &[stored[name].as_f64().unwrap()], DOUBLE);
+    let close =
+        |name: &str, ours: f64| assert_close(name, &[ours], &[stored[name].as_f64().unwrap()], DOUBLE);
     let truth: Vec<u32> = numbers(&stored["truth"]).iter().map(|class| *class as u32).collect();
     let p = numbers(&stored["p"]);
     close("log_loss", negative_log_likelihood(&p, 3, &truth).unwrap());
     close("brier", brier_score(&p, 3, &truth).unwrap());
-    // Theirs counts one of two classes, ours both.
+    // scikit-learn sums over one of two classes, nuq over both.
     let both: Vec<f64> = numbers(&stored["two_p"]).iter().flat_map(|p| [1.0 - p, *p]).collect();
     let truth: Vec<u32> = flags(&stored["two_truth"]).iter().map(|is| u32::from(*is)).collect();
     close("two_brier", brier_score(&both, 2, &truth).unwrap() / 2.0);

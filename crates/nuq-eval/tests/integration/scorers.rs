@@ -1,5 +1,5 @@
-//! What every rival keeps to, whatever its equation: higher is less certain, a score for each row however odd, a typed refusal of
-//! what does not fit; and the layers that are trained.
+//! Properties of every scorer: the sign of the score, finite scores of extreme rows, and typed errors; and tests of the trained
+//! layers.
 
 use nuq::nuq_neighbors;
 use nuq::{Embeddings, ExactIndex, NeighborIndex, Neighbors, Shrinkage};
@@ -23,8 +23,8 @@ fn scaled(rows: &Embeddings<'_>, factor: f32) -> Embeddings<'static> {
     Embeddings::new(rows.as_slice().iter().map(|v| v * factor).collect(), rows.dim()).unwrap()
 }
 
-/// Three classes of 40 rows around 4 times the first three unit vectors, and a head that reads those.
-fn easy() -> (Embeddings<'static>, Vec<i64>, Head) {
+/// Three classes of 40 rows around 4 times the first three unit vectors, and a last layer of three times those unit vectors.
+fn separated_classes() -> (Embeddings<'static>, Vec<i64>, Head) {
     let noise = data::normal(120, 4, 1);
     let value = |(at, e): (usize, &f32)| 0.3 * e + if at % 4 == at / 4 % 3 { 4.0 } else { 0.0 };
     let x = noise.as_slice().iter().enumerate().map(value).collect();
@@ -41,9 +41,9 @@ fn small_duq() -> DuqParams {
     DuqParams { projection: 10, steps: 50, ..DuqParams::default() }
 }
 
-/// Every scorer, fitted to the easy rows.
+/// Every scorer, fitted to the separated classes.
 fn every_scorer() -> Vec<Box<dyn Scorer>> {
-    let (x, y, head) = easy();
+    let (x, y, head) = separated_classes();
     let (logits, l2, auto) = (head.logits(&x).unwrap(), x.l2_normalized(), Shrinkage::LedoitWolf);
     let mut all: Vec<Box<dyn Scorer>> = vec![
         Box::new(MaxProb),
@@ -75,7 +75,7 @@ fn every_scorer() -> Vec<Box<dyn Scorer>> {
     all
 }
 
-/// Queries with all that scorers look at.
+/// Queries with the arrays of all scorers.
 struct Queries {
     embeddings: Embeddings<'static>,
     logits: Embeddings<'static>,
@@ -89,17 +89,17 @@ impl Queries {
     }
 }
 
-/// An inlier, and a far outlier of which the logits say nothing and the members each something else.
+/// An inlier, and a distant outlier with constant logits on which the members disagree.
 fn inlier_and_outlier() -> Queries {
     let embeddings = rows(&[&[4.0, 0.1, -0.1, 0.05], &[0.0, 0.0, 0.0, 50.0]]);
     let logits = rows(&[&[12.0, 0.3, -0.3], &[0.0, 0.0, 0.0]]);
-    let unsure = [[1.0, 0.0, 0.0], [0.0, 1.2, 0.0], [0.0, 0.0, 0.9]];
+    let disagreeing = [[1.0, 0.0, 0.0], [0.0, 1.2, 0.0], [0.0, 0.0, 0.9]];
     let member = |z: &[f32; 3]| Embeddings::from_rows(&[[12.0, 0.0, 0.0], *z]).unwrap();
-    Queries { embeddings, logits, members: Members::new(unsure.iter().map(member).collect()).unwrap() }
+    Queries { embeddings, logits, members: Members::new(disagreeing.iter().map(member).collect()).unwrap() }
 }
 
 #[test]
-fn higher_is_less_certain_for_every_scorer() {
+fn outliers_have_higher_scores_for_every_scorer() {
     let queries = inlier_and_outlier();
     for scorer in every_scorer() {
         let scores = scorer.score(&queries.batch()).unwrap();
@@ -108,9 +108,9 @@ fn higher_is_less_certain_for_every_scorer() {
 }
 
 #[test]
-fn scores_are_numbers_however_far_a_row_is() {
+fn scores_of_extreme_rows_are_not_nan() {
     // The largest f32, the smallest, zero, and the training mean.
-    let (x, _, _) = easy();
+    let (x, _, _) = separated_classes();
     let mean: Vec<f32> = (0..4).map(|j| (x.column(j).iter().sum::<f64>() / x.len() as f64) as f32).collect();
     let embeddings =
         rows(&[&[f32::MAX; 4], &[f32::MIN_POSITIVE; 4], &[0.0; 4], &mean, &[-1e30, 0.0, 1e30, 1.0]]);
@@ -125,7 +125,7 @@ fn scores_are_numbers_however_far_a_row_is() {
 }
 
 #[test]
-fn what_is_missing_or_does_not_fit_is_said() {
+fn missing_and_mismatched_inputs_are_errors() {
     let queries = inlier_and_outlier();
     let whole = queries.batch();
     let (wide, many) = (data::normal(2, 9, 1), data::normal(2, 8, 2));
@@ -158,10 +158,10 @@ fn what_is_missing_or_does_not_fit_is_said() {
                 );
             }
         }
-        // No rows have no scores.
+        // An empty batch has no scores.
         let (no_rows, no_logits) = (queries.embeddings.gather(&[]), queries.logits.gather(&[]));
-        let nobody = Members::new(vec![no_logits.clone()]).unwrap();
-        let empty = Queries { embeddings: no_rows, logits: no_logits, members: nobody };
+        let no_members = Members::new(vec![no_logits.clone()]).unwrap();
+        let empty = Queries { embeddings: no_rows, logits: no_logits, members: no_members };
         assert_eq!(scorer.score(&empty.batch()), Ok(vec![]), "{name}");
     }
 }
@@ -180,16 +180,16 @@ fn a_removed_row_in_a_table_is_an_unknown_id() {
 }
 
 #[test]
-fn tables_of_neighbors_are_checked() {
-    let (x, _, _) = easy();
+fn neighbor_tables_are_validated() {
+    let (x, _, _) = separated_classes();
     let queries = x.gather(&[0, 1]);
     let (knn, lof) = (KnnDistance::kth(&x, 2).unwrap(), LocalOutlierFactor::fit(&x, 2).unwrap());
     for scorer in [&knn as &dyn Scorer, &lof] {
-        let ask = |queries: &Embeddings<'_>, table: &Neighbors| {
+        let score = |queries: &Embeddings<'_>, table: &Neighbors| {
             scorer.score(&Batch { neighbors: Some(table), ..of_embeddings(queries) })
         };
         let unknown = Neighbors::new(2, vec![0, 999, 1, 2], vec![0.0; 4]).unwrap();
-        let error = ask(&queries, &unknown).unwrap_err();
+        let error = score(&queries, &unknown).unwrap_err();
         assert!(
             matches!(
                 error,
@@ -197,14 +197,14 @@ fn tables_of_neighbors_are_checked() {
             ),
             "{error}"
         );
-        let of_others = Neighbors::new(2, vec![0, 1], vec![0.0; 2]).unwrap();
-        let error = ask(&queries, &of_others).unwrap_err();
+        let too_short = Neighbors::new(2, vec![0, 1], vec![0.0; 2]).unwrap();
+        let error = score(&queries, &too_short).unwrap_err();
         assert!(
             matches!(error, Error::Model(nuq::Error::LengthMismatch { got: 1, expected: 2, .. })),
             "{error}"
         );
         let table = Neighbors::new(2, vec![0, 1, 1, 2], vec![0.0; 4]).unwrap();
-        let error = ask(&data::normal(2, 9, 1), &table).unwrap_err();
+        let error = score(&data::normal(2, 9, 1), &table).unwrap_err();
         assert!(
             matches!(
                 error,
@@ -212,15 +212,15 @@ fn tables_of_neighbors_are_checked() {
             ),
             "{error}"
         );
-        // Too few neighbors are searched anew.
+        // A table with fewer neighbors than needed is replaced by a search.
         let short = Neighbors::new(1, vec![0, 1], vec![9.0; 2]).unwrap();
-        assert_eq!(ask(&queries, &short), scorer.score(&of_embeddings(&queries)));
+        assert_eq!(score(&queries, &short), scorer.score(&of_embeddings(&queries)));
     }
 }
 
 #[test]
-fn nothing_and_what_does_not_fit_is_refused_when_fitted() {
-    let (x, y, head) = easy();
+fn fit_rejects_empty_and_mismatched_inputs() {
+    let (x, y, head) = separated_classes();
     let logits = head.logits(&x).unwrap();
     let (none, no_labels) = (x.gather(&[]), [0i64; 0]);
     let auto = Shrinkage::LedoitWolf;
@@ -250,8 +250,11 @@ fn nothing_and_what_does_not_fit_is_refused_when_fitted() {
     assert!(matches!(Head::fit(&x, &few).err(), Some(Error::Model(nuq::Error::LengthMismatch { .. }))));
     let first = |n: u32| (0..n).collect::<Vec<u32>>();
     let four = (x.gather(&first(4)), logits.gather(&first(4)));
-    assert_eq!(Head::fit(&four.0, &four.1).err(), Some(Error::FewRows { what: "a head", got: 4, needed: 5 }));
-    // A head of other embeddings, wider or narrower.
+    assert_eq!(
+        Head::fit(&four.0, &four.1).err(),
+        Some(Error::FewRows { what: "the last layer of the network", got: 4, needed: 5 })
+    );
+    // Rows of another dimension than that of the head.
     for dim in [3, 9] {
         let rows = data::normal(30, dim, 1);
         let wrong = Some(Error::Model(nuq::Error::Neighbors(nuq_neighbors::Error::DimensionMismatch {
@@ -267,35 +270,41 @@ fn nothing_and_what_does_not_fit_is_refused_when_fitted() {
 }
 
 #[test]
-fn parameters_out_of_range_are_refused() {
-    let (x, y, head) = easy();
-    let out = |error: Option<Error>| {
+fn parameters_out_of_range_are_rejected() {
+    let (x, y, head) = separated_classes();
+    let assert_out_of_range = |error: Option<Error>| {
         assert!(matches!(error, Some(Error::Model(nuq::Error::OutOfRange { .. }))), "{error:?}")
     };
     for t in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        out(Energy::new(t).err());
+        assert_out_of_range(Energy::new(t).err());
     }
-    out(Gen::new(0.0, 10).err());
-    out(Gen::new(1.0, 10).err());
-    out(Gen::new(0.1, 0).err());
+    assert_out_of_range(Gen::new(0.0, 10).err());
+    assert_out_of_range(Gen::new(1.0, 10).err());
+    assert_out_of_range(Gen::new(0.1, 0).err());
     for quantile in [0.0, 1.1, f64::NAN] {
-        out(React::fit(&x, &head, quantile).err());
-        out(Huq::fit(&[1.0], &[1.0], quantile - 0.5, 2.0, 0.5).err());
+        assert_out_of_range(React::fit(&x, &head, quantile).err());
+        assert_out_of_range(Huq::fit(&[1.0], &[1.0], quantile - 0.5, 2.0, 0.5).err());
     }
     for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        out(Sngp::fit(&x, &y, SngpParams { length_scale: Some(wrong), ..SngpParams::default() }).err());
-        out(Sngp::fit(&x, &y, SngpParams { ridge: wrong, ..SngpParams::default() }).err());
-        out(Duq::fit(&x, &y, DuqParams { length_scale: wrong, ..DuqParams::default() }).err());
-        out(Duq::fit(&x, &y, DuqParams { learning_rate: wrong, ..DuqParams::default() }).err());
+        assert_out_of_range(
+            Sngp::fit(&x, &y, SngpParams { length_scale: Some(wrong), ..SngpParams::default() }).err(),
+        );
+        assert_out_of_range(Sngp::fit(&x, &y, SngpParams { ridge: wrong, ..SngpParams::default() }).err());
+        assert_out_of_range(
+            Duq::fit(&x, &y, DuqParams { length_scale: wrong, ..DuqParams::default() }).err(),
+        );
+        assert_out_of_range(
+            Duq::fit(&x, &y, DuqParams { learning_rate: wrong, ..DuqParams::default() }).err(),
+        );
     }
-    out(Sngp::fit(&x, &y, SngpParams { features: 0, ..SngpParams::default() }).err());
-    out(Duq::fit(&x, &y, DuqParams { projection: 0, ..DuqParams::default() }).err());
-    out(Duq::fit(&x, &y, DuqParams { steps: 0, ..DuqParams::default() }).err());
-    out(Duq::fit(&x, &y, DuqParams { batch: 0, ..DuqParams::default() }).err());
-    out(Duq::fit(&x, &y, DuqParams { momentum: 1.0, ..DuqParams::default() }).err());
-    out(Vim::fit(&x, &head, Some(4)).err());
-    out(Ddu::fit(&x, &y, Shrinkage::Fixed(1.5)).err());
-    out(Head::new(&data::normal(2, 3, 1), &[0.0, f64::NAN]).err());
+    assert_out_of_range(Sngp::fit(&x, &y, SngpParams { features: 0, ..SngpParams::default() }).err());
+    assert_out_of_range(Duq::fit(&x, &y, DuqParams { projection: 0, ..DuqParams::default() }).err());
+    assert_out_of_range(Duq::fit(&x, &y, DuqParams { steps: 0, ..DuqParams::default() }).err());
+    assert_out_of_range(Duq::fit(&x, &y, DuqParams { batch: 0, ..DuqParams::default() }).err());
+    assert_out_of_range(Duq::fit(&x, &y, DuqParams { momentum: 1.0, ..DuqParams::default() }).err());
+    assert_out_of_range(Vim::fit(&x, &head, Some(4)).err());
+    assert_out_of_range(Ddu::fit(&x, &y, Shrinkage::Fixed(1.5)).err());
+    assert_out_of_range(Head::new(&data::normal(2, 3, 1), &[0.0, f64::NAN]).err());
     assert!(matches!(
         Head::new(&data::normal(2, 3, 1), &[0.0]).err(),
         Some(Error::Model(nuq::Error::LengthMismatch { .. }))
@@ -317,7 +326,7 @@ fn parameters_out_of_range_are_refused() {
         Members::new(vec![data::normal(2, 3, 1), data::normal(2, 4, 1)]).err(),
         Some(Error::Model(nuq::Error::Neighbors(_)))
     ));
-    out(temperature(&logits, &[9; 120]).err());
+    assert_out_of_range(temperature(&logits, &[9; 120]).err());
     assert!(matches!(
         temperature(&logits, &[0]).err(),
         Some(Error::Model(nuq::Error::LengthMismatch { .. }))
@@ -329,7 +338,7 @@ fn parameters_out_of_range_are_refused() {
 }
 
 #[test]
-fn hybrids_refuse_what_has_no_rank() {
+fn huq_rejects_nan_and_unequal_lengths() {
     let huq = Huq::fit(&[0.1, 0.2], &[0.3, 0.4], 0.5, 0.5, 0.5).unwrap();
     assert_eq!(huq.score(&[], &[]), Ok(vec![]));
     assert!(matches!(huq.score(&[0.1], &[]).err(), Some(Error::Model(nuq::Error::LengthMismatch { .. }))));
@@ -349,29 +358,29 @@ fn hybrids_refuse_what_has_no_rank() {
 }
 
 #[test]
-fn trained_layers_tell_classes_and_strangers_apart() {
+fn trained_layers_predict_classes_and_detect_outliers() {
     let (all, labels) = data::clusters(1200, 8, 4, 1.2, 21);
     let part = |first: u32, last: u32| all.gather(&(first..last).collect::<Vec<u32>>());
     let (x, test, y, truth) = (part(0, 600), part(600, 1200), &labels[..600], &labels[600..]);
-    let strange = scaled(&data::normal(200, 8, 22), 12.0);
+    let outliers = scaled(&data::normal(200, 8, 22), 12.0);
     let sngp = Sngp::fit(&x, y, SngpParams::default()).unwrap();
     let duq = Duq::fit(&x, y, DuqParams::default()).unwrap();
-    let accuracy = |said: Vec<&nuq::Label>| {
-        said.iter().zip(truth).filter(|(said, truth)| **said == *truth).count() as f64 / 600.0
+    let accuracy = |labels: Vec<&nuq::Label>| {
+        labels.iter().zip(truth).filter(|(label, truth)| **label == *truth).count() as f64 / 600.0
     };
-    // Round clusters of one size: nothing tells them apart better than the nearest of their centers.
+    // For spherical clusters of equal size, the nearest mean is the optimal classifier.
     let best = nearest_mean_accuracy(&x, y, &test, truth);
-    for said in [sngp.predict(&test).unwrap(), duq.predict(&test).unwrap()] {
-        assert!(accuracy(said) > best - 0.02, "{best}");
+    for labels in [sngp.predict(&test).unwrap(), duq.predict(&test).unwrap()] {
+        assert!(accuracy(labels) > best - 0.02, "{best}");
     }
     for scorer in [&sngp as &dyn Scorer, &duq] {
         let score = |rows: &Embeddings<'_>| scorer.score(&of_embeddings(rows)).unwrap();
-        let auc = nuq_eval::metrics::roc_auc(&score(&test), &score(&strange)).unwrap();
+        let auc = nuq_eval::metrics::roc_auc(&score(&test), &score(&outliers)).unwrap();
         assert!(auc > 0.95, "{}: {auc}", scorer.name());
     }
 }
 
-/// How often the nearest mean of a class is that of the right one.
+/// Accuracy of the nearest class mean.
 fn nearest_mean_accuracy(x: &Embeddings<'_>, y: &[i64], test: &Embeddings<'_>, truth: &[i64]) -> f64 {
     let mean = |class: i64| {
         let members: Vec<u32> = (0u32..).zip(y).filter(|(_, y)| **y == class).map(|(i, _)| i).collect();
@@ -379,32 +388,35 @@ fn nearest_mean_accuracy(x: &Embeddings<'_>, y: &[i64], test: &Embeddings<'_>, t
         (0..x.dim()).map(|j| members.column(j).iter().sum::<f64>() / members.len() as f64).collect::<Vec<_>>()
     };
     let means: Vec<Vec<f64>> = (0..4).map(mean).collect();
-    let apart = |q: &[f64], m: &[f64]| q.iter().zip(m).map(|(q, m)| (q - m).powi(2)).sum::<f64>();
-    let said =
-        |q: &Vec<f64>| (0..4).min_by(|&a, &b| apart(q, &means[a]).total_cmp(&apart(q, &means[b]))).unwrap();
-    let right = to_rows(test).iter().zip(truth).filter(|(q, truth)| said(q) as i64 == **truth).count();
-    right as f64 / truth.len() as f64
+    let sq_distance = |q: &[f64], m: &[f64]| q.iter().zip(m).map(|(q, m)| (q - m).powi(2)).sum::<f64>();
+    let nearest = |q: &Vec<f64>| {
+        let by_distance =
+            |&a: &usize, &b: &usize| sq_distance(q, &means[a]).total_cmp(&sq_distance(q, &means[b]));
+        (0..4).min_by(by_distance).unwrap()
+    };
+    let correct = to_rows(test).iter().zip(truth).filter(|(q, truth)| nearest(q) as i64 == **truth).count();
+    correct as f64 / truth.len() as f64
 }
 
 #[test]
-fn trained_layers_are_the_same_for_any_number_of_threads_and_any_unit() {
+fn trained_layers_do_not_depend_on_threads_or_units() {
     let (x, y) = data::clusters(300, 6, 3, 1.5, 31);
     let scores = |x: &Embeddings<'_>| {
         let sngp =
             Sngp::fit(x, &y, small_sngp(SngpScore::MaxProb)).unwrap().score(&of_embeddings(x)).unwrap();
         [sngp, Duq::fit(x, &y, small_duq()).unwrap().score(&of_embeddings(x)).unwrap()].concat()
     };
-    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    let here = scores(&x);
-    assert_eq!(here, alone.install(|| scores(&x)));
-    for (a, b) in scores(&scaled(&x, 1024.0)).iter().zip(&here) {
-        assert!((a - b).abs() <= 1e-6 * b.abs().max(1e-3), "in other units {a} instead of {b}");
+    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let expected = scores(&x);
+    assert_eq!(expected, one_thread.install(|| scores(&x)));
+    for (a, b) in scores(&scaled(&x, 1024.0)).iter().zip(&expected) {
+        assert!((a - b).abs() <= 1e-6 * b.abs().max(1e-3), "in other units {a}, expected {b}");
     }
 }
 
 #[test]
-fn a_row_alone_has_the_score_that_it_has_among_others() {
-    let (x, y, head) = easy();
+fn scores_do_not_depend_on_the_batch() {
+    let (x, y, head) = separated_classes();
     let queries = data::normal(18, 4, 10);
     let (logits, train) = (head.logits(&queries).unwrap(), head.logits(&x).unwrap());
     let scorers: [Box<dyn Scorer>; 3] = [
@@ -414,8 +426,8 @@ fn a_row_alone_has_the_score_that_it_has_among_others() {
     ];
     for scorer in scorers {
         let batch = Batch { logits: Some(&logits), ..of_embeddings(&queries) };
-        let together = scorer.score(&batch).unwrap();
-        for (i, score) in (0u32..).zip(&together) {
+        let scores = scorer.score(&batch).unwrap();
+        for (i, score) in (0u32..).zip(&scores) {
             let (row, z) = (queries.gather(&[i]), logits.gather(&[i]));
             let batch = Batch { logits: Some(&z), ..of_embeddings(&row) };
             assert_eq!(scorer.score(&batch).unwrap(), [*score], "{}, row {i}", scorer.name());
@@ -424,8 +436,8 @@ fn a_row_alone_has_the_score_that_it_has_among_others() {
 }
 
 #[test]
-fn layers_refuse_what_they_cannot_learn_from() {
-    let (x, y, _) = easy();
+fn layers_reject_one_class_and_equal_rows() {
+    let (x, y, _) = separated_classes();
     let one = vec![7; 120];
     assert_eq!(Sngp::fit(&x, &one, SngpParams::default()).err(), Some(Error::OneClass { what: "SNGP" }));
     assert_eq!(Duq::fit(&x, &one, DuqParams::default()).err(), Some(Error::OneClass { what: "DUQ" }));

@@ -1,9 +1,9 @@
-//! Scores of a query's distances to training rows, and to their classes.
+//! Scores by distances to training rows and to classes.
 
 use crate::gaussians;
 use crate::oracle::by_distance;
 
-/// Class means with one covariance, and one Gaussian of all rows.
+/// Class means with a shared covariance, and one Gaussian of all rows.
 pub struct Mahalanobis {
     means: Vec<Vec<f64>>,
     within: Vec<Vec<f64>>,
@@ -12,10 +12,10 @@ pub struct Mahalanobis {
 }
 
 impl Mahalanobis {
-    /// Labels are `0..classes`; `shrinkage` is an amount, or `None` for that of Ledoit and Wolf.
+    /// Labels are `0..classes`. A `shrinkage` of `None` is that of Ledoit and Wolf.
     pub fn fit(x: &[Vec<f64>], y: &[usize], classes: usize, shrinkage: Option<f64>) -> Self {
-        let everyone: Vec<&Vec<f64>> = x.iter().collect();
-        let mean = gaussians::mean(&everyone);
+        let all: Vec<&Vec<f64>> = x.iter().collect();
+        let mean = gaussians::mean(&all);
         let means: Vec<Vec<f64>> = (0..classes)
             .map(|class| {
                 let members: Vec<&Vec<f64>> =
@@ -31,13 +31,13 @@ impl Mahalanobis {
         Self { within: factor(&around_class), overall: factor(&around_all), means, mean }
     }
 
-    /// $\min_c (q - \mu_c)^\top \Sigma^{-1} (q - \mu_c)$.
+    /// `min_c (q − μ_c)ᵀ Σ⁻¹ (q − μ_c)`.
     pub fn nearest(&self, q: &[f64]) -> f64 {
         let distances = self.means.iter().map(|mean| squared(&self.within, &minus(q, mean)));
         distances.fold(f64::INFINITY, f64::min)
     }
 
-    /// $(q - \mu_0)^\top \Sigma_0^{-1} (q - \mu_0)$, which the relative distance subtracts.
+    /// `(q − μ₀)ᵀ Σ₀⁻¹ (q − μ₀)`, which the relative distance subtracts.
     pub fn from_all(&self, q: &[f64]) -> f64 {
         squared(&self.overall, &minus(q, &self.mean))
     }
@@ -47,12 +47,12 @@ fn minus(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
 
-/// $u^\top (L L^\top)^{-1} u$.
+/// `uᵀ (L Lᵀ)⁻¹ u`.
 fn squared(factor: &[Vec<f64>], u: &[f64]) -> f64 {
     gaussians::forward(factor, u).iter().map(|v| v * v).sum()
 }
 
-/// The mean variance of centered rows over their columns.
+/// The mean variance of the columns of centered rows.
 fn variance(rows: &[Vec<f64>]) -> f64 {
     rows.iter().flatten().map(|v| v * v).sum::<f64>() / (rows.len() * rows[0].len()) as f64
 }
@@ -63,8 +63,8 @@ pub fn knn_distances(x: &[Vec<f64>], q: &[f64], k: usize) -> Vec<f64> {
     all.iter().take(k).map(|(sq, _)| sq.sqrt()).collect()
 }
 
-/// The local outlier factor (Breunig et al. 2000) of rows that were not trained on. A mean reachability has 1e-10 added,
-/// as in scikit-learn, so that a row amid its own copies has a density.
+/// Local outlier factor (Breunig et al. 2000) of new rows. As in scikit-learn, 1e-10 is added to a mean reachability, so that the
+/// density of duplicated rows is finite.
 pub struct LocalOutlierFactor<'x> {
     x: &'x [Vec<f64>],
     k: usize,
@@ -73,7 +73,7 @@ pub struct LocalOutlierFactor<'x> {
 }
 
 impl<'x> LocalOutlierFactor<'x> {
-    /// With `k` neighbors, or all other rows where there are fewer.
+    /// Uses `k` neighbors, or all other rows if there are fewer.
     pub fn fit(x: &'x [Vec<f64>], k: usize) -> Self {
         let k = k.min(x.len() - 1);
         let mut fitted = Self { x, k, k_distance: Vec::new(), density: Vec::new() };
@@ -83,10 +83,10 @@ impl<'x> LocalOutlierFactor<'x> {
         fitted
     }
 
-    /// The `k` nearest rows with their distances, nearest first, without row `own`.
-    fn neighbors(&self, q: &[f64], own: Option<usize>) -> Vec<(usize, f64)> {
+    /// The `k` nearest rows with their distances in ascending order, without row `excluded`.
+    fn neighbors(&self, q: &[f64], excluded: Option<usize>) -> Vec<(usize, f64)> {
         let all = by_distance(self.x, q, &vec![1.0; q.len()]);
-        let others = all.into_iter().filter(|(_, i)| Some(*i) != own);
+        let others = all.into_iter().filter(|(_, i)| Some(*i) != excluded);
         others.take(self.k).map(|(sq, i)| (i, sq.sqrt())).collect()
     }
 
@@ -99,10 +99,10 @@ impl<'x> LocalOutlierFactor<'x> {
         1.0 / (sum / self.k as f64 + 1e-10)
     }
 
-    /// The mean density of the neighbors, over that of the query.
+    /// The mean density of the neighbors, relative to that of the query.
     pub fn score(&self, q: &[f64]) -> f64 {
         let neighbors = self.neighbors(q, None);
-        let own = self.density_at(&neighbors);
-        neighbors.iter().map(|&(i, _)| self.density[i] / own).sum::<f64>() / self.k as f64
+        let density = self.density_at(&neighbors);
+        neighbors.iter().map(|&(i, _)| self.density[i] / density).sum::<f64>() / self.k as f64
     }
 }

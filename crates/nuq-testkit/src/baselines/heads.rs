@@ -1,14 +1,14 @@
-//! Scores that take the embedding and the last layer, $z = W x + b$ with a row of $W$ per class.
+//! Scores that use the embedding and the last layer, `z = W x + b` with one row of `W` per class.
 
 use super::logits::energy;
 use super::matrices::{dot, norm, orthogonal_rows, solve};
 
-/// $W x + b$.
+/// `W x + b`.
 pub fn linear(w: &[Vec<f64>], b: &[f64], x: &[f64]) -> Vec<f64> {
     w.iter().zip(b).map(|(row, b)| dot(row, x) + b).collect()
 }
 
-/// $W$ and $b$ of the least squares $\sum_i \lVert W x_i + b - z_i \rVert^2$, by its normal equations.
+/// `W` and `b` that minimize `Σ_i ‖W x_i + b − z_i‖²`, by the normal equations.
 pub fn least_squares_head(x: &[Vec<f64>], z: &[Vec<f64>]) -> (Vec<Vec<f64>>, Vec<f64>) {
     let (d, classes) = (x[0].len(), z[0].len());
     let mut a = vec![vec![0.0; d + 1]; d + 1];
@@ -20,9 +20,9 @@ pub fn least_squares_head(x: &[Vec<f64>], z: &[Vec<f64>]) -> (Vec<Vec<f64>>, Vec
             (0..classes).for_each(|c| right[i][c] += with_one[i] * z[c]);
         }
     }
-    let found = solve(a, right);
-    let weights = (0..classes).map(|c| (0..d).map(|j| found[j][c]).collect()).collect();
-    (weights, found[d].clone())
+    let solution = solve(a, right);
+    let weights = (0..classes).map(|c| (0..d).map(|j| solution[j][c]).collect()).collect();
+    (weights, solution[d].clone())
 }
 
 /// Virtual-logit matching (Wang et al. 2022).
@@ -33,11 +33,11 @@ pub struct Vim {
 }
 
 impl Vim {
-    /// With so many principal directions, of which there must be as many with a singular value.
+    /// Fits with `principal` directions. The rows must have at least as many nonzero singular values.
     pub fn fit(x: &[Vec<f64>], w: &[Vec<f64>], b: &[f64], principal: usize) -> Self {
         let origin = origin(w, b);
-        let moved: Vec<Vec<f64>> = x.iter().map(|row| minus(row, &origin)).collect();
-        let mut directions = orthogonal_rows(moved, 0);
+        let centered: Vec<Vec<f64>> = x.iter().map(|row| minus(row, &origin)).collect();
+        let mut directions = orthogonal_rows(centered, 0);
         directions.sort_by(|u, v| norm(v).total_cmp(&norm(u)));
         directions.truncate(principal);
         for direction in &mut directions {
@@ -51,24 +51,24 @@ impl Vim {
         vim
     }
 
-    /// The length of what the principal directions leave of $q - o$.
+    /// The length of `q − o` without its components along the principal directions.
     fn residual(&self, q: &[f64]) -> f64 {
-        let mut left = minus(q, &self.origin);
+        let mut rest = minus(q, &self.origin);
         for direction in &self.principal {
-            let along = dot(direction, &left);
-            left.iter_mut().zip(direction).for_each(|(l, v)| *l -= along * v);
+            let along = dot(direction, &rest);
+            rest.iter_mut().zip(direction).for_each(|(l, v)| *l -= along * v);
         }
-        norm(&left)
+        norm(&rest)
     }
 
-    /// $\alpha \lVert R^\top (q - o) \rVert - \ln \sum_c e^{z_c}$.
+    /// `α ‖Rᵀ (q − o)‖ − ln Σ_c exp(z_c)`.
     pub fn score(&self, q: &[f64], z: &[f64]) -> f64 {
         self.alpha * self.residual(q) + energy(z, 1.0)
     }
 }
 
-/// $o = -W^{+} b$. Rotating the rows of $(b \mid W)$ until those of $W$ are orthogonal turns $W^{+} b$ into a sum over them;
-/// rows that `f32` weights make zero only up to rounding have no direction.
+/// `o = −W⁺ b`. After rotating the rows of `(b, W)` until those of `W` are orthogonal, `W⁺ b` is a sum over them. Rows at the level of
+/// `f32` rounding count as zero.
 fn origin(w: &[Vec<f64>], b: &[f64]) -> Vec<f64> {
     let rows = w.iter().zip(b).map(|(row, b)| [&[*b], &row[..]].concat()).collect();
     let rotated = orthogonal_rows(rows, 1);
@@ -86,8 +86,8 @@ fn minus(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
 
-/// Minus the mean distance to the boundaries with the other classes over the distance to the training mean (Liu and Qin
-/// 2024). Of several largest logits the first is predicted; classes with equal weights have no boundary, and count zero.
+/// The negative mean distance to the boundaries with the other classes, divided by the distance to the training mean (Liu and Qin
+/// 2024). Ties go to the first class. Classes with equal weights have no boundary and contribute zero.
 pub fn fdbd(x: &[Vec<f64>], w: &[Vec<f64>], q: &[f64], z: &[f64]) -> f64 {
     let mean: Vec<f64> =
         (0..q.len()).map(|j| x.iter().map(|row| row[j]).sum::<f64>() / x.len() as f64).collect();
@@ -99,26 +99,25 @@ pub fn fdbd(x: &[Vec<f64>], w: &[Vec<f64>], q: &[f64], z: &[f64]) -> f64 {
     }
     let mut sum = 0.0;
     for c in (0..z.len()).filter(|&c| c != predicted) {
-        let apart = norm(&minus(&w[predicted], &w[c]));
-        sum += if apart > 0.0 { (z[predicted] - z[c]) / apart } else { 0.0 };
+        let distance = norm(&minus(&w[predicted], &w[c]));
+        sum += if distance > 0.0 { (z[predicted] - z[c]) / distance } else { 0.0 };
     }
     -sum / (z.len() - 1) as f64 / norm(&minus(q, &mean))
 }
 
-/// $-E(q)$ times the mean of the `k` largest $E_i \cos(x_i, q)$ (Park, Jung and Teoh 2023).
+/// `−E(q)` times the mean of the `k` largest `E_i cos(x_i, q)` (Park, Jung and Teoh 2023).
 pub fn nnguide(x: &[Vec<f64>], train_z: &[Vec<f64>], k: usize, q: &[f64], z: &[f64]) -> f64 {
-    let mut guides: Vec<f64> = x
+    let mut products: Vec<f64> = x
         .iter()
         .zip(train_z)
         .map(|(row, z)| -energy(z, 1.0) * dot(row, q) / (norm(row) * norm(q)).max(f64::MIN_POSITIVE))
         .collect();
-    guides.sort_by(|a, b| b.total_cmp(a));
-    let k = k.min(guides.len());
-    energy(z, 1.0) * guides[..k].iter().sum::<f64>() / k as f64
+    products.sort_by(|a, b| b.total_cmp(a));
+    let k = k.min(products.len());
+    energy(z, 1.0) * products[..k].iter().sum::<f64>() / k as f64
 }
 
-/// The energy of $W \min(q, t) + b$ with $t$ a quantile of all activations (Sun, Guo and Li 2021), between two of which it
-/// is interpolated.
+/// The energy of `W min(q, t) + b`, where `t` is an interpolated quantile of all activations (Sun, Guo and Li 2021).
 pub fn react(x: &[Vec<f64>], quantile: f64, w: &[Vec<f64>], b: &[f64], q: &[f64]) -> f64 {
     let mut all: Vec<f64> = x.iter().flatten().copied().collect();
     all.sort_by(f64::total_cmp);

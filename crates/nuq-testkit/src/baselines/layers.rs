@@ -1,33 +1,33 @@
-//! Layers that are trained on frozen rows: what their equations say of given weights.
+//! Layers that are trained on frozen embeddings: their equations for given weights.
 
 use super::logits::{energy, max_prob, softmax};
 use super::matrices::{dot, solve};
 
-/// SNGP's last layer (Liu et al. 2020) with everything that it learned.
+/// The last layer of SNGP (Liu et al. 2020) with its weights.
 pub struct Sngp {
-    /// A row of frequencies, over the length scale, for each random feature.
+    /// Frequencies divided by the length scale, one row per random feature.
     pub frequencies: Vec<Vec<f64>>,
-    /// A phase for each.
+    /// One phase per random feature.
     pub phases: Vec<f64>,
-    /// What rows are measured from.
+    /// The center of the training rows.
     pub center: Vec<f64>,
-    /// A row per class, a weight per feature.
+    /// One row per class, one weight per feature.
     pub weights: Vec<Vec<f64>>,
     /// The precision of the prior.
     pub ridge: f64,
 }
 
 impl Sngp {
-    /// $\sqrt{2/D} \cos(w_j^\top (x - \mu) + b_j)$ of each feature.
+    /// `√(2/D) cos(w_jᵀ (x − μ) + b_j)` of each feature.
     pub fn features(&self, x: &[f64]) -> Vec<f64> {
-        let height = (2.0 / self.phases.len() as f64).sqrt();
+        let amplitude = (2.0 / self.phases.len() as f64).sqrt();
         let mut features = vec![];
         for (w, b) in self.frequencies.iter().zip(&self.phases) {
             let mut angle = *b;
             for j in 0..x.len() {
                 angle += w[j] * (x[j] - self.center[j]);
             }
-            features.push(height * angle.cos());
+            features.push(amplitude * angle.cos());
         }
         features
     }
@@ -36,38 +36,40 @@ impl Sngp {
         self.weights.iter().map(|row| dot(row, phi)).collect()
     }
 
-    /// $r I + \sum_i \hat p_i (1 - \hat p_i) \phi_i \phi_i^\top$ over training rows.
+    /// `r I + Σ_i p̂_i (1 − p̂_i) φ_i φ_iᵀ` over training rows.
     pub fn precision(&self, x: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let count = self.phases.len();
         let mut precision = vec![vec![0.0; count]; count];
         (0..count).for_each(|j| precision[j][j] = self.ridge);
         for row in x {
             let phi = self.features(row);
-            let wrong = max_prob(&self.plain_logits(&phi));
+            let complement = max_prob(&self.plain_logits(&phi));
             for (i, line) in precision.iter_mut().enumerate() {
-                line.iter_mut().zip(&phi).for_each(|(p, v)| *p += wrong * (1.0 - wrong) * phi[i] * v);
+                line.iter_mut()
+                    .zip(&phi)
+                    .for_each(|(p, v)| *p += complement * (1.0 - complement) * phi[i] * v);
             }
         }
         precision
     }
 
-    /// $z / \sqrt{1 + \frac\pi8 \phi^\top \Sigma \phi}$ given $\Sigma^{-1}$.
+    /// `z / √(1 + (π/8) φᵀ Σ φ)` for a given precision `Σ⁻¹`.
     pub fn logits(&self, precision: &[Vec<f64>], q: &[f64]) -> Vec<f64> {
         let phi = self.features(q);
         let right = phi.iter().map(|v| vec![*v]).collect();
         let solved: Vec<f64> = solve(precision.to_vec(), right).concat();
-        let damped = (1.0 + std::f64::consts::PI / 8.0 * dot(&phi, &solved)).sqrt();
-        self.plain_logits(&phi).iter().map(|z| z / damped).collect()
+        let divisor = (1.0 + std::f64::consts::PI / 8.0 * dot(&phi, &solved)).sqrt();
+        self.plain_logits(&phi).iter().map(|z| z / divisor).collect()
     }
 }
 
-/// $K / (K + \sum_c e^{z_c})$.
+/// `K / (K + Σ_c exp(z_c))`.
 pub fn dempster_shafer(z: &[f64]) -> f64 {
     let classes = z.len() as f64;
     classes / (classes + z.iter().map(|v| v.exp()).sum::<f64>())
 }
 
-/// $\sum_i -\ln \mathrm{softmax}(\beta^\top \phi_i)_{y_i} + \frac r2 \lVert \beta \rVert^2$ and its gradient, a row per class.
+/// `Σ_i −ln softmax(βᵀ φ_i)_{y_i} + (r/2) ‖β‖²` and its gradient, one row per class.
 pub fn softmax_loss(phi: &[Vec<f64>], y: &[usize], weights: &[Vec<f64>], ridge: f64) -> (f64, Vec<Vec<f64>>) {
     let mut loss = 0.0;
     let mut gradient: Vec<Vec<f64>> = vec![];
@@ -86,7 +88,7 @@ pub fn softmax_loss(phi: &[Vec<f64>], y: &[usize], weights: &[Vec<f64>], ridge: 
     (loss, gradient)
 }
 
-/// $-\ln K_c = \lVert W_c x - e_c \rVert^2 / 2 n \sigma^2$ of DUQ's kernel (van Amersfoort et al. 2020).
+/// `−ln K_c = ‖W_c x − e_c‖² / (2 n σ²)` of the kernel of DUQ (van Amersfoort et al. 2020).
 pub fn duq_exponent(weights: &[Vec<f64>], centroid: &[f64], sigma: f64, x: &[f64]) -> f64 {
     let mut sum = 0.0;
     for (row, e) in weights.iter().zip(centroid) {
@@ -95,7 +97,7 @@ pub fn duq_exponent(weights: &[Vec<f64>], centroid: &[f64], sigma: f64, x: &[f64
     sum / (2.0 * centroid.len() as f64 * sigma * sigma)
 }
 
-/// The mean binary cross-entropy of a kernel that is to be one for members and zero for others.
+/// The mean binary cross-entropy of a kernel whose target is one for members and zero for others.
 pub fn duq_loss(
     weights: &[Vec<f64>],
     centroid: &[f64],

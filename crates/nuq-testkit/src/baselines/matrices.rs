@@ -1,6 +1,6 @@
-//! The linear algebra of small matrices: elimination and rotations.
+//! Linear algebra of small matrices by elimination and rotations.
 
-/// Solves $A X = B$ by elimination with the largest pivot of each column.
+/// Solves `A X = B` by elimination with the largest pivot of each column.
 pub(super) fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let n = a.len();
     for k in 0..n {
@@ -21,40 +21,39 @@ pub(super) fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<Vec<f64>>) -> Vec<Vec<f64>>
     b
 }
 
-/// $u^\top v$.
+/// `uᵀ v`.
 pub(super) fn dot(u: &[f64], v: &[f64]) -> f64 {
     u.iter().zip(v).map(|(a, b)| a * b).sum()
 }
 
-/// $\lVert v \rVert$.
+/// `‖v‖`.
 pub(super) fn norm(v: &[f64]) -> f64 {
     dot(v, v).sqrt()
 }
 
-/// Rotates pairs of rows until all are orthogonal (Hestenes 1958): what is left is $\sigma_i v_i^\top$, singular values and
-/// right singular vectors of the matrix. The first columns, `carried` of them, take part in the rotations and do not
-/// count for the angles.
+/// Rotates pairs of rows until all are orthogonal (Hestenes 1958). The result is `σ_i v_iᵀ`, the singular values and right singular
+/// vectors of the matrix. The first `carried` columns are rotated too, but do not determine the angles.
 pub(super) fn orthogonal_rows(mut rows: Vec<Vec<f64>>, carried: usize) -> Vec<Vec<f64>> {
     let scale: f64 = rows.iter().map(|row| norm(&row[carried..]).powi(2)).sum();
-    let mut turned = true;
-    while turned {
-        turned = false;
+    let mut is_rotated = true;
+    while is_rotated {
+        is_rotated = false;
         for i in 1..rows.len() {
             for j in 0..i {
                 let (head, tail) = rows.split_at_mut(i);
-                turned |= rotate(&mut head[j], &mut tail[0], carried, 1e-28 * scale);
+                is_rotated |= rotate(&mut head[j], &mut tail[0], carried, 1e-28 * scale);
             }
         }
     }
     rows
 }
 
-/// Turns two rows until they are orthogonal; `false` where they are, up to the rounding of their product, or where the
-/// square of one is `nothing`.
-fn rotate(a: &mut [f64], b: &mut [f64], carried: usize, nothing: f64) -> bool {
+/// Rotates two rows until they are orthogonal. Returns `false` if they are, up to rounding, or if the squared norm of one is at most
+/// `negligible`.
+fn rotate(a: &mut [f64], b: &mut [f64], carried: usize, negligible: f64) -> bool {
     let (u, v) = (&a[carried..], &b[carried..]);
     let (uu, vv, uv) = (dot(u, u), dot(v, v), dot(u, v));
-    if uu <= nothing || vv <= nothing || uv.abs() <= 1e-13 * (uu * vv).sqrt() {
+    if uu <= negligible || vv <= negligible || uv.abs() <= 1e-13 * (uu * vv).sqrt() {
         return false;
     }
     let (sin, cos) = (0.5 * (2.0 * uv).atan2(uu - vv)).sin_cos();

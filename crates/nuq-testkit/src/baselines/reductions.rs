@@ -1,15 +1,15 @@
-//! Scores of several predictions, of two uncertainties, and the slope that a temperature makes zero.
+//! Scores of ensembles and of pairs of uncertainties, and the derivative of the temperature-scaling loss.
 
 use super::logits::softmax;
 
-/// What several members say of one row.
+/// The predictions of several members for one row.
 pub struct Members {
     probabilities: Vec<Vec<f64>>,
     mean: Vec<f64>,
 }
 
 impl Members {
-    /// From each member's logits.
+    /// Takes the logits of each member.
     pub fn new(logits: &[Vec<f64>]) -> Self {
         let probabilities: Vec<Vec<f64>> = logits.iter().map(|z| softmax(z)).collect();
         let mean = (0..logits[0].len())
@@ -18,12 +18,12 @@ impl Members {
         Self { probabilities, mean }
     }
 
-    fn average(&self, of: impl Fn(&[f64]) -> f64) -> f64 {
-        self.probabilities.iter().map(|p| of(p)).sum::<f64>() / self.probabilities.len() as f64
+    fn average(&self, function: impl Fn(&[f64]) -> f64) -> f64 {
+        self.probabilities.iter().map(|p| function(p)).sum::<f64>() / self.probabilities.len() as f64
     }
 
-    /// The class that is likeliest on average, the first of several.
-    fn likeliest(&self) -> usize {
+    /// The class with the largest mean probability; the first of equal ones.
+    fn most_probable(&self) -> usize {
         let mut best = 0;
         for c in 1..self.mean.len() {
             if self.mean[c] > self.mean[best] {
@@ -33,17 +33,17 @@ impl Members {
         best
     }
 
-    /// $H(\bar p)$.
+    /// `H(p̄)`.
     pub fn entropy(&self) -> f64 {
         shannon(&self.mean)
     }
 
-    /// $\frac1M \sum_m H(p_m)$.
+    /// `(1/M) Σ_m H(p_m)`.
     pub fn mean_entropy(&self) -> f64 {
         self.average(shannon)
     }
 
-    /// $\frac1M \sum_m \sum_c p_{mc} \ln (p_{mc} / \bar p_c)$, the mean divergence of members from their mean.
+    /// `(1/M) Σ_m Σ_c p_mc ln(p_mc / p̄_c)`, the mean divergence of the members from their mean.
     pub fn mutual_information(&self) -> f64 {
         self.average(|p| {
             let pairs = p.iter().zip(&self.mean).filter(|(p, _)| **p > 0.0);
@@ -51,31 +51,31 @@ impl Members {
         })
     }
 
-    /// The standard deviation over members of $1 - p_c$ of the likeliest class: that of $p_c$.
+    /// The standard deviation over members of `1 − p_c` of the most probable class, which equals that of `p_c`.
     pub fn deviation(&self) -> f64 {
-        let best = self.likeliest();
-        let mean = others(&self.mean, best);
-        self.average(|p| (others(p, best) - mean).powi(2)).sqrt()
+        let best = self.most_probable();
+        let mean = complement(&self.mean, best);
+        self.average(|p| (complement(p, best) - mean).powi(2)).sqrt()
     }
 
-    /// $1 - \max_c \bar p_c$.
+    /// `1 − max_c p̄_c`.
     pub fn max_prob(&self) -> f64 {
-        others(&self.mean, self.likeliest())
+        complement(&self.mean, self.most_probable())
     }
 }
 
 /// One minus the probability of class `c`.
-fn others(p: &[f64], c: usize) -> f64 {
+fn complement(p: &[f64], c: usize) -> f64 {
     (0..p.len()).filter(|&j| j != c).map(|j| p[j]).sum()
 }
 
-/// $-\sum_c p_c \ln p_c$ with $\ln p_c = \ln(1 - \sum_{j \ne c} p_j)$ where that is the more exact.
+/// `−Σ_c p_c ln p_c`, with `ln p_c = ln(1 − Σ_{j ≠ c} p_j)` where that is more accurate.
 fn shannon(p: &[f64]) -> f64 {
     let mut sum = 0.0;
     for c in 0..p.len() {
         sum -= match p[c] {
             0.0 => 0.0,
-            likely if likely > 0.5 => likely * (-others(p, c)).ln_1p(),
+            likely if likely > 0.5 => likely * (-complement(p, c)).ln_1p(),
             unlikely => unlikely * unlikely.ln(),
         };
     }
@@ -86,14 +86,14 @@ fn shannon(p: &[f64]) -> f64 {
 pub struct Huq<'r> {
     /// Aleatoric uncertainties of the reference rows.
     pub aleatoric: &'r [f64],
-    /// Their epistemic uncertainties.
+    /// Epistemic uncertainties of the reference rows.
     pub epistemic: &'r [f64],
-    /// The weight of the aleatoric rank among rows that are not known.
+    /// The weight of the aleatoric rank for out-of-distribution rows.
     pub alpha: f64,
-    /// Rows are known up to this epistemic uncertainty.
-    pub known: f64,
-    /// Known rows are ambiguous beyond this aleatoric uncertainty.
-    pub ambiguous: f64,
+    /// The largest epistemic uncertainty of in-distribution rows.
+    pub epistemic_limit: f64,
+    /// The aleatoric uncertainty beyond which in-distribution rows are ambiguous.
+    pub aleatoric_limit: f64,
 }
 
 impl Huq<'_> {
@@ -101,28 +101,29 @@ impl Huq<'_> {
     pub fn score(&self, a: f64, e: f64) -> f64 {
         let below = |values: &[f64], v: f64| values.iter().filter(|r| **r < v).count() as f64;
         let pairs = self.aleatoric.iter().zip(self.epistemic);
-        let of_known: Vec<f64> = pairs.filter(|(_, e)| **e <= self.known).map(|(a, _)| *a).collect();
-        let rank = if e > self.known {
+        let in_distribution: Vec<f64> =
+            pairs.filter(|(_, e)| **e <= self.epistemic_limit).map(|(a, _)| *a).collect();
+        let rank = if e > self.epistemic_limit {
             (1.0 - self.alpha) * below(self.epistemic, e) + self.alpha * below(self.aleatoric, a)
-        } else if a > self.ambiguous {
+        } else if a > self.aleatoric_limit {
             below(self.aleatoric, a)
         } else {
-            below(&of_known, a)
+            below(&in_distribution, a)
         };
         rank / self.aleatoric.len() as f64
     }
 }
 
-/// The slope of $-\sum_i \ln \mathrm{softmax}(z_i / T)_{y_i}$ in $1/T$, $\sum_i \sum_c p_{ic} (z_{ic} - z_{i y_i})$, and the sum of
-/// the magnitudes of its terms. The slope is zero at the best temperature.
-pub fn temperature_slope(z: &[Vec<f64>], y: &[usize], temperature: f64) -> (f64, f64) {
-    let (mut slope, mut size) = (0.0, 0.0);
+/// The derivative of `−Σ_i ln softmax(z_i / T)_{y_i}` with respect to `1/T`, `Σ_i Σ_c p_ic (z_ic − z_{i y_i})`, and the sum of the absolute
+/// values of its terms. The derivative is zero at the best temperature.
+pub fn temperature_derivative(z: &[Vec<f64>], y: &[usize], temperature: f64) -> (f64, f64) {
+    let (mut derivative, mut magnitude) = (0.0, 0.0);
     for (z, &y) in z.iter().zip(y) {
         let scaled: Vec<f64> = z.iter().map(|v| v / temperature).collect();
         for (p, v) in softmax(&scaled).iter().zip(z) {
-            slope += p * (v - z[y]);
-            size += p * (v - z[y]).abs();
+            derivative += p * (v - z[y]);
+            magnitude += p * (v - z[y]).abs();
         }
     }
-    (slope, size)
+    (derivative, magnitude)
 }
