@@ -1,31 +1,32 @@
-//! How many dimensions the data really have.
+//! The intrinsic dimension of the data.
 //!
-//! Embeddings lie near a surface of few dimensions $m$. The maximum-likelihood estimate of Levina and Bickel
-//! (2004), with the harmonic mean over points of MacKay and Ghahramani (2005), reads $m$ off the growth of
-//! neighbor distances $T_1 \le \dots \le T_k$:
+//! Embeddings lie near a surface of few dimensions `m`. The maximum-likelihood estimate of Levina and Bickel (2004), with the
+//! harmonic mean over points of MacKay and Ghahramani (2005), is computed from neighbor distances `T_1 ≤ … ≤ T_k`:
 //!
-//! $$\hat m^{-1} = \frac{1}{n (k-1)} \sum_{i=1}^{n} \sum_{j=1}^{k-1} \ln \frac{T_k(x_i)}{T_j(x_i)}$$
+//! ```text
+//! 1/m = 1/(n (k−1)) Σ_{i=1..n} Σ_{j=1..k−1} ln T_k(x_i)/T_j(x_i)
+//! ```
 
 use nuq_neighbors::{Neighbors, choices};
 
-/// Which $d$ stands in the constants $R(k)^d$, $h^d$ and $(2\pi)^{d/2}$.
+/// The dimension `d` in the constants `R(k)^d`, `h^d` and `(2π)^(d/2)`.
 ///
-/// It shifts $\ln U_e$ by a constant, so no ranking changes; it decides what the total uncertainty, the reject
-/// rule and the numbers people read mean. Product kernels and Gaussian class densities live in all coordinates
-/// and use [`Ambient`](Dimension::Ambient) whatever is set here; a fitted model says which number it used.
+/// It shifts `ln U_e` by a constant, so that rankings do not change. Total uncertainties and decisions of the reject rule do
+/// change. Product kernels and Gaussian densities use all coordinates and therefore always
+/// [`Ambient`](Dimension::Ambient). [`FittedModel::dimension`](crate::FittedModel::dimension) gives the used value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dimension {
     /// The dimension estimated from the data, at most the number of columns.
     #[default]
     Intrinsic,
-    /// The number of columns, as the paper has it.
+    /// The number of columns, as in the paper.
     Ambient,
 }
 
 choices!(Dimension, "dimension", { Intrinsic => "intrinsic", Ambient => "ambient" });
 
-/// The estimate from a leave-one-out table, at most `ambient`. Duplicates (zero distances) say nothing about
-/// growth and are passed over; where nothing is left, the answer is `ambient`.
+/// The estimate from a leave-one-out table, at most `ambient`. Zero distances (duplicates) are skipped. The result is
+/// `ambient` if no distance remains.
 pub(crate) fn intrinsic_dimension(neighbors: &Neighbors, ambient: usize) -> f64 {
     let (mut sum, mut terms) = (0.0, 0u64);
     for i in 0..neighbors.len() {
@@ -45,7 +46,7 @@ mod tests {
     use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, SeededRng};
 
     #[test]
-    fn a_plane_in_fifty_dimensions_has_two() {
+    fn a_plane_in_fifty_columns_has_dimension_two() {
         let mut rng = SeededRng::new(4);
         let axes: Vec<f32> = (0..100).map(|_| rng.normal() as f32).collect();
         let mut values = Vec::new();
@@ -61,13 +62,13 @@ mod tests {
     }
 
     #[test]
-    fn equal_distances_fall_back_to_the_columns() {
+    fn equal_distances_give_the_number_of_columns() {
         let table = Neighbors::new(2, vec![0, 1], vec![1.0, 1.0]).unwrap();
         assert_eq!(intrinsic_dimension(&table, 7), 7.0);
     }
 
     #[test]
-    fn by_hand() {
+    fn one_point_matches_a_manual_calculation() {
         // One point, T = (1, e): 1/m = ln(e/1) / 1.
         let table = Neighbors::new(2, vec![0, 1], vec![1.0, 1f64.exp().powi(2)]).unwrap();
         assert!((intrinsic_dimension(&table, 7) - 1.0).abs() < 1e-15);

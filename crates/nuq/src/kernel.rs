@@ -1,30 +1,28 @@
-//! The kernels $K$ that turn distances into weights.
+//! The kernels `K(z) = Π_j k(z_j)`, `z = (x − x_i)/h`, which turn distances into weights.
 //!
-//! $$K(z) = \prod_{j=1}^{d} k(z_j), \qquad z = (x - x_i)/h$$
-//!
-//! | kernel | $k(z)$ | $\int k^2$ | needs |
+//! | kernel | `k(z)` | `∫k²` | input |
 //! | --- | --- | --- | --- |
-//! | gaussian | $(2\pi)^{-1/2} e^{-z^2/2}$ | $1/(2\sqrt\pi)$ | squared distance |
-//! | sigmoid | $\frac{2}{\pi} / (e^z + e^{-z})$ | $2/\pi^2$ | coordinate differences |
-//! | logistic | $1/(e^z + 2 + e^{-z})$ | $1/6$ | coordinate differences |
-//! | student | $1/(1 + \lVert z\rVert^2/2)$, radial, not a density | taken as 1 | squared distance |
+//! | gaussian | `(2π)^(−1/2) e^(−z²/2)` | `1/(2√π)` | squared distance |
+//! | sigmoid | `(2/π) / (e^z + e^−z)` | `2/π²` | coordinate differences |
+//! | logistic | `1 / (e^z + 2 + e^−z)` | `1/6` | coordinate differences |
+//! | student | `1 / (1 + ‖z‖²/2)`, radial, not a density | taken as 1 | squared distance |
 
 use std::f64::consts::{LN_2, PI};
 
 use nuq_neighbors::choices;
 
-/// Which kernel weighs the neighbors.
+/// The kernel that weights the neighbors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kernel {
-    /// The default: smooth, radial, cheapest.
+    /// The default. It is radial and the fastest to compute.
     #[default]
     Gaussian,
-    /// Product of hyperbolic secants; tails like $e^{-|z|}$.
+    /// Product of hyperbolic secants, with tails like `e^(−|z|)`.
     Sigmoid,
-    /// Product of logistic densities; tails like $e^{-|z|}$, close to the Gaussian in the middle.
+    /// Product of logistic densities, with tails like `e^(−|z|)` and close to the Gaussian near zero.
     Logistic,
-    /// Heavy-tailed, of the authors' code. Not a density: $\|K\|_2^2$ is taken as 1, and uncertainties are
-    /// right up to a constant only.
+    /// The heavy-tailed kernel of the authors' code. It is not a density: `‖K‖₂²` is taken as 1, and uncertainties are
+    /// defined up to a constant only.
     Student,
 }
 
@@ -36,17 +34,19 @@ choices!(Kernel, "kernel", {
 });
 
 impl Kernel {
-    /// Whether the kernel depends on $z$ through $\|z\|$ alone, so that neighbor distances are all it needs.
+    /// Whether the kernel is a function of `‖z‖`, so that distances to the neighbors are sufficient.
+    #[must_use]
     pub fn is_radial(self) -> bool {
         matches!(self, Kernel::Gaussian | Kernel::Student)
     }
 
-    /// $\ln K(0)$ in `dimension` dimensions.
+    /// `ln K(0)` in `dimension` dimensions.
     ///
     /// ```
     /// # use nuq::Kernel;
     /// assert_eq!(Kernel::Logistic.log_peak(2.0), (1.0f64 / 16.0).ln());
     /// ```
+    #[must_use]
     pub fn log_peak(self, dimension: f64) -> f64 {
         match self {
             Kernel::Gaussian => -0.5 * dimension * (2.0 * PI).ln(),
@@ -56,12 +56,13 @@ impl Kernel {
         }
     }
 
-    /// $\ln \|K\|_2^2 = d \ln \int k^2$ in `dimension` dimensions.
+    /// `ln ‖K‖₂² = d ln ∫k²` in `dimension` dimensions.
     ///
     /// ```
     /// # use nuq::Kernel;
     /// assert_eq!(Kernel::Logistic.log_sq_norm(1.0), -(6.0f64.ln()));
     /// ```
+    #[must_use]
     pub fn log_sq_norm(self, dimension: f64) -> f64 {
         match self {
             Kernel::Gaussian => -dimension * (2.0 * PI.sqrt()).ln(),
@@ -71,28 +72,26 @@ impl Kernel {
         }
     }
 
-    /// $\ln K(z)/K(0)$ of a radial kernel from $\|z\|^2$.
+    /// `ln K(z)/K(0)` of a radial kernel from `‖z‖²`.
     pub(crate) fn log_ratio_at(self, sq_norm: f64) -> f64 {
         match self {
             Kernel::Gaussian => -0.5 * sq_norm,
             Kernel::Student => -(0.5 * sq_norm).ln_1p(),
-            Kernel::Sigmoid | Kernel::Logistic => unreachable!("product kernels take coordinates"),
+            Kernel::Sigmoid | Kernel::Logistic => unreachable!("product kernels need coordinates"),
         }
     }
 
-    /// $\ln K(z)/K(z')$ of a radial kernel from $\|z'\|^2$ and $\|z\|^2 - \|z'\|^2$.
+    /// `ln K(z)/K(z′)` of a radial kernel from `‖z′‖²` and `‖z‖² − ‖z′‖²`.
     pub(crate) fn log_gap(self, sq_norm: f64, gap: f64) -> f64 {
         match self {
             Kernel::Gaussian => -0.5 * gap,
             Kernel::Student => -(0.5 * gap / (1.0 + 0.5 * sq_norm)).ln_1p(),
-            Kernel::Sigmoid | Kernel::Logistic => unreachable!("product kernels take coordinates"),
+            Kernel::Sigmoid | Kernel::Logistic => unreachable!("product kernels need coordinates"),
         }
     }
 
-    /// $\ln K(z)/K(0)$ from the coordinates of $z$.
-    ///
-    /// $\operatorname{sech}$ is the building block of both product kernels: the ratio is
-    /// $\prod \operatorname{sech} z_j$ for the sigmoid and $\prod \operatorname{sech}^2 (z_j/2)$ for the logistic.
+    /// `ln K(z)/K(0)` from the coordinates of `z`. The ratio is `Π sech z_j` for the sigmoid kernel and `Π sech² (z_j/2)` for
+    /// the logistic kernel.
     pub(crate) fn log_ratio(self, z: impl Iterator<Item = f64>) -> f64 {
         match self {
             Kernel::Gaussian | Kernel::Student => self.log_ratio_at(z.map(|z| z * z).sum()),
@@ -102,9 +101,9 @@ impl Kernel {
     }
 }
 
-/// $\sum_j \ln \operatorname{sech} t_j = -\sum_j |t_j| - \ln \prod_j \tfrac12 (1 + e^{-2|t_j|})$, exactly 0 at 0.
+/// `Σ_j ln sech t_j = −Σ_j |t_j| − ln Π_j ½(1 + e^(−2|t_j|))`, exactly 0 at 0.
 ///
-/// The product gathers up to 1000 factors, each between ½ and 1, before one logarithm is taken of it.
+/// One logarithm is computed for a product of up to 1000 factors, each between ½ and 1.
 fn log_product_of_sech(t: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut product, mut factors) = (0.0, 1.0f64, 0);
     for t in t {

@@ -1,15 +1,17 @@
-//! Sums of numbers known by their logarithms.
+//! Sums of numbers that are given by their logarithms.
 //!
-//! At d = 2048 a kernel value underflows for every query that is not a training point, so nothing here leaves
-//! log space before the last step. `-inf` stands for zero.
+//! In 2048 dimensions a kernel value underflows for every query that is not a training row. So all computations stay in log
+//! space until the last step. `-inf` represents zero.
 
-/// $\ln(e^a + e^b)$.
+/// `ln(e^a + e^b)`.
+#[must_use]
 pub fn log_add(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     if low == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
 }
 
-/// $\ln \sum_i e^{v_i}$; `-inf` for no terms.
+/// `ln Σ_i e^(v_i)`; `-inf` without terms.
+#[must_use]
 pub fn log_sum(values: impl Iterator<Item = f64> + Clone) -> f64 {
     let high = values.clone().fold(f64::NEG_INFINITY, f64::max);
     if high == f64::NEG_INFINITY {
@@ -18,7 +20,8 @@ pub fn log_sum(values: impl Iterator<Item = f64> + Clone) -> f64 {
     high + values.map(|v| (v - high).exp()).sum::<f64>().ln()
 }
 
-/// $\ln(1 - e^a)$ for $a \le 0$, accurate at both ends (Mächler 2012).
+/// `ln(1 − e^a)` for `a ≤ 0`, accurate for small and large `|a|` (Mächler 2012).
+#[must_use]
 pub fn log_complement(a: f64) -> f64 {
     if a > -std::f64::consts::LN_2 { (-a.exp_m1()).ln() } else { (-a.exp()).ln_1p() }
 }
@@ -28,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_keep_what_plain_numbers_lose() {
+    fn sums_do_not_underflow() {
         assert_eq!(log_add(-1e6, -1e6), -1e6 + std::f64::consts::LN_2);
         assert_eq!(log_sum([f64::NEG_INFINITY; 3].into_iter()), f64::NEG_INFINITY);
         assert_eq!(log_add(f64::NEG_INFINITY, f64::NEG_INFINITY), f64::NEG_INFINITY);

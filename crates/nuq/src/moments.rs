@@ -1,11 +1,11 @@
-//! Mean and second moments of embeddings, in `f64`: the linear algebra that densities and baselines share.
+//! Mean and second moments of embeddings in `f64`, for densities and baselines.
 
 use faer::Mat;
 use nuq_neighbors::Embeddings;
 
 use crate::density::scatter_of_all;
 
-/// The mean of all rows; zeros where there are none.
+/// The mean of all rows; zeros without rows.
 #[must_use]
 pub fn mean(rows: &Embeddings<'_>) -> Vec<f64> {
     let mut sum = vec![0.0; rows.dim()];

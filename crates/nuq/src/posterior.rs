@@ -1,19 +1,21 @@
-//! Class probabilities: Nadaraya and Watson's estimate with a prior.
+//! Class probabilities: the Nadaraya-Watson estimate with a prior.
 //!
-//! With $S_c = \sum_{k: y_k = c} K(z_k)/K(0)$, class frequencies $\pi_c$ and prior weight $w$ in units of one
-//! training point that sits on the query:
+//! With `S_c = Σ_{k: y_k = c} K(z_k)/K(0)`, `S = Σ_c S_c`, class frequencies `π_c` and the prior weight `w` in units of one
+//! training row at the query:
 //!
-//! $$\eta_c = \frac{S_c + w \pi_c}{S + w}$$
+//! ```text
+//! η_c = (S_c + w π_c) / (S + w)
+//! ```
 //!
-//! Only classes among the neighbors (and the most frequent class, which wins far away) need a term of their
-//! own; all others share $w \sum \pi_c$, whose sums are exact because they are counts. Every complement
-//! $1 - \eta_c$ is a sum of positive terms or a difference that does not cancel.
+//! Only classes of the neighbors, and the most frequent class, have an explicit term. All other classes are summed as
+//! `w Σ π_c`, which is exact because frequencies are counts. Every complement `1 − η_c` is a sum of positive terms or a
+//! difference that does not cancel.
 
 use crate::labels::Classes;
 use crate::log_space::{log_add, log_complement, log_sum};
 use crate::weights::Weights;
 
-/// What a class is worth before any neighbor is seen.
+/// The class frequencies and their weight `w`.
 #[derive(Debug, Clone)]
 pub(crate) struct Prior {
     weight: f64,
@@ -24,38 +26,40 @@ pub(crate) struct Prior {
     most_frequent: u32,
 }
 
-/// What the uncertainties need to know of one query's class probabilities. All in log space.
+/// The summary of one query's class probabilities that the uncertainties use, in log space.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Summary {
-    /// The class of the highest probability; the lowest number among equals.
+    /// The class with the highest probability; among equal probabilities the lowest number.
     pub(crate) class: u32,
-    /// $\ln \max_c \eta_c$.
+    /// `ln max_c η_c`.
     pub(crate) log_top: f64,
-    /// $\ln(1 - \max_c \eta_c)$.
+    /// `ln(1 − max_c η_c)`.
     pub(crate) log_error: f64,
-    /// $\ln \sum_c \eta_c (1 - \eta_c)$.
+    /// `ln Σ_c η_c (1 − η_c)`.
     pub(crate) log_variance_sum: f64,
-    /// $\ln \max_c \eta_c (1 - \eta_c)$.
+    /// `ln max_c η_c (1 − η_c)`.
     pub(crate) log_variance_max: f64,
 }
 
 /// Working memory of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// For each class its place in `masses`, or `NONE`.
-    place: Vec<u32>,
+    /// The position of each class in `masses`, or `NONE`.
+    positions: Vec<u32>,
     masses: Vec<Mass>,
 }
 
 const NONE: u32 = u32::MAX;
 
+/// The explicit term of one class.
 #[derive(Debug, Clone, Copy)]
 struct Mass {
     class: u32,
-    /// The largest log ratio of the class, and the sum of all relative to it.
+    /// The largest log weight of the class.
     high: f64,
+    /// The sum of weights relative to `e^high`.
     sum: f64,
-    /// $\ln(S_c + w \pi_c)$.
+    /// `ln(S_c + w π_c)`.
     log_numerator: f64,
 }
 
@@ -78,7 +82,7 @@ impl Prior {
         }
     }
 
-    /// $w$.
+    /// `w`.
     pub(crate) fn weight(&self) -> f64 {
         self.weight
     }
@@ -87,8 +91,8 @@ impl Prior {
         (self.counts[class as usize] as f64 / self.total as f64).ln()
     }
 
-    /// Fills `scratch.masses` for one query. Returns $\ln w$ and $\ln(S + w)$, both, like the masses, relative to the
-    /// largest of the weights and $w$: only differences are ever used, and near zero they keep their digits.
+    /// Fills `scratch.masses` for one query and returns `ln w` and `ln(S + w)`. All are relative to the largest of the weights
+    /// and `w`: only differences are used, and these are accurate near zero.
     fn gather(
         &self,
         classes: impl Iterator<Item = u32>,
@@ -97,7 +101,7 @@ impl Prior {
     ) -> (f64, f64) {
         let top = weights.log_top.max(self.log_weight);
         let (shift, log_weight) = (weights.log_top - top, self.log_weight - top);
-        scratch.place.resize(self.counts.len(), NONE);
+        scratch.positions.resize(self.counts.len(), NONE);
         scratch.masses.clear();
         for (class, &ratio) in classes.zip(&weights.log_relative) {
             scratch.add(class, ratio + shift);
@@ -106,16 +110,16 @@ impl Prior {
             scratch.add(self.most_frequent, f64::NEG_INFINITY);
         }
         for mass in &mut scratch.masses {
-            scratch.place[mass.class as usize] = NONE;
+            scratch.positions[mass.class as usize] = NONE;
             let log_sum = if mass.sum > 0.0 { mass.high + mass.sum.ln() } else { f64::NEG_INFINITY };
             mass.log_numerator = log_add(log_sum, log_weight + self.log_frequency(mass.class));
         }
-        let named = log_sum(scratch.masses.iter().map(|mass| mass.log_numerator));
-        (log_weight, log_add(named, log_weight + self.unnamed(&scratch.masses).0.ln()))
+        let explicit = log_sum(scratch.masses.iter().map(|mass| mass.log_numerator));
+        (log_weight, log_add(explicit, log_weight + self.rest(&scratch.masses).0.ln()))
     }
 
-    /// $\sum \pi_c$ and $\sum \pi_c^2$ over the classes without a term of their own.
-    fn unnamed(&self, masses: &[Mass]) -> (f64, f64) {
+    /// `Σ π_c` and `Σ π_c²` over the classes without an explicit term.
+    fn rest(&self, masses: &[Mass]) -> (f64, f64) {
         let count = |mass: &Mass| self.counts[mass.class as usize];
         let rest = self.total - masses.iter().map(count).sum::<u64>();
         let squares = masses.iter().map(|mass| u128::from(count(mass)).pow(2)).sum::<u128>();
@@ -123,7 +127,7 @@ impl Prior {
         (rest as f64 / total, (self.sum_of_squares - squares) as f64 / (total * total))
     }
 
-    /// The class probabilities of one query, from its neighbors' classes and weights.
+    /// Summarizes the class probabilities of one query, from the classes and weights of its neighbors.
     pub(crate) fn summarize(
         &self,
         classes: impl Iterator<Item = u32>,
@@ -135,12 +139,12 @@ impl Prior {
         let better =
             |a: &Mass, b: &Mass| b.log_numerator.total_cmp(&a.log_numerator).then(a.class.cmp(&b.class));
         masses.sort_unstable_by(better);
-        let (sum_rest, sum_sq_rest) = self.unnamed(masses);
+        let (sum_rest, sum_sq_rest) = self.rest(masses);
         let log_prior_share = log_weight - log_total;
         let others = masses[1..].iter().map(|mass| mass.log_numerator - log_total);
         let log_error = log_add(log_sum(others.clone()), log_prior_share + sum_rest.ln());
         let log_top = masses[0].log_numerator - log_total;
-        // A class that is not the winner has η ≤ 1/2, so that 1 - η does not cancel.
+        // A class other than the predicted one has η ≤ 1/2, so that 1 − η does not cancel.
         let top_variance = log_top + log_error;
         let log_variance = |log_eta: f64| log_eta + log_complement(log_eta);
         let mut log_variance_sum = log_add(top_variance, log_sum(others.clone().map(log_variance)));
@@ -170,7 +174,7 @@ impl Prior {
         }
     }
 
-    /// $\ln \eta_c$ of one class.
+    /// `ln η_c` of one class.
     pub(crate) fn log_probability(
         &self,
         class: u32,
@@ -179,8 +183,8 @@ impl Prior {
         scratch: &mut Scratch,
     ) -> f64 {
         let (log_weight, log_total) = self.gather(classes, weights, scratch);
-        let named = scratch.masses.iter().find(|mass| mass.class == class);
-        let log_numerator = match named {
+        let mass = scratch.masses.iter().find(|mass| mass.class == class);
+        let log_numerator = match mass {
             Some(mass) => mass.log_numerator,
             None => log_weight + self.log_frequency(class),
         };
@@ -189,16 +193,16 @@ impl Prior {
 }
 
 impl Scratch {
-    /// Adds $e^{\text{ratio}}$ to a class, keeping the sum relative to its largest term.
+    /// Adds `e^ratio` to a class, with the sum relative to its largest term.
     fn add(&mut self, class: u32, ratio: f64) {
-        let place = &mut self.place[class as usize];
-        if *place == NONE {
-            *place = self.masses.len() as u32;
+        let position = &mut self.positions[class as usize];
+        if *position == NONE {
+            *position = self.masses.len() as u32;
             let sum = if ratio > f64::NEG_INFINITY { 1.0 } else { 0.0 };
             self.masses.push(Mass { class, high: ratio, sum, log_numerator: f64::NEG_INFINITY });
             return;
         }
-        let mass = &mut self.masses[*place as usize];
+        let mass = &mut self.masses[*position as usize];
         if ratio <= mass.high {
             if ratio > f64::NEG_INFINITY {
                 mass.sum += (ratio - mass.high).exp();
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand_two_neighbors_three_classes() {
+    fn two_neighbors_of_three_classes_match_a_manual_calculation() {
         // Frequencies 1/2, 1/4, 1/4; neighbors of class 0 (ratio 1) and 1 (ratio 1/2); w = 1/2.
         let prior = prior(&[0, 0, 1, 2], 0.5);
         let ratios = Weights::of(&[0.0, 0.5f64.ln()]);
@@ -238,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_prior_one_class_of_neighbors_leaves_no_variance() {
+    fn without_a_prior_neighbors_of_one_class_have_no_variance() {
         let s =
             prior(&[0, 1], 0.0).summarize([1].into_iter(), &Weights::of(&[-1e9]), &mut Scratch::default());
         assert_eq!((s.class, s.log_top), (1, 0.0));
@@ -248,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn far_away_the_most_frequent_class_wins_though_no_neighbor_has_it() {
+    fn far_away_the_most_frequent_class_is_predicted() {
         let labels = [0, 1, 2, 2, 2];
         let s = prior(&labels, 1e-3).summarize(
             [0, 1].into_iter(),
@@ -261,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn tiny_probabilities_keep_their_logarithm() {
+    fn logs_of_tiny_probabilities_are_exact() {
         let s = prior(&[0, 1], 0.0).summarize(
             [0, 1].into_iter(),
             &Weights::of(&[0.0, -5000.0]),
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_probabilities_go_to_the_first_class() {
+    fn equal_probabilities_predict_the_first_class() {
         let s = prior(&[5, 3], 0.0).summarize(
             [1, 0].into_iter(),
             &Weights::of(&[-1.0, -1.0]),
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_a_million_bandwidths_away_are_ties() {
+    fn equal_weights_give_frequencies_at_any_distance() {
         let prior = prior(&[0, 0, 1], 0.0);
         for log_ratio in [-5e11, -5e15, -5e19] {
             let mut eta = [0.0; 2];

@@ -1,18 +1,20 @@
-//! When not to answer: classification with a reject option.
+//! Classification with a reject option.
 //!
-//! A wrong answer costs 1 and an abstention costs $\lambda$ in (0, 1), so the best rule answers when the chance
-//! of error is at most $\lambda$ (Chow 1970). That chance is only estimated, and Algorithm 2 of the paper leaves
-//! room for the error of the estimate at level $\beta$: with $C$ classes, it answers iff
+//! A wrong answer costs 1 and an abstention costs `λ` in (0, 1). So the optimal rule answers if the probability of error is at
+//! most `λ` (Chow 1970). That probability is estimated, and Algorithm 2 of the paper adds a margin for the error of the
+//! estimate at level `β`. With `C` classes it accepts iff
 //!
-//! $$1 - \max_c \eta_c \le \lambda - z_{1 - \beta/C} \max_c \tau_c$$
+//! ```text
+//! 1 − max_c η_c ≤ λ − z_{1−β/C} max_c τ_c
+//! ```
 //!
-//! A rule is a value of its own: changing it never needs a refit.
+//! A rule is separate from the model: changing it needs no refit.
 
 use crate::Error;
 use crate::error::out_of_range;
 use crate::uncertainty::Prediction;
 
-/// Whether to answer.
+/// The decision for one prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Give the predicted label.
@@ -21,19 +23,19 @@ pub enum Decision {
     Reject,
 }
 
-/// When to abstain, at a cost $\lambda$ per abstention.
+/// A rule that abstains from predictions, at a cost `λ` per abstention.
 ///
 /// ```
 /// use nuq::{Decision, Embeddings, NuqClassifier, RejectRule};
 ///
 /// let x = Embeddings::from_rows(&[[0.0], [0.2], [0.4], [0.6], [0.8], [1.0]])?;
 /// let model = NuqClassifier::params().bandwidth(0.1).fit(&x, &[0, 0, 0, 1, 1, 1])?;
-/// let found = model.predict(&Embeddings::from_rows(&[[0.05], [0.42], [50.0]])?)?;
+/// let predictions = model.predict(&Embeddings::from_rows(&[[0.05], [0.42], [50.0]])?)?;
 ///
 /// use Decision::{Accept, Reject};
-/// assert_eq!(found.decide(&RejectRule::plug_in(0.3)?), [Accept, Accept, Reject]);
-/// // Near the border six points prove little.
-/// assert_eq!(found.decide(&RejectRule::confident(0.3, 0.05)?), [Accept, Reject, Reject]);
+/// assert_eq!(predictions.decide(&RejectRule::plug_in(0.3)?), [Accept, Accept, Reject]);
+/// // Near the border between the classes, six rows give a large standard error.
+/// assert_eq!(predictions.decide(&RejectRule::confident(0.3, 0.05)?), [Accept, Reject, Reject]);
 /// # Ok::<(), nuq::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,12 +45,14 @@ pub struct RejectRule {
 }
 
 impl RejectRule {
-    /// Algorithm 2: accept only where the data show, at level `level` in (0, 1/2), that the chance of error is
-    /// at most `cost`.
+    /// Algorithm 2: accepts if the probability of error is at most `cost` with a margin at level `level` in (0, 1/2).
     ///
-    /// The margin is an asymptotic standard error. It is zero where there is no variance (a model of one class, or
-    /// neighbors of one class with a prior weight of 0, as in the preset `paper`), and it needs $\hat p$ and $h^d$ of the right magnitude: with tens
-    /// of intrinsic dimensions it is too small, and a threshold calibrated on held-out data is the better guard.
+    /// The margin is an asymptotic standard error. It is zero without variance: for a model of one class, and for neighbors of
+    /// one class with a prior weight of 0, as in the preset `paper`. It depends on the magnitude of `p̂` and `h^d`: with tens of
+    /// intrinsic dimensions it is too small, and a threshold that is calibrated on held-out data is preferable.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a cost outside (0, 1) or a level outside (0, 1/2).
     pub fn confident(cost: f64, level: f64) -> Result<Self, Error> {
         if !(level > 0.0 && level < 0.5) {
             return Err(out_of_range("reject level", level, "it must lie strictly between 0 and 1/2"));
@@ -56,7 +60,10 @@ impl RejectRule {
         Ok(Self { level: Some(level), ..Self::plug_in(cost)? })
     }
 
-    /// The plug-in rule: accept where the estimated chance of error is at most `cost`.
+    /// The plug-in rule: accepts if the estimated probability of error is at most `cost`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a cost outside (0, 1).
     pub fn plug_in(cost: f64) -> Result<Self, Error> {
         if !(cost > 0.0 && cost < 1.0) {
             return Err(out_of_range("reject cost", cost, "it must lie strictly between 0 and 1"));
@@ -64,17 +71,20 @@ impl RejectRule {
         Ok(Self { cost, level: None })
     }
 
-    /// $\lambda$, what an abstention costs.
+    /// `λ`, the cost of an abstention.
+    #[must_use]
     pub fn cost(&self) -> f64 {
         self.cost
     }
 
-    /// $\beta$, the level of the confident rule.
+    /// `β`, the level of the confident rule; `None` for the plug-in rule.
+    #[must_use]
     pub fn level(&self) -> Option<f64> {
         self.level
     }
 
-    /// What to do with one prediction of a model with `classes` classes.
+    /// The decision for one prediction of a model with `classes` classes.
+    #[must_use]
     pub fn decide(&self, prediction: &Prediction, classes: usize) -> Decision {
         let margin = match self.level {
             None => 0.0,
@@ -83,15 +93,19 @@ impl RejectRule {
                 upper_quantile(level / classes.max(1) as f64) * prediction.log_standard_error.exp()
             }
         };
-        let seen = self.level.is_none() || prediction.log_density > f64::NEG_INFINITY;
-        if seen && prediction.aleatoric <= self.cost - margin { Decision::Accept } else { Decision::Reject }
+        let has_density = self.level.is_none() || prediction.log_density > f64::NEG_INFINITY;
+        if has_density && prediction.aleatoric <= self.cost - margin {
+            Decision::Accept
+        } else {
+            Decision::Reject
+        }
     }
 }
 
-/// $z_{1-p}$, the point that a standard normal variable exceeds with probability $p$ in (0, 1/2).
+/// `z_{1−p}`, the value that a standard normal variable exceeds with probability `p` in (0, 1/2).
 ///
-/// Newton's method on $\ln Q(z) = \ln p$: $\ln Q$ is concave, so from the left every step stays on the left and
-/// the error is squared.
+/// Newton's method for `ln Q(z) = ln p`. `ln Q` is concave, so that every step from the left stays on the left, and
+/// convergence is quadratic.
 fn upper_quantile(p: f64) -> f64 {
     let mut z = 0.0;
     for _ in 0..60 {
@@ -111,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
+    fn quantiles_match_scipy() {
         // scipy.stats.norm.isf
         let known = [
             (0.05, 1.644_853_626_951_472_2),
@@ -138,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_confident_rule_by_hand() {
+    fn the_confident_rule_matches_a_manual_calculation() {
         // z for β/C = 0.1/2 is 1.6449: accept iff 0.1 ≤ 0.3 − 1.6449 τ, iff τ ≤ 0.1216.
         let rule = RejectRule::confident(0.3, 0.1).unwrap();
         assert_eq!(rule.decide(&prediction(0.1, 0.1215), 2), Decision::Accept);
@@ -148,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_and_levels_outside_their_range_are_refused() {
+    fn costs_and_levels_outside_their_range_are_errors() {
         for cost in [0.0, 1.0, -0.1, f64::NAN] {
             assert!(matches!(RejectRule::plug_in(cost), Err(Error::OutOfRange { name: "reject cost", .. })));
         }

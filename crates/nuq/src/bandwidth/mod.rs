@@ -1,8 +1,7 @@
-//! How far a training point's word carries: the bandwidth $h$ of the kernel $K((x - x_i)/h)$.
+//! The bandwidth `h` of the kernel `K((x − x_i)/h)`.
 //!
-//! [`Bandwidth`] is a value, [`BandwidthRule`] a way to find one: by leave-one-out over a grid
-//! (`leave_one_out.rs`), by a rule of thumb per dimension (`plug_in.rs`, `sheather_jones.rs`), or from each
-//! training point's distance to its k-th neighbor.
+//! [`Bandwidth`] is a value. [`BandwidthRule`] is a method to compute one: leave-one-out over a grid, a rule of thumb per
+//! dimension (`plug_in.rs`, `sheather_jones.rs`), or the distance of each training row to its k-th neighbor.
 
 mod leave_one_out;
 mod plug_in;
@@ -18,14 +17,14 @@ use nuq_neighbors::{Embeddings, NeighborIndex, UnknownChoice, normalized};
 
 use crate::Error;
 
-/// A bandwidth, given or learned.
+/// A given or learned bandwidth.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Bandwidth {
-    /// One $h$ for all.
+    /// One `h` for all rows and dimensions.
     Scalar(f64),
-    /// One $h_j$ per column. Neighbors are searched in the space so scaled.
+    /// One `h_j` per column. Neighbors are searched in the space whose coordinates are divided by `h_j`.
     PerDimension(Vec<f64>),
-    /// One $h_i$ per training point: wide where data are sparse.
+    /// One `h_i` per training row, for example larger in sparse regions.
     PerPoint(Vec<f64>),
 }
 
@@ -52,30 +51,31 @@ pub(crate) fn check_scalar(h: f64, what: &str) -> Result<(), Error> {
     if is_usable(h) { Ok(()) } else { Err(Error::BadBandwidth { what: what.to_owned(), value: h }) }
 }
 
-/// Positive, and far enough from the ends of `f64` that squared ratios of any two `f32` to it stay finite.
+/// Whether `h` is positive, and squares of `f32` values divided by it are finite and positive.
 fn is_usable(h: f64) -> bool {
     (1e-100..=1e100).contains(&h)
 }
 
-/// How the posterior's bandwidth is found. `C` is what leave-one-out optimizes: [`Criterion`] for a
+/// The method that determines the bandwidth of the posterior. `C` is the criterion of leave-one-out: [`Criterion`] for a
 /// classifier, [`SquaredError`] for a regressor.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum BandwidthRule<C> {
     /// Leave-one-out over a geometric grid of `points` values between the smallest positive and the largest
     /// neighbor distance.
     LeaveOneOut {
-        /// What is optimized.
+        /// The optimized criterion.
         criterion: C,
-        /// Values of h that are tried, at least 2.
+        /// The number of grid values, at least 2.
         points: usize,
     },
-    /// A bandwidth that the user knows.
+    /// A given bandwidth.
     Fixed(Bandwidth),
     /// Silverman's rule of thumb, one bandwidth per dimension.
     ///
-    /// This rule and the next two fit each column by itself, as the authors' package does. In tens of dimensions the
-    /// product of such narrow kernels hardly reaches the nearest neighbor and predictions fall back to the prior:
-    /// they are for few dimensions, and for reproduction.
+    /// This rule and the next two fit each column separately, as the authors' package does. In tens of dimensions the weight
+    /// of the nearest neighbor under the product of such narrow kernels is nearly zero, and predictions equal the prior. The
+    /// rules are meant for few dimensions and for reproduction.
     Silverman,
     /// Scott's rule of thumb, one bandwidth per dimension.
     Scott,
@@ -88,12 +88,12 @@ pub enum BandwidthRule<C> {
     },
 }
 
-/// A criterion of leave-one-out selection, with its word.
+/// A criterion of leave-one-out selection with a name.
 pub trait NamedCriterion: Copy + 'static {
     /// All criteria of a task.
     const ALL: &'static [Self];
 
-    /// The word for the criterion on the command line, in Python and in files.
+    /// The name of the criterion on the command line, in Python and in files.
     fn name(self) -> &'static str;
 }
 
@@ -114,7 +114,7 @@ impl NamedCriterion for SquaredError {
 }
 
 impl<C: NamedCriterion> BandwidthRule<C> {
-    /// One value of each rule that has a word.
+    /// One value of each named rule.
     fn named() -> impl Iterator<Item = Self> {
         let criterion = |&criterion: &C| BandwidthRule::LeaveOneOut { criterion, points: GRID_POINTS };
         let others = [
@@ -126,13 +126,13 @@ impl<C: NamedCriterion> BandwidthRule<C> {
         C::ALL.iter().map(criterion).chain(others)
     }
 
-    /// The words of the rules that this task offers.
+    /// The names of the rules of this task.
     #[must_use]
     pub fn names() -> Vec<&'static str> {
         Self::named().map(|rule| rule.name()).collect()
     }
 
-    /// The word for the rule on the command line, in Python and in files.
+    /// The name of the rule on the command line, in Python and in files.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -148,7 +148,7 @@ impl<C: NamedCriterion> BandwidthRule<C> {
     }
 }
 
-/// The word of a rule, or a number for one bandwidth.
+/// Parses the name of a rule, or a number for one bandwidth.
 impl<C: NamedCriterion> FromStr for BandwidthRule<C> {
     type Err = UnknownChoice;
 
@@ -162,8 +162,8 @@ impl<C: NamedCriterion> FromStr for BandwidthRule<C> {
     }
 }
 
-/// Grid points of leave-one-out when nothing else is said: neighboring values differ by some 10 to 30 % on
-/// real embeddings, finer than the curve is known.
+/// Default number of grid points. Adjacent values differ by about 10 to 30 % on real embeddings, less than the standard error
+/// of the curve can resolve.
 const GRID_POINTS: usize = 40;
 
 impl<C: Default> Default for BandwidthRule<C> {
@@ -190,10 +190,10 @@ impl From<Criterion> for BandwidthRule<Criterion> {
     }
 }
 
-/// Each training point's distance to its k-th neighbor. A point with k duplicates takes the smallest positive
-/// distance of all.
+/// The distance of each training row to its k-th neighbor. A row with k duplicates has the smallest positive distance of all
+/// rows.
 pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Result<Vec<f64>, Error> {
-    // Blocks, because the table of all points at once would be larger than the embeddings.
+    // Blocks, because one table of all rows could exceed the size of the embeddings.
     const ROWS: usize = 8192;
     let rows = index.len();
     if rows < 2 {
@@ -213,20 +213,20 @@ pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Res
     Ok(distances)
 }
 
-/// A one-dimensional rule on every column. A column on which it has nothing to say (a constant one, such as
-/// a unit that never fires) takes the geometric mean of the others, which neither counts nor discounts it.
+/// Applies a one-dimensional rule to every column. A column without a result, for example a constant one, has the geometric
+/// mean of the others, so that its weight is neutral.
 pub(crate) fn per_dimension(
     embeddings: &Embeddings<'_>,
     rule: impl Fn(&[f64]) -> Option<f64> + Sync,
 ) -> Result<Vec<f64>, Error> {
     use rayon::prelude::*;
-    let found: Vec<Option<f64>> =
+    let per_column: Vec<Option<f64>> =
         (0..embeddings.dim()).into_par_iter().map(|j| rule(&embeddings.column(j))).collect();
-    let known = || found.iter().flatten().filter(|h| is_usable(**h));
+    let known = || per_column.iter().flatten().filter(|h| is_usable(**h));
     let count = known().count();
     if count == 0 {
         return Err(Error::NoSpread { rows: embeddings.len() });
     }
     let typical = (known().map(|h| h.ln()).sum::<f64>() / count as f64).exp();
-    Ok(found.into_iter().map(|h| h.filter(|&h| is_usable(h)).unwrap_or(typical)).collect())
+    Ok(per_column.into_iter().map(|h| h.filter(|&h| is_usable(h)).unwrap_or(typical)).collect())
 }

@@ -1,14 +1,16 @@
-//! Rules of thumb for one column: right when it is normal, a start when it is not.
+//! Rules of thumb for the bandwidth of one column. They are optimal for normally distributed columns.
 
-/// Silverman's rule, $\hat\sigma \left(\tfrac34 n\right)^{-1/5}$; `None` for a column without spread.
+/// Silverman's rule, `σ̂ (¾ n)^(−1/5)`; `None` for a constant column.
 ///
-/// $\hat\sigma$ is the smaller of the standard deviation and the interquartile range of a normal sample of
-/// that spread; where more than half of the values are equal, the standard deviation alone.
+/// `σ̂` is the smaller of the standard deviation and the interquartile range divided by that of the standard normal
+/// distribution. It is the standard deviation if the interquartile range is zero.
+#[must_use]
 pub fn silverman(column: &[f64]) -> Option<f64> {
     spread(column).map(|sigma| sigma * (0.75 * column.len() as f64).powf(-0.2))
 }
 
-/// Scott's rule, $\hat\sigma\, n^{-1/5}$, with the spread of [`silverman`].
+/// Scott's rule, `σ̂ n^(−1/5)` with the `σ̂` of [`silverman`]; `None` for a constant column.
+#[must_use]
 pub fn scott(column: &[f64]) -> Option<f64> {
     spread(column).map(|sigma| sigma * (column.len() as f64).powf(-0.2))
 }
@@ -44,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn five_values_match_a_manual_calculation() {
         // 0..=4: deviation √2.5, quartiles 1 and 3.
         let column = [0.0, 1.0, 2.0, 3.0, 4.0];
         let sigma = 2.0 / NORMAL_IQR;
@@ -53,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_column_has_no_bandwidth_and_a_sparse_one_has() {
+    fn constant_columns_have_no_bandwidth_and_sparse_columns_have_one() {
         assert_eq!(silverman(&[0.1; 7]), None);
         let mut sparse = vec![0.0; 100];
         sparse[3] = 5.0;

@@ -1,34 +1,39 @@
 //! The improved Sheather-Jones bandwidth of Botev, Grotowski and Kroese (Annals of Statistics 38, 2010).
 //!
-//! The data are binned on a grid over an interval of length $R$ and expanded in cosines with coefficients
-//! $a_k$. Writing $\|f^{(s)}\|^2$ for the squared norm of the density's s-th derivative, smoothed for a time
-//! $t$, and going down from stage 7 to stage 2, each norm gives the time at which the next is estimated:
+//! The data are binned on a grid over an interval of length `R` and expanded in cosines with coefficients `a_k`. Let
+//! `‖f⁽ˢ⁾‖²` be the squared norm of the s-th derivative of the density, smoothed for a time `t`. From stage 7 down to stage 2,
+//! each norm gives the time at which the next norm is estimated:
 //!
-//! $$\|f^{(s)}\|^2 = \frac{\pi^{2s}}{2} \sum_{k \ge 1} k^{2s} a_k^2 e^{-k^2 \pi^2 t}, \qquad
-//! t_s = \left( \frac{1 + 2^{-s-1/2}}{3} \cdot \frac{(2s-1)!!}{N \sqrt{\pi/2}\, \|f^{(s+1)}\|^2} \right)^{2/(3+2s)}$$
+//! ```text
+//! ‖f⁽ˢ⁾‖² = π^(2s)/2 · Σ_{k≥1} k^(2s) a_k² e^(−k²π²t)
+//! t_s     = ( (1 + 2^(−s−1/2))/3 · (2s−1)!! / (N √(π/2) ‖f⁽ˢ⁺¹⁾‖²) )^(2/(3+2s))
+//! ```
 //!
-//! The bandwidth is $R\sqrt{t}$ for the $t$ that equals the optimal time $(2 N \sqrt\pi \|f^{(2)}\|^2)^{-2/5}$
-//! it leads to: a fixed point, found by bisection.
+//! The bandwidth is `R √t` for the `t` that equals the resulting optimal time `(2 N √π ‖f⁽²⁾‖²)^(−2/5)`. This fixed point is
+//! computed by bisection.
 
 use std::f64::consts::PI;
 
 const BINS: usize = 1024;
 const STAGES: i32 = 7;
 
-/// The bandwidth of one column; `None` without spread, or when the fixed point does not exist (a few points).
+/// The bandwidth of one column; `None` for a constant column, or if the fixed point does not exist, which happens with few
+/// points.
 ///
-/// Equivariant: scaling the column scales the bandwidth.
+/// Scaling the column scales the bandwidth.
+#[must_use]
 pub fn improved_sheather_jones(column: &[f64]) -> Option<f64> {
     let (low, high) = range(column)?;
     let border = 0.5 * (high - low);
     Some((high - low + 2.0 * border) * diffusion_time(column, low - border, high + border)?.sqrt())
 }
 
-/// The number that KDEpy 1.1 (and with it the authors' NUQ package) gives for the same column.
+/// The bandwidth that KDEpy 1.1, and with it the authors' NUQ package, computes for the same column.
 ///
-/// It differs from [`improved_sheather_jones`] twice: the grid reaches at least 6 units beyond the data whatever
-/// their unit, and the time is scaled by the range of the data instead of that of the grid. So it depends on the
-/// unit of measurement and is at most half as wide. Kept for reproduction.
+/// It differs from [`improved_sheather_jones`] in two ways: the grid extends at least 6 units beyond the data in any unit of
+/// measurement, and the time is scaled by the range of the data instead of that of the grid. So it depends on the unit and is
+/// at most half as large. It is provided for reproduction.
+#[must_use]
 pub fn improved_sheather_jones_kdepy(column: &[f64]) -> Option<f64> {
     let (low, high) = range(column)?;
     let border = (0.5 * (high - low)).max(6.0);
@@ -41,7 +46,7 @@ fn range(column: &[f64]) -> Option<(f64, f64)> {
     (low < high).then_some((low, high))
 }
 
-/// The fixed point $t$ on a grid from `start` to `end`, in units of its squared length.
+/// The fixed point `t` on a grid from `start` to `end`, in units of its squared length.
 fn diffusion_time(column: &[f64], start: f64, end: f64) -> Option<f64> {
     let mut distinct = column.to_vec();
     distinct.sort_unstable_by(f64::total_cmp);
@@ -49,7 +54,7 @@ fn diffusion_time(column: &[f64], start: f64, end: f64) -> Option<f64> {
     let points = distinct.len() as f64;
     let power = cosine_power(&bin(column, start, end));
     let excess = |t: f64| t - optimal_time(&power, points, t);
-    // The search interval of Botev's own code, doubled until it holds a root.
+    // The search interval of Botev's code, doubled until it contains a root.
     let mut high = 1e-11 + 0.01 * (points.clamp(50.0, 1050.0) - 50.0) / 1000.0;
     while excess(high) <= 0.0 || excess(high).is_nan() {
         high *= 2.0;
@@ -68,7 +73,7 @@ fn diffusion_time(column: &[f64], start: f64, end: f64) -> Option<f64> {
     (low > 0.0).then_some(high)
 }
 
-/// Shares of the data at each grid point, each value split between its two nearest.
+/// The share of the data at each grid point; each value is split between its two nearest grid points.
 fn bin(column: &[f64], start: f64, end: f64) -> Vec<f64> {
     let step = (end - start) / (BINS - 1) as f64;
     let share = 1.0 / column.len() as f64;
@@ -83,7 +88,7 @@ fn bin(column: &[f64], start: f64, end: f64) -> Vec<f64> {
     bins
 }
 
-/// $a_k^2$ for $k = 1, 2, \dots$ with $a_k = 2 \sum_i p_i \cos(\pi k (2i+1) / 2n)$.
+/// `a_k²` for `k = 1, 2, …` with `a_k = 2 Σ_i p_i cos(πk(2i+1)/2n)`.
 fn cosine_power(bins: &[f64]) -> Vec<f64> {
     let n = bins.len();
     let cosines: Vec<f64> = (0..4 * n).map(|m| (PI * m as f64 / (2 * n) as f64).cos()).collect();
@@ -93,7 +98,7 @@ fn cosine_power(bins: &[f64]) -> Vec<f64> {
     (1..n).map(|k| coefficient(k).powi(2)).collect()
 }
 
-/// The time that is optimal for a density smoothed for time `t`.
+/// The optimal time for a density that is smoothed for time `t`.
 fn optimal_time(power: &[f64], points: f64, t: f64) -> f64 {
     let sq_norm = |stage: i32, t: f64| {
         let term = |(k, a2): (usize, &f64)| {
@@ -125,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_normal_sample_it_is_near_the_optimum() {
+    fn the_bandwidth_of_a_normal_sample_is_near_the_optimum() {
         // The optimum for the normal density is (4/3n)^(1/5).
         let h = improved_sheather_jones(&normal_sample(4000, 1.0)).unwrap();
         let best = (4.0 / 12_000.0f64).powf(0.2);
@@ -133,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn it_scales_with_the_unit_of_measurement() {
+    fn the_bandwidth_scales_with_the_unit_of_measurement() {
         let h = improved_sheather_jones(&normal_sample(500, 1.0)).unwrap();
         for unit in [1e-6, 1e3] {
             let scaled = improved_sheather_jones(&normal_sample(500, unit)).unwrap() / unit;
@@ -142,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn two_modes_get_a_narrower_bandwidth_than_silverman_gives() {
+    fn two_modes_give_a_smaller_bandwidth_than_silverman() {
         let mut column = normal_sample(1000, 1.0);
         column.iter_mut().skip(500).for_each(|x| *x += 50.0);
         let h = improved_sheather_jones(&column).unwrap();
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn degenerate_columns_have_none() {
+    fn constant_and_empty_columns_have_no_bandwidth() {
         assert_eq!(improved_sheather_jones(&[3.0; 10]), None);
         assert_eq!(improved_sheather_jones(&[]), None);
     }
