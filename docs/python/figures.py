@@ -1,4 +1,4 @@
-"""Draws the figures of the guide from real runs: `python docs/python/figures.py`, with matplotlib installed."""
+"""Draws the figures of the guide: `python docs/python/figures.py`. Requires matplotlib."""
 
 from __future__ import annotations
 
@@ -59,20 +59,20 @@ def ood(model: NuqClassifier) -> None:
 
 def abstaining(model: NuqClassifier) -> None:
     test = cifar10("test")
-    said = model.predict_uncertainty(test["embeddings"])
-    wrong = said.label != test["labels"]
+    result = model.predict_uncertainty(test["embeddings"])
+    wrong = result.label != test["labels"]
     knn = KnnDistance().fit(cifar10("train")["embeddings"]).score(test["embeddings"])
     orders = [
-        ("NUQ, total uncertainty", said.log_total, BLUE),
-        ("the network's largest probability", MaxProb().score(logits=test["logits"]), ORANGE),
+        ("NUQ, total uncertainty", result.log_total, BLUE),
+        ("largest softmax probability", MaxProb().score(logits=test["logits"]), ORANGE),
         ("distance to the 20th neighbor", knn, GREEN),
     ]
     figure, axes = plt.subplots(figsize=(6.6, 3.4))
     for label, uncertainty, color in orders:
         coverage, risk = metrics.risk_coverage_curve(uncertainty, wrong)
         axes.plot(100 * coverage, 100 * risk, color=color, label=f"{label} (area {metrics.rcc_auc(uncertainty, wrong):.4f})")
-    axes.axhline(100 * wrong.mean(), color=GRAY, linewidth=1, linestyle=":", label="in no order")
-    axes.set(xlabel="% of rows kept, most certain first", ylabel="% wrong among them", xlim=(0, 100), ylim=(0, None))
+    axes.axhline(100 * wrong.mean(), color=GRAY, linewidth=1, linestyle=":", label="random order")
+    axes.set(xlabel="% of rows accepted, most certain first", ylabel="% wrong among them", xlim=(0, 100), ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(0.02, 0.93), fontsize=9)
     save(figure, "abstaining")
 
@@ -86,12 +86,12 @@ def label_errors() -> None:
     labels[wrong] = (truth[wrong] + rng.integers(1, 10, 40)) % 10
     issues = NuqClassifier().fit(train["embeddings"], classes[labels]).label_issues()
     found = np.isin(issues.row, wrong).cumsum()
-    looked = np.arange(1, len(found) + 1)
+    inspected = np.arange(1, len(found) + 1)
     figure, axes = plt.subplots(figsize=(6.0, 3.2))
-    axes.plot(looked, np.minimum(looked, 40), color=GRAY, linestyle=":", label="the best there could be")
-    axes.plot(looked, found, color=BLUE, label="label_issues")
-    axes.plot(looked, 40 * looked / len(labels), color=ORANGE, label="in no order")
-    axes.set(xlabel="rows looked at", ylabel="wrong labels found", xlim=(0, len(found)), ylim=(0, 42))
+    axes.plot(inspected, np.minimum(inspected, 40), color=GRAY, linestyle=":", label="optimal order")
+    axes.plot(inspected, found, color=BLUE, label="label_issues")
+    axes.plot(inspected, 40 * inspected / len(labels), color=ORANGE, label="random order")
+    axes.set(xlabel="inspected rows", ylabel="wrong labels found", xlim=(0, len(found)), ylim=(0, 42))
     axes.legend(loc="center right")
     save(figure, "label-errors")
 
@@ -104,10 +104,10 @@ def active_learning() -> None:
         rng = np.random.default_rng(seed)
         rare = rng.choice(np.unique(y), 4, replace=False)
         common = np.flatnonzero(~np.isin(y, rare))
-        known = rng.choice(common, 60, replace=False)
-        few = np.concatenate([rng.choice(np.flatnonzero(y == name), 6, replace=False) for name in rare])
-        pool = np.concatenate([np.setdiff1d(common, known), few])
-        model = NuqClassifier(n_neighbors=10).fit(x[known], y[known])
+        labeled = rng.choice(common, 60, replace=False)
+        unseen = np.concatenate([rng.choice(np.flatnonzero(y == name), 6, replace=False) for name in rare])
+        pool = np.concatenate([np.setdiff1d(common, labeled), unseen])
+        model = NuqClassifier(n_neighbors=10).fit(x[labeled], y[labeled])
         accuracy = [model.score(test["embeddings"], test["labels"])]
         for _ in range(8):
             chosen = model.suggest(x[pool], 5) if suggested else rng.choice(len(pool), 5, replace=False)
@@ -118,12 +118,12 @@ def active_learning() -> None:
 
     figure, axes = plt.subplots(figsize=(6.0, 3.2))
     labels = np.arange(0, 45, 5)
-    for text, suggested, color in (("suggested", True, BLUE), ("by chance", False, ORANGE)):
+    for text, suggested, color in (("suggested", True, BLUE), ("random", False, ORANGE)):
         runs = np.array([learn(seed, suggested) for seed in range(10)])
         axes.plot(labels, runs.mean(axis=0), color=color, marker="o", markersize=3.5, label=text)
         axes.fill_between(labels, runs.min(axis=0), runs.max(axis=0), color=color, alpha=0.18, linewidth=0)
-    axes.set(xlabel="more labels", ylabel="accuracy", ylim=(0.45, 1))
-    axes.set_title("mean and range of ten draws of which four classes are rare", fontsize=9.5, color="#555555")
+    axes.set(xlabel="additional labels", ylabel="accuracy", ylim=(0.45, 1))
+    axes.set_title("mean and range over ten choices of the four rare classes", fontsize=9.5, color="#555555")
     axes.legend(loc="upper right", bbox_to_anchor=(1, 0.88))
     save(figure, "active-learning")
 
@@ -136,16 +136,16 @@ def two_moons() -> None:
     model = NuqClassifier().fit(x, np.where(upper, "upper", "lower"))
     box, size = (-2, 3, -1.75, 2.25), (150, 120)
     grid = np.stack(np.meshgrid(np.linspace(*box[:2], size[0]), np.linspace(*box[2:], size[1])), axis=-1)
-    said = model.predict_uncertainty(grid.reshape(-1, 2))
+    result = model.predict_uncertainty(grid.reshape(-1, 2))
     figure, panels = plt.subplots(1, 4, figsize=(11, 2.25))
     for panel in panels:
         panel.set(xticks=[], yticks=[], xlim=box[:2], ylim=box[2:], aspect="equal")
     panels[0].scatter(*x.T, s=4, c=np.where(upper, BLUE, ORANGE))
     panels[0].set_title("training data")
     shown = (
-        ("aleatoric", said.aleatoric, (0, 0.5)),
-        ("log epistemic", said.log_epistemic, (-6, 20)),
-        ("log total", said.log_total, (-6, 20)),
+        ("aleatoric", result.aleatoric, (0, 0.5)),
+        ("log epistemic", result.log_epistemic, (-6, 20)),
+        ("log total", result.log_total, (-6, 20)),
     )
     for panel, (title, values, (low, high)) in zip(panels[1:], shown):
         image = panel.imshow(

@@ -7,13 +7,16 @@ use nuq::Embeddings;
 use nuq_eval::baselines::Members;
 use nuq_eval::evaluate::{Comparison, Measured, MethodResult, Predictor, Rows};
 use nuq_eval::metrics::Resampling;
+use nuq_report::{Report, ReportOptions};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arrays::{column, embeddings};
 use crate::baselines::members;
+use crate::calibrate::PyThreshold;
 use crate::classifier::PyClassifier;
 use crate::labels;
+use crate::work::without_gil;
 
 /// Arrays of one set: rows, logits, members.
 type SetArrays<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Vec<Bound<'py, PyAny>>>);
@@ -44,9 +47,33 @@ fn measured_tuple(measured: Measured) -> (f64, f64, f64, bool) {
     (interval.value, interval.low, interval.high, measured.is_best)
 }
 
+/// An evaluation report.
+#[pyclass(name = "Report", module = "nuq._nuq", frozen)]
+pub(crate) struct PyReport {
+    inner: Report,
+}
+
+#[pymethods]
+impl PyReport {
+    /// A complete HTML page with all figures.
+    fn page(&self, py: Python<'_>) -> PyResult<String> {
+        without_gil(py, || self.inner.page())
+    }
+
+    /// A part of an HTML page for notebooks: the table and the main figures.
+    fn html_fragment(&self, py: Python<'_>) -> PyResult<String> {
+        without_gil(py, || self.inner.html_fragment())
+    }
+
+    /// All numbers as JSON.
+    fn json(&self) -> String {
+        self.inner.json()
+    }
+}
+
 /// Evaluates all methods whose inputs are given.
 #[pyfunction]
-#[pyo3(signature = (model, test, classes, numbers, ood, resamples, seed))]
+#[pyo3(signature = (model, test, classes, numbers, ood, resamples, seed, threshold))]
 #[allow(clippy::too_many_arguments, reason = "the arrays of an evaluation")]
 pub(crate) fn evaluate<'py>(
     py: Python<'py>,
@@ -57,7 +84,13 @@ pub(crate) fn evaluate<'py>(
     ood: Vec<(String, SetArrays<'_>)>,
     resamples: usize,
     seed: u64,
+    threshold: Option<(String, PyRef<'_, PyThreshold>)>,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let options = ReportOptions {
+        threshold: threshold.map(|(name, threshold)| (name, threshold.inner)),
+        command: "nuq.evaluate".to_owned(),
+        ..ReportOptions::default()
+    };
     let test = Set::new("test".to_owned(), test)?;
     let truth = labels::of_rows(classes, numbers.as_slice()?)?;
     let ood: Vec<Set> =
@@ -71,17 +104,23 @@ pub(crate) fn evaluate<'py>(
             comparison = comparison.ood(&set.name, set.rows());
         }
         let evaluation = comparison.run(model)?;
+        let report = Report::from_evaluation(model, &comparison, &evaluation, &options);
         let accuracy = (evaluation.accuracy.value, evaluation.accuracy.low, evaluation.accuracy.high);
         let skipped: Vec<(String, String)> =
             evaluation.skipped.iter().map(|skipped| (skipped.name.clone(), skipped.reason.clone())).collect();
-        Ok((accuracy, evaluation.errors_of, evaluation.is_error, evaluation.methods, skipped))
+        Ok((accuracy, evaluation.errors_of, evaluation.is_error, evaluation.methods, skipped, report))
     })?;
-    let (accuracy, errors_of, is_error, methods, skipped) = results;
+    let (accuracy, errors_of, is_error, methods, skipped, report) = results;
     let results = PyDict::new(py);
     results.set_item("accuracy", accuracy)?;
     results.set_item("errors_of", if errors_of == Predictor::Network { "network" } else { "nuq" })?;
     results.set_item("is_error", column(py, &is_error))?;
     results.set_item("skipped", skipped)?;
+    // Data without a projection, such as a single training row, has metrics but no report.
+    match report {
+        Ok(inner) => results.set_item("report", Py::new(py, PyReport { inner })?)?,
+        Err(error) => results.set_item("report_error", error.to_string())?,
+    }
     let list = PyList::empty(py);
     methods.iter().try_for_each(|result| list.append(method(py, result)?))?;
     results.set_item("methods", list)?;

@@ -30,7 +30,7 @@ mod _nuq {
     #[pymodule_export]
     use super::classifier::PyClassifier;
     #[pymodule_export]
-    use super::evaluate::evaluate;
+    use super::evaluate::{PyReport, evaluate};
     #[pymodule_export]
     use super::regressor::PyRegressor;
 

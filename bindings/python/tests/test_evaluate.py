@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+
 import numpy as np
 import pytest
 
@@ -54,6 +57,34 @@ def test_fewer_methods_without_logits(model, cifar10, evaluation):
     assert alone.skipped == {}
     with pytest.raises(KeyError, match="methods are"):
         alone["Magic"]
+
+
+def test_report(evaluation, tmp_path):
+    evaluation.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>") and "svhn" in page and "Energy" in page
+    evaluation.report(str(tmp_path / "numbers.json"))
+    assert "svhn" in json.dumps(json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8")))
+    fragment = evaluation._repr_html_()
+    assert "<table" in fragment and "<svg" in fragment and "<script" not in fragment
+    with pytest.raises(nuq.errors.FileError, match="missing"):
+        evaluation.report(tmp_path / "missing" / "page.html")
+    restored = pickle.loads(pickle.dumps(evaluation))
+    restored.report(tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
+    assert restored._repr_html_() == fragment and restored.accuracy == evaluation.accuracy
+
+
+def test_report_with_a_threshold(model, cifar10):
+    held_out, test = cifar10["held_out"]["embeddings"], cifar10["test"]
+    guard = model.calibrate(held_out, false_alarm=0.05, name="guard")
+    for threshold in ("guard", guard):
+        evaluation = nuq.evaluate(
+            model, test["embeddings"][:200], test["labels"][:200], resamples=20, threshold=threshold
+        )
+        assert guard.statement in evaluation._report.page()
+    with pytest.raises(nuq.errors.InvalidParameterError, match="stored thresholds"):
+        nuq.evaluate(model, test["embeddings"], test["labels"], threshold="other")
 
 
 def test_to_pandas(evaluation):

@@ -219,14 +219,17 @@ class Estimator:
 
     def accept(self, X: Any, threshold: Threshold | str) -> np.ndarray:
         """True where a threshold, given directly or by the name of a stored one, accepts the prediction."""
-        if not isinstance(threshold, Threshold):
-            known = self.thresholds_
-            if threshold not in known:
-                raise InvalidParameterError(
-                    f"threshold={threshold!r}: the stored thresholds are {', '.join(map(repr, known)) or 'none'}"
-                )
-            threshold = known[threshold]
-        return threshold.accept(self.predict_uncertainty(X))
+        return self._threshold(threshold).accept(self.predict_uncertainty(X))
+
+    def _threshold(self, threshold: Threshold | str) -> Threshold:
+        if isinstance(threshold, Threshold):
+            return threshold
+        stored = self.thresholds_
+        if threshold not in stored:
+            raise InvalidParameterError(
+                f"threshold={threshold!r}: the stored thresholds are {', '.join(map(repr, stored)) or 'none'}"
+            )
+        return stored[threshold]
 
     def _store_threshold(self, threshold: Threshold, name: str | None) -> Threshold:
         if name is not None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _arrays, _nuq
 from ._classifier import NuqClassifier
-from .errors import InvalidParameterError
+from .calibrate import Threshold
+from .errors import FileError, InvalidInputError, InvalidParameterError
 from .metrics import Interval
 
 
@@ -28,8 +31,27 @@ class MethodResult(NamedTuple):
     scores: dict[str, np.ndarray]
 
 
+class _RenderedReport:
+    """The texts of a report, which other processes cannot render again."""
+
+    def __init__(self, report: Any) -> None:
+        self._page, self._fragment, self._json = report.page(), report.html_fragment(), report.json()
+
+    def page(self) -> str:
+        return self._page
+
+    def html_fragment(self) -> str:
+        return self._fragment
+
+    def json(self) -> str:
+        return self._json
+
+
 class Evaluation:
-    """Results of all methods, those of NUQ first. ``to_pandas`` returns them as a table.
+    """Results of all methods, those of NUQ first.
+
+    ``to_pandas`` returns them as a table, ``report`` writes them as an HTML page with figures. Notebooks show the table and
+    the main figures.
 
     ``accuracy`` and ``is_error`` belong to the predictions of ``errors_of``, "network" or "nuq". ``skipped`` maps the methods
     that could not be computed to the reason.
@@ -41,6 +63,8 @@ class Evaluation:
         self.is_error: np.ndarray = results["is_error"]
         self.skipped: dict[str, str] = dict(results["skipped"])
         self.sets = sets
+        self._report: Any = results.get("report")
+        self._report_error: str | None = results.get("report_error")
         self.methods = [_method(method, sets) for method in results["methods"]]
 
     def __getitem__(self, name: str) -> MethodResult:
@@ -51,6 +75,27 @@ class Evaluation:
 
     def __repr__(self) -> str:
         return f"Evaluation of {len(self.methods)} methods on test and {', '.join(self.sets) or 'no other set'}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        if isinstance(self._report, _nuq.Report):
+            state["_report"] = _RenderedReport(self._report)
+        return state
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the evaluation as one file: an HTML page with figures and tables, or all numbers as JSON if the name ends in
+        ".json". The page loads nothing from the network."""
+        if self._report is None:
+            raise InvalidInputError(f"there is no report for these data: {self._report_error}")
+        text = self._report.json() if Path(path).suffix == ".json" else self._report.page()
+        try:
+            Path(path).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise FileError(f"{path}: {error.strerror}") from None
+
+    def _repr_html_(self) -> str | None:
+        """The table and the main figures, for notebooks."""
+        return None if self._report is None else str(self._report.html_fragment())
 
     def to_pandas(self) -> Any:
         """Data frame with one row per method: RCC-AUC, and for each set ROC-AUC, average precision and FPR95."""
@@ -99,12 +144,14 @@ def evaluate(
     ood_members: dict[str, Any] | None = None,
     resamples: int = 1000,
     seed: int = 0,
+    threshold: Threshold | str | None = None,
 ) -> Evaluation:
     """Compare the classifier with all baselines that the given arrays permit. Each metric has a bootstrap interval.
 
     ``X`` and ``y`` are test rows and labels. ``ood`` maps names to rows unlike the training data. Methods that need the
     ``logits`` of the network (one column per class, in the order of ``model.classes_``) or the logits of several ``members`` of
-    an ensemble are included if these are given for all sets.
+    an ensemble are included if these are given for all sets. The decisions of ``threshold``, or of a stored threshold of that
+    name, are part of the report.
     """
     if not isinstance(model, NuqClassifier):
         raise InvalidParameterError(f"model={model!r}: expected a fitted NuqClassifier")
@@ -126,6 +173,10 @@ def evaluate(
     others = [
         (name, arrays(rows, (ood_logits or {}).get(name), (ood_members or {}).get(name))) for name, rows in sets.items()
     ]
+    decided = None
+    if threshold is not None:
+        name = threshold if isinstance(threshold, str) else "threshold"
+        decided = name, model._threshold(threshold)._inner
     resampling = _arrays.integer(resamples, "resamples", 1), _arrays.integer(seed, "seed")
-    results = _nuq.evaluate(model._model, arrays(rows, logits, members), labels, numbers, others, *resampling)
+    results = _nuq.evaluate(model._model, arrays(rows, logits, members), labels, numbers, others, *resampling, decided)
     return Evaluation(results, list(sets))
