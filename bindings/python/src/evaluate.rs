@@ -84,10 +84,10 @@ pub(crate) fn evaluate<'py>(
     ood: Vec<(String, SetArrays<'_>)>,
     resamples: usize,
     seed: u64,
-    threshold: Option<(String, PyRef<'_, PyThreshold>)>,
+    threshold: Option<(String, Bound<'_, PyThreshold>)>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = ReportOptions {
-        threshold: threshold.map(|(name, threshold)| (name, threshold.inner)),
+        threshold: threshold.map(|(name, threshold)| (name, threshold.get().inner)),
         command: "nuq.evaluate".to_owned(),
         ..ReportOptions::default()
     };

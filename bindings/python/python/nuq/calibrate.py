@@ -52,7 +52,7 @@ class Threshold:
 
     @property
     def value(self) -> float:
-        """Largest accepted value of the measure, as a logarithm unless the measure is the aleatoric one of a classifier."""
+        """Largest accepted value of the measure: a logarithm, except for the aleatoric uncertainty."""
         return self._inner.value
 
     @property
