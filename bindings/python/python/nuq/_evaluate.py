@@ -34,7 +34,7 @@ class MethodResult(NamedTuple):
 class _RenderedReport:
     """The texts of a report, which other processes cannot render again."""
 
-    def __init__(self, report: Any) -> None:
+    def __init__(self, report: _nuq.Report) -> None:
         self._page, self._fragment, self._json = report.page(), report.html_fragment(), report.json()
 
     def page(self) -> str:
@@ -63,7 +63,7 @@ class Evaluation:
         self.is_error: np.ndarray = results["is_error"]
         self.skipped: dict[str, str] = dict(results["skipped"])
         self.sets = sets
-        self._report: Any = results.get("report")
+        self._report: _nuq.Report | _RenderedReport | None = results.get("report")
         self._report_error: str | None = results.get("report_error")
         self.methods = [_method(method, sets) for method in results["methods"]]
 
@@ -95,7 +95,7 @@ class Evaluation:
 
     def _repr_html_(self) -> str | None:
         """The table and the main figures, for notebooks."""
-        return None if self._report is None else str(self._report.html_fragment())
+        return None if self._report is None else self._report.html_fragment()
 
     def to_pandas(self) -> Any:
         """Data frame with one row per method: RCC-AUC, and for each set ROC-AUC, average precision and FPR95."""
