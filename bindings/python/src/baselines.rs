@@ -1,13 +1,14 @@
 //! Baseline scores: one function per family creates them, one class evaluates them.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use numpy::PyReadonlyArray1;
-use nuq::{Embeddings, Label, Shrinkage};
+use nuq::{Embeddings, Label, Shrinkage, UnknownChoice};
 use nuq_eval::baselines::{
     Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, KnnDistance,
     LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, React,
-    Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpScore, Vim,
+    RelativeMahalanobis, Scorer, Sngp, SngpParams, Vim,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -86,14 +87,14 @@ fn unknown(name: &str) -> PyErr {
 /// A score of an ensemble.
 #[pyfunction]
 fn from_members(reduction: &str) -> PyResult<PyScorer> {
-    Ok(scorer(Ensemble(match reduction {
-        "entropy" => Reduction::Entropy,
-        "mutual_information" => Reduction::MutualInformation,
-        "mean_entropy" => Reduction::MeanEntropy,
-        "std" => Reduction::Std,
-        "max_prob" => Reduction::MaxProb,
-        _ => return Err(unknown(reduction)),
-    })))
+    Ok(scorer(Ensemble(parse_reduction(reduction)?)))
+}
+
+/// Parses the reduction of a baseline. The error lists the choices.
+fn parse_reduction<T: FromStr<Err = UnknownChoice>>(reduction: &str) -> PyResult<T> {
+    reduction.parse().map_err(|unknown: UnknownChoice| {
+        raise("InvalidParameterError", format!("reduction={reduction:?}: expected {}", unknown.list()))
+    })
 }
 
 /// A score that is fitted to rows, and to their labels if it uses labels.
@@ -191,11 +192,10 @@ fn sngp(
     length_scale: Option<f64>,
     ridge: f64,
     seed: u64,
-    dempster_shafer: bool,
+    reduction: &str,
 ) -> PyResult<PyScorer> {
     let (rows, labels) = (embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
-    let score = if dempster_shafer { SngpScore::DempsterShafer } else { SngpScore::MaxProb };
-    let params = SngpParams { features, length_scale, ridge, seed, score };
+    let params = SngpParams { features, length_scale, ridge, seed, score: parse_reduction(reduction)? };
     work::run(py, None, None, move || Ok(scorer(Sngp::fit(&rows, &labels, params)?)))
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use numpy::PyReadonlyArray1;
 use nuq::Embeddings;
 use nuq_eval::baselines::Members;
-use nuq_eval::evaluate::{Comparison, Measured, MethodResult, Predictor, Rows};
+use nuq_eval::evaluate::{Comparison, Measured, MethodResult, Rows};
 use nuq_eval::metrics::Resampling;
 use nuq_report::{Report, ReportOptions};
 use pyo3::prelude::*;
@@ -113,7 +113,7 @@ pub(crate) fn evaluate<'py>(
     let (accuracy, errors_of, is_error, methods, skipped, report) = results;
     let results = PyDict::new(py);
     results.set_item("accuracy", accuracy)?;
-    results.set_item("errors_of", if errors_of == Predictor::Network { "network" } else { "nuq" })?;
+    results.set_item("errors_of", errors_of.name())?;
     results.set_item("is_error", column(py, &is_error))?;
     results.set_item("skipped", skipped)?;
     // Data without a projection, such as a single training row, has metrics but no report.

@@ -147,7 +147,7 @@ def test_temperature_of_scaled_logits():
         lambda x: KnnDistance().fit(x).score(x[:, :3]),
         lambda x: Sngp().fit(x, np.zeros(len(x), int)),
         lambda x: Sngp(features=0).fit(x, np.arange(len(x))),
-        lambda x: Sngp(reduction="entropy"),
+        lambda x: Sngp(reduction="entropy").fit(x, np.arange(len(x))),
         lambda x: Duq(steps="many").fit(x, np.arange(len(x))),
         lambda x: Duq().fit(x, [0]),
         lambda x: Duq().score(x),

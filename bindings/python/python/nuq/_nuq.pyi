@@ -122,7 +122,7 @@ def sngp(
     length_scale: float | None,
     ridge: float,
     seed: int,
-    dempster_shafer: bool,
+    reduction: str,
 ) -> Scorer: ...
 def duq(
     rows: _Rows,

@@ -207,8 +207,6 @@ class Sngp(Scorer):
         seed: int = 0,
         reduction: str = "max_prob",
     ) -> None:
-        if reduction not in ("max_prob", "dempster_shafer"):
-            raise InvalidParameterError(f'reduction={reduction!r}: expected "max_prob" or "dempster_shafer"')
         self.features, self.length_scale, self.ridge = features, length_scale, ridge
         self.seed, self.reduction = seed, reduction
 
@@ -225,7 +223,7 @@ class Sngp(Scorer):
             None if self.length_scale is None else _arrays.real(self.length_scale, "length_scale"),
             _arrays.real(self.ridge, "ridge"),
             _arrays.integer(self.seed, "seed"),
-            self.reduction == "dempster_shafer",
+            self.reduction,
         )
         return self
 
