@@ -90,7 +90,7 @@ mod tests {
         let rows = Embeddings::from_rows(&ROWS).unwrap();
         let rho = 0.2;
         let model = ClassGaussians::fit(&rows, &CLASSES, Covariance::Tied, Shrinkage::Fixed(rho)).unwrap();
-        let found = model.left_out_log_mixture(&rows, &CLASSES);
+        let left_out = model.left_out_log_mixture(&rows, &CLASSES);
         // The multiple of the identity is computed from all rows.
         let (_, all) = fit(|_| true);
         let target = 0.5 * (all[0] + all[2]);
@@ -107,8 +107,8 @@ mod tests {
                     weight * (-0.5 * sq_distance(ROWS[i].map(f64::from), means[c], sigma)).exp()
                 })
                 .sum();
-            assert!((found[i].unwrap() - density.ln()).abs() < 1e-10, "row {i}");
+            assert!((left_out[i].unwrap() - density.ln()).abs() < 1e-10, "row {i}");
         }
-        assert_eq!(found[6], None, "the only row of its class");
+        assert_eq!(left_out[6], None, "the only row of its class");
     }
 }

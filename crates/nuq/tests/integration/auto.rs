@@ -1,11 +1,11 @@
-//! The density that needs no choice: where each of its parts is blind, and far from everything.
+//! The density `auto`: detection of rows that one of its parts misses, and rows far from all data.
 
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Covariance, Density, Embeddings, Error, NuqClassifier, NuqRegressor, Shrinkage};
 
 const DIM: usize = 48;
 
-/// Two classes of rows of a length of about six, with a few wide directions.
+/// Rows of two classes with a norm of about six and eight columns of large variance.
 fn rows(count: usize, seed: u64, shape: impl Fn(&mut SeededRng, &mut [f32])) -> Embeddings<'static> {
     let mut rng = SeededRng::new(seed);
     let mut values = vec![];
@@ -22,7 +22,7 @@ fn rows(count: usize, seed: u64, shape: impl Fn(&mut SeededRng, &mut [f32])) -> 
     Embeddings::new(values, DIM).unwrap()
 }
 
-fn usual(count: usize, seed: u64) -> Embeddings<'static> {
+fn typical(count: usize, seed: u64) -> Embeddings<'static> {
     rows(count, seed, |_, _| {})
 }
 
@@ -33,42 +33,43 @@ fn roc_auc(inliers: &[f64], outliers: &[f64]) -> f64 {
 }
 
 /// ROC-AUC of minus the log density.
-fn auc(density: Density, train: &Embeddings<'_>, odd: &Embeddings<'_>) -> f64 {
+fn auc(density: Density, train: &Embeddings<'_>, outliers: &Embeddings<'_>) -> f64 {
     let labels: Vec<usize> = (0..train.len()).map(|i| i % 2).collect();
     let model = NuqClassifier::params().density(density).fit(train, &labels).unwrap();
     let scores = |x: &Embeddings<'_>| -> Vec<f64> {
         model.predict(x).unwrap().iter().map(|p| -p.log_density).collect()
     };
-    roc_auc(&scores(&usual(400, 9)), &scores(odd))
+    roc_auc(&scores(&typical(400, 9)), &scores(outliers))
 }
 
 #[test]
-fn it_sees_what_either_part_is_blind_to() {
-    let train = usual(600, 1);
+fn it_detects_outliers_that_each_part_misses() {
+    let train = typical(600, 1);
     let gaussians = || Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf };
-    // Rows shrunk towards the middle look denser than any to both parts; odd narrow columns hide in the wide ones' noise.
+    // Rows shrunk towards the center have a higher density than training rows under both parts. Outliers in columns of
+    // small variance are hidden by the noise of the others.
     let shrunk = rows(400, 2, |_, row| row.iter_mut().for_each(|v| *v *= 0.45));
     let narrow = rows(400, 3, |_, row| row[40..].iter_mut().for_each(|v| *v *= 2.2));
-    let of = |density: fn() -> Density, odd: &Embeddings<'_>| auc(density(), &train, odd);
-    let blind = [of(Density::default, &shrunk), auc(gaussians(), &train, &shrunk)];
-    assert!(blind.iter().all(|auc| *auc < 0.6), "{blind:?}");
+    let of = |density: fn() -> Density, outliers: &Embeddings<'_>| auc(density(), &train, outliers);
+    let parts = [of(Density::default, &shrunk), auc(gaussians(), &train, &shrunk)];
+    assert!(parts.iter().all(|auc| *auc < 0.6), "{parts:?}");
     assert!(of(|| Density::Auto, &shrunk) > 0.85, "{}", of(|| Density::Auto, &shrunk));
     assert!(of(|| Density::Auto, &narrow) > of(Density::default, &narrow) + 0.05);
 }
 
 #[test]
-fn farther_is_less_dense_without_end_and_magnitudes_are_the_kernel_density_s() {
-    let train = usual(500, 4);
+fn the_density_decreases_with_distance_and_its_median_is_that_of_the_kernel_density() {
+    let train = typical(500, 4);
     let labels: Vec<usize> = (0..500).map(|i| i % 2).collect();
     let fit = |density| NuqClassifier::params().density(density).fit(&train, &labels).unwrap();
     let model = fit(Density::Auto);
     let ray: Vec<f32> = (1..12).flat_map(|power| vec![10f32.powi(power) / 7.0; DIM]).collect();
-    let found = model.predict(&Embeddings::new(ray, DIM).unwrap()).unwrap();
-    assert!(found.windows(2).all(|pair| pair[1].log_density < pair[0].log_density));
-    assert!(found.iter().all(|p| p.log_density.is_finite() && p.log_epistemic.is_finite()));
+    let predictions = model.predict(&Embeddings::new(ray, DIM).unwrap()).unwrap();
+    assert!(predictions.windows(2).all(|pair| pair[1].log_density < pair[0].log_density));
+    assert!(predictions.iter().all(|p| p.log_density.is_finite() && p.log_epistemic.is_finite()));
     let median = |model: &NuqClassifier<'_>| {
         let mut all: Vec<f64> =
-            model.predict(&usual(401, 5)).unwrap().iter().map(|p| p.log_density).collect();
+            model.predict(&typical(401, 5)).unwrap().iter().map(|p| p.log_density).collect();
         all.sort_by(f64::total_cmp);
         all[200]
     };
@@ -77,11 +78,11 @@ fn farther_is_less_dense_without_end_and_magnitudes_are_the_kernel_density_s() {
 }
 
 #[test]
-fn few_rows_single_classes_and_constant_columns_are_no_trouble() {
+fn few_rows_single_classes_and_constant_columns_give_finite_densities() {
     let train = rows(60, 6, |_, row| row[3] = 2.5);
-    let queries = usual(5, 7);
-    let alone: Vec<usize> = (0..60).collect();
-    for labels in [vec![0; 60], alone] {
+    let queries = typical(5, 7);
+    let singletons: Vec<usize> = (0..60).collect();
+    for labels in [vec![0; 60], singletons] {
         let model = NuqClassifier::params().density(Density::Auto).fit(&train, &labels).unwrap();
         assert!(model.predict(&queries).unwrap().iter().all(|p| p.log_density.is_finite()));
     }
@@ -89,6 +90,6 @@ fn few_rows_single_classes_and_constant_columns_are_no_trouble() {
     let regressor = NuqRegressor::params().density(Density::Auto).fit(&train, &targets).unwrap();
     assert!(regressor.predict(&queries).unwrap().iter().all(|e| e.log_density.is_finite()));
     let equal = Embeddings::new(vec![1.0; 20], 2).unwrap();
-    let found = NuqClassifier::params().density(Density::Auto).bandwidth(1.0).fit(&equal, &[0; 10]);
-    assert!(matches!(found, Err(Error::NoSpread { .. })));
+    let result = NuqClassifier::params().density(Density::Auto).bandwidth(1.0).fit(&equal, &[0; 10]);
+    assert!(matches!(result, Err(Error::NoSpread { .. })));
 }

@@ -10,12 +10,12 @@ use nuq::{
 use nuq_testkit::golden::Golden;
 use nuq_testkit::oracle::log_sum_exp;
 
-/// The folder shipped with the tests, and the whole set where the user has it.
+/// The folder in the repository, and the complete set if `NUQ_DATA` names a folder that has it.
 fn folders() -> Vec<PathBuf> {
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")];
     match std::env::var_os("NUQ_DATA").map(|data| Path::new(&data).join("golden")) {
         Some(whole) if whole.is_dir() => folders.push(whole),
-        _ => eprintln!("NUQ_DATA names no folder with `golden`: only the shipped part is checked"),
+        _ => eprintln!("NUQ_DATA names no folder with `golden`: only the part in the repository is checked"),
     }
     folders
 }
@@ -51,7 +51,7 @@ impl Set {
         }
     }
 
-    /// Distances in f64 from the f64 data, in the space of the bandwidth: finer than the f32 embeddings.
+    /// Distances in the space of the bandwidth, in f64 from the f64 data, which are more precise than f32 embeddings.
     fn neighbors(&mut self, array: &str, bandwidth: &Bandwidth) -> Neighbors {
         let ids = self.file.rows(array);
         let k = ids[0].len();
@@ -103,7 +103,7 @@ fn classifiers_agree() {
                             .density(Density::Kde { bandwidth: DensityBandwidth::Same })
                             .fit(&x, &labels)
                             .unwrap();
-                        let found =
+                        let predictions =
                             model.predict_from(&q, &set.neighbors("neighbors_exact", &bandwidth)).unwrap();
                         let pred = set.file.values(&format!("fixed_pred_{suffix}"));
                         let reference_pred = set.file.values(&format!("pred_{suffix}"));
@@ -112,23 +112,27 @@ fn classifiers_agree() {
                         let logepi = set.file.values(&format!("fixed_logepi_{suffix}"));
                         for i in 0..pred.len() {
                             let place = format!("{name} {suffix} query {i}");
-                            assert_eq!(found.label(i).to_string(), pred[i].to_string(), "{place}");
+                            assert_eq!(predictions.label(i).to_string(), pred[i].to_string(), "{place}");
                             assert_eq!(pred[i], reference_pred[i], "{place}");
-                            let log_top = found[i].probability.ln();
+                            let log_top = predictions[i].probability.ln();
                             assert!(relative(log_top, logproba[i]) < tolerance, "{place}: probability");
                             assert!(
                                 relative(log_top, reference_logproba[i]) < tolerance,
                                 "{place}: reference"
                             );
-                            // Components, because here no prior touches the density: with the posterior's
-                            // bandwidth for both, τ² = ‖K‖² v / (K(0) S).
+                            // The reference adds the prior to the density. So its value is recomputed from ours: with
+                            // the same bandwidth for posterior and density, τ² = ‖K‖² v / (K(0) S).
                             let d = model.dimension();
-                            let log_s = log_kernel_sum(found.neighbors(), i, &bandwidth, kernel);
-                            let log_v = 2.0 * found[i].log_standard_error - kernel.log_sq_norm(d)
+                            let log_s = log_kernel_sum(predictions.neighbors(), i, &bandwidth, kernel);
+                            let log_v = 2.0 * predictions[i].log_standard_error - kernel.log_sq_norm(d)
                                 + kernel.log_peak(d)
                                 + log_s;
                             if logepi[i] < -1e8 {
-                                assert_eq!(found[i].log_epistemic, f64::NEG_INFINITY, "{place}: one class");
+                                assert_eq!(
+                                    predictions[i].log_epistemic,
+                                    f64::NEG_INFINITY,
+                                    "{place}: one class"
+                                );
                             } else {
                                 let got = log_v - log_sum_exp(&[log_s, weight.ln()]);
                                 assert!(relative(got, logepi[i]) < tolerance, "{place}: {got} {}", logepi[i]);
@@ -146,7 +150,7 @@ fn classifiers_agree() {
     assert!(compared > 1000, "only {compared} rows were compared");
 }
 
-/// ln S, the log of the neighbors' kernel values relative to K(0).
+/// `ln S`, the log of the sum of the neighbors' kernel values relative to `K(0)`.
 fn log_kernel_sum(neighbors: &Neighbors, i: usize, bandwidth: &Bandwidth, kernel: Kernel) -> f64 {
     let log_ratio = |(&id, sq): (&u32, &f64)| {
         let z2 = match bandwidth {
@@ -156,11 +160,11 @@ fn log_kernel_sum(neighbors: &Neighbors, i: usize, bandwidth: &Bandwidth, kernel
         };
         if kernel == Kernel::Gaussian { -0.5 * z2 } else { -(0.5 * z2).ln_1p() }
     };
-    let found = neighbors.ids(i).iter().zip(neighbors.sq_distances(i));
-    log_sum_exp(&found.map(log_ratio).collect::<Vec<f64>>())
+    let neighborhood = neighbors.ids(i).iter().zip(neighbors.sq_distances(i));
+    log_sum_exp(&neighborhood.map(log_ratio).collect::<Vec<f64>>())
 }
 
-/// The public API's own outputs, in f32 on its own approximate neighbors.
+/// Compares with the outputs of the public API of the reference, in f32 with approximate neighbors.
 fn check_api(
     set: &mut Set,
     model: &NuqClassifier<'_>,
@@ -169,20 +173,20 @@ fn check_api(
     bandwidth: &Bandwidth,
 ) -> usize {
     let neighbors = set.neighbors(&format!("api_neighbors_{suffix}"), bandwidth);
-    let found = model.predict_from(q, &neighbors).unwrap();
+    let predictions = model.predict_from(q, &neighbors).unwrap();
     let pred = set.file.values(&format!("api_pred_{suffix}"));
     let logproba = set.file.values(&format!("api_logproba_{suffix}"));
     let logepi = set.file.values(&format!("api_logepi_{suffix}"));
     let kernel = model.kernel();
     let log_constant = kernel.log_sq_norm(model.dimension()) - kernel.log_peak(model.dimension());
     for i in 0..pred.len() {
-        // With a prior the reference's epistemic term is defective (golden/README.md); without, it is v / S.
+        // With a prior the reference's epistemic term is wrong (golden/README.md); without a prior it is v / S.
         if suffix.ends_with("_off") && logepi[i] > -1e8 {
-            let got = 2.0 * found[i].log_standard_error - log_constant;
+            let got = 2.0 * predictions[i].log_standard_error - log_constant;
             assert!(relative(got, logepi[i]) < 1e-5, "api {suffix} query {i}: {got} {}", logepi[i]);
         }
-        assert_eq!(found.label(i).to_string(), pred[i].to_string(), "api {suffix} query {i}");
-        assert!(relative(found[i].probability.ln(), logproba[i]) < 1e-5, "api {suffix} query {i}");
+        assert_eq!(predictions.label(i).to_string(), pred[i].to_string(), "api {suffix} query {i}");
+        assert!(relative(predictions[i].probability.ln(), logproba[i]) < 1e-5, "api {suffix} query {i}");
     }
     pred.len()
 }
@@ -208,29 +212,29 @@ fn regressors_agree() {
                         .fit(&x, &targets)
                         .unwrap();
                     let mut check = |prefix: &str, array: &str, tolerance: f64, log_tolerance: f64| {
-                        let found = model.predict_from(&q, &set.neighbors(array, &bandwidth)).unwrap();
+                        let estimates = model.predict_from(&q, &set.neighbors(array, &bandwidth)).unwrap();
                         let mean = set.file.values(&format!("{prefix}ypr_{suffix}"));
                         let logvar = set.file.values(&format!("{prefix}logvar_{suffix}"));
                         let logepi = set.file.values(&format!("{prefix}logepi_{suffix}"));
                         for i in 0..mean.len() {
                             let place = format!("{prefix}{suffix} query {i}");
-                            assert!(relative(found[i].mean, mean[i]) < tolerance, "{place}: mean");
+                            assert!(relative(estimates[i].mean, mean[i]) < tolerance, "{place}: mean");
                             compared += 1;
                             let usable = logvar[i] > -20.0 || !suffix.ends_with("RBF_off");
                             if !usable {
                                 continue;
                             }
-                            let got = found[i].log_aleatoric;
+                            let got = estimates[i].log_aleatoric;
                             assert!(relative(got, logvar[i]) < log_tolerance, "{place}: {got} {}", logvar[i]);
                             // The reference's log epistemic is log σ² − log(S + w); S follows from the scale of τ².
                             let d = model.dimension();
-                            let log_scale = found[i].log_epistemic - found[i].log_aleatoric;
+                            let log_scale = estimates[i].log_epistemic - estimates[i].log_aleatoric;
                             let log_s = kernel.log_sq_norm(d) - kernel.log_peak(d) - log_scale;
-                            let got = found[i].log_aleatoric - log_sum_exp(&[log_s, weight.ln()]);
+                            let got = estimates[i].log_aleatoric - log_sum_exp(&[log_s, weight.ln()]);
                             assert!(relative(got, logepi[i]) < log_tolerance, "{place}: epistemic");
                         }
                     };
-                    // What the reference's own cancellation leaves of its variances: golden/README.md.
+                    // Tolerances for the cancellation in the reference's variances; see golden/README.md.
                     let log_tolerance = match (kernel_name, prior_name, kind) {
                         ("RBF", "off", "perdim") => 1e-8,
                         ("RBF", "off", _) => 1e-5,
@@ -271,7 +275,7 @@ fn automatic_bandwidths_agree() {
                 check("scott", scott(&column), 1e-12);
                 // The reference stops its root search at an absolute error of 2e-12 in t ≈ 3e-4.
                 check("isj", improved_sheather_jones_kdepy(&column), 1e-8);
-                // Where the column is wide enough for its grid, the reference errs by the range alone: a half.
+                // For columns wider than its border the reference differs by the factor ½ of the range only.
                 let range = column.iter().copied().fold(f64::MIN, f64::max)
                     - column.iter().copied().fold(f64::MAX, f64::min);
                 if range >= 12.0 {
@@ -284,9 +288,9 @@ fn automatic_bandwidths_agree() {
     assert!(wide > 0, "no stored column is wide enough");
 }
 
-/// Cross-validation differs by design (leave-one-out on exact neighbors), but must land on the same scale.
+/// Leave-one-out on exact neighbors differs from the cross-validation of the reference by design; the scale is the same.
 #[test]
-fn selected_bandwidths_are_of_the_reference_order() {
+fn selected_bandwidths_have_the_scale_of_the_reference() {
     for folder in folders() {
         let mut stored = Golden::open(&folder.join("auto_bandwidths.npz"));
         for name in ["blobs2d", "cls20d"] {

@@ -1,4 +1,4 @@
-//! Degenerate and hostile input: a typed error that names the culprit, or a documented value. Never a panic.
+//! Degenerate and invalid input gives an error or a documented value, never a panic.
 
 use nuq::bandwidth::BandwidthRule;
 use nuq::{
@@ -16,7 +16,7 @@ fn two_classes(n: usize) -> Vec<i64> {
 }
 
 #[test]
-fn an_empty_training_set_is_refused() {
+fn an_empty_training_set_is_an_error() {
     let none = Embeddings::new(vec![], 3).unwrap();
     let empty = Error::Neighbors(nuq_neighbors::Error::Empty);
     assert_eq!(NuqClassifier::params().fit(&none, &[0i64; 0]).err(), Some(empty.clone()));
@@ -31,18 +31,18 @@ fn fewer_rows_than_neighbors_means_all_rows() {
 }
 
 #[test]
-fn one_row_predicts_itself_with_given_bandwidths_and_cannot_learn_any() {
+fn one_row_works_with_given_bandwidths_and_is_an_error_without() {
     let x = rows(&[&[1.0, 2.0]]);
     assert_eq!(NuqClassifier::params().fit(&x, &["only"]).err(), Some(Error::NoSpread { rows: 1 }));
     let density = Density::Kde { bandwidth: DensityBandwidth::Same };
     let model = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &["only"]).unwrap();
-    let found = model.predict(&x).unwrap();
-    assert_eq!((found.label(0).to_string().as_str(), found[0].probability), ("only", 1.0));
-    assert_eq!((found[0].aleatoric, found[0].log_epistemic), (0.0, f64::NEG_INFINITY));
+    let predictions = model.predict(&x).unwrap();
+    assert_eq!((predictions.label(0).to_string().as_str(), predictions[0].probability), ("only", 1.0));
+    assert_eq!((predictions[0].aleatoric, predictions[0].log_epistemic), (0.0, f64::NEG_INFINITY));
 }
 
 #[test]
-fn equal_rows_have_no_bandwidth_to_learn() {
+fn equal_rows_are_an_error_without_given_bandwidths() {
     let x = Embeddings::new(vec![0.5; 60], 3).unwrap();
     let y = two_classes(20);
     assert_eq!(NuqClassifier::params().fit(&x, &y).err(), Some(Error::NoSpread { rows: 20 }));
@@ -59,19 +59,19 @@ fn equal_rows_have_no_bandwidth_to_learn() {
     let gaussians = Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
     let fit = NuqClassifier::params().bandwidth(1.0).density(gaussians).fit(&x, &y);
     assert_eq!(fit.err(), Some(Error::NoSpread { rows: 20 }));
-    // Rows that differ, but none from its nearest others.
+    // Each row equals its nearest neighbors.
     let two_places = Embeddings::new((0..60).map(|i| (i / 30) as f32).collect(), 1).unwrap();
     let fit = NuqClassifier::params().fit(&two_places, &two_classes(60));
     assert_eq!(fit.err(), Some(Error::NoSpread { rows: 60 }));
     NuqClassifier::params().n_neighbors(40).fit(&two_places, &two_classes(60)).unwrap();
-    // With bandwidths given, the answer is the class frequencies of the nearest ids.
+    // With given bandwidths the probabilities are the class frequencies of the nearest ids.
     let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(1.0) };
     let model = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &y).unwrap();
     assert!((model.predict(&x).unwrap()[0].probability - 0.5).abs() < 1e-12);
 }
 
 #[test]
-fn scales_of_1e30_and_1e_minus_30_give_the_answers_of_scale_one() {
+fn scales_of_1e30_and_1e_minus_30_give_the_predictions_of_scale_one() {
     let (x, y) = data::clusters(200, 4, 3, 1.0, 2);
     let (q, _) = data::clusters(30, 4, 3, 1.0, 3);
     let answers = |power: i32| {
@@ -98,7 +98,7 @@ fn scales_of_1e30_and_1e_minus_30_give_the_answers_of_scale_one() {
 }
 
 #[test]
-fn bad_queries_are_named() {
+fn invalid_queries_are_errors() {
     let nan = Embeddings::new(vec![0.0, 1.0, f32::NAN], 3).unwrap_err();
     assert_eq!(nan.to_string(), "row 0, column 2 is NaN: every coordinate must be finite");
     let (x, y) = data::clusters(30, 5, 2, 1.0, 1);
@@ -112,7 +112,7 @@ fn bad_queries_are_named() {
 }
 
 #[test]
-fn neighbor_tables_that_do_not_fit_are_refused() {
+fn neighbor_tables_that_do_not_fit_are_errors() {
     let (x, y) = data::clusters(30, 2, 2, 1.0, 1);
     let model = NuqClassifier::params().fit(&x, &y).unwrap();
     let unknown = Neighbors::new(1, vec![30], vec![1.0]).unwrap();
@@ -123,7 +123,7 @@ fn neighbor_tables_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn bandwidths_that_make_no_sense_are_refused() {
+fn invalid_bandwidths_are_errors() {
     let (x, y) = data::clusters(30, 2, 2, 1.0, 1);
     for h in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-200] {
         let error = NuqClassifier::params().bandwidth(h).fit(&x, &y).err().unwrap();
@@ -142,7 +142,7 @@ fn bandwidths_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn parameters_outside_their_range_are_refused() {
+fn parameters_outside_their_range_are_errors() {
     let (x, y) = data::clusters(30, 2, 2, 1.0, 1);
     let zero = Error::Neighbors(nuq_neighbors::Error::ZeroNeighbors);
     assert_eq!(NuqClassifier::params().n_neighbors(0).fit(&x, &y).err(), Some(zero.clone()));
@@ -182,10 +182,10 @@ fn labels_and_targets_must_be_one_per_row() {
 }
 
 #[test]
-fn constant_targets_are_known_without_variance() {
+fn constant_targets_have_no_variance() {
     let (x, _) = data::clusters(30, 2, 2, 1.0, 1);
-    let found = NuqRegressor::params().fit(&x, &[4.2; 30]).unwrap().predict(&x).unwrap();
-    for estimate in found.iter() {
+    let estimates = NuqRegressor::params().fit(&x, &[4.2; 30]).unwrap().predict(&x).unwrap();
+    for estimate in estimates.iter() {
         assert_eq!((estimate.mean, estimate.log_aleatoric), (4.2, f64::NEG_INFINITY));
         assert_eq!((estimate.log_epistemic, estimate.total()), (f64::NEG_INFINITY, 0.0));
     }
@@ -199,13 +199,13 @@ fn targets_of_a_million_plus_or_minus_a_thousandth_keep_their_digits() {
     let params = NuqRegressor::params().bandwidth(1.0);
     let (near, far) = (params.fit(&x, &near).unwrap(), params.fit(&x, &far).unwrap());
     for (a, b) in near.predict(&x).unwrap().iter().zip(far.predict(&x).unwrap().iter()) {
-        // 1e6 + 1e-3 is stored to 1e-10: seven digits of each deviation are left.
+        // 1e6 + 1e-3 has a rounding error of 1e-10, so that deviations have seven digits.
         assert!((a.log_aleatoric - b.log_aleatoric - 2.0 * 1e3f64.ln()).abs() < 1e-6);
     }
 }
 
 #[test]
-fn targets_of_1e_minus_170_select_and_vary_like_targets_of_one() {
+fn targets_near_1e_minus_170_give_the_bandwidth_and_variance_of_scaled_targets() {
     let (x, labels) = data::clusters(60, 2, 3, 1.0, 1);
     let fit = |unit: f64| {
         let targets: Vec<f64> = labels.iter().map(|&l| unit * l as f64).collect();
@@ -229,9 +229,9 @@ fn classes_of_one_point_and_a_single_class_work() {
         assert!(model.predict(&x).unwrap().iter().all(|p| p.log_density.is_finite()));
     }
     let model = NuqClassifier::params().fit(&x, &[7i64; 30]).unwrap();
-    let found = model.predict(&x).unwrap();
-    assert_eq!((found.label(0).to_string().as_str(), found[0].probability), ("7", 1.0));
-    assert_eq!(found[0].log_epistemic, f64::NEG_INFINITY);
+    let predictions = model.predict(&x).unwrap();
+    assert_eq!((predictions.label(0).to_string().as_str(), predictions[0].probability), ("7", 1.0));
+    assert_eq!(predictions[0].log_epistemic, f64::NEG_INFINITY);
 }
 
 #[test]
@@ -254,18 +254,18 @@ fn without_shrinkage_a_singular_covariance_is_an_error_that_names_the_class() {
     assert!(matches!(error, Error::SingularCovariance { .. }), "{error}");
 }
 
-/// 1000 classes × 2048 dimensions: d × d matrices would be 33 GB; five points a class need 5 × 5.
+/// With 1000 classes in 2048 dimensions, d × d matrices would take 33 GB; five rows per class need 5 × 5.
 #[test]
 fn a_thousand_classes_in_2048_dimensions_fit_in_memory() {
     let (x, y) = data::clusters(5000, 2048, 1000, 1.0, 1);
     let density = Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
     let model = NuqClassifier::params().bandwidth(10.0).density(density).fit(&x, &y).unwrap();
-    let found = model.predict(&x.gather(&[0, 1, 2])).unwrap();
-    assert!(found.iter().all(|p| p.log_density.is_finite()));
+    let predictions = model.predict(&x.gather(&[0, 1, 2])).unwrap();
+    assert!(predictions.iter().all(|p| p.log_density.is_finite()));
 }
 
 #[test]
-fn every_rule_finds_a_bandwidth_on_columns_that_never_fire() {
+fn every_rule_gives_a_bandwidth_with_a_constant_column() {
     let mut values = data::clusters(300, 6, 3, 2.0, 4).0.as_slice().to_vec();
     values.chunks_mut(6).for_each(|row| row[5] = 0.0);
     let x = Embeddings::new(values, 6).unwrap();
@@ -280,8 +280,8 @@ fn every_rule_finds_a_bandwidth_on_columns_that_never_fire() {
     ] {
         for kernel in [Kernel::Gaussian, Kernel::Logistic] {
             let model = NuqClassifier::params().kernel(kernel).bandwidth(rule.clone()).fit(&x, &y).unwrap();
-            let found = model.predict(&x).unwrap();
-            assert!(found.iter().all(|p| p.log_epistemic.is_finite()), "{rule:?} {kernel:?}");
+            let predictions = model.predict(&x).unwrap();
+            assert!(predictions.iter().all(|p| p.log_epistemic.is_finite()), "{rule:?} {kernel:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What fitting learns, recomputed the slow way: bandwidths, density bandwidth, dimension, choices on the curve.
+//! Learned values against direct computations: bandwidths, density bandwidth, dimension, selection curves.
 
 use nuq::bandwidth::BandwidthRule;
 use nuq::{
@@ -9,7 +9,7 @@ use nuq_testkit::{data, oracle};
 
 const K: usize = 7;
 
-/// Each row's distances to its K nearest others, and who they are.
+/// The squared distances and ids of the K nearest neighbors of each row, without the row itself.
 fn leave_one_out(x: &Embeddings<'_>) -> Vec<(Vec<f64>, Vec<usize>)> {
     let rows = data::to_rows(x);
     let others = |i: usize| {
@@ -20,7 +20,7 @@ fn leave_one_out(x: &Embeddings<'_>) -> Vec<(Vec<f64>, Vec<usize>)> {
 }
 
 #[test]
-fn density_bandwidth_and_dimension_are_those_of_the_neighbor_table() {
+fn density_bandwidth_and_dimension_match_the_neighbor_table() {
     let (x, y) = data::clusters(61, 5, 3, 1.0, 4);
     let model = NuqClassifier::params().n_neighbors(K).fit(&x, &y).unwrap();
     let table = leave_one_out(&x);
@@ -49,7 +49,7 @@ fn kth_neighbor_bandwidths_are_distances_to_the_kth_neighbor() {
 }
 
 #[test]
-fn rules_per_dimension_are_the_rules_on_the_columns() {
+fn rules_per_dimension_are_applied_to_each_column() {
     let (x, y) = data::clusters(80, 3, 2, 1.0, 4);
     type OnColumn = fn(&[f64]) -> Option<f64>;
     let rules: [(BandwidthRule<Criterion>, OnColumn); 3] = [
@@ -65,7 +65,7 @@ fn rules_per_dimension_are_the_rules_on_the_columns() {
 }
 
 #[test]
-fn normalize_is_dividing_rows_and_queries_by_their_length() {
+fn normalize_divides_rows_and_queries_by_their_norm() {
     let (x, y) = data::clusters(90, 4, 3, 2.0, 1);
     let (q, _) = data::clusters(15, 4, 3, 2.0, 2);
     let unit = |e: &Embeddings<'_>| {
@@ -85,7 +85,7 @@ fn normalize_is_dividing_rows_and_queries_by_their_length() {
 }
 
 #[test]
-fn accuracy_takes_the_likeliest_bandwidth_within_one_standard_error() {
+fn accuracy_selects_the_best_likelihood_within_one_standard_error() {
     let (x, y) = data::clusters(300, 2, 4, 1.0, 9);
     let model = NuqClassifier::params().bandwidth(Criterion::Accuracy).fit(&x, &y).unwrap();
     let curve = model.bandwidth_curve().unwrap();
@@ -96,14 +96,14 @@ fn accuracy_takes_the_likeliest_bandwidth_within_one_standard_error() {
     for point in curve.points.iter().filter(|p| p.score.accuracy >= best - standard_error) {
         assert!(point.score.log_likelihood <= chosen.log_likelihood);
     }
-    // The two criteria disagree somewhere, or this test says nothing.
+    // The criteria select different bandwidths for some data, which makes the test meaningful.
     let likeliest = curve.points.iter().map(|p| p.score.log_likelihood).fold(f64::NEG_INFINITY, f64::max);
     assert!(curve.points.iter().any(|p| p.score.accuracy < best - standard_error));
     assert!(chosen.log_likelihood <= likeliest);
 }
 
 #[test]
-fn without_a_prior_points_with_no_neighbor_of_their_class_are_left_out_of_the_likelihood() {
+fn without_a_prior_the_likelihood_excludes_rows_without_a_neighbor_of_their_class() {
     let (x, mut y) = data::clusters(60, 2, 2, 8.0, 3);
     y[10] = 7; // the only one of its class
     let model = NuqClassifier::params().n_neighbors(K).prior_weight(0.0).fit(&x, &y).unwrap();
@@ -127,7 +127,7 @@ fn without_a_prior_points_with_no_neighbor_of_their_class_are_left_out_of_the_li
 }
 
 #[test]
-fn a_regressor_takes_the_bandwidth_of_the_smallest_left_out_error() {
+fn a_regressor_selects_the_bandwidth_with_the_smallest_left_out_error() {
     let (x, labels) = data::clusters(70, 2, 3, 1.0, 5);
     let y: Vec<f64> = labels.iter().map(|&l| (l * l) as f64).collect();
     let rule = BandwidthRule::LeaveOneOut { criterion: SquaredError, points: 12 };
@@ -152,7 +152,7 @@ fn a_regressor_takes_the_bandwidth_of_the_smallest_left_out_error() {
 }
 
 #[test]
-fn a_sample_is_seeded_and_of_the_size_asked_for() {
+fn the_sample_has_the_requested_size_and_depends_on_the_seed() {
     let (x, y) = data::clusters(400, 2, 3, 1.0, 5);
     let fit = |rows: usize, seed: u64| {
         let model = NuqClassifier::params().selection_rows(rows).seed(seed).fit(&x, &y).unwrap();
@@ -179,9 +179,9 @@ fn the_preset_is_algorithm_1() {
     assert_eq!(NuqClassifier::paper(), explicit);
     let model = NuqClassifier::paper().fit(&x, &y).unwrap();
     let Bandwidth::Scalar(h) = *model.bandwidth() else { panic!("a scalar") };
-    let found = model.predict(&q).unwrap();
+    let predictions = model.predict(&q).unwrap();
     for (i, query) in data::to_rows(&q).iter().enumerate() {
-        // Algorithm 1, line by line, in plain numbers: d is small enough.
+        // Algorithm 1 line by line, without log space, because d is small.
         let kernel = |sq: f64| (-0.5 * sq / (h * h)).exp() / (2.0 * std::f64::consts::PI).powi(2);
         let near = oracle::by_distance(&data::to_rows(&x), query, &[1.0; 4]);
         let mut mass = [0.0; 3];
@@ -194,7 +194,11 @@ fn the_preset_is_algorithm_1() {
         let tau = (roughness * variance / (200.0 * h.powi(4) * density)).sqrt();
         let top = eta.iter().copied().fold(0.0, f64::max);
         let total = 1.0 - top + 2.0 * (2.0 / std::f64::consts::PI).sqrt() * tau;
-        assert!((found[i].probability - top).abs() < 1e-12);
-        assert!((found[i].total() - total).abs() < 1e-7 * total.max(1e-3), "{} {total}", found[i].total());
+        assert!((predictions[i].probability - top).abs() < 1e-12);
+        assert!(
+            (predictions[i].total() - total).abs() < 1e-7 * total.max(1e-3),
+            "{} {total}",
+            predictions[i].total()
+        );
     }
 }

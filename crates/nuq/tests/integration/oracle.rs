@@ -1,5 +1,5 @@
-//! The library against the textbook: every kernel × bandwidth kind × density × prior weight, on the same
-//! neighbors, from d = 1 to d = 2048, near the data and a million bandwidths away.
+//! Predictions against the slow reference formulas: every kernel × bandwidth kind × density × prior weight on the same
+//! neighbors, for d = 1 to 2048, near the data and a million bandwidths away.
 
 use nuq::bandwidth::BandwidthRule;
 use nuq::{
@@ -21,7 +21,7 @@ const K: usize = 12;
 
 fn bandwidths(dim: usize) -> Vec<(Bandwidth, oracle::Bandwidth)> {
     let mut rng = SeededRng::new(5);
-    // About the distance between neighbors, so that weights differ without vanishing.
+    // About the distance between neighbors, so that weights differ and do not underflow.
     let unit = 0.5 * (dim as f64).sqrt();
     let mut around = |n: usize| (0..n).map(|_| unit * (0.5 + rng.uniform())).collect::<Vec<f64>>();
     let (per_dimension, per_point) = (around(dim), around(ROWS));
@@ -43,7 +43,7 @@ fn gaussian_density(shape: gaussians::Shape, shrinkage: Option<f64>) -> Density 
     }
 }
 
-/// Queries among the data, on a training point, and far outside.
+/// Queries among the data, at a training row, and far away.
 fn queries(x: &Embeddings<'_>, dim: usize) -> Embeddings<'static> {
     let (near, _) = data::clusters(6, dim, CLASSES, 1.0, 21);
     let on_a_point = x.row(3);
@@ -51,10 +51,10 @@ fn queries(x: &Embeddings<'_>, dim: usize) -> Embeddings<'static> {
     Embeddings::new([near.as_slice(), on_a_point, &far].concat(), dim).unwrap()
 }
 
-/// Relative agreement of two numbers given by their logarithms. `exponent` is the size of what had to be subtracted in
-/// the exponent: sums over up to 2048 coordinates (product kernels) or ratios to different bandwidths (one per point),
-/// whose rounding is left where they cancel. It is zero for a radial kernel of one bandwidth. Logarithms themselves are
-/// up to 1e14 in size, and right to their last two or three digits.
+/// Compares two numbers that are given by their logarithms. `exponent` is the magnitude of terms that were subtracted in the
+/// exponent: sums over up to 2048 coordinates (product kernels) or ratios to different bandwidths (one per row). Their
+/// rounding error remains where they cancel. It is zero for a radial kernel with one bandwidth. The logarithms are up to 1e14
+/// in magnitude and accurate except for their last two or three digits.
 fn assert_close(got: f64, want: f64, exponent: f64, what: &str) {
     if got == want {
         return;
@@ -71,7 +71,7 @@ struct Case<'c> {
     kernel: oracle::Kernel,
     bandwidth: &'c oracle::Bandwidth,
     prior_weight: f64,
-    /// The density of each query as the oracle knows it.
+    /// The expected density of each query.
     density: &'c dyn Fn(usize, Option<f64>) -> oracle::Density,
     name: String,
 }
@@ -82,7 +82,7 @@ fn check_classifier(case: Case<'_>) {
     let (rows, query_rows) = (data::to_rows(x), data::to_rows(queries));
     let [sum, max] =
         [Variance::Sum, Variance::Max].map(|v| params.clone().variance(v).fit(x, labels).unwrap());
-    let found = sum.predict(queries).unwrap();
+    let predictions = sum.predict(queries).unwrap();
     let largest = max.predict(queries).unwrap();
     let eta = sum.predict_proba(queries).unwrap();
     for (i, q) in query_rows.iter().enumerate() {
@@ -94,8 +94,8 @@ fn check_classifier(case: Case<'_>) {
             dimension: sum.dimension(),
             prior_weight,
         };
-        let ids: Vec<usize> = found.neighbors().ids(i).iter().map(|&id| id as usize).collect();
-        let answer = model.classify(&y, CLASSES, q, &ids, found.neighbors().sq_distances(i));
+        let ids: Vec<usize> = predictions.neighbors().ids(i).iter().map(|&id| id as usize).collect();
+        let answer = model.classify(&y, CLASSES, q, &ids, predictions.neighbors().sq_distances(i));
         let name = format!("{name}, query {i}");
         let close = |got: f64, want: f64, what: &str| {
             assert_close(got, want, answer.exponent, &format!("{name}: {what}"));
@@ -103,16 +103,20 @@ fn check_classifier(case: Case<'_>) {
         for (class, &log_eta) in answer.log_eta.iter().enumerate() {
             close(eta.row(i)[class].max(1e-300).ln(), log_eta.max(1e-300f64.ln()), "probability");
         }
-        assert_eq!(found[i].class, answer.class, "{name}");
-        close(found[i].aleatoric.max(1e-300).ln(), answer.log_aleatoric.max(1e-300f64.ln()), "aleatoric");
-        close(found[i].log_density, answer.log_density, "density");
-        close(found[i].log_epistemic, answer.log_epistemic_sum, "epistemic (sum)");
-        close(found[i].log_total, answer.log_total_sum, "total");
+        assert_eq!(predictions[i].class, answer.class, "{name}");
+        close(
+            predictions[i].aleatoric.max(1e-300).ln(),
+            answer.log_aleatoric.max(1e-300f64.ln()),
+            "aleatoric",
+        );
+        close(predictions[i].log_density, answer.log_density, "density");
+        close(predictions[i].log_epistemic, answer.log_epistemic_sum, "epistemic (sum)");
+        close(predictions[i].log_total, answer.log_total_sum, "total");
         close(largest[i].log_epistemic, answer.log_epistemic_max, "epistemic (max)");
-        assert!(found[i].log_density.is_finite(), "{name}: density is finite");
+        assert!(predictions[i].log_density.is_finite(), "{name}: density is finite");
         if prior_weight > 0.0 {
             assert!(
-                found[i].log_epistemic.is_finite() && found[i].log_total.is_finite(),
+                predictions[i].log_epistemic.is_finite() && predictions[i].log_total.is_finite(),
                 "{name}: finite logs"
             );
         }
@@ -239,7 +243,7 @@ fn regressor_with_every_kernel_and_bandwidth() {
                         .prior_weight(prior_weight)
                         .fit(&x, &y)
                         .unwrap();
-                    let found = model.predict(&queries).unwrap();
+                    let estimates = model.predict(&queries).unwrap();
                     for (i, q) in query_rows.iter().enumerate() {
                         let textbook = oracle::Model {
                             x: &rows,
@@ -250,15 +254,15 @@ fn regressor_with_every_kernel_and_bandwidth() {
                             prior_weight,
                         };
                         let ids: Vec<usize> =
-                            found.neighbors().ids(i).iter().map(|&id| id as usize).collect();
-                        let sq = found.neighbors().sq_distances(i);
+                            estimates.neighbors().ids(i).iter().map(|&id| id as usize).collect();
+                        let sq = estimates.neighbors().sq_distances(i);
                         let answer = textbook.regress(&y, q, &ids, sq);
                         let name = format!("{kernel:?} w={prior_weight} d={dim} query {i}");
                         let exponent = answer.exponent;
-                        let error = (found[i].mean - answer.mean).abs();
+                        let error = (estimates[i].mean - answer.mean).abs();
                         assert!(error < 1e-10 + 1e-13 * exponent, "{name}: mean off by {error}");
-                        assert_close(found[i].log_aleatoric, answer.log_aleatoric, exponent, &name);
-                        assert_close(found[i].log_epistemic, answer.log_epistemic, exponent, &name);
+                        assert_close(estimates[i].log_aleatoric, answer.log_aleatoric, exponent, &name);
+                        assert_close(estimates[i].log_epistemic, answer.log_epistemic, exponent, &name);
                     }
                 }
             }
@@ -266,9 +270,9 @@ fn regressor_with_every_kernel_and_bandwidth() {
     }
 }
 
-/// The rules that find a bandwidth find one that the textbook's posterior agrees on.
+/// The scores of the curve are those of the reference posterior without the left-out row.
 #[test]
-fn leave_one_out_curve_is_that_of_leaving_one_out() {
+fn the_selection_curve_matches_leave_one_out_with_the_oracle() {
     let (x, labels) = data::clusters(80, 3, 3, 1.5, 2);
     let y: Vec<usize> = labels.iter().map(|&l| l as usize).collect();
     let rows = data::to_rows(&x);

@@ -1,4 +1,4 @@
-//! What must hold for any data: the mathematics as properties.
+//! Properties that hold for any data.
 
 use nuq::{
     Bandwidth, Density, DensityBandwidth, Dimension, Embeddings, Kernel, Neighbors, NuqClassifier,
@@ -31,16 +31,16 @@ proptest! {
         let (q, _) = data::clusters(20, dim, classes, 3.0, seed + 1);
         let model =
             NuqClassifier::params().n_neighbors(k).kernel(kernel).prior_weight(weight).bandwidth(h).fit(&x, &y).unwrap();
-        let (found, eta) = (model.predict(&q).unwrap(), model.predict_proba(&q).unwrap());
+        let (predictions, eta) = (model.predict(&q).unwrap(), model.predict_proba(&q).unwrap());
         for i in 0..q.len() {
             let row = eta.row(i);
             prop_assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-12);
             prop_assert!(row.iter().all(|p| (0.0..=1.0 + 1e-12).contains(p)));
             let top = row.iter().copied().fold(0.0, f64::max);
-            prop_assert!((found[i].probability - top).abs() < 1e-12);
-            prop_assert!((found[i].aleatoric - (1.0 - top)).abs() < 1e-12);
-            prop_assert!(found[i].log_total >= found[i].log_epistemic);
-            prop_assert!(!found[i].log_epistemic.is_nan() && !found[i].log_total.is_nan());
+            prop_assert!((predictions[i].probability - top).abs() < 1e-12);
+            prop_assert!((predictions[i].aleatoric - (1.0 - top)).abs() < 1e-12);
+            prop_assert!(predictions[i].log_total >= predictions[i].log_epistemic);
+            prop_assert!(!predictions[i].log_epistemic.is_nan() && !predictions[i].log_total.is_nan());
         }
     }
 
@@ -67,7 +67,7 @@ proptest! {
 
     /// Powers of two, so that scaling is exact.
     #[test]
-    fn scaling_rows_and_bandwidth_together_keeps_the_posterior(
+    fn scaling_rows_and_bandwidth_together_does_not_change_the_posterior(
         dim in 1usize..8, seed in 0u64..500, power in -20i32..20, kernel in kernels(), h in 0.1f64..3.0,
     ) {
         let (x, y) = data::clusters(40, dim, 3, 1.0, seed);
@@ -86,7 +86,7 @@ proptest! {
         for (a, b) in fit(1.0).iter().zip(fit(2f64.powi(power))) {
             prop_assert!((a.probability - b.probability).abs() < 1e-12);
             prop_assert!((a.aleatoric - b.aleatoric).abs() < 1e-12);
-            // N h^d p̂ has no unit: the epistemic uncertainty stays too.
+            // N h^d p̂ has no unit, so that the epistemic uncertainty does not change either.
             prop_assert!((a.log_epistemic - b.log_epistemic).abs() < 1e-9 * a.log_epistemic.abs().max(1.0));
         }
     }
@@ -103,14 +103,14 @@ proptest! {
             NuqClassifier::params().kernel(kernel).variance(variance).bandwidth(0.5).fit(&x, &labels).unwrap();
         let mut last = f64::NEG_INFINITY;
         for distance in [1e2f32, 1e4, 1e6, 1e12] {
-            let found = model.predict(&Embeddings::new(vec![distance; dim], dim).unwrap()).unwrap();
-            prop_assert!(found[0].log_epistemic > last + 1.0, "{} after {last}", found[0].log_epistemic);
-            prop_assert!(found[0].log_epistemic.is_finite() && found[0].log_density.is_finite());
-            last = found[0].log_epistemic;
-            // The heavy-tailed kernel gets there more slowly than any exponential.
+            let predictions = model.predict(&Embeddings::new(vec![distance; dim], dim).unwrap()).unwrap();
+            prop_assert!(predictions[0].log_epistemic > last + 1.0, "{} after {last}", predictions[0].log_epistemic);
+            prop_assert!(predictions[0].log_epistemic.is_finite() && predictions[0].log_density.is_finite());
+            last = predictions[0].log_epistemic;
+            // The heavy-tailed kernel converges more slowly than the others.
             if distance > 1e10 {
-                prop_assert_eq!(found[0].class, 1);
-                prop_assert!((found[0].probability - frequency).abs() < 1e-9);
+                prop_assert_eq!(predictions[0].class, 1);
+                prop_assert!((predictions[0].probability - frequency).abs() < 1e-9);
             }
         }
         let rule = RejectRule::confident(0.6, 0.05).unwrap();
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn moving_a_neighbor_closer_never_lowers_its_class(
+    fn moving_a_neighbor_closer_does_not_lower_the_probability_of_its_class(
         seed in 0u64..1000, moved in 0usize..8, closer in 0.0f64..1.0, h in 0.05f64..5.0,
         weight in prop::sample::select(vec![0.0, 1e-3, 1.0]), kernel in prop::sample::select(vec![Kernel::Gaussian, Kernel::Student]),
     ) {
@@ -134,7 +134,7 @@ proptest! {
         sq[moved] *= closer;
         let after = Neighbors::new(8, ids.clone(), sq).unwrap();
         let class = y[ids[moved] as usize];
-        // The probability of that class alone: one against the rest.
+        // The probability of that class against all others.
         let binary: Vec<i64> = y.iter().map(|&l| i64::from(l == class)).collect();
         let one = NuqClassifier::params().n_neighbors(8).kernel(kernel).prior_weight(weight).bandwidth(h).fit(&x, &binary).unwrap();
         let eta = |table: &Neighbors| {
@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn duplicating_all_data_keeps_the_posterior_and_halves_the_variance(
+    fn duplicating_all_rows_does_not_change_the_posterior_and_halves_the_variance(
         rows in 2usize..30, dim in 1usize..6, seed in 0u64..500, kernel in kernels(), h in 0.2f64..3.0,
         per_point in prop::bool::ANY,
     ) {

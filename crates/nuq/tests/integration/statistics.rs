@@ -1,4 +1,4 @@
-//! Does it mean what it says? The 1-D mixture with known η, as in the paper's appendix.
+//! Coverage of the epistemic uncertainty and excess risk on a 1-D mixture with known η, as in the paper's appendix.
 
 use nuq::{
     Criterion, Decision, Density, DensityBandwidth, Dimension, Embeddings, NuqClassifier, RejectRule,
@@ -6,7 +6,7 @@ use nuq::{
 };
 use nuq_testkit::data::Mixture;
 
-/// A grid over the bulk of the mixture.
+/// A grid over the central region of the mixture.
 fn grid() -> Vec<f32> {
     (0..200).map(|i| -3.5 + 7.0 * i as f32 / 199.0).collect()
 }
@@ -25,11 +25,11 @@ fn the_epistemic_uncertainty_covers_the_error_of_the_posterior() {
             .dimension(Dimension::Ambient)
             .fit(&x, &y)
             .unwrap();
-        let (found, eta) = (model.predict(&queries).unwrap(), model.predict_proba(&queries).unwrap());
+        let (predictions, eta) = (model.predict(&queries).unwrap(), model.predict_proba(&queries).unwrap());
         let covered = (0..queries.len())
             .filter(|&i| {
                 let truth = Mixture::eta(f64::from(queries.row(i)[0]));
-                (eta.row(i)[1] - truth).abs() <= found[i].epistemic()
+                (eta.row(i)[1] - truth).abs() <= predictions[i].epistemic()
             })
             .count();
         let share = covered as f64 / queries.len() as f64;
@@ -37,7 +37,7 @@ fn the_epistemic_uncertainty_covers_the_error_of_the_posterior() {
     }
 }
 
-/// The mean excess risk over the grid of a rule, against the rule that knows η.
+/// The mean excess risk of a rule over the grid, relative to the optimal rule for the true η.
 fn excess_risk(n: usize, rule: &RejectRule, cost: f64, seed: u64) -> f64 {
     let (x, y) = Mixture::sample(n, seed);
     let queries = Embeddings::new(grid(), 1).unwrap();
@@ -48,13 +48,13 @@ fn excess_risk(n: usize, rule: &RejectRule, cost: f64, seed: u64) -> f64 {
         .dimension(Dimension::Ambient)
         .fit(&x, &y)
         .unwrap();
-    let found = model.predict(&queries).unwrap();
-    let decisions = found.decide(rule);
+    let predictions = model.predict(&queries).unwrap();
+    let decisions = predictions.decide(rule);
     let risk = |i: usize| {
         let eta = Mixture::eta(f64::from(queries.row(i)[0]));
-        let error = if found.label(i) == &1 { 1.0 - eta } else { eta };
-        let paid = if decisions[i] == Decision::Accept { error } else { cost };
-        paid - eta.min(1.0 - eta).min(cost)
+        let error = if predictions.label(i) == &1 { 1.0 - eta } else { eta };
+        let loss = if decisions[i] == Decision::Accept { error } else { cost };
+        loss - eta.min(1.0 - eta).min(cost)
     };
     (0..queries.len()).map(risk).sum::<f64>() / queries.len() as f64
 }

@@ -1,4 +1,4 @@
-//! Neighbor tables found elsewhere give what the model's own search gives.
+//! Predictions from given neighbor tables and with graph indexes.
 
 use nuq::bandwidth::BandwidthRule;
 use nuq::nuq_neighbors::{self, Precision};
@@ -13,7 +13,7 @@ fn ids(table: &Neighbors) -> Vec<u32> {
 }
 
 #[test]
-fn ids_alone_are_enough_in_any_space() {
+fn ids_with_measured_distances_give_the_same_predictions() {
     let (x, y) = data::clusters(200, 4, 3, 2.0, 1);
     let (q, _) = data::clusters(30, 4, 3, 2.0, 2);
     let params = NuqClassifier::params().n_neighbors(9);
@@ -60,7 +60,7 @@ fn a_removed_row_in_a_table_is_an_unknown_id() {
 }
 
 #[test]
-fn two_machines_predict_like_one() {
+fn merged_tables_of_two_shards_give_the_same_predictions() {
     let (x, labels) = data::clusters(300, 6, 3, 2.0, 1);
     let (q, _) = data::clusters(20, 6, 3, 2.0, 2);
     let targets: Vec<f64> = labels.iter().map(|&l| l as f64).collect();
@@ -83,8 +83,7 @@ fn two_machines_predict_like_one() {
     );
 }
 
-/// What a graph misses hardly matters, and no more than it misses: fitted on one from end to end, a model is the one of
-/// exact search.
+/// A model that is fitted with a graph of recall 0.99 differs from the model of exact search by less than 0.001 on average.
 #[test]
 fn a_graph_of_high_recall_predicts_like_exact_search() {
     let (x, y) = data::clusters(6000, 40, 8, 0.6, 1);
@@ -94,26 +93,25 @@ fn a_graph_of_high_recall_predicts_like_exact_search() {
     let approximate = NuqClassifier::params().index(graph).recall(0.99).fit(&x, &y).unwrap();
     assert_eq!(exact.index().describe(), IndexSummary::Exact);
     let IndexSummary::Hnsw { recall: Some(recall), params } = approximate.index().describe() else {
-        panic!("the model says what its graph finds");
+        panic!("the recall of the graph is measured");
     };
     assert!(recall.share >= 0.99 && recall.share < 1.0 && recall.k == 20, "{recall:?}");
-    assert!(params.ef_search < 400, "a beam of {} is wider than needed", params.ef_search);
-    let (truth, found) = (exact.predict_proba(&q).unwrap(), approximate.predict_proba(&q).unwrap());
-    let changes = truth.as_slice().iter().zip(found.as_slice()).map(|(a, b)| (a - b).abs());
-    let mean = changes.sum::<f64>() / truth.as_slice().len() as f64;
+    assert!(params.ef_search < 400, "the beam of {} is wider than needed", params.ef_search);
+    let (expected, actual) = (exact.predict_proba(&q).unwrap(), approximate.predict_proba(&q).unwrap());
+    let changes = expected.as_slice().iter().zip(actual.as_slice()).map(|(a, b)| (a - b).abs());
+    let mean = changes.sum::<f64>() / expected.as_slice().len() as f64;
     assert!(mean > 0.0 && mean < 1e-3, "{mean}");
 
     let targets: Vec<f64> = y.iter().map(|&class| class as f64).collect();
     let exact = NuqRegressor::params().fit(&x, &targets).unwrap();
     let approximate = NuqRegressor::params().index(graph).fit(&x, &targets).unwrap();
-    let (truth, found) = (exact.predict(&q).unwrap(), approximate.predict(&q).unwrap());
-    let mean = truth.iter().zip(found.iter()).map(|(a, b)| (a.mean - b.mean).abs()).sum::<f64>() / 500.0;
+    let (expected, actual) = (exact.predict(&q).unwrap(), approximate.predict(&q).unwrap());
+    let mean = expected.iter().zip(actual.iter()).map(|(a, b)| (a.mean - b.mean).abs()).sum::<f64>() / 500.0;
     assert!(mean > 0.0 && mean < 1e-3, "{mean}");
 }
 
-/// A scale per dimension, rows on the sphere, kernels that look at coordinates, rows in half precision: all on a graph.
 #[test]
-fn every_kind_of_model_stands_on_a_graph() {
+fn scaled_normalized_product_kernel_and_half_precision_models_work_with_a_graph() {
     let (x, y) = data::clusters(1500, 36, 4, 0.6, 3);
     let (q, _) = data::clusters(50, 36, 4, 0.6, 4);
     let wide = HnswParams::default().ef_search(800);
@@ -129,10 +127,10 @@ fn every_kind_of_model_stands_on_a_graph() {
             let graph = IndexKind::Hnsw(wide.precision(precision));
             let model = params.clone().index(graph).recall(None).fit(&x, &y).unwrap();
             assert!(matches!(model.index().describe(), IndexSummary::Hnsw { recall: Some(_), .. }));
-            let found = model.predict_proba(&q).unwrap();
-            let change = exact.as_slice().iter().zip(found.as_slice()).map(|(a, b)| (a - b).abs());
+            let actual = model.predict_proba(&q).unwrap();
+            let change = exact.as_slice().iter().zip(actual.as_slice()).map(|(a, b)| (a - b).abs());
             let largest = change.fold(0.0, f64::max);
-            // Rounded rows may move the bandwidth by a step of its grid.
+            // Rounded rows may change the selected bandwidth by one grid step.
             let allowed = if precision == Precision::F32 { 1e-12 } else { 0.1 };
             assert!(largest <= allowed, "{params:?} {precision:?}: {largest}");
         }

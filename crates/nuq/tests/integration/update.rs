@@ -1,4 +1,4 @@
-//! A model that learned and forgot rows is the model of the rows that are left.
+//! A model after inserting and removing rows equals the model of the remaining rows.
 
 use nuq::{
     Bandwidth, Covariance, Density, Embeddings, Error, FittedModel, Label, NuqClassifier, NuqRegressor,
@@ -7,7 +7,7 @@ use nuq::{
 use nuq_testkit::data::clusters;
 
 #[test]
-fn learning_and_forgetting_gives_the_model_of_what_is_left() {
+fn inserting_and_removing_rows_gives_the_model_of_the_remaining_rows() {
     let (x, y) = clusters(300, 6, 4, 1.0, 1);
     let first: Vec<u32> = (0..200).collect();
     let rest: Vec<u32> = (200..300).collect();
@@ -19,37 +19,37 @@ fn learning_and_forgetting_gives_the_model_of_what_is_left() {
         let mut model = params.fit(&x.gather(&first), &labels(&first)).unwrap();
         model.predict(&x).unwrap();
         assert_eq!(model.insert(&x.gather(&rest), &labels(&rest)).unwrap(), rest);
-        let gone: Vec<u32> = (0..300).step_by(3).collect();
-        model.remove(&gone).unwrap();
+        let removed: Vec<u32> = (0..300).step_by(3).collect();
+        model.remove(&removed).unwrap();
         let left: Vec<u32> = (0..300).filter(|id| id % 3 != 0).collect();
-        // The density's bandwidth and the dimension stay as they were fitted, so the model is put together from its parts.
+        // Density bandwidth and dimension are not fitted again, so the expected model is restored from parts.
         let mut parts = model.parts();
         let index = nuq::ExactIndex::new(&x.gather(&left)).unwrap();
         parts.of_row = left.iter().map(|&id| parts.of_row[id as usize]).collect();
-        let whole = NuqClassifier::from_parts(parts, Box::new(index)).unwrap();
-        let (ours, theirs) = (model.predict(&x).unwrap(), whole.predict(&x).unwrap());
+        let expected = NuqClassifier::from_parts(parts, Box::new(index)).unwrap();
+        let (actual, expected) = (model.predict(&x).unwrap(), expected.predict(&x).unwrap());
         for i in 0..x.len() {
-            let ids: Vec<u32> = theirs.neighbors().ids(i).iter().map(|&at| left[at as usize]).collect();
-            assert_eq!(ours.neighbors().ids(i), ids);
-            assert_eq!(ours[i], theirs[i], "row {i}");
+            let ids: Vec<u32> = expected.neighbors().ids(i).iter().map(|&id| left[id as usize]).collect();
+            assert_eq!(actual.neighbors().ids(i), ids);
+            assert_eq!(actual[i], expected[i], "row {i}");
         }
     }
 }
 
 #[test]
-fn a_class_without_rows_is_gone_and_a_new_one_is_there() {
+fn classes_without_rows_are_removed_and_new_classes_are_added() {
     let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]]).unwrap();
     let mut model = NuqClassifier::params().n_neighbors(2).bandwidth(0.5).fit(&x, &["b", "c", "c"]).unwrap();
     model.remove(&[0]).unwrap();
     assert_eq!(model.classes().labels(), [Label::from("c")]);
-    // The id of the row that went is given again.
+    // The id of the removed row is used again.
     assert_eq!(model.insert(&Embeddings::from_rows(&[[5.0], [6.0]]).unwrap(), &["a", "d"]).unwrap(), [0, 3]);
     assert_eq!(model.classes().labels(), ["a", "c", "d"].map(Label::from));
     assert_eq!(model.classes().counts(), [1, 2, 1]);
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_changes_nothing() {
+fn invalid_updates_are_errors_and_change_nothing() {
     let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]]).unwrap();
     let mut model = NuqClassifier::params().n_neighbors(2).bandwidth(0.5).fit(&x, &[0, 1, 1]).unwrap();
     let before = model.parts();
@@ -68,7 +68,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     assert!(matches!(regressor.insert(&x, &[1.0, f64::NAN, 0.0]), Err(Error::BadTarget { row: 1, .. })));
     assert_eq!(regressor.index().len(), 3);
     regressor.remove(&[2]).unwrap();
-    // Far away the mean of what is left.
+    // Far away the mean is that of the remaining rows.
     let far = regressor.predict(&Embeddings::from_rows(&[[1e6]]).unwrap()).unwrap();
     assert!((far[0].mean - 1.5).abs() < 0.51);
 }
