@@ -143,7 +143,6 @@ impl<'a> Embeddings<'a> {
     }
 
     /// All rows in order.
-    #[must_use]
     pub fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
         self.as_slice().chunks_exact(self.dim)
     }
