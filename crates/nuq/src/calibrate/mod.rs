@@ -7,7 +7,7 @@
 //!   accepted with probability at least `c` (conformal prediction; Vovk et al. 2005). For a given threshold that probability
 //!   is a draw from `Beta(k, n + 1 − k)`; the guarantee includes the central 95 % interval of that distribution.
 //! - `Risk { risk, delta }`: the largest threshold such that, with probability `1 − δ` over held-out sets, at most the share
-//!   `risk` of accepted predictions is wrong (Learn then Test; Angelopoulos et al. 2021); see [`selective_risk`].
+//!   `risk` of accepted predictions is wrong (Learn then Test; Angelopoulos et al. 2021); see [`selective_risk()`].
 //!
 //! [`conformal_p_values`] and [`benjamini_hochberg`] are for a whole batch: the second keeps the expected share of false
 //! alarms among all alarms below a level.

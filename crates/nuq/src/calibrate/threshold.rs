@@ -11,6 +11,7 @@ use crate::{Decision, Error, Estimate, Prediction};
 
 /// The target of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Target {
     /// Accept at least this share of rows of the same distribution as the held-out rows.
     Coverage(f64),
