@@ -164,11 +164,8 @@ impl Classes {
             return None;
         }
         let mut renumbering = vec![0; self.len()];
-        let mut remaining = 0;
-        for (number, _) in renumbering.iter_mut().zip(&self.counts).filter(|(_, count)| **count > 0) {
-            *number = remaining;
-            remaining += 1;
-        }
+        let remaining = renumbering.iter_mut().zip(&self.counts).filter(|(_, count)| **count > 0);
+        remaining.enumerate().for_each(|(new, (number, _))| *number = new as u32);
         let mut counts = self.counts.iter();
         self.labels.retain(|_| counts.next().is_some_and(|&count| count > 0));
         self.counts.retain(|&count| count > 0);
