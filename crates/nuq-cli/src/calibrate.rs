@@ -1,28 +1,30 @@
-//! `nuq calibrate`: a threshold chosen on held-out rows, and put into the model.
+//! `nuq calibrate`: chooses a threshold on held-out rows and stores it in the model.
 
 use nuq::calibrate::{Measure, Target, Threshold, calibrate};
 use nuq::{Decision, FittedModel, Label, Model, NuqClassifier, Predictions};
 use serde::Serialize;
 
-use crate::args::{CalibrateArgs, Common, MeasureName, TargetName};
+use crate::args::{CalibrateArgs, Common, TargetSpec};
 use crate::error::Error;
 use crate::inspect::ThresholdSummary;
-use crate::progress::say;
+use crate::progress::message;
 use crate::{output, rows};
 
-/// How often a promised risk may fail.
+/// Default of `--delta`.
 const DELTA: f64 = 0.05;
 
+/// The result that the command prints.
 #[derive(Debug, Serialize)]
-struct Done {
+struct Outcome {
     #[serde(flatten)]
     threshold: ThresholdSummary,
+    /// Accepted held-out rows.
     accepted: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy_of_accepted: Option<f64>,
-    /// Whose answers were counted.
+    /// `network` or `nuq`: the predictor whose errors were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors_of: Option<&'static str>,
     out: String,
@@ -44,19 +46,19 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let measure = measure(options);
     let (scores, is_error) = match &opened.model {
         Model::Classifier(model) => {
-            let found = model.predict(&held_out)?;
-            rows::remark_training_rows(&options.embeddings, found.neighbors(), common);
+            let predictions = model.predict(&held_out)?;
+            rows::warn_training_rows(&options.embeddings, predictions.neighbors(), common);
             if let (Some(spec), Some(labels)) = (&options.labels, &labels) {
                 rows::check_labels(spec, labels, model, common)?;
             }
-            let said = answers(options, model, &found)?;
-            let wrong = |labels: Vec<Label>| -> Vec<bool> {
-                labels.iter().zip(said).map(|(label, said)| said != label).collect()
+            let predicted = predicted_labels(options, model, &predictions)?;
+            let is_error = |labels: Vec<Label>| -> Vec<bool> {
+                labels.iter().zip(predicted).map(|(label, predicted)| predicted != label).collect()
             };
-            (found.iter().map(|p| measure.of(p)).collect::<Vec<f64>>(), labels.map(wrong))
+            (predictions.iter().map(|p| measure.of(p)).collect::<Vec<f64>>(), labels.map(is_error))
         }
         Model::Regressor(_) if options.labels.is_some() => {
-            let text = "--labels belongs to classifiers: a regressor has no errors to count";
+            let text = "--labels requires a classifier: the errors of a regressor are not counted";
             return Err(Error::Usage(text.to_owned()));
         }
         Model::Regressor(model) => {
@@ -65,62 +67,62 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     };
     let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?;
     if threshold.value == f64::INFINITY {
-        let text =
-            format!("{} rows cannot keep this promise but by accepting everything: give more", scores.len());
-        say(common, &text);
+        let text = format!(
+            "{} held-out rows are too few for this target: the threshold accepts every row; give more rows",
+            scores.len()
+        );
+        message(common, &text);
     }
     let name = options.name.clone().unwrap_or_else(|| options.target.to_string());
-    let before = opened.model.set_threshold(&name, threshold);
+    let replaced = opened.model.set_threshold(&name, threshold);
     nuq_io::save(&opened.model, out)?;
-    if before.is_some() {
-        say(common, &format!("the threshold `{name}` that was there is replaced"));
+    if replaced.is_some() {
+        message(common, &format!("replaced the threshold `{name}`"));
     }
-    let mut done = Done::new(&name, &threshold, &scores, is_error.as_deref(), out.display().to_string());
-    done.errors_of = is_error.map(|_| if options.logits.is_some() { "network" } else { "nuq" });
-    output::tell(common, &done.shown(common.json))
+    let summary = ThresholdSummary::new(&name, &threshold);
+    let mut outcome =
+        Outcome::new(summary, &threshold, &scores, is_error.as_deref(), out.display().to_string());
+    outcome.errors_of = is_error.map(|_| if options.logits.is_some() { "network" } else { "nuq" });
+    output::print_unless_quiet(common, &outcome.render(common.json))
 }
 
-/// What is said of each row: by the network, where its logits are given, and by nuq otherwise.
-fn answers<'m>(
+/// The predicted label of each row: by the network if its logits are given, otherwise by NUQ.
+fn predicted_labels<'m>(
     options: &CalibrateArgs,
     model: &'m NuqClassifier<'_>,
-    found: &Predictions<'m>,
+    predictions: &Predictions<'m>,
 ) -> Result<Vec<&'m Label>, Error> {
     let Some(spec) = &options.logits else {
-        return Ok((0..found.len()).map(|i| found.label(i)).collect());
+        return Ok((0..predictions.len()).map(|i| predictions.label(i)).collect());
     };
-    let logits = rows::logits(spec, model, &options.classes, (&options.embeddings, found.len()))?;
+    let logits = rows::logits(spec, model, &options.classes, (&options.embeddings, predictions.len()))?;
     let best = |row: &[f32]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
     Ok(logits.rows().map(|row| model.classes().label(best(row))).collect())
 }
 
 fn target(options: &CalibrateArgs) -> Result<Target, Error> {
-    let refuse = |text: &str| Err(Error::Usage(text.to_owned()));
+    let usage = |text: &str| Err(Error::Usage(text.to_owned()));
     match (options.target, options.delta) {
-        (TargetName::Risk(_), _) if options.labels.is_none() => {
-            refuse("--target risk needs --labels: errors are counted on held-out rows")
+        (TargetSpec::Risk(_), _) if options.labels.is_none() => {
+            usage("--target risk requires --labels: errors are counted on the held-out rows")
         }
-        (TargetName::Risk(risk), delta) => Ok(Target::Risk { risk, delta: delta.unwrap_or(DELTA) }),
-        (_, Some(_)) => refuse("--delta belongs to --target risk"),
-        (TargetName::Coverage(share), None) => Ok(Target::Coverage(share)),
-        (TargetName::FalseAlarm(share), None) => Ok(Target::FalseAlarm(share)),
+        (TargetSpec::Risk(risk), delta) => Ok(Target::Risk { risk, delta: delta.unwrap_or(DELTA) }),
+        (_, Some(_)) => usage("--delta requires --target risk"),
+        (TargetSpec::Coverage(share), None) => Ok(Target::Coverage(share)),
+        (TargetSpec::FalseAlarm(share), None) => Ok(Target::FalseAlarm(share)),
     }
 }
 
 fn measure(options: &CalibrateArgs) -> Measure {
-    match (options.measure, options.target) {
-        (Some(MeasureName::Aleatoric), _) => Measure::Aleatoric,
-        (Some(MeasureName::Epistemic), _) => Measure::Epistemic,
-        (Some(MeasureName::Total), _) => Measure::Total,
-        (Some(MeasureName::Density), _) => Measure::Density,
-        (None, TargetName::FalseAlarm(_)) => Measure::Epistemic,
-        (None, _) => Measure::Total,
-    }
+    options.measure.unwrap_or(match options.target {
+        TargetSpec::FalseAlarm(_) => Measure::Epistemic,
+        TargetSpec::Coverage(_) | TargetSpec::Risk(_) => Measure::Total,
+    })
 }
 
-impl Done {
+impl Outcome {
     fn new(
-        name: &str,
+        summary: ThresholdSummary,
         threshold: &Threshold,
         scores: &[f64],
         is_error: Option<&[bool]>,
@@ -128,33 +130,37 @@ impl Done {
     ) -> Self {
         let is_accepted = |score: &f64| threshold.decide_score(*score) == Decision::Accept;
         let accepted = scores.iter().filter(|score| is_accepted(score)).count();
-        let right = |wrong: &[bool], among: &dyn Fn(usize) -> bool| {
-            let rows: Vec<bool> = (0..wrong.len()).filter(|&i| among(i)).map(|i| wrong[i]).collect();
-            rows.iter().filter(|wrong| !**wrong).count() as f64 / rows.len().max(1) as f64
+        let accuracy = |is_error: &[bool], is_included: &dyn Fn(usize) -> bool| {
+            let rows: Vec<bool> =
+                (0..is_error.len()).filter(|&i| is_included(i)).map(|i| is_error[i]).collect();
+            rows.iter().filter(|is_error| !**is_error).count() as f64 / rows.len().max(1) as f64
         };
         Self {
-            threshold: ThresholdSummary::of((&name.to_owned(), threshold)),
+            threshold: summary,
             accepted,
-            accuracy: is_error.map(|wrong| right(wrong, &|_| true)),
-            accuracy_of_accepted: is_error.map(|wrong| right(wrong, &|i| is_accepted(&scores[i]))),
+            accuracy: is_error.map(|is_error| accuracy(is_error, &|_| true)),
+            accuracy_of_accepted: is_error.map(|is_error| accuracy(is_error, &|i| is_accepted(&scores[i]))),
             errors_of: None,
             out,
         }
     }
 
-    fn shown(&self, as_json: bool) -> String {
+    fn render(&self, as_json: bool) -> String {
         if as_json {
-            return serde_json::to_string_pretty(self).expect("plain data") + "\n";
+            return serde_json::to_string_pretty(self).expect("an outcome has only string keys") + "\n";
         }
         let accuracy = match (self.accuracy, self.accuracy_of_accepted) {
             (Some(all), Some(accepted)) => {
-                let who =
-                    if self.errors_of == Some("network") { "the network is" } else { "nuq's labels are" };
+                let predictor =
+                    if self.errors_of == Some("network") { "the network" } else { "NUQ's labels" };
                 let (accepted, all) = (100.0 * accepted, 100.0 * all);
-                format!("\n{who} right on {accepted:.2} % of what it accepts, {all:.2} % of all")
+                format!(
+                    "\naccuracy of {predictor} on the held-out rows: {accepted:.2} % of the accepted rows, {all:.2} % of all rows"
+                )
             }
             _ => String::new(),
         };
-        format!("{}\n{}{accuracy}\nkept in {}\n", self.threshold.text(), self.threshold.statement(), self.out)
+        let (rule, statement) = (self.threshold.rule(), self.threshold.statement());
+        format!("{rule}\n{statement}{accuracy}\nstored in {}\n", self.out)
     }
 }

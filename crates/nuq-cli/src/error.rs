@@ -1,4 +1,4 @@
-//! What can go wrong on the command line, and the exit code that says so.
+//! Errors of the commands, and their exit codes.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 /// A failed command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The data were refused.
+    /// The model rejected its input.
     #[error(transparent)]
     Model(#[from] nuq::Error),
     /// A baseline or a metric rejected its input.
@@ -16,27 +16,22 @@ pub(crate) enum Error {
     /// A figure could not be drawn.
     #[error(transparent)]
     Figure(#[from] nuq_report::Error),
-    /// An input or model file.
+    /// An input or model file could not be read or written, or is invalid.
     #[error(transparent)]
     File(#[from] nuq_io::Error),
-    /// Options that do not go together, or not with the data.
+    /// Options that contradict each other or the data.
     #[error("{0}")]
     Usage(String),
-    /// Rows that cannot be scored.
+    /// Data that the command cannot use.
     #[error("{0}")]
     Data(String),
     /// A file or folder could not be written.
     #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
 }
 
 impl Error {
-    /// One code per kind; documented in `nuq --help`.
+    /// The exit code, as documented in `nuq --help`.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Error::Model(_) | Error::Evaluation(_) | Error::Figure(_) | Error::Data(_) => ExitCode::from(1),

@@ -1,33 +1,29 @@
-//! `nuq fit`: files in, a model file out, and what was chosen on the way.
+//! `nuq fit`: reads arrays, fits a model, saves it and prints the fitted values.
 
 use std::path::Path;
 use std::time::Instant;
 
-use nuq::nuq_neighbors::Precision;
 use nuq::{
-    BandwidthRule, Covariance, Criterion, Density, DensityBandwidth, Dimension, Embeddings, FittedModel,
-    HnswParams, IndexKind, Kernel, Model, NuqClassifier, NuqRegressor, Params, Shrinkage, Variance,
+    Density, DensityKind, Embeddings, FittedModel, IndexKind, Model, NamedCriterion, NuqClassifier, NuqRegressor, Params,
+    Precision,
 };
 use nuq_io::{ArraySpec, read_targets};
 
-use crate::args::{
-    BandwidthName, Common, CovarianceName, DensityBandwidthName, DensityName, DimensionName, FitArgs,
-    IndexName, KernelName, PrecisionName, Preset, ShrinkageName, VarianceName,
-};
+use crate::args::{Common, FitArgs, Preset};
 use crate::error::Error;
 use crate::inspect::Summary;
 use crate::output;
-use crate::progress::say;
+use crate::progress::message;
 use crate::rows;
 
 pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
-    check(options)?;
-    let task = Task::of(options)?;
+    check_combinations(options)?;
+    let task = Task::new(options)?;
     let inputs = [Some(&options.embeddings), options.labels.as_ref(), options.targets.as_ref()];
     let inputs: Vec<&Path> = inputs.into_iter().flatten().map(|spec| spec.path.as_path()).collect();
     output::check_out(&options.out, &inputs)?;
     let x = read_rows(options)?;
-    say(common, &format!("read {} rows of {} columns from {}", x.len(), x.dim(), options.embeddings));
+    message(common, &format!("read {} rows of {} columns from {}", x.len(), x.dim(), options.embeddings));
     let start = Instant::now();
     let model = match task {
         Task::Classification(labels, params) => {
@@ -41,21 +37,21 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
         }
     };
     let seconds = start.elapsed().as_secs_f64();
-    remark(options, &model, common);
+    warn(options, &model, common);
     nuq_io::save(&model, &options.out)?;
-    say(common, &format!("fitted in {seconds:.2} s, saved as {}", options.out.display()));
-    output::tell(common, &Summary::of(&model).shown(common.json))
+    message(common, &format!("fitted in {seconds:.2} s, saved as {}", options.out.display()));
+    output::print_unless_quiet(common, &Summary::new(&model).render(common.json))
 }
 
-/// What is predicted, from which file, and how.
+/// The labels or targets of a fit, and the parameters.
 enum Task<'o> {
     Classification(&'o ArraySpec, Params<nuq::Classification>),
     Regression(&'o ArraySpec, Params<nuq::Regression>),
 }
 
 impl<'o> Task<'o> {
-    /// Refuses values that no data could make right, before any are read.
-    fn of(options: &'o FitArgs) -> Result<Self, Error> {
+    /// Checks the values of all options, so that an invalid one is reported before data are read.
+    fn new(options: &'o FitArgs) -> Result<Self, Error> {
         match (&options.labels, &options.targets) {
             (Some(labels), _) => {
                 let params = classifier(options)?;
@@ -67,62 +63,58 @@ impl<'o> Task<'o> {
                 params.check()?;
                 Ok(Self::Regression(targets, params))
             }
-            (None, None) => Err(Error::Usage("give --labels or --targets".to_owned())),
+            (None, None) => Err(Error::Usage("--labels or --targets is required".to_owned())),
         }
     }
 }
 
-/// The training rows; those that cannot be used are named.
 fn read_rows(options: &FitArgs) -> Result<Embeddings<'static>, Error> {
     let others: Vec<&ArraySpec> = options.labels.iter().chain(&options.targets).collect();
     rows::read(&options.embeddings, &others)
 }
 
-/// Says what a model of these data cannot do.
-fn remark(options: &FitArgs, model: &Model<'_>, common: &Common) {
+/// Reports properties of the data that limit the model.
+fn warn(options: &FitArgs, model: &Model<'_>, common: &Common) {
     let rows = model.index().len();
-    if let Some(k) = options.k.filter(|&k| k > rows) {
-        say(common, &format!("--k {k}: there are {rows} rows, and every sum runs over all of them"));
+    if let Some(k) = options.n_neighbors.filter(|&k| k > rows) {
+        message(common, &format!("--n-neighbors {k}: there are only {rows} rows; all of them are used"));
     }
     match model {
         Model::Classifier(model) if model.classes().len() == 1 => {
-            let text =
-                "all labels are the same: only the density and the epistemic uncertainty mean something";
-            say(common, text);
+            let text = "all labels are equal: only log_density and the epistemic uncertainty are informative";
+            message(common, text);
         }
         _ => {}
     }
 }
 
-/// Refuses options that would be ignored.
-fn check(options: &FitArgs) -> Result<(), Error> {
-    let is_gmm = options.density == Some(DensityName::Gmm);
-    let refuse = |text: &str| Err(Error::Usage(text.to_owned()));
-    if !is_gmm && options.covariance.is_some() {
-        return refuse("--covariance belongs to --density gmm");
+/// Rejects options that the other options make meaningless.
+fn check_combinations(options: &FitArgs) -> Result<(), Error> {
+    let usage = |text: &str| Err(Error::Usage(text.to_owned()));
+    let density = options.density.unwrap_or(DensityKind::Kde);
+    if density != DensityKind::Gmm && options.covariance.is_some() {
+        return usage("--covariance requires --density gmm");
     }
-    if !is_gmm && options.shrinkage.is_some() {
-        return refuse("--shrinkage belongs to --density gmm");
+    if density != DensityKind::Gmm && options.shrinkage.is_some() {
+        return usage("--shrinkage requires --density gmm");
     }
-    if matches!(options.density, Some(DensityName::Gmm | DensityName::Auto))
-        && options.density_bandwidth.is_some()
-    {
-        return refuse("--density-bandwidth belongs to --density kde");
+    if density != DensityKind::Kde && options.density_bandwidth.is_some() {
+        return usage("--density-bandwidth requires --density kde");
     }
     if options.targets.is_some() && options.variance.is_some() {
-        return refuse("--variance belongs to --labels: a regressor's variance is that of its targets");
+        return usage("--variance requires --labels: the variance of a regressor is that of its targets");
     }
     if options.targets.is_some() && matches!(options.preset, Preset::Paper) {
-        return refuse("--preset paper belongs to --labels: the paper's algorithm is a classifier");
+        return usage("--preset paper requires --labels: the algorithm of the paper is a classifier");
     }
-    if options.index == IndexName::Exact && options.recall.is_some() {
-        return refuse("--recall belongs to --index hnsw or auto: exact search finds all neighbors");
+    if options.index == IndexKind::Exact && options.recall.is_some() {
+        return usage("--recall requires --index hnsw or auto: exact search finds all neighbors");
     }
-    if options.index != IndexName::Auto && options.expected_queries.is_some() {
-        return refuse("--expected-queries belongs to --index auto: it decides which index is taken");
+    if options.index != IndexKind::Auto && options.expected_queries.is_some() {
+        return usage("--expected-queries requires --index auto");
     }
-    if options.index != IndexName::Hnsw && options.precision.is_some() {
-        return refuse("--precision belongs to --index hnsw");
+    if !matches!(options.index, IndexKind::Hnsw(_)) && options.precision.is_some() {
+        return usage("--precision requires --index hnsw");
     }
     Ok(())
 }
@@ -132,67 +124,39 @@ fn classifier(options: &FitArgs) -> Result<Params<nuq::Classification>, Error> {
         Preset::Default => NuqClassifier::params(),
         Preset::Paper => NuqClassifier::paper(),
     };
-    params = match options.bandwidth {
-        None => params,
-        Some(BandwidthName::LogLikelihood) => params.bandwidth(Criterion::LogLikelihood),
-        Some(BandwidthName::Accuracy) => params.bandwidth(Criterion::Accuracy),
-        Some(other) => params.bandwidth(rule(other)?),
-    };
     if let Some(variance) = options.variance {
-        params = params.variance(match variance {
-            VarianceName::Sum => Variance::Sum,
-            VarianceName::Max => Variance::Max,
-        });
+        params = params.variance(variance);
     }
-    Ok(shared(params, options))
+    shared(params, options)
 }
 
 fn regressor(options: &FitArgs) -> Result<Params<nuq::Regression>, Error> {
-    let params = NuqRegressor::params();
-    Ok(shared(
-        match options.bandwidth {
-            None => params,
-            Some(name) => params.bandwidth(rule(name)?),
-        },
-        options,
-    ))
+    shared(NuqRegressor::params(), options)
 }
 
-/// The rules that every task has.
-fn rule<C: Default>(name: BandwidthName) -> Result<BandwidthRule<C>, Error> {
-    Ok(match name {
-        BandwidthName::Silverman => BandwidthRule::Silverman,
-        BandwidthName::Scott => BandwidthRule::Scott,
-        BandwidthName::Isj => BandwidthRule::ImprovedSheatherJones,
-        BandwidthName::Adaptive => BandwidthRule::Adaptive { k: None },
-        BandwidthName::Number(h) => BandwidthRule::Fixed(nuq::Bandwidth::Scalar(h)),
-        BandwidthName::LogLikelihood | BandwidthName::Accuracy => {
-            let text = "--bandwidth log-likelihood and accuracy belong to --labels; targets are predicted by squared error";
-            return Err(Error::Usage(text.to_owned()));
-        }
-    })
-}
-
-fn shared<T: nuq::Task>(mut params: Params<T>, options: &FitArgs) -> Params<T> {
-    if let Some(k) = options.k {
+/// Sets the options that both tasks have.
+fn shared<T>(mut params: Params<T>, options: &FitArgs) -> Result<Params<T>, Error>
+where
+    T: nuq::Task<Criterion: NamedCriterion>,
+{
+    if let Some(word) = &options.bandwidth {
+        let rule = word.rule::<T::Criterion>().map_err(|unknown| {
+            let data = if options.targets.is_some() { "--targets" } else { "--labels" };
+            Error::Usage(format!("--bandwidth {} with {data}: choose {}", unknown.given, unknown.list()))
+        })?;
+        params = params.bandwidth(rule);
+    }
+    if let Some(k) = options.n_neighbors {
         params = params.n_neighbors(k);
     }
     if let Some(kernel) = options.kernel {
-        params = params.kernel(match kernel {
-            KernelName::Gaussian => Kernel::Gaussian,
-            KernelName::Sigmoid => Kernel::Sigmoid,
-            KernelName::Logistic => Kernel::Logistic,
-            KernelName::Student => Kernel::Student,
-        });
+        params = params.kernel(kernel);
     }
     if let Some(weight) = options.prior_weight {
         params = params.prior_weight(weight);
     }
     if let Some(dimension) = options.dimension {
-        params = params.dimension(match dimension {
-            DimensionName::Intrinsic => Dimension::Intrinsic,
-            DimensionName::Ambient => Dimension::Ambient,
-        });
+        params = params.dimension(dimension);
     }
     if let Some(density) = density(options) {
         params = params.density(density);
@@ -206,39 +170,26 @@ fn shared<T: nuq::Task>(mut params: Params<T>, options: &FitArgs) -> Params<T> {
     if let Some(queries) = options.expected_queries {
         params = params.expected_queries(queries);
     }
-    let precision = match options.precision {
-        Some(PrecisionName::F16) => Precision::F16,
-        _ => Precision::F32,
+    let index = match options.index {
+        IndexKind::Hnsw(graph) => {
+            let precision = options.precision.unwrap_or(Precision::F32);
+            IndexKind::Hnsw(graph.seed(options.seed).precision(precision))
+        }
+        other => other,
     };
-    params.seed(options.seed).index(match options.index {
-        IndexName::Auto => IndexKind::Auto,
-        IndexName::Exact => IndexKind::Exact,
-        IndexName::Hnsw => IndexKind::Hnsw(HnswParams::default().seed(options.seed).precision(precision)),
-    })
+    Ok(params.seed(options.seed).index(index))
 }
 
-/// The density, where an option speaks of it.
+/// The density, if an option sets any part of it; otherwise the preset decides.
 fn density(options: &FitArgs) -> Option<Density> {
-    if options.density == Some(DensityName::Gmm) {
-        return Some(Density::Gmm {
-            covariance: match options.covariance {
-                None | Some(CovarianceName::Full) => Covariance::Full,
-                Some(CovarianceName::Tied) => Covariance::Tied,
-                Some(CovarianceName::Diagonal) => Covariance::Diagonal,
-            },
-            shrinkage: match options.shrinkage {
-                None | Some(ShrinkageName::Auto) => Shrinkage::LedoitWolf,
-                Some(ShrinkageName::Number(amount)) => Shrinkage::Fixed(amount),
-            },
-        });
+    match options.density {
+        Some(DensityKind::Gmm) => Some(Density::Gmm {
+            covariance: options.covariance.unwrap_or_default(),
+            shrinkage: options.shrinkage.unwrap_or_default(),
+        }),
+        Some(DensityKind::Auto) => Some(Density::Auto),
+        Some(DensityKind::Kde) | None => {
+            options.density_bandwidth.map(|bandwidth| Density::Kde { bandwidth })
+        }
     }
-    if options.density == Some(DensityName::Auto) {
-        return Some(Density::Auto);
-    }
-    let bandwidth = match options.density_bandwidth? {
-        DensityBandwidthName::Kth => DensityBandwidth::HalfMedian,
-        DensityBandwidthName::Same => DensityBandwidth::Same,
-        DensityBandwidthName::Number(h) => DensityBandwidth::Fixed(h),
-    };
-    Some(Density::Kde { bandwidth })
 }

@@ -1,8 +1,8 @@
-//! `nuq inspect`, and what `nuq fit` says it chose: a model in a few lines, or as JSON.
+//! `nuq inspect`, and the summary that `nuq fit` prints: the options and fitted values of a model, as text or JSON.
 
-use nuq::calibrate::Threshold;
+use nuq::calibrate::{Measure, Threshold};
 use nuq::parts::{FittedDensityParts, SmootherParts};
-use nuq::{Bandwidth, FittedModel, Model};
+use nuq::{Bandwidth, DensityBandwidth, DensityKind, FittedModel, Model, Shrinkage};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub(crate) fn run(options: &InspectArgs, common: &Common) -> Result<(), Error> {
     if options.verify {
         file.verify()?;
     }
-    let mut summary = Summary::of(&file.model);
+    let mut summary = Summary::new(&file.model);
     if let Model::Classifier(model) = &file.model {
         let classes = model.classes();
         let pairs = classes.labels().iter().zip(classes.counts());
@@ -31,10 +31,10 @@ pub(crate) fn run(options: &InspectArgs, common: &Common) -> Result<(), Error> {
             .map(|section| SectionSummary { name: section.name.clone(), bytes: section.bytes })
             .collect(),
     });
-    output::print(&summary.shown(common.json))
+    output::print(&summary.render(common.json))
 }
 
-/// What a model learned.
+/// Options and fitted values of a model. The keys and words are those of the command line and the model file.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     task: &'static str,
@@ -44,22 +44,24 @@ pub(crate) struct Summary {
     classes: Option<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     class_rows: Vec<ClassSummary>,
-    index: String,
+    index: &'static str,
+    index_description: String,
     index_reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     recall: Option<f64>,
-    /// Those that every sum runs over.
-    neighbors: usize,
-    /// Those that were asked for, where there are fewer rows.
+    /// At most the number of rows.
+    n_neighbors: usize,
+    /// The value of the option, if it exceeds the number of rows.
     #[serde(skip_serializing_if = "Option::is_none")]
-    neighbors_asked: Option<usize>,
-    kernel: String,
+    n_neighbors_requested: Option<usize>,
+    kernel: &'static str,
     bandwidth: BandwidthSummary,
-    density: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    density_bandwidth: Option<f64>,
+    #[serde(flatten)]
+    density: DensitySummary,
     dimension: f64,
     prior_weight: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variance: Option<&'static str>,
     normalize: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     thresholds: Vec<ThresholdSummary>,
@@ -67,20 +69,35 @@ pub(crate) struct Summary {
     file: Option<FileSummary>,
 }
 
-/// A class and its training rows.
+/// A class and the number of its training rows.
 #[derive(Debug, Serialize)]
 struct ClassSummary {
     label: Value,
     rows: u64,
 }
 
-/// Classes that are named.
-const NAMED: usize = 20;
+/// Largest number of classes that the text lists.
+const LISTED_CLASSES: usize = 20;
+
+/// The density and the options that it has.
+#[derive(Debug, Default, Serialize)]
+struct DensitySummary {
+    density: &'static str,
+    /// A number, or `same`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    density_bandwidth: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    covariance: Option<&'static str>,
+    /// A number, or `ledoit_wolf`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shrinkage: Option<Value>,
+}
 
 #[derive(Debug, Serialize)]
 struct BandwidthSummary {
+    /// `scalar`, `per_dimension` or `per_point`, as in the model file.
     kind: &'static str,
-    /// The bandwidth, or the smallest and largest of many.
+    /// One bandwidth, or the smallest and the largest of several.
     values: Vec<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     selection: Option<SelectionSummary>,
@@ -102,22 +119,31 @@ struct SelectionSummary {
 #[derive(Debug, Serialize)]
 pub(crate) struct ThresholdSummary {
     name: String,
-    measure: String,
-    /// `null` where everything is accepted.
+    measure: &'static str,
+    /// `null` if every row is accepted.
     value: Option<f64>,
     rows: usize,
-    /// What it promises, in words.
+    /// The guarantee as a sentence.
     statement: String,
+    #[serde(skip)]
+    column: &'static str,
 }
 
 impl ThresholdSummary {
-    pub(crate) fn of((name, threshold): (&String, &Threshold)) -> Self {
+    pub(crate) fn new(name: &str, threshold: &Threshold) -> Self {
+        let column = match threshold.measure {
+            Measure::Aleatoric => "aleatoric",
+            Measure::Epistemic => "log_epistemic",
+            Measure::Total => "log_total",
+            Measure::Density => "-log_density",
+        };
         Self {
-            name: name.clone(),
-            measure: threshold.measure.to_string(),
+            name: name.to_owned(),
+            measure: threshold.measure.name(),
             value: threshold.value.is_finite().then_some(threshold.value),
             rows: threshold.rows,
             statement: threshold.to_string(),
+            column,
         }
     }
 
@@ -125,15 +151,12 @@ impl ThresholdSummary {
         &self.statement
     }
 
-    pub(crate) fn text(&self) -> String {
-        let value = self.value.map_or("any".to_owned(), number);
-        let what = match &*self.measure {
-            "density" => "minus log density",
-            "aleatoric" => "aleatoric uncertainty",
-            "epistemic" => "log epistemic uncertainty",
-            _ => "log total uncertainty",
-        };
-        format!("{}: {what} up to {value}", self.name)
+    /// The rule, for example `guard: accept if log_epistemic ≤ -0.4923`.
+    pub(crate) fn rule(&self) -> String {
+        match self.value {
+            Some(value) => format!("{}: accept if {} ≤ {}", self.name, self.column, number(value)),
+            None => format!("{}: accept every row", self.name),
+        }
     }
 }
 
@@ -151,9 +174,9 @@ struct SectionSummary {
 }
 
 impl Summary {
-    pub(crate) fn of(model: &Model<'_>) -> Self {
+    pub(crate) fn new(model: &Model<'_>) -> Self {
         let index = model.index();
-        let (task, classes, smoother, selection) = match model {
+        let (task, classes, variance, smoother, selection) = match model {
             Model::Classifier(model) => {
                 let selection = model.bandwidth_curve().map(|curve| {
                     let score = curve.points[curve.chosen].score;
@@ -165,7 +188,14 @@ impl Summary {
                         at_edge: curve.is_at_edge(),
                     }
                 });
-                ("classification", Some(model.classes().len()), model.smoother_parts(), selection)
+                let variance = model.variance().name();
+                (
+                    "classification",
+                    Some(model.classes().len()),
+                    Some(variance),
+                    model.smoother_parts(),
+                    selection,
+                )
             }
             Model::Regressor(model) => {
                 let selection = model.bandwidth_curve().map(|curve| SelectionSummary {
@@ -175,7 +205,7 @@ impl Summary {
                     squared_error: Some(curve.points[curve.chosen].score.squared_error),
                     at_edge: curve.is_at_edge(),
                 });
-                ("regression", None, model.smoother_parts(), selection)
+                ("regression", None, None, model.smoother_parts(), selection)
             }
         };
         let SmootherParts {
@@ -183,25 +213,14 @@ impl Summary {
             bandwidth,
             density,
             dimension,
-            n_neighbors: neighbors,
+            n_neighbors,
             normalize,
             choice,
         } = smoother;
-        let described = index.describe();
-        let (kind, values) = match &bandwidth {
-            Bandwidth::Scalar(h) => ("one", vec![*h]),
-            Bandwidth::PerDimension(many) => ("per dimension", extremes(many)),
-            Bandwidth::PerPoint(many) => ("per row", extremes(many)),
-        };
-        let (density, density_bandwidth) = match density {
-            FittedDensityParts::Same => ("kernel, with the same bandwidth".to_owned(), None),
-            FittedDensityParts::Kde(h) => ("kernel".to_owned(), Some(h)),
-            FittedDensityParts::Auto(learned) => {
-                ("auto: kernel and tied Gaussians".to_owned(), Some(learned.bandwidth))
-            }
-            FittedDensityParts::Gmm { covariance, .. } => {
-                (format!("class Gaussians, {} covariance", format!("{covariance:?}").to_lowercase()), None)
-            }
+        let description = index.describe();
+        let values = match &bandwidth {
+            Bandwidth::Scalar(h) => vec![*h],
+            Bandwidth::PerDimension(values) | Bandwidth::PerPoint(values) => extremes(values),
         };
         Self {
             task,
@@ -209,36 +228,41 @@ impl Summary {
             columns: index.dim(),
             classes,
             class_rows: vec![],
-            index: described.to_string(),
+            index: choice.kind.name(),
+            index_description: description.to_string(),
             index_reason: choice.reason.to_string(),
-            recall: described.recall().map(|recall| recall.share),
-            neighbors: neighbors.min(index.len()),
-            neighbors_asked: (neighbors > index.len()).then_some(neighbors),
-            kernel: format!("{kernel:?}").to_lowercase(),
-            bandwidth: BandwidthSummary { kind, values, selection },
-            density,
-            density_bandwidth,
+            recall: description.recall().map(|recall| recall.share),
+            n_neighbors: n_neighbors.min(index.len()),
+            n_neighbors_requested: (n_neighbors > index.len()).then_some(n_neighbors),
+            kernel: kernel.name(),
+            bandwidth: BandwidthSummary { kind: bandwidth.name(), values, selection },
+            density: DensitySummary::new(&density),
             dimension,
             prior_weight: model.prior_weight(),
+            variance,
             normalize,
-            thresholds: model.thresholds().iter().map(ThresholdSummary::of).collect(),
+            thresholds: model
+                .thresholds()
+                .iter()
+                .map(|(name, threshold)| ThresholdSummary::new(name, threshold))
+                .collect(),
             file: None,
         }
     }
 
-    pub(crate) fn shown(&self, as_json: bool) -> String {
+    pub(crate) fn render(&self, as_json: bool) -> String {
         if as_json {
-            return serde_json::to_string_pretty(self).expect("plain data") + "\n";
+            return serde_json::to_string_pretty(self).expect("a summary has only string keys") + "\n";
         }
         let mut lines: Vec<String> =
             self.facts().iter().map(|(name, text)| format!("{name:<12} {text}")).collect();
         let mut line = |name: &str, text: String| lines.push(format!("{name:<12} {text}"));
         for threshold in &self.thresholds {
-            line("threshold", threshold.text());
+            line("threshold", threshold.rule());
             line("", threshold.statement.clone());
         }
         if let Some(file) = &self.file {
-            let verified = if file.verified { ", all of it as it was written" } else { "" };
+            let verified = if file.verified { ", all checksums are correct" } else { "" };
             line("file", format!("written by {}{verified}", file.written_by));
             for section in &file.sections {
                 line("", format!("{:<20} {:>14} bytes", section.name, section.bytes));
@@ -247,8 +271,8 @@ impl Summary {
         lines.join("\n") + "\n"
     }
 
-    /// Names and values of what was learned, to be read by people; a nameless one goes on with the one before.
-    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+    /// Names and values as text; an empty name continues the entry before it.
+    fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("task", self.task.to_owned())];
         let mut line = |name: &'static str, text: String| facts.push((name, text));
         let classes = self.classes.map_or(String::new(), |classes| format!(", {classes} classes"));
@@ -256,20 +280,21 @@ impl Summary {
         if !self.class_rows.is_empty() {
             line("classes", class_text(&self.class_rows));
         }
-        line("index", self.index.clone());
+        line("index", self.index_description.clone());
         line("", self.index_reason.clone());
-        let asked =
-            self.neighbors_asked.map_or(String::new(), |k| format!(" (all rows: {k} were asked for)"));
-        line("neighbors", format!("{}{asked}, {} kernel", self.neighbors, self.kernel));
+        let requested =
+            self.n_neighbors_requested.map_or(String::new(), |k| format!(" (all rows; {k} requested)"));
+        line("n_neighbors", format!("{}{requested}", self.n_neighbors));
+        line("kernel", self.kernel.to_owned());
         line("bandwidth", self.bandwidth.text());
-        let density = self
-            .density_bandwidth
-            .map_or(self.density.clone(), |h| format!("{}, bandwidth {}", self.density, number(h)));
-        line("density", density);
-        line("dimension", format!("{:.2} in the constants", self.dimension));
-        line("prior", format!("weighs as much as {} training points", self.prior_weight));
+        line("density", self.density.text());
+        line("dimension", format!("{:.2}", self.dimension));
+        line("prior_weight", self.prior_weight.to_string());
+        if let Some(variance) = self.variance {
+            line("variance", variance.to_owned());
+        }
         if self.normalize {
-            line("rows are", "divided by their length".to_owned());
+            line("normalize", "true".to_owned());
         }
         facts
     }
@@ -279,27 +304,75 @@ impl BandwidthSummary {
     fn text(&self) -> String {
         let values: Vec<String> = self.values.iter().map(|&h| number(h)).collect();
         let values = values.join(" to ");
-        let what = if self.kind == "one" { values } else { format!("{}, {values}", self.kind) };
-        let Some(selection) = &self.selection else { return what };
+        let text = if self.kind == "scalar" { values } else { format!("{}, {values}", self.kind) };
+        let Some(selection) = &self.selection else { return text };
         let score = match (selection.accuracy, selection.squared_error) {
             (Some(accuracy), _) => format!("accuracy {accuracy:.4}"),
             (_, Some(error)) => format!("squared error {}", number(error)),
             _ => String::new(),
         };
         let edge = if selection.at_edge {
-            "; at the edge of its grid: ranks hardly change beyond, --bandwidth NUMBER tries it"
+            "; the best value is at the edge of the grid: rankings change little beyond it, --bandwidth NUMBER sets another"
         } else {
             ""
         };
-        format!("{what}, by leave-one-out on {} rows ({score}{edge})", selection.rows)
+        format!("{text}, by leave-one-out on {} rows ({score}{edge})", selection.rows)
     }
 }
 
-/// Classes with their rows: the first of them, and how many more there are.
+impl DensitySummary {
+    fn new(density: &FittedDensityParts) -> Self {
+        match density {
+            FittedDensityParts::Same => Self {
+                density: DensityKind::Kde.name(),
+                density_bandwidth: Some(DensityBandwidth::Same.to_string().into()),
+                ..Self::default()
+            },
+            FittedDensityParts::Kde(h) => Self {
+                density: DensityKind::Kde.name(),
+                density_bandwidth: Some((*h).into()),
+                ..Self::default()
+            },
+            FittedDensityParts::Auto(parts) => Self {
+                density: DensityKind::Auto.name(),
+                density_bandwidth: Some(parts.bandwidth.into()),
+                ..Self::default()
+            },
+            FittedDensityParts::Gmm { covariance, shrinkage } => Self {
+                density: DensityKind::Gmm.name(),
+                covariance: Some(covariance.name()),
+                shrinkage: Some(match shrinkage {
+                    Shrinkage::Fixed(amount) => (*amount).into(),
+                    rule => rule.to_string().into(),
+                }),
+                ..Self::default()
+            },
+        }
+    }
+
+    fn text(&self) -> String {
+        let option = |name: &str, value: &Value| {
+            let value = match value {
+                Value::String(word) => word.clone(),
+                other => other.as_f64().map_or_else(|| other.to_string(), number),
+            };
+            format!(", {name} {value}")
+        };
+        let mut text = self.density.to_owned();
+        text += &self.density_bandwidth.as_ref().map_or(String::new(), |h| option("bandwidth", h));
+        text += &self.covariance.map_or(String::new(), |word| format!(", covariance {word}"));
+        text += &self.shrinkage.as_ref().map_or(String::new(), |amount| option("shrinkage", amount));
+        text
+    }
+}
+
+/// The first classes with their numbers of rows, and the number of the others.
 fn class_text(classes: &[ClassSummary]) -> String {
     let name = |label: &Value| label.as_str().map_or_else(|| label.to_string(), str::to_owned);
-    let named = classes.iter().take(NAMED).map(|class| format!("{} ({})", name(&class.label), class.rows));
-    let more = (classes.len() > NAMED).then(|| format!("and {} more", classes.len() - NAMED));
+    let named =
+        classes.iter().take(LISTED_CLASSES).map(|class| format!("{} ({})", name(&class.label), class.rows));
+    let more =
+        (classes.len() > LISTED_CLASSES).then(|| format!("and {} more", classes.len() - LISTED_CLASSES));
     named.chain(more).collect::<Vec<String>>().join(", ")
 }
 
@@ -309,7 +382,7 @@ fn extremes(values: &[f64]) -> Vec<f64> {
     vec![low, high]
 }
 
-/// Four digits, for people.
+/// Four decimals, or scientific notation for very small and very large values.
 fn number(value: f64) -> String {
     if value != 0.0 && !(1e-3..1e6).contains(&value.abs()) {
         format!("{value:.3e}")

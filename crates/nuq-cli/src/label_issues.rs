@@ -1,4 +1,4 @@
-//! `nuq label-issues`: training rows whose label the others find unlikely.
+//! `nuq label-issues`: training rows whose label is probably wrong.
 
 use nuq::{FittedModel, Model};
 use serde_json::json;
@@ -10,13 +10,16 @@ use crate::output::{self, label_json};
 pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Error> {
     let opened = nuq_io::open(&options.model)?;
     let Model::Classifier(model) = &opened.model else {
-        return Err(Error::Data(format!("{} is a regressor: it has no labels", options.model.display())));
+        return Err(Error::Data(format!(
+            "{} is a regressor: label-issues requires a classifier",
+            options.model.display()
+        )));
     };
     let issues = model.label_issues()?;
     let label = |class: u32| model.classes().label(class as usize);
-    let shown = issues.iter().take(options.most);
+    let listed = issues.iter().take(options.count);
     if common.json {
-        let list: Vec<_> = shown
+        let list: Vec<_> = listed
             .map(|issue| {
                 json!({
                     "row": issue.row,
@@ -28,13 +31,15 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
             })
             .collect();
         let page = json!({ "rows": model.index().len(), "issues": issues.len(), "worst": list });
-        return output::print(&(serde_json::to_string_pretty(&page).expect("plain data") + "\n"));
+        return output::print(
+            &(serde_json::to_string_pretty(&page).expect("the result has only string keys") + "\n"),
+        );
     }
     let mut text = format!(
         "{:>8}  {:<20} {:>12}  {:<20} {:>12}\n",
-        "row", "label", "probability", "others say", "probability"
+        "row", "label", "probability", "likeliest", "probability"
     );
-    for issue in shown {
+    for issue in listed {
         text += &format!(
             "{:>8}  {:<20} {:>12.2e}  {:<20} {:>12.4}\n",
             issue.row,
@@ -45,7 +50,7 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
         );
     }
     text += &format!(
-        "{} of {} rows have a label that the others find less likely than another\n",
+        "{} of {} rows have a label that is less probable than another, given the other rows\n",
         issues.len(),
         model.index().len()
     );

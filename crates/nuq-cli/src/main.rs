@@ -1,4 +1,4 @@
-//! The command `nuq`: arguments in, one command run, results on stdout and everything else on stderr.
+//! The command line of nuq. Results go to stdout, messages and progress to stderr.
 
 mod args;
 mod bad_rows;
@@ -16,6 +16,8 @@ mod progress;
 mod rows;
 mod score;
 mod suggest;
+#[cfg(test)]
+mod vocabulary;
 
 use std::process::ExitCode;
 
@@ -46,13 +48,13 @@ fn silence_caught_panics() {
 }
 
 fn run(Args { command, common }: Args) -> Result<(), Error> {
-    interrupt::leave_nothing_half_written();
+    interrupt::install_handler();
     if let Some(threads) = common.threads {
         if threads == 0 {
-            return Err(Error::Data("--threads 0: at least one thread is needed".to_owned()));
+            return Err(Error::Data("--threads 0: at least 1 is required".to_owned()));
         }
-        let made = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
-        made.map_err(|problem| Error::Usage(format!("--threads {threads}: {problem}")))?;
+        let built = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+        built.map_err(|problem| Error::Usage(format!("--threads {threads}: {problem}")))?;
     }
     match command {
         Command::Fit(options) => fit::run(&options, &common),

@@ -1,4 +1,4 @@
-//! `nuq man`: what `--help` says, as manual pages.
+//! `nuq man`: the help texts as manual pages.
 
 use clap::CommandFactory;
 use clap_mangen::Man;

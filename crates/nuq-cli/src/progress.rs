@@ -1,4 +1,4 @@
-//! How a long run shows that it lives: on stderr, and only where someone looks.
+//! Progress and messages on stderr.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::{Common, ProgressKind};
 
-/// Rows going by.
+/// Progress in rows.
 pub(crate) struct Progress {
     bar: ProgressBar,
     plain: Option<Plain>,
@@ -19,24 +19,24 @@ struct Plain {
     last: Instant,
 }
 
-/// Plain lines come at most this often.
+/// Shortest time between two plain lines.
 const PLAIN_EVERY: Duration = Duration::from_secs(2);
 
 impl Progress {
-    /// A bar over `total` rows.
+    /// Starts the progress of `total` rows; `what` names the work.
     pub(crate) fn rows(what: &'static str, total: u64, common: &Common) -> Self {
-        let shown = !common.quiet && common.progress == ProgressKind::Auto;
-        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let is_bar = !common.quiet && common.progress == ProgressKind::Auto;
+        let target = if is_bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style =
             ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta}")
-                .expect("a fixed template");
+                .expect("the template is valid");
         let bar = ProgressBar::with_draw_target(Some(total), target).with_style(style).with_message(what);
         let is_plain = !common.quiet && common.progress == ProgressKind::Plain;
         let plain = is_plain.then(|| Plain { what, total, done: 0, last: Instant::now() });
         Self { bar, plain }
     }
 
-    /// Some more rows are done.
+    /// Adds finished rows.
     pub(crate) fn advance(&mut self, rows: u64) {
         self.bar.inc(rows);
         if let Some(plain) = &mut self.plain {
@@ -49,18 +49,18 @@ impl Progress {
     }
 }
 
-/// Named steps, of which there is no number.
+/// Progress in named steps whose number is not known in advance.
 pub(crate) struct Steps {
     bar: ProgressBar,
     plain: Option<&'static str>,
 }
 
 impl Progress {
-    /// Steps that are told by name as they come.
+    /// Starts the progress of named steps; `what` names the work.
     pub(crate) fn steps(what: &'static str, common: &Common) -> Steps {
-        let shown = !common.quiet && common.progress == ProgressKind::Auto;
-        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}").expect("a fixed template");
+        let is_bar = !common.quiet && common.progress == ProgressKind::Auto;
+        let target = if is_bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}").expect("the template is valid");
         let bar = ProgressBar::with_draw_target(None, target).with_style(style).with_prefix(what);
         bar.enable_steady_tick(Duration::from_millis(100));
         let is_plain = !common.quiet && common.progress == ProgressKind::Plain;
@@ -69,7 +69,7 @@ impl Progress {
 }
 
 impl Steps {
-    /// The next step begins.
+    /// Starts the next step.
     pub(crate) fn step(&self, name: &str) {
         self.bar.set_message(name.to_owned());
         if let Some(what) = self.plain {
@@ -90,9 +90,9 @@ impl Drop for Progress {
     }
 }
 
-/// Says what is being done, where that takes a while.
-pub(crate) fn say(common: &Common, what: &str) {
+/// Prints a message to stderr, unless `--quiet` is given.
+pub(crate) fn message(common: &Common, text: &str) {
     if !common.quiet {
-        eprintln!("{what}");
+        eprintln!("{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Rows read whole, and what stands beside them: lengths and columns that must agree.
+//! Reads arrays and checks that their rows, columns and labels match each other and the model.
 
 use std::path::Path;
 
@@ -9,21 +9,21 @@ use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_members};
 use crate::args::Common;
 use crate::bad_rows;
 use crate::error::Error;
-use crate::progress::say;
+use crate::progress::message;
 
-/// All rows of a file; those that cannot be used are named. A column of the same table that another option names is no
-/// coordinate.
+/// Reads all rows of a file; rows with a NaN or an infinity are an error. A column of the same table that one of `others` selects
+/// is not a coordinate.
 pub(crate) fn read(spec: &ArraySpec, others: &[&ArraySpec]) -> Result<Embeddings<'static>, Error> {
     let mut file = EmbeddingsFile::open_excluding(spec, others)?;
     let values = file.values(0..file.len())?;
     let bad = bad_rows::find(&values, file.dim());
     if !bad.is_empty() {
-        return Err(bad_rows::refusal(spec, 0, &bad, "leave them out, and what belongs to them"));
+        return Err(bad_rows::error(spec, 0, &bad, "remove them from all arrays"));
     }
     Ok(Embeddings::new(values, file.dim())?)
 }
 
-/// The same for a model that knows how many columns there must be.
+/// Reads all rows of a file and checks their number of columns against the model.
 pub(crate) fn read_for(
     model: &Model<'_>,
     path: &Path,
@@ -35,7 +35,7 @@ pub(crate) fn read_for(
     Ok(rows)
 }
 
-/// Refuses rows of another layer than the model's.
+/// Checks the number of columns against the model.
 pub(crate) fn check_columns(
     model: &Model<'_>,
     path: &Path,
@@ -47,19 +47,19 @@ pub(crate) fn check_columns(
         return Ok(());
     }
     Err(Error::Data(format!(
-        "{spec} has {got} columns, the model {} was fitted to {expected}: use embeddings of the same layer",
+        "{spec} has {got} columns, but the model {} was fitted to {expected}: use embeddings of the same layer",
         path.display()
     )))
 }
 
-/// Labels, one for each row of another file.
+/// Reads labels, one for each row of another array.
 pub(crate) fn labels(spec: &ArraySpec, rows: (&ArraySpec, usize)) -> Result<Vec<Label>, Error> {
     let labels = read_labels(spec)?;
     same_length(spec, labels.len(), "labels", rows)?;
     Ok(labels)
 }
 
-/// Refuses what does not have an entry for each row.
+/// Checks that an array has one entry for each row of another.
 pub(crate) fn same_length(
     other: &ArraySpec,
     got: usize,
@@ -71,14 +71,17 @@ pub(crate) fn same_length(
     }
     let hint = match other.path.extension() {
         Some(ending) if got == rows + 1 && other.name.is_none() && ending != "npy" => {
-            format!("; if its first line is a header, name the column as {other}:COLUMN")
+            format!("; if its first line is a header, select the column as {other}:COLUMN")
         }
         _ => String::new(),
     };
-    Err(Error::Data(format!("{other} holds {got} {what}, {spec} holds {rows} rows: give one per row{hint}")))
+    Err(Error::Data(format!(
+        "{other} has {got} {what}, but {spec} has {rows} rows: one per row is required{hint}"
+    )))
 }
 
-/// Logits of a network, a column for each class of the model in its order.
+/// Reads the logits of a network, with one column for each class of the model, in the model's order. `names` is the order of the
+/// columns in the file; empty for the model's order.
 pub(crate) fn logits(
     spec: &ArraySpec,
     model: &NuqClassifier<'_>,
@@ -87,10 +90,10 @@ pub(crate) fn logits(
 ) -> Result<Embeddings<'static>, Error> {
     let logits = read(spec, &[])?;
     same_length(spec, logits.len(), "rows of logits", rows)?;
-    in_order(spec, logits, model, names)
+    reorder(spec, logits, model, names)
 }
 
-/// Logits of several members, each as above.
+/// Reads the logits of several members, each as in [`logits`].
 pub(crate) fn members(
     spec: &ArraySpec,
     model: &NuqClassifier<'_>,
@@ -101,15 +104,15 @@ pub(crate) fn members(
     let (count, got, classes) = (members.len(), members[0].len(), members[0].dim());
     if got != rows {
         return Err(Error::Data(format!(
-            "{spec} holds {count} members × {got} rows × {classes} classes, {of} holds {rows} rows: give one per row"
+            "{spec} has {count} members × {got} rows × {classes} classes, but {of} has {rows} rows: one per row is required"
         )));
     }
-    let ordered = members.into_iter().map(|logits| in_order(spec, logits, model, names));
+    let ordered = members.into_iter().map(|logits| reorder(spec, logits, model, names));
     Ok(Members::new(ordered.collect::<Result<_, _>>()?)?)
 }
 
-/// Logits with their columns in the order of the model's classes; `names` tells in which they are, if not in that.
-fn in_order(
+/// Reorders the columns of logits from the order `names` to that of the model's classes.
+fn reorder(
     spec: &ArraySpec,
     logits: Embeddings<'static>,
     model: &NuqClassifier<'_>,
@@ -117,7 +120,9 @@ fn in_order(
 ) -> Result<Embeddings<'static>, Error> {
     let (got, expected) = (logits.dim(), model.classes().len());
     if got != expected {
-        let text = format!("{spec} has {got} columns, the model has {expected} classes: give one each");
+        let text = format!(
+            "{spec} has {got} columns, but the model has {expected} classes: one column per class is required"
+        );
         return Err(Error::Data(text));
     }
     if names.is_empty() {
@@ -126,7 +131,11 @@ fn in_order(
     let known: Vec<String> = model.classes().labels().iter().map(Label::to_string).collect();
     let column = |label: &String| {
         names.iter().position(|name| name == label).ok_or_else(|| {
-            Error::Usage(format!("--classes: the model has {} classes: {}", known.len(), known.join(", ")))
+            Error::Usage(format!(
+                "--classes must list the {} classes of the model: {}",
+                known.len(),
+                known.join(", ")
+            ))
         })
     };
     let order: Vec<usize> = known.iter().map(column).collect::<Result<_, _>>()?;
@@ -134,7 +143,7 @@ fn in_order(
     Ok(Embeddings::new(values, expected)?)
 }
 
-/// Refuses labels of which the model knows none, and says how many it does not know.
+/// Checks labels against the classes of the model: an error if none is known, a message if some are not.
 pub(crate) fn check_labels(
     spec: &ArraySpec,
     labels: &[Label],
@@ -142,36 +151,36 @@ pub(crate) fn check_labels(
     common: &Common,
 ) -> Result<(), Error> {
     let known = model.classes().labels();
-    let strange: Vec<&Label> = labels.iter().filter(|label| known.binary_search(label).is_err()).collect();
-    let Some(first) = strange.first() else { return Ok(()) };
+    let unknown: Vec<&Label> = labels.iter().filter(|label| known.binary_search(label).is_err()).collect();
+    let Some(first) = unknown.first() else { return Ok(()) };
     let examples: Vec<String> = known.iter().take(3).map(Label::to_string).collect();
     let text = format!(
-        "{spec}: {} of {} labels are none that the model knows ({first} is one; the model has {}{})",
-        strange.len(),
+        "{spec}: {} of {} labels are not classes of the model (for example {first}; the model has {}{})",
+        unknown.len(),
         labels.len(),
         examples.join(", "),
         if known.len() > 3 { ", …" } else { "" }
     );
-    if strange.len() == labels.len() {
+    if unknown.len() == labels.len() {
         return Err(Error::Data(text));
     }
-    say(common, &format!("{text}: they count as errors"));
+    message(common, &format!("{text}: they count as errors"));
     Ok(())
 }
 
-/// Says so when rows that should be new are training rows.
-pub(crate) fn remark_training_rows(spec: &ArraySpec, found: &Neighbors, common: &Common) {
-    let same = (0..found.len()).filter(|&i| found.sq_distances(i).first() == Some(&0.0)).count();
-    if 10 * same >= found.len().max(1) {
+/// Prints a message if a tenth or more of the rows that should be new are training rows.
+pub(crate) fn warn_training_rows(spec: &ArraySpec, neighbors: &Neighbors, common: &Common) {
+    let same = (0..neighbors.len()).filter(|&i| neighbors.sq_distances(i).first() == Some(&0.0)).count();
+    if 10 * same >= neighbors.len().max(1) {
         let text = format!(
-            "{spec}: {same} of {} rows are training rows; numbers and promises hold only for rows that the model has not seen",
-            found.len()
+            "{spec}: {same} of {} rows are training rows; metrics and guarantees are valid only for rows that are not",
+            neighbors.len()
         );
-        say(common, &text);
+        message(common, &text);
     }
 }
 
-/// A threshold that a model keeps under a name; an error lists those that there are.
+/// The threshold of a model with this name; the error lists the names that exist.
 pub(crate) fn threshold(
     model: &Model<'_>,
     path: &Path,
@@ -181,8 +190,8 @@ pub(crate) fn threshold(
     thresholds.get(name).copied().ok_or_else(|| {
         let names: Vec<&str> = thresholds.keys().map(String::as_str).collect();
         let present = match names[..] {
-            [] => "it has none: `nuq calibrate` chooses one".to_owned(),
-            _ => format!("there are: {}", names.join(", ")),
+            [] => "it has no thresholds; `nuq calibrate` adds one".to_owned(),
+            _ => format!("its thresholds are {}", names.join(", ")),
         };
         Error::Data(format!("{} has no threshold `{name}`; {present}", path.display()))
     })

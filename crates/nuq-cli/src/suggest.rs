@@ -1,4 +1,4 @@
-//! `nuq suggest`: which rows of a file are worth a label.
+//! `nuq suggest`: chooses rows of a file to label next.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use nuq::{Embeddings, Model};
 use nuq_io::EmbeddingsFile;
 use serde_json::json;
 
-use crate::args::{Common, OnNan, SuggestArgs};
+use crate::args::{Common, OnBadRows, SuggestArgs};
 use crate::bad_rows;
 use crate::error::Error;
 use crate::output;
-use crate::progress::say;
+use crate::progress::message;
 
-/// A row that is worth a label.
+/// A chosen row.
 struct Suggestion {
     row: usize,
     log_epistemic: f64,
@@ -34,9 +34,9 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
     match &options.out {
         Some(out) => {
             output::write_file(out, csv(&chosen).as_bytes())?;
-            output::tell(common, &format!("{}: {} rows\n", out.display(), chosen.len()))
+            output::print_unless_quiet(common, &format!("{}: {} rows\n", out.display(), chosen.len()))
         }
-        None => output::print(&shown(&chosen, common.json)),
+        None => output::print(&render(&chosen, common.json)),
     }
 }
 
@@ -44,24 +44,24 @@ fn check_out(out: &Path, options: &SuggestArgs) -> Result<(), Error> {
     output::check_out(out, &[&options.model, &options.embeddings.path])?;
     match out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) {
         true => Ok(()),
-        false => Err(Error::Usage(format!("--out {}: suggestions go to a .csv file", out.display()))),
+        false => Err(Error::Usage(format!("--out {}: the output must be a .csv file", out.display()))),
     }
 }
 
-/// The rows that can be used, with their numbers in the file.
+/// The usable rows, with their numbers in the file.
 fn read_rows(options: &SuggestArgs, common: &Common) -> Result<(Vec<usize>, Embeddings<'static>), Error> {
     let mut file = EmbeddingsFile::open(&options.embeddings)?;
     let (values, dim) = (file.values(0..file.len())?, file.dim());
     let bad = bad_rows::find(&values, dim);
-    if !bad.is_empty() && options.on_nan == OnNan::Refuse {
-        let remedy = "--on-nan skip suggests from the others";
-        return Err(bad_rows::refusal(&options.embeddings, 0, &bad, remedy));
+    if !bad.is_empty() && options.on_bad_rows == OnBadRows::Error {
+        let remedy = "--on-bad-rows skip chooses from the others";
+        return Err(bad_rows::error(&options.embeddings, 0, &bad, remedy));
     }
     if !bad.is_empty() {
-        say(common, &format!("{} rows skipped", bad.len()));
+        message(common, &format!("skipped {} rows", bad.len()));
     }
-    let (numbers, kept) = bad_rows::leave_out(&bad, values, dim);
-    Ok((numbers, Embeddings::new(kept, dim)?))
+    let (numbers, values) = bad_rows::remove(&bad, values, dim);
+    Ok((numbers, Embeddings::new(values, dim)?))
 }
 
 fn csv(chosen: &[Suggestion]) -> String {
@@ -69,12 +69,12 @@ fn csv(chosen: &[Suggestion]) -> String {
     format!("row,log_epistemic\n{}", lines.collect::<String>())
 }
 
-fn shown(chosen: &[Suggestion], as_json: bool) -> String {
+fn render(chosen: &[Suggestion], as_json: bool) -> String {
     if as_json {
         let object = |s: &Suggestion| json!({ "row": s.row, "log_epistemic": s.log_epistemic });
         let list: Vec<_> = chosen.iter().map(object).collect();
-        return serde_json::to_string_pretty(&list).expect("plain data") + "\n";
+        return serde_json::to_string_pretty(&list).expect("the result has only string keys") + "\n";
     }
     let lines = chosen.iter().map(|s| format!("{:>8} {:>14.3}\n", s.row, s.log_epistemic));
-    format!("{:>8} {:>14}\n{}", "row", "log epistemic", lines.collect::<String>())
+    format!("{:>8} {:>14}\n{}", "row", "log_epistemic", lines.collect::<String>())
 }

@@ -22,8 +22,8 @@ const GRID: (usize, usize) = (180, 150);
 /// Pixels of the PNG per unit of the SVG.
 const PNG_SCALE: f32 = 2.0;
 
-/// What the table says of one data set.
-struct Findings {
+/// The column of the table for one data set.
+struct Results {
     size: usize,
     accuracy: f64,
     bandwidth: f64,
@@ -36,7 +36,7 @@ struct Findings {
 
 const REGIONS: [Region; 3] = [Region::Inside, Region::Between, Region::Far];
 
-/// Fits, prints, draws.
+/// Fits both data sets, prints the table and draws the figure.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     output::make_folder(&args.out)?;
     let steps = steps(SIZES.len() as u64 + 1);
@@ -44,19 +44,19 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     let regions: Vec<Option<Region>> =
         grid.rows().map(|cell| moons::region(f64::from(cell[0]), f64::from(cell[1]))).collect();
     let mut rows = Vec::new();
-    let mut findings = Vec::new();
+    let mut results = Vec::new();
     for size in SIZES {
         steps.set_message(format!("fitting {size} points"));
-        let (found, row) = study(size, &grid, &regions)?;
-        findings.push(found);
+        let (result, row) = study(size, &grid, &regions)?;
+        results.push(result);
         rows.push(row);
         steps.inc(1);
     }
     steps.set_message("drawing");
     let figure = UncertaintyMaps {
-        title: "What NUQ knows about Two Moons".to_owned(),
-        note: "Far from the data the estimate falls back to the class frequencies, an even chance of error, and the \
-               error of the estimate grows without bound."
+        title: "Uncertainty of NUQ on Two Moons".to_owned(),
+        note: "Far from the data the class probabilities approach the prior, an error probability of 1/2, and the epistemic \
+               uncertainty grows without bound."
             .to_owned(),
         extent: EXTENT,
         columns: GRID.0,
@@ -66,23 +66,23 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     .draw();
     let pixels = figure.png(PNG_SCALE)?;
     steps.finish_and_clear();
-    output::print(&table(&findings))?;
+    output::print(&table(&results))?;
     let (svg, png) = (args.out.join("two-moons.svg"), args.out.join("two-moons.png"));
     output::write_file(&svg, figure.svg().as_bytes())?;
     output::write_file(&png, &pixels)?;
     output::print(&format!("\nFigure: {} and {}\n", png.display(), svg.display()))
 }
 
-/// A bar on a terminal, nothing elsewhere.
+/// A progress bar; indicatif draws it only if stderr is a terminal.
 fn steps(count: u64) -> ProgressBar {
-    let bar = ProgressBar::new(count); // draws to stderr, and only when that is a terminal
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}").expect("a valid template");
+    let bar = ProgressBar::new(count);
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}").expect("the template is valid");
     bar.set_style(style);
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
 }
 
-/// The centers of the maps' cells, from the top left.
+/// The cell centers of the maps, row by row from the top left.
 fn grid() -> Embeddings<'static> {
     let (columns, rows) = GRID;
     let center = |i: usize, count: usize, (low, high): (f64, f64)| {
@@ -98,34 +98,29 @@ fn grid() -> Embeddings<'static> {
     Embeddings::new(values, 2).expect("cell centers are finite")
 }
 
-fn study(
-    size: usize,
-    grid: &Embeddings<'_>,
-    regions: &[Option<Region>],
-) -> Result<(Findings, MapRow), Error> {
+fn study(size: usize, grid: &Embeddings<'_>, regions: &[Option<Region>]) -> Result<(Results, MapRow), Error> {
     let (x, labels) = moons::sample(size, SEED);
     let model = NuqClassifier::params().fit(&x, &labels)?;
     let (test, truth) = moons::sample(TEST_POINTS, SEED + 1);
     let on_test = model.predict(&test)?;
-    let right = on_test.iter().zip(&truth).filter(|(found, truth)| found.class as i64 == **truth).count();
+    let correct = on_test.iter().zip(&truth).filter(|(p, truth)| p.class as i64 == **truth).count();
     let on_grid = model.predict(grid)?;
     let mean = |region: Region, value: fn(&Prediction) -> f64| {
-        let there = regions.iter().zip(&on_grid).filter(|(place, _)| **place == Some(region));
-        let values: Vec<f64> = there.map(|(_, found)| value(found)).collect();
+        let cells = regions.iter().zip(&on_grid).filter(|(cell, _)| **cell == Some(region));
+        let values: Vec<f64> = cells.map(|(_, prediction)| value(prediction)).collect();
         values.iter().sum::<f64>() / values.len() as f64
     };
     let Bandwidth::Scalar(bandwidth) = *model.bandwidth() else {
-        unreachable!("leave-one-out finds one bandwidth")
+        unreachable!("leave-one-out selects a scalar bandwidth")
     };
-    let findings = Findings {
+    let results = Results {
         size,
-        accuracy: right as f64 / TEST_POINTS as f64,
+        accuracy: correct as f64 / TEST_POINTS as f64,
         bandwidth,
         density_bandwidth: model.density_bandwidth().unwrap_or(bandwidth),
         dimension: model.dimension(),
-        aleatoric: REGIONS.map(|region| mean(region, |found| found.aleatoric)),
-        log10_epistemic: REGIONS
-            .map(|region| mean(region, |found| found.log_epistemic / std::f64::consts::LN_10)),
+        aleatoric: REGIONS.map(|region| mean(region, |p| p.aleatoric)),
+        log10_epistemic: REGIONS.map(|region| mean(region, |p| p.log_epistemic / std::f64::consts::LN_10)),
     };
     let logs = |value: fn(&Prediction) -> f64| on_grid.iter().map(value).collect();
     let row = MapRow {
@@ -135,13 +130,9 @@ fn study(
             .zip(&labels)
             .map(|(row, &label)| (f64::from(row[0]), f64::from(row[1]), label as usize))
             .collect(),
-        log_values: vec![
-            logs(|found| found.aleatoric.ln()),
-            logs(|found| found.log_epistemic),
-            logs(|found| found.log_total),
-        ],
+        log_values: vec![logs(|p| p.aleatoric.ln()), logs(|p| p.log_epistemic), logs(|p| p.log_total)],
     };
-    Ok((findings, row))
+    Ok((results, row))
 }
 
 fn fields() -> Vec<Field> {
@@ -151,33 +142,33 @@ fn fields() -> Vec<Field> {
         scale,
     };
     vec![
-        field("Aleatoric", "estimated chance of error", ColorScale::Linear { low: 0.0, high: 0.5 }),
-        field("Epistemic", "error of that estimate, for lack of data", ColorScale::Log { low: -3, high: 1 }),
-        field("Total", "their sum: a bound on the risk", ColorScale::Linear { low: 0.0, high: 1.0 }),
+        field("Aleatoric", "estimated error probability", ColorScale::Linear { low: 0.0, high: 0.5 }),
+        field("Epistemic", "error of that estimate, from lack of data", ColorScale::Log { low: -3, high: 1 }),
+        field("Total", "their sum, a bound on the risk", ColorScale::Linear { low: 0.0, high: 1.0 }),
     ]
 }
 
-/// The findings side by side.
-fn table(findings: &[Findings]) -> String {
+/// The results as a table, one column per data set.
+fn table(results: &[Results]) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, cell: &dyn Fn(&Findings) -> String| {
-        let cells: String = findings.iter().map(|found| format!("{:>13}", cell(found))).collect();
+    let mut line = |name: &str, cell: &dyn Fn(&Results) -> String| {
+        let cells: String = results.iter().map(|result| format!("{:>13}", cell(result))).collect();
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}", format!("{name:<39}{cells}").trim_end());
     };
-    line("Two Moons", &|found| format!("{} points", found.size));
-    line("accuracy on 4000 new points", &|found| format!("{:.3}", found.accuracy));
-    line("bandwidth, by leave-one-out", &|found| format!("{:.3}", found.bandwidth));
-    line("bandwidth of the density", &|found| format!("{:.3}", found.density_bandwidth));
-    line("intrinsic dimension", &|found| format!("{:.2}", found.dimension));
+    line("Two Moons", &|result| format!("{} points", result.size));
+    line("accuracy on 4000 new points", &|result| format!("{:.3}", result.accuracy));
+    line("bandwidth, by leave-one-out", &|result| format!("{:.3}", result.bandwidth));
+    line("bandwidth of the density", &|result| format!("{:.3}", result.density_bandwidth));
+    line("intrinsic dimension", &|result| format!("{:.2}", result.dimension));
     let regions = ["  inside the moons", "  between them", "  far away"];
     line("mean aleatoric uncertainty", &|_| String::new());
     for (i, region) in regions.iter().enumerate() {
-        line(region, &|found| format!("{:.3}", found.aleatoric[i]));
+        line(region, &|result| format!("{:.3}", result.aleatoric[i]));
     }
     line("geometric mean epistemic uncertainty", &|_| String::new());
     for (i, region) in regions.iter().enumerate() {
-        line(region, &|found| format!("{:.0e}", 10f64.powf(found.log10_epistemic[i])));
+        line(region, &|result| format!("{:.0e}", 10f64.powf(result.log10_epistemic[i])));
     }
     text
 }

@@ -1,4 +1,4 @@
-//! Two Moons: two half circles that reach into each other, and the regions of the plane they make.
+//! The Two Moons data: two interleaved half circles with noise, and regions of the plane relative to them.
 
 use std::f64::consts::PI;
 
@@ -11,18 +11,18 @@ pub(super) const EXTENT: Extent = Extent { x: (-2.0, 3.0), y: (-1.75, 2.25) };
 /// The standard deviation of the points around their arc.
 const NOISE: f64 = 0.15;
 
-/// Where a point lies relative to the arcs.
+/// The position of a point relative to the moons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Region {
     /// On one of the moons.
     Inside,
-    /// As near to one moon as to the other.
+    /// At about the same distance from both moons.
     Between,
-    /// Away from both.
+    /// Far from both moons.
     Far,
 }
 
-/// `n` points and their moon, 0 or 1, alternating.
+/// Draws `n` points and their labels, 0 or 1 alternating.
 pub(super) fn sample(n: usize, seed: u64) -> (Embeddings<'static>, Vec<i64>) {
     let mut rng = SeededRng::new(seed);
     let (mut values, mut labels) = (Vec::with_capacity(2 * n), Vec::with_capacity(n));
@@ -48,7 +48,7 @@ fn distance_to_arc(moon: usize, x: f64, y: f64) -> f64 {
     (0..=100).map(to).fold(f64::INFINITY, f64::min)
 }
 
-/// The region of a point, where it clearly lies in one.
+/// The region of a point; `None` if it lies clearly in none.
 pub(super) fn region(x: f64, y: f64) -> Option<Region> {
     let (a, b) = (distance_to_arc(0, x, y), distance_to_arc(1, x, y));
     let (near, other) = (a.min(b), a.max(b));
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn regions_are_where_one_would_point() {
+    fn points_are_assigned_to_regions() {
         assert_eq!(region(0.0, 1.0), Some(Region::Inside));
         assert_eq!(region(0.5, 0.25), Some(Region::Between));
         assert_eq!(region(2.9, 2.2), Some(Region::Far));

@@ -11,7 +11,7 @@ use nuq_report::{Report, ReportOptions};
 
 use crate::args::{Common, EvaluateArgs};
 use crate::error::Error;
-use crate::progress::{Progress, say};
+use crate::progress::{Progress, message};
 use crate::{output, rows};
 use inputs::Arrays;
 
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
     let comparison = comparison(options, &arrays);
     let evaluation = evaluate(common, &comparison, model)?;
     print_notes(common, &arrays, &evaluation);
-    rows::remark_training_rows(&options.test, evaluation.test.neighbors(), common);
+    rows::warn_training_rows(&options.test, evaluation.test.neighbors(), common);
     let report = Report::from_evaluation(model, &comparison, &evaluation, &report_options)?;
     write(options, common, &report)?;
     let text = if common.json { report.json() } else { format!("{}\n\n{}", report.summary, report.table()) };
@@ -66,20 +66,22 @@ fn evaluate<'m>(
 /// Prints which methods were skipped, and why.
 fn print_notes(common: &Common, arrays: &Arrays, evaluation: &Evaluation<'_>) {
     for skipped in &evaluation.skipped {
-        say(common, &format!("{} is skipped: {}", skipped.name, skipped.reason));
+        message(common, &format!("{} is skipped: {}", skipped.name, skipped.reason));
     }
     let without_logits = "methods that need logits are skipped: give";
     if arrays.test.logits.is_none() {
-        say(common, &format!("{without_logits} --logits, and --ood-logits for each set"));
+        message(common, &format!("{without_logits} --logits, and --ood-logits for each set"));
     } else if let Some(set) = arrays.ood.iter().find(|set| set.logits.is_none()) {
-        say(common, &format!("{without_logits} --ood-logits {}=FILE", set.name));
+        message(common, &format!("{without_logits} --ood-logits {}=FILE", set.name));
     }
     // Few users have several members: the note is printed only if some sets have them.
     let without_members = "methods that need several members are skipped: give";
     match (&arrays.test.members, arrays.ood.iter().find(|set| set.members.is_none())) {
-        (Some(_), Some(set)) => say(common, &format!("{without_members} --ood-members {}=FILE", set.name)),
+        (Some(_), Some(set)) => {
+            message(common, &format!("{without_members} --ood-members {}=FILE", set.name))
+        }
         (None, _) if arrays.ood.iter().any(|set| set.members.is_some()) => {
-            say(common, &format!("{without_members} --members, and --ood-members for each set"));
+            message(common, &format!("{without_members} --members, and --ood-members for each set"));
         }
         _ => {}
     }
@@ -89,7 +91,7 @@ fn print_notes(common: &Common, arrays: &Arrays, evaluation: &Evaluation<'_>) {
 fn write(options: &EvaluateArgs, common: &Common, report: &Report) -> Result<(), Error> {
     if let Some(path) = &options.report {
         output::write_file(path, report.page().as_bytes())?;
-        say(common, &format!("page: {}", path.display()));
+        message(common, &format!("page: {}", path.display()));
     }
     if let Some(folder) = &options.figures {
         output::make_folder(folder)?;
@@ -98,7 +100,7 @@ fn write(options: &EvaluateArgs, common: &Common, report: &Report) -> Result<(),
             output::write_file(&folder.join(format!("{stem}.svg")), figure.svg().as_bytes())?;
             output::write_file(&folder.join(format!("{stem}.png")), &figure.png(2.0)?)?;
         }
-        say(common, &format!("{} figures as SVG and PNG: {}", figures.len(), folder.display()));
+        message(common, &format!("{} figures as SVG and PNG: {}", figures.len(), folder.display()));
     }
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! Scores as the arrays of an npz file, which grow block by block.
+//! Scores as the arrays of an npz file. The arrays are extended block by block and written at the end.
 //!
-//! An array has no empty cells. A row without scores has NaN for a number, 0 for an integer label, an empty string for any
-//! other word and -1 for the id of a neighbor; the array `scored` tells such rows from others.
+//! An array has no empty cells. A skipped row has NaN for a number, 0 for an integer label, an empty string for any other label,
+//! false for the decision and -1 for the id of a neighbor; the array `scored` is false for such rows.
 
 use std::io::{self, Write};
 
 use nuq::Label;
 use nuq_io::{NpzArray, write_npz};
 
-use super::columns::{Answers, Column, Columns, Neighbor, Said, integer};
+use super::columns::{Column, Columns, Neighbor, Truth, TruthKind, integer};
 
 /// Arrays by name.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(super) struct Arrays(Vec<Array>);
 struct Array {
     name: String,
     values: Values,
-    /// How many a row, where there are several.
+    /// Number of values per row; `None` for a one-dimensional array.
     width: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ impl Arrays {
     /// Adds the rows of a block.
     pub(super) fn append(&mut self, block: &Columns) {
         for (name, column) in &block.columns {
-            self.extend(name, values(column, block.answers), None);
+            self.extend(name, values(column, block.truth_kind), None);
         }
         if let Some(scored) = &block.scored {
             self.extend("scored", Values::Flags(scored.clone()), None);
@@ -48,19 +48,19 @@ impl Arrays {
         self.extend("neighbor_ids", Values::Integers(ids), width);
         let distances = each(block, |n| n.distance, || f64::NAN);
         self.extend("neighbor_distances", Values::Numbers(distances), width);
-        let label = |neighbor: &Neighbor| match &neighbor.said {
-            Said::Label(label) => Some(label.clone()),
-            Said::Target(_) => None,
+        let label = |neighbor: &Neighbor| match &neighbor.truth {
+            Truth::Label(label) => Some(label.clone()),
+            Truth::Target(_) => None,
         };
-        let target = |neighbor: &Neighbor| match neighbor.said {
-            Said::Label(_) => f64::NAN,
-            Said::Target(target) => target,
+        let target = |neighbor: &Neighbor| match neighbor.truth {
+            Truth::Label(_) => f64::NAN,
+            Truth::Target(target) => target,
         };
-        let (name, said) = match block.answers {
-            Answers::Targets => ("neighbor_targets", Values::Numbers(each(block, target, || f64::NAN))),
-            answers => ("neighbor_labels", labels(each(block, label, || None).iter(), answers)),
+        let (name, truths) = match block.truth_kind {
+            TruthKind::Targets => ("neighbor_targets", Values::Numbers(each(block, target, || f64::NAN))),
+            kind => ("neighbor_labels", labels(each(block, label, || None).iter(), kind)),
         };
-        self.extend(name, said, width);
+        self.extend(name, truths, width);
     }
 
     fn extend(&mut self, name: &str, values: Values, width: Option<usize>) {
@@ -73,11 +73,11 @@ impl Arrays {
             (Values::Numbers(all), Values::Numbers(more)) => all.extend(more),
             (Values::Words(all), Values::Words(more)) => all.extend(more),
             (Values::Flags(all), Values::Flags(more)) => all.extend(more),
-            _ => unreachable!("a column keeps its kind"),
+            _ => unreachable!("a column has the same type in every block"),
         }
     }
 
-    /// Writes them all.
+    /// Writes the npz file.
     pub(super) fn write(&self, writer: &mut dyn Write) -> io::Result<()> {
         write_npz(writer, &self.0.iter().map(Array::to_write).collect::<Vec<NpzArray<'_>>>())
     }
@@ -94,27 +94,25 @@ impl Array {
     }
 }
 
-fn values(column: &Column, answers: Answers) -> Values {
+fn values(column: &Column, kind: TruthKind) -> Values {
     match column {
         Column::Integers(values) => Values::Integers(values.iter().map(|v| v.unwrap_or_default()).collect()),
         Column::Numbers(values) => Values::Numbers(values.iter().map(|v| v.unwrap_or(f64::NAN)).collect()),
-        Column::Labels(values) => labels(values.iter(), answers),
-        Column::Words(values) => {
-            Values::Words(values.iter().map(|v| v.unwrap_or_default().to_owned()).collect())
-        }
+        Column::Labels(values) => labels(values.iter(), kind),
+        Column::Flags(values) => Values::Flags(values.iter().map(|v| v.unwrap_or_default()).collect()),
     }
 }
 
-fn labels<'l>(labels: impl Iterator<Item = &'l Option<Label>>, answers: Answers) -> Values {
-    match answers {
-        Answers::Integers => {
+fn labels<'l>(labels: impl Iterator<Item = &'l Option<Label>>, kind: TruthKind) -> Values {
+    match kind {
+        TruthKind::Integers => {
             Values::Integers(labels.map(|v| v.as_ref().and_then(integer).unwrap_or_default()).collect())
         }
         _ => Values::Words(labels.map(|v| v.as_ref().map_or(String::new(), Label::to_string)).collect()),
     }
 }
 
-/// Something of each neighbor of each row, and something else where there are fewer.
+/// One value for each neighbor of each row, or `missing()` if the row has fewer neighbors.
 fn each<T>(block: &Columns, of: impl Fn(&Neighbor) -> T, missing: impl Fn() -> T) -> Vec<T> {
     let rows = block.neighbors.iter().flatten();
     rows.flat_map(|row| (0..block.per_row).map(|i| row.get(i).map_or_else(&missing, &of))).collect()

@@ -1,57 +1,50 @@
-//! The scores of a block, column by column.
+//! The results of a block as columns.
 
 use nuq::calibrate::Threshold;
 use nuq::{Decision, Estimates, Label, Neighbors, NuqClassifier, NuqRegressor, Predictions, RejectRule};
 
-/// What is told of each row.
+/// The optional columns.
 pub(super) struct Layout {
     pub(super) rule: Option<Rule>,
+    /// Number of nearest training rows per row.
     pub(super) neighbors: usize,
-    /// Whether arrays, which have no empty cells, say which rows have scores.
-    pub(super) tells_scored: bool,
+    /// Whether npz files, which have no empty cells, get an array that marks the scored rows.
+    pub(super) has_scored_flags: bool,
 }
 
-/// What accepts or rejects.
+/// A decision rule.
 pub(super) enum Rule {
     Cost(RejectRule),
     Threshold(Threshold),
 }
 
-fn word(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Accept => "accept",
-        Decision::Reject => "reject",
-    }
-}
-
-/// One column; a row without scores has `None`.
+/// One column; a skipped row has `None`.
 pub(super) enum Column {
     Integers(Vec<Option<i64>>),
     Numbers(Vec<Option<f64>>),
     Labels(Vec<Option<Label>>),
-    Words(Vec<Option<&'static str>>),
+    Flags(Vec<Option<bool>>),
 }
 
-/// Named columns of equal length, and the nearest training rows beside them.
+/// The results of one block: named columns of equal length, and the nearest training rows of each row.
 pub(super) struct Columns {
     pub(super) rows: usize,
     pub(super) columns: Vec<(&'static str, Column)>,
-    /// For each row its neighbors: id, distance, and label or target.
+    /// The neighbors of each row.
     pub(super) neighbors: Option<Vec<Vec<Neighbor>>>,
     pub(super) per_row: usize,
-    /// What the neighbors say.
-    pub(super) answers: Answers,
-    /// For each row whether it has scores, where that is told.
+    pub(super) truth_kind: TruthKind,
+    /// Whether each row was scored, if the layout has these flags.
     pub(super) scored: Option<Vec<bool>>,
     skipped: usize,
 }
 
-/// What the training rows of a model say: the same kind in every block.
+/// The type of the training labels or targets; the same in every block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answers {
-    /// Labels, all of them integers that 64 bits hold.
+pub(super) enum TruthKind {
+    /// Labels that all fit into 64-bit integers.
     Integers,
-    /// Labels, as words.
+    /// Labels as strings.
     Words,
     Targets,
 }
@@ -59,11 +52,11 @@ pub(super) enum Answers {
 pub(super) struct Neighbor {
     pub(super) id: u32,
     pub(super) distance: f64,
-    pub(super) said: Said,
+    pub(super) truth: Truth,
 }
 
-/// What a training row says.
-pub(super) enum Said {
+/// The label or target of a training row.
+pub(super) enum Truth {
     Label(Label),
     Target(f64),
 }
@@ -71,78 +64,80 @@ pub(super) enum Said {
 impl Columns {
     pub(super) fn of_classifier(
         model: &NuqClassifier<'_>,
-        found: &Predictions<'_>,
+        predictions: &Predictions<'_>,
         layout: &Layout,
-        place: &Place<'_>,
+        block: &BlockRows<'_>,
     ) -> Self {
-        let numbers = |of: &dyn Fn(usize) -> f64| Column::Numbers(place.put(of));
+        let numbers = |of: &dyn Fn(usize) -> f64| Column::Numbers(block.scatter(of));
         let mut columns = vec![
-            ("row", place.numbers()),
-            ("label", Column::Labels(place.put(|i| found.label(i).clone()))),
-            ("probability", numbers(&|i| found[i].probability)),
-            ("aleatoric", numbers(&|i| found[i].aleatoric)),
-            ("epistemic", numbers(&|i| found[i].epistemic())),
-            ("total", numbers(&|i| found[i].total())),
-            ("log_epistemic", numbers(&|i| found[i].log_epistemic)),
-            ("log_density", numbers(&|i| found[i].log_density)),
+            ("row", block.numbers()),
+            ("label", Column::Labels(block.scatter(|i| predictions.label(i).clone()))),
+            ("probability", numbers(&|i| predictions[i].probability)),
+            ("aleatoric", numbers(&|i| predictions[i].aleatoric)),
+            ("epistemic", numbers(&|i| predictions[i].epistemic())),
+            ("total", numbers(&|i| predictions[i].total())),
+            ("log_epistemic", numbers(&|i| predictions[i].log_epistemic)),
+            ("log_density", numbers(&|i| predictions[i].log_density)),
         ];
         if let Some(rule) = &layout.rule {
             let classes = model.classes().len();
             let decide = |i: usize| match rule {
-                Rule::Cost(rule) => rule.decide(&found[i], classes),
-                Rule::Threshold(threshold) => threshold.decide(&found[i]),
+                Rule::Cost(rule) => rule.decide(&predictions[i], classes),
+                Rule::Threshold(threshold) => threshold.decide(&predictions[i]),
             };
-            columns.push(("decision", Column::Words(place.put(|i| word(decide(i))))));
+            let accept = |i: usize| decide(i) == Decision::Accept;
+            columns.push(("accept", Column::Flags(block.scatter(accept))));
         }
-        let said = |id: u32| {
+        let truth = |id: u32| {
             let class = model.training_classes()[id as usize];
-            Said::Label(model.classes().label(class as usize).clone())
+            Truth::Label(model.classes().label(class as usize).clone())
         };
-        let neighbors = nearest(found.neighbors(), layout.neighbors, place, said);
+        let neighbors = nearest(predictions.neighbors(), layout.neighbors, block, truth);
         let is_integer = |label: &Label| integer(label).is_some();
-        let answers = match model.classes().labels().iter().all(is_integer) {
-            true => Answers::Integers,
-            false => Answers::Words,
+        let truth_kind = match model.classes().labels().iter().all(is_integer) {
+            true => TruthKind::Integers,
+            false => TruthKind::Words,
         };
-        Self::new(columns, neighbors, answers, layout, place)
+        Self::new(columns, neighbors, truth_kind, layout, block)
     }
 
     pub(super) fn of_regressor(
         model: &NuqRegressor<'_>,
-        found: &Estimates,
+        estimates: &Estimates,
         layout: &Layout,
-        place: &Place<'_>,
+        block: &BlockRows<'_>,
     ) -> Self {
-        let numbers = |of: &dyn Fn(usize) -> f64| Column::Numbers(place.put(of));
+        let numbers = |of: &dyn Fn(usize) -> f64| Column::Numbers(block.scatter(of));
         let mut columns = vec![
-            ("row", place.numbers()),
-            ("mean", numbers(&|i| found[i].mean)),
-            ("aleatoric", numbers(&|i| found[i].aleatoric())),
-            ("epistemic", numbers(&|i| found[i].epistemic())),
-            ("total", numbers(&|i| found[i].total())),
-            ("log_epistemic", numbers(&|i| found[i].log_epistemic)),
-            ("log_density", numbers(&|i| found[i].log_density)),
+            ("row", block.numbers()),
+            ("mean", numbers(&|i| estimates[i].mean)),
+            ("aleatoric", numbers(&|i| estimates[i].aleatoric())),
+            ("epistemic", numbers(&|i| estimates[i].epistemic())),
+            ("total", numbers(&|i| estimates[i].total())),
+            ("log_epistemic", numbers(&|i| estimates[i].log_epistemic)),
+            ("log_density", numbers(&|i| estimates[i].log_density)),
         ];
         if let Some(Rule::Threshold(threshold)) = &layout.rule {
-            let decide = |i: usize| word(threshold.decide_estimate(&found[i]));
-            columns.push(("decision", Column::Words(place.put(decide))));
+            let accept = |i: usize| threshold.decide_estimate(&estimates[i]) == Decision::Accept;
+            columns.push(("accept", Column::Flags(block.scatter(accept))));
         }
-        let said = |id: u32| Said::Target(model.target(id));
-        let neighbors = nearest(found.neighbors(), layout.neighbors, place, said);
-        Self::new(columns, neighbors, Answers::Targets, layout, place)
+        let truth = |id: u32| Truth::Target(model.target(id));
+        let neighbors = nearest(estimates.neighbors(), layout.neighbors, block, truth);
+        Self::new(columns, neighbors, TruthKind::Targets, layout, block)
     }
 
     fn new(
         columns: Vec<(&'static str, Column)>,
         neighbors: Option<Vec<Vec<Neighbor>>>,
-        answers: Answers,
+        truth_kind: TruthKind,
         layout: &Layout,
-        place: &Place<'_>,
+        block: &BlockRows<'_>,
     ) -> Self {
-        let skipped = place.rows - place.scored.len();
-        let scored = layout.tells_scored.then(|| place.put(|_| ()).iter().map(Option::is_some).collect());
-        let (rows, per_row) = (place.rows, layout.neighbors);
-        Self { rows, columns, neighbors, per_row, answers, scored, skipped }
+        let skipped = block.count - block.scored.len();
+        let scored =
+            layout.has_scored_flags.then(|| block.scatter(|_| ()).iter().map(Option::is_some).collect());
+        let (rows, per_row) = (block.count, layout.neighbors);
+        Self { rows, columns, neighbors, per_row, truth_kind, scored, skipped }
     }
 
     pub(super) fn skipped(&self) -> usize {
@@ -150,15 +145,15 @@ impl Columns {
     }
 
     pub(super) fn rejected(&self) -> usize {
-        let decisions = self.columns.iter().find_map(|(name, column)| match column {
-            Column::Words(words) if *name == "decision" => Some(words),
+        let flags = self.columns.iter().find_map(|(_, column)| match column {
+            Column::Flags(flags) => Some(flags),
             _ => None,
         });
-        decisions.map_or(0, |words| words.iter().filter(|word| **word == Some("reject")).count())
+        flags.map_or(0, |flags| flags.iter().filter(|flag| **flag == Some(false)).count())
     }
 }
 
-/// The label as an integer that arrays hold.
+/// The label as a 64-bit integer, if it is one.
 pub(super) fn integer(label: &Label) -> Option<i64> {
     match label {
         Label::Int(value) => i64::try_from(*value).ok(),
@@ -166,21 +161,24 @@ pub(super) fn integer(label: &Label) -> Option<i64> {
     }
 }
 
-/// Where scored rows stand among all rows of a block, and the block in the file.
-pub(super) struct Place<'p> {
+/// The rows of a block and which of them were scored.
+pub(super) struct BlockRows<'b> {
+    /// Number of the block's first row in the file.
     pub(super) first: usize,
-    pub(super) rows: usize,
-    pub(super) scored: &'p [usize],
+    pub(super) count: usize,
+    /// Positions in the block of the scored rows, in increasing order.
+    pub(super) scored: &'b [usize],
 }
 
-impl Place<'_> {
-    /// The numbers of the rows in the file.
+impl BlockRows<'_> {
+    /// The row numbers in the file.
     fn numbers(&self) -> Column {
-        Column::Integers((self.first..self.first + self.rows).map(|row| Some(row as i64)).collect())
+        Column::Integers((self.first..self.first + self.count).map(|row| Some(row as i64)).collect())
     }
 
-    fn put<T>(&self, of: impl Fn(usize) -> T) -> Vec<Option<T>> {
-        let mut column: Vec<Option<T>> = (0..self.rows).map(|_| None).collect();
+    /// Puts the value of each scored row at its position in the block.
+    fn scatter<T>(&self, of: impl Fn(usize) -> T) -> Vec<Option<T>> {
+        let mut column: Vec<Option<T>> = (0..self.count).map(|_| None).collect();
         for (i, &row) in self.scored.iter().enumerate() {
             column[row] = Some(of(i));
         }
@@ -191,12 +189,12 @@ impl Place<'_> {
 fn nearest(
     neighbors: &Neighbors,
     most: usize,
-    place: &Place<'_>,
-    said: impl Fn(u32) -> Said,
+    block: &BlockRows<'_>,
+    truth: impl Fn(u32) -> Truth,
 ) -> Option<Vec<Vec<Neighbor>>> {
     let of_row = |i: usize| -> Vec<Neighbor> {
         let pairs = neighbors.ids(i).iter().zip(neighbors.sq_distances(i)).take(most);
-        pairs.map(|(&id, &sq)| Neighbor { id, distance: sq.sqrt(), said: said(id) }).collect()
+        pairs.map(|(&id, &sq)| Neighbor { id, distance: sq.sqrt(), truth: truth(id) }).collect()
     };
-    (most > 0).then(|| place.put(of_row).into_iter().map(Option::unwrap_or_default).collect())
+    (most > 0).then(|| block.scatter(of_row).into_iter().map(Option::unwrap_or_default).collect())
 }

@@ -1,4 +1,4 @@
-//! `nuq score`: rows in, one line of scores each out, in blocks, so that memory stays flat whatever the file's size.
+//! `nuq score`: predicts each row of a file. Rows are processed in blocks, so memory does not depend on the size of the file.
 
 mod arrays;
 mod columns;
@@ -15,19 +15,20 @@ use nuq::{Embeddings, FittedModel, Model, RejectRule};
 use nuq_io::EmbeddingsFile;
 use serde::Serialize;
 
-use crate::args::{Common, OnNan, ScoreArgs};
+use crate::args::{Common, OnBadRows, ScoreArgs};
 use crate::bad_rows;
 use crate::error::Error;
-use crate::progress::{Progress, say};
+use crate::progress::{Progress, message};
 use crate::{output, rows};
-use columns::{Columns, Layout, Place, Rule};
+use columns::{BlockRows, Columns, Layout, Rule};
 use sink::Sink;
 
-/// Rows that are read, searched and written at a time.
+/// Number of rows that are read, predicted and written at a time.
 const BLOCK: usize = 8192;
 
+/// The result that the command prints.
 #[derive(Debug, Serialize)]
-struct Done {
+struct Outcome {
     rows: usize,
     skipped: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,18 +48,18 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     rows::check_columns(model, &options.model, &options.embeddings, file.dim())?;
     let layout = Layout {
         rule: rule(options, cost, model)?,
-        neighbors: options.neighbors.min(model.n_neighbors()),
-        tells_scored: options.on_nan == OnNan::Skip,
+        neighbors: options.output_neighbors.min(model.n_neighbors()),
+        has_scored_flags: options.on_bad_rows == OnBadRows::Skip,
     };
-    if layout.neighbors < options.neighbors {
+    if layout.neighbors < options.output_neighbors {
         let text = format!(
-            "--neighbors {}: the model looks at {} neighbors, so many are told",
-            options.neighbors, layout.neighbors
+            "--output-neighbors {}: the model uses {} neighbors, and {} are written",
+            options.output_neighbors, layout.neighbors, layout.neighbors
         );
-        say(common, &text);
+        message(common, &text);
     }
     let start = Instant::now();
-    let mut done = Done {
+    let mut outcome = Outcome {
         rows: file.len(),
         skipped: 0,
         rejected: layout.rule.is_some().then_some(0),
@@ -72,40 +73,42 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
             let rows = first..file.len().min(first + BLOCK);
             let values = file.values(rows.clone())?;
             let columns = score_block(options, model, &layout, first, values, file.dim())?;
-            done.skipped += columns.skipped();
-            if let Some(rejected) = &mut done.rejected {
+            outcome.skipped += columns.skipped();
+            if let Some(rejected) = &mut outcome.rejected {
                 *rejected += columns.rejected();
             }
-            sink.take(&columns)?;
+            sink.write(&columns)?;
             progress.advance(rows.len() as u64);
         }
         if file.is_empty() {
-            sink.take(&score_block(options, model, &layout, 0, vec![], file.dim())?)?;
+            sink.write(&score_block(options, model, &layout, 0, vec![], file.dim())?)?;
         }
         Ok(())
     })?;
     drop(progress);
-    done.seconds = start.elapsed().as_secs_f64();
-    done.rows_per_second = done.rows as f64 / done.seconds.max(1e-9);
+    outcome.seconds = start.elapsed().as_secs_f64();
+    outcome.rows_per_second = outcome.rows as f64 / outcome.seconds.max(1e-9);
     if options.out.as_os_str() != "-" && common.json {
-        return output::print(&(serde_json::to_string_pretty(&done).expect("plain data") + "\n"));
+        return output::print(
+            &(serde_json::to_string_pretty(&outcome).expect("an outcome has only string keys") + "\n"),
+        );
     }
-    let skipped = if done.skipped > 0 { format!(", {} skipped", done.skipped) } else { String::new() };
-    let rejected = done.rejected.map_or(String::new(), |rejected| format!(", {rejected} rejected"));
-    say(common, &format!("{:.0} rows a second", done.rows_per_second));
-    let line = format!("{}: {} rows{skipped}{rejected}", done.out, done.rows);
+    let skipped = if outcome.skipped > 0 { format!(", {} skipped", outcome.skipped) } else { String::new() };
+    let rejected = outcome.rejected.map_or(String::new(), |rejected| format!(", {rejected} rejected"));
+    message(common, &format!("{:.0} rows per second", outcome.rows_per_second));
+    let line = format!("{}: {} rows{skipped}{rejected}", outcome.out, outcome.rows);
     if options.out.as_os_str() == "-" {
-        say(common, &line);
+        message(common, &line);
         return Ok(());
     }
-    output::tell(common, &(line + "\n"))
+    output::print_unless_quiet(common, &(line + "\n"))
 }
 
-/// What decides, if anything does.
+/// The decision rule, if an option sets one.
 fn rule(options: &ScoreArgs, cost: Option<RejectRule>, model: &Model<'_>) -> Result<Option<Rule>, Error> {
     match (cost, &options.threshold) {
         (Some(_), _) if matches!(model, Model::Regressor(_)) => Err(Error::Usage(
-            "--reject-cost belongs to classifiers: a regressor has no chance of error".to_owned(),
+            "--reject-cost requires a classifier: a regressor has no error probability".to_owned(),
         )),
         (Some(cost), _) => Ok(Some(Rule::Cost(cost))),
         (None, Some(name)) => Ok(Some(Rule::Threshold(rows::threshold(model, &options.model, name)?))),
@@ -131,15 +134,15 @@ fn score_block(
 ) -> Result<Columns, Error> {
     let count = values.len() / dim;
     let bad = bad_rows::find(&values, dim);
-    if !bad.is_empty() && options.on_nan == OnNan::Refuse {
-        let remedy = "--on-nan skip scores the others";
-        return Err(bad_rows::refusal(&options.embeddings, first, &bad, remedy));
+    if !bad.is_empty() && options.on_bad_rows == OnBadRows::Error {
+        let remedy = "--on-bad-rows skip scores the others";
+        return Err(bad_rows::error(&options.embeddings, first, &bad, remedy));
     }
-    let (good, kept) = bad_rows::leave_out(&bad, values, dim);
-    let queries = Embeddings::new(kept, dim).map_err(nuq::Error::from)?;
-    let place = Place { first, rows: count, scored: &good };
+    let (good, values) = bad_rows::remove(&bad, values, dim);
+    let queries = Embeddings::new(values, dim).map_err(nuq::Error::from)?;
+    let block = BlockRows { first, count, scored: &good };
     Ok(match model {
-        Model::Classifier(model) => Columns::of_classifier(model, &model.predict(&queries)?, layout, &place),
-        Model::Regressor(model) => Columns::of_regressor(model, &model.predict(&queries)?, layout, &place),
+        Model::Classifier(model) => Columns::of_classifier(model, &model.predict(&queries)?, layout, &block),
+        Model::Regressor(model) => Columns::of_regressor(model, &model.predict(&queries)?, layout, &block),
     })
 }

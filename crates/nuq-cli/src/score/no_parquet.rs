@@ -1,13 +1,13 @@
-//! What stands in for parquet files where nuq was built without them: nothing is ever written here.
+//! Replacement of `parquet.rs` in a build without the feature `parquet`.
 
 use std::io::{self, Write};
 
 use super::columns::Columns;
 
-/// Whether parquet files can be written.
-pub(super) const IS_THERE: bool = false;
+/// Whether this build can write parquet files.
+pub(super) const IS_AVAILABLE: bool = false;
 
-/// Never filled: a name that ends in `.parquet` was refused.
+/// Never used: an output file that ends in `.parquet` is rejected before.
 #[derive(Default)]
 pub(super) struct Groups {}
 

@@ -1,40 +1,38 @@
-//! Scores as the columns of a parquet file, with what is told of neighbors as columns of lists.
+//! Scores as the columns of a parquet file; neighbors are columns of lists.
 
 use std::io::{self, Write};
 
 use nuq::Label;
 use nuq_io::{ParquetColumn, ParquetWriter};
 
-use super::columns::{Answers, Column, Columns, Neighbor, Said, integer};
+use super::columns::{Column, Columns, Neighbor, Truth, TruthKind, integer};
 
-/// Whether parquet files can be written.
-pub(super) const IS_THERE: bool = true;
+/// Whether this build can write parquet files.
+pub(super) const IS_AVAILABLE: bool = true;
 
-/// A file that grows group by group.
+/// A parquet file that is written row group by row group.
 #[derive(Default)]
 pub(super) struct Groups(ParquetWriter);
 
 impl Groups {
     /// Adds the rows of a block.
     pub(super) fn append(&mut self, block: &Columns, to: &mut dyn Write) -> io::Result<()> {
-        let plain = block.columns.iter().map(|(name, column)| (*name, cells(column, block.answers)));
+        let plain = block.columns.iter().map(|(name, column)| (*name, cells(column, block.truth_kind)));
         self.0.append(plain.chain(neighbors(block)).collect(), to)
     }
 
-    /// Writes what is left.
+    /// Writes the last row group and the footer.
     pub(super) fn finish(self, to: &mut dyn Write) -> io::Result<()> {
         self.0.finish(to)
     }
 }
 
-fn cells(column: &Column, answers: Answers) -> ParquetColumn {
+fn cells(column: &Column, kind: TruthKind) -> ParquetColumn {
     match column {
         Column::Integers(values) => ParquetColumn::Integers(values.clone()),
         Column::Numbers(values) => ParquetColumn::Numbers(values.clone()),
-        Column::Words(values) => {
-            ParquetColumn::Strings(values.iter().map(|v| v.map(str::to_owned)).collect())
-        }
-        Column::Labels(values) if answers == Answers::Integers => {
+        Column::Flags(values) => ParquetColumn::Flags(values.clone()),
+        Column::Labels(values) if kind == TruthKind::Integers => {
             ParquetColumn::Integers(values.iter().map(|v| v.as_ref().and_then(integer)).collect())
         }
         Column::Labels(values) => {
@@ -43,22 +41,22 @@ fn cells(column: &Column, answers: Answers) -> ParquetColumn {
     }
 }
 
-/// Ids, distances, and labels or targets; empty where a row has no scores.
+/// Ids, distances, and labels or targets; a skipped row has empty cells.
 fn neighbors(block: &Columns) -> Vec<(&'static str, ParquetColumn)> {
     let Some(rows) = &block.neighbors else { return vec![] };
-    let answers = match block.answers {
-        Answers::Integers => {
+    let truths = match block.truth_kind {
+        TruthKind::Integers => {
             ("neighbor_labels", ParquetColumn::IntegerLists(lists(rows, |n| label(n).and_then(integer))))
         }
-        Answers::Words => {
+        TruthKind::Words => {
             ("neighbor_labels", ParquetColumn::StringLists(lists(rows, |n| label(n).map(Label::to_string))))
         }
-        Answers::Targets => ("neighbor_targets", ParquetColumn::NumberLists(lists(rows, target))),
+        TruthKind::Targets => ("neighbor_targets", ParquetColumn::NumberLists(lists(rows, target))),
     };
     vec![
         ("neighbor_ids", ParquetColumn::IntegerLists(lists(rows, |n| Some(i64::from(n.id))))),
         ("neighbor_distances", ParquetColumn::NumberLists(lists(rows, |n| Some(n.distance)))),
-        answers,
+        truths,
     ]
 }
 
@@ -68,15 +66,15 @@ fn lists<T>(rows: &[Vec<Neighbor>], of: impl Fn(&Neighbor) -> Option<T>) -> Vec<
 }
 
 fn label(neighbor: &Neighbor) -> Option<&Label> {
-    match &neighbor.said {
-        Said::Label(label) => Some(label),
-        Said::Target(_) => None,
+    match &neighbor.truth {
+        Truth::Label(label) => Some(label),
+        Truth::Target(_) => None,
     }
 }
 
 fn target(neighbor: &Neighbor) -> Option<f64> {
-    match neighbor.said {
-        Said::Label(_) => None,
-        Said::Target(target) => Some(target),
+    match neighbor.truth {
+        Truth::Label(_) => None,
+        Truth::Target(target) => Some(target),
     }
 }

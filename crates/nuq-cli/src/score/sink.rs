@@ -1,4 +1,4 @@
-//! Where scores go: csv, lines of JSON, parquet, or arrays in an npz file; all of it or nothing.
+//! Output of scores: csv, JSON lines, parquet, or arrays in an npz file. A file is written atomically.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::arrays::Arrays;
-use super::columns::{Column, Columns, Said};
+use super::columns::{Column, Columns, Truth, TruthKind};
 use super::parquet;
 use crate::error::Error;
 use crate::output::label_json;
@@ -19,39 +19,39 @@ pub(super) enum Kind {
     Parquet,
 }
 
-/// The kind that a name's ending says.
+/// The format, from the extension of the file name.
 pub(super) fn kind_of(out: &Path, as_json: bool) -> Result<Kind, Error> {
     match out.extension().map(|e| e.to_string_lossy().to_lowercase()).as_deref() {
         Some("csv") => Ok(Kind::Csv),
         Some("jsonl" | "ndjson") => Ok(Kind::JsonLines),
         Some("npz") => Ok(Kind::Npz),
-        Some("parquet") if parquet::IS_THERE => Ok(Kind::Parquet),
+        Some("parquet") if parquet::IS_AVAILABLE => Ok(Kind::Parquet),
         Some("parquet") => Err(Error::Usage(format!(
-            "--out {}: this nuq was built without parquet; build it with `--features parquet`, or write .npz",
+            "--out {}: this build of nuq has no parquet support; build it with `--features parquet`, or write an .npz file",
             out.display()
         ))),
         _ if out.as_os_str() == "-" => Ok(if as_json { Kind::JsonLines } else { Kind::Csv }),
         _ => Err(Error::Usage(format!(
-            "--out {}: scores go to .csv, .jsonl, .npz or .parquet files, or to -",
+            "--out {}: the output must be a .csv, .jsonl, .npz or .parquet file, or -",
             out.display()
         ))),
     }
 }
 
-/// A file that is being written.
+/// The output while it is being written.
 pub(super) struct Sink<'s> {
     kind: Kind,
     writer: &'s mut dyn Write,
-    /// Whether the names of the columns were written.
-    is_begun: bool,
-    /// Those of an npz file, which is written at the end.
+    /// Whether the header line was written.
+    has_header: bool,
+    /// The arrays of an npz file, written at the end.
     arrays: Arrays,
-    /// A parquet file, whose groups are written as they fill.
+    /// The row groups of a parquet file, written as they fill.
     groups: parquet::Groups,
 }
 
 impl Sink<'_> {
-    /// Opens a sink, lets `fill` fill it, and gives the file its name when all went well.
+    /// Opens the output and calls `fill`. The file gets its name only after `fill` succeeded.
     pub(super) fn with(
         kind: Kind,
         out: &Path,
@@ -62,14 +62,14 @@ impl Sink<'_> {
             let mut sink = Sink {
                 kind,
                 writer,
-                is_begun: false,
+                has_header: false,
                 arrays: Arrays::default(),
                 groups: parquet::Groups::default(),
             };
             match fill_and_finish(&mut sink, fill) {
                 Ok(()) => Ok(()),
-                Err(Filling::Io(error)) => Err(error),
-                Err(Filling::Other(error)) => {
+                Err(FillError::Io(error)) => Err(error),
+                Err(FillError::Other(error)) => {
                     failed = Some(error);
                     Err(io::Error::other("scoring stopped"))
                 }
@@ -78,7 +78,7 @@ impl Sink<'_> {
         let result = if out.as_os_str() == "-" {
             let mut stdout = io::BufWriter::new(io::stdout().lock());
             match write(&mut stdout).and_then(|()| stdout.flush()) {
-                // Whoever closed the other end (`nuq … | head`) has seen enough.
+                // A closed pipe (`nuq … | head`) is not an error.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 result => result.map_err(|source| Error::Write { path: "standard output".into(), source }),
             }
@@ -92,7 +92,7 @@ impl Sink<'_> {
     }
 
     /// Writes a block.
-    pub(super) fn take(&mut self, block: &Columns) -> Result<(), Error> {
+    pub(super) fn write(&mut self, block: &Columns) -> Result<(), Error> {
         match self.kind {
             Kind::Csv => self.csv(block),
             Kind::JsonLines => self.json_lines(block),
@@ -106,11 +106,12 @@ impl Sink<'_> {
     }
 
     fn csv(&mut self, block: &Columns) -> io::Result<()> {
-        if !self.is_begun {
-            self.is_begun = true;
+        if !self.has_header {
+            self.has_header = true;
             let mut names: Vec<String> = block.columns.iter().map(|(name, _)| (*name).to_owned()).collect();
             for i in 1..=block.neighbors.as_ref().map_or(0, |_| block.per_row) {
-                names.extend(["id", "distance", "says"].map(|what| format!("neighbor_{i}_{what}")));
+                let truth = if block.truth_kind == TruthKind::Targets { "target" } else { "label" };
+                names.extend(["id", "distance", truth].map(|field| format!("neighbor_{i}_{field}")));
             }
             writeln!(self.writer, "{}", names.join(","))?;
         }
@@ -118,11 +119,11 @@ impl Sink<'_> {
             let mut cells: Vec<String> = block.columns.iter().map(|(_, column)| column.cell(row)).collect();
             if let Some(neighbors) = &block.neighbors {
                 for neighbor in &neighbors[row] {
-                    let said = match &neighbor.said {
-                        Said::Label(label) => quoted(&label.to_string()),
-                        Said::Target(target) => target.to_string(),
+                    let truth = match &neighbor.truth {
+                        Truth::Label(label) => quoted(&label.to_string()),
+                        Truth::Target(target) => target.to_string(),
                     };
-                    cells.extend([neighbor.id.to_string(), neighbor.distance.to_string(), said]);
+                    cells.extend([neighbor.id.to_string(), neighbor.distance.to_string(), truth]);
                 }
                 let width = block.columns.len() + 3 * block.per_row;
                 cells.resize(width, String::new());
@@ -139,11 +140,11 @@ impl Sink<'_> {
                 object.insert((*name).to_owned(), column.json(row));
             }
             if let Some(neighbors) = &block.neighbors {
-                let list = neighbors[row].iter().map(|neighbor| match &neighbor.said {
-                    Said::Label(label) => {
+                let list = neighbors[row].iter().map(|neighbor| match &neighbor.truth {
+                    Truth::Label(label) => {
                         json!({"id": neighbor.id, "distance": neighbor.distance, "label": label_json(label)})
                     }
-                    Said::Target(target) => {
+                    Truth::Target(target) => {
                         json!({"id": neighbor.id, "distance": neighbor.distance, "target": target})
                     }
                 });
@@ -163,7 +164,8 @@ impl Sink<'_> {
     }
 }
 
-enum Filling {
+/// An error while the output was filled.
+enum FillError {
     Io(io::Error),
     Other(Error),
 }
@@ -171,11 +173,11 @@ enum Filling {
 fn fill_and_finish(
     sink: &mut Sink<'_>,
     fill: impl FnOnce(&mut Sink<'_>) -> Result<(), Error>,
-) -> Result<(), Filling> {
+) -> Result<(), FillError> {
     match fill(sink) {
-        Ok(()) => sink.finish().map_err(Filling::Io),
-        Err(Error::Write { source, .. }) => Err(Filling::Io(source)),
-        Err(other) => Err(Filling::Other(other)),
+        Ok(()) => sink.finish().map_err(FillError::Io),
+        Err(Error::Write { source, .. }) => Err(FillError::Io(source)),
+        Err(other) => Err(FillError::Other(other)),
     }
 }
 
@@ -187,22 +189,22 @@ impl Column {
             Column::Labels(values) => {
                 values[row].as_ref().map_or(String::new(), |label| quoted(&label.to_string()))
             }
-            Column::Words(values) => values[row].unwrap_or_default().to_owned(),
+            Column::Flags(values) => values[row].map_or(String::new(), |v| v.to_string()),
         }
     }
 
     fn json(&self, row: usize) -> Value {
         match self {
             Column::Integers(values) => json!(values[row]),
-            // JSON has no infinity; the logarithms beside it say how large.
+            // JSON cannot represent infinity; it is written as null. The logarithms are finite.
             Column::Numbers(values) => json!(values[row]),
             Column::Labels(values) => values[row].as_ref().map_or(Value::Null, label_json),
-            Column::Words(values) => json!(values[row]),
+            Column::Flags(values) => json!(values[row]),
         }
     }
 }
 
-/// A cell of a csv file, in quotes where it needs them.
+/// A cell of a csv file, quoted if necessary.
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,4 +1,4 @@
-//! The command line as a user sees it: help, results, mistakes.
+//! Help, usage errors and the demo.
 
 use std::fs;
 use std::path::Path;
@@ -13,28 +13,28 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn help_reads_like_a_table_of_contents() {
+fn help_lists_the_commands() {
     let output = nuq(&["--help"], Path::new("."));
     assert!(output.status.success());
     let help: Vec<String> = text(&output.stdout).lines().map(|line| line.trim_end().to_owned()).collect();
     insta::assert_snapshot!(help.join("\n"), @r#"
-    When not to trust a network: uncertainty from its embeddings.
+    Estimate the uncertainty of a trained network's predictions from its embeddings
 
-    Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 the data, or a number given for an option, were refused; 2 the command line was not understood; 3 a file could not be read or written; 130 interrupted, with nothing half-written.
+    NUQ (Nonparametric Uncertainty Quantification) compares the embedding of an input with the embeddings of the training data. Results go to standard output; messages and progress go to standard error.
 
     Usage: nuq [OPTIONS] <COMMAND>
 
     Commands:
-      fit           Fit a model to embeddings and labels, and save it
-      score         Label, probability, uncertainties and decision of each row of a file
-      calibrate     A threshold with a promise, chosen on held-out rows and kept in the model
-      evaluate      How good it is, beside every method that the arrays allow: a table, a page, figures
-      inspect       What a model file holds: rows, classes, bandwidths, index, sections
-      label-issues  Training rows whose label the others find unlikely, the worst first
-      suggest       Rows of a file that are worth a label: uncertain, and not all of one kind
-      demo          See it work: fit Two Moons, print a table, draw the uncertainty maps
-      completions   Completions for a shell, to be put where it looks for them
-      man           Manual pages, one for each command
+      fit           Fit a model to embeddings and labels (or targets), and save it
+      score         Predict each row of a file: label, probability, uncertainties and decision
+      calibrate     Choose a threshold on held-out rows and store it in the model
+      evaluate      Compare NUQ with baseline methods on test rows and out-of-distribution rows
+      inspect       Show a model file: options, classes, thresholds, index and sections
+      label-issues  List training rows whose label is probably wrong
+      suggest       Choose rows of a file to label next: uncertain and diverse
+      demo          Fit the Two Moons data, print a table and draw the uncertainty maps
+      completions   Print a completion script for a shell
+      man           Write manual pages, one for each command
       help          Print this message or the help of the given subcommand(s)
 
     Options:
@@ -44,29 +44,41 @@ fn help_reads_like_a_table_of_contents() {
       -V, --version
               Print version
 
-    Everywhere:
+    Common options:
           --json
               Print results as JSON
 
-          --progress <HOW>
-              How a long run shows that it lives: a bar on a terminal, or plain lines
+          --progress <STYLE>
+              How progress is shown on standard error
 
               Possible values:
-              - auto:  A bar on a terminal, nothing elsewhere
+              - auto:  A progress bar on a terminal, nothing elsewhere
               - plain: Plain lines
 
               [default: auto]
 
           --quiet
-              Say nothing but results and errors. A command that writes its result to a file then prints nothing, unless --json asks
+              Print only results and errors; a command that writes a file prints nothing, unless --json is given
 
           --threads <N>
-              Threads to use; all processors when not given
+              Number of threads, at least 1 [default: the number of processors]
+
+    Typical use:
+      nuq fit --embeddings train.npz:embeddings --labels train.npz:labels --out model.nuq
+      nuq calibrate --model model.nuq --embeddings held_out.npz:embeddings --target coverage=0.9 --name main
+      nuq score --model model.nuq --embeddings new.npy --threshold main --out scores.csv
+
+    Exit codes:
+      0    success
+      1    the data or the value of an option is invalid
+      2    the command line is invalid
+      3    a file cannot be read or written
+      130  interrupted; no partial file is left
     "#);
 }
 
 #[test]
-fn a_word_that_is_no_command_is_a_usage_error() {
+fn an_unknown_command_is_a_usage_error() {
     let output = nuq(&["dmo"], Path::new("."));
     assert_eq!(output.status.code(), Some(2));
     insta::assert_snapshot!(text(&output.stderr), @r#"
@@ -81,11 +93,11 @@ fn a_word_that_is_no_command_is_a_usage_error() {
 }
 
 #[test]
-fn the_demo_prints_its_table_and_nothing_else() {
+fn the_demo_prints_a_table_and_writes_a_figure() {
     let folder = tempfile::tempdir().unwrap();
     let output = nuq(&["demo", "--out", "a/b"], folder.path());
     assert!(output.status.success());
-    assert_eq!(text(&output.stderr), "", "progress is for terminals only");
+    assert_eq!(text(&output.stderr), "", "progress is shown on terminals only");
     for (column, size) in [(0, 200), (1, 2000)] {
         // Inside, between, far: first aleatoric, then epistemic.
         let table = text(&output.stdout);
@@ -105,7 +117,7 @@ fn the_demo_prints_its_table_and_nothing_else() {
 }
 
 #[test]
-fn the_demo_gives_the_same_bytes_every_time() {
+fn the_demo_does_not_depend_on_the_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let figure = |out: &str, threads: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
@@ -117,7 +129,7 @@ fn the_demo_gives_the_same_bytes_every_time() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_named_with_its_own_exit_code() {
+fn a_folder_that_cannot_be_created_is_an_error_with_exit_code_3() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("taken"), "a file").unwrap();
     let output = nuq(&["demo", "--out", "taken"], folder.path());

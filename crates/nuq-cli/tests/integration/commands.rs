@@ -1,4 +1,4 @@
-//! `fit`, `score` and `inspect` on the embeddings that the repository carries, and on input that is wrong.
+//! `fit`, `score`, `inspect`, `suggest` and `label-issues` on the example embeddings, and on invalid input.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn spec(text: &str) -> ArraySpec {
 }
 
 #[test]
-fn scores_are_those_of_the_library_in_every_format() {
+fn scores_equal_those_of_the_library_in_every_format() {
     let (folder, output) = fitted(&["--json", "--quiet"]);
     assert_eq!(err(&output), "");
     let summary: Value = serde_json::from_str(&out(&output)).unwrap();
@@ -24,14 +24,14 @@ fn scores_are_those_of_the_library_in_every_format() {
     let labels = read_labels(&spec(&example("train.npz:labels"))).unwrap();
     let model = NuqClassifier::params().fit(&train, &labels).unwrap();
     let queries = EmbeddingsFile::open(&spec(&example("svhn.npz:embeddings"))).unwrap().read().unwrap();
-    let found = model.predict(&queries).unwrap();
-    let decisions = found.decide(&nuq::RejectRule::confident(0.1, 0.05).unwrap());
+    let predictions = model.predict(&queries).unwrap();
+    let decisions = predictions.decide(&nuq::RejectRule::confident(0.1, 0.05).unwrap());
     let rejected = decisions.iter().filter(|d| **d == nuq::Decision::Reject).count();
 
     let svhn = example("svhn.npz:embeddings");
     for name in ["scores.csv", "scores.jsonl", "scores.npz"] {
         let arguments = ["score", "--model", "model.nuq", "--embeddings", &svhn, "--out", name];
-        let decide = ["--reject-cost", "0.1", "--level", "0.05", "--neighbors", "3"];
+        let decide = ["--reject-cost", "0.1", "--level", "0.05", "--output-neighbors", "3"];
         let output = nuq(&[&arguments[..], &decide].concat(), folder.path());
         assert!(output.status.success(), "{}", err(&output));
         assert_eq!(out(&output), format!("{name}: 500 rows, {rejected} rejected\n"));
@@ -39,32 +39,32 @@ fn scores_are_those_of_the_library_in_every_format() {
     let csv = fs::read_to_string(folder.path().join("scores.csv")).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].starts_with(
-        "row,label,probability,aleatoric,epistemic,total,log_epistemic,log_density,decision,neighbor_1_id"
+        "row,label,probability,aleatoric,epistemic,total,log_epistemic,log_density,accept,neighbor_1_id,neighbor_1_distance,neighbor_1_label"
     ));
     assert_eq!(lines.len(), 501);
     let json = fs::read_to_string(folder.path().join("scores.jsonl")).unwrap();
     for (i, (line, record)) in lines[1..].iter().zip(json.lines()).enumerate() {
         let cells: Vec<&str> = line.split(',').collect();
         let number = |j: usize| cells[j].parse::<f64>().unwrap();
-        assert_eq!((cells[0], cells[1]), (&*i.to_string(), &*found.label(i).to_string()));
-        assert_eq!(number(2), found[i].probability);
-        assert_eq!((number(5), number(7)), (found[i].total(), found[i].log_density));
-        let nearest = found.neighbors().ids(i)[0];
+        assert_eq!((cells[0], cells[1]), (&*i.to_string(), &*predictions.label(i).to_string()));
+        assert_eq!(number(2), predictions[i].probability);
+        assert_eq!((number(5), number(7)), (predictions[i].total(), predictions[i].log_density));
+        let nearest = predictions.neighbors().ids(i)[0];
         assert_eq!(cells[9], nearest.to_string());
         let record: Value = serde_json::from_str(record).unwrap();
-        assert_eq!(record["total"].as_f64(), Some(found[i].total()));
+        assert_eq!(record["total"].as_f64(), Some(predictions[i].total()));
         assert_eq!(record["neighbors"][0]["id"], nearest);
         assert_eq!(record["neighbors"][0]["label"], labels[nearest as usize].to_string());
     }
     let array = |name: &str| spec(&folder.path().join(format!("scores.npz:{name}")).to_string_lossy());
-    let totals: Vec<f64> = found.iter().map(|p| p.total()).collect();
+    let totals: Vec<f64> = predictions.iter().map(|p| p.total()).collect();
     assert_eq!(read_targets(&array("total")).unwrap(), totals);
     assert_eq!(EmbeddingsFile::open(&array("neighbor_ids")).unwrap().dim(), 3);
-    assert_eq!(read_labels(&array("label")).unwrap()[7], *found.label(7));
+    assert_eq!(read_labels(&array("label")).unwrap()[7], *predictions.label(7));
 }
 
 #[test]
-fn every_option_of_fit_reaches_the_model() {
+fn every_option_of_fit_is_set_in_the_model() {
     let inspect = |options: &[&str]| -> Value {
         let (folder, _) = fitted(options);
         let output = nuq(&["inspect", "model.nuq", "--json", "--verify"], folder.path());
@@ -73,9 +73,10 @@ fn every_option_of_fit_reaches_the_model() {
     };
     let paper = inspect(&["--preset", "paper"]);
     assert_eq!((&paper["prior_weight"], &paper["dimension"]), (&0.0.into(), &512.0.into()));
-    assert_eq!(paper["density"], "kernel, with the same bandwidth");
+    assert_eq!((&paper["density"], &paper["density_bandwidth"]), (&"kde".into(), &"same".into()));
+    assert_eq!(paper["variance"], "max");
     let changed = inspect(&[
-        "--k",
+        "--n-neighbors",
         "7",
         "--kernel",
         "student",
@@ -95,7 +96,7 @@ fn every_option_of_fit_reaches_the_model() {
         "--seed",
         "3",
     ]);
-    assert_eq!((&changed["neighbors"], &changed["kernel"]), (&7.into(), &"student".into()));
+    assert_eq!((&changed["n_neighbors"], &changed["kernel"]), (&7.into(), &"student".into()));
     assert_eq!(
         (&changed["bandwidth"]["values"][0], &changed["density_bandwidth"]),
         (&2.5.into(), &1.5.into())
@@ -106,11 +107,11 @@ fn every_option_of_fit_reaches_the_model() {
     let gmm =
         inspect(&["--density", "gmm", "--covariance", "tied", "--shrinkage", "0.1", "--bandwidth", "scott"]);
     assert_eq!(
-        (&gmm["density"], &gmm["bandwidth"]["kind"]),
-        (&"class Gaussians, tied covariance".into(), &"per dimension".into())
+        (&gmm["density"], &gmm["covariance"], &gmm["shrinkage"], &gmm["bandwidth"]["kind"]),
+        (&"gmm".into(), &"tied".into(), &0.1.into(), &"per_dimension".into())
     );
     let half = inspect(&["--index", "hnsw", "--precision", "f16", "--bandwidth", "adaptive"]);
-    assert_eq!(half["bandwidth"]["kind"], "per row");
+    assert_eq!((&half["bandwidth"]["kind"], &half["index"]), (&"per_point".into(), &"hnsw".into()));
     let sections = half["file"]["sections"].as_array().unwrap();
     assert!(sections.iter().any(|section| section["name"] == "index.rows.f16"));
     let auto = inspect(&["--expected-queries", "1000000000", "--threads", "1", "--variance", "max"]);
@@ -118,11 +119,11 @@ fn every_option_of_fit_reaches_the_model() {
         auto["index_reason"].as_str().unwrap().starts_with("for 1000002000 queries exact search takes"),
         "{auto}"
     );
-    assert_eq!(auto["index"], "exact search", "of 2000 rows no graph is faster");
+    assert_eq!(auto["index"], "exact", "exact search is faster on 2000 rows");
 }
 
 #[test]
-fn targets_make_a_regressor() {
+fn targets_fit_a_regressor() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("x.csv"), "a\n0\n1\n2\n3\n").unwrap();
     fs::write(folder.path().join("y.csv"), "0\n2\n4\n6\n").unwrap();
@@ -141,21 +142,21 @@ fn targets_make_a_regressor() {
     ];
     assert!(nuq(&fit, folder.path()).status.success());
     let output = nuq(
-        &["score", "--model", "m.nuq", "--embeddings", "x.csv", "--out", "-", "--neighbors", "1"],
+        &["score", "--model", "m.nuq", "--embeddings", "x.csv", "--out", "-", "--output-neighbors", "1"],
         folder.path(),
     );
     let x =
         EmbeddingsFile::open(&spec(&folder.path().join("x.csv").to_string_lossy())).unwrap().read().unwrap();
     let model = NuqRegressor::params().bandwidth(0.5).n_neighbors(3).fit(&x, &[0.0, 2.0, 4.0, 6.0]).unwrap();
-    let found = model.predict(&x).unwrap();
+    let estimates = model.predict(&x).unwrap();
     let text = out(&output);
     let second: Vec<&str> = text.lines().nth(2).unwrap().split(',').collect();
-    assert_eq!(second[1].parse::<f64>().unwrap(), found[1].mean);
+    assert_eq!(second[1].parse::<f64>().unwrap(), estimates[1].mean);
     assert_eq!(&second[7..], ["1", "0", "2"], "the nearest row, its distance and its target");
 }
 
 #[test]
-fn rows_with_nan_are_named_or_skipped() {
+fn bad_rows_are_listed_or_skipped() {
     let (folder, _) = fitted(&["--quiet"]);
     let mut rows = vec![vec!["0.5".to_owned(); 512]; 4];
     rows[1][3] = "nan".to_owned();
@@ -163,14 +164,14 @@ fn rows_with_nan_are_named_or_skipped() {
     let text: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
     fs::write(folder.path().join("q.csv"), text.join("\n")).unwrap();
     let score = ["score", "--model", "model.nuq", "--embeddings", "q.csv", "--out", "s.csv"];
-    let refused = nuq(&score, folder.path());
-    assert_eq!(refused.status.code(), Some(1));
+    let failed = nuq(&score, folder.path());
+    assert_eq!(failed.status.code(), Some(1));
     assert_eq!(
-        err(&refused),
-        "nuq: q.csv: rows that hold a NaN or an infinity: 1, 3; --on-nan skip scores the others\n"
+        err(&failed),
+        "nuq: q.csv: these rows contain a NaN or an infinity: 1, 3; --on-bad-rows skip scores the others\n"
     );
-    assert!(!folder.path().join("s.csv").exists(), "nothing under the final name");
-    let skipped = nuq(&[&score[..], &["--on-nan", "skip"]].concat(), folder.path());
+    assert!(!folder.path().join("s.csv").exists(), "no output file is left");
+    let skipped = nuq(&[&score[..], &["--on-bad-rows", "skip"]].concat(), folder.path());
     assert_eq!(out(&skipped), "s.csv: 4 rows, 2 skipped\n");
     let lines: Vec<String> =
         fs::read_to_string(folder.path().join("s.csv")).unwrap().lines().map(str::to_owned).collect();
@@ -179,7 +180,7 @@ fn rows_with_nan_are_named_or_skipped() {
 }
 
 #[test]
-fn mistakes_get_a_sentence_and_a_code() {
+fn invalid_input_has_an_error_message_and_an_exit_code() {
     let (folder, _) = fitted(&["--quiet"]);
     let (x, y) = (example("train.npz:embeddings"), example("train.npz:labels"));
     let test = example("test.npz:labels");
@@ -197,28 +198,28 @@ fn mistakes_get_a_sentence_and_a_code() {
             3,
             "cannot read no.npy: No such file",
         ),
-        (
-            words(&["fit", "--embeddings", ".", "--labels", &y, "--out", "n.nuq"]),
-            3,
-            "it is a folder: name a file in it",
-        ),
+        (words(&["fit", "--embeddings", ".", "--labels", &y, "--out", "n.nuq"]), 3, "it is a folder"),
         (
             words(&["fit", "--embeddings", &file, "--labels", &y, "--out", "n.nuq"]),
             1,
             "holds several arrays; name one",
         ),
-        (words(&["fit", "--embeddings", &x, "--labels", &test, "--out", "n.nuq"]), 1, "holds 1000 labels, "),
+        (words(&["fit", "--embeddings", &x, "--labels", &test, "--out", "n.nuq"]), 1, "has 1000 labels, but"),
         (
             words(&["fit", "--embeddings", &x, "--labels", &y, "--out", "no/n.nuq"]),
             3,
             "cannot write no/n.nuq",
         ),
-        (fit(&["--covariance", "tied"]), 2, "--covariance belongs to --density gmm"),
-        (fit(&["--bandwidth", "wide"]), 2, "it is one of log-likelihood, accuracy"),
+        (fit(&["--covariance", "tied"]), 2, "--covariance requires --density gmm"),
+        (
+            fit(&["--bandwidth", "wide"]),
+            2,
+            "[possible values: log_likelihood, accuracy, silverman, scott, isj, adaptive, squared_error, NUMBER]",
+        ),
         (fit(&["--bandwidth", "-1"]), 1, "bandwidth is -1.0: it must be positive and finite"),
         (fit(&["--recall", "2", "--index", "hnsw"]), 1, "the requested recall is 2"),
-        (fit(&["--recall", "0.9", "--index", "exact"]), 2, "belongs to --index hnsw or auto"),
-        (fit(&["--threads", "0"]), 1, "at least one thread"),
+        (fit(&["--recall", "0.9", "--index", "exact"]), 2, "requires --index hnsw or auto"),
+        (fit(&["--threads", "0"]), 1, "--threads 0: at least 1 is required"),
         (words(&["fit", "--embeddings", &x, "--out", "n.nuq"]), 2, "<--labels <FILE>|--targets <FILE>>"),
         (
             words(&["fit", "--embeddings", "train.npy:x", "--labels", &y, "--out", "n.nuq"]),
@@ -233,12 +234,12 @@ fn mistakes_get_a_sentence_and_a_code() {
         (
             words(&["score", "--model", "model.nuq", "--embeddings", "narrow.csv", "--out", "s.csv"]),
             1,
-            "narrow.csv has 2 columns, the model model.nuq was fitted to 512",
+            "narrow.csv has 2 columns, but the model model.nuq was fitted to 512",
         ),
         (
             words(&["score", "--model", "model.nuq", "--embeddings", &x, "--out", "s.xlsx"]),
             2,
-            "scores go to .csv, .jsonl, .npz or .parquet",
+            "the output must be a .csv, .jsonl, .npz or .parquet file",
         ),
         (
             words(&[
@@ -258,7 +259,7 @@ fn mistakes_get_a_sentence_and_a_code() {
         (
             words(&["score", "--model", "model.nuq", "--embeddings", "narrow.csv", "--out", "narrow.csv"]),
             2,
-            "would replace what is read",
+            "would replace an input file",
         ),
         (
             words(&[
@@ -271,29 +272,29 @@ fn mistakes_get_a_sentence_and_a_code() {
                 "./model.nuq/../narrow.csv",
             ]),
             3,
-            "there is no such folder",
+            "its folder does not exist",
         ),
         (words(&["inspect", "."]), 3, "it is a folder"),
     ];
-    for (arguments, code, said) in cases {
+    for (arguments, code, expected) in cases {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = nuq(&arguments, folder.path());
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", err(&output));
-        assert!(err(&output).contains(said), "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains(expected), "{arguments:?}: {}", err(&output));
         assert_eq!(out(&output), "");
     }
     let mut left: Vec<PathBuf> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()).collect();
     left.sort();
     let names: Vec<&str> = left.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, ["junk.nuq", "model.nuq", "narrow.csv"], "mistakes leave nothing behind");
+    assert_eq!(names, ["junk.nuq", "model.nuq", "narrow.csv"], "a failed command leaves no file");
 }
 
 #[test]
-fn bad_values_are_refused_before_anything_is_read() {
+fn invalid_values_are_reported_before_files_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let fit = ["fit", "--embeddings", "no.npy", "--labels", "no.csv", "--out", "n.nuq"];
-    for (options, said) in [
-        (&["--k", "0"][..], "at least one neighbor"),
+    for (options, expected) in [
+        (&["--n-neighbors", "0"][..], "at least one neighbor"),
         (&["--bandwidth", "-1"], "bandwidth is -1.0"),
         (&["--density-bandwidth", "0"], "density bandwidth is 0.0"),
         (&["--recall", "2"], "the requested recall is 2"),
@@ -302,14 +303,14 @@ fn bad_values_are_refused_before_anything_is_read() {
     ] {
         let output = nuq(&[&fit[..], options].concat(), folder.path());
         assert_eq!(output.status.code(), Some(1), "{options:?}: {}", err(&output));
-        assert!(err(&output).contains(said), "{options:?}: {}", err(&output));
+        assert!(err(&output).contains(expected), "{options:?}: {}", err(&output));
     }
     let score = ["score", "--model", "no.nuq", "--embeddings", "no.npy", "--out", "s.csv"];
     let output = nuq(&[&score[..], &["--reject-cost", "3"]].concat(), folder.path());
     assert!(err(&output).contains("reject cost is 3.0"), "{}", err(&output));
 }
 
-/// A folder with a table of six points in it, the last column their class, and a model of it.
+/// A folder with a table of six points, whose last column is the class, and a model fitted to it.
 fn table(classes: [&str; 6], options: &[&str]) -> (tempfile::TempDir, Output) {
     let folder = tempfile::tempdir().unwrap();
     let rows = ["0,0", "0,1", "1,0", "5,5", "5,6", "6,5"];
@@ -323,12 +324,12 @@ fn table(classes: [&str; 6], options: &[&str]) -> (tempfile::TempDir, Output) {
 }
 
 #[test]
-fn labels_beside_the_coordinates_are_no_coordinate() {
+fn a_label_column_in_the_same_table_is_not_a_coordinate() {
     let (folder, output) = table(["cat", "cat", "cat", "dog", "dog", "dog"], &["--bandwidth", "1"]);
     assert!(out(&output).contains("6 × 2, 2 classes"), "{}", out(&output));
     let score = ["score", "--model", "m.nuq", "--out", "s.csv", "--embeddings"];
-    let refused = nuq(&[&score[..], &["t.csv"]].concat(), folder.path());
-    assert!(err(&refused).contains("leave it out as t.csv:-class"), "{}", err(&refused));
+    let failed = nuq(&[&score[..], &["t.csv"]].concat(), folder.path());
+    assert!(err(&failed).contains("leave it out as t.csv:-class"), "{}", err(&failed));
     assert!(nuq(&[&score[..], &["t.csv:-class"]].concat(), folder.path()).status.success());
     assert!(fs::read_to_string(folder.path().join("s.csv")).unwrap().contains("\n4,dog,"));
     let inspected = out(&nuq(&["inspect", "m.nuq"], folder.path()));
@@ -336,15 +337,15 @@ fn labels_beside_the_coordinates_are_no_coordinate() {
 }
 
 #[test]
-fn what_the_data_cannot_give_is_said() {
+fn limits_of_the_data_are_reported() {
     let (_, output) = table(["a"; 6], &["--bandwidth", "1", "--k", "5000"]);
-    let said = err(&output);
-    assert!(said.contains("--k 5000: there are 6 rows, and every sum runs over all of them"), "{said}");
-    assert!(said.contains("all labels are the same: only the density and the epistemic"), "{said}");
+    let stderr = err(&output);
+    assert!(stderr.contains("--n-neighbors 5000: there are only 6 rows; all of them are used"), "{stderr}");
+    assert!(stderr.contains("all labels are equal: only log_density and the epistemic"), "{stderr}");
 }
 
 #[test]
-fn many_classes_are_counted_and_some_named() {
+fn the_first_classes_are_listed_and_the_others_counted() {
     let folder = tempfile::tempdir().unwrap();
     let lines: Vec<String> = (0..50).map(|i| format!("{i},{}\n", i % 25)).collect();
     fs::write(folder.path().join("t.csv"), format!("x,class\n{}", lines.concat())).unwrap();
@@ -358,11 +359,12 @@ fn many_classes_are_counted_and_some_named() {
 }
 
 #[test]
-fn integer_labels_stay_integers() {
+fn integer_labels_are_written_as_integers() {
     let (folder, _) = table(["7", "7", "-9", "-9", "-9", "-9"], &["--bandwidth", "1", "--k", "3"]);
     fs::write(folder.path().join("q.csv"), "0,0\nnan,0\n5,5\n").unwrap();
-    let score = ["score", "--model", "m.nuq", "--embeddings", "q.csv", "--out", "s.npz", "--on-nan", "skip"];
-    assert!(nuq(&[&score[..], &["--neighbors", "2"]].concat(), folder.path()).status.success());
+    let score =
+        ["score", "--model", "m.nuq", "--embeddings", "q.csv", "--out", "s.npz", "--on-bad-rows", "skip"];
+    assert!(nuq(&[&score[..], &["--output-neighbors", "2"]].concat(), folder.path()).status.success());
     let array = |name: &str| spec(&folder.path().join(format!("s.npz:{name}")).to_string_lossy());
     let ints = |values: &[i128]| values.iter().map(|&v| Label::Int(v)).collect::<Vec<_>>();
     assert_eq!(read_labels(&array("label")).unwrap(), ints(&[7, 0, -9]));
@@ -376,7 +378,7 @@ fn integer_labels_stay_integers() {
 
 #[cfg(not(feature = "parquet"))]
 #[test]
-fn without_parquet_it_is_said_how_to_get_it() {
+fn a_build_without_parquet_names_the_feature() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
     let score = ["score", "--model", "m.nuq", "--embeddings"];
     let read = nuq(&[&score[..], &["q.parquet", "--out", "s.csv"]].concat(), folder.path());
@@ -388,11 +390,20 @@ fn without_parquet_it_is_said_how_to_get_it() {
 
 #[cfg(feature = "parquet")]
 #[test]
-fn scores_as_parquet_are_those_of_the_library() {
+fn parquet_scores_equal_npz_scores() {
     let (folder, _) = table(["7", "7", "-9", "-9", "-9", "-9"], &["--bandwidth", "1", "--k", "3"]);
     fs::write(folder.path().join("q.csv"), "0,0\nnan,0\n5,5\n").unwrap();
-    let score =
-        ["score", "--model", "m.nuq", "--embeddings", "q.csv", "--on-nan", "skip", "--neighbors", "2"];
+    let score = [
+        "score",
+        "--model",
+        "m.nuq",
+        "--embeddings",
+        "q.csv",
+        "--on-bad-rows",
+        "skip",
+        "--output-neighbors",
+        "2",
+    ];
     for out in ["s.parquet", "s.npz"] {
         let output = nuq(&[&score[..], &["--out", out]].concat(), folder.path());
         assert!(output.status.success(), "{}", err(&output));
@@ -403,7 +414,7 @@ fn scores_as_parquet_are_those_of_the_library() {
         let rows = |file: &str| EmbeddingsFile::open(&array(file, name)).unwrap().values(0..3).unwrap();
         let (parquet, npz) = (rows("s.parquet"), rows("s.npz"));
         assert_eq!((&parquet[..2], &parquet[4..]), (&npz[..2], &npz[4..]), "{name}");
-        assert!(parquet[2].is_nan(), "a row without scores has an empty cell");
+        assert!(parquet[2].is_nan(), "a skipped row has an empty cell");
     }
     let missing = read_labels(&array("s.parquet", "label")).unwrap_err().to_string();
     assert!(missing.ends_with("row 1 has no label"), "{missing}");
@@ -411,43 +422,42 @@ fn scores_as_parquet_are_those_of_the_library() {
     let output = nuq(&[&score[..], &["--out", "s.parquet"]].concat(), folder.path());
     assert!(output.status.success(), "{}", err(&output));
     assert_eq!(read_labels(&array("s.parquet", "label")).unwrap(), [Label::Int(7), Label::Int(-9)]);
-    // Columns of numbers are embeddings like any other.
+    // A column of lists can be read as embeddings.
     let fit = ["fit", "--embeddings", "s.parquet:neighbor_ids", "--labels", "s.parquet:label"];
     let output = nuq(&[&fit[..], &["--out", "n.nuq", "--bandwidth", "1"]].concat(), folder.path());
     assert!(out(&output).contains("2 × 2, 2 classes"), "{}{}", out(&output), err(&output));
 }
 
 #[test]
-fn suggestions_go_to_a_file_and_past_bad_rows() {
+fn suggestions_are_written_to_a_file_without_bad_rows() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
     fs::write(folder.path().join("q.csv"), "nan,0\n0,0\n90,0\n").unwrap();
     let suggest = ["suggest", "--model", "m.nuq", "--embeddings", "q.csv", "--count", "1"];
-    let refused = nuq(&suggest, folder.path());
-    assert_eq!(refused.status.code(), Some(1));
-    let said = "nuq: q.csv: rows that hold a NaN or an infinity: 0; --on-nan skip suggests from the others\n";
-    assert_eq!(err(&refused), said);
-    let skipped = nuq(&[&suggest[..], &["--on-nan", "skip", "--out", "s.csv"]].concat(), folder.path());
-    assert_eq!((out(&skipped), err(&skipped)), ("s.csv: 1 rows\n".to_owned(), "1 rows skipped\n".to_owned()));
+    let failed = nuq(&suggest, folder.path());
+    assert_eq!(failed.status.code(), Some(1));
+    let expected = "nuq: q.csv: these rows contain a NaN or an infinity: 0; --on-bad-rows skip chooses from the others\n";
+    assert_eq!(err(&failed), expected);
+    let skipped = nuq(&[&suggest[..], &["--on-bad-rows", "skip", "--out", "s.csv"]].concat(), folder.path());
+    assert_eq!((out(&skipped), err(&skipped)), ("s.csv: 1 rows\n".to_owned(), "skipped 1 rows\n".to_owned()));
     let csv = fs::read_to_string(folder.path().join("s.csv")).unwrap();
     assert!(csv.starts_with("row,log_epistemic\n2,") && csv.lines().count() == 2, "{csv}");
     let wrong = nuq(&[&suggest[..], &["--out", "s.npz"]].concat(), folder.path());
     assert_eq!(wrong.status.code(), Some(2), "{}", err(&wrong));
     fs::write(folder.path().join("y.csv"), "1\n2\n3\n").unwrap();
     let fit = ["fit", "--embeddings", "q.csv", "--labels", "y.csv", "--out", "n.nuq"];
-    let said =
-        "nuq: q.csv: rows that hold a NaN or an infinity: 0; leave them out, and what belongs to them\n";
-    assert_eq!(err(&nuq(&fit, folder.path())), said);
+    let expected = "nuq: q.csv: these rows contain a NaN or an infinity: 0; remove them from all arrays\n";
+    assert_eq!(err(&nuq(&fit, folder.path())), expected);
 }
 
 #[test]
-fn manual_pages_say_what_help_says() {
+fn manual_pages_contain_the_help_texts() {
     let folder = tempfile::tempdir().unwrap();
     let output = nuq(&["man", "--out", "pages"], folder.path());
     assert!(output.status.success(), "{}", err(&output));
     let read = |name: &str| fs::read_to_string(folder.path().join("pages").join(name)).unwrap();
     let (nuq_page, fit) = (read("nuq.1"), read("nuq-fit.1"));
     assert!(
-        nuq_page.contains("130 interrupted") && nuq_page.contains("nuq\\-label\\-issues(1)"),
+        nuq_page.contains("130  interrupted") && nuq_page.contains("nuq\\-label\\-issues(1)"),
         "{nuq_page}"
     );
     assert!(fit.starts_with(".ie") && fit.contains(".TH nuq-fit 1"), "{fit}");
@@ -457,7 +467,7 @@ fn manual_pages_say_what_help_says() {
 }
 
 #[test]
-fn shells_complete_the_commands() {
+fn completion_scripts_contain_the_options() {
     for shell in ["bash", "zsh", "fish"] {
         let script = out(&nuq(&["completions", shell], Path::new(".")));
         assert!(script.contains("nuq") && script.contains("expected-queries"), "{shell}");
@@ -465,13 +475,13 @@ fn shells_complete_the_commands() {
 }
 
 #[test]
-fn quiet_commands_print_nothing_that_a_file_holds() {
+fn quiet_commands_that_write_a_file_print_nothing() {
     let (folder, output) = fitted(&["--quiet", "--k", "100000"]);
     assert_eq!((out(&output), err(&output)), (String::new(), String::new()));
     let rows = example("svhn.npz:embeddings");
     let model = ["--model", "model.nuq", "--embeddings", &rows];
     for command in [
-        &["calibrate", "--target", "false-alarm=0.1"][..],
+        &["calibrate", "--target", "false_alarm=0.1"][..],
         &["score", "--out", "s.csv"],
         &["suggest", "--out", "few.csv"],
     ] {
@@ -479,13 +489,13 @@ fn quiet_commands_print_nothing_that_a_file_holds() {
         assert!(output.status.success(), "{}", err(&output));
         assert_eq!((out(&output), err(&output)), (String::new(), String::new()), "{command:?}");
     }
-    // What is asked for is told: neighbors are those that there are.
+    // `inspect` prints its result in spite of --quiet. The number of neighbors is at most the number of rows.
     let shown = out(&nuq(&["inspect", "model.nuq", "--quiet"], folder.path()));
     assert!(
-        shown.contains("\nneighbors    2000 (all rows: 100000 were asked for), gaussian kernel\n"),
+        shown.contains("\nn_neighbors  2000 (all rows; 100000 requested)\nkernel       gaussian\n"),
         "{shown}"
     );
     let json = out(&nuq(&["inspect", "model.nuq", "--json"], folder.path()));
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["neighbors"], &json["neighbors_asked"]), (&2000.into(), &100_000.into()));
+    assert_eq!((&json["n_neighbors"], &json["n_neighbors_requested"]), (&2000.into(), &100_000.into()));
 }

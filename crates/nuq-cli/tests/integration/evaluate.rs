@@ -1,4 +1,4 @@
-//! `calibrate`, decisions by its thresholds, and `evaluate`, on the embeddings that the repository carries.
+//! `calibrate`, decisions by thresholds, and `evaluate`, on the example embeddings.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use nuq_eval::metrics::Resampling;
 use nuq_io::{EmbeddingsFile, read_labels};
 use serde_json::Value;
 
-/// Words of a command with the example's arrays in place of `@FILE`.
+/// Splits a command into words and replaces `@FILE` by the path of an example file.
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace()
         .map(|word| match word.split_once('@') {
@@ -29,11 +29,11 @@ const EVALUATE: &str = "evaluate --model model.nuq --test @test.npz:embeddings -
                         --ood svhn=@svhn.npz:embeddings";
 
 #[test]
-fn thresholds_are_kept_with_the_model_and_decide() {
+fn thresholds_are_stored_in_the_model_and_used_by_score() {
     let (folder, _) = fitted(&["--quiet"]);
     let at = folder.path();
     let output = run(
-        "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --target false-alarm=0.05 --name guard --json",
+        "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --target false_alarm=0.05 --name guard --json",
         at,
     );
     assert!(output.status.success(), "{}", err(&output));
@@ -54,7 +54,8 @@ fn thresholds_are_kept_with_the_model_and_decide() {
     );
     let shown = out(&run("inspect model.nuq", at));
     assert!(
-        shown.contains("guard: log epistemic uncertainty up to") && shown.contains("risk=0.04: log total"),
+        shown.contains("guard: accept if log_epistemic ≤ ")
+            && shown.contains("risk=0.04: accept if log_total ≤ "),
         "{shown}"
     );
 
@@ -71,12 +72,12 @@ fn thresholds_are_kept_with_the_model_and_decide() {
     let value = guard["value"].as_f64().unwrap();
     for line in lines.lines().skip(1) {
         let cells: Vec<&str> = line.split(',').collect();
-        assert_eq!(cells[8] == "accept", cells[6].parse::<f64>().unwrap() <= value, "{line}");
+        assert_eq!(cells[8] == "true", cells[6].parse::<f64>().unwrap() <= value, "{line}");
     }
 }
 
 #[test]
-fn an_evaluation_is_a_table_a_page_and_figures() {
+fn evaluate_writes_a_table_a_report_and_figures() {
     let (folder, _) = fitted(&["--quiet"]);
     let at = folder.path();
     let all =
@@ -90,7 +91,7 @@ fn an_evaluation_is_a_table_a_page_and_figures() {
     let page = fs::read_to_string(at.join("page.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"));
     assert!(page.contains("model.nuq") && page.trim_end().ends_with("</html>"));
-    // Logits tell the head that ReAct reads clipped rows by.
+    // ReAct needs the linear head, which is estimated from the logits.
     assert!(page.contains("<span>ReAct</span><small>logits and embeddings</small>"));
     for figure in ["risk-coverage", "roc-svhn", "count-svhn", "map", "bandwidth"] {
         let svg = fs::read_to_string(at.join(format!("figures/{figure}.svg"))).unwrap();
@@ -120,7 +121,7 @@ fn an_evaluation_is_a_table_a_page_and_figures() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_written() {
+fn invalid_input_is_reported_before_files_are_written() {
     let (folder, _) = fitted(&["--quiet"]);
     let at = folder.path();
     let before = fs::read(at.join("model.nuq")).unwrap();
@@ -128,14 +129,14 @@ fn mistakes_are_told_before_anything_is_written() {
     let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings";
     let labels = "--labels @held_out.npz:labels";
     let cases = [
-        (format!("{calibrate} --target risk=0.05"), 2, "--target risk needs --labels"),
-        (format!("{calibrate} --target coverage=0.9 --delta 0.1"), 2, "--delta belongs to --target risk"),
+        (format!("{calibrate} --target risk=0.05"), 2, "--target risk requires --labels"),
+        (format!("{calibrate} --target coverage=0.9 --delta 0.1"), 2, "--delta requires --target risk"),
         (
             format!("{calibrate} --target coverage=1.5"),
             1,
             "coverage is 1.5: it must lie strictly between 0 and 1",
         ),
-        (format!("{calibrate} --target recall=0.5"), 2, "coverage=SHARE, risk=SHARE or false-alarm=SHARE"),
+        (format!("{calibrate} --target recall=0.5"), 2, "coverage=SHARE, risk=SHARE or false_alarm=SHARE"),
         (
             format!("{calibrate} {labels} --target risk=0.0001"),
             1,
@@ -147,26 +148,30 @@ fn mistakes_are_told_before_anything_is_written() {
             "score --model model.nuq --embeddings @test.npz:embeddings --out s.csv --threshold none"
                 .to_owned(),
             1,
-            "it has none: `nuq calibrate` chooses one",
+            "it has no thresholds; `nuq calibrate` adds one",
         ),
         (format!("{EVALUATE} --ood svhn=@textures.npz:embeddings"), 2, "given twice"),
         (format!("{EVALUATE} --ood-logits lsun=@svhn.npz:logits"), 2, "no --ood has this name"),
-        (format!("{EVALUATE} --logits @test.npz:embeddings"), 1, "has 512 columns, the model has 10 classes"),
+        (
+            format!("{EVALUATE} --logits @test.npz:embeddings"),
+            1,
+            "has 512 columns, but the model has 10 classes",
+        ),
         (format!("{EVALUATE} --logits @svhn.npz:logits"), 1, "500 rows of logits"),
         (format!("{EVALUATE} --report page.pdf"), 2, "the file name must end in .html"),
         (format!("{EVALUATE} --threshold none"), 1, "no threshold `none`"),
-        (format!("{EVALUATE} --ood svhn"), 2, "it is NAME=FILE"),
+        (format!("{EVALUATE} --ood svhn"), 2, "expected NAME=FILE"),
         (format!("{EVALUATE} --ood test=@textures.npz:embeddings"), 2, "this name is used for the test rows"),
         (format!("{EVALUATE} --resamples 50"), 1, "at least 100"),
         (
             format!("{EVALUATE} --logits @test.npz:logits --classes cat,dog"),
             2,
-            "the model has 10 classes: airplane",
+            "--classes must list the 10 classes of the model: airplane",
         ),
         (
             format!("{calibrate} --labels numbers.csv --target coverage=0.9"),
             1,
-            "1000 of 1000 labels are none that the model knows",
+            "1000 of 1000 labels are not classes of the model",
         ),
         (format!("{calibrate} --logits @held_out.npz:logits --target coverage=0.9"), 2, "--labels"),
         (
@@ -175,27 +180,30 @@ fn mistakes_are_told_before_anything_is_written() {
             "was fitted to 512",
         ),
     ];
-    for (command, code, said) in cases {
+    for (command, code, expected) in cases {
         let output = run(&command, at);
         assert_eq!(output.status.code(), Some(code), "{command}: {}", err(&output));
-        assert!(err(&output).contains(said), "{command}: {}", err(&output));
+        assert!(err(&output).contains(expected), "{command}: {}", err(&output));
     }
     assert_eq!(fs::read(at.join("model.nuq")).unwrap(), before);
     assert_eq!(fs::read_dir(at).unwrap().count(), 2);
 }
 
 #[test]
-fn what_looks_wrong_is_said() {
+fn suspicious_input_is_reported() {
     let (folder, _) = fitted(&["--quiet"]);
     let at = folder.path();
     let own =
-        run("calibrate --model model.nuq --embeddings @train.npz:embeddings --target false-alarm=0.05", at);
+        run("calibrate --model model.nuq --embeddings @train.npz:embeddings --target false_alarm=0.05", at);
     assert!(err(&own).contains("2000 of 2000 rows are training rows"), "{}", err(&own));
-    let few = "calibrate --model model.nuq --embeddings few.csv --target false-alarm=0.05";
+    let few = "calibrate --model model.nuq --embeddings few.csv --target false_alarm=0.05";
     fs::write(at.join("few.csv"), (["0.5"; 512].join(",") + "\n").repeat(3)).unwrap();
-    assert!(err(&run(few, at)).contains("3 rows cannot keep this promise but by accepting everything"));
+    assert!(
+        err(&run(few, at))
+            .contains("3 held-out rows are too few for this target: the threshold accepts every row")
+    );
 
-    // The same logits, told in another order: turned around, and back again by their names.
+    // With the wrong order of classes the accuracy of the network is low.
     let classes = "truck,ship,horse,frog,dog,deer,cat,bird,automobile,airplane";
     let text = out(&run(&format!("{EVALUATE} --logits @test.npz:logits --resamples 100"), at));
     let turned =
@@ -213,15 +221,15 @@ fn what_looks_wrong_is_said() {
     let (nuq, network) =
         (out(&run(calibrate, at)), out(&run(&format!("{calibrate} --logits @held_out.npz:logits"), at)));
     assert!(
-        nuq.contains("nuq's labels are right on") && network.contains("the network is right on"),
+        nuq.contains("accuracy of NUQ's labels on the held-out rows: ")
+            && network.contains("accuracy of the network on the held-out rows: "),
         "{nuq}{network}"
     );
-    assert!(network.contains("92.70 % of all"), "{network}");
+    assert!(network.contains("92.70 % of all rows"), "{network}");
 }
 
-/// The smallest risk that an error message names can be certified.
 #[test]
-fn a_risk_that_is_too_small_is_answered_with_one_that_is_not() {
+fn the_error_of_an_unattainable_risk_names_an_attainable_one() {
     let (folder, _) = fitted(&["--quiet"]);
     let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --out new.nuq";
     let refused = err(&run(&format!("{calibrate} --target risk=0.0001"), folder.path()));
@@ -235,7 +243,7 @@ fn rows(array: &str) -> Embeddings<'static> {
     EmbeddingsFile::open(&example(array).parse().unwrap()).unwrap().read().unwrap()
 }
 
-/// Three members that agree here and there: the network, one half as sure, and one that takes each class for the next.
+/// Three members: the logits of the network, half of them, and the logits with shifted classes.
 fn members(set: &str) -> Vec<Embeddings<'static>> {
     let logits = rows(&format!("{set}.npz:logits"));
     let member = |change: fn(&[f32], usize) -> f32| {
@@ -296,16 +304,16 @@ fn members_allow_the_methods_that_look_at_them() {
         assert_eq!(shown["ood"][0]["roc_auc"]["interval"]["value"], expected.ood[0].roc_auc.interval.value);
     }
     assert!(fs::read_to_string(at.join("page.html")).unwrap().contains("<small>ensemble members</small>"));
-    // Columns may be told without logits too, and members of a part of the sets are no error.
+    // --classes is accepted without --logits, and members of only some sets are not an error.
     let classes = "--classes truck,ship,horse,frog,dog,deer,cat,bird,automobile,airplane";
     let some = run(&format!("{EVALUATE} --members test.npy {classes} --resamples 100"), at);
-    let said = "methods that need several members are skipped: give --ood-members svhn=FILE";
-    assert!(some.status.success() && err(&some).contains(said), "{}", err(&some));
+    let expected = "methods that need several members are skipped: give --ood-members svhn=FILE";
+    assert!(some.status.success() && err(&some).contains(expected), "{}", err(&some));
     assert!(!out(&some).contains("ensemble"), "{}", out(&some));
 }
 
 #[test]
-fn members_that_do_not_fit_are_refused_by_name() {
+fn members_of_the_wrong_shape_are_rejected() {
     let (folder, _) = fitted(&["--quiet"]);
     let at = folder.path();
     for set in ["test", "svhn"] {
@@ -319,8 +327,8 @@ fn members_that_do_not_fit_are_refused_by_name() {
         ("--members @test.npz:logits", 1, "; logits of a single network go to --logits or --ood-logits"),
         ("--logits test.npy", 1, "; logits of several members go to --members or --ood-members"),
         ("--ood-logits svhn=svhn.npy", 1, "svhn.npy has the shape 3 × 500 × 10; needed: rows × columns"),
-        ("--members svhn.npy", 1, "svhn.npy holds 3 members × 500 rows × 10 classes, "),
-        ("--members nine.npy", 1, "nine.npy has 9 columns, the model has 10 classes"),
+        ("--members svhn.npy", 1, "svhn.npy has 3 members × 500 rows × 10 classes, but"),
+        ("--members nine.npy", 1, "nine.npy has 9 columns, but the model has 10 classes"),
         (
             "--members test.npy --ood-members svhn=two.npy",
             1,
@@ -329,13 +337,17 @@ fn members_that_do_not_fit_are_refused_by_name() {
         ("--members table.csv", 1, "table.csv: a table has no third dimension"),
         ("--ood-members lsun=svhn.npy", 2, "--ood-members lsun=…: no --ood has this name"),
         ("--ood-members svhn=svhn.npy --ood-members svhn=two.npy", 2, "is given twice"),
-        ("--members test.npy --classes cat,dog", 2, "the model has 10 classes: airplane"),
+        (
+            "--members test.npy --classes cat,dog",
+            2,
+            "--classes must list the 10 classes of the model: airplane",
+        ),
         ("--classes cat,dog", 2, "--logits <FILE>|--members <FILE>"),
-        ("--members test.npy --report nowhere/page.html", 3, "there is no such folder"),
+        ("--members test.npy --report nowhere/page.html", 3, "its folder does not exist"),
     ];
-    for (more, code, said) in cases {
+    for (more, code, expected) in cases {
         let output = run(&format!("{EVALUATE} {more}"), at);
         assert_eq!(output.status.code(), Some(code), "{more}: {}", err(&output));
-        assert!(err(&output).contains(said), "{more}: {}", err(&output));
+        assert!(err(&output).contains(expected), "{more}: {}", err(&output));
     }
 }

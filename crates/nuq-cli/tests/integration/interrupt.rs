@@ -1,4 +1,4 @@
-//! A run that is interrupted leaves nothing: not under the final name, and not beside it.
+//! An interrupted command leaves no output file and no temporary file.
 
 use crate::sparse_file;
 use std::fs;
@@ -21,7 +21,7 @@ fn folder_with_data(rows: usize, dim: usize) -> tempfile::TempDir {
 
 fn start(arguments: &[&str], folder: &Path) -> Child {
     let mut command = if cfg!(target_os = "linux") {
-        // Whoever runs the tests may have the signals ignored, and nuq would leave them so.
+        // The parent process may ignore the signals, and nuq would then install no handler.
         let mut env = Command::new("env");
         env.arg("--default-signal=INT,TERM,HUP").arg(env!("CARGO_BIN_EXE_nuq"));
         env
@@ -44,7 +44,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_interrupted_score_leaves_nothing() {
+fn an_interrupted_score_leaves_no_file() {
     let folder = folder_with_data(200, 8);
     let fit = ["fit", "--embeddings", "x.npy", "--labels", "y.csv", "--out", "m.nuq", "--quiet"];
     assert!(start(&fit, folder.path()).wait().unwrap().success());
@@ -52,9 +52,9 @@ fn an_interrupted_score_leaves_nothing() {
     for (name, out) in [("-INT", "s.csv"), ("-TERM", "s.jsonl")] {
         let score = ["score", "--model", "m.nuq", "--embeddings", "many.npy", "--out", out];
         let mut child = start(&score, folder.path());
-        let begun = Instant::now();
+        let start_time = Instant::now();
         while !names(folder.path()).iter().any(|name| name.ends_with(".partial")) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "nothing is written");
+            assert!(start_time.elapsed() < Duration::from_secs(60), "no temporary file was created");
             std::thread::sleep(Duration::from_millis(5));
         }
         signal(&child, name);
@@ -64,13 +64,13 @@ fn an_interrupted_score_leaves_nothing() {
 }
 
 #[test]
-fn an_interrupted_fit_leaves_the_old_model() {
+fn an_interrupted_fit_leaves_the_previous_model() {
     let folder = folder_with_data(60_000, 64);
     fs::write(folder.path().join("m.nuq"), "old").unwrap();
     let fit = ["fit", "--embeddings", "x.npy", "--labels", "y.csv", "--out", "m.nuq"];
     let mut child = start(&fit, folder.path());
-    let said = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
-    assert_eq!(said, "read 60000 rows of 64 columns from x.npy");
+    let line = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    assert_eq!(line, "read 60000 rows of 64 columns from x.npy");
     signal(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(names(folder.path()), ["m.nuq", "x.npy", "y.csv"]);

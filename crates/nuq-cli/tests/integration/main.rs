@@ -1,4 +1,4 @@
-//! The commands as a user runs them. One binary, because each integration test binary links the whole dependency tree again.
+//! Integration tests that run the binary. They are one test binary, because each links the whole dependency tree.
 
 #![allow(clippy::unwrap_used)]
 

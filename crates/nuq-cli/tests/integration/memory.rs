@@ -1,4 +1,4 @@
-//! Scoring takes as much memory for many rows as for few.
+//! The memory of `nuq score` does not depend on the number of rows.
 
 use crate::sparse_file;
 use std::fs;
@@ -14,7 +14,7 @@ fn start(arguments: &[&str], folder: &Path) -> std::process::Child {
     command.args(arguments).current_dir(folder).stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// The most memory that scoring so many rows took, in bytes, as the system last told it before the end.
+/// Peak memory of scoring `rows` rows, in bytes, as last reported by the system before the process ended.
 fn peak(rows: usize, out: &str, folder: &Path) -> u64 {
     sparse_file::write(&folder.join("q.npy"), rows, DIM, &[]);
     let score = ["score", "--model", "m.nuq", "--embeddings", "q.npy", "--out", out, "--quiet"];
@@ -35,7 +35,7 @@ fn peak(rows: usize, out: &str, folder: &Path) -> u64 {
 }
 
 #[test]
-fn memory_is_flat_in_the_number_of_rows() {
+fn memory_does_not_depend_on_the_number_of_rows() {
     let folder = tempfile::tempdir().unwrap();
     let values: Vec<f32> = (0..200 * DIM).map(|i| ((i * i) % 101) as f32).collect();
     sparse_file::write(&folder.path().join("x.npy"), 200, DIM, &values);
@@ -45,7 +45,7 @@ fn memory_is_flat_in_the_number_of_rows() {
     let outs = if cfg!(feature = "parquet") { &["s.csv", "s.parquet"][..] } else { &["s.csv"] };
     for out in outs {
         let (few, many) = (peak(40_000, out, folder.path()), peak(400_000, out, folder.path()));
-        // Their values alone are 88 MiB more.
+        // The values of the additional rows alone take 88 MiB.
         assert!(many < few + 32 * MIB, "{out}: {} MiB for few rows, {} for many", few / MIB, many / MIB);
     }
 }

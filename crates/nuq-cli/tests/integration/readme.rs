@@ -1,4 +1,4 @@
-//! Every command of the README runs, and what the README shows is what it prints.
+//! Runs every command of the README and compares its output with the one shown.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,16 +15,16 @@ fn console_blocks(page: &str) -> Vec<Vec<&str>> {
     blocks
 }
 
-/// The command of a block, which may go on after a backslash, and the lines that are shown after it.
+/// The command of a block, possibly continued after a backslash, and the output lines after it.
 fn command_of<'b>(block: &'b [&'b str]) -> (String, &'b [&'b str]) {
     let lines = 1 + block.iter().take_while(|line| line.ends_with('\\')).count();
     let command: Vec<&str> = block[..lines].iter().map(|line| line.trim_end_matches('\\').trim()).collect();
     let command = command.join(" ");
-    let command = command.strip_prefix("$ ").expect("a block starts with its command");
+    let command = command.strip_prefix("$ ").expect("a console block starts with `$ `");
     (command.to_owned(), &block[lines..])
 }
 
-/// Copies the files of a folder.
+/// Copies the files of a folder, without subfolders.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -34,7 +34,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn every_command_runs_and_prints_what_it_says() {
+fn every_command_prints_the_output_shown() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ fn every_command_runs_and_prints_what_it_says() {
                 let printed = String::from_utf8(output.stdout).unwrap();
                 let printed: Vec<&str> = printed.trim_end().lines().collect();
                 match shown.split_last() {
-                    // The rest, with its times, differs from machine to machine.
+                    // Lines after `…` contain times and are not compared.
                     Some((&"…", first)) => assert_eq!(printed[..first.len()], *first, "{command}"),
                     _ => assert_eq!(printed, shown, "{command}"),
                 }
@@ -65,14 +65,14 @@ fn every_command_runs_and_prints_what_it_says() {
                 assert!(root.join(path).join("pyproject.toml").exists(), "{command}");
                 ran += 1;
             }
-            // This test runs inside `cargo xtask test`; that the other chores exist is all it can check.
-            ["cargo", "xtask", chore] => {
+            // This test runs inside `cargo xtask test`, so it checks only that the task exists.
+            ["cargo", "xtask", task] => {
                 let source = std::fs::read_to_string(root.join("xtask/src/main.rs")).unwrap();
-                assert!(source.contains(&format!("[\"{chore}\"")), "{command}");
+                assert!(source.contains(&format!("[\"{task}\"")), "{command}");
                 ran += 1;
             }
-            _ => panic!("the README runs `{command}`, which this test does not know"),
+            _ => panic!("this test cannot run `{command}` of the README"),
         }
     }
-    assert!(ran >= 2, "the README shows its two commands");
+    assert!(ran >= 2, "the README has at least two commands");
 }

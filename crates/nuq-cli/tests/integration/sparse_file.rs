@@ -1,10 +1,10 @@
-//! Numpy files that are large and take no space.
+//! Large sparse npy files.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// A numpy array of `rows` × `dim` numbers, all zero but for `values`, that takes no space on the disk.
+/// Writes an npy array of `rows` × `dim` numbers that starts with `values`; the rest is zero and takes no disk space.
 pub(crate) fn write(path: &Path, rows: usize, dim: usize, values: &[f32]) {
     let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dim}), }}\n");
     let mut file = File::create(path).unwrap();

@@ -29,6 +29,16 @@ pub enum Bandwidth {
 }
 
 impl Bandwidth {
+    /// The word for the kind of bandwidth in files and in `nuq inspect`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Bandwidth::Scalar(_) => "scalar",
+            Bandwidth::PerDimension(_) => "per_dimension",
+            Bandwidth::PerPoint(_) => "per_point",
+        }
+    }
+
     pub(crate) fn check(&self, rows: usize, dim: usize) -> Result<(), Error> {
         let (values, kind, expected) = match self {
             Bandwidth::Scalar(h) => return check_scalar(*h, "bandwidth"),
@@ -137,9 +147,7 @@ impl<C: NamedCriterion> BandwidthRule<C> {
     pub fn name(&self) -> &'static str {
         match self {
             BandwidthRule::LeaveOneOut { criterion, .. } => criterion.name(),
-            BandwidthRule::Fixed(Bandwidth::Scalar(_)) => "scalar",
-            BandwidthRule::Fixed(Bandwidth::PerDimension(_)) => "per_dimension",
-            BandwidthRule::Fixed(Bandwidth::PerPoint(_)) => "per_point",
+            BandwidthRule::Fixed(bandwidth) => bandwidth.name(),
             BandwidthRule::Silverman => "silverman",
             BandwidthRule::Scott => "scott",
             BandwidthRule::ImprovedSheatherJones => "isj",

@@ -1,4 +1,4 @@
-//! Running the binary on the embeddings that the repository carries.
+//! Runs the binary on the example embeddings of the repository.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ pub(crate) fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A folder with a model of the example in it.
+/// A folder with a model fitted to the example.
 pub(crate) fn fitted(options: &[&str]) -> (tempfile::TempDir, Output) {
     let folder = tempfile::tempdir().unwrap();
     let (x, y) = (example("train.npz:embeddings"), example("train.npz:labels"));

@@ -1,0 +1,407 @@
+//! The command line: commands, options and their help texts.
+
+mod choice;
+mod values;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use nuq::calibrate::Measure;
+use nuq::{
+    Covariance, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel, Precision, Shrinkage, Variance,
+};
+use nuq_io::ArraySpec;
+
+pub(crate) use choice::BandwidthWord;
+use choice::choice;
+pub(crate) use values::{NamedArray, TargetSpec};
+
+/// Text after the help of `nuq`.
+const WORKFLOW: &str = "\
+Typical use:
+  nuq fit --embeddings train.npz:embeddings --labels train.npz:labels --out model.nuq
+  nuq calibrate --model model.nuq --embeddings held_out.npz:embeddings --target coverage=0.9 --name main
+  nuq score --model model.nuq --embeddings new.npy --threshold main --out scores.csv
+
+Exit codes:
+  0    success
+  1    the data or the value of an option is invalid
+  2    the command line is invalid
+  3    a file cannot be read or written
+  130  interrupted; no partial file is left";
+
+/// Text after the help of each command that reads arrays.
+const FILES: &str = "\
+Files:
+  Arrays are read from npy, npz, safetensors, csv, tsv and, in a build with that feature, parquet files. FILE:NAME
+  selects one array of an npz or safetensors file, or one column of a table.
+  Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes, the column that
+  --labels or --targets selects from the same file, and the columns that FILE:-NAME,NAME excludes.";
+
+/// Estimate the uncertainty of a trained network's predictions from its embeddings
+///
+/// NUQ (Nonparametric Uncertainty Quantification) compares the embedding of an input with the embeddings of the training
+/// data. Results go to standard output; messages and progress go to standard error.
+#[derive(Debug, Parser)]
+#[command(name = "nuq", version, arg_required_else_help = true, after_long_help = WORKFLOW)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Common options")]
+pub(crate) struct Common {
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// How progress is shown on standard error
+    #[arg(long, global = true, value_name = "STYLE", default_value = "auto")]
+    pub(crate) progress: ProgressKind,
+    /// Print only results and errors; a command that writes a file prints nothing, unless --json is given
+    #[arg(long, global = true)]
+    pub(crate) quiet: bool,
+    /// Number of threads, at least 1 [default: the number of processors]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressKind {
+    /// A progress bar on a terminal, nothing elsewhere
+    Auto,
+    /// Plain lines
+    Plain,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Fit a model to embeddings and labels (or targets), and save it
+    ///
+    /// Every model option has a default; the bandwidth is selected by leave-one-out cross-validation. The command prints the
+    /// fitted values, as `nuq inspect` does.
+    #[command(after_long_help = FILES)]
+    Fit(Box<FitArgs>),
+    /// Predict each row of a file: label, probability, uncertainties and decision
+    ///
+    /// Columns: row, label, probability, aleatoric, epistemic, total, log_epistemic, log_density. A regressor has mean in place
+    /// of label and probability. --threshold or --reject-cost adds accept (true or false); --output-neighbors adds the nearest
+    /// training rows. Rows are processed in blocks, so the file may be larger than memory.
+    #[command(after_long_help = FILES)]
+    Score(ScoreArgs),
+    /// Choose a threshold on held-out rows and store it in the model
+    ///
+    /// The held-out rows must come from the same distribution as the rows to be scored and must not be training rows.
+    /// `nuq score --threshold NAME` then accepts or rejects each row by this threshold.
+    #[command(after_long_help = FILES)]
+    Calibrate(CalibrateArgs),
+    /// Compare NUQ with baseline methods on test rows and out-of-distribution rows
+    ///
+    /// Prints a table of all methods that the given arrays allow. Embeddings are enough for NUQ and the methods on embeddings.
+    /// Methods on logits need the logits of every set (--logits, --ood-logits); methods on several members need the members of
+    /// every set (--members, --ood-members).
+    #[command(after_long_help = FILES)]
+    Evaluate(EvaluateArgs),
+    /// Show a model file: options, classes, thresholds, index and sections
+    Inspect(InspectArgs),
+    /// List training rows whose label is probably wrong
+    ///
+    /// Each training row is left out in turn. It is listed if the other rows give another class a higher probability than its
+    /// own label; the row with the lowest probability of its own label comes first.
+    LabelIssues(LabelIssuesArgs),
+    /// Choose rows of a file to label next: uncertain and diverse
+    #[command(after_long_help = FILES)]
+    Suggest(SuggestArgs),
+    /// Fit the Two Moons data, print a table and draw the uncertainty maps
+    ///
+    /// Fits 200 and 2000 points. Prints the fitted values and the uncertainty on the moons, between them and far away, and
+    /// draws the maps as SVG and PNG.
+    Demo(DemoArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// Shell to write the script for
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages, one for each command
+    ///
+    /// Copy them to a folder that man searches, for example ~/.local/share/man/man1.
+    Man(ManArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// Folder for the pages; created if missing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Folder for the figure; created if missing
+    #[arg(long, value_name = "DIR", default_value = "nuq-demo")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct InspectArgs {
+    /// Model file
+    pub(crate) model: PathBuf,
+    /// Also read the whole file and compare it with its checksums
+    #[arg(long)]
+    pub(crate) verify: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct LabelIssuesArgs {
+    /// Model file of a classifier
+    pub(crate) model: PathBuf,
+    /// Largest number of rows to list
+    #[arg(long, alias = "most", value_name = "N", default_value_t = 20)]
+    pub(crate) count: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SuggestArgs {
+    /// Model file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: PathBuf,
+    /// Unlabeled rows, one embedding each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) embeddings: ArraySpec,
+    /// Number of rows to choose
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) count: usize,
+    /// Output file, .csv [default: print to standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// What to do with rows that contain a NaN or an infinity
+    #[arg(long, alias = "on-nan", value_name = "ACTION", default_value = "error")]
+    pub(crate) on_bad_rows: OnBadRows,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("truth").required(true).args(["labels", "targets"])))]
+pub(crate) struct FitArgs {
+    /// Training rows, one embedding each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) embeddings: ArraySpec,
+    /// Labels of the training rows, integers or strings: fits a classifier
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<ArraySpec>,
+    /// Targets of the training rows, finite numbers: fits a regressor
+    #[arg(long, value_name = "FILE")]
+    pub(crate) targets: Option<ArraySpec>,
+    /// Output file for the model
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+
+    /// Values of the model options that are not given
+    #[arg(long, default_value = "default", help_heading = "Model options")]
+    pub(crate) preset: Preset,
+    /// Number of nearest training rows K in every kernel sum, at least 1 [default: 20]
+    #[arg(long, visible_alias = "k", value_name = "N", help_heading = "Model options")]
+    pub(crate) n_neighbors: Option<usize>,
+    /// Kernel that weights the neighbors [default: gaussian]
+    #[arg(long, value_parser = choice::<Kernel>(), help_heading = "Model options")]
+    pub(crate) kernel: Option<Kernel>,
+    /// Bandwidth of the kernel for predictions: a rule, or a positive number in units of the embeddings [default: log_likelihood,
+    /// of a regressor squared_error]
+    ///
+    /// Leave-one-out selection maximizes log_likelihood or accuracy (classifier) or minimizes squared_error (regressor).
+    /// silverman, scott and isj give one bandwidth per column; adaptive gives one per training row, its distance to its K-th
+    /// neighbor.
+    #[arg(
+        long, value_parser = choice::<BandwidthWord>(), allow_negative_numbers = true, value_name = "RULE|NUMBER",
+        help_heading = "Model options"
+    )]
+    pub(crate) bandwidth: Option<BandwidthWord>,
+    /// Density of the training embeddings: kernel density, one Gaussian per class, or both combined [default: kde]
+    ///
+    /// auto is recommended for ranking rows by how unlike the training data they are.
+    #[arg(long, value_parser = choice::<DensityKind>(), help_heading = "Model options")]
+    pub(crate) density: Option<DensityKind>,
+    /// Bandwidth of the kernel density: a rule, or a positive number [default: half_median]
+    ///
+    /// half_median is half the median distance of a training row to its K-th neighbor; same is the bandwidth for predictions.
+    #[arg(
+        long, value_parser = choice::<DensityBandwidth>(), allow_negative_numbers = true, value_name = "RULE|NUMBER",
+        help_heading = "Model options"
+    )]
+    pub(crate) density_bandwidth: Option<DensityBandwidth>,
+    /// Covariance of the class Gaussians, for --density gmm [default: full]
+    #[arg(long, value_parser = choice::<Covariance>(), help_heading = "Model options")]
+    pub(crate) covariance: Option<Covariance>,
+    /// Shrinkage of the covariances toward a multiple of the identity, for --density gmm: a rule, or a number from 0 to 1
+    /// [default: ledoit_wolf]
+    #[arg(
+        long, value_parser = choice::<Shrinkage>(), allow_negative_numbers = true, value_name = "RULE|NUMBER",
+        help_heading = "Model options"
+    )]
+    pub(crate) shrinkage: Option<Shrinkage>,
+    /// Weight of the prior, in training rows at the position of the query, at least 0 [default: 0.001]
+    #[arg(long, allow_negative_numbers = true, value_name = "W", help_heading = "Model options")]
+    pub(crate) prior_weight: Option<f64>,
+    /// Variance term of a classifier's epistemic uncertainty: sum or maximum over the classes [default: sum]
+    #[arg(long, value_parser = choice::<Variance>(), help_heading = "Model options")]
+    pub(crate) variance: Option<Variance>,
+    /// Dimension d in the constants of the uncertainties: estimated from the data, or the number of columns [default: intrinsic]
+    #[arg(long, value_parser = choice::<Dimension>(), help_heading = "Model options")]
+    pub(crate) dimension: Option<Dimension>,
+    /// Divide every row, also of queries, by its Euclidean norm
+    #[arg(long, help_heading = "Model options")]
+    pub(crate) normalize: bool,
+
+    /// Index for the neighbor search: exact search, an HNSW graph, or the one with the lower estimated cost
+    #[arg(long, value_parser = choice::<IndexKind>(), default_value = "auto", help_heading = "Search options")]
+    pub(crate) index: IndexKind,
+    /// Share of the true neighbors that a graph must find, above 0 and at most 1 [default: 0.99]
+    #[arg(long, allow_negative_numbers = true, value_name = "SHARE", help_heading = "Search options")]
+    pub(crate) recall: Option<f64>,
+    /// Precision of the rows stored in a graph, for --index hnsw; f16 halves the memory [default: f32]
+    #[arg(long, value_parser = choice::<Precision>(), help_heading = "Search options")]
+    pub(crate) precision: Option<Precision>,
+    /// Number of queries expected over the lifetime of the model, for the cost estimate of --index auto [default: 10000]
+    #[arg(long, value_name = "N", help_heading = "Search options")]
+    pub(crate) expected_queries: Option<u64>,
+    /// Seed of the random samples that are drawn while fitting
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Search options")]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ScoreArgs {
+    /// Model file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: PathBuf,
+    /// Rows to score, one embedding each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) embeddings: ArraySpec,
+    /// Output file, .csv, .jsonl, .npz or .parquet; - prints csv, with --json JSON lines, to standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Cost of an abstention relative to an error, between 0 and 1: accepts a row if the probability of an error is at most the
+    /// cost
+    #[arg(long, allow_negative_numbers = true, value_name = "COST")]
+    pub(crate) reject_cost: Option<f64>,
+    /// Significance level of the decision, between 0 and 0.5: accepts a row only if the data show, at this level, that the
+    /// probability of an error is at most the cost
+    #[arg(long, allow_negative_numbers = true, value_name = "LEVEL", requires = "reject_cost")]
+    pub(crate) level: Option<f64>,
+    /// Name of a threshold of the model (see `nuq calibrate`): accepts a row if its uncertainty is at most the threshold
+    #[arg(long, value_name = "NAME", conflicts_with = "reject_cost")]
+    pub(crate) threshold: Option<String>,
+    /// Number of nearest training rows to write for each row (id, distance, label or target), at most the model's n_neighbors
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) output_neighbors: usize,
+    /// What to do with rows that contain a NaN or an infinity
+    ///
+    /// Skipped rows have empty cells. An .npz file has NaN, 0, false or an empty string instead, and an array `scored` that is
+    /// false for skipped rows.
+    #[arg(long, alias = "on-nan", value_name = "ACTION", default_value = "error")]
+    pub(crate) on_bad_rows: OnBadRows,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CalibrateArgs {
+    /// Model file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: PathBuf,
+    /// Held-out rows, one embedding each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) embeddings: ArraySpec,
+    /// Labels of the held-out rows: required by --target risk, otherwise used to report the accuracy
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<ArraySpec>,
+    /// Logits of the held-out rows: counts the errors of the network instead of those of NUQ's labels
+    #[arg(long, value_name = "FILE", requires = "labels")]
+    pub(crate) logits: Option<ArraySpec>,
+    /// Classes of the columns of the logits, as A,B,C [default: the labels in sorted order]
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
+    pub(crate) classes: Vec<String>,
+    /// What the threshold guarantees: coverage=SHARE, risk=SHARE or false_alarm=SHARE, each between 0 and 1
+    ///
+    /// coverage: at least this share of rows is accepted. risk: at most this share of the accepted rows is wrong.
+    /// false_alarm: at most this share of rows is rejected.
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: TargetSpec,
+    /// Probability that the guarantee of --target risk fails, over draws of held-out rows, between 0 and 1 [default: 0.05]
+    #[arg(long, allow_negative_numbers = true, value_name = "PROBABILITY")]
+    pub(crate) delta: Option<f64>,
+    /// Uncertainty that is compared with the threshold [default: epistemic for false_alarm, total otherwise]
+    #[arg(long, value_parser = choice::<Measure>())]
+    pub(crate) measure: Option<Measure>,
+    /// Name of the threshold in the model [default: the target, for example coverage=0.9]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Output file for the model with its threshold [default: replace the model file]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("predictions").multiple(true).args(["logits", "members"])))]
+pub(crate) struct EvaluateArgs {
+    /// Model file of a classifier
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: PathBuf,
+    /// Test rows, one embedding each: from the distribution of the training rows, but not among them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) test: ArraySpec,
+    /// Labels of the test rows
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: ArraySpec,
+    /// Logits of the test rows, rows × classes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) logits: Option<ArraySpec>,
+    /// Logits of several members (deep ensemble, dropout passes, test-time augmentation) for the test rows, members × rows ×
+    /// classes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) members: Option<ArraySpec>,
+    /// Name and rows of an out-of-distribution set; can be repeated
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) ood: Vec<NamedArray>,
+    /// Logits of the --ood set of this name; can be repeated
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) ood_logits: Vec<NamedArray>,
+    /// Members' logits of the --ood set of this name; can be repeated
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) ood_members: Vec<NamedArray>,
+    /// Classes of the columns of the logits and the members' logits, as A,B,C [default: the labels in sorted order]
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "predictions")]
+    pub(crate) classes: Vec<String>,
+    /// Name of a threshold of the model: reports the share of rows that it rejects
+    #[arg(long, value_name = "NAME")]
+    pub(crate) threshold: Option<String>,
+    /// Output file for a report of all results, one .html file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Folder for the figures as SVG and PNG; created if missing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) figures: Option<PathBuf>,
+    /// Number of bootstrap resamples for the confidence intervals, at least 100
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) resamples: usize,
+    /// Seed of the random numbers
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnBadRows {
+    /// Stop and list them
+    #[value(alias = "refuse")]
+    Error,
+    /// Skip them
+    Skip,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Preset {
+    /// Recommended values
+    Default,
+    /// Algorithm 1 of the paper: no prior, variance max, bandwidth accuracy, density bandwidth same, dimension ambient
+    Paper,
+}

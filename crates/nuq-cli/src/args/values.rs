@@ -1,0 +1,64 @@
+//! Option values of the form `KEY=VALUE`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nuq::nuq_neighbors::normalized;
+use nuq_io::ArraySpec;
+
+/// The value of `--target`: `coverage=SHARE`, `risk=SHARE` or `false_alarm=SHARE`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum TargetSpec {
+    Coverage(f64),
+    Risk(f64),
+    FalseAlarm(f64),
+}
+
+impl FromStr for TargetSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let malformed = || {
+            "expected coverage=SHARE, risk=SHARE or false_alarm=SHARE, for example coverage=0.9".to_owned()
+        };
+        let (kind, share) = text.split_once('=').ok_or_else(malformed)?;
+        let share = share.parse().map_err(|_| malformed())?;
+        match normalized(kind).as_str() {
+            "coverage" => Ok(Self::Coverage(share)),
+            "risk" => Ok(Self::Risk(share)),
+            "false_alarm" => Ok(Self::FalseAlarm(share)),
+            _ => Err(malformed()),
+        }
+    }
+}
+
+impl fmt::Display for TargetSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Coverage(share) => write!(f, "coverage={share}"),
+            Self::Risk(share) => write!(f, "risk={share}"),
+            Self::FalseAlarm(share) => write!(f, "false_alarm={share}"),
+        }
+    }
+}
+
+/// An array with a name that the user chooses, `NAME=FILE`.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedArray {
+    pub(crate) name: String,
+    pub(crate) spec: ArraySpec,
+}
+
+impl FromStr for NamedArray {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, file)) if !name.is_empty() => {
+                let spec = file.parse().map_err(|problem| format!("{problem}"))?;
+                Ok(Self { name: name.to_owned(), spec })
+            }
+            _ => Err("expected NAME=FILE, for example svhn=svhn.npz:embeddings".to_owned()),
+        }
+    }
+}
