@@ -170,6 +170,9 @@ where
     if let Some(queries) = options.expected_queries {
         params = params.expected_queries(queries);
     }
+    if let Some(rows) = options.selection_rows {
+        params = params.selection_rows(rows);
+    }
     let index = match options.index {
         IndexKind::Hnsw(graph) => {
             let precision = options.precision.unwrap_or(Precision::F32);

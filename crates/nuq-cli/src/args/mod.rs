@@ -253,6 +253,10 @@ pub(crate) struct FitArgs {
     /// Divide every row, also of queries, by its Euclidean norm
     #[arg(long, help_heading = "Model options")]
     pub(crate) normalize: bool,
+    /// Largest number of training rows used to select the bandwidth and to estimate the dimension, at least 2; a random sample is
+    /// drawn if there are more [default: 10000]
+    #[arg(long, value_name = "N", help_heading = "Model options")]
+    pub(crate) selection_rows: Option<usize>,
 
     /// Index for the neighbor search: exact search, an HNSW graph, or the one with the lower estimated cost
     #[arg(long, value_parser = choice::<IndexKind>(), default_value = "auto", help_heading = "Search options")]
