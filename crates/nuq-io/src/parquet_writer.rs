@@ -23,7 +23,7 @@ pub enum ParquetColumn {
     /// Strings.
     Strings(Vec<Option<String>>),
     /// Boolean values.
-    Flags(Vec<Option<bool>>),
+    Booleans(Vec<Option<bool>>),
     /// Lists of integers.
     IntegerLists(Vec<Option<Vec<i64>>>),
     /// Lists of numbers.
@@ -102,7 +102,7 @@ impl ParquetColumn {
             Self::Integers(values) => Arc::new(Int64Array::from(values)),
             Self::Numbers(values) => Arc::new(Float64Array::from(values)),
             Self::Strings(values) => Arc::new(StringArray::from(values)),
-            Self::Flags(values) => Arc::new(BooleanArray::from(values)),
+            Self::Booleans(values) => Arc::new(BooleanArray::from(values)),
             Self::IntegerLists(rows) => {
                 let mut lists = ListBuilder::new(Int64Builder::new());
                 rows.into_iter().for_each(|row| lists.append_option(row.map(non_null)));

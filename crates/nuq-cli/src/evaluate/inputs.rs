@@ -52,22 +52,22 @@ pub(super) fn check(options: &EvaluateArgs) -> Result<(), Error> {
 }
 
 fn check_names(options: &EvaluateArgs) -> Result<(), Error> {
-    let refuse = |text: String| Err(Error::Usage(text));
+    let usage = |text: String| Err(Error::Usage(text));
     for (i, set) in options.ood.iter().enumerate() {
         if set.name == "test" {
-            return refuse("--ood test=…: this name is used for the test rows, give another name".to_owned());
+            return usage("--ood test=…: this name is used for the test rows, give another name".to_owned());
         }
         if options.ood[..i].iter().any(|other| other.name == set.name) {
-            return refuse(format!("--ood {}=… is given twice: give each set its own name", set.name));
+            return usage(format!("--ood {}=… is given twice: give each set its own name", set.name));
         }
     }
     for (option, given) in [("--ood-logits", &options.ood_logits), ("--ood-members", &options.ood_members)] {
         for (i, set) in given.iter().enumerate() {
             if options.ood.iter().all(|other| other.name != set.name) {
-                return refuse(format!("{option} {}=…: no --ood has this name", set.name));
+                return usage(format!("{option} {}=…: no --ood has this name", set.name));
             }
             if given[..i].iter().any(|other| other.name == set.name) {
-                return refuse(format!("{option} {}=… is given twice", set.name));
+                return usage(format!("{option} {}=… is given twice", set.name));
             }
         }
     }
@@ -148,7 +148,7 @@ fn check_member_counts(options: &EvaluateArgs, test: &Set, ood: &[Set]) -> Resul
         if let Some((others, of)) = of_set.filter(|(others, _)| others.count() != members.count()) {
             let (got, expected) = (others.count(), members.count());
             let text =
-                format!("{of} holds {got} members, {spec} holds {expected}: give the same ones for all sets");
+                format!("{of} has {got} members, but {spec} has {expected}: all sets need the same members");
             return Err(Error::Data(text));
         }
     }

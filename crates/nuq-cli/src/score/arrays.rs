@@ -24,8 +24,8 @@ struct Array {
 enum Values {
     Integers(Vec<i64>),
     Numbers(Vec<f64>),
-    Words(Vec<String>),
-    Flags(Vec<bool>),
+    Strings(Vec<String>),
+    Booleans(Vec<bool>),
 }
 
 impl Arrays {
@@ -35,7 +35,7 @@ impl Arrays {
             self.extend(name, values(column, block.truth_kind), None);
         }
         if let Some(scored) = &block.scored {
-            self.extend("scored", Values::Flags(scored.clone()), None);
+            self.extend("scored", Values::Booleans(scored.clone()), None);
         }
         if block.neighbors.is_some() {
             self.append_neighbors(block);
@@ -71,8 +71,8 @@ impl Arrays {
         match (&mut array.values, values) {
             (Values::Integers(all), Values::Integers(more)) => all.extend(more),
             (Values::Numbers(all), Values::Numbers(more)) => all.extend(more),
-            (Values::Words(all), Values::Words(more)) => all.extend(more),
-            (Values::Flags(all), Values::Flags(more)) => all.extend(more),
+            (Values::Strings(all), Values::Strings(more)) => all.extend(more),
+            (Values::Booleans(all), Values::Booleans(more)) => all.extend(more),
             _ => unreachable!("a column has the same type in every block"),
         }
     }
@@ -88,8 +88,8 @@ impl Array {
         match &self.values {
             Values::Integers(values) => NpzArray::integers(&self.name, values, self.width),
             Values::Numbers(values) => NpzArray::numbers(&self.name, values, self.width),
-            Values::Words(values) => NpzArray::strings(&self.name, values, self.width),
-            Values::Flags(values) => NpzArray::booleans(&self.name, values),
+            Values::Strings(values) => NpzArray::strings(&self.name, values, self.width),
+            Values::Booleans(values) => NpzArray::booleans(&self.name, values),
         }
     }
 }
@@ -99,7 +99,7 @@ fn values(column: &Column, kind: TruthKind) -> Values {
         Column::Integers(values) => Values::Integers(values.iter().map(|v| v.unwrap_or_default()).collect()),
         Column::Numbers(values) => Values::Numbers(values.iter().map(|v| v.unwrap_or(f64::NAN)).collect()),
         Column::Labels(values) => labels(values.iter(), kind),
-        Column::Flags(values) => Values::Flags(values.iter().map(|v| v.unwrap_or_default()).collect()),
+        Column::Booleans(values) => Values::Booleans(values.iter().map(|v| v.unwrap_or_default()).collect()),
     }
 }
 
@@ -108,7 +108,7 @@ fn labels<'l>(labels: impl Iterator<Item = &'l Option<Label>>, kind: TruthKind) 
         TruthKind::Integers => {
             Values::Integers(labels.map(|v| v.as_ref().and_then(integer).unwrap_or_default()).collect())
         }
-        _ => Values::Words(labels.map(|v| v.as_ref().map_or(String::new(), Label::to_string)).collect()),
+        _ => Values::Strings(labels.map(|v| v.as_ref().map_or(String::new(), Label::to_string)).collect()),
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) enum Column {
     Integers(Vec<Option<i64>>),
     Numbers(Vec<Option<f64>>),
     Labels(Vec<Option<Label>>),
-    Flags(Vec<Option<bool>>),
+    Booleans(Vec<Option<bool>>),
 }
 
 /// The results of one block: named columns of equal length, and the nearest training rows of each row.
@@ -45,7 +45,7 @@ pub(super) enum TruthKind {
     /// Labels that all fit into 64-bit integers.
     Integers,
     /// Labels as strings.
-    Words,
+    Strings,
     Targets,
 }
 
@@ -86,7 +86,7 @@ impl Columns {
                 Rule::Threshold(threshold) => threshold.decide(&predictions[i]),
             };
             let accept = |i: usize| decide(i) == Decision::Accept;
-            columns.push(("accept", Column::Flags(block.scatter(accept))));
+            columns.push(("accept", Column::Booleans(block.scatter(accept))));
         }
         let truth = |id: u32| {
             let class = model.training_classes()[id as usize];
@@ -96,7 +96,7 @@ impl Columns {
         let is_integer = |label: &Label| integer(label).is_some();
         let truth_kind = match model.classes().labels().iter().all(is_integer) {
             true => TruthKind::Integers,
-            false => TruthKind::Words,
+            false => TruthKind::Strings,
         };
         Self::new(columns, neighbors, truth_kind, layout, block)
     }
@@ -119,7 +119,7 @@ impl Columns {
         ];
         if let Some(Rule::Threshold(threshold)) = &layout.rule {
             let accept = |i: usize| threshold.decide_estimate(&estimates[i]) == Decision::Accept;
-            columns.push(("accept", Column::Flags(block.scatter(accept))));
+            columns.push(("accept", Column::Booleans(block.scatter(accept))));
         }
         let truth = |id: u32| Truth::Target(model.target(id));
         let neighbors = nearest(estimates.neighbors(), layout.neighbors, block, truth);
@@ -146,7 +146,7 @@ impl Columns {
 
     pub(super) fn rejected(&self) -> usize {
         let flags = self.columns.iter().find_map(|(_, column)| match column {
-            Column::Flags(flags) => Some(flags),
+            Column::Booleans(flags) => Some(flags),
             _ => None,
         });
         flags.map_or(0, |flags| flags.iter().filter(|flag| **flag == Some(false)).count())

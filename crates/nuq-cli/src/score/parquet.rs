@@ -31,7 +31,7 @@ fn cells(column: &Column, kind: TruthKind) -> ParquetColumn {
     match column {
         Column::Integers(values) => ParquetColumn::Integers(values.clone()),
         Column::Numbers(values) => ParquetColumn::Numbers(values.clone()),
-        Column::Flags(values) => ParquetColumn::Flags(values.clone()),
+        Column::Booleans(values) => ParquetColumn::Booleans(values.clone()),
         Column::Labels(values) if kind == TruthKind::Integers => {
             ParquetColumn::Integers(values.iter().map(|v| v.as_ref().and_then(integer)).collect())
         }
@@ -48,7 +48,7 @@ fn neighbors(block: &Columns) -> Vec<(&'static str, ParquetColumn)> {
         TruthKind::Integers => {
             ("neighbor_labels", ParquetColumn::IntegerLists(lists(rows, |n| label(n).and_then(integer))))
         }
-        TruthKind::Words => {
+        TruthKind::Strings => {
             ("neighbor_labels", ParquetColumn::StringLists(lists(rows, |n| label(n).map(Label::to_string))))
         }
         TruthKind::Targets => ("neighbor_targets", ParquetColumn::NumberLists(lists(rows, target))),

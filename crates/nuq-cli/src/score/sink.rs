@@ -189,7 +189,7 @@ impl Column {
             Column::Labels(values) => {
                 values[row].as_ref().map_or(String::new(), |label| quoted(&label.to_string()))
             }
-            Column::Flags(values) => values[row].map_or(String::new(), |v| v.to_string()),
+            Column::Booleans(values) => values[row].map_or(String::new(), |v| v.to_string()),
         }
     }
 
@@ -199,7 +199,7 @@ impl Column {
             // JSON cannot represent infinity; it is written as null. The logarithms are finite.
             Column::Numbers(values) => json!(values[row]),
             Column::Labels(values) => values[row].as_ref().map_or(Value::Null, label_json),
-            Column::Flags(values) => json!(values[row]),
+            Column::Booleans(values) => json!(values[row]),
         }
     }
 }

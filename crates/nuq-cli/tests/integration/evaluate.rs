@@ -232,11 +232,10 @@ fn suspicious_input_is_reported() {
 fn the_error_of_an_unattainable_risk_names_an_attainable_one() {
     let (folder, _) = fitted(&["--quiet"]);
     let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --out new.nuq";
-    let refused = err(&run(&format!("{calibrate} --target risk=0.0001"), folder.path()));
-    let smallest =
-        refused.split("certified with these rows is ").nth(1).and_then(|rest| rest.split(';').next());
-    let kept = run(&format!("{calibrate} --target risk={}", smallest.unwrap()), folder.path());
-    assert!(kept.status.success(), "{}", err(&kept));
+    let message = err(&run(&format!("{calibrate} --target risk=0.0001"), folder.path()));
+    let smallest = message.split("certified with these rows is ").nth(1).and_then(|rest| rest.split(';').next());
+    let output = run(&format!("{calibrate} --target risk={}", smallest.unwrap()), folder.path());
+    assert!(output.status.success(), "{}", err(&output));
 }
 
 fn rows(array: &str) -> Embeddings<'static> {
@@ -257,9 +256,9 @@ fn members(set: &str) -> Vec<Embeddings<'static>> {
     ]
 }
 
-/// Members as numpy writes them.
-fn npy(members: &[Embeddings<'_>], keep: usize) -> Vec<u8> {
-    let (rows, classes) = (members[0].len(), members[0].dim().min(keep));
+/// The first `columns` columns of the members, as an npy file.
+fn npy(members: &[Embeddings<'_>], columns: usize) -> Vec<u8> {
+    let (rows, classes) = (members[0].len(), members[0].dim().min(columns));
     let shape = format!("({}, {rows}, {classes})", members.len());
     let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
     let values = members.iter().flat_map(|member| member.rows()).flat_map(|row| &row[..classes]);
@@ -269,7 +268,7 @@ fn npy(members: &[Embeddings<'_>], keep: usize) -> Vec<u8> {
 }
 
 #[test]
-fn members_allow_the_methods_that_look_at_them() {
+fn ensemble_scores_equal_those_of_the_library() {
     let (folder, _) = fitted(&["--quiet"]);
     let at = folder.path();
     for set in ["test", "svhn"] {
@@ -281,7 +280,7 @@ fn members_allow_the_methods_that_look_at_them() {
         serde_json::from_str(&out(&output)).unwrap()
     };
     let given = "--members test.npy --ood-members svhn=svhn.npy";
-    let found = json(&format!("{given} --report page.html"));
+    let report = json(&format!("{given} --report page.html"));
     let opened = nuq_io::open(&at.join("model.nuq")).unwrap();
     let Model::Classifier(model) = &opened.model else { panic!("a classifier was fitted") };
     let (test, svhn) = (rows("test.npz:embeddings"), rows("svhn.npz:embeddings"));
@@ -298,7 +297,7 @@ fn members_allow_the_methods_that_look_at_them() {
     for name in ["entropy", "mutual information", "mean entropy", "deviation", "MaxProb"] {
         let name = format!("ensemble {name}");
         let (shown, expected) =
-            (method(&found, &name), expected.methods.iter().find(|m| m.name == name).unwrap());
+            (method(&report, &name), expected.methods.iter().find(|m| m.name == name).unwrap());
         assert_eq!(shown["family"], "members", "{name}");
         assert_eq!(shown["rcc_auc"]["interval"]["value"], expected.rcc_auc.interval.value, "{name}");
         assert_eq!(shown["ood"][0]["roc_auc"]["interval"]["value"], expected.ood[0].roc_auc.interval.value);
@@ -332,7 +331,7 @@ fn members_of_the_wrong_shape_are_rejected() {
         (
             "--members test.npy --ood-members svhn=two.npy",
             1,
-            "two.npy holds 2 members, test.npy holds 3: give the same ones for all sets",
+            "two.npy has 2 members, but test.npy has 3: all sets need the same members",
         ),
         ("--members table.csv", 1, "table.csv: a table has no third dimension"),
         ("--ood-members lsun=svhn.npy", 2, "--ood-members lsun=…: no --ood has this name"),
