@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use nuq::{
-    Density, DensityKind, Embeddings, FittedModel, IndexKind, Model, NamedCriterion, NuqClassifier, NuqRegressor, Params,
-    Precision,
+    Density, DensityKind, Embeddings, FittedModel, IndexKind, Model, NamedCriterion, NuqClassifier,
+    NuqRegressor, Params, Precision,
 };
 use nuq_io::{ArraySpec, read_targets};
 

@@ -208,15 +208,8 @@ impl Summary {
                 ("regression", None, None, model.smoother_parts(), selection)
             }
         };
-        let SmootherParts {
-            kernel,
-            bandwidth,
-            density,
-            dimension,
-            n_neighbors,
-            normalize,
-            choice,
-        } = smoother;
+        let SmootherParts { kernel, bandwidth, density, dimension, n_neighbors, normalize, choice } =
+            smoother;
         let description = index.describe();
         let values = match &bandwidth {
             Bandwidth::Scalar(h) => vec![*h],

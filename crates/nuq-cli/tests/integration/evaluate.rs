@@ -233,7 +233,8 @@ fn the_error_of_an_unattainable_risk_names_an_attainable_one() {
     let (folder, _) = fitted(&["--quiet"]);
     let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --out new.nuq";
     let message = err(&run(&format!("{calibrate} --target risk=0.0001"), folder.path()));
-    let smallest = message.split("certified with these rows is ").nth(1).and_then(|rest| rest.split(';').next());
+    let smallest =
+        message.split("certified with these rows is ").nth(1).and_then(|rest| rest.split(';').next());
     let output = run(&format!("{calibrate} --target risk={}", smallest.unwrap()), folder.path());
     assert!(output.status.success(), "{}", err(&output));
 }
