@@ -33,7 +33,7 @@ fn page() -> Result<(), Failed> {
     let (x, y) = (array("train", "embeddings"), array("train", "labels"));
     nuq(&["fit", "--embeddings", &x, "--labels", &y, "--out", &model])?;
     let held_out = array("held_out", "embeddings");
-    let target = ["--target", "false-alarm=0.05", "--name", "guard"];
+    let target = ["--target", "false_alarm=0.05", "--name", "guard"];
     nuq(&[&["calibrate", "--model", &model, "--embeddings", &held_out][..], &target].concat())?;
     let mut arguments: Vec<String> =
         ["evaluate", "--model", &model, "--threshold", "guard", "--report", &page]

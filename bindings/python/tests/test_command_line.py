@@ -70,7 +70,7 @@ def test_thresholds(binary, tmp_path, cifar10, root):
     train, held_out = f"{data}/train.npz", f"{data}/held_out.npz"
     path = tmp_path / "cli.nuq"
     run(binary, "fit", "--embeddings", f"{train}:embeddings", "--labels", f"{train}:labels", "--out", path)
-    target = ["--target", "false-alarm=0.05", "--name", "guard"]
+    target = ["--target", "false_alarm=0.05", "--name", "guard"]
     run(binary, "calibrate", "--model", path, "--embeddings", f"{held_out}:embeddings", *target)
     model = NuqClassifier().fit(cifar10["train"]["embeddings"], cifar10["train"]["labels"])
     model.calibrate(cifar10["held_out"]["embeddings"], false_alarm=0.05, name="guard")
