@@ -1,7 +1,7 @@
 //! Metrics of each method with bootstrap intervals, and marks of the best methods.
 
 use super::registry::Scored;
-use super::{MethodId, MethodKind, Rows};
+use super::{MethodId, Rows};
 use crate::Error;
 use crate::baselines::Input;
 use crate::metrics::{Detection, Difference, Interval, Resampling, Selective};
@@ -33,8 +33,6 @@ pub struct MethodResult {
     pub id: MethodId,
     /// The title of the method, [`MethodId::title`].
     pub name: String,
-    /// The kind of the method, [`MethodId::kind`].
-    pub kind: MethodKind,
     /// The arrays that the method uses, including logits from which it estimates the last layer of the network.
     pub inputs: &'static [Input],
     /// One score per test row. A higher score is a higher uncertainty.
@@ -76,7 +74,6 @@ pub(super) fn compare(
         MethodResult {
             id: scored.id,
             name: scored.id.title().to_owned(),
-            kind: scored.id.kind(),
             inputs: scored.inputs,
             test: scored.test,
             ood_scores: scored.ood,

@@ -1,7 +1,5 @@
 //! Identities of the methods that an evaluation can compare.
 
-use nuq::calibrate::Measure;
-
 use crate::baselines::Reduction;
 
 /// The identity of a method of an [evaluation](super::Evaluation).
@@ -86,20 +84,6 @@ pub enum MethodId {
     React,
 }
 
-/// Kind of a method, which identifies the scores of NUQ and the reference baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MethodKind {
-    /// An uncertainty of NUQ.
-    Nuq(Measure),
-    /// HUQ, which combines NUQ's aleatoric and epistemic uncertainty.
-    Huq,
-    /// The maximum softmax probability, the usual reference baseline.
-    MaxProb,
-    /// Any other baseline.
-    Baseline,
-}
-
 impl MethodId {
     /// The text for tables and legends, for example `NUQ epistemic` or `Mahalanobis, L2`.
     #[must_use]
@@ -142,18 +126,10 @@ impl MethodId {
         }
     }
 
-    /// The kind of the method.
+    /// Whether the score is an uncertainty of NUQ itself. [`MethodId::Huq`], which combines two of them, is a baseline.
     #[must_use]
-    pub fn kind(self) -> MethodKind {
-        match self {
-            Self::NuqEpistemic => MethodKind::Nuq(Measure::Epistemic),
-            Self::NuqTotal => MethodKind::Nuq(Measure::Total),
-            Self::NuqAleatoric => MethodKind::Nuq(Measure::Aleatoric),
-            Self::NuqDensity => MethodKind::Nuq(Measure::Density),
-            Self::Huq => MethodKind::Huq,
-            Self::MaxProb => MethodKind::MaxProb,
-            _ => MethodKind::Baseline,
-        }
+    pub fn is_nuq(self) -> bool {
+        matches!(self, Self::NuqEpistemic | Self::NuqTotal | Self::NuqAleatoric | Self::NuqDensity)
     }
 }
 
@@ -203,5 +179,21 @@ impl From<Reduction> for MethodId {
             Reduction::Std => Self::EnsembleStd,
             Reduction::MaxProb => Self::EnsembleMaxProb,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_read_back_and_titles_are_unique() {
+        for &id in MethodId::ALL {
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        let titles: BTreeSet<&str> = MethodId::ALL.iter().map(|id| id.title()).collect();
+        assert_eq!(titles.len(), MethodId::ALL.len());
     }
 }

@@ -27,7 +27,7 @@ mod registry;
 mod shared;
 
 pub use compare::{DetectionResult, Measured, MethodResult};
-pub use method::{MethodId, MethodKind};
+pub use method::MethodId;
 pub use projection::{Plane, principal_plane};
 pub use registry::Skipped;
 

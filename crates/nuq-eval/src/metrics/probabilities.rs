@@ -145,9 +145,7 @@ mod tests {
         assert!(calibration_error(&[f64::NAN], &[true], 15).is_err());
         assert!(brier_score(&[0.5, 1.5], 2, &[0]).is_err());
         assert!(brier_score(&[0.5, 0.5], 2, &[2]).is_err());
-        assert_eq!(
-            negative_log_likelihood(&[], 2, &[]).unwrap_err().to_string(),
-            "no rows of probabilities: at least one is needed"
-        );
+        let empty = nuq::Error::NoRows { what: "rows of probabilities" };
+        assert_eq!(negative_log_likelihood(&[], 2, &[]), Err(empty.into()));
     }
 }

@@ -55,11 +55,8 @@ mod tests {
 
     #[test]
     fn nan_and_empty_scores_are_rejected() {
-        assert_eq!(Ranked::new(&[], "scores").unwrap_err().to_string(), "no scores: at least one is needed");
-        let error = Ranked::new(&[0.0, f64::NAN], "scores").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "row 1 of the scores is NaN: leave such rows out, or find where they come from"
-        );
+        let error = |scores: &[f64]| Ranked::new(scores, "scores").unwrap_err();
+        assert_eq!(error(&[]), nuq::Error::NoRows { what: "scores" }.into());
+        assert_eq!(error(&[0.0, f64::NAN]), nuq::Error::NanScore { what: "scores", row: 1 }.into());
     }
 }

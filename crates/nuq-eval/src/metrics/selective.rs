@@ -192,7 +192,7 @@ mod tests {
     fn the_rejection_ratio_is_undefined_without_errors() {
         assert_eq!(prediction_rejection_ratio(&[1.0, 2.0], &[false, false]).unwrap(), None);
         let error = rcc_auc(&[1.0, 2.0], &[false]).unwrap_err();
-        assert_eq!(error.to_string(), "1 errors beside 2 uncertainties: give one for each");
+        assert_eq!(error, length_mismatch("errors", 1, "uncertainties", 2));
     }
 
     #[test]

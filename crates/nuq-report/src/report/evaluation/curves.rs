@@ -1,7 +1,7 @@
 //! Curves of the charts, reduced to few points, and the methods for which they are drawn.
 
 use nuq_eval::Error;
-use nuq_eval::evaluate::{Evaluation, MethodId, MethodKind, MethodResult};
+use nuq_eval::evaluate::{Evaluation, MethodId, MethodResult};
 use nuq_eval::metrics::{Detection, Selective};
 
 use crate::report::{Curve, CurveKind};
@@ -18,8 +18,7 @@ fn selected<'e>(
     quality: impl Fn(&MethodResult) -> f64,
 ) -> Vec<&'e MethodResult> {
     let methods = &evaluation.methods;
-    let mut baselines: Vec<&MethodResult> =
-        methods.iter().filter(|method| !matches!(method.kind, MethodKind::Nuq(_))).collect();
+    let mut baselines: Vec<&MethodResult> = methods.iter().filter(|method| !method.id.is_nuq()).collect();
     baselines.sort_by(|a, b| {
         let is_max_prob = |method: &MethodResult| method.id == MethodId::MaxProb;
         is_max_prob(b).cmp(&is_max_prob(a)).then(quality(b).total_cmp(&quality(a)))
@@ -42,7 +41,7 @@ fn downsample(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 }
 
 fn method_curve(method: &MethodResult, points: Vec<(f64, f64)>) -> Curve {
-    let kind = if matches!(method.kind, MethodKind::Nuq(_)) { CurveKind::Nuq } else { CurveKind::Baseline };
+    let kind = if method.id.is_nuq() { CurveKind::Nuq } else { CurveKind::Baseline };
     Curve { name: method.name.clone(), kind, points: downsample(points) }
 }
 

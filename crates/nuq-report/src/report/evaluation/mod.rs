@@ -10,7 +10,7 @@ use nuq::calibrate::Threshold;
 use nuq::{Decision, Label, NuqClassifier, Prediction, Predictions};
 use nuq_eval::Error;
 use nuq_eval::baselines::Input;
-use nuq_eval::evaluate::{Comparison, Evaluation, Measured, MethodKind, MethodResult};
+use nuq_eval::evaluate::{Comparison, Evaluation, Measured, MethodResult};
 use nuq_eval::metrics;
 use nuq_neighbors::Embeddings;
 
@@ -240,12 +240,12 @@ fn cell(measured: Measured) -> Cell {
 
 fn family(result: &MethodResult) -> Family {
     let has = |input: Input| result.inputs.contains(&input);
-    match (result.kind, has(Input::Embeddings), has(Input::Logits)) {
-        (MethodKind::Nuq(_), ..) => Family::Nuq,
+    match (has(Input::Embeddings), has(Input::Logits)) {
+        _ if result.id.is_nuq() => Family::Nuq,
         _ if has(Input::Members) => Family::Members,
-        (_, true, true) => Family::Both,
-        (_, true, false) => Family::Embeddings,
-        (_, false, _) => Family::Logits,
+        (true, true) => Family::Both,
+        (true, false) => Family::Embeddings,
+        (false, _) => Family::Logits,
     }
 }
 
