@@ -11,7 +11,7 @@ use nuq_neighbors::{Neighbors, choices};
 
 /// The dimension `d` in the constants `R(k)^d`, `h^d` and `(2π)^(d/2)`.
 ///
-/// It shifts `ln U_e` by a constant, so that rankings do not change. Total uncertainties and decisions of the reject rule do
+/// Another dimension adds a constant to `ln U_e`, so that rankings do not change. Total uncertainties and decisions of the reject rule do
 /// change. Product kernels and Gaussian densities use all coordinates and therefore always
 /// [`Ambient`](Dimension::Ambient). [`FittedModel::dimension`](crate::FittedModel::dimension) gives the used value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,7 +7,7 @@ pub enum Error {
     /// Invalid embeddings, queries or neighbor tables.
     #[error(transparent)]
     Neighbors(#[from] nuq_neighbors::Error),
-    /// Two lists of unequal lengths that must have one entry for each other.
+    /// Two lists that must have equal lengths but do not.
     #[error("{got} {what} for {expected} {counterpart}: give one for each")]
     LengthMismatch {
         /// Name of the list with the wrong length.
@@ -45,7 +45,7 @@ pub enum Error {
         /// The required number of bandwidths.
         expected: usize,
     },
-    /// A bandwidth or a covariance was to be learned from rows that are all equal.
+    /// All rows are equal, so that no bandwidth or covariance can be estimated from them.
     #[error(
         "no scale can be learned: none of the sampled training rows (of {rows}) differs from its nearest neighbors; \
          give more neighbors, more data, or fixed bandwidths for posterior and kernel density"

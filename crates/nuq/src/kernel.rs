@@ -1,6 +1,6 @@
-//! The kernels `K(z) = Π_j k(z_j)`, `z = (x − x_i)/h`, which turn distances into weights.
+//! The kernels `K(z) = Π_j k(z_j)`, `z = (x − x_i)/h`, which map distances to weights.
 //!
-//! | kernel | `k(z)` | `∫k²` | input |
+//! | kernel | `k(z)` | `∫k²` | computed from |
 //! | --- | --- | --- | --- |
 //! | gaussian | `(2π)^(−1/2) e^(−z²/2)` | `1/(2√π)` | squared distance |
 //! | sigmoid | `(2/π) / (e^z + e^−z)` | `2/π²` | coordinate differences |

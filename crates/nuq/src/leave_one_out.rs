@@ -1,7 +1,7 @@
 //! Leave-one-out evaluation of bandwidths from one neighbor table.
 //!
-//! Neighbors do not depend on the bandwidth `h`: one search of (a seeded sample of) the training rows, each without itself,
-//! serves every `h` of the grid.
+//! Neighbors do not depend on the bandwidth `h`. So the neighbors of a seeded sample of training rows, each without itself, are
+//! searched once and used for every `h` of the grid.
 
 use nuq_neighbors::{NeighborIndex, Neighbors};
 use rayon::prelude::*;

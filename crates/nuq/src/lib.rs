@@ -23,8 +23,8 @@
 //! (`smoother`) → class probabilities (`posterior`) → uncertainties (`uncertainty`) → decisions (`reject`). Everything after
 //! the distances is `f64` in natural-log space.
 //!
-//! Common entry points: [`NuqClassifier`], [`NuqRegressor`], their parameters [`Params`], what all fitted models have in
-//! common [`FittedModel`], thresholds with a guarantee [`calibrate`], and [`parts`] for storing models.
+//! Common entry points: [`NuqClassifier`], [`NuqRegressor`], their parameters [`Params`], the common interface
+//! of fitted models [`FittedModel`], thresholds with a guarantee [`calibrate`], and [`parts`] for storing models.
 
 pub mod bandwidth;
 pub mod calibrate;

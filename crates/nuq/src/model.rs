@@ -1,4 +1,4 @@
-//! What all fitted models have in common, and a model of either task.
+//! The common interface of fitted models, and a type for a model of either task.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ pub trait FittedModel: sealed::Sealed {
         self.smoother().normalize
     }
 
-    /// `w`, the weight of the prior in units of one training row at the query.
+    /// `w`, the weight of the prior. A prior of weight 1 counts as one training row at distance zero from the query.
     fn prior_weight(&self) -> f64 {
         self.prior()
     }

@@ -8,7 +8,7 @@ use nuq_neighbors::{IndexRequest, choices};
 
 /// The task: classification or regression.
 pub trait Task: sealed::Sealed + Clone + Default {
-    /// The criterion of leave-one-out selection.
+    /// The criterion by which leave-one-out selects the bandwidth.
     type Criterion: Clone + Default + PartialEq + std::fmt::Debug;
 }
 
@@ -42,8 +42,8 @@ pub enum Variance {
     /// `Σ_c η_c (1 − η_c)`. It is largest for equal probabilities, for any number of classes.
     #[default]
     Sum,
-    /// `max_c η_c (1 − η_c)`, as in the paper. With many classes it decreases when the top probability falls below one half,
-    /// so that a far query, whose probabilities are those of the prior, has a smaller variance.
+    /// `max_c η_c (1 − η_c)`, as in the paper. With many classes it is small if all probabilities are far below one half. So a
+    /// query far from the data, whose probabilities are those of the prior, can have a smaller variance than one near the data.
     Max,
 }
 
@@ -126,15 +126,15 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The dimension in the constants (default: the intrinsic dimension of the data).
+    /// The dimension `d` in the constants `h^d` and `‖K‖₂²` (default: the intrinsic dimension of the data).
     #[must_use]
     pub fn dimension(mut self, dimension: Dimension) -> Self {
         self.dimension = dimension;
         self
     }
 
-    /// `w`, the weight of the prior in units of one training row at the query (default 1e-3). With 0, a query whose
-    /// neighbors have one class has no epistemic uncertainty, at any distance.
+    /// `w`, the weight of the prior (default 1e-3). A prior of weight 1 counts as one training row at distance zero from the
+    /// query. With 0, the epistemic uncertainty is zero if all neighbors have the same class, also far from the data.
     #[must_use]
     pub fn prior_weight(mut self, weight: f64) -> Self {
         self.prior_weight = weight;
@@ -148,16 +148,16 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The index that searches neighbors (default: [`Auto`](IndexKind::Auto), which takes exact search or a graph by their
-    /// expected costs). [`FittedModel::index_choice`](crate::FittedModel::index_choice) gives the choice and its reason.
+    /// The index that searches neighbors (default: [`Auto`](IndexKind::Auto), which selects exact search or a graph, whichever
+    /// has the lower expected cost). [`FittedModel::index_choice`](crate::FittedModel::index_choice) gives the choice and its reason.
     #[must_use]
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.index.kind = kind;
         self
     }
 
-    /// The recall that a graph must reach (default 0.99): its beam is widened until a sample of training rows reaches it.
-    /// With `None` the beam is that of the graph parameters. The recall is measured in both cases;
+    /// The recall that a graph must reach (default 0.99): its beam is widened until the recall on a sample of training
+    /// rows reaches this value. With `None` the beam is that of the graph parameters. The recall is measured in both cases;
     /// [`NeighborIndex::describe`](crate::NeighborIndex::describe) gives it.
     #[must_use]
     pub fn recall(mut self, share: impl Into<Option<f64>>) -> Self {
@@ -165,14 +165,15 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The expected number of queries (default 10,000), over which the cost of building a graph is spread.
+    /// The expected total number of queries (default 10,000). [`Auto`](IndexKind::Auto) uses it to compare exact search with a
+    /// graph, whose construction is worth its cost only for many queries.
     #[must_use]
     pub fn expected_queries(mut self, queries: u64) -> Self {
         self.index.queries = queries;
         self
     }
 
-    /// The largest number of training rows in the seeded sample that bandwidths and dimension are learned from (default
+    /// The largest number of training rows in the seeded sample from which bandwidths and dimension are estimated (default
     /// 10,000). The sample is smaller if `K` is in the thousands, and for product kernels in many dimensions, to limit
     /// memory and time. [`SelectionCurve::rows`](crate::SelectionCurve) gives its size.
     #[must_use]
@@ -181,7 +182,7 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The seed of that sample and of a graph (default 0).
+    /// The seed of the selection sample and of a graph (default 0).
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -228,8 +229,8 @@ impl Params<Classification> {
     }
 
     /// Algorithm 1 as printed in the paper: no prior, the largest class variance, one bandwidth selected by accuracy for
-    /// posterior and density, the ambient dimension. A query whose neighbors have one class then has no epistemic
-    /// uncertainty, at any distance.
+    /// posterior and density, the ambient dimension. The epistemic uncertainty is then zero if all neighbors have
+    /// the same class, also far from the data.
     #[must_use]
     pub fn paper() -> Self {
         Self::default()

@@ -1,7 +1,7 @@
 //! Class probabilities: the Nadaraya-Watson estimate with a prior.
 //!
-//! With `S_c = Σ_{k: y_k = c} K(z_k)/K(0)`, `S = Σ_c S_c`, class frequencies `π_c` and the prior weight `w` in units of one
-//! training row at the query:
+//! With `S_c = Σ_{k: y_k = c} K(z_k)/K(0)`, `S = Σ_c S_c`, class frequencies `π_c` and the weight `w` of the prior (a prior
+//! with `w = 1` counts as one training row at distance zero from the query):
 //!
 //! ```text
 //! η_c = (S_c + w π_c) / (S + w)

@@ -1,4 +1,4 @@
-//! The sample of training rows that bandwidths and the intrinsic dimension are learned from.
+//! The sample of training rows from which bandwidths and the intrinsic dimension are estimated.
 //!
 //! With ten thousand left-out rows the standard error of an accuracy is at most half a percent. The sample is smaller if its
 //! neighbor table would exceed four million entries (`K` in the thousands), or if its kernel sums would be slow (product

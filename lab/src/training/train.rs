@@ -80,7 +80,7 @@ pub(crate) fn image_tensor(images: Images, device: &Device) -> Tensor<4> {
     Tensor::from_data(TensorData::new(images.pixels, shape), device)
 }
 
-/// Sums over the steps of an epoch.
+/// Sums over the completed steps of an epoch.
 #[derive(Default)]
 struct EpochTotals {
     loss: f64,
@@ -106,7 +106,7 @@ struct EpochRunner<'a> {
     recipe: &'a Recipe,
     data: &'a Labeled,
     device: &'a Device,
-    /// Precision of SNGP, accumulated in the last epoch.
+    /// Sum of the precision matrices of all batches of the last epoch; SNGP only.
     precision: Option<Tensor<2>>,
 }
 
@@ -146,7 +146,7 @@ impl EpochRunner<'_> {
         let dropped = dropout(features.clone(), self.recipe.dropout, rng);
         let (loss, logits) = state.model.head().loss(dropped, labels.clone());
         let gradients = GradientsParams::from_grads(loss.backward(), &state.model);
-        totals.loss += f64::from(finite(loss, state.epochs + 1)?) * ids.len() as f64;
+        totals.loss += f64::from(finite_loss(loss, state.epochs + 1)?) * ids.len() as f64;
         totals.correct += count_correct(logits, &classes);
         totals.images += ids.len();
         // Modules of burn are updated by value, so the model is cloned; clones share their weights.
@@ -161,7 +161,7 @@ impl EpochRunner<'_> {
         Ok(())
     }
 
-    /// In the last epoch, adds the precision of the batch to that of SNGP.
+    /// Adds the precision matrix of a batch to the sum, if the head is SNGP and this is the last epoch.
     fn add_precision(&mut self, model: &Model, features: Tensor<2>, epochs_done: usize) {
         let (Head::Sngp(head), true) = (model.head(), epochs_done + 1 == self.recipe.epochs) else { return };
         let added = head.precision_of(features);
@@ -171,7 +171,7 @@ impl EpochRunner<'_> {
         });
     }
 
-    /// Final projection of spectral normalization and covariance of SNGP, after the last step.
+    /// Applies the final projection of spectral normalization and computes the covariance of SNGP, after the last step of training.
     fn finish(&mut self, state: &mut State) -> Result<(), LabError> {
         if let Some(spectral) = &mut state.spectral {
             state.model = spectral.project_fully(state.model.clone());
@@ -191,14 +191,14 @@ fn shuffled(n: usize, rng: &mut SeededRng) -> Vec<usize> {
     order
 }
 
-/// Splits `0..n` into ranges of nearly equal length, at most `size`. A short last batch is avoided, because batch normalization needs more
-/// than one image.
+/// Splits `0..n` into ranges of nearly equal length, at most `size`. A last batch of one image is avoided, because batch normalization
+/// needs more than one image.
 fn batches(n: usize, size: usize) -> Vec<Range<usize>> {
     let count = n.div_ceil(size);
     (0..count).map(|i| n * i / count..n * (i + 1) / count).collect()
 }
 
-fn finite(loss: Tensor<1>, epoch: usize) -> Result<f32, LabError> {
+fn finite_loss(loss: Tensor<1>, epoch: usize) -> Result<f32, LabError> {
     let loss: f32 = loss.into_scalar();
     if loss.is_finite() { Ok(loss) } else { Err(LabError::Diverged { epoch, loss: f64::from(loss) }) }
 }

@@ -73,7 +73,7 @@ impl Members {
     }
 }
 
-/// How the predictions of several members become one score.
+/// Function that maps the predictions of several members to one score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
     /// Entropy of the mean probabilities.
@@ -99,7 +99,7 @@ nuq_neighbors::choices!(Reduction, "reduction", {
 /// Score of the predictions of several members.
 #[derive(Debug, Clone, Copy)]
 pub struct Ensemble(
-    /// How the predictions become one score.
+    /// Function that maps the predictions to one score.
     pub Reduction,
 );
 

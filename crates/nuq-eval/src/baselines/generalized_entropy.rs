@@ -15,7 +15,7 @@ pub struct Gen {
 }
 
 impl Gen {
-    /// Takes the exponent `γ` in (0, 1), and the number `M ≥ 1` of the most probable classes.
+    /// Creates the score with the exponent `γ` in (0, 1), summed over the `top` (`M ≥ 1`) most probable classes.
     ///
     /// # Errors
     /// A parameter is out of its range.

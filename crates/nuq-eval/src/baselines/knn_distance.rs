@@ -9,7 +9,7 @@ use super::{Batch, Input, Scorer};
 use crate::Error;
 use crate::error::length_mismatch;
 
-/// How the distances to the k nearest rows become one score.
+/// Function that maps the distances to the k nearest rows to one score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnnReduction {
     /// The distance to the k-th neighbor.
@@ -44,7 +44,7 @@ impl<'a> KnnDistance<'a> {
         Self::new(Box::new(ExactIndex::new(rows)?), k, KnnReduction::Mean)
     }
 
-    /// The distance by any index.
+    /// Creates the score from a given index.
     ///
     /// # Errors
     /// `k` is zero.
@@ -56,8 +56,8 @@ impl<'a> KnnDistance<'a> {
     }
 }
 
-/// The neighbors of the batch if it has at least `k` of them per row, and those of a search otherwise. A table of another number
-/// of rows, or with ids that are not in the index, is an error.
+/// The neighbors of the batch if it has at least `k` of them per row, and those of a search otherwise. It is an error if the table
+/// of the batch has a number of rows other than that of `rows`, or ids that are not in the index.
 pub(super) fn neighbors_of<'b>(
     batch: &Batch<'b>,
     rows: &Embeddings<'_>,

@@ -20,12 +20,12 @@ pub struct LocalOutlierFactor<'a> {
     index: ExactIndex<'a>,
     k: usize,
     /// `r_k` of each training row.
-    reach: Vec<f64>,
+    kth_distance: Vec<f64>,
     /// `ℓ` of each training row.
     density: Vec<f64>,
 }
 
-/// Keeps the density of duplicated rows finite; the same value as in scikit-learn.
+/// Added to the mean of `reach`, so that the density of duplicated rows is finite; the same value as in scikit-learn.
 const MIN_REACH: f64 = 1e-10;
 
 impl<'a> LocalOutlierFactor<'a> {
@@ -38,10 +38,11 @@ impl<'a> LocalOutlierFactor<'a> {
         Self::from_neighbors(rows, &ExactIndex::new(rows)?.leave_one_out(&ids, k)?)
     }
 
-    /// The same from the nearest other rows of every training row.
+    /// Computes the local density of every training row from the table `others`, which contains the `k` nearest other rows of each
+    /// training row.
     ///
     /// # Errors
-    /// The table has no neighbors, another number of rows, or unknown ids.
+    /// The table has no neighbors, a number of rows other than that of `rows`, or an id of no training row.
     pub fn from_neighbors(rows: &Embeddings<'a>, others: &Neighbors) -> Result<Self, Error> {
         let index = ExactIndex::new(rows)?;
         if others.k() == 0 {
@@ -53,15 +54,15 @@ impl<'a> LocalOutlierFactor<'a> {
         }
         others.check_ids(index.rows())?;
         let k = others.k();
-        let reach: Vec<f64> = (0..rows.len()).map(|i| others.sq_distances(i)[k - 1].sqrt()).collect();
-        let density = (0..rows.len()).map(|i| local_density(others, i, k, &reach)).collect();
-        Ok(Self { index, k, reach, density })
+        let kth_distance: Vec<f64> = (0..rows.len()).map(|i| others.sq_distances(i)[k - 1].sqrt()).collect();
+        let density = (0..rows.len()).map(|i| local_density(others, i, k, &kth_distance)).collect();
+        Ok(Self { index, k, kth_distance, density })
     }
 }
 
-fn local_density(table: &Neighbors, i: usize, k: usize, reach: &[f64]) -> f64 {
+fn local_density(table: &Neighbors, i: usize, k: usize, kth_distance: &[f64]) -> f64 {
     let pairs = table.ids(i).iter().zip(table.sq_distances(i)).take(k);
-    let sum: f64 = pairs.map(|(&id, sq)| sq.sqrt().max(reach[id as usize])).sum();
+    let sum: f64 = pairs.map(|(&id, sq)| sq.sqrt().max(kth_distance[id as usize])).sum();
     1.0 / (sum / k as f64 + MIN_REACH)
 }
 
@@ -85,12 +86,12 @@ impl Scorer for LocalOutlierFactor<'_> {
             let ids = &table.ids(i)[..self.k];
             let neighbor_density =
                 ids.iter().map(|&id| self.density[id as usize]).sum::<f64>() / self.k as f64;
-            neighbor_density / local_density(&table, i, self.k, &self.reach)
+            neighbor_density / local_density(&table, i, self.k, &self.kth_distance)
         };
         Ok((0..rows.len()).map(factor).collect())
     }
 
     fn bytes(&self) -> u64 {
-        16 * self.reach.len() as u64
+        16 * self.kth_distance.len() as u64
     }
 }

@@ -1,11 +1,12 @@
 //! Mahalanobis distance (Lee et al. 2018), and relative Mahalanobis distance (Ren et al. 2021).
 //!
 //! ```text
-//! s(x) = min_c (x − μ_c)ᵀ Σ⁻¹ (x − μ_c)                              one covariance Σ for all classes
-//! s(x) = min_c (x − μ_c)ᵀ Σ⁻¹ (x − μ_c) − (x − μ₀)ᵀ Σ₀⁻¹ (x − μ₀)    μ₀, Σ₀ of all rows
+//! s(x) = min_c (x − μ_c)ᵀ Σ⁻¹ (x − μ_c)                              Mahalanobis
+//! s(x) = min_c (x − μ_c)ᵀ Σ⁻¹ (x − μ_c) − (x − μ₀)ᵀ Σ₀⁻¹ (x − μ₀)    relative Mahalanobis
 //! ```
 //!
-//! The relative distance gives less weight to directions in which all data vary.
+//! All classes share the covariance `Σ`. `μ₀` and `Σ₀` are mean and covariance of all training rows. The relative distance gives less
+//! weight to directions in which all data vary.
 
 use nuq_neighbors::Embeddings;
 

@@ -6,7 +6,7 @@ use super::Members;
 use crate::Error;
 use crate::error::length_mismatch;
 
-/// Computes an uncertainty score for each row of a batch. **A higher score is a higher uncertainty**, for every scorer.
+/// Computes an uncertainty score for each row of a batch. **A higher score means a higher uncertainty**, for every scorer.
 pub trait Scorer: Send + Sync {
     /// The name for tables and error messages.
     fn name(&self) -> String;
@@ -38,7 +38,7 @@ pub enum Input {
     Embeddings,
     /// The logits of the network.
     Logits,
-    /// The logits of several networks, or of several passes of one network.
+    /// The logits of several networks, or of several forward passes of one network.
     Members,
 }
 
@@ -61,16 +61,16 @@ nuq_neighbors::choices!(Input, "input", { Embeddings => "embeddings", Logits => 
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Batch<'b> {
-    /// The embeddings, one row each.
+    /// One embedding per row.
     pub embeddings: Option<&'b Embeddings<'b>>,
     /// One row of logits per row.
     pub logits: Option<&'b Embeddings<'b>>,
-    /// The logits of several members for each row.
+    /// The logits of several members (networks or forward passes) for each row.
     pub members: Option<&'b Members>,
-    /// The nearest training rows of each row, if known. Scorers that need neighbors use them instead of searching. They are
-    /// neighbors of the plain rows, not of the normalized ones.
+    /// The nearest training rows of each row, without L2 normalization, if known. Scorers that need neighbors use them instead of
+    /// searching.
     pub neighbors: Option<&'b Neighbors>,
-    /// The same for L2-normalized rows among L2-normalized training rows.
+    /// The nearest training rows of each row, where both are L2-normalized, if known.
     pub normalized_neighbors: Option<&'b Neighbors>,
 }
 
@@ -78,7 +78,7 @@ impl<'b> Batch<'b> {
     /// The embeddings.
     ///
     /// # Errors
-    /// [`Error::MissingInput`] with the name of the scorer.
+    /// [`Error::MissingInput`] if the batch does not contain them.
     pub fn need_embeddings(&self, scorer: &dyn Scorer) -> Result<&'b Embeddings<'b>, Error> {
         self.embeddings.ok_or_else(|| missing(scorer, Input::Embeddings))
     }
@@ -86,7 +86,7 @@ impl<'b> Batch<'b> {
     /// The logits.
     ///
     /// # Errors
-    /// [`Error::MissingInput`] with the name of the scorer.
+    /// [`Error::MissingInput`] if the batch does not contain them.
     pub fn need_logits(&self, scorer: &dyn Scorer) -> Result<&'b Embeddings<'b>, Error> {
         self.logits.ok_or_else(|| missing(scorer, Input::Logits))
     }
@@ -94,7 +94,7 @@ impl<'b> Batch<'b> {
     /// The logits of several members.
     ///
     /// # Errors
-    /// [`Error::MissingInput`] with the name of the scorer.
+    /// [`Error::MissingInput`] if the batch does not contain them.
     pub fn need_members(&self, scorer: &dyn Scorer) -> Result<&'b Members, Error> {
         self.members.ok_or_else(|| missing(scorer, Input::Members))
     }

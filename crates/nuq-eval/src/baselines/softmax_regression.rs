@@ -1,7 +1,8 @@
-//! Softmax regression with a ridge: the weights `β` that minimize `Σ_i −ln softmax(βᵀ φ_i)_{y_i} + (r/2) ‖β‖²`.
+//! Softmax regression with a ridge penalty: the weights `β` that minimize `−w Σ_i ln softmax(βᵀ φ_i)_{y_i} + (r/2) ‖β‖²`.
 //!
-//! The function is strongly convex. Its value at a point with gradient `g` exceeds the minimum by at most `‖g‖² / 2r`. The Hessian
-//! block of each class is bounded by `½ Σ_i φ_i φ_iᵀ + r I` (Böhning 1992), which is the first preconditioner of L-BFGS.
+//! The function is strongly convex. A point with gradient `g` has a distance of at most `‖g‖ / r` from the minimum. The Hessian block
+//! of each class is bounded by `½ w Σ_i φ_i φ_iᵀ + r I` (Böhning 1992). This bound is the preconditioner of a first minimization by
+//! L-BFGS.
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::solvers::{Llt, Solve};
@@ -18,25 +19,27 @@ pub(super) struct SoftmaxRegression<'f> {
     /// The class of each training row.
     class_of_row: &'f [u32],
     classes: usize,
-    /// The weight of each row.
+    /// `w`, the weight of each row; more than 1 if the rows are a sample.
     row_weight: f64,
-    /// `r`.
+    /// `r`, the factor of the ridge penalty.
     ridge: f64,
-    /// Factor of an approximation of the Hessian block of each class.
+    /// Cholesky factor of an approximation of the Hessian block of each class.
     curvature: Llt<f64>,
 }
 
-/// Number of ranges of rows whose sums are added in order, independent of the number of threads.
+/// Number of row ranges whose sums are computed in parallel and added in order. It does not depend on the number of threads, so that
+/// the result does not either.
 const TASKS: usize = 16;
 /// Number of rows per matrix product.
 const CHUNK: usize = 256;
 /// Number of features per task of the Gram matrix.
 const PANEL: usize = 128;
-/// Norm of the gradient at which the minimization stops, relative to the ridge. It bounds the distance of the weights from the
-/// minimum.
+/// Norm of the gradient at which the minimization stops, divided by the ridge factor. It is an upper bound of the distance between the
+/// weights and the minimum.
 const TOLERANCE: f64 = 1e-3;
-/// The same for the first minimization, after which the curvature is updated; also relative to the root of the number of rows.
-const ROUGH: f64 = 0.15;
+/// Tolerance of the first minimization, after which the curvature is updated. It is also divided by the square root of the total weight
+/// of the rows.
+const ROUGH_TOLERANCE: f64 = 0.15;
 
 impl<'f> SoftmaxRegression<'f> {
     /// The weights, one column per class; `None` if a curvature matrix is not positive definite.
@@ -51,9 +54,12 @@ impl<'f> SoftmaxRegression<'f> {
         let curvature = factor(&vec![0.5 * row_weight; class_of_row.len()])?;
         let mut regression = Self { features, class_of_row, classes, row_weight, ridge, curvature };
         let start = Mat::zeros(features.nrows(), classes);
-        let rough =
-            minimize(&regression, start, ROUGH * ridge * (row_weight * class_of_row.len() as f64).sqrt());
-        // The bound is loose for rows with a probability near one: replace it by the curvature at the approximate weights.
+        let rough = minimize(
+            &regression,
+            start,
+            ROUGH_TOLERANCE * ridge * (row_weight * class_of_row.len() as f64).sqrt(),
+        );
+        // The bound is much too large for rows with a probability near one: replace it by the curvature at the approximate weights.
         let variances: Vec<f64> =
             max_prob_variances(features, &rough).iter().map(|variance| row_weight * variance).collect();
         regression.curvature = factor(&variances)?;

@@ -8,13 +8,13 @@ use crate::Error;
 use crate::error::length_mismatch;
 
 /// The temperature `T` in [0.01, 100] that minimizes `−(1/n) Σ_i ln softmax(z_i / T)_{y_i}` on held-out logits and their classes.
-/// Logits are divided by it. It is at an end of the interval if every row is right or every row is wrong. It is 1 if the logits
-/// of each row are equal, because no temperature then changes the probabilities.
+/// Logits are divided by `T`. The result is 0.01 if the true class of every row has the largest logit, and 100 if it has the smallest
+/// logit in every row. The result is 1 if the logits of each row are equal, because no temperature then changes the probabilities.
 ///
 /// ```
 /// use nuq::Embeddings;
 /// use nuq_eval::baselines::temperature;
-/// // Logits 4 and 0, right on three of four rows: exp(4 / T) = 3.
+/// // The prediction is correct for three of four rows, so that exp(4 / T) = 3.
 /// let logits = Embeddings::from_rows(&[[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [4.0, 0.0]])?;
 /// let t = temperature(&logits, &[0, 0, 0, 1])?;
 /// assert!((t - 4.0 / 3f64.ln()).abs() < 1e-6);
@@ -22,7 +22,7 @@ use crate::error::length_mismatch;
 /// ```
 ///
 /// # Errors
-/// No rows, unequal numbers of rows and classes, or a class without a logit.
+/// No rows, unequal numbers of rows and classes, or a class that is not below the number of logits per row.
 pub fn temperature(logits: &Embeddings<'_>, classes: &[u32]) -> Result<f64, Error> {
     if logits.is_empty() {
         return Err(nuq::Error::NoRows { what: "held-out logits" }.into());
@@ -42,7 +42,7 @@ pub fn temperature(logits: &Embeddings<'_>, classes: &[u32]) -> Result<f64, Erro
     let (mut low, mut high) = (1e-2f64.ln(), 1e2f64.ln());
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
-        // A derivative of zero is an underflow: all rows are right, and a lower temperature is better.
+        // A derivative of zero is due to underflow: all predictions are correct, and a lower temperature is better.
         *(if derivative(logits, classes, (-middle).exp()) <= 0.0 { &mut high } else { &mut low }) = middle;
     }
     Ok((0.5 * (low + high)).exp())

@@ -60,7 +60,7 @@ impl<'p> SharedNeighbors<'p> {
         let plain: Vec<Option<&Neighbors>> = tables.collect();
         if let (true, Some(own)) = (training.is_normalized, plain.iter().copied().collect::<Option<Vec<_>>>())
         {
-            // The rows of the model are normalized already: one search serves both.
+            // The rows of the model are normalized already: one search is sufficient for both.
             let normalized = own.into_iter().cloned().collect();
             return Ok(Self { plain, normalized, plain_seconds, normalized_seconds: plain_seconds });
         }

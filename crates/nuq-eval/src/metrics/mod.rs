@@ -1,11 +1,12 @@
 //! Metrics of uncertainty scores and probabilities, with bootstrap intervals.
 //!
-//! Scores are slices; a higher score is a higher uncertainty. NaN is an error, infinite scores are allowed. For rows with equal
-//! scores, every metric is the mean over all their orders, so that it does not depend on the order of the input.
+//! A higher score means a higher uncertainty. NaN is an error, infinite scores are allowed. For rows with equal scores, every metric
+//! is the mean over all their orders, so that it does not depend on the order of the input.
 //!
-//! - Detection of outliers: [`Detection`], and [`roc_auc`], [`average_precision`], [`fpr_at_tpr`],
-//!   [`detection_error`] in one call.
-//! - Selective prediction: [`Selective`], and [`rcc_auc`], [`prediction_rejection_ratio`], [`scod_risk`] in one call.
+//! - Detection of outliers: [`Detection`] sorts the scores once for several metrics. The functions [`roc_auc`],
+//!   [`average_precision`], [`fpr_at_tpr`] and [`detection_error`] compute a single metric.
+//! - Selective prediction: [`Selective`] sorts the rows once for several metrics. The functions [`rcc_auc`],
+//!   [`prediction_rejection_ratio`] and [`scod_risk`] compute a single metric.
 //! - Probabilities: [`calibration_error`], [`negative_log_likelihood`], [`brier_score`], [`agreement`].
 //! - Uncertainty of a metric: [`Resampling`] gives intervals and paired differences.
 

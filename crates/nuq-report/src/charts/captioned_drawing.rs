@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::charts::legend::{self, LegendEntry};
-use crate::drawing::canvas::{Anchor, Area, Canvas, Style};
+use crate::drawing::canvas::{Anchor, Area, Canvas, TextStyle};
 use crate::drawing::color::Color;
 use crate::drawing::escape;
 use crate::drawing::figure::Figure;
@@ -19,7 +19,7 @@ pub(crate) struct CaptionedDrawing {
     pub(crate) caption: String,
     pub(crate) legend: Vec<LegendEntry>,
     pub(crate) drawing: Canvas,
-    /// Data from which the page's script shows the values at the pointer.
+    /// Data for the page's script, which shows the values at the mouse pointer.
     pub(crate) hover: Value,
 }
 
@@ -28,7 +28,7 @@ const TITLE_SIZE: f64 = 17.0;
 const CAPTION_SIZE: f64 = 13.0;
 
 impl CaptionedDrawing {
-    /// Standalone figure: title, caption and legend above the drawing, on a white background.
+    /// Draws a standalone figure: title, caption and legend above the drawing, on a white background.
     pub(crate) fn figure(&self) -> Figure {
         let width = self.drawing.width;
         let (titles, captions) = (
@@ -45,7 +45,7 @@ impl CaptionedDrawing {
         ] {
             for line in lines {
                 y += height;
-                canvas.text(MARGIN, y - 6.0, line, Style { size, weight, color, anchor: Anchor::Start });
+                canvas.text(MARGIN, y - 6.0, line, TextStyle { size, weight, color, anchor: Anchor::Start });
             }
         }
         let area = Area { x: MARGIN, y: legend_top, width, height: 0.0 };
@@ -54,11 +54,11 @@ impl CaptionedDrawing {
         canvas.finish()
     }
 
-    /// Part of a page: title, caption and legend are HTML, which wraps and scales with the page.
+    /// The figure as part of a page. Title, caption and legend are HTML text, which wraps and scales with the page.
     pub(crate) fn html(&self) -> String {
         let (title, caption) = (escape::html(&self.title), escape::html(&self.caption));
-        let label = format!(r#"class="drawing" role="img" aria-label="{title}" tabindex="0""#);
-        let (legend, drawing) = (legend::html(&self.legend), self.drawing.inline(&label));
+        let attributes = format!(r#"class="drawing" role="img" aria-label="{title}" tabindex="0""#);
+        let (legend, drawing) = (legend::html(&self.legend), self.drawing.inline(&attributes));
         let (stem, hover) = (&self.stem, escape::script(&self.hover));
         format!(
             "<figure class=\"card\" id=\"{stem}\">\n<figcaption><h3>{title}</h3><p>{caption}</p></figcaption>\n\
@@ -66,11 +66,11 @@ impl CaptionedDrawing {
         )
     }
 
-    /// Part of an HTML fragment without script.
+    /// The figure as part of an HTML fragment without scripts: the legend has no buttons, and no values are shown at the pointer.
     pub(crate) fn static_html(&self) -> String {
         let (title, caption) = (escape::html(&self.title), escape::html(&self.caption));
-        let label = format!(r#"class="drawing" role="img" aria-label="{title}""#);
-        let (legend, drawing) = (legend::static_html(&self.legend), self.drawing.inline(&label));
+        let attributes = format!(r#"class="drawing" role="img" aria-label="{title}""#);
+        let (legend, drawing) = (legend::static_html(&self.legend), self.drawing.inline(&attributes));
         format!("<figure>\n<figcaption><b>{title}</b>{caption}</figcaption>\n{legend}{drawing}\n</figure>\n")
     }
 }

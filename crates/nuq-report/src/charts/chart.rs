@@ -60,7 +60,7 @@ pub enum Emphasis {
     Strong,
     /// Normal width: compared with the subject.
     Normal,
-    /// Thin and gray: a reference such as the optimum, the true value or chance.
+    /// Thin and gray: a reference such as the optimum, the true value or the result of random scores.
     Reference,
 }
 

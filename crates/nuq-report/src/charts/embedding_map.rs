@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::charts::legend::{LegendEntry, Symbol};
 use crate::charts::marker::Marker;
-use crate::drawing::canvas::{Anchor, Area, Canvas, Style};
+use crate::drawing::canvas::{Anchor, Area, Canvas, TextStyle};
 use crate::drawing::color::Color;
 use crate::drawing::number_format;
 use crate::report::{Map, MapPoint};
@@ -19,7 +19,7 @@ const INSET: f64 = 14.0;
 const LEVELS: usize = 24;
 const FONT_SIZE: f64 = 13.0;
 
-/// The drawing, and data for the page's script.
+/// Returns the drawing and the data for the page's script.
 pub(crate) fn draw(map: &Map) -> (Canvas, Value) {
     let mut canvas = Canvas::transparent(WIDTH, PLANE.height + 50.0);
     canvas.frame(PLANE, Color::FRAME);
@@ -98,7 +98,7 @@ fn color_bar(canvas: &mut Canvas) {
         let area = Area { x: left + i as f64 * part, y: top, width: part + 0.3, height: 12.0 };
         canvas.rect(area, level_color(i));
     }
-    let style = |anchor| Style { size: FONT_SIZE, weight: 400, color: Color::MUTED_TEXT, anchor };
+    let style = |anchor| TextStyle { size: FONT_SIZE, weight: 400, color: Color::MUTED_TEXT, anchor };
     canvas.text(left - 10.0, top + 11.5, "most certain", style(Anchor::End));
     canvas.text(left + width + 10.0, top + 11.5, "most uncertain", style(Anchor::Start));
 }

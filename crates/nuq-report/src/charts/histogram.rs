@@ -1,4 +1,4 @@
-//! Histogram of the scores of several sets: stepped outlines and a mark at the threshold.
+//! Histogram of the scores of several data sets: one outline per set, and a vertical line at the threshold.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::report::{Histogram, Mark};
 /// Line style by index of the set.
 pub(crate) type Styles<'a> = &'a dyn Fn(usize) -> LineStyle;
 
-/// The drawing, and data for the page's script.
+/// Draws the histogram. Returns the drawing and the data for the page's script.
 pub(crate) fn draw(histogram: &Histogram, styles: Styles<'_>) -> (Canvas, Value) {
     let edges = finite_edges(&histogram.edges);
     let plot = plot_area(histogram, &edges);
@@ -21,7 +21,7 @@ pub(crate) fn draw(histogram: &Histogram, styles: Styles<'_>) -> (Canvas, Value)
     plot.draw(&mut canvas);
     canvas.clipped(plot.clip_area(), |canvas| {
         for (i, set) in histogram.sets.iter().enumerate() {
-            let outline = steps(&edges, &set.shares, &plot);
+            let outline = outline(&edges, &set.shares, &plot);
             canvas.series(i, |canvas| {
                 canvas.fill(&outline, styles(i).color, if i == 0 { 0.22 } else { 0.1 });
                 canvas.stroke(&outline, styles(i));
@@ -56,7 +56,7 @@ pub(crate) fn threshold_note(histogram: &Histogram) -> String {
     }
 }
 
-/// Axes. They include the threshold unless it is far from the bins.
+/// Plot area whose horizontal axis covers all bins, and the threshold unless it is far from the bins.
 fn plot_area(histogram: &Histogram, edges: &[f64]) -> PlotArea {
     let (low, high) = (edges[0], edges[edges.len() - 1]);
     let margin = 0.3 * (high - low);
@@ -90,7 +90,8 @@ fn finite_edges(edges: &[f64]) -> Vec<f64> {
     if edges[edges.len() - 1] > edges[0] { edges } else { vec![edges[0] - 0.5, edges[0] + 0.5] }
 }
 
-fn steps(edges: &[f64], shares: &[f64], plot: &PlotArea) -> Vec<(f64, f64)> {
+/// Outline of the bins of one set, in drawing coordinates.
+fn outline(edges: &[f64], shares: &[f64], plot: &PlotArea) -> Vec<(f64, f64)> {
     let bins = edges.windows(2).zip(shares);
     let tops = bins.flat_map(|(ends, &share)| [(ends[0], share), (ends[1], share)]);
     let start = std::iter::once((edges[0], 0.0));
@@ -98,6 +99,7 @@ fn steps(edges: &[f64], shares: &[f64], plot: &PlotArea) -> Vec<(f64, f64)> {
     start.chain(tops).chain(end).map(|point| plot.position(point)).collect()
 }
 
+/// Data for the page's script, which shows the values at the mouse pointer.
 fn hover(histogram: &Histogram, edges: &[f64], plot: &PlotArea, styles: Styles<'_>) -> Value {
     let set = |(i, set): (usize, &crate::report::HistogramSet)| {
         let shares: Vec<Value> = set.shares.iter().map(|&share| number_format::json(share, 5)).collect();

@@ -1,7 +1,7 @@
 //! Legends. A standalone figure draws its legend; a page shows it as a list of buttons that hide and show series.
 
 use crate::charts::marker::Marker;
-use crate::drawing::canvas::{Anchor, Area, Canvas, LineStyle, Style};
+use crate::drawing::canvas::{Anchor, Area, Canvas, LineStyle, TextStyle};
 use crate::drawing::color::Color;
 use crate::drawing::escape;
 use crate::drawing::text_metrics;
@@ -71,7 +71,7 @@ pub(crate) fn draw(canvas: &mut Canvas, area: Area, entries: &[LegendEntry]) {
     for (entry, (x, y, name)) in entries.iter().zip(layout(entries, area.width)) {
         let middle = area.y + y + 0.5 * LINE_HEIGHT;
         entry.symbol.draw(canvas, area.x + x, middle);
-        let style = Style { size: FONT_SIZE, weight: 400, color: Color::TEXT, anchor: Anchor::Start };
+        let style = TextStyle { size: FONT_SIZE, weight: 400, color: Color::TEXT, anchor: Anchor::Start };
         canvas.text(area.x + x + SYMBOL_WIDTH + GAP, middle + 4.5, &name, style);
     }
 }

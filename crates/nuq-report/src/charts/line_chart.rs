@@ -40,7 +40,7 @@ pub(crate) struct LineChart {
 const TOLERANCE: f64 = 0.15;
 
 impl LineChart {
-    /// The drawing, and data for the page's script.
+    /// Returns the drawing and the data for the page's script.
     pub(crate) fn draw(&self) -> (Canvas, Value) {
         let plots = self.plots();
         let height = plots.last().map_or(0.0, PlotArea::bottom_with_labels);

@@ -6,7 +6,7 @@ use crate::drawing::color::Color;
 /// Dash patterns, so that lines can be distinguished without color. The first line of a chart is solid.
 const DASHES: [&str; 8] = ["", "9 3", "2 2.5", "7 3 2 3", "5 2.5", "12 3 2 3 2 3", "1.5 4", "14 4"];
 
-/// Style of reference lines, such as the optimum or chance.
+/// Style of reference lines, such as the optimum or the result of random scores.
 pub(crate) const REFERENCE: LineStyle = LineStyle { color: Color::MUTED_TEXT, width: 1.0, dash: "3 3" };
 /// Width of emphasized lines.
 pub(crate) const STRONG: f64 = 2.8;

@@ -1,6 +1,6 @@
 //! Standalone line chart with two logarithmic axes.
 
-use crate::drawing::canvas::{Anchor, Area, Canvas, Style};
+use crate::drawing::canvas::{Anchor, Area, Canvas, TextStyle};
 use crate::drawing::color::Color;
 use crate::drawing::figure::Figure;
 
@@ -24,7 +24,7 @@ pub struct LogLogChart {
     pub x_title: String,
     /// Title of the vertical axis.
     pub y_title: String,
-    /// Lines; colors follow their order.
+    /// Lines; a line's position in the list determines its color.
     pub lines: Vec<LogLogLine>,
 }
 
@@ -37,7 +37,7 @@ impl LogLogChart {
     #[must_use]
     pub fn draw(&self) -> Figure {
         let mut canvas = Canvas::new(WIDTH, HEIGHT);
-        let style = |size, weight, color, anchor| Style { size, weight, color, anchor };
+        let style = |size, weight, color, anchor| TextStyle { size, weight, color, anchor };
         canvas.text(PLOT.x, 38.0, &self.title, style(20.0, 500, Color::TEXT, Anchor::Start));
         canvas.text(PLOT.x, 62.0, &self.caption, style(14.0, 400, Color::MUTED_TEXT, Anchor::Start));
         canvas.text(PLOT.x, PLOT.y - 12.0, &self.y_title, style(14.0, 500, Color::TEXT, Anchor::Start));

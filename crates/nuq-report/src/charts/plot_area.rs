@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::drawing::axis::Axis;
-use crate::drawing::canvas::{Anchor, Area, Canvas, Style};
+use crate::drawing::canvas::{Anchor, Area, Canvas, TextStyle};
 use crate::drawing::color::Color;
 use crate::drawing::text_metrics;
 
@@ -26,8 +26,8 @@ pub(crate) struct PlotArea {
 }
 
 /// Style of chart text.
-pub(crate) fn text(weight: u16, color: Color, anchor: Anchor) -> Style {
-    Style { size: TEXT, weight, color, anchor }
+pub(crate) fn text(weight: u16, color: Color, anchor: Anchor) -> TextStyle {
+    TextStyle { size: TEXT, weight, color, anchor }
 }
 
 impl PlotArea {

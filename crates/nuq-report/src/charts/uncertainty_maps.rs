@@ -1,6 +1,6 @@
 //! Two-dimensional training points next to maps of their uncertainties, one row per data set.
 
-use crate::drawing::canvas::{Anchor, Area, Canvas, Style};
+use crate::drawing::canvas::{Anchor, Area, Canvas, TextStyle};
 use crate::drawing::color::Color;
 use crate::drawing::figure::Figure;
 
@@ -205,8 +205,8 @@ fn color_bar(canvas: &mut Canvas, area: Area, scale: ColorScale) {
     }
 }
 
-fn text(size: f64, weight: u16, color: Color, anchor: Anchor) -> Style {
-    Style { size, weight, color, anchor }
+fn text(size: f64, weight: u16, color: Color, anchor: Anchor) -> TextStyle {
+    TextStyle { size, weight, color, anchor }
 }
 
 #[cfg(test)]

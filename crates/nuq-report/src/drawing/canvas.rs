@@ -31,9 +31,9 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// Text style.
+/// Font size, weight, color and alignment of a text.
 #[derive(Clone, Copy)]
-pub(crate) struct Style {
+pub(crate) struct TextStyle {
     pub(crate) size: f64,
     pub(crate) weight: u16,
     pub(crate) color: Color,
@@ -86,22 +86,23 @@ impl Canvas {
 
     pub(crate) fn rect(&mut self, area: Area, fill: Color) {
         let Area { x, y, width, height } = area;
-        let fill = filled(fill);
+        let fill = fill_attributes(fill);
         self.element(format_args!(
             r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" {fill}/>"#
         ));
     }
 
+    /// The outline of a rectangle.
     pub(crate) fn frame(&mut self, area: Area, stroke: Color) {
         let Area { x, y, width, height } = area;
-        let stroke = stroked(stroke);
+        let stroke = stroke_attributes(stroke);
         self.element(format_args!(
             r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="none" {stroke}/>"#
         ));
     }
 
     pub(crate) fn circle(&mut self, x: f64, y: f64, radius: f64, fill: Color, opacity: f64) {
-        let fill = filled(fill);
+        let fill = fill_attributes(fill);
         self.element(format_args!(
             r#"<circle cx="{x:.2}" cy="{y:.2}" r="{radius}" {fill} fill-opacity="{opacity}"/>"#
         ));
@@ -114,7 +115,7 @@ impl Canvas {
 
     /// A line in a given style.
     pub(crate) fn stroke(&mut self, points: &[(f64, f64)], style: LineStyle) {
-        let (path, stroke, width) = (path(points), stroked(style.color), style.width);
+        let (path, stroke, width) = (path(points), stroke_attributes(style.color), style.width);
         let dash = match style.dash {
             "" => String::new(),
             dash => format!(r#" stroke-dasharray="{dash}""#),
@@ -126,12 +127,12 @@ impl Canvas {
 
     /// A filled polygon.
     pub(crate) fn fill(&mut self, points: &[(f64, f64)], color: Color, opacity: f64) {
-        let (path, fill) = (path(points), filled(color));
+        let (path, fill) = (path(points), fill_attributes(color));
         self.element(format_args!(r#"<path d="{path}Z" {fill} fill-opacity="{opacity}"/>"#));
     }
 
-    /// Shapes of one color, given as SVG path data. A thin outline separates overlapping shapes, and dark shapes from a
-    /// dark background.
+    /// Shapes of one color, given as SVG path data. A thin outline makes overlapping shapes distinguishable, and dark shapes
+    /// visible on a dark background.
     pub(crate) fn shapes(&mut self, path: &str, color: Color) {
         let (outline, role) =
             (Color::TEXT, color.role().map(|role| format!("fill-{role} ")).unwrap_or_default());
@@ -165,20 +166,20 @@ impl Canvas {
     }
 
     /// Text rotated by 90 degrees, read from bottom to top.
-    pub(crate) fn vertical_text(&mut self, x: f64, y: f64, text: &str, style: Style) {
+    pub(crate) fn vertical_text(&mut self, x: f64, y: f64, text: &str, style: TextStyle) {
         self.element(format_args!(r#"<g transform="rotate(-90 {x:.2} {y:.2})">"#));
         self.text(x, y, text, style);
         self.element("</g>");
     }
 
-    pub(crate) fn text(&mut self, x: f64, y: f64, text: &str, style: Style) {
-        let Style { size, weight, color, anchor } = style;
+    pub(crate) fn text(&mut self, x: f64, y: f64, text: &str, style: TextStyle) {
+        let TextStyle { size, weight, color, anchor } = style;
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
-        let (text, fill) = (escape::html(text), filled(color));
+        let (text, fill) = (escape::html(text), fill_attributes(color));
         self.element(format_args!(
             r#"<text x="{x:.2}" y="{y:.2}" font-size="{size}" font-weight="{weight}" {fill} text-anchor="{anchor}">{text}</text>"#
         ));
@@ -230,16 +231,19 @@ pub(crate) fn font_faces() -> String {
     FONTS.iter().map(face).collect()
 }
 
-fn filled(color: Color) -> String {
+/// Attributes that set the fill color.
+fn fill_attributes(color: Color) -> String {
     let class = color.role().map(|role| format!(r#" class="fill-{role}""#)).unwrap_or_default();
     format!(r#"fill="{color}"{class}"#)
 }
 
-fn stroked(color: Color) -> String {
+/// Attributes that set the line color.
+fn stroke_attributes(color: Color) -> String {
     let class = color.role().map(|role| format!(r#" class="line-{role}""#)).unwrap_or_default();
     format!(r#"stroke="{color}"{class}"#)
 }
 
+/// SVG path data of a line through the points.
 fn path(points: &[(f64, f64)]) -> String {
     let mut path = String::new();
     for (i, (x, y)) in points.iter().enumerate() {

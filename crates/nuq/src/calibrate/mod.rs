@@ -4,13 +4,14 @@
 //! [`Target`] from held-out rows. These must be exchangeable with future rows, and the model must not be fitted to them.
 //!
 //! - `Coverage(c)`, `FalseAlarm(a)`: the k-th smallest of n held-out scores, `k = ⌈(n+1) c⌉` with `c = 1 − a`. A new row is
-//!   accepted with probability at least `c` (conformal prediction; Vovk et al. 2005). For a given threshold that probability
-//!   is a draw from `Beta(k, n + 1 − k)`; the guarantee includes the central 95 % interval of that distribution.
+//!   accepted with probability at least `c` (conformal prediction; Vovk et al. 2005). For one held-out set that
+//!   probability is a random number with distribution `Beta(k, n + 1 − k)`; the guarantee includes the central 95 % interval
+//!   of that distribution.
 //! - `Risk { risk, delta }`: the largest threshold such that, with probability `1 − δ` over held-out sets, at most the share
 //!   `risk` of accepted predictions is wrong (Learn then Test; Angelopoulos et al. 2021); see [`selective_risk()`].
 //!
 //! [`conformal_p_values`] and [`benjamini_hochberg`] are for a whole batch: the second keeps the expected share of false
-//! alarms among all alarms below a level.
+//! alarms among all alarms at or below a level.
 
 mod beta;
 mod conformal;

@@ -15,9 +15,10 @@
 //!   combination of two p-values. It is linear for large `z`, so that it does not saturate. It is nearly zero for typical
 //!   rows, so that one estimate cannot hide the tail score of the other.
 //! - `m_i` and `c_i` are the [`LogisticTail`]s of the scores of left-out training rows.
-//! - `a` gives `ln p̂` the median of the log kernel density, so that magnitudes are comparable with it.
+//! - `a` makes the median of `ln p̂` over left-out training rows equal to that of the log kernel density, so that magnitudes are
+//!   comparable.
 //!
-//! No out-of-distribution rows are needed.
+//! The fit needs no out-of-distribution rows.
 
 use nuq_neighbors::Embeddings;
 

@@ -127,7 +127,7 @@ fn dimension<T: Task>(
     }
 }
 
-/// The sample that bandwidths and dimension are learned from. It is drawn once, on first use.
+/// The sample from which bandwidths and dimension are estimated. It is drawn once, on first use.
 pub(super) struct Sample<'s, T: Task> {
     pub(super) index: &'s dyn NeighborIndex,
     pub(super) params: &'s Params<T>,
