@@ -31,21 +31,22 @@ impl AsRef<[f32]> for BorrowedArray {
     }
 }
 
-/// Rows of a two-dimensional array of `float16`, `float32` or `float64`, for the duration of a call.
+/// Rows of a two-dimensional array of `float16`, `float32` or `float64`.
 ///
-/// Aligned `float32` in C order is borrowed; everything else is copied.
+/// An aligned `float32` array in C order is borrowed, and must not change while the result exists. Every other array is copied.
 pub(crate) fn embeddings(array: &Bound<'_, PyAny>) -> PyResult<Embeddings<'static>> {
     convert(array, false)
 }
 
-/// The same for rows that outlive the call: always a copy, so that later changes of the array have no effect.
+/// A copy of the rows of an array, so that later changes of the array have no effect. The accepted types are those of
+/// [`embeddings`].
 pub(crate) fn copied_embeddings(array: &Bound<'_, PyAny>) -> PyResult<Embeddings<'static>> {
     convert(array, true)
 }
 
 fn convert(array: &Bound<'_, PyAny>, copy: bool) -> PyResult<Embeddings<'static>> {
     let py = array.py();
-    // Neither a slice nor a view may point to unaligned memory. numpy's copy is aligned.
+    // Slices and views require aligned memory. A copy by numpy is aligned.
     if array.cast::<PyUntypedArray>().is_ok_and(|array| !array.is_aligned()) {
         return convert(&array.call_method0("copy")?, false);
     }
@@ -87,7 +88,7 @@ fn convert(array: &Bound<'_, PyAny>, copy: bool) -> PyResult<Embeddings<'static>
 /// Neighbor ids and squared distances of each query: two matrices of the same shape.
 pub(crate) type NeighborArrays<'py> = (PyReadonlyArray2<'py, i64>, PyReadonlyArray2<'py, f64>);
 
-/// A table of neighbors that another program has found.
+/// Neighbors that another program has computed.
 pub(crate) fn neighbor_table((ids, sq_distances): NeighborArrays<'_>) -> PyResult<Neighbors> {
     if ids.shape() != sq_distances.shape() {
         let text =

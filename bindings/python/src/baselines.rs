@@ -26,7 +26,7 @@ struct PyScorer {
 
 #[pymethods]
 impl PyScorer {
-    /// Score of each row; higher means less certain.
+    /// Score of each row. A higher score means a less certain prediction.
     fn score<'py>(
         &self,
         py: Python<'py>,
@@ -145,9 +145,10 @@ fn fitted(
     }
 }
 
-/// A score that is fitted to rows and logits. The linear head of the network is estimated from both.
+/// A score that is fitted to rows and logits. The weights of the last linear layer of the network are estimated
+/// from both.
 #[pyfunction]
-fn from_both(
+fn from_embeddings_and_logits(
     py: Python<'_>,
     name: String,
     rows: &Bound<'_, PyAny>,
@@ -241,7 +242,7 @@ impl PyHuq {
         Ok(Self { inner: inner.map_err(Failure::from)? })
     }
 
-    /// Score of each row; higher means less certain.
+    /// Score of each row. A higher score means a less certain prediction.
     fn score<'py>(
         &self,
         py: Python<'py>,
@@ -261,6 +262,6 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(from_logits, module)?)?;
     module.add_function(wrap_pyfunction!(from_members, module)?)?;
     module.add_function(wrap_pyfunction!(from_embeddings, module)?)?;
-    module.add_function(wrap_pyfunction!(from_both, module)?)?;
+    module.add_function(wrap_pyfunction!(from_embeddings_and_logits, module)?)?;
     module.add_function(wrap_pyfunction!(temperature, module)?)
 }

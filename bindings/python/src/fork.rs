@@ -1,10 +1,10 @@
-//! Forks of the process while other threads use a model.
+//! Makes `fork` safe while other threads use a model.
 //!
 //! A child process has only the thread that called `fork`. A lock that another thread held at that moment is never released
 //! in the child, and a model that another thread was updating stays half updated there. A fork therefore waits until no
-//! thread uses a model, and calls that begin meanwhile wait until the fork is done.
+//! thread uses a model. A call that begins during this time waits until the fork has ended.
 //!
-//! Both counters are changed without a lock, so that they have a known state in the child.
+//! Both counters are atomic and need no lock, because the child could inherit a lock that is never released.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -12,21 +12,21 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Calls that use a model now.
+/// Number of calls that are using a model.
 static ACTIVE_USES: AtomicUsize = AtomicUsize::new(0);
 
-/// Forks that are waiting or in progress.
+/// Number of forks that are waiting or in progress.
 static PENDING_FORKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Time between two looks at a counter.
-const POLL: Duration = Duration::from_millis(1);
+/// Time between two checks of a counter.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Use of a model by one call. No fork happens while it exists.
+/// Guard that a call holds while it uses a model. No fork happens while a guard exists.
 pub(crate) struct ModelUse(());
 
 impl ModelUse {
-    /// Waits for pending forks. Between the last look at the counter and the return the interpreter lock is held, without
-    /// which no fork begins.
+    /// Waits until no fork is pending. The interpreter lock is held from the last check of the counter until the return. A
+    /// fork needs this lock, so that no fork can begin in between.
     pub(crate) fn begin(py: Python<'_>) -> PyResult<Self> {
         while PENDING_FORKS.load(SeqCst) > 0 {
             pause(py);
@@ -43,11 +43,12 @@ impl Drop for ModelUse {
     }
 }
 
-/// Lets other Python threads run for a moment.
+/// Sleeps for a short time without the interpreter lock, so that other Python threads can run.
 pub(crate) fn pause(py: Python<'_>) {
-    py.detach(|| std::thread::sleep(POLL));
+    py.detach(|| std::thread::sleep(POLL_INTERVAL));
 }
 
+/// Waits until no call uses a model.
 #[pyfunction]
 fn before_fork(py: Python<'_>) {
     PENDING_FORKS.fetch_add(1, SeqCst);
@@ -61,13 +62,13 @@ fn after_fork_in_parent() {
     PENDING_FORKS.fetch_sub(1, SeqCst);
 }
 
-/// Forks that other threads of the parent were waiting for do not happen in the child.
+/// Resets the number of pending forks: threads of the parent that are waiting to fork do not exist in the child.
 #[pyfunction]
 fn after_fork_in_child() {
     PENDING_FORKS.store(0, SeqCst);
 }
 
-/// Registers the handlers with `os.register_at_fork`, which systems without `fork` do not have.
+/// Registers the handlers with `os.register_at_fork`. Systems without `fork` do not have this function.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let os = module.py().import("os")?;
     let Ok(register_at_fork) = os.getattr("register_at_fork") else { return Ok(()) };

@@ -17,7 +17,8 @@ macro_rules! common_methods {
     ($class:ident, $save:path) => {
         #[pymethods]
         impl $class {
-            /// Distances and ids of the nearest training rows. Without `x`, those of each training row among the others.
+            /// Distances and ids of the nearest training rows. Without `x`, the neighbors of
+            /// each training row among the other training rows.
             fn kneighbors<'py>(
                 &self,
                 py: Python<'py>,

@@ -21,19 +21,18 @@ fn invalid(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
     }
 }
 
-/// Value of a parameter.
 fn get<'py>(params: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     params.get_item(name)?.ok_or_else(|| raise("InvalidParameterError", format!("{name} is missing")))
 }
 
-/// A parameter that is one of several names. The error lists them.
+/// Parses a parameter whose value is one of several names. The error lists the valid names.
 fn choice<T: FromStr<Err = UnknownChoice>>(params: &Bound<'_, PyDict>, name: &str) -> PyResult<T> {
     let value = get(params, name)?;
     parse(name, &value)
 }
 
 fn parse<T: FromStr<Err = UnknownChoice>>(name: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
-    // Other types than strings are refused with the list of names as well.
+    // A value that is not a string gives the same error as an unknown name.
     let text = if value.is_instance_of::<PyString>() { value.extract::<String>()? } else { String::new() };
     text.parse().map_err(|unknown: UnknownChoice| invalid(name, value, &unknown.list()))
 }
@@ -60,7 +59,7 @@ fn bandwidth<C: NamedCriterion>(params: &Bound<'_, PyDict>) -> PyResult<Bandwidt
 }
 
 fn density(params: &Bound<'_, PyDict>) -> PyResult<Density> {
-    // All parameters are checked, also those that the chosen density does not use.
+    // All parameters are checked, including those that the chosen density does not use.
     let (kind, covariance) = (choice(params, "density")?, choice(params, "covariance")?);
     let value = get(params, "shrinkage")?;
     let shrinkage = match value.extract::<f64>() {
@@ -79,7 +78,7 @@ fn density(params: &Bound<'_, PyDict>) -> PyResult<Density> {
     })
 }
 
-/// The index. Seed and precision apply to a graph.
+/// Kind of the neighbor index. Only a graph uses the seed and can have a precision other than `f32`.
 fn index(params: &Bound<'_, PyDict>, seed: u64) -> PyResult<IndexKind> {
     let precision = choice(params, "precision")?;
     match choice(params, "index")? {
@@ -108,7 +107,7 @@ fn shared<T: nuq::Task>(builder: Params<T>, params: &Bound<'_, PyDict>) -> PyRes
         .index(index(params, seed)?))
 }
 
-/// The rows to fit: a copy, unless `copy=False` permits the model to read the caller's array.
+/// Training rows: a copy of the caller's array, or with `copy=False` the array itself if its layout permits.
 pub(crate) fn training_rows(
     params: &Bound<'_, PyDict>,
     rows: &Bound<'_, PyAny>,
@@ -127,7 +126,8 @@ pub(crate) fn regressor(params: &Bound<'_, PyDict>) -> PyResult<Params<nuq::Regr
     shared(NuqRegressor::params().bandwidth(bandwidth::<nuq::SquaredError>(params)?), params)
 }
 
-/// Parameters of a fitted model. A bandwidth that was selected by a rule is returned as a number.
+/// Parameters of a fitted model. The bandwidth is the selected value, not the rule that selected it. The exception is
+/// "adaptive", which has one value per training row.
 pub(crate) fn to_python<'py>(py: Python<'py>, model: &impl FittedModel) -> PyResult<Bound<'py, PyDict>> {
     let (parts, dim) = (model.smoother_parts(), model.index().dim());
     let params = PyDict::new(py);

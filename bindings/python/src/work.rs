@@ -26,8 +26,10 @@ pub(crate) fn run<T: Send + 'static>(
     run_in_pool(py, n_jobs, tick, None, move |pool| pool.install(work))
 }
 
-/// The same for work that takes a lock, which it must do before it enters the pool: a pool thread that waits may run the
-/// task of another call, which would then wait for a lock that its own thread holds.
+/// Runs `work` as [`run`] does, and passes the pool to it.
+///
+/// Work that takes a lock must take it before it enters the pool. Otherwise a deadlock is possible: while a pool thread waits
+/// for subtasks it may run the task of another call, and that task would wait for a lock that its own thread holds.
 ///
 /// `in_use` is released after the result was sent.
 pub(crate) fn run_in_pool<T: Send + 'static>(
@@ -42,7 +44,7 @@ pub(crate) fn run_in_pool<T: Send + 'static>(
     // A receiver is not `Sync`, which waiting without the interpreter lock requires. Only this thread locks it.
     let receiver = Mutex::new(receiver);
     std::thread::spawn(move || {
-        // The receiver is gone after an interrupt.
+        // The receiver no longer exists after an interrupt.
         let _ = sender.send(work(&pool));
         drop(in_use);
     });
@@ -76,8 +78,8 @@ const ALL_PROCESSORS: usize = 0;
 /// Pools by process id and number of threads.
 type Pools = HashMap<(u32, usize), Arc<rayon::ThreadPool>>;
 
-/// A pool of `threads` threads, created once per process: a forked child has none of its parent's threads and would wait for
-/// them forever. The map is locked only while the interpreter lock is held, which a fork needs too, so that the map is
+/// A pool of `threads` threads. Each process has its own pools, because a forked child has none of the threads of its parent.
+/// The map is locked only while the interpreter lock is held. A fork needs the interpreter lock too, so that the map is
 /// unlocked in every child.
 fn pool(_py: Python<'_>, threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     static POOLS: OnceLock<Mutex<Pools>> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! The sections of an index in a model file.
+//! Writes a neighbor index to sections of a model file, and restores it.
 
 use nuq::nuq_neighbors::{
     CodeBlock, CodeParts, Error as IndexError, GraphParts, IndexParts, LinkParts, NeighborIndex, RowParts,
@@ -17,7 +17,7 @@ const UPPER: &str = "index.links.upper";
 const CODES: &str = "index.codes";
 const CENTER: &str = "index.codes.center";
 
-/// The sections of the arrays of an index.
+/// The sections to write: one for each array of the index.
 pub(crate) fn sections<'p>(parts: &'p IndexParts<'_>) -> Vec<Section<'p>> {
     let mut sections = vec![match &parts.rows.values {
         RowValues::F32(values) => Section { name: ROWS_F32, bytes: bytemuck::cast_slice(values) },
@@ -51,7 +51,7 @@ pub(crate) fn restore(
     };
     let rows = RowParts { dim: meta.dim, values, removed: meta.removed.clone(), scale: meta.scale.clone() };
     IndexParts { rows, graph }
-        .restore(Box::new(File(container.clone())))
+        .restore(Box::new(ContainerVerifier(container.clone())))
         .map_err(|source| restore_error(container, source))
 }
 
@@ -81,10 +81,10 @@ fn restore_error(container: &Container, source: IndexError) -> Error {
     }
 }
 
-/// Verifies the checksums of mapped arrays before their first use.
-struct File(Container);
+/// Verifies mapped arrays before their first use: their checksums, and that all coordinates are finite.
+struct ContainerVerifier(Container);
 
-impl Verifier for File {
+impl Verifier for ContainerVerifier {
     fn verify(&self) -> Result<(), IndexError> {
         let Self(container) = self;
         let damaged = |section: &str, problem: String| {
@@ -103,7 +103,7 @@ impl Verifier for File {
             Some(Ok(values)) if !values.par_iter().all(|v| v.is_finite()) => return not_finite(ROWS_F32),
             _ => {}
         }
-        // All exponent bits of a half are set in infinities and NaN.
+        // An `f16` is infinite or NaN if all its exponent bits are set.
         match container.has(ROWS_F16).then(|| container.values::<u16>(ROWS_F16)) {
             Some(Ok(values)) if !values.par_iter().all(|bits| bits & 0x7C00 != 0x7C00) => {
                 not_finite(ROWS_F16)

@@ -3,9 +3,9 @@
 //! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files, and with the feature
 //! `parquet` parquet files. [`read_members`] reads the logits of several networks, one array of three dimensions.
 //!
-//! [`save`] writes a fitted model into one file, and [`open`] maps it back: in milliseconds, whatever its size, because
-//! rows and links are mapped and stay in the file until a search reads them. Every section has a checksum; an error names
-//! the damaged section. `docs/model-format.md` describes the format.
+//! [`save`] writes a fitted model into one file, and [`open`] opens it. Opening takes milliseconds for a model of any size,
+//! because rows and links are mapped and are read from the file only when a search uses them. Every section has a checksum;
+//! an error names the damaged section. `docs/model-format.md` describes the format.
 
 mod arrays;
 mod atomic;

@@ -14,8 +14,7 @@ const CLASSES: &str = "classes";
 const TARGETS: &str = "targets";
 const BANDWIDTHS: &str = "bandwidths";
 
-/// Writes a model to `path`, atomically: on failure a previous file at `path` is unchanged. The same model is written as
-/// the same bytes.
+/// Writes a model to `path`, atomically: on failure a previous file at `path` is unchanged. Equal models give equal files.
 ///
 /// # Errors
 /// [`Error::Write`] if the file cannot be written, [`Error::Model`] if the model comes from a damaged file.

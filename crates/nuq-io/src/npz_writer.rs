@@ -5,7 +5,8 @@ use std::io::{self, Cursor, Write};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// A named array to write.
+/// A named array to write. With `width`, the values are a matrix of `width` columns in row-major order; without it, the array
+/// has one dimension.
 pub struct NpzArray<'a> {
     name: &'a str,
     descr: String,
@@ -14,35 +15,35 @@ pub struct NpzArray<'a> {
 }
 
 impl<'a> NpzArray<'a> {
-    /// Integers: one dimension, or rows of `width` columns.
+    /// An array of 64-bit integers.
     #[must_use]
     pub fn integers(name: &'a str, values: &[i64], width: Option<usize>) -> Self {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         Self { name, descr: "<i8".to_owned(), shape: shape(values.len(), width), bytes }
     }
 
-    /// Double-precision numbers: one dimension, or rows of `width` columns.
+    /// An array of double-precision numbers.
     #[must_use]
     pub fn numbers(name: &'a str, values: &[f64], width: Option<usize>) -> Self {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         Self { name, descr: "<f8".to_owned(), shape: shape(values.len(), width), bytes }
     }
 
-    /// Single-precision numbers: one dimension, or rows of `width` columns.
+    /// An array of single-precision numbers.
     #[must_use]
     pub fn singles(name: &'a str, values: &[f32], width: Option<usize>) -> Self {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         Self { name, descr: "<f4".to_owned(), shape: shape(values.len(), width), bytes }
     }
 
-    /// Booleans, one dimension.
+    /// A one-dimensional array of booleans.
     #[must_use]
     pub fn booleans(name: &'a str, values: &[bool]) -> Self {
         let bytes = values.iter().map(|&v| u8::from(v)).collect();
         Self { name, descr: "|b1".to_owned(), shape: shape(values.len(), None), bytes }
     }
 
-    /// Strings: one dimension, or rows of `width` columns.
+    /// An array of strings. Shorter strings are padded with zeros to the length of the longest.
     #[must_use]
     pub fn strings(name: &'a str, values: &[String], width: Option<usize>) -> Self {
         let longest = values.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
@@ -62,7 +63,7 @@ fn shape(len: usize, width: Option<usize>) -> String {
     }
 }
 
-/// Writes an npz archive without compression. The same arrays are written as the same bytes.
+/// Writes an npz archive without compression. Equal arrays give equal bytes.
 ///
 /// # Errors
 /// The error of `writer`.
@@ -75,7 +76,8 @@ pub fn write_npz(writer: &mut dyn Write, arrays: &[NpzArray<'_>]) -> io::Result<
     for NpzArray { name, descr, shape, bytes } in arrays {
         archive.start_file(format!("{name}.npy"), options)?;
         let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
-        // The header ends with a newline, and the values begin at a multiple of 64 bytes.
+        // Ten bytes precede the header. It is padded with spaces and ends with a newline, so that the values begin at a
+        // multiple of 64 bytes.
         let length = (10 + header.len() + 1).next_multiple_of(64) - 10;
         archive.write_all(b"\x93NUMPY\x01\x00")?;
         archive.write_all(&(length as u16).to_le_bytes())?;

@@ -198,7 +198,7 @@ class Estimator:
         raise NotImplementedError
 
     def predict_from(self, X: Any, ids: Any, sq_distances: Any) -> Uncertainty:
-        """The same as ``predict_uncertainty``, from neighbors that another program has found, for example a vector database.
+        """The same result as ``predict_uncertainty``, from neighbors that a vector database or another program has computed.
 
         ``ids`` and ``sq_distances`` have one row per row of ``X``: ids of training rows and their squared distances, nearest
         first. The distances must be those of the space that the model searches: between rows of norm one with

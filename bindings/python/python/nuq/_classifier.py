@@ -1,4 +1,4 @@
-"""The classifier."""
+"""The estimator ``NuqClassifier``."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class NuqClassifier(Estimator):
     dimension : dimension in the formulas: "intrinsic" (estimated from the data) or "ambient" (number of columns).
     normalize : divide each row by its Euclidean norm.
     index : neighbor search: "exact", "hnsw" (graph), or "auto" by the expected cost.
-    recall : share of the true neighbors that a graph must find, measured on a sample of training rows.
-    expected_queries : expected number of queries, against which index="auto" compares the cost of building a graph.
+    recall : required share of the true neighbors in the result of a graph, measured on a sample of training rows.
+    expected_queries : expected number of queries. index="auto" chooses the index with the lower total cost for this number.
     precision : storage of the rows of a graph: "f32", or "f16", which needs half the memory (index="hnsw" only).
     selection_rows : largest number of training rows, drawn at random, from which bandwidths and dimension are estimated.
     n_jobs : number of threads; None or -1 for all processors.
@@ -105,9 +105,9 @@ class NuqClassifier(Estimator):
     def paper(cls, **changes: Any) -> NuqClassifier:
         """Parameters of Algorithm 1 as printed in the paper, for comparison.
 
-        There is no prior, one bandwidth is selected by accuracy for probabilities and density, and the dimension is the
-        number of columns. A row whose neighbors all have the same class then has no epistemic uncertainty, however far
-        away it is.
+        There is no prior, the variance term is the maximum over the classes, the same bandwidth, selected by accuracy, is used
+        for the class probabilities and the density, and the dimension is the number of columns. A row whose neighbors all
+        have the same class then has an epistemic uncertainty of zero at any distance.
         """
         paper_params = {
             "prior_weight": 0.0,
@@ -140,8 +140,8 @@ class NuqClassifier(Estimator):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> NuqClassifier:
-        """Insert rows, also of new classes; the first call is ``fit``. Bandwidths do not change. Stored thresholds are dropped,
-        because their guarantees hold for the previous rows only."""
+        """Insert rows into the model, also of new classes. The first call is the same as ``fit``. Later calls do not change the
+        bandwidths. They remove stored thresholds, because the guarantees of these thresholds hold only for the previous rows."""
         if self._model is None:
             return self.fit(X, y)
         rows = self._query_rows(X)
@@ -168,8 +168,8 @@ class NuqClassifier(Estimator):
     # -- prediction -------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any, return_uncertainty: str | None = None) -> Any:
-        """Label of each row. With ``return_uncertainty`` "aleatoric", "epistemic" or "total", a pair of the labels and the
-        logarithm of that uncertainty."""
+        """Label of each row. With ``return_uncertainty`` "aleatoric", "epistemic" or "total", returns a pair: the labels and
+        the logarithm of that uncertainty."""
         prediction = self._predictions(X)
         label = self.classes_[prediction["class"]]
         if return_uncertainty is None:
@@ -250,7 +250,7 @@ class NuqClassifier(Estimator):
 
         Give one of three targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a
         new row is rejected with at most this probability. ``risk``: among accepted rows at most this share is wrong, with
-        confidence 1 - ``delta``; this needs the labels ``y``. ``measure`` is the uncertainty to compare: "aleatoric",
+        confidence 1 - ``delta``; this needs the labels ``y``. ``measure`` is the compared uncertainty: "aleatoric",
         "epistemic", "total" or "density". A threshold with a ``name`` is stored in the model and in its file.
         """
         target = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm}
@@ -265,8 +265,8 @@ class NuqClassifier(Estimator):
     # -- training data ---------------------------------------------------------------------------------------------
 
     def suggest(self, X: Any, n: int = 20) -> np.ndarray:
-        """Indices of ``n`` rows to label next: rows of high epistemic uncertainty that differ from each other, in the order in
-        which they were chosen."""
+        """Select ``n`` rows to label next. They have a high epistemic uncertainty and differ from each other. Returns their
+        indices in the order of selection."""
         rows, n = self._query_rows(X), _arrays.integer(n, "n")
         return _nuq.suggest(rows, self._predictions(rows)["log_epistemic"], n)
 

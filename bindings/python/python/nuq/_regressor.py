@@ -1,4 +1,4 @@
-"""The regressor."""
+"""The estimator ``NuqRegressor``."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ class NuqRegressor(Estimator):
         return self
 
     def partial_fit(self, X: Any, y: Any) -> NuqRegressor:
-        """Insert rows; the first call is ``fit``. Bandwidths do not change. Stored thresholds are dropped, because their
-        guarantees hold for the previous rows only."""
+        """Insert rows into the model. The first call is the same as ``fit``. Later calls do not change the bandwidths. They
+        remove stored thresholds, because the guarantees of these thresholds hold only for the previous rows."""
         if self._model is None:
             return self.fit(X, y)
         rows, targets = self._query_rows(X), _targets(y, type(self).__name__)
@@ -101,8 +101,8 @@ class NuqRegressor(Estimator):
         return self
 
     def predict(self, X: Any, return_uncertainty: str | None = None) -> Any:
-        """Predicted mean of each row. With ``return_uncertainty`` "aleatoric", "epistemic" or "total", a pair of the means and
-        the logarithm of that variance."""
+        """Predicted mean of each row. With ``return_uncertainty`` "aleatoric", "epistemic" or "total", returns a pair: the means
+        and the logarithm of that variance."""
         prediction = self._predictions(X)
         if return_uncertainty is None:
             return prediction["mean"]
@@ -141,7 +141,7 @@ class NuqRegressor(Estimator):
         """Choose a threshold on held-out rows, with a statistical guarantee for new rows of the same distribution.
 
         Give one of two targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a new
-        row is rejected with at most this probability. ``measure`` is the uncertainty to compare: "aleatoric", "epistemic",
+        row is rejected with at most this probability. ``measure`` is the compared uncertainty: "aleatoric", "epistemic",
         "total" or "density". A threshold with a ``name`` is stored in the model and in its file.
         """
         target = {"coverage": coverage, "false_alarm": false_alarm}
@@ -149,8 +149,8 @@ class NuqRegressor(Estimator):
         return self._store_threshold(threshold, name)
 
     def suggest(self, X: Any, n: int = 20) -> np.ndarray:
-        """Indices of ``n`` rows whose target to measure next: rows of high epistemic uncertainty that differ from each other,
-        in the order in which they were chosen."""
+        """Select ``n`` rows whose targets should be measured next. They have a high epistemic uncertainty and differ from each
+        other. Returns their indices in the order of selection."""
         rows, n = self._query_rows(X), _arrays.integer(n, "n")
         return _nuq.suggest(rows, self._predictions(rows)["log_epistemic"], n)
 

@@ -1,6 +1,7 @@
 """Baseline uncertainty scores from embeddings and logits.
 
-Methods with parameters to estimate have ``fit``. ``score`` returns one score per row; higher means less certain.
+Methods that estimate parameters from training rows have ``fit``. ``score`` returns one score per row. A higher score means a
+less certain prediction.
 
 >>> import numpy as np
 >>> MaxProb().score(logits=np.array([[9.0, 0.0], [0.1, 0.0]])).round(2)
@@ -47,8 +48,8 @@ class Scorer:
     _inner: _nuq.Scorer | None = None
 
     def score(self, X: Any = None, logits: Any = None, members: Any = None) -> np.ndarray:
-        """Score of each row, from the inputs that this method needs: embeddings ``X``, ``logits``, or ``members``, the logits of
-        several networks."""
+        """Score of each row. Pass the inputs that the method needs: embeddings ``X``, ``logits``, or ``members`` (the logits of
+        several networks)."""
         if self._inner is None:
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet. Call 'fit' first.")
         rows = None if X is None else _arrays.rows(X)
@@ -112,7 +113,7 @@ class Ensemble(Scorer):
 
 
 _Fitted = TypeVar("_Fitted", bound="_FromEmbeddings")
-_Paired = TypeVar("_Paired", bound="_FromBoth")
+_Paired = TypeVar("_Paired", bound="_FromEmbeddingsAndLogits")
 
 
 class _FromEmbeddings(Scorer):
@@ -129,7 +130,7 @@ class _FromEmbeddings(Scorer):
         """Fit to training rows, and to their labels if the method uses labels."""
         rows = _arrays.rows(X)
         if y is None and self._needs_labels:
-            raise InvalidParameterError(f"{type(self).__name__} needs labels: fit(X, y)")
+            raise InvalidParameterError(f"{type(self).__name__} needs labels: call fit(X, y)")
         _, numbers, labels = _arrays.labels(np.zeros(len(rows), int) if y is None else y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
         name, k, shrinkage = self._options()
@@ -159,7 +160,7 @@ class Mahalanobis(_Gaussian):
 
 
 class RelativeMahalanobis(_Gaussian):
-    """Mahalanobis distance minus the distance to the mean of all rows (Ren et al. 2021)."""
+    """Squared Mahalanobis distance to the nearest class mean, minus that to the mean of all rows (Ren et al. 2021)."""
 
     _name = "relative_mahalanobis"
 
@@ -180,7 +181,7 @@ class KnnDistance(_FromEmbeddings):
 
 
 class LocalOutlierFactor(_FromEmbeddings):
-    """Local outlier factor: density around the neighbors relative to that around the row (Breunig et al. 2000)."""
+    """Local outlier factor: density at the neighbors of a row, divided by the density at the row (Breunig et al. 2000)."""
 
     _needs_labels = False
 
@@ -195,8 +196,8 @@ class LocalOutlierFactor(_FromEmbeddings):
 class Sngp(Scorer):
     """Last layer of SNGP: a Gaussian process with random features and a Laplace approximation (Liu et al. 2020).
 
-    ``length_scale`` None is the median distance of training rows. ``reduction`` is "max_prob" (one minus the largest
-    probability) or "dempster_shafer".
+    If ``length_scale`` is None, the median distance between training rows is used. ``reduction`` is "max_prob" (one minus
+    the largest probability) or "dempster_shafer".
     """
 
     def __init__(
@@ -267,9 +268,9 @@ class Duq(Scorer):
 class Huq:
     """Hybrid uncertainty (Vazhentsev et al. 2023): a combination of the ranks of aleatoric and epistemic uncertainty.
 
-    ``alpha`` is the weight of the aleatoric rank. ``known_quantile`` is the quantile of the epistemic uncertainty up to which
-    a row is in-distribution, ``ambiguous_quantile`` that of the aleatoric uncertainty above which a row is ambiguous. All
-    three are in [0, 1].
+    ``alpha`` is the weight of the aleatoric rank. A row is in-distribution if its epistemic uncertainty is at most the quantile
+    ``known_quantile`` of the reference rows. A row is ambiguous if its aleatoric uncertainty is above the quantile
+    ``ambiguous_quantile``. All three parameters are in [0, 1].
 
     >>> huq = Huq().fit([0.1, 0.2, 0.3, 0.4, 0.1], [0.0, 0.0, 0.0, 0.0, 9.0])
     >>> near, far = huq.score([0.15, 0.15], [0.0, 20.0])
@@ -283,7 +284,7 @@ class Huq:
         self.alpha, self.known_quantile, self.ambiguous_quantile = alpha, known_quantile, ambiguous_quantile
 
     def fit(self, aleatoric: Any, epistemic: Any) -> Huq:
-        """Fit to the uncertainties of reference rows, held-out or training."""
+        """Fit to the uncertainties of reference rows, which may be held-out or training rows."""
         self._inner = _nuq.Huq(
             _arrays.scores(aleatoric, "aleatoric"),
             _arrays.scores(epistemic, "epistemic"),
@@ -294,26 +295,30 @@ class Huq:
         return self
 
     def score(self, aleatoric: Any, epistemic: Any) -> np.ndarray:
-        """Score of each row from its two uncertainties. Higher means less certain."""
+        """Score of each row from its two uncertainties. A higher score means a less certain prediction."""
         if self._inner is None:
             raise NotFittedError("This Huq is not fitted yet. Call 'fit' first.")
         return self._inner.score(_arrays.scores(aleatoric, "aleatoric"), _arrays.scores(epistemic, "epistemic"))
 
 
-class _FromBoth(Scorer):
+class _FromEmbeddingsAndLogits(Scorer):
     _name = ""
 
     def _options(self) -> tuple[int, float, int | None]:
         return 10, 0.9, None
 
     def fit(self: _Paired, X: Any, logits: Any) -> _Paired:
-        """Fit to training rows and their logits. The linear head of the network is estimated from both."""
-        self._inner = _nuq.from_both(self._name, _arrays.rows(X), _arrays.rows(logits, "logits"), *self._options())
+        """Fit to training rows and their logits. The weights of the last linear layer of the network are estimated
+        from both."""
+        self._inner = _nuq.from_embeddings_and_logits(
+            self._name, _arrays.rows(X), _arrays.rows(logits, "logits"), *self._options()
+        )
         return self
 
 
-class Vim(_FromBoth):
-    """Virtual-logit matching (Wang et al. 2022)."""
+class Vim(_FromEmbeddingsAndLogits):
+    """Virtual-logit matching (Wang et al. 2022). ``principal`` is the dimension of the principal subspace; None chooses it by
+    the number of columns."""
 
     _name = "vim"
 
@@ -324,13 +329,13 @@ class Vim(_FromBoth):
         return 10, 0.9, None if self.principal is None else _arrays.integer(self.principal, "principal", 1)
 
 
-class Fdbd(_FromBoth):
+class Fdbd(_FromEmbeddingsAndLogits):
     """Negative relative distance to the decision boundaries (Liu and Qin 2024)."""
 
     _name = "fdbd"
 
 
-class NnGuide(_FromBoth):
+class NnGuide(_FromEmbeddingsAndLogits):
     """Energy scaled by the similarity to the nearest confident training rows (Park, Jung and Teoh 2023)."""
 
     _name = "nnguide"
@@ -342,7 +347,7 @@ class NnGuide(_FromBoth):
         return _arrays.integer(self.k, "k", 1), 0.9, None
 
 
-class React(_FromBoth):
+class React(_FromEmbeddingsAndLogits):
     """Energy of activations that are clipped at a quantile of the training activations (Sun, Guo and Li 2021)."""
 
     _name = "react"
@@ -355,5 +360,8 @@ class React(_FromBoth):
 
 
 def temperature(logits: Any, classes: Any) -> float:
-    """Temperature that maximizes the likelihood of held-out labels. ``classes`` are column numbers."""
+    """Temperature that maximizes the likelihood of held-out labels.
+
+    ``classes`` holds the column number of the true class of each row.
+    """
     return _nuq.temperature(_arrays.rows(logits, "logits"), _arrays.class_numbers(classes))

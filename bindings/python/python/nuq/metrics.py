@@ -1,7 +1,7 @@
 """Metrics of uncertainty scores and probabilities, with bootstrap intervals.
 
-A higher score means less certain. NaN is refused. Rows with equal scores have no order: each metric is its mean over all
-orders of such rows.
+A higher score means a less certain prediction. NaN is an error. If rows have equal scores, a metric is the mean of its values
+over all orders of these rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Advantage of the first score over the second, its 95 % bootstrap interval, and its p-value."""
+    """Difference of a metric between two scores with its 95 % bootstrap interval and p-value. It is positive if the first score
+    is better."""
 
     value: float
     low: float
@@ -74,7 +75,7 @@ def average_precision(inliers: Any, outliers: Any) -> float:
 
 
 def average_precision_of_inliers(inliers: Any, outliers: Any) -> float:
-    """Average precision of finding inliers by low scores."""
+    """Average precision with inliers as the positive class, in order of increasing score."""
     return _nuq.average_precision_of_inliers(*_detection(inliers, outliers))
 
 
@@ -84,7 +85,7 @@ def fpr_at_tpr(inliers: Any, outliers: Any, tpr: float = 0.95) -> float:
 
 
 def detection_error(inliers: Any, outliers: Any) -> float:
-    """Smallest mean of false negative and false positive rate over all thresholds."""
+    """Minimum over all thresholds of the mean of false negative rate and false positive rate."""
     return _nuq.detection_error(*_detection(inliers, outliers))
 
 
@@ -95,7 +96,7 @@ def roc_curve(inliers: Any, outliers: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def count_curve(inliers: Any, outliers: Any) -> np.ndarray:
-    """Number of outliers among the ``k`` rows of lowest score, for each ``k`` from 0."""
+    """Number of outliers among the ``k`` rows with the lowest scores, for ``k`` from 0 to the number of rows."""
     return _nuq.count_curve(*_detection(inliers, outliers))
 
 
@@ -109,7 +110,7 @@ def rcc_auc(uncertainty: Any, is_error: Any) -> float:
 
 
 def risk_coverage_curve(uncertainty: Any, is_error: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Coverage (share of accepted rows, most certain first) and risk (error rate among them)."""
+    """Coverage (share of accepted rows) and risk (error rate of these rows), with the most certain rows accepted first."""
     risk = _nuq.risk_coverage_curve(*_selective(uncertainty, is_error))
     return np.arange(1, len(risk) + 1) / len(risk), risk
 
@@ -120,23 +121,26 @@ def prediction_rejection_ratio(uncertainty: Any, is_error: Any) -> float | None:
 
 
 def scod_risk(inliers: Any, is_error: Any, outliers: Any, coverage: float) -> float:
-    """Share of errors and outliers among the most certain rows, which are the share ``coverage`` of all rows."""
+    """Share of errors and outliers among the accepted rows, which are the most certain ones.
+
+    ``coverage`` is the accepted share of all rows.
+    """
     scores, wrong = _selective(inliers, is_error)
     return _nuq.scod_risk(scores, wrong, _arrays.scores(outliers, "outliers"), coverage)
 
 
 def calibration_error(confidence: Any, is_right: Any, bins: int = 15) -> float:
-    """Expected calibration error: mean absolute difference of confidence and accuracy over bins of equal width."""
+    """Expected calibration error: mean absolute difference between confidence and accuracy over bins of equal width."""
     return _nuq.calibration_error(_arrays.scores(confidence, "confidence"), _arrays.flags(is_right, "is_right"), _arrays.integer(bins, "bins", 1))
 
 
 def negative_log_likelihood(probabilities: Any, classes: Any) -> float:
-    """Mean negative log probability of the true classes. ``classes`` are column numbers."""
+    """Mean negative log probability of the true classes. ``classes`` holds the column number of the true class of each row."""
     return _nuq.negative_log_likelihood(*_probabilities(probabilities, classes))
 
 
 def brier_score(probabilities: Any, classes: Any) -> float:
-    """Brier score: mean over rows of the squared difference of probabilities and one-hot labels, summed over classes."""
+    """Brier score: mean over rows of the squared difference between probabilities and one-hot labels, summed over classes."""
     return _nuq.brier_score(*_probabilities(probabilities, classes))
 
 
@@ -148,7 +152,8 @@ def _probabilities(probabilities: Any, classes: Any) -> tuple[np.ndarray, np.nda
 def interval(metric: str, first: Any, second: Any, *, resamples: int = 1000, seed: int = 0) -> Interval:
     """A metric with its 95 % bootstrap interval.
 
-    ``metric`` is "roc_auc", "average_precision" or "fpr95" of inliers and outliers, or "rcc_auc" of uncertainties and errors.
+    For ``metric`` "roc_auc", "average_precision" and "fpr95", ``first`` and ``second`` are the scores of inliers and of outliers.
+    For "rcc_auc" they are the uncertainty and ``is_error`` of each row.
     """
     resampling = _arrays.integer(resamples, "resamples", 1), _arrays.integer(seed, "seed")
     return Interval(*_nuq.interval(metric, *_pair(metric, first, second), *resampling))
@@ -157,9 +162,9 @@ def interval(metric: str, first: Any, second: Any, *, resamples: int = 1000, see
 def difference(
     metric: str, first: tuple[Any, Any], second: tuple[Any, Any], *, resamples: int = 1000, seed: int = 0
 ) -> Difference:
-    """Advantage of one score over another on the same rows, by a paired bootstrap. It is positive if the first is better.
+    """Difference of a metric between two scores of the same rows, by a paired bootstrap. It is positive if the first is better.
 
-    ``first`` and ``second`` are pairs of arguments of ``interval``, for the same rows in the same order.
+    ``first`` and ``second`` are pairs of arrays as for ``interval``, one pair per score, with the same rows in the same order.
     """
     pairs = *_pair(metric, *first), *_pair(metric, *second)
     for a, b in zip(pairs[:2], pairs[2:]):

@@ -49,7 +49,7 @@ pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, f64
             let texts = array.as_string::<i32>();
             Some((0..texts.len()).map(|i| Label::from(texts.value(i))).collect())
         }
-        // Some writers do not mark strings as such.
+        // Some writers store strings as binary values without the annotation that they are strings.
         DataType::Binary => {
             let texts = array.as_binary::<i32>();
             let text = |i: usize| Label::Text(String::from_utf8_lossy(texts.value(i)).into_owned());

@@ -37,7 +37,7 @@ pub fn read_members(spec: &ArraySpec) -> Result<Vec<Embeddings<'static>>, Error>
     stored.element.check_number(spec)?;
     match stored.shape[..] {
         [members, rows, classes] if members > 0 && rows > 0 && classes > 0 => {
-            // Verify the claimed size before allocating memory for it.
+            // Verify the size in the header before allocating memory for it.
             stored.source.verify_length(spec, members * rows * classes * stored.element.size())?;
             if stored.is_fortran {
                 stored.members_in_fortran_order(spec, members, rows, classes)

@@ -7,10 +7,10 @@ use nuq::Label;
 use super::ArraySpec;
 use crate::Error;
 
-/// A file; has no values.
+/// Type of an opened parquet file. It has no values.
 pub(crate) enum ParquetFile {}
 
-/// Rows of a file; has no values.
+/// Type of the rows of a parquet file. It has no values.
 pub(crate) enum ParquetRows {}
 
 impl ParquetFile {

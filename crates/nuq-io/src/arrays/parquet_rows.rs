@@ -102,7 +102,7 @@ impl ParquetRows {
         let wanted = rows.len() * self.dim;
         while stream.decoded.len() < wanted {
             let Some(batch) = next(&mut stream.reader, spec)? else {
-                return Err(Error::damaged_parquet(spec, "it has fewer rows than it claims"));
+                return Err(Error::damaged_parquet(spec, "it has fewer rows than its metadata states"));
             };
             let first = stream.row + stream.decoded.len() / self.dim;
             self.decode(spec, &batch, first, &mut stream.decoded)?;

@@ -1,4 +1,4 @@
-//! The bytes of an array: a range of a file, or a buffer if they were compressed.
+//! The bytes of an array: a range of a file, or a buffer in memory if the array is compressed in the file.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -14,7 +14,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Verifies that `len` bytes exist, before memory is allocated for the size that a header claims.
+    /// Verifies that `len` bytes exist. Call it before allocating memory for the size in a header, which may be wrong.
     pub(crate) fn verify_length(&self, spec: &ArraySpec, len: usize) -> Result<(), Error> {
         let available = match self {
             Source::Memory(bytes) => bytes.len() as u64,
@@ -45,11 +45,11 @@ impl Source {
 fn truncated(spec: &ArraySpec) -> Error {
     Error::BadFile {
         spec: spec.clone(),
-        problem: "it is truncated: it ends before its array does".to_owned(),
+        problem: "it is truncated: it ends before the end of the array".to_owned(),
     }
 }
 
-/// Opens a file; a directory is an error that says so.
+/// Opens a file. The error for a directory states that it is a folder.
 pub(crate) fn open_file(spec: &ArraySpec) -> Result<File, Error> {
     let failed = |source| Error::Read { path: spec.path.clone(), source };
     let file = File::open(&spec.path).map_err(failed)?;

@@ -1,10 +1,10 @@
-//! A file and an array in it: `path` or `path:name`.
+//! Reference to an array in a file: `path` or `path:name`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A file and, where it holds several arrays, the name of one.
+/// Reference to an array in a file: the path, and the name of the array if the file holds several.
 ///
 /// ```
 /// use nuq_io::ArraySpec;
@@ -20,7 +20,7 @@ pub struct ArraySpec {
     pub name: Option<String>,
 }
 
-/// Extensions after which a name may follow.
+/// File extensions after which `:name` is recognized.
 const EXTENSIONS: [&str; 6] = [".npy", ".npz", ".safetensors", ".csv", ".tsv", ".parquet"];
 
 impl FromStr for ArraySpec {
@@ -28,6 +28,7 @@ impl FromStr for ArraySpec {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let whole = Self { path: text.into(), name: None };
+        // The path of an existing file may contain a colon.
         if Path::new(text).exists() {
             return Ok(whole);
         }
@@ -43,12 +44,12 @@ impl FromStr for ArraySpec {
 }
 
 impl ArraySpec {
-    /// An array of the same file.
+    /// Reference to the array `name` in the same file.
     pub(crate) fn named(&self, name: &str) -> Self {
         Self { path: self.path.clone(), name: Some(name.to_owned()) }
     }
 
-    /// The columns that `file.csv:-a,b` excludes from a table of embeddings.
+    /// Names of the columns that are not coordinates: `a` and `b` in `file.csv:-a,b`.
     pub(crate) fn excluded_columns(&self) -> Option<Vec<String>> {
         let names = self.name.as_ref()?.strip_prefix('-')?;
         Some(names.split(',').map(|name| name.trim().to_owned()).collect())

@@ -223,7 +223,7 @@ fn sizes_in_headers_are_verified_before_memory_is_allocated() {
     };
     let huge = write("a.npy", &numpy("<f4", "(1000000000, 100000)", &[]));
     assert!(
-        read_error(&huge).ends_with("it is truncated: it ends before its array does"),
+        read_error(&huge).ends_with("it is truncated: it ends before the end of the array"),
         "{}",
         read_error(&huge)
     );
@@ -339,8 +339,8 @@ fn arrays_that_are_not_members_are_errors_with_a_hint() {
         assert!(none.ends_with(needed), "{shape}: {none}");
     }
     for (shape, end) in [
-        ("(2, 4, 3)", "it is truncated: it ends before its array does"),
-        ("(1000000000, 1000, 1000)", "it is truncated: it ends before its array does"),
+        ("(2, 4, 3)", "it is truncated: it ends before the end of the array"),
+        ("(1000000000, 1000, 1000)", "it is truncated: it ends before the end of the array"),
         ("(4611686018427387904, 4, 1)", "its shape exceeds the address space"),
     ] {
         // The bytes of one member; the header claims more.
@@ -349,7 +349,7 @@ fn arrays_that_are_not_members_are_errors_with_a_hint() {
     }
     let whole = fs::read(data("members-fortran.npy").path).unwrap();
     let cut = error_of(&write("cut.npy", &whole[..whole.len() - 1]));
-    assert!(cut.ends_with("cut.npy: it is truncated: it ends before its array does"), "{cut}");
+    assert!(cut.ends_with("cut.npy: it is truncated: it ends before the end of the array"), "{cut}");
     let nan = error_of(&data("members-nan.npy"));
     assert!(
         nan.ends_with("members-nan.npy, member 1: row 2, column 1 is NaN: every coordinate must be finite"),
