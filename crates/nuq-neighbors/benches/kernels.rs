@@ -33,12 +33,15 @@ static EXACT: LazyLock<ExactIndex<'static>> = LazyLock::new(|| ExactIndex::new(&
 static HNSW: LazyLock<HnswIndex<'static>> =
     LazyLock::new(|| HnswIndex::new(&TRAIN, HnswParams::default().ef_construction(50)).expect("valid rows"));
 
+/// Computes the distances of a query to the rows with the given ids.
+type Kernel<T> = fn(&[T], &[T], &[u32], &mut [f32]);
+
 /// Times a kernel on a list of rows in random order.
 fn time_kernel<T: Copy>(
     bencher: Bencher<'_, '_>,
     width: usize,
     element: impl Fn(&mut SeededRng) -> T,
-    kernel: fn(&[T], &[T], &[u32], &mut [f32]),
+    kernel: Kernel<T>,
 ) {
     let mut rng = SeededRng::new(2);
     let query: Vec<T> = (0..width).map(|_| element(&mut rng)).collect();
