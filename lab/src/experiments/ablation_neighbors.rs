@@ -1,6 +1,6 @@
 //! Ablation of the number of neighbors: the paper's figure on K.
 
-use nuq::{Density, DensityBandwidth, ExactIndex, NeighborIndex, Neighbors, NuqClassifier, FittedModel};
+use nuq::{Density, DensityBandwidth, ExactIndex, FittedModel, NeighborIndex, Neighbors, NuqClassifier};
 use nuq_report::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, Emphasis, Figure};
 
 use super::Context;

@@ -3,7 +3,9 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use nuq::{Classification, ExactIndex, IndexKind, NeighborIndex, NuqClassifier, Params, Predictions, FittedModel};
+use nuq::{
+    Classification, ExactIndex, FittedModel, IndexKind, NeighborIndex, NuqClassifier, Params, Predictions,
+};
 use nuq_neighbors::{Embeddings, Neighbors};
 
 use super::Context;
