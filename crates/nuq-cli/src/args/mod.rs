@@ -20,7 +20,7 @@ pub(crate) use values::{NamedArray, TargetSpec};
 const WORKFLOW: &str = "\
 Typical use:
   nuq fit --embeddings train.npz:embeddings --labels train.npz:labels --out model.nuq
-  nuq calibrate --model model.nuq --embeddings held_out.npz:embeddings --target coverage=0.9 --name main
+  nuq calibrate --model model.nuq --embeddings held_out.npy --target coverage=0.9 --name main
   nuq score --model model.nuq --embeddings new.npy --threshold main --out scores.csv
 
 Exit codes:
@@ -43,7 +43,7 @@ Files:
 /// NUQ (Nonparametric Uncertainty Quantification) compares the embedding of an input with the embeddings of the training
 /// data. Results go to standard output; messages and progress go to standard error.
 #[derive(Debug, Parser)]
-#[command(name = "nuq", version, arg_required_else_help = true, after_long_help = WORKFLOW)]
+#[command(name = "nuq", version, arg_required_else_help = true, after_long_help = WORKFLOW, max_term_width = 100)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,

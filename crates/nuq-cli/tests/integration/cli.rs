@@ -20,7 +20,9 @@ fn help_lists_the_commands() {
     insta::assert_snapshot!(help.join("\n"), @r#"
     Estimate the uncertainty of a trained network's predictions from its embeddings
 
-    NUQ (Nonparametric Uncertainty Quantification) compares the embedding of an input with the embeddings of the training data. Results go to standard output; messages and progress go to standard error.
+    NUQ (Nonparametric Uncertainty Quantification) compares the embedding of an input with the
+    embeddings of the training data. Results go to standard output; messages and progress go to standard
+    error.
 
     Usage: nuq [OPTIONS] <COMMAND>
 
@@ -58,14 +60,15 @@ fn help_lists_the_commands() {
               [default: auto]
 
           --quiet
-              Print only results and errors; a command that writes a file prints nothing, unless --json is given
+              Print only results and errors; a command that writes a file prints nothing, unless --json
+              is given
 
           --threads <N>
               Number of threads, at least 1 [default: the number of processors]
 
     Typical use:
       nuq fit --embeddings train.npz:embeddings --labels train.npz:labels --out model.nuq
-      nuq calibrate --model model.nuq --embeddings held_out.npz:embeddings --target coverage=0.9 --name main
+      nuq calibrate --model model.nuq --embeddings held_out.npy --target coverage=0.9 --name main
       nuq score --model model.nuq --embeddings new.npy --threshold main --out scores.csv
 
     Exit codes:
