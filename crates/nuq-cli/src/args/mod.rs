@@ -16,6 +16,9 @@ pub(crate) use choice::BandwidthWord;
 use choice::choice;
 pub(crate) use values::{NamedArray, TargetSpec};
 
+/// Largest width of the help texts, in columns. Lines of the constants below are shorter, so that they are not wrapped.
+const HELP_WIDTH: usize = 100;
+
 /// Text after the help of `nuq`.
 const WORKFLOW: &str = "\
 Typical use:
@@ -33,17 +36,24 @@ Exit codes:
 /// Text after the help of each command that reads arrays.
 const FILES: &str = "\
 Files:
-  Arrays are read from npy, npz, safetensors, csv, tsv and, in a build with that feature, parquet files. FILE:NAME
-  selects one array of an npz or safetensors file, or one column of a table.
-  Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes, the column that
-  --labels or --targets selects from the same file, and the columns that FILE:-NAME,NAME excludes.";
+  Arrays are read from npy, npz, safetensors, csv, tsv and, in a build with that feature, parquet
+  files. FILE:NAME selects one array of an npz or safetensors file, or one column of a table.
+  Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes,
+  the column that --labels or --targets selects from the same file, and the columns that
+  FILE:-NAME,NAME excludes.";
 
 /// Estimate the uncertainty of a trained network's predictions from its embeddings
 ///
 /// NUQ (Nonparametric Uncertainty Quantification) compares the embedding of an input with the embeddings of the training
 /// data. Results go to standard output; messages and progress go to standard error.
 #[derive(Debug, Parser)]
-#[command(name = "nuq", version, arg_required_else_help = true, after_long_help = WORKFLOW, max_term_width = 100)]
+#[command(
+    name = "nuq",
+    version,
+    arg_required_else_help = true,
+    max_term_width = HELP_WIDTH,
+    after_long_help = WORKFLOW
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn nuq(arguments: &[&str], folder: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nuq")).args(arguments).current_dir(folder).output().unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    // Help texts are wrapped to the width in COLUMNS, if it is set.
+    command.args(arguments).current_dir(folder).env_remove("COLUMNS").output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
