@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: ratios against named peers, measured in one run on one machine.
+//! `cargo xtask bench`: time, memory and detection metrics; other libraries (peers) are measured in the same run.
 //!
 //! | argument | measurement |
 //! | --- | --- |

@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 /// Format, lints, tests with doctests, API documentation without warnings, and the Python package.
 ///
 /// All steps enable the feature `parquet` as releases do, so that they share compiled dependencies. The default features are
-/// checked by the last lint step and by the wheel.
+/// checked by the last lint step and by the build of the wheel.
 fn test() -> Result<(), Failed> {
     if has("fmt") {
         cargo(&["fmt", "--all", "--check"])?;

@@ -29,8 +29,9 @@ struct Results {
     bandwidth: f64,
     density_bandwidth: f64,
     dimension: f64,
-    /// Mean aleatoric uncertainty and mean decimal log of the epistemic one: inside, between, far.
+    /// Mean aleatoric uncertainty in each region of `REGIONS`.
     aleatoric: [f64; 3],
+    /// Mean decimal logarithm of the epistemic uncertainty in each region of `REGIONS`.
     log10_epistemic: [f64; 3],
 }
 

@@ -35,7 +35,7 @@ impl Members {
         for member in &logits {
             if member.len() != rows {
                 let got = member.len();
-                return Err(length_mismatch("rows of a member", got, "rows of the first", rows));
+                return Err(length_mismatch("rows of a member", got, "rows of the first member", rows));
             }
             if member.dim() != classes {
                 let (got, expected) = (member.dim(), classes);

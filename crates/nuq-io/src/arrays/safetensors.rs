@@ -29,7 +29,7 @@ pub(crate) fn open(spec: &ArraySpec) -> Result<StoredArray, Error> {
         return Err(bad("it is not a safetensors file: its header is too long".to_owned()));
     }
     let mut header = vec![0; length as usize];
-    file.read_exact(&mut header).map_err(|_| bad("its header is incomplete: it is truncated".to_owned()))?;
+    file.read_exact(&mut header).map_err(|_| bad("it is truncated: its header is incomplete".to_owned()))?;
     let mut entries: HashMap<String, serde_json::Value> = serde_json::from_slice(&header)
         .map_err(|e| bad(format!("it is not a safetensors file: its header is not JSON ({e})")))?;
     entries.remove("__metadata__");

@@ -3,8 +3,8 @@
 //! One call measures a whole list: the kernel is selected once per list, and the next rows are prefetched while one is
 //! measured. Distances of codes are sums of integers and equal on every processor.
 //!
-//! The distance functions require two rows of equal length. Each function asserts it, because some read the second row by
-//! the length of the first.
+//! The distance functions require two rows of equal length. Each function asserts it, because some read as many
+//! elements of the second row as the first row has, without a bounds check.
 
 use super::vectors::{CodeBlock, DistanceKernel, Half};
 
