@@ -54,7 +54,7 @@ fn read_rows(options: &SuggestArgs, common: &Common) -> Result<(Vec<usize>, Embe
     let (values, dim) = (file.values(0..file.len())?, file.dim());
     let bad = bad_rows::find(&values, dim);
     if !bad.is_empty() && options.on_bad_rows == OnBadRows::Error {
-        let remedy = "--on-bad-rows skip chooses from the others";
+        let remedy = "use --on-bad-rows skip to choose from the others";
         return Err(bad_rows::error(&options.embeddings, 0, &bad, remedy));
     }
     if !bad.is_empty() {

@@ -39,7 +39,7 @@ pub struct MeasuredRecall {
     pub share: f64,
     /// The number of neighbors per query.
     pub k: usize,
-    /// The number of training rows that were used as queries, each without itself.
+    /// The number of training rows that were used as queries, each excluded from its own neighbors.
     pub points: usize,
 }
 

@@ -135,7 +135,7 @@ fn score_block(
     let count = values.len() / dim;
     let bad = bad_rows::find(&values, dim);
     if !bad.is_empty() && options.on_bad_rows == OnBadRows::Error {
-        let remedy = "--on-bad-rows skip scores the others";
+        let remedy = "use --on-bad-rows skip to score the others";
         return Err(bad_rows::error(&options.embeddings, first, &bad, remedy));
     }
     let (good, values) = bad_rows::remove(&bad, values, dim);

@@ -168,7 +168,7 @@ fn bad_rows_are_listed_or_skipped() {
     assert_eq!(failed.status.code(), Some(1));
     assert_eq!(
         err(&failed),
-        "nuq: q.csv: these rows contain a NaN or an infinity: 1, 3; --on-bad-rows skip scores the others\n"
+        "nuq: q.csv: these rows contain a NaN or an infinity: 1, 3; use --on-bad-rows skip to score the others\n"
     );
     assert!(!folder.path().join("s.csv").exists(), "no output file is left");
     let skipped = nuq(&[&score[..], &["--on-bad-rows", "skip"]].concat(), folder.path());
@@ -435,7 +435,7 @@ fn suggestions_are_written_to_a_file_without_bad_rows() {
     let suggest = ["suggest", "--model", "m.nuq", "--embeddings", "q.csv", "--count", "1"];
     let failed = nuq(&suggest, folder.path());
     assert_eq!(failed.status.code(), Some(1));
-    let expected = "nuq: q.csv: these rows contain a NaN or an infinity: 0; --on-bad-rows skip chooses from the others\n";
+    let expected = "nuq: q.csv: these rows contain a NaN or an infinity: 0; use --on-bad-rows skip to choose from the others\n";
     assert_eq!(err(&failed), expected);
     let skipped = nuq(&[&suggest[..], &["--on-bad-rows", "skip", "--out", "s.csv"]].concat(), folder.path());
     assert_eq!((out(&skipped), err(&skipped)), ("s.csv: 1 rows\n".to_owned(), "skipped 1 rows\n".to_owned()));

@@ -1,5 +1,5 @@
-//! Properties of every scorer: the sign of the score, finite scores of extreme rows, and typed errors; and tests of the trained
-//! layers.
+//! Properties of every scorer: the sign of the score, no NaN for extreme rows, and typed errors; and tests of the
+//! trained layers.
 
 use nuq::nuq_neighbors;
 use nuq::{Embeddings, ExactIndex, NeighborIndex, Neighbors, Shrinkage};
@@ -23,7 +23,8 @@ fn scaled(rows: &Embeddings<'_>, factor: f32) -> Embeddings<'static> {
     Embeddings::new(rows.as_slice().iter().map(|v| v * factor).collect(), rows.dim()).unwrap()
 }
 
-/// Three classes of 40 rows around 4 times the first three unit vectors, and a last layer of three times those unit vectors.
+/// Three classes of 40 rows, and a last layer. The mean of class `c` is 4 times the unit vector `c`; the weights of
+/// class `c` in the last layer are 3 times this vector.
 fn separated_classes() -> (Embeddings<'static>, Vec<i64>, Head) {
     let noise = data::normal(120, 4, 1);
     let value = |(at, e): (usize, &f32)| 0.3 * e + if at % 4 == at / 4 % 3 { 4.0 } else { 0.0 };
@@ -75,7 +76,7 @@ fn every_scorer() -> Vec<Box<dyn Scorer>> {
     all
 }
 
-/// Queries with the arrays of all scorers.
+/// Queries with all input arrays that the scorers need.
 struct Queries {
     embeddings: Embeddings<'static>,
     logits: Embeddings<'static>,
@@ -109,7 +110,7 @@ fn outliers_have_higher_scores_for_every_scorer() {
 
 #[test]
 fn scores_of_extreme_rows_are_not_nan() {
-    // The largest f32, the smallest, zero, and the training mean.
+    // Embeddings: the largest f32, the smallest positive one, zero, the training mean, and large values of both signs.
     let (x, _, _) = separated_classes();
     let mean: Vec<f32> = (0..4).map(|j| (x.column(j).iter().sum::<f64>() / x.len() as f64) as f32).collect();
     let embeddings =

@@ -148,7 +148,7 @@ fn small_model(path: &Path) -> (Embeddings<'static>, Vec<u64>) {
     (x, right)
 }
 
-/// Opens a file and predicts. The result must be `right`, or an error that names the damaged section, which is returned.
+/// Opens a file and predicts. Returns the damaged section after an error; otherwise the predictions must be `right`.
 fn damaged_section(path: &Path, queries: &Embeddings<'_>, right: &[u64], what: &str) -> Option<String> {
     let model = match nuq_io::open(path) {
         Ok(opened) => opened.model,

@@ -97,7 +97,8 @@ pub struct Huq<'r> {
 }
 
 impl Huq<'_> {
-    /// The score of a row with aleatoric uncertainty `a` and epistemic uncertainty `e`, divided by the number of rows.
+    /// The score of a row with aleatoric uncertainty `a` and epistemic uncertainty `e`: its rank divided by the number
+    /// of reference rows.
     pub fn score(&self, a: f64, e: f64) -> f64 {
         let below = |values: &[f64], v: f64| values.iter().filter(|r| **r < v).count() as f64;
         let pairs = self.aleatoric.iter().zip(self.epistemic);

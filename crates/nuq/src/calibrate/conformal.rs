@@ -38,7 +38,7 @@ pub fn conformal_p_values(calibration: &[f64], scores: &[f64]) -> Result<Vec<f64
 ///
 /// ```
 /// use nuq::calibrate::benjamini_hochberg;
-/// // Sorted 0.01, 0.03, 0.2, 0.9 against 0.025, 0.05, 0.075, 0.1: the first two are alarms.
+/// // The sorted p-values 0.01, 0.03, 0.2, 0.9 have the bounds 0.025, 0.05, 0.075, 0.1: the first two are alarms.
 /// assert_eq!(benjamini_hochberg(&[0.03, 0.9, 0.01, 0.2], 0.1)?, [true, false, true, false]);
 /// # Ok::<(), nuq::Error>(())
 /// ```
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p_values_below_the_last_one_under_its_line_are_alarms() {
+    fn p_values_up_to_the_largest_one_within_its_bound_are_alarms() {
         assert_eq!(benjamini_hochberg(&[0.06, 0.07], 0.07).unwrap(), [true, true]);
         assert_eq!(benjamini_hochberg(&[0.06, 0.08], 0.07).unwrap(), [false, false]);
         assert!(benjamini_hochberg(&[], 0.1).unwrap().is_empty());

@@ -13,11 +13,11 @@ pub struct LabelIssue {
     pub row: u32,
     /// The number of its class.
     pub given: u32,
-    /// The number of the most probable class, without this row.
+    /// The number of the most probable class, computed without this row.
     pub likeliest: u32,
-    /// The probability of its class, without this row.
+    /// The probability of its class, computed without this row.
     pub probability_given: f64,
-    /// The probability of the most probable class, without this row.
+    /// The probability of the most probable class, computed without this row.
     pub probability_likeliest: f64,
 }
 

@@ -1,4 +1,4 @@
-//! A classifier as plain data, and back.
+//! Conversion of a classifier to plain data and back.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct ClassifierParts {
     pub thresholds: BTreeMap<String, Threshold>,
     /// The labels of the classes, sorted.
     pub labels: Vec<Label>,
-    /// The class number of each id. The value of an id that names no row is any class number.
+    /// The class number of each id. The value of an id that names no row is an arbitrary class number.
     pub of_row: Vec<u32>,
     /// The variance term of the epistemic uncertainty.
     pub variance: Variance,

@@ -1,4 +1,4 @@
-//! A regressor as plain data, and back.
+//! Conversion of a regressor to plain data and back.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct RegressorParts {
     pub prior_weight: f64,
     /// Thresholds by name.
     pub thresholds: BTreeMap<String, Threshold>,
-    /// The target of each id. The value of an id that names no row is any valid target.
+    /// The target of each id. The value of an id that names no row is an arbitrary valid target.
     pub targets: Vec<f64>,
     /// The selection of the bandwidth; `None` if it was not selected by leave-one-out.
     pub curve: Option<SelectionCurve<RegressionScore>>,

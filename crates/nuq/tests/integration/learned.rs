@@ -42,7 +42,7 @@ fn kth_neighbor_bandwidths_are_distances_to_the_kth_neighbor() {
     let (x, y) = data::clusters(50, 3, 2, 1.0, 4);
     let model =
         NuqClassifier::params().bandwidth(BandwidthRule::Adaptive { k: Some(4) }).fit(&x, &y).unwrap();
-    let Bandwidth::PerPoint(h) = model.bandwidth() else { panic!("one per point") };
+    let Bandwidth::PerPoint(h) = model.bandwidth() else { panic!("not one bandwidth per point") };
     for (h, (sq, _)) in h.iter().zip(leave_one_out(&x)) {
         assert!((h / sq[3].sqrt() - 1.0).abs() < 1e-14);
     }
@@ -85,7 +85,7 @@ fn normalize_divides_rows_and_queries_by_their_norm() {
 }
 
 #[test]
-fn accuracy_selects_the_best_likelihood_within_one_standard_error() {
+fn accuracy_selects_the_best_likelihood_within_one_standard_error_of_the_best_accuracy() {
     let (x, y) = data::clusters(300, 2, 4, 1.0, 9);
     let model = NuqClassifier::params().bandwidth(Criterion::Accuracy).fit(&x, &y).unwrap();
     let curve = model.bandwidth_curve().unwrap();
@@ -96,7 +96,7 @@ fn accuracy_selects_the_best_likelihood_within_one_standard_error() {
     for point in curve.points.iter().filter(|p| p.score.accuracy >= best - standard_error) {
         assert!(point.score.log_likelihood <= chosen.log_likelihood);
     }
-    // The criteria select different bandwidths for some data, which makes the test meaningful.
+    // The accuracy excludes at least one bandwidth; otherwise the test above would prove nothing.
     let likeliest = curve.points.iter().map(|p| p.score.log_likelihood).fold(f64::NEG_INFINITY, f64::max);
     assert!(curve.points.iter().any(|p| p.score.accuracy < best - standard_error));
     assert!(chosen.log_likelihood <= likeliest);
@@ -127,7 +127,7 @@ fn without_a_prior_the_likelihood_excludes_rows_without_a_neighbor_of_their_clas
 }
 
 #[test]
-fn a_regressor_selects_the_bandwidth_with_the_smallest_left_out_error() {
+fn a_regressor_selects_the_bandwidth_with_the_smallest_leave_one_out_error() {
     let (x, labels) = data::clusters(70, 2, 3, 1.0, 5);
     let y: Vec<f64> = labels.iter().map(|&l| (l * l) as f64).collect();
     let rule = BandwidthRule::LeaveOneOut { criterion: SquaredError, points: 12 };
@@ -162,11 +162,11 @@ fn the_sample_has_the_requested_size_and_depends_on_the_seed() {
     assert_eq!(fit(150, 1).0, 150);
     assert_eq!(fit(150, 1), fit(150, 1));
     assert_ne!(fit(150, 1).2, fit(150, 2).2);
-    assert_eq!(fit(10_000, 1), fit(10_000, 2), "all rows are one sample");
+    assert_eq!(fit(10_000, 1), fit(10_000, 2), "a sample of all rows depends on the seed");
 }
 
 #[test]
-fn the_preset_is_algorithm_1() {
+fn the_paper_preset_is_algorithm_1() {
     let (x, y) = data::clusters(200, 4, 3, 1.0, 5);
     let (q, _) = data::clusters(40, 4, 3, 1.0, 6);
     let explicit = NuqClassifier::params()
@@ -178,7 +178,7 @@ fn the_preset_is_algorithm_1() {
         .normalize(false);
     assert_eq!(NuqClassifier::paper(), explicit);
     let model = NuqClassifier::paper().fit(&x, &y).unwrap();
-    let Bandwidth::Scalar(h) = *model.bandwidth() else { panic!("a scalar") };
+    let Bandwidth::Scalar(h) = *model.bandwidth() else { panic!("not a scalar bandwidth") };
     let predictions = model.predict(&q).unwrap();
     for (i, query) in data::to_rows(&q).iter().enumerate() {
         // Algorithm 1 line by line, without log space, because d is small.
