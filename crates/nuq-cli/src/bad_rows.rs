@@ -23,7 +23,7 @@ pub(crate) fn remove(bad: &[usize], values: Vec<f32>, dim: usize) -> (Vec<usize>
     (good, values)
 }
 
-/// The error that lists the bad rows of a block whose first row is row `first` of the file, with what to do about them.
+/// The error that lists the bad rows of a block and ends with `remedy`. The block begins at row `first` of the file.
 pub(crate) fn error(spec: &ArraySpec, first: usize, bad: &[usize], remedy: &str) -> Error {
     let listed: Vec<String> = bad.iter().take(LISTED).map(|i| (first + i).to_string()).collect();
     let more = if bad.len() > LISTED { " and more" } else { "" };

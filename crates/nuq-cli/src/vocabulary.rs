@@ -103,12 +103,12 @@ fn rust_value(option: &str, word: &str) -> Option<String> {
 }
 
 #[test]
-fn every_choice_names_its_rust_value() {
+fn the_rust_value_of_every_choice_is_listed() {
     for row in tables("Choices") {
         let (option, word) = (code(&row[0]).unwrap(), code(&row[1]).unwrap());
         let Some(debug) = rust_value(option, word) else { continue };
         let variant = code(&row[2]).unwrap().rsplit("::").next().unwrap();
-        assert!(debug.contains(variant), "{option} {word}: {variant} in {debug}");
+        assert!(debug.contains(variant), "{option} {word}: {variant} is not in {debug}");
     }
 }
 
@@ -168,7 +168,7 @@ fn at<'v>(model: &'v Value, path: &str) -> Option<&'v Value> {
 }
 
 #[test]
-fn keys_of_the_model_file_exist() {
+fn listed_keys_exist_in_the_model_file() {
     let example = Example::new();
     let mut models = vec![
         example.fit(&["--density", "gmm", "--index", "hnsw"]),

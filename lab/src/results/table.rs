@@ -154,7 +154,7 @@ impl Table {
         Some((&row.name, self.columns.get(column).map_or("", String::as_str)))
     }
 
-    /// The table as Markdown. A column with numbers of the paper is followed by a column with these numbers.
+    /// The table as Markdown. If the paper has numbers for a column, the next column contains them.
     #[must_use]
     pub fn markdown(&self) -> String {
         let has_paper =
@@ -188,7 +188,7 @@ impl Table {
     fn format_cell(&self, column: usize, cell: &Cell) -> String {
         let Some(mean) = cell.mean() else { return String::new() };
         let text = self.unit.text(mean, cell.deviation());
-        // All values that are printed like the best one are bold.
+        // A value is bold if its printed number equals that of the best value.
         let printed = |value: f64| self.unit.text(value, None);
         if self.best(column).is_some_and(|best| printed(best) == printed(mean)) {
             format!("**{text}**")
@@ -247,7 +247,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn equally_printed_values_are_bold() {
+    fn values_with_the_same_printed_number_as_the_best_are_bold() {
         let table = numbers(["SVHN"], &[("a", [0.98601]), ("b", [0.98604]), ("c", [0.97])]);
         let text = Table { better: Better::Higher, unit: Unit::Percent, ..table }.markdown();
         assert!(text.contains("| a | **98.6** |") && text.contains("| b | **98.6** |"), "{text}");

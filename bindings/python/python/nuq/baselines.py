@@ -317,8 +317,8 @@ class _FromEmbeddingsAndLogits(Scorer):
 
 
 class Vim(_FromEmbeddingsAndLogits):
-    """Virtual-logit matching (Wang et al. 2022). ``principal`` is the dimension of the principal subspace; None chooses it by
-    the number of columns."""
+    """Virtual-logit matching (Wang et al. 2022). ``principal`` is the dimension of the principal subspace. If it is
+    None, the dimension depends on the number of columns."""
 
     _name = "vim"
 

@@ -123,7 +123,7 @@ fn every_option_of_fit_is_set_in_the_model() {
 }
 
 #[test]
-fn targets_fit_a_regressor() {
+fn fit_with_targets_creates_a_regressor() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("x.csv"), "a\n0\n1\n2\n3\n").unwrap();
     fs::write(folder.path().join("y.csv"), "0\n2\n4\n6\n").unwrap();
@@ -224,7 +224,7 @@ fn invalid_input_has_an_error_message_and_an_exit_code() {
         (
             words(&["fit", "--embeddings", "train.npy:x", "--labels", &y, "--out", "n.nuq"]),
             1,
-            "holds a single array without a name: leave `:x` off",
+            "holds a single array without a name: remove `:x`",
         ),
         (
             words(&["score", "--model", "junk.nuq", "--embeddings", &x, "--out", "s.csv"]),
@@ -337,7 +337,7 @@ fn a_label_column_in_the_same_table_is_not_a_coordinate() {
 }
 
 #[test]
-fn limits_of_the_data_are_reported() {
+fn too_few_rows_and_equal_labels_are_reported() {
     let (_, output) = table(["a"; 6], &["--bandwidth", "1", "--k", "5000"]);
     let stderr = err(&output);
     assert!(stderr.contains("--n-neighbors 5000: there are only 6 rows; all of them are used"), "{stderr}");
@@ -378,7 +378,7 @@ fn integer_labels_are_written_as_integers() {
 
 #[cfg(not(feature = "parquet"))]
 #[test]
-fn a_build_without_parquet_names_the_feature() {
+fn errors_of_a_build_without_parquet_contain_the_feature() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
     let score = ["score", "--model", "m.nuq", "--embeddings"];
     let read = nuq(&[&score[..], &["q.parquet", "--out", "s.csv"]].concat(), folder.path());
@@ -429,7 +429,7 @@ fn parquet_scores_equal_npz_scores() {
 }
 
 #[test]
-fn suggestions_are_written_to_a_file_without_bad_rows() {
+fn suggest_skips_bad_rows_and_writes_a_file() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
     fs::write(folder.path().join("q.csv"), "nan,0\n0,0\n90,0\n").unwrap();
     let suggest = ["suggest", "--model", "m.nuq", "--embeddings", "q.csv", "--count", "1"];

@@ -21,7 +21,7 @@ fn folder_with_data(rows: usize, dim: usize) -> tempfile::TempDir {
 
 fn start(arguments: &[&str], folder: &Path) -> Child {
     let mut command = if cfg!(target_os = "linux") {
-        // The parent process may ignore the signals, and nuq would then install no handler.
+        // If the parent process ignores the signals, nuq inherits this and installs no handler.
         let mut env = Command::new("env");
         env.arg("--default-signal=INT,TERM,HUP").arg(env!("CARGO_BIN_EXE_nuq"));
         env

@@ -277,7 +277,8 @@ fn from_embeddings<'t>(
         KnnDistance, KnnDistanceL2: move || KnnDistance::kth(rows, k),
         Lof, LofL2: move || {
             if training.has_plain_neighbors && is_normalized == training.is_normalized {
-                // Search the model's own index: where it is a graph, an exact all-pairs search would take days.
+                // Search the model's own index. A graph is used for many rows, for which an exact search for the
+                // neighbors of every row would take days.
                 let index = model.index();
                 return LocalOutlierFactor::from_neighbors(rows, &index.leave_one_out(&index.rows().live_ids(), k)?);
             }
@@ -297,7 +298,7 @@ fn trained<'t>(training: &'t Training, n_classes: usize) -> Vec<ScorerFactory<'t
     let check = move || match weights {
         ..=MAX_WEIGHTS => Ok(()),
         _ => {
-            let range = "an evaluation trains layers of at most 100000 weights; fit this method by itself";
+            let range = "an evaluation trains layers of at most 100000 weights; fit this method separately";
             Err(out_of_range("classes times columns", weights as f64, range))
         }
     };

@@ -126,7 +126,7 @@ impl EmbeddingsFile {
             ArrayFile::Table(table) => {
                 if let (Some(name), None) = (&spec.name, spec.excluded_columns()) {
                     let problem = format!(
-                        "embeddings are all columns of a table: leave `:{name}` off, or exclude columns as `:-{name}`"
+                        "embeddings are all columns of a table: remove `:{name}`, or exclude columns as `:-{name}`"
                     );
                     return Err(Error::BadFile { spec: spec.clone(), problem });
                 }

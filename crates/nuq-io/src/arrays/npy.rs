@@ -10,7 +10,7 @@ use crate::Error;
 /// Opens a file and reads its header.
 pub(crate) fn open(spec: &ArraySpec) -> Result<StoredArray, Error> {
     if let Some(name) = &spec.name {
-        let problem = format!("a .npy file holds a single array without a name: leave `:{name}` off");
+        let problem = format!("a .npy file holds a single array without a name: remove `:{name}`");
         return Err(Error::BadFile { spec: spec.clone(), problem });
     }
     let mut file = open_file(spec)?;

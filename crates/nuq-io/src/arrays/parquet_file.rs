@@ -68,7 +68,7 @@ impl ParquetFile {
             let column = self.column(spec, name)?;
             if !is_list(&self.fields()[column]) {
                 let problem = format!(
-                    "`{name}` is not a list of numbers; without a name all columns of numbers are read: leave `:{name}` off"
+                    "`{name}` is not a list of numbers; without a name all columns of numbers are read: remove `:{name}`"
                 );
                 return Err(Error::BadFile { spec: spec.clone(), problem });
             }

@@ -85,7 +85,7 @@ fn unreadable_arrays_are_errors_with_a_hint() {
         text.contains("holds several arrays; name one as") && text.ends_with("there are: x, y"),
         "{text}"
     );
-    ends("rows-f32.npy:x", "a .npy file holds a single array without a name: leave `:x` off");
+    ends("rows-f32.npy:x", "a .npy file holds a single array without a name: remove `:x`");
     ends("rows-one-dimension.npy", "has one dimension of 3; needed: rows × columns");
     ends("rows-nan.npy", "rows-nan.npy: row 2, column 1 is NaN: every coordinate must be finite");
     ends(
@@ -169,7 +169,7 @@ fn excluded_columns_are_not_coordinates() {
     let rest = EmbeddingsFile::open_excluding(&whole, &[&other_path]).err().unwrap().to_string();
     assert!(rest.contains("line 2, column `id` is `a`, not a number; if `id` is not a coordinate"), "{rest}");
     assert!(read_error(&named("-no")).ends_with("holds no array `no`; there are: x, class, y, id"));
-    assert!(read_error(&named("x")).contains("leave `:x` off, or exclude columns as `:-x`"));
+    assert!(read_error(&named("x")).contains("remove `:x`, or exclude columns as `:-x`"));
     assert!(read_error(&named("-x,y,id,class")).ends_with("all columns are excluded"));
 }
 

@@ -6,9 +6,9 @@ use crate::{RowStorage, StoredRows};
 
 /// Maps a row x to `b_j = (x_j − m_j) c_j` with `|b_j| ≤ 1` on the training rows.
 ///
-/// m is the training mean; `c_j` is the inverse of the column's scale times a power of two common to all columns.
-/// Centering removes the common offset, which causes cancellation in `‖b‖² − 2 a·b`. The power of two keeps embeddings of
-/// magnitude 1e±30 inside the range of `f32`.
+/// m is the training mean; `c_j` is a power of two, the same for all columns, divided by the scale of column j.
+/// Centering removes the common offset, which would cause cancellation in `‖b‖² − 2 a·b`. The power of two keeps
+/// embeddings of magnitude 1e±30 inside the range of `f32`.
 pub(super) struct Rescaler {
     center: Vec<f32>,
     factors: Vec<f64>,
@@ -52,8 +52,8 @@ impl Rescaler {
         Some(rescaler)
     }
 
-    /// Adds the norms of inserted rows; `ids` holds reused ids first, then new ones. Returns false when a row is too
-    /// long; then nothing is changed.
+    /// Adds the norms of inserted rows; `ids` holds reused ids first, then new ones. Returns false when a norm is too
+    /// large; then nothing is changed.
     pub(super) fn insert(&mut self, ids: &[u32], rows: &[f32]) -> bool {
         let Some(norms) = self.half_sq_norms_of(rows) else { return false };
         if norms.iter().any(|&norm| norm > MAX_HALF_SQ_NORM) {
@@ -68,7 +68,7 @@ impl Rescaler {
         true
     }
 
-    /// Marks a row as removed by an infinite norm.
+    /// Sets the norm of a row to infinity, which marks the row as removed.
     pub(super) fn remove(&mut self, id: u32) {
         self.half_sq_norms[id as usize] = f32::INFINITY;
     }
