@@ -38,9 +38,10 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     }
     let mut opened = nuq_io::open(&options.model)?;
     let others: Vec<_> = options.labels.iter().collect();
-    let held_out = rows::read_for(&opened.model, &options.model, &options.embeddings, &others)?;
+    let held_out =
+        rows::read_for(&opened.model, &options.model, &options.embeddings, &others, options.header)?;
     let labels = match &options.labels {
-        Some(spec) => Some(rows::labels(spec, (&options.embeddings, held_out.len()))?),
+        Some(spec) => Some(rows::labels(spec, (&options.embeddings, held_out.len()), options.header)?),
         None => None,
     };
     let measure = measure(options);
@@ -95,7 +96,13 @@ fn predicted_labels<'m>(
     let Some(spec) = &options.logits else {
         return Ok((0..predictions.len()).map(|i| predictions.label(i)).collect());
     };
-    let logits = rows::logits(spec, model, &options.classes, (&options.embeddings, predictions.len()))?;
+    let logits = rows::logits(
+        spec,
+        model,
+        &options.classes,
+        (&options.embeddings, predictions.len()),
+        options.header,
+    )?;
     let best = |row: &[f32]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
     Ok(logits.rows().map(|row| model.classes().label(best(row))).collect())
 }

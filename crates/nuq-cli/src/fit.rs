@@ -7,7 +7,7 @@ use nuq::{
     Density, DensityKind, Embeddings, FittedModel, IndexKind, Model, NamedCriterion, NuqClassifier,
     NuqRegressor, Params, Precision,
 };
-use nuq_io::{ArraySpec, read_targets};
+use nuq_io::{ArraySpec, ReadOptions};
 
 use crate::args::{Common, FitArgs, Preset};
 use crate::error::Error;
@@ -27,11 +27,11 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let start = Instant::now();
     let model = match task {
         Task::Classification(labels, params) => {
-            let y = rows::labels(labels, (&options.embeddings, x.len()))?;
+            let y = rows::labels(labels, (&options.embeddings, x.len()), options.header)?;
             Model::Classifier(params.fit(&x, &y)?)
         }
         Task::Regression(targets, params) => {
-            let y = read_targets(targets)?;
+            let y = ReadOptions::new().header(options.header).targets(targets)?;
             rows::same_length(targets, y.len(), "targets", (&options.embeddings, x.len()))?;
             Model::Regressor(params.fit(&x, &y)?)
         }
@@ -70,7 +70,7 @@ impl<'o> Task<'o> {
 
 fn read_rows(options: &FitArgs) -> Result<Embeddings<'static>, Error> {
     let others: Vec<&ArraySpec> = options.labels.iter().chain(&options.targets).collect();
-    rows::read(&options.embeddings, &others)
+    rows::read(&options.embeddings, &others, options.header)
 }
 
 /// Reports properties of the data that limit the model.

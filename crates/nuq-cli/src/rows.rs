@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nuq::{Embeddings, FittedModel, Label, Model, Neighbors, NuqClassifier};
 use nuq_eval::baselines::Members;
-use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_members};
+use nuq_io::{ArraySpec, Header, ReadOptions, read_members};
 
 use crate::args::Common;
 use crate::bad_rows;
@@ -13,8 +13,12 @@ use crate::progress::message;
 
 /// Reads all rows of a file; rows with a NaN or an infinity are an error. A column of the same table that one of `others` selects
 /// is not a coordinate.
-pub(crate) fn read(spec: &ArraySpec, others: &[&ArraySpec]) -> Result<Embeddings<'static>, Error> {
-    let mut file = EmbeddingsFile::open_excluding(spec, others)?;
+pub(crate) fn read(
+    spec: &ArraySpec,
+    others: &[&ArraySpec],
+    header: Header,
+) -> Result<Embeddings<'static>, Error> {
+    let mut file = ReadOptions::new().header(header).embeddings(spec, others)?;
     let values = file.values(0..file.len())?;
     let bad = bad_rows::find(&values, file.dim());
     if !bad.is_empty() {
@@ -29,8 +33,9 @@ pub(crate) fn read_for(
     path: &Path,
     spec: &ArraySpec,
     others: &[&ArraySpec],
+    header: Header,
 ) -> Result<Embeddings<'static>, Error> {
-    let rows = read(spec, others)?;
+    let rows = read(spec, others, header)?;
     check_columns(model, path, spec, rows.dim())?;
     Ok(rows)
 }
@@ -53,8 +58,12 @@ pub(crate) fn check_columns(
 }
 
 /// Reads labels, one for each row of another array.
-pub(crate) fn labels(spec: &ArraySpec, rows: (&ArraySpec, usize)) -> Result<Vec<Label>, Error> {
-    let labels = read_labels(spec)?;
+pub(crate) fn labels(
+    spec: &ArraySpec,
+    rows: (&ArraySpec, usize),
+    header: Header,
+) -> Result<Vec<Label>, Error> {
+    let labels = ReadOptions::new().header(header).labels(spec)?;
     same_length(spec, labels.len(), "labels", rows)?;
     Ok(labels)
 }
@@ -71,7 +80,7 @@ pub(crate) fn same_length(
     }
     let hint = match other.path.extension() {
         Some(ending) if got == rows + 1 && other.name.is_none() && ending != "npy" => {
-            format!("; if its first line is a header, select the column as {other}:COLUMN")
+            "; if its first line is a header, add --header yes".to_owned()
         }
         _ => String::new(),
     };
@@ -87,8 +96,9 @@ pub(crate) fn logits(
     model: &NuqClassifier<'_>,
     names: &[String],
     rows: (&ArraySpec, usize),
+    header: Header,
 ) -> Result<Embeddings<'static>, Error> {
-    let logits = read(spec, &[])?;
+    let logits = read(spec, &[], header)?;
     same_length(spec, logits.len(), "rows of logits", rows)?;
     reorder(spec, logits, model, names)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nuq::{Embeddings, Model};
-use nuq_io::EmbeddingsFile;
+use nuq_io::ReadOptions;
 use serde_json::json;
 
 use crate::args::{Common, OnBadRows, SuggestArgs};
@@ -50,7 +50,7 @@ fn check_out(out: &Path, options: &SuggestArgs) -> Result<(), Error> {
 
 /// The usable rows, with their numbers in the file.
 fn read_rows(options: &SuggestArgs, common: &Common) -> Result<(Vec<usize>, Embeddings<'static>), Error> {
-    let mut file = EmbeddingsFile::open(&options.embeddings)?;
+    let mut file = ReadOptions::new().header(options.header).embeddings(&options.embeddings, &[])?;
     let (values, dim) = (file.values(0..file.len())?, file.dim());
     let bad = bad_rows::find(&values, dim);
     if !bad.is_empty() && options.on_bad_rows == OnBadRows::Error {

@@ -12,6 +12,7 @@ use nuq::{
     BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel,
     Precision, Shrinkage, SquaredError, Variance,
 };
+use nuq_io::Header;
 use serde_json::Value;
 
 use crate::args::Args;
@@ -97,6 +98,7 @@ fn rust_value(option: &str, word: &str) -> Option<String> {
         "index" => format!("{:?}", word.parse::<IndexKind>().unwrap()),
         "precision" => format!("{:?}", word.parse::<Precision>().unwrap()),
         "measure" => format!("{:?}", word.parse::<Measure>().unwrap()),
+        "header" => format!("{:?}", word.parse::<Header>().unwrap()),
         _ => return None,
     };
     Some(debug)

@@ -1,34 +1,107 @@
 //! Atomic file replacement: a path holds the complete new file or its previous contents.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::Error;
+
+/// Age from which the partial file of a process that does not exist is removed. A partial file may belong to a process on
+/// another machine or in another container, which cannot be checked; that process modifies its file more often.
+const STALE: Duration = Duration::from_secs(600);
 
 /// Writes a file under a temporary name in the same directory, flushes it to the disk and renames it. If any step fails,
 /// `path` keeps its previous contents and the temporary file is removed.
 ///
+/// An existing file keeps its permissions and, where the process may set it, its owner. A symbolic link is kept; the file that
+/// it points to is replaced. Stale temporary files that killed processes left for the same file are removed.
+///
 /// # Errors
-/// [`Error::Write`] if `path` is not a regular file, or if creating, writing, flushing or renaming fails.
+/// [`Error::Write`] if `path` is not a regular file or is read-only, or if creating, writing, flushing or renaming fails.
 pub fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
 ) -> Result<(), Error> {
-    let write_error = |source: io::Error| Error::Write { path: path.to_owned(), source };
-    if path.is_dir() {
-        return Err(write_error(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")));
+    replace(path, write).map_err(|source| Error::Write { path: path.to_owned(), source })
+}
+
+fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
+    let path = &follow_links(path)?;
+    let existing = match fs::metadata(path) {
+        Ok(metadata) => Some(metadata),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    if let Some(existing) = &existing {
+        check_replaceable(path, existing)?;
     }
-    if path.exists() && !path.is_file() {
-        return Err(write_error(io::Error::new(io::ErrorKind::InvalidInput, "it is a device, not a file")));
-    }
-    let partial = PartialFile::create(path).map_err(write_error)?;
+    remove_stale_files(path);
+    let partial = PartialFile::create(path, existing.as_ref())?;
     let mut buffered = BufWriter::with_capacity(1 << 20, &partial.file);
     let written = write(&mut buffered).and_then(|()| buffered.flush());
     drop(buffered);
-    written.and_then(|()| partial.persist(path)).map_err(write_error)
+    written.and_then(|()| partial.persist(path))
+}
+
+/// The path that a symbolic link points to, which need not exist; other paths are returned unchanged.
+fn follow_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..40 {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "its symbolic links form a cycle"))
+}
+
+fn check_replaceable(path: &Path, existing: &Metadata) -> io::Result<()> {
+    if existing.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
+    }
+    if !existing.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a device, not a file"));
+    }
+    let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    // Renaming needs permissions of the folder only; those of the file are respected nevertheless.
+    if existing.permissions().readonly() || OpenOptions::new().write(true).open(path).is_err_and(is_denied) {
+        let text = "it is read-only: make it writable or choose another name";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(())
+}
+
+/// Removes partial files of `path` whose process does not exist. Errors are ignored: these files do not affect the result.
+fn remove_stale_files(path: &Path) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (Some(name), Ok(entries)) = (path.file_name(), fs::read_dir(folder)) else { return };
+    let name = name.to_string_lossy();
+    for entry in entries.flatten() {
+        let is_old = || entry.metadata()?.modified()?.elapsed().map_err(io::Error::other);
+        if let Some(process) = process_of(&entry.file_name().to_string_lossy(), &name)
+            && has_ended(process)
+            && is_old().is_ok_and(|age| age >= STALE)
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The process that created the partial file `partial` of the file `name`; `None` if it is another file.
+fn process_of(partial: &str, name: &str) -> Option<u32> {
+    let numbers = partial.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".partial")?;
+    let (process, number) = numbers.split_once('-')?;
+    number.parse::<u64>().ok()?;
+    process.parse().ok()
+}
+
+/// Whether a process does not exist. `false` where the system has no `/proc`.
+fn has_ended(process: u32) -> bool {
+    let processes = Path::new("/proc");
+    processes.join("self").exists() && !processes.join(process.to_string()).exists()
 }
 
 /// Removes every partially written file of this process and calls `then`, which should end the process. No file can be
@@ -88,8 +161,8 @@ struct PartialFile {
 
 impl PartialFile {
     /// Creates a new file in the directory of `path`. Its name differs from those of other threads, other processes and
-    /// earlier processes that were killed.
-    fn create(path: &Path) -> io::Result<Self> {
+    /// earlier processes that were killed. It has the permissions of the file that it will replace.
+    fn create(path: &Path, existing: Option<&Metadata>) -> io::Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let mut partial_files = partial_files();
         loop {
@@ -97,12 +170,18 @@ impl PartialFile {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             name.push(format!(".{}-{number}.partial", std::process::id()));
             let partial = path.with_file_name(name);
-            match File::create_new(&partial) {
+            match create_new(&partial, existing) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(file) => {
                     partial_files.push(partial.clone());
-                    return Ok(Self { path: partial, file });
+                    // The list must not be locked when an error drops the file.
+                    drop(partial_files);
+                    let created = Self { path: partial, file };
+                    if let Some(existing) = existing {
+                        copy_permissions(existing, &created.file)?;
+                    }
+                    return Ok(created);
                 }
             }
         }
@@ -116,6 +195,32 @@ impl PartialFile {
         partial_files.retain(|other| *other != self.path);
         Ok(())
     }
+}
+
+/// Creates a file. If it will replace a file, only the owner can read it until it has the permissions of that file.
+fn create_new(path: &Path, existing: Option<&Metadata>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if existing.is_some() {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    #[cfg(not(unix))]
+    let _ = existing;
+    options.open(path)
+}
+
+fn copy_permissions(existing: &Metadata, file: &File) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, fchown};
+        let created = file.metadata()?;
+        if (created.uid(), created.gid()) != (existing.uid(), existing.gid()) {
+            // Only a privileged process can set another owner; the permissions are copied nevertheless.
+            let _ = fchown(file, Some(existing.uid()), Some(existing.gid()));
+        }
+    }
+    file.set_permissions(existing.permissions())
 }
 
 impl Drop for PartialFile {
@@ -165,5 +270,88 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = write_atomically(folder.path(), |_| Ok(())).unwrap_err();
         assert!(error.to_string().ends_with("it is a folder"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_existing_file_keeps_its_permissions() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result");
+        for mode in [0o600, 0o640, 0o666] {
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            write_atomically(&path, |file| file.write_all(b"new")).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
+        }
+    }
+
+    #[test]
+    fn a_read_only_file_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result");
+        fs::write(&path, "old").unwrap();
+        let mut permissions = fs::metadata(&path).unwrap().permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(&path, permissions).unwrap();
+        let error = write_atomically(&path, |file| file.write_all(b"new")).unwrap_err().to_string();
+        assert!(error.ends_with("it is read-only: make it writable or choose another name"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_symbolic_link_is_kept_and_its_target_replaced() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("models")).unwrap();
+        let (target, link) = (folder.path().join("models/a"), folder.path().join("link"));
+        symlink("models/a", &link).unwrap();
+        // The target does not exist at first.
+        for contents in ["first", "second"] {
+            write_atomically(&link, |file| file.write_all(contents.as_bytes())).unwrap();
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert!(fs::symlink_metadata(&target).unwrap().is_file());
+            assert_eq!(fs::read_to_string(&target).unwrap(), contents);
+        }
+        symlink("cycle", folder.path().join("cycle")).unwrap();
+        let error = write_atomically(&folder.path().join("cycle"), |_| Ok(())).unwrap_err().to_string();
+        assert!(error.ends_with("its symbolic links form a cycle"), "{error}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn stale_partial_files_of_ended_processes_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let ended = child.id();
+        child.wait().unwrap();
+        let old = std::time::SystemTime::now() - 2 * STALE;
+        let create = |name: String, modified| {
+            let file = File::create(folder.path().join(name)).unwrap();
+            file.set_modified(modified).unwrap();
+        };
+        create(format!("result.{ended}-0.partial"), old);
+        create(format!("result.{ended}-1.partial"), std::time::SystemTime::now());
+        create(format!("result.{}-7.partial", std::process::id()), old);
+        create(format!("other.{ended}-0.partial"), old);
+        create(format!("result.x{ended}-0.partial"), old);
+        write_atomically(&path, |file| file.write_all(b"new")).unwrap();
+        let mut names: Vec<String> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let mut expected = [
+            "result".to_owned(),
+            format!("result.{ended}-1.partial"),
+            format!("result.{}-7.partial", std::process::id()),
+            format!("other.{ended}-0.partial"),
+            format!("result.x{ended}-0.partial"),
+        ];
+        expected.sort();
+        assert_eq!(names, expected);
     }
 }

@@ -95,7 +95,9 @@ pub enum Error {
         expected: &'static str,
     },
     /// A label is a number that is not an integer.
-    #[error("{spec}: the label of row {row} is {value}: labels are integers or strings")]
+    #[error(
+        "{spec}: the label of row {row} is {value}, not an integer: give integers or strings, or use --targets for numbers"
+    )]
     BadLabel {
         /// The file and array.
         spec: ArraySpec,
@@ -143,6 +145,12 @@ impl Error {
     #[cfg(feature = "parquet")]
     pub(crate) fn damaged_parquet(spec: &ArraySpec, how: impl std::fmt::Display) -> Self {
         let problem = format!("it is truncated, damaged or not a parquet file ({how})");
+        Self::BadFile { spec: spec.clone(), problem }
+    }
+
+    /// The error of a label that is not valid text.
+    pub(crate) fn bad_text(spec: &ArraySpec, row: usize) -> Self {
+        let problem = format!("the label of row {row} is not valid UTF-8: re-encode the labels as UTF-8");
         Self::BadFile { spec: spec.clone(), problem }
     }
 

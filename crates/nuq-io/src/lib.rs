@@ -21,7 +21,9 @@ mod parquet_writer;
 mod threshold_meta;
 mod word;
 
-pub use arrays::{ArraySpec, EmbeddingsFile, npz_names, read_labels, read_members, read_targets};
+pub use arrays::{
+    ArraySpec, EmbeddingsFile, Header, ReadOptions, npz_names, read_labels, read_members, read_targets,
+};
 pub use atomic::{stop_writing, write_atomically};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;

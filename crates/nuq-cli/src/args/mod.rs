@@ -10,7 +10,7 @@ use nuq::calibrate::Measure;
 use nuq::{
     Covariance, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel, Precision, Shrinkage, Variance,
 };
-use nuq_io::ArraySpec;
+use nuq_io::{ArraySpec, Header};
 
 pub(crate) use choice::BandwidthWord;
 use choice::choice;
@@ -40,7 +40,8 @@ Files:
   files. FILE:NAME selects one array of an npz or safetensors file, or one column of a table.
   Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes,
   the column that --labels or --targets selects from the same file, and the columns that
-  FILE:-NAME,NAME excludes.";
+  FILE:-NAME,NAME excludes. The first line of a table is a header if it holds the selected columns,
+  or no number while a line below holds one. --header yes or --header no decides it.";
 
 /// Estimate the uncertainty of a trained network's predictions from its embeddings
 ///
@@ -181,6 +182,9 @@ pub(crate) struct SuggestArgs {
     /// Unlabeled rows, one embedding each
     #[arg(long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
+    /// Whether the first line of csv and tsv files is a header; auto decides from the contents
+    #[arg(long, value_parser = choice::<Header>(), default_value = "auto")]
+    pub(crate) header: Header,
     /// Number of rows to choose
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) count: usize,
@@ -204,6 +208,9 @@ pub(crate) struct FitArgs {
     /// Targets of the training rows, finite numbers: fits a regressor
     #[arg(long, value_name = "FILE")]
     pub(crate) targets: Option<ArraySpec>,
+    /// Whether the first line of csv and tsv files is a header; auto decides from the contents
+    #[arg(long, value_parser = choice::<Header>(), default_value = "auto")]
+    pub(crate) header: Header,
     /// Output file for the model
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
@@ -293,6 +300,9 @@ pub(crate) struct ScoreArgs {
     /// Rows to score, one embedding each
     #[arg(long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
+    /// Whether the first line of csv and tsv files is a header; auto decides from the contents
+    #[arg(long, value_parser = choice::<Header>(), default_value = "auto")]
+    pub(crate) header: Header,
     /// Output file, .csv, .jsonl, .npz or .parquet; - prints csv, with --json JSON lines, to standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
@@ -332,6 +342,9 @@ pub(crate) struct CalibrateArgs {
     /// Logits of the held-out rows: counts the errors of the network instead of those of NUQ's labels
     #[arg(long, value_name = "FILE", requires = "labels")]
     pub(crate) logits: Option<ArraySpec>,
+    /// Whether the first line of csv and tsv files is a header; auto decides from the contents
+    #[arg(long, value_parser = choice::<Header>(), default_value = "auto")]
+    pub(crate) header: Header,
     /// Classes of the columns of the logits, as A,B,C [default: the labels in sorted order]
     #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
     pub(crate) classes: Vec<String>,
@@ -383,6 +396,9 @@ pub(crate) struct EvaluateArgs {
     /// Members' logits of the --ood set of this name; can be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) ood_members: Vec<NamedArray>,
+    /// Whether the first line of csv and tsv files is a header; auto decides from the contents
+    #[arg(long, value_parser = choice::<Header>(), default_value = "auto")]
+    pub(crate) header: Header,
     /// Classes of the columns of the logits and the members' logits, as A,B,C [default: the labels in sorted order]
     #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "predictions")]
     pub(crate) classes: Vec<String>,

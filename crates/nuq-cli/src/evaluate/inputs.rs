@@ -99,9 +99,11 @@ pub(super) fn read(
     classifier: &NuqClassifier<'_>,
 ) -> Result<Arrays, Error> {
     let set = |name: &str, spec: &ArraySpec, outputs: NetworkOutputs<'_>, others: &[&ArraySpec]| {
-        let embeddings = rows::read_for(model, &options.model, spec, others)?;
+        let embeddings = rows::read_for(model, &options.model, spec, others, options.header)?;
         let beside = (spec, embeddings.len());
-        let logits = |of| rows::logits(of, classifier, &options.classes, beside).map_err(dimension_hint);
+        let logits = |of| {
+            rows::logits(of, classifier, &options.classes, beside, options.header).map_err(dimension_hint)
+        };
         let members = |of| rows::members(of, classifier, &options.classes, beside).map_err(dimension_hint);
         let logits = outputs.logits.map(logits).transpose()?;
         let members = outputs.members.map(members).transpose()?;
@@ -109,7 +111,7 @@ pub(super) fn read(
     };
     let outputs = NetworkOutputs { logits: options.logits.as_ref(), members: options.members.as_ref() };
     let test = set("test", &options.test, outputs, &[&options.labels])?;
-    let labels = rows::labels(&options.labels, (&options.test, test.embeddings.len()))?;
+    let labels = rows::labels(&options.labels, (&options.test, test.embeddings.len()), options.header)?;
     let ood = |NamedArray { name, spec }: &NamedArray| {
         let outputs = NetworkOutputs {
             logits: array_named(&options.ood_logits, name),

@@ -12,7 +12,7 @@ mod sink;
 use std::time::Instant;
 
 use nuq::{Embeddings, FittedModel, Model, RejectRule};
-use nuq_io::EmbeddingsFile;
+use nuq_io::ReadOptions;
 use serde::Serialize;
 
 use crate::args::{Common, OnBadRows, ScoreArgs};
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let cost = reject_rule(options)?;
     let opened = nuq_io::open(&options.model)?;
     let model = &opened.model;
-    let mut file = EmbeddingsFile::open(&options.embeddings)?;
+    let mut file = ReadOptions::new().header(options.header).embeddings(&options.embeddings, &[])?;
     rows::check_columns(model, &options.model, &options.embeddings, file.dim())?;
     let layout = Layout {
         rule: rule(options, cost, model)?,

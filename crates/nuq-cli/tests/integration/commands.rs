@@ -499,3 +499,60 @@ fn quiet_commands_that_write_a_file_print_nothing() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["n_neighbors"], &json["n_neighbors_requested"]), (&2000.into(), &100_000.into()));
 }
+
+#[test]
+fn an_ambiguous_first_line_requires_the_option_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |i: usize| format!("{}.5,{}.5,{i}.5\n", i % 2 * 10, i % 3);
+    let rows: String = (0..20).map(row).collect();
+    fs::write(folder.path().join("x.csv"), format!("1,2,3\n{rows}")).unwrap();
+    fs::write(folder.path().join("y.csv"), format!("class\n{}", "cat\ndog\n".repeat(10))).unwrap();
+    let fit = ["fit", "--embeddings", "x.csv", "--labels", "y.csv", "--out", "m.nuq"];
+    let end = "its first line may be a header or a row: choose with --header yes or --header no\n";
+    assert_eq!(err(&nuq(&fit, folder.path())), format!("nuq: x.csv: {end}"));
+    assert!(!folder.path().join("m.nuq").exists());
+    let fitted = nuq(&[&fit[..], &["--header", "yes", "--json"]].concat(), folder.path());
+    assert!(fitted.status.success(), "{}", err(&fitted));
+    for command in ["score", "suggest"] {
+        let words = [command, "--model", "m.nuq", "--embeddings", "x.csv", "--out", "s.csv", "--header"];
+        let all = nuq(&[&words[..], &["yes"]].concat(), folder.path());
+        assert!(out(&all).starts_with("s.csv: 20 rows"), "{}{}", out(&all), err(&all));
+        let failed = nuq(&[&words[..], &["auto"]].concat(), folder.path());
+        assert_eq!((failed.status.code(), err(&failed)), (Some(1), format!("nuq: x.csv: {end}")));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn calibrating_in_place_keeps_permissions_and_links() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let rows: String = (0..20).map(|i| format!("{}.5,{}.5\n", i % 2 * 10, i % 3)).collect();
+    fs::write(folder.path().join("x.csv"), rows).unwrap();
+    fs::write(folder.path().join("y.csv"), "cat\ndog\n".repeat(10)).unwrap();
+    let fit = ["fit", "--embeddings", "x.csv", "--labels", "y.csv", "--out", "m.nuq"];
+    assert!(nuq(&fit, folder.path()).status.success());
+    let set_mode = |mode| {
+        fs::set_permissions(folder.path().join("m.nuq"), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(0o600);
+    symlink("m.nuq", folder.path().join("link.nuq")).unwrap();
+    let calibrate = ["calibrate", "--model", "link.nuq", "--embeddings", "x.csv", "--target", "coverage=0.9"];
+    let calibrated = nuq(&calibrate, folder.path());
+    assert!(calibrated.status.success(), "{}", err(&calibrated));
+    assert!(fs::symlink_metadata(folder.path().join("link.nuq")).unwrap().is_symlink());
+    let mode = fs::metadata(folder.path().join("m.nuq")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(out(&nuq(&["inspect", "m.nuq"], folder.path())).contains("coverage=0.9"));
+    set_mode(0o400);
+    let before = fs::read(folder.path().join("m.nuq")).unwrap();
+    let failed = nuq(&[&calibrate[..], &["--name", "other"]].concat(), folder.path());
+    assert_eq!(failed.status.code(), Some(3));
+    assert!(
+        err(&failed)
+            .ends_with("cannot write link.nuq: it is read-only: make it writable or choose another name\n"),
+        "{}",
+        err(&failed)
+    );
+    assert_eq!(fs::read(folder.path().join("m.nuq")).unwrap(), before);
+}

@@ -41,9 +41,17 @@ pub(super) fn f64s(array: &ArrayRef) -> Vec<f64> {
     }
 }
 
-/// Labels of an array without nulls; `None` if its type has no labels. The error is the row and value of a number that is not
-/// an integer.
-pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, f64)> {
+/// An entry that is not a label.
+pub(super) enum BadEntry {
+    /// A number that is not an integer.
+    Number(f64),
+    /// Bytes that are not UTF-8.
+    Text,
+}
+
+/// Labels of an array without nulls; `None` if its type has no labels. The error is the row and kind of an entry that is not a
+/// label.
+pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, BadEntry)> {
     Ok(match array.data_type() {
         DataType::Utf8 => {
             let texts = array.as_string::<i32>();
@@ -52,8 +60,11 @@ pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, f64
         // Some writers store strings as binary values without the annotation that they are strings.
         DataType::Binary => {
             let texts = array.as_binary::<i32>();
-            let text = |i: usize| Label::Text(String::from_utf8_lossy(texts.value(i)).into_owned());
-            Some((0..texts.len()).map(text).collect())
+            let text = |i: usize| match str::from_utf8(texts.value(i)) {
+                Ok(text) => Ok(Label::from(text)),
+                Err(_) => Err((i, BadEntry::Text)),
+            };
+            Some((0..texts.len()).map(text).collect::<Result<_, _>>()?)
         }
         DataType::Boolean => {
             let flags = array.as_boolean();
@@ -64,7 +75,7 @@ pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, f64
             let values = f64s(array);
             match values.iter().position(|v| v.fract() != 0.0 || v.abs() > 9e15) {
                 None => Some(values.iter().map(|&v| Label::Int(v as i128)).collect()),
-                Some(row) => return Err((row, values[row])),
+                Some(row) => return Err((row, BadEntry::Number(values[row]))),
             }
         }
         _ => integers(array).map(|values| values.into_iter().map(Label::Int).collect()),

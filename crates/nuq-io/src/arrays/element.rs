@@ -32,8 +32,14 @@ impl Element {
             return refuse("its element type is not valid: the file is damaged".to_owned());
         }
         let (order, kind) = descr.split_at(descr.len().min(1));
-        let size = kind.get(1..).and_then(|size| size.parse::<usize>().ok());
-        if order == ">" && size.is_some_and(|size| size > 1) {
+        let digits = kind.get(1..).filter(|size| size.bytes().all(|byte| byte.is_ascii_digit()));
+        let size = digits.and_then(|size| size.parse::<usize>().ok());
+        if !matches!(order, "<" | ">" | "=" | "|") {
+            return refuse(format!("its type {descr} is not supported: save floats, integers or strings"));
+        }
+        // The characters of `>U1` have four bytes; those of `S` have one.
+        let is_single_byte = size == Some(1) && !kind.starts_with('U') || kind.starts_with('S');
+        if order == ">" && size.is_some() && !is_single_byte {
             return refuse(format!(
                 "its type {descr} is big-endian: save array.astype(array.dtype.newbyteorder('<'))"
             ));
@@ -126,20 +132,16 @@ impl Element {
         }
     }
 
-    /// Entries as labels; `None` for floats.
-    pub(crate) fn labels(self, bytes: &[u8]) -> Option<Vec<Label>> {
+    /// Entries as labels; `None` for floats. The error is the row of a string that is not valid Unicode.
+    pub(crate) fn labels(self, bytes: &[u8]) -> Result<Option<Vec<Label>>, usize> {
+        let texts = |text: fn(&[u8]) -> Option<String>| {
+            let entries = bytes.chunks_exact(self.size()).enumerate();
+            entries.map(|(row, entry)| text(entry).map(Label::Text).ok_or(row)).collect::<Result<Vec<_>, _>>()
+        };
         match self {
-            Self::Unicode(_) => Some(bytes.chunks_exact(self.size()).map(unicode).map(Label::Text).collect()),
-            Self::Bytes(size) => Some(
-                bytes
-                    .chunks_exact(size)
-                    .map(|entry| {
-                        let end = entry.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
-                        Label::Text(String::from_utf8_lossy(&entry[..end]).into_owned())
-                    })
-                    .collect(),
-            ),
-            _ => self.integers(bytes).map(|values| values.into_iter().map(Label::Int).collect()),
+            Self::Unicode(_) => texts(unicode).map(Some),
+            Self::Bytes(_) => texts(utf8).map(Some),
+            _ => Ok(self.integers(bytes).map(|values| values.into_iter().map(Label::Int).collect())),
         }
     }
 
@@ -149,7 +151,8 @@ impl Element {
             Self::Signed(2) => each(bytes, |b| i16::from_le_bytes(b).into()),
             Self::Signed(4) => each(bytes, |b| i32::from_le_bytes(b).into()),
             Self::Signed(_) => each(bytes, |b| i64::from_le_bytes(b).into()),
-            Self::Unsigned(1) | Self::Bool => each(bytes, |b: [u8; 1]| b[0].into()),
+            Self::Unsigned(1) => each(bytes, |b: [u8; 1]| b[0].into()),
+            Self::Bool => each(bytes, |b: [u8; 1]| i128::from(b[0] != 0)),
             Self::Unsigned(2) => each(bytes, |b| u16::from_le_bytes(b).into()),
             Self::Unsigned(4) => each(bytes, |b| u32::from_le_bytes(b).into()),
             Self::Unsigned(_) => each(bytes, |b| u64::from_le_bytes(b).into()),
@@ -162,8 +165,13 @@ fn each<const N: usize, T>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> 
     bytes.as_chunks::<N>().0.iter().map(|&entry| read(entry)).collect()
 }
 
-fn unicode(entry: &[u8]) -> String {
+fn unicode(entry: &[u8]) -> Option<String> {
     let characters = each(entry, u32::from_le_bytes).into_iter();
-    let text: String = characters.map(|c| char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
-    text.trim_end_matches('\0').to_owned()
+    let text: String = characters.map(char::from_u32).collect::<Option<_>>()?;
+    Some(text.trim_end_matches('\0').to_owned())
+}
+
+fn utf8(entry: &[u8]) -> Option<String> {
+    let text = str::from_utf8(entry).ok()?;
+    Some(text.trim_end_matches('\0').to_owned())
 }

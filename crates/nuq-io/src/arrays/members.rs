@@ -2,10 +2,12 @@
 
 use nuq::Embeddings;
 
-use super::{ArrayFile, ArraySpec, IndexError, StoredArray, extension, open};
+use super::{ArrayFile, ArraySpec, Contents, IndexError, ReadOptions, StoredArray, extension, open};
 use crate::Error;
 
-const SHAPE: &str = "members × rows × classes, none of them zero, as numpy.stack joins one array per member";
+/// Description of the valid shapes.
+pub(super) const SHAPE: &str =
+    "members × rows × classes, none of them zero, as numpy.stack joins one array per member";
 
 /// Reads the logits of several members (a deep ensemble, dropout samples, transformed inputs) for the same rows: an array
 /// of members × rows × classes in a .npy, .npz or .safetensors file. The result has one array of rows × classes per member.
@@ -33,8 +35,8 @@ pub fn read_members(spec: &ArraySpec) -> Result<Vec<Embeddings<'static>>, Error>
     if let Some("csv" | "tsv" | "parquet") = extension(spec).as_deref() {
         return Err(table());
     }
-    let ArrayFile::Stored(mut stored) = open(spec, &[])? else { return Err(table()) };
-    stored.element.check_number(spec)?;
+    let opened = open(spec, &[], ReadOptions::new(), Contents::Members)?;
+    let ArrayFile::Stored(mut stored) = opened else { return Err(table()) };
     match stored.shape[..] {
         [members, rows, classes] if members > 0 && rows > 0 && classes > 0 => {
             // Verify the size in the header before allocating memory for it.

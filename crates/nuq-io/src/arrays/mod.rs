@@ -14,6 +14,7 @@
 #[cfg(feature = "parquet")]
 mod arrow_values;
 mod element;
+mod header;
 mod members;
 mod npy;
 mod npz;
@@ -24,11 +25,14 @@ mod parquet_file;
 mod parquet_file;
 #[cfg(feature = "parquet")]
 mod parquet_rows;
+mod python_literal;
+mod records;
 mod safetensors;
 mod source;
 mod spec;
 mod table;
 
+pub use header::{Header, ReadOptions};
 pub use members::read_members;
 pub use npz::npz_names;
 pub use spec::ArraySpec;
@@ -105,20 +109,15 @@ impl EmbeddingsFile {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open_excluding(spec: &ArraySpec, others: &[&ArraySpec]) -> Result<Self, Error> {
+        Self::open_with(ReadOptions::new(), spec, others)
+    }
+
+    fn open_with(options: ReadOptions, spec: &ArraySpec, others: &[&ArraySpec]) -> Result<Self, Error> {
         let columns =
             others.iter().filter(|other| other.is_same_file(spec)).filter_map(|other| other.name.clone());
         let without: Vec<String> = columns.chain(spec.excluded_columns().unwrap_or_default()).collect();
-        let (rows, dim, source) = match open(spec, &without)? {
-            ArrayFile::Stored(stored) => {
-                stored.element.check_number(spec)?;
-                match stored.shape[..] {
-                    [rows, dim] if dim > 0 => (rows, dim, RowSource::Stored(stored)),
-                    _ => {
-                        let (shape, expected) = (stored.shape, "rows × columns");
-                        return Err(Error::Shape { spec: spec.clone(), shape, expected });
-                    }
-                }
-            }
+        let (rows, dim, source) = match open(spec, &without, options, Contents::Rows)? {
+            ArrayFile::Stored(stored) => (stored.shape[0], stored.shape[1], RowSource::Stored(stored)),
             ArrayFile::Parquet(file) => {
                 let rows = file.embeddings(spec, &without)?;
                 (rows.len(), rows.dim(), RowSource::Parquet(Box::new(rows)))
@@ -130,7 +129,7 @@ impl EmbeddingsFile {
                     );
                     return Err(Error::BadFile { spec: spec.clone(), problem });
                 }
-                let (values, dim) = table.numbers(spec, &without)?;
+                let (values, dim) = table.numbers(&without)?;
                 (values.len() / dim.max(1), dim, RowSource::Table(values))
             }
         };
@@ -185,12 +184,21 @@ impl EmbeddingsFile {
 /// # Errors
 /// If the file cannot be read, or does not hold one integer or string per row.
 pub fn read_labels(spec: &ArraySpec) -> Result<Vec<Label>, Error> {
-    match open(spec, spec.name.as_slice())? {
-        ArrayFile::Table(table) => table.labels(spec),
-        ArrayFile::Parquet(file) => file.labels(spec),
-        ArrayFile::Stored(mut stored) => {
-            let len = stored.single_column(spec)?;
-            stored.labels(spec, len)
+    read_labels_with(ReadOptions::new(), spec)
+}
+
+fn read_labels_with(options: ReadOptions, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
+    let labels = match open(spec, spec.name.as_slice(), options, Contents::Labels)? {
+        ArrayFile::Table(table) => table.labels()?,
+        ArrayFile::Parquet(file) => file.labels(spec)?,
+        ArrayFile::Stored(mut stored) => stored.labels(spec)?,
+    };
+    // numpy and pandas write a missing label as this string.
+    match labels.iter().position(|label| *label == *"nan" || *label == *"NaN") {
+        None => Ok(labels),
+        Some(row) => {
+            let problem = format!("the label of row {row} is missing (`{}`): remove the row", labels[row]);
+            Err(Error::BadFile { spec: spec.clone(), problem })
         }
     }
 }
@@ -200,22 +208,52 @@ pub fn read_labels(spec: &ArraySpec) -> Result<Vec<Label>, Error> {
 /// # Errors
 /// If the file cannot be read, or does not hold one number per row.
 pub fn read_targets(spec: &ArraySpec) -> Result<Vec<f64>, Error> {
-    match open(spec, spec.name.as_slice())? {
-        ArrayFile::Table(table) => table.targets(spec),
+    read_targets_with(ReadOptions::new(), spec)
+}
+
+fn read_targets_with(options: ReadOptions, spec: &ArraySpec) -> Result<Vec<f64>, Error> {
+    match open(spec, spec.name.as_slice(), options, Contents::Targets)? {
+        ArrayFile::Table(table) => table.targets(),
         ArrayFile::Parquet(file) => file.targets(spec),
         ArrayFile::Stored(mut stored) => {
-            stored.element.check_number(spec)?;
-            let len = stored.single_column(spec)?;
-            let bytes = stored.source.read(spec, 0, len * stored.element.size())?;
+            let bytes = stored.source.read(spec, 0, stored.len() * stored.element.size())?;
             Ok(stored.element.f64s(&bytes))
         }
     }
 }
 
-enum ArrayFile {
+enum ArrayFile<'s> {
     Stored(StoredArray),
-    Table(Table),
+    Table(Table<'s>),
     Parquet(ParquetFile),
+}
+
+/// What an array holds. Decides which types and shapes are valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contents {
+    Rows,
+    Labels,
+    Targets,
+    Members,
+}
+
+impl Contents {
+    /// Checks type and shape of an array, before memory is allocated for its values.
+    pub(crate) fn check(self, spec: &ArraySpec, element: Element, shape: &[usize]) -> Result<(), Error> {
+        if self != Self::Labels {
+            element.check_number(spec)?;
+        }
+        let (is_valid, expected) = match self {
+            Self::Rows => (matches!(shape, [_, (1..)]), "rows × columns"),
+            Self::Labels | Self::Targets => (matches!(shape, [_] | [_, 1] | [1, _]), "one entry per row"),
+            Self::Members => (matches!(shape, [(1..), (1..), (1..)]), members::SHAPE),
+        };
+        if is_valid {
+            Ok(())
+        } else {
+            Err(Error::Shape { spec: spec.clone(), shape: shape.to_vec(), expected })
+        }
+    }
 }
 
 /// The file extension in lowercase.
@@ -223,34 +261,36 @@ fn extension(spec: &ArraySpec) -> Option<String> {
     spec.path.extension().map(|extension| extension.to_string_lossy().to_lowercase())
 }
 
-/// Opens a file by its extension. `names` are columns that a table must have if its first line is a header.
-fn open(spec: &ArraySpec, names: &[String]) -> Result<ArrayFile, Error> {
-    match extension(spec).as_deref() {
-        Some("npy") => npy::open(spec).map(ArrayFile::Stored),
-        Some("npz") => npz::open(spec).map(ArrayFile::Stored),
-        Some("parquet") => ParquetFile::open(spec).map(ArrayFile::Parquet),
-        Some("safetensors") => safetensors::open(spec).map(ArrayFile::Stored),
-        Some("csv") => Table::open(spec, b',', names).map(ArrayFile::Table),
-        Some("tsv") => Table::open(spec, b'\t', names).map(ArrayFile::Table),
+/// Opens a file by its extension. `names` are columns that a table must have if its first line is a header. The type and shape
+/// of a stored array are checked.
+fn open<'s>(
+    spec: &'s ArraySpec,
+    names: &[String],
+    options: ReadOptions,
+    contents: Contents,
+) -> Result<ArrayFile<'s>, Error> {
+    let stored = match extension(spec).as_deref() {
+        Some("npy") => npy::open(spec)?,
+        Some("npz") => npz::open(spec, contents)?,
+        Some("safetensors") => safetensors::open(spec)?,
+        Some("parquet") => return ParquetFile::open(spec).map(ArrayFile::Parquet),
+        Some("csv") => return Table::open(spec, b',', names, options.header).map(ArrayFile::Table),
+        Some("tsv") => return Table::open(spec, b'\t', names, options.header).map(ArrayFile::Table),
         _ if spec.path.is_dir() => {
             let source =
                 std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder: name a file in it");
-            Err(Error::Read { path: spec.path.clone(), source })
+            return Err(Error::Read { path: spec.path.clone(), source });
         }
-        _ => Err(Error::UnknownEnding { path: spec.path.clone() }),
-    }
+        _ => return Err(Error::UnknownEnding { path: spec.path.clone() }),
+    };
+    contents.check(spec, stored.element, &stored.shape)?;
+    Ok(ArrayFile::Stored(stored))
 }
 
 impl StoredArray {
-    /// The number of entries of an array that is one row or one column.
-    fn single_column(&self, spec: &ArraySpec) -> Result<usize, Error> {
-        match self.shape[..] {
-            [len] | [len, 1] | [1, len] => Ok(len),
-            _ => {
-                let (shape, expected) = (self.shape.clone(), "one entry per row");
-                Err(Error::Shape { spec: spec.clone(), shape, expected })
-            }
-        }
+    /// The number of entries.
+    fn len(&self) -> usize {
+        self.shape.iter().product()
     }
 
     fn rows(&mut self, spec: &ArraySpec, rows: std::ops::Range<usize>) -> Result<Vec<f32>, Error> {
@@ -282,9 +322,11 @@ impl StoredArray {
         }
     }
 
-    fn labels(&mut self, spec: &ArraySpec, len: usize) -> Result<Vec<Label>, Error> {
+    fn labels(&mut self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
+        let len = self.len();
         let bytes = self.source.read(spec, 0, len * self.element.size())?;
-        if let Some(labels) = self.element.labels(&bytes) {
+        let labels = self.element.labels(&bytes).map_err(|row| Error::bad_text(spec, row))?;
+        if let Some(labels) = labels {
             return Ok(labels);
         }
         // Integers stored as floats.

@@ -3,9 +3,13 @@
 use std::io::Read;
 
 use super::element::Element;
+use super::python_literal::{Literal, parse_dictionary};
 use super::source::{Source, open_file};
 use super::{ArraySpec, StoredArray};
 use crate::Error;
+
+/// Length limit of the header in bytes. numpy has the same limit.
+const MAX_HEADER: usize = 10_000;
 
 /// Opens a file and reads its header.
 pub(crate) fn open(spec: &ArraySpec) -> Result<StoredArray, Error> {
@@ -35,36 +39,19 @@ pub(crate) fn read_header(
     if &start[..6] != b"\x93NUMPY" {
         return Err(bad("it does not begin with the bytes of a numpy array"));
     }
-    let (lengths, length) = match start[6] {
-        1 => (2, take(2)?),
-        2 | 3 => (4, take(4)?),
+    let (lengths, length) = match (start[6], start[7]) {
+        (1, 0) => (2, take(2)?),
+        (2 | 3, 0) => (4, take(4)?),
         _ => return Err(bad("its version of the npy format is not supported")),
     };
     let length = length.iter().rev().fold(0usize, |sum, &byte| sum << 8 | usize::from(byte));
-    if length > 1 << 20 {
-        return Err(bad("its header is too long"));
+    if length > MAX_HEADER {
+        return Err(bad("its header is too long: save one plain array"));
     }
-    let text = String::from_utf8_lossy(&take(length)?).into_owned();
-    let field = |name: &str| {
-        let after = text.split(&format!("'{name}'")).nth(1)?;
-        Some(after.trim_start().strip_prefix(':')?.trim_start())
-    };
-    let quoted = |text: &str| {
-        let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
-        text[1..].split(quote).next().map(str::to_owned)
-    };
-    let descr = field("descr")
-        .and_then(quoted)
-        .ok_or_else(|| bad("it is a structured array: save one plain array"))?;
-    let is_fortran = field("fortran_order").is_some_and(|text| text.starts_with("True"));
-    let shape = field("shape")
-        .and_then(|text| text.strip_prefix('('))
-        .and_then(|text| text.split(')').next())
-        .and_then(|text| {
-            let sizes = text.split(',').map(str::trim).filter(|size| !size.is_empty());
-            sizes.map(|size| size.parse().ok()).collect::<Option<Vec<usize>>>()
-        })
-        .ok_or_else(|| bad("its shape cannot be read"))?;
+    let bytes = take(length)?;
+    // The only characters outside ASCII that a valid header can hold are names of fields.
+    let text = str::from_utf8(&bytes).map_err(|_| bad("its header is not valid: the file is damaged"))?;
+    let (descr, is_fortran, shape) = parse_header(text, start[6] < 3).map_err(bad)?;
     let element = Element::from_numpy(&descr, spec)?;
     // Later products of the sizes must not overflow.
     let bytes = shape.iter().try_fold(element.size().max(1), |product, &size| product.checked_mul(size));
@@ -72,4 +59,31 @@ pub(crate) fn read_header(
         return Err(bad("its shape exceeds the address space"));
     }
     Ok((element, shape, is_fortran, (8 + lengths + length) as u64))
+}
+
+/// Parses the dictionary of a header: element type, whether the order is column-major, and shape. Exactly these three keys are
+/// allowed. The error is the message.
+fn parse_header(text: &str, allow_long: bool) -> Result<(String, bool, Vec<usize>), &'static str> {
+    let entries = parse_dictionary(text, allow_long)
+        .ok_or("its header is not a dictionary of plain values: the file is damaged")?;
+    let value = |key: &str| entries.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+    let (Some(descr), Some(order), Some(shape), 3) =
+        (value("descr"), value("fortran_order"), value("shape"), entries.len())
+    else {
+        return Err(
+            "its header must have the keys descr, fortran_order and shape, and no other: the file is damaged",
+        );
+    };
+    let Literal::Boolean(is_fortran) = order else {
+        return Err("fortran_order in its header is neither True nor False: the file is damaged");
+    };
+    let size = |size: &Literal| if let Literal::Integer(size) = size { Some(*size) } else { None };
+    let sizes = if let Literal::Tuple(sizes) = shape { sizes.iter().map(size).collect() } else { None };
+    let sizes: Vec<usize> =
+        sizes.ok_or("the shape in its header is not a tuple of sizes: the file is damaged")?;
+    match descr {
+        Literal::Text(descr) => Ok((descr.clone(), *is_fortran, sizes)),
+        Literal::List(_) | Literal::Tuple(_) => Err("it is a structured array: save one plain array"),
+        _ => Err("descr in its header is not an element type: the file is damaged"),
+    }
 }

@@ -8,7 +8,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::npy::read_header;
 use super::source::{Source, open_file};
-use super::{ArraySpec, StoredArray};
+use super::{ArraySpec, Contents, StoredArray};
 use crate::Error;
 
 /// The names of the arrays in an npz file, in the order of the file.
@@ -31,7 +31,8 @@ fn names(archive: &ZipArchive<File>) -> Vec<String> {
     archive.file_names().map(|name| name.strip_suffix(".npy").unwrap_or(name).to_owned()).collect()
 }
 
-pub(crate) fn open(spec: &ArraySpec) -> Result<StoredArray, Error> {
+/// Opens an array. The type and shape of a compressed array are checked before its values are unpacked.
+pub(crate) fn open(spec: &ArraySpec, contents: Contents) -> Result<StoredArray, Error> {
     let bad = |problem: String| Error::BadFile { spec: spec.clone(), problem };
     let mut archive = archive(spec)?;
     let name = choose(spec, names(&archive))?;
@@ -55,9 +56,12 @@ pub(crate) fn open(spec: &ArraySpec) -> Result<StoredArray, Error> {
     }
     let mut entry = archive.by_name(&member).map_err(|e| bad(e.to_string()))?;
     let (element, shape, is_fortran, _) = read_header(&mut entry, spec)?;
-    // The declared size is not trusted; the shape limits how much is read.
-    let mut bytes = Vec::with_capacity((size as usize).min(1 << 30));
+    contents.check(spec, element, &shape)?;
     let wanted = shape.iter().product::<usize>() * element.size();
+    // The declared size is not trusted; the shape limits how much is read.
+    let mut bytes = Vec::new();
+    let reserved = bytes.try_reserve(wanted.min(usize::try_from(size).unwrap_or(usize::MAX)));
+    reserved.map_err(|_| bad("it does not fit into memory".to_owned()))?;
     // Read one byte more than expected: the zip reader compares the checksum at the end of the entry.
     let mut entry = entry.take(wanted as u64 + 1);
     entry.read_to_end(&mut bytes).map_err(|e| bad(format!("it cannot be unpacked: {e}")))?;

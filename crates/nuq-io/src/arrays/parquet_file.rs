@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::ArraySpec;
-use super::arrow_values;
+use super::arrow_values::{self, BadEntry};
 use super::npz::choose;
 use super::parquet_rows::{Coordinates, ParquetRows};
 use super::source::open_file;
@@ -106,9 +106,11 @@ impl ParquetFile {
             for array in self.single_column(spec, "label")? {
                 let array = array?;
                 let first = labels.len();
-                let found = arrow_values::labels(&array).map_err(|(row, value)| {
-                    let row = first + row;
-                    Error::BadLabel { spec: spec.clone(), row, value }
+                let found = arrow_values::labels(&array).map_err(|(row, entry)| match entry {
+                    BadEntry::Number(value) => {
+                        Error::BadLabel { spec: spec.clone(), row: first + row, value }
+                    }
+                    BadEntry::Text => Error::bad_text(spec, first + row),
                 })?;
                 labels
                     .extend(found.ok_or_else(|| wrong_type(spec, &array, "labels are integers or strings"))?);
@@ -191,8 +193,13 @@ impl ParquetFile {
     }
 
     fn column(&self, spec: &ArraySpec, name: &str) -> Result<usize, Error> {
-        let found = self.fields().iter().position(|field| field.name() == name);
-        found.ok_or_else(|| Error::NoSuchArray {
+        let mut found = (0..self.fields().len()).filter(|&i| self.fields()[i].name() == name);
+        let (first, second) = (found.next(), found.next());
+        if second.is_some() {
+            let problem = format!("several columns have the name `{name}`: rename all but one of them");
+            return Err(Error::BadFile { spec: spec.clone(), problem });
+        }
+        first.ok_or_else(|| Error::NoSuchArray {
             spec: spec.clone(),
             present: self.fields().iter().map(|field| field.name().clone()).collect(),
         })

@@ -32,11 +32,16 @@ impl Source {
         match self {
             Source::Memory(bytes) => Ok(Cow::Borrowed(&bytes[at..at + len])),
             Source::File(file, offset) => {
-                let mut bytes = vec![0; len];
+                let mut bytes = Vec::new();
+                bytes.try_reserve_exact(len).map_err(|_| Error::BadFile {
+                    spec: spec.clone(),
+                    problem: "it does not fit into memory".to_owned(),
+                })?;
                 file.seek(SeekFrom::Start(*offset + at as u64))
-                    .and_then(|_| file.read_exact(&mut bytes))
+                    .and_then(|_| file.take(len as u64).read_to_end(&mut bytes))
                     .map_err(|source| Error::Read { path: spec.path.clone(), source })?;
-                Ok(Cow::Owned(bytes))
+                // The file may have become shorter since its length was verified.
+                if bytes.len() == len { Ok(Cow::Owned(bytes)) } else { Err(truncated(spec)) }
             }
         }
     }

@@ -1,176 +1,322 @@
 //! Reads csv and tsv tables, with or without a header.
 //!
-//! The first line is a header in each of these cases:
+//! Unless [`Header`] decides it, the first line is a header in each of these cases:
 //! - none of its cells is a number, and a cell below is;
 //! - it holds the names 0, 1, 2, … that pandas gives to unnamed columns;
 //! - its first name is empty, as pandas writes the name of its index; that column is then ignored;
 //! - it holds all requested columns.
 //!
-//! If the first line of a csv file contains semicolons and no comma, semicolons are the separator.
+//! Two cases are ambiguous and errors:
+//! - the first line of embeddings holds increasing integers as column numbers do, and no other line consists of integers;
+//! - the first line of labels differs from all others in a way that the name of a column does, see [`may_be_name`].
 
-use std::collections::HashSet;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::collections::{HashMap, HashSet};
 
-use csv::{Reader, ReaderBuilder, StringRecord};
+use csv::StringRecord;
 use nuq::Label;
 
-use super::ArraySpec;
-use super::source::open_file;
+use super::records::{Record, Records};
+use super::{ArraySpec, Header};
 use crate::Error;
 
-pub(crate) struct Table {
-    /// Column names, if the first line is a header.
-    header: Option<Vec<String>>,
-    records: Vec<StringRecord>,
+/// A table of which the first line has been read.
+pub(crate) struct Table<'s> {
+    spec: &'s ArraySpec,
+    records: Records<'s>,
+    header: Header,
+    /// The first line; `None` if the file is empty.
+    first: Option<Record>,
+    first_line: FirstLine,
+    /// Whether the first column is the index that pandas writes without a name.
+    has_index: bool,
 }
 
-impl Table {
-    /// Reads a table. A first line that contains all of `names` is a header.
-    pub(crate) fn open(spec: &ArraySpec, delimiter: u8, names: &[String]) -> Result<Self, Error> {
-        let mut file = BufReader::new(open_file(spec)?);
-        let delimiter = match delimiter {
-            b',' if is_semicolons(&mut file, spec)? => b';',
-            other => other,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FirstLine {
+    Header,
+    Row,
+    /// No cell is a number: a header if a cell of another line is.
+    Strings,
+}
+
+impl<'s> Table<'s> {
+    /// Reads the first line of a table. With [`Header::Auto`], a first line that contains all of `names` is a header.
+    pub(crate) fn open(
+        spec: &'s ArraySpec,
+        delimiter: u8,
+        names: &[String],
+        header: Header,
+    ) -> Result<Self, Error> {
+        let mut records = Records::open(spec, delimiter)?;
+        let first = records.next()?;
+        let cells = first.as_ref().map(|first| &first.cells);
+        let first_line = match header {
+            Header::Yes => FirstLine::Header,
+            Header::No => FirstLine::Row,
+            Header::Auto => cells.map_or(FirstLine::Row, |cells| first_line(cells, names)),
         };
-        let mut reader: Reader<BufReader<File>> =
-            ReaderBuilder::new().delimiter(delimiter).has_headers(false).from_reader(file);
-        let mut records = Vec::new();
-        for record in reader.records() {
-            let record = record.map_err(|e| Error::BadFile { spec: spec.clone(), problem: e.to_string() })?;
-            records.push(record);
-        }
-        let is_header = is_header(&records, names);
-        let header = is_header.then(|| records.remove(0).iter().map(|cell| cell.trim().to_owned()).collect());
-        let mut table = Self { header, records };
-        table.drop_index();
-        Ok(table)
-    }
-
-    /// Removes the index that pandas writes as a first column without a name.
-    fn drop_index(&mut self) {
-        if let Some(header) = &mut self.header
-            && header.len() > 1
-            && header[0].is_empty()
-        {
-            header.remove(0);
-            self.records.iter_mut().for_each(|record| *record = record.iter().skip(1).collect());
-        }
-    }
-
-    /// The line number of a record in the file, counted from one.
-    fn line(&self, row: usize) -> usize {
-        row + 1 + usize::from(self.header.is_some())
+        let has_index = first_line == FirstLine::Header
+            && cells.is_some_and(|cells| cells.len() > 1 && cells[0].trim().is_empty());
+        Ok(Self { spec, records, header, first, first_line, has_index })
     }
 
     /// All columns except `without` as numbers in row-major order, and the number of these columns.
-    pub(crate) fn numbers(self, spec: &ArraySpec, without: &[String]) -> Result<(Vec<f32>, usize), Error> {
-        let bad = |problem: &str| Error::BadFile { spec: spec.clone(), problem: problem.to_owned() };
-        let columns = self.records.first().map_or(0, StringRecord::len);
-        if columns == 0 {
-            return Err(bad("the table has no rows"));
+    pub(crate) fn numbers(mut self, without: &[String]) -> Result<(Vec<f32>, usize), Error> {
+        if self.first_line == FirstLine::Strings {
+            self.first_line = FirstLine::Header;
         }
-        let excluded: Result<HashSet<usize>, Error> =
-            without.iter().map(|name| self.column(&spec.named(name))).collect();
-        let excluded = excluded?;
+        let mut excluded: HashSet<usize> = HashSet::new();
+        for name in without {
+            excluded.insert(self.column(&self.spec.named(name))?);
+        }
+        excluded.extend(self.has_index.then_some(0));
+        let columns = self.first.as_ref().map_or(0, |first| first.cells.len());
         let dim = columns - excluded.len();
-        if dim == 0 {
-            return Err(bad("no column is left: all columns are excluded"));
+        if columns > 0 && dim == 0 {
+            return Err(self.bad("no column is left: all columns are excluded".to_owned()));
         }
-        let mut values = Vec::with_capacity(self.records.len() * dim);
-        for (row, record) in self.records.iter().enumerate() {
-            for (column, cell) in record.iter().enumerate().filter(|(column, _)| !excluded.contains(column)) {
+        let first = self.first.take();
+        let (names, mut next) = match self.first_line {
+            FirstLine::Header => (first, self.records.next()?),
+            FirstLine::Row | FirstLine::Strings => (None, first),
+        };
+        let mut numbering = Numbering::default();
+        let mut values = Vec::new();
+        if next.is_none() {
+            return Err(self.bad("the table has no rows".to_owned()));
+        }
+        while let Some(Record { cells, line }) = next {
+            numbering.add(&cells);
+            self.reserve(&mut values, dim)?;
+            for (column, cell) in cells.iter().enumerate().filter(|(column, _)| !excluded.contains(column)) {
                 values.push(match cell.trim() {
                     // A missing value is NaN, which is rejected or skipped later.
                     "" => f32::NAN,
-                    cell => cell.parse().map_err(|_| self.bad_coordinate(spec, row, column, cell))?,
+                    cell => cell.parse().map_err(|_| {
+                        let name = names.as_ref().map(|names| names.cells[column].trim().to_owned());
+                        self.bad_coordinate(line, column, name, cell)
+                    })?,
                 });
             }
+            next = self.records.next()?;
+        }
+        if self.header == Header::Auto && names.is_none() && numbering.is_ambiguous() {
+            return Err(self.ambiguous());
         }
         Ok((values, dim))
     }
 
-    pub(crate) fn targets(self, spec: &ArraySpec) -> Result<Vec<f64>, Error> {
-        let column = self.column(spec)?;
-        let read = |(row, record): (usize, &StringRecord)| {
-            let cell = record.get(column).unwrap_or_default();
-            cell.trim().parse::<f64>().map_err(|_| self.bad_cell(spec, row, column, cell))
-        };
-        self.records.iter().enumerate().map(read).collect()
+    pub(crate) fn targets(mut self) -> Result<Vec<f64>, Error> {
+        if self.first_line == FirstLine::Strings {
+            self.first_line = FirstLine::Header;
+        }
+        let mut targets = Vec::new();
+        let name = self.spec.name.clone();
+        self.for_each_cell(|table, line, cell| {
+            let target = cell.parse().map_err(|_| {
+                let column = name.as_ref().map_or("the target".to_owned(), |name| format!("column `{name}`"));
+                table.bad(format!("line {line}, {column} is `{cell}`, not a number"))
+            })?;
+            table.reserve(&mut targets, 1)?;
+            targets.push(target);
+            Ok(())
+        })?;
+        Ok(targets)
     }
 
-    /// A column as labels: integers if all cells are integers, strings otherwise.
-    pub(crate) fn labels(self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
-        let column = self.column(spec)?;
-        let is_empty = |record: &StringRecord| record.get(column).unwrap_or_default().trim().is_empty();
-        if let Some(row) = self.records.iter().position(is_empty) {
-            let problem = format!("line {} has no label", self.line(row));
-            return Err(Error::BadFile { spec: spec.clone(), problem });
+    /// A column as labels: integers if all cells are integers in their canonical form, strings otherwise.
+    pub(crate) fn labels(mut self) -> Result<Vec<Label>, Error> {
+        let mut cells: Vec<String> = Vec::new();
+        // Line and text of the first number that is not whole.
+        let mut fraction = None;
+        let mut are_numbers = true;
+        self.for_each_cell(|table, line, cell| {
+            if cell.is_empty() {
+                return Err(table.bad(format!("line {line} has no label")));
+            }
+            let is_possible_header = cells.is_empty() && table.first_line == FirstLine::Strings;
+            match cell.parse::<f64>() {
+                Ok(value) if value.fract() != 0.0 => {
+                    fraction.get_or_insert((line, cell.to_owned()));
+                }
+                Ok(_) => {}
+                Err(_) => are_numbers &= is_possible_header,
+            }
+            table.reserve(&mut cells, 1)?;
+            cells.push(cell.to_owned());
+            Ok(())
+        })?;
+        if self.first_line == FirstLine::Strings
+            && (cells.len() == 1 || cells[1..].iter().any(|cell| is_numeric_label(cell)))
+        {
+            cells.remove(0);
+        } else if self.header == Header::Auto && self.first_line != FirstLine::Header && may_be_name(&cells) {
+            return Err(self.ambiguous());
         }
-        let cells = || self.records.iter().map(|record| record.get(column).unwrap_or_default().trim());
-        let integers: Option<Vec<Label>> = cells().map(|cell| cell.parse().ok().map(Label::Int)).collect();
-        Ok(integers.unwrap_or_else(|| cells().map(Label::from).collect()))
+        if let (true, Some((line, cell))) = (are_numbers, fraction) {
+            let problem = format!(
+                "the label of line {line} is {cell}, not an integer: give integers or strings, or use --targets for numbers"
+            );
+            return Err(self.bad(problem));
+        }
+        let integers: Option<Vec<Label>> = cells.iter().map(|cell| canonical_integer(cell)).collect();
+        Ok(integers.unwrap_or_else(|| cells.into_iter().map(Label::Text).collect()))
+    }
+
+    /// Calls `read` with line and trimmed text of each cell of the requested column, or of the only one. A first line that may
+    /// be a header is included.
+    fn for_each_cell(
+        &mut self,
+        mut read: impl FnMut(&Self, u64, &str) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        // The column is checked before other lines are read.
+        let column = self.column(self.spec)?;
+        if self.first_line != FirstLine::Header
+            && let Some(Record { cells, line }) = &self.first
+        {
+            read(self, *line, cells.get(column).unwrap_or_default().trim())?;
+        }
+        while let Some(Record { cells, line }) = self.records.next()? {
+            read(self, line, cells.get(column).unwrap_or_default().trim())?;
+        }
+        Ok(())
     }
 
     /// The requested column, or the only one if none was requested.
     fn column(&self, spec: &ArraySpec) -> Result<usize, Error> {
-        let columns = self.records.first().map_or(0, StringRecord::len);
-        let found = match (&spec.name, &self.header) {
-            (Some(name), Some(header)) => header.iter().position(|column| column == name),
-            (None, _) if columns == 1 => Some(0),
-            _ => None,
+        let cells: Vec<&str> =
+            self.first.iter().flat_map(|first| first.cells.iter()).map(str::trim).collect();
+        let index = usize::from(self.has_index);
+        let Some(name) = &spec.name else {
+            return if cells.len() == index + 1 { Ok(index) } else { Err(self.no_such_column(spec, &cells)) };
         };
-        found.ok_or_else(|| Error::NoSuchArray {
-            spec: spec.clone(),
-            present: self
-                .header
-                .clone()
-                .unwrap_or_else(|| (0..columns).map(|i| format!("(column {i}, unnamed)")).collect()),
-        })
+        if self.first_line == FirstLine::Row && self.header == Header::No {
+            let problem = format!("columns have no names with --header no: leave `:{name}` off");
+            return Err(Error::BadFile { spec: spec.clone(), problem });
+        }
+        let mut columns = (index..cells.len()).filter(|&i| cells[i] == name);
+        match (columns.next(), columns.next()) {
+            (Some(column), None) if self.first_line == FirstLine::Header => Ok(column),
+            (Some(first), Some(second)) => {
+                let (first, second) = (first + 1, second + 1);
+                let problem =
+                    format!("columns {first} and {second} have the same name `{name}`: rename one of them");
+                Err(Error::BadFile { spec: spec.clone(), problem })
+            }
+            _ => Err(self.no_such_column(spec, &cells)),
+        }
     }
 
-    fn name(&self, column: usize) -> Option<&String> {
-        self.header.as_ref().and_then(|header| header.get(column))
+    fn no_such_column(&self, spec: &ArraySpec, cells: &[&str]) -> Error {
+        let unnamed = |i: usize| format!("(column {i}, unnamed)");
+        let cells = &cells[usize::from(self.has_index)..];
+        // A long list would hide the message.
+        let shown = cells.iter().take(20).enumerate();
+        let mut present: Vec<String> = match self.first_line {
+            FirstLine::Row => shown.map(|(i, _)| unnamed(i)).collect(),
+            FirstLine::Header | FirstLine::Strings => shown.map(|(_, &name)| name.to_owned()).collect(),
+        };
+        present.extend((cells.len() > 20).then(|| format!("… ({} columns)", cells.len())));
+        Error::NoSuchArray { spec: spec.clone(), present }
     }
 
-    fn bad_cell(&self, spec: &ArraySpec, row: usize, column: usize, cell: &str) -> Error {
-        let column = self.name(column).map_or(format!("column {column}"), |name| format!("column `{name}`"));
-        let problem = format!("line {}, {column} is `{cell}`, not a number", self.line(row));
-        Error::BadFile { spec: spec.clone(), problem }
+    fn reserve<T>(&self, values: &mut Vec<T>, additional: usize) -> Result<(), Error> {
+        values.try_reserve(additional).map_err(|_| self.bad("it does not fit into memory".to_owned()))
+    }
+
+    fn bad(&self, problem: String) -> Error {
+        Error::BadFile { spec: self.spec.clone(), problem }
+    }
+
+    fn ambiguous(&self) -> Error {
+        let problem = "its first line may be a header or a row: choose with --header yes or --header no";
+        self.bad(problem.to_owned())
     }
 
     /// The error of a cell of a table of embeddings. It suggests to exclude the column.
-    fn bad_coordinate(&self, spec: &ArraySpec, row: usize, column: usize, cell: &str) -> Error {
-        match (self.bad_cell(spec, row, column, cell), self.name(column)) {
-            (Error::BadFile { spec, problem }, Some(name)) => {
-                let hint =
-                    format!("if `{name}` is not a coordinate, exclude it as {}:-{name}", spec.path.display());
-                Error::BadFile { problem: format!("{problem}; {hint}"), spec }
-            }
-            (error, _) => error,
+    fn bad_coordinate(&self, line: u64, column: usize, name: Option<String>, cell: &str) -> Error {
+        self.bad(match name {
+            Some(name) => format!(
+                "line {line}, column `{name}` is `{cell}`, not a number; if `{name}` is not a coordinate, exclude it as {}:-{name}",
+                self.spec.path.display()
+            ),
+            None => format!("line {line}, column {column} is `{cell}`, not a number"),
+        })
+    }
+}
+
+/// What the first line alone shows; see the module documentation.
+fn first_line(cells: &StringRecord, names: &[String]) -> FirstLine {
+    let has = |name: &String| cells.iter().any(|cell| cell.trim() == name);
+    if !names.is_empty() && names.iter().all(has) {
+        return FirstLine::Header;
+    }
+    let is_numbered = || cells.iter().enumerate().all(|(i, cell)| cell == i.to_string());
+    if cells.len() > 1 && (cells[0].is_empty() || is_numbered()) {
+        return FirstLine::Header;
+    }
+    if cells.iter().any(is_number) { FirstLine::Row } else { FirstLine::Strings }
+}
+
+fn is_number(cell: &str) -> bool {
+    cell.trim().parse::<f64>().is_ok()
+}
+
+/// Whether a label is a number. NaN is a missing label, which strings may have too.
+fn is_numeric_label(cell: &str) -> bool {
+    cell.parse::<f64>().is_ok_and(|value| !value.is_nan())
+}
+
+fn integer(cell: &str) -> Option<u64> {
+    cell.trim().parse().ok()
+}
+
+/// A label that is an integer. Forms such as `01` and `+1` are strings, so that they do not become the same class as `1`.
+fn canonical_integer(cell: &str) -> Option<Label> {
+    let value: i128 = cell.parse().ok()?;
+    (value.to_string() == cell).then_some(Label::Int(value))
+}
+
+/// Whether the first of the labels may be the name of the column. It occurs only once, and
+/// - it is a number and no other label is, or
+/// - it is a string and every other label occurs at least twice.
+fn may_be_name(cells: &[String]) -> bool {
+    let [first, rest @ ..] = cells else { return false };
+    if rest.is_empty() || rest.contains(first) {
+        return false;
+    }
+    if is_numeric_label(first) {
+        return !rest.iter().any(|cell| is_number(cell));
+    }
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    rest.iter().for_each(|cell| *counts.entry(cell).or_default() += 1);
+    counts.values().all(|&count| count > 1)
+}
+
+/// Compares the first row of a table with the others, to detect column numbers.
+#[derive(Debug, Default)]
+struct Numbering {
+    rows: usize,
+    /// Whether the first row may be column numbers.
+    is_numbered: bool,
+    /// Whether another row consists of integers.
+    has_integer_row: bool,
+}
+
+impl Numbering {
+    fn add(&mut self, cells: &StringRecord) {
+        self.rows += 1;
+        if self.rows == 1 {
+            let numbers: Option<Vec<u64>> = cells.iter().map(integer).collect();
+            self.is_numbered = numbers.is_some_and(|numbers| {
+                numbers == [1, 2] || numbers.len() > 2 && numbers.windows(2).all(|pair| pair[0] < pair[1])
+            });
+        } else if self.is_numbered && !self.has_integer_row {
+            self.has_integer_row = cells.iter().all(|cell| integer(cell).is_some());
         }
     }
-}
 
-/// Whether the first line is a header; see the module documentation.
-fn is_header(records: &[StringRecord], names: &[String]) -> bool {
-    let Some((first, rest)) = records.split_first() else { return false };
-    let has = |name: &String| first.iter().any(|cell| cell.trim() == name);
-    if !names.is_empty() && names.iter().all(has) {
-        return true;
+    fn is_ambiguous(&self) -> bool {
+        self.rows > 1 && self.is_numbered && !self.has_integer_row
     }
-    let is_numbered = || first.iter().enumerate().all(|(i, cell)| cell == i.to_string());
-    if first.len() > 1 && (first[0].is_empty() || is_numbered()) {
-        return true;
-    }
-    let is_number = |cell: &str| cell.trim().parse::<f64>().is_ok();
-    let has_number = |row: &StringRecord| row.iter().any(is_number);
-    !has_number(first) && (rest.is_empty() || rest.iter().any(has_number))
-}
-
-/// Whether the first line is separated by semicolons, as spreadsheets write it in locales with a decimal comma.
-fn is_semicolons(file: &mut BufReader<File>, spec: &ArraySpec) -> Result<bool, Error> {
-    let start = file.fill_buf().map_err(|source| Error::Read { path: spec.path.clone(), source })?;
-    let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    Ok(!line.contains(&b',') && line.contains(&b';'))
 }

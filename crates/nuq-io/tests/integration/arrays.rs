@@ -66,7 +66,9 @@ fn labels_are_integers_or_strings() {
     assert_eq!(read("tensors.safetensors:y"), ints(&[0, 1, 0, 1]));
     let error = read_labels(&data("labels-half.npy")).unwrap_err().to_string();
     assert!(
-        error.ends_with("labels-half.npy: the label of row 1 is 2.5: labels are integers or strings"),
+        error.ends_with(
+            "labels-half.npy: the label of row 1 is 2.5, not an integer: give integers or strings, or use --targets for numbers"
+        ),
         "{error}"
     );
     assert_eq!(read_targets(&data("labels-half.npy")).unwrap(), [1.0, 2.5, 1.0, 0.0]);

@@ -5,7 +5,10 @@
 mod arrays;
 #[cfg(unix)]
 mod fork;
+mod labels;
 mod model_file;
 mod model_file_v1;
+mod npy_headers;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod tables;

@@ -81,7 +81,10 @@ fn columns_are_labels_and_targets() {
     };
     let labels = |name: &str| read_labels(&data(name)).map(drop);
     ends(labels("several.parquet:missing"), "several.parquet:missing: row 1 has no label");
-    ends(labels("several.parquet:float"), "the label of row 1 is 2.5: labels are integers or strings");
+    ends(
+        labels("several.parquet:float"),
+        "the label of row 1 is 2.5, not an integer: give integers or strings, or use --targets for numbers",
+    );
     ends(labels("several.parquet:list"), "is not supported: labels are integers or strings");
     ends(labels("flat.parquet:no"), "holds no array `no`; there are: c0, c1, c2, class, target");
     let targets = |name: &str| read_targets(&data(name)).map(drop);

@@ -1,0 +1,94 @@
+//! Labels: integers or strings, and the errors of other values.
+
+use std::fs;
+
+use nuq::Label;
+use nuq_io::{ArraySpec, Error, NpzArray, read_labels, write_npz};
+
+fn csv(text: impl AsRef<[u8]>) -> Result<Vec<Label>, Error> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("y.csv");
+    fs::write(&path, text).unwrap();
+    read_labels(&ArraySpec { path, name: None })
+}
+
+fn npy(descr: &str, rows: usize, values: &[u8]) -> Result<Vec<Label>, Error> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({rows},), }}\n");
+    let length = (header.len() as u16).to_le_bytes();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("y.npy");
+    fs::write(&path, [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), values].concat()).unwrap();
+    read_labels(&ArraySpec { path, name: None })
+}
+
+fn assert_error(labels: Result<Vec<Label>, Error>, end: &str) {
+    let error = labels.unwrap_err().to_string();
+    assert!(error.ends_with(end), "{error}");
+}
+
+#[test]
+fn integers_in_other_than_the_usual_form_are_strings() {
+    let words = |words: &[&str]| words.iter().map(|&word| Label::from(word)).collect::<Vec<_>>();
+    assert_eq!(csv("1\n01\n001\n").unwrap(), words(&["1", "01", "001"]));
+    for other in ["+1", "-0", "1.0", "1e0", "00"] {
+        assert_eq!(csv(format!("1\n{other}\n2\n1\n")).unwrap(), words(&["1", other, "2", "1"]));
+    }
+    let large = i128::from(u64::MAX);
+    let integers = csv(format!("class\n-3\n0\n {large}\n")).unwrap();
+    assert_eq!(integers, [Label::Int(-3), Label::Int(0), Label::Int(large)]);
+}
+
+#[test]
+fn fractions_are_errors() {
+    let end = "not an integer: give integers or strings, or use --targets for numbers";
+    assert_error(csv("1\n0.5\n"), &format!("y.csv: the label of line 2 is 0.5, {end}"));
+    assert_error(csv("class\n1\n2\n-0.5\n"), &format!("the label of line 4 is -0.5, {end}"));
+    assert_error(csv("1\ninf\n"), &format!("the label of line 2 is inf, {end}"));
+    let values = [1.0f32, 0.5].map(f32::to_le_bytes).concat();
+    assert_error(npy("<f4", 2, &values), &format!("y.npy: the label of row 1 is 0.5, {end}"));
+    // A number among strings is a string.
+    assert_eq!(csv("1\ncat\n0.5\n1\n").unwrap()[2], *"0.5");
+}
+
+#[test]
+fn missing_labels_are_errors() {
+    assert_error(
+        csv("1\nNaN\n"),
+        "the label of line 2 is NaN, not an integer: give integers or strings, or use --targets for numbers",
+    );
+    assert_error(csv("cat\ndog\nnan\n"), "the label of row 2 is missing (`nan`): remove the row");
+    let values = [1.0f64, f64::NAN].map(f64::to_le_bytes).concat();
+    assert_error(
+        npy("<f8", 2, &values),
+        "the label of row 1 is NaN, not an integer: give integers or strings, or use --targets for numbers",
+    );
+    assert_error(npy("|S3", 2, b"catnan"), "the label of row 1 is missing (`nan`): remove the row");
+}
+
+#[test]
+fn labels_that_are_not_utf8_are_errors() {
+    assert_error(csv(b"cat\n\xfcber\n"), "y.csv: line 2 is not valid UTF-8: re-encode the file as UTF-8");
+    let end = "y.npy: the label of row 1 is not valid UTF-8: re-encode the labels as UTF-8";
+    assert_error(npy("|S4", 2, b"cat\0\xfcber"), end);
+    let surrogate = [u32::from(b'a'), 0xd800].map(u32::to_le_bytes).concat();
+    assert_error(npy("<U1", 2, &surrogate), end);
+    assert_eq!(npy("|S4", 2, b"cat\0\xc3\xbcbe").unwrap(), [Label::from("cat"), Label::from("übe")]);
+}
+
+#[test]
+fn booleans_are_zero_or_one() {
+    assert_eq!(npy("|b1", 3, &[0, 1, 2]).unwrap(), [0, 1, 1].map(Label::Int));
+}
+
+#[test]
+fn the_shape_of_a_packed_array_is_checked_before_it_is_unpacked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("y.npz");
+    let mut bytes = Vec::new();
+    write_npz(&mut bytes, &[NpzArray::numbers("y", &[1.0, 2.0, 3.0, 4.0], Some(2))]).unwrap();
+    fs::write(&path, bytes).unwrap();
+    assert_error(
+        read_labels(&ArraySpec { path, name: None }),
+        "has the shape 2 × 2; needed: one entry per row",
+    );
+}

@@ -1,0 +1,107 @@
+//! Headers and limits of csv and tsv tables.
+
+use std::fs;
+use std::path::Path;
+
+use nuq_io::{ArraySpec, Header, ReadOptions};
+
+const AMBIGUOUS: &str = "its first line may be a header or a row: choose with --header yes or --header no";
+
+fn write(folder: &Path, text: &str) -> ArraySpec {
+    let path = folder.join("t.csv");
+    fs::write(&path, text).unwrap();
+    ArraySpec { path, name: None }
+}
+
+#[test]
+fn column_numbers_are_ambiguous() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = |text: &str, header| {
+        let options = ReadOptions::new().header(header);
+        options.embeddings(&write(folder.path(), text), &[]).map(|file| file.len())
+    };
+    for text in ["1,2\n0.5,1\n", "1,2,3,4,5,6,7,8\n0,0,0,0,0,0,0,0.5\n", "10,20,30\n1.5,2,3\n"] {
+        let error = rows(text, Header::Auto).unwrap_err().to_string();
+        assert!(error.ends_with(AMBIGUOUS), "{text}: {error}");
+        assert_eq!(rows(text, Header::Yes).unwrap(), 1, "{text}");
+        assert_eq!(rows(text, Header::No).unwrap(), 2, "{text}");
+    }
+    for (text, expected) in [("1,2\n3,4\n", 2), ("1,2\n", 1), ("3,1,2\n0.5,1,2\n", 2), ("0,1\n0.5,1\n", 1)] {
+        assert_eq!(rows(text, Header::Auto).unwrap(), expected, "{text}");
+    }
+    assert_eq!(rows("x,y\n1,2\n", Header::Auto).unwrap(), 1);
+    let text = rows("x,y\n1,2\n", Header::No).unwrap_err().to_string();
+    assert!(text.ends_with("line 1, column 0 is `x`, not a number"), "{text}");
+}
+
+#[test]
+fn a_possible_column_name_among_labels_is_ambiguous() {
+    let folder = tempfile::tempdir().unwrap();
+    let labels = |text: &str, header| {
+        let options = ReadOptions::new().header(header);
+        options.labels(&write(folder.path(), text)).map(|labels| labels.len())
+    };
+    for text in ["class\ncat\ndog\ncat\ndog\n", "0\ncat\ndog\nbird\nfish\n"] {
+        let error = labels(text, Header::Auto).unwrap_err().to_string();
+        assert!(error.ends_with(AMBIGUOUS), "{text}: {error}");
+        assert_eq!(labels(text, Header::Yes).unwrap(), 4, "{text}");
+        assert_eq!(labels(text, Header::No).unwrap(), 5, "{text}");
+    }
+    for (text, expected) in
+        [("cat\ndog\ncat\n", 3), ("cat\ndog\n", 2), ("class\n1\n2\n", 2), ("3\n1\n2\n", 3)]
+    {
+        assert_eq!(labels(text, Header::Auto).unwrap(), expected, "{text}");
+    }
+    let named = write(folder.path(), "class\ncat\n");
+    let named = ArraySpec { name: Some("class".to_owned()), ..named };
+    assert_eq!(ReadOptions::new().labels(&named).unwrap().len(), 1);
+    let error = ReadOptions::new().header(Header::No).labels(&named).unwrap_err().to_string();
+    assert!(error.ends_with("columns have no names with --header no: leave `:class` off"), "{error}");
+}
+
+#[test]
+fn a_repeated_name_of_a_selected_column_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = write(folder.path(), "class,x,class\n0,1,2\n1,3,4\n");
+    let labels = ArraySpec { name: Some("class".to_owned()), ..table.clone() };
+    let expected = "columns 1 and 3 have the same name `class`: rename one of them";
+    let error = ReadOptions::new().labels(&labels).unwrap_err().to_string();
+    assert!(error.ends_with(expected), "{error}");
+    let error = ReadOptions::new().embeddings(&table, &[&labels]).err().unwrap().to_string();
+    assert!(error.ends_with(expected), "{error}");
+    // Names that are not used may be equal.
+    assert_eq!(ReadOptions::new().embeddings(&table, &[]).unwrap().dim(), 3);
+}
+
+#[test]
+fn lines_and_columns_have_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = |text: &str| {
+        let spec = write(folder.path(), text);
+        let rows = ReadOptions::new().embeddings(&spec, &[]).err().unwrap().to_string();
+        (rows, ReadOptions::new().labels(&spec).unwrap_err().to_string())
+    };
+    let long = "0.25,".repeat(4 << 20);
+    let quoted = format!("a,b\n\"{}", "1,2\n".repeat(5 << 20));
+    for (text, line) in [(long, 1), (quoted, 2)] {
+        let expected = format!(
+            "line {line} is longer than 16 MiB: separate the rows by line breaks and close every quote"
+        );
+        let (rows, labels) = error(&text);
+        assert!(rows.ends_with(&expected), "{rows}");
+        assert!(labels.ends_with(&expected) || line == 2, "{labels}");
+    }
+    let (rows, _) = error(&",".repeat(1 << 20));
+    assert!(rows.ends_with("line 1 has 1048577 columns; at most 1048576 are supported"), "{rows}");
+}
+
+#[test]
+fn labels_of_several_columns_are_rejected_before_the_values_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    // The second line is not valid; it must not be reached.
+    let spec = write(folder.path(), "1,2,3\n\"");
+    let error = ReadOptions::new().labels(&spec).unwrap_err().to_string();
+    assert!(error.contains("holds several arrays"), "{error}");
+    let error = ReadOptions::new().targets(&spec).unwrap_err().to_string();
+    assert!(error.contains("holds several arrays"), "{error}");
+}
