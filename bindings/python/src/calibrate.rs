@@ -14,10 +14,10 @@ pub(crate) struct PyThreshold {
     pub(crate) inner: Threshold,
 }
 
-/// The guarantee of a threshold as a tuple: (share, low, high) for acceptance, (risk, delta, accepted, errors) for risk.
+/// The guarantee of a threshold as a tuple: (share, (low, high), accepted) for acceptance, (risk, delta, accepted, errors) for risk.
 #[derive(FromPyObject, IntoPyObject)]
 enum GuaranteeTuple {
-    Accepts(f64, f64, f64),
+    Accepts(f64, (f64, f64), usize),
     Errs(f64, f64, usize, usize),
 }
 
@@ -54,7 +54,9 @@ impl PyThreshold {
     #[staticmethod]
     fn from_parts(measure: &str, value: f64, rows: usize, guarantee: GuaranteeTuple) -> PyResult<Self> {
         let guarantee = match guarantee {
-            GuaranteeTuple::Accepts(share, low, high) => Guarantee::Coverage { share, low, high },
+            GuaranteeTuple::Accepts(share, (low, high), accepted) => {
+                Guarantee::Coverage { share, low, high, accepted }
+            }
             GuaranteeTuple::Errs(risk, delta, accepted, errors) => {
                 Guarantee::Risk { risk, delta, accepted, errors }
             }
@@ -65,7 +67,9 @@ impl PyThreshold {
     /// All fields, for pickle.
     fn parts(&self) -> (String, f64, usize, GuaranteeTuple) {
         let guarantee = match self.inner.guarantee {
-            Guarantee::Coverage { share, low, high } => GuaranteeTuple::Accepts(share, low, high),
+            Guarantee::Coverage { share, low, high, accepted } => {
+                GuaranteeTuple::Accepts(share, (low, high), accepted)
+            }
             Guarantee::Risk { risk, delta, accepted, errors } => {
                 GuaranteeTuple::Errs(risk, delta, accepted, errors)
             }

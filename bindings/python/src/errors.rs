@@ -76,6 +76,7 @@ fn class_of(error: &nuq::Error) -> &'static str {
         PerPointBandwidthFixed => "PerPointBandwidthError",
         NoRows { .. } => "EmptyError",
         NanScore { .. } => "NotFiniteError",
+        EqualScores { .. } | LabelKind { .. } => "InvalidInputError",
         CannotCertify { .. } => "CannotCertifyError",
         _ => "NuqError",
     }

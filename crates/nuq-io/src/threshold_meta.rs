@@ -28,7 +28,14 @@ struct ThresholdFields {
 enum GuaranteeFields {
     /// Version 1 calls this kind `accepts`.
     #[serde(rename = "coverage", alias = "accepts")]
-    Coverage { share: f64, low: f64, high: f64 },
+    Coverage {
+        share: f64,
+        low: f64,
+        high: f64,
+        /// Files of earlier programs lack it; 0 means unknown.
+        #[serde(default)]
+        accepted: usize,
+    },
     /// Version 1 calls this kind `errs_at_most`.
     #[serde(rename = "risk", alias = "errs_at_most")]
     Risk { risk: f64, delta: f64, accepted: usize, errors: usize },

@@ -1,5 +1,7 @@
 //! Errors of fitting, predicting and calibrating.
 
+use crate::calibrate::Measure;
+
 /// An error of this crate. Rows and columns are numbered from zero.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -88,6 +90,31 @@ pub enum Error {
         what: &'static str,
         /// The first row with NaN.
         row: usize,
+    },
+    /// A label that cannot equal a class of the model, because one is text and the other an integer.
+    #[error(
+        "label {label} of row {row} is {kind}, and the classes of the model are {expected}: give labels of the same kind"
+    )]
+    LabelKind {
+        /// The row of the label.
+        row: usize,
+        /// The label.
+        label: String,
+        /// `text` or `an integer`.
+        kind: &'static str,
+        /// `integers` or `text`.
+        expected: &'static str,
+    },
+    /// Held-out values of a measure that are all equal, from which no threshold can be chosen.
+    #[error(
+        "the measure {measure} is {value} for all held-out rows, and a threshold on it cannot separate rows: use another measure{}",
+        if *measure == Measure::Density { "" } else { ", for example density" }
+    )]
+    EqualScores {
+        /// The measure.
+        measure: Measure,
+        /// The common value.
+        value: f64,
     },
     /// A target risk that cannot be certified with the held-out rows.
     #[error(

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use crate::Error;
+
 /// A class label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
@@ -192,6 +194,26 @@ impl Classes {
             }
         }
         renumbering
+    }
+
+    /// Rejects labels of another kind than all classes: text for integer classes, or integers for text classes. Such labels
+    /// equal no class, and every prediction would count as an error.
+    ///
+    /// # Errors
+    /// [`Error::LabelKind`] for the first such label.
+    pub fn check_kind(&self, labels: &[Label]) -> Result<(), Error> {
+        let is_text = |label: &Label| matches!(label, Label::Text(_));
+        let kind = |text: bool| if text { "text" } else { "an integer" };
+        let row =
+            labels.iter().position(|given| self.labels.iter().all(|known| is_text(known) != is_text(given)));
+        match row {
+            Some(row) => {
+                let expected = if is_text(&labels[row]) { "integers" } else { "text" };
+                let (label, kind) = (labels[row].to_string(), kind(is_text(&labels[row])));
+                Err(Error::LabelKind { row, label, kind, expected })
+            }
+            None => Ok(()),
+        }
     }
 
     /// The number of classes.

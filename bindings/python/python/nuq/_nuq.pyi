@@ -14,7 +14,7 @@ _Numbers = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
 _Rows = NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64]
 _Labels = list[int] | list[str] | list[int | str]
-_Guarantee = tuple[float, float, float] | tuple[float, float, int, int]
+_Guarantee = tuple[float, tuple[float, float], int] | tuple[float, float, int, int]
 _SetArrays = tuple[_Rows, _Rows | None, Sequence[_Rows] | None]
 
 class _Model:

@@ -71,7 +71,10 @@ impl<'r> Rows<'r> {
         Self { members: Some(members), ..self }
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self, n_classes: usize) -> Result<(), Error> {
+        if let Some(got) = self.logits.map(Embeddings::dim).filter(|got| *got != n_classes) {
+            return Err(length_mismatch("columns of logits", got, "classes of the model", n_classes));
+        }
         let expected = self.embeddings.len();
         let counts = [
             ("rows of logits", self.logits.map(Embeddings::len)),
@@ -147,15 +150,18 @@ impl<'c> Comparison<'c> {
     /// plain rows and once for L2-normalized rows.
     ///
     /// # Errors
-    /// Arrays of unequal lengths, empty sets, and rows of another dimension than the model's. A method that cannot be fitted is
+    /// Arrays of unequal lengths, logits with other columns than the model's classes, labels of another kind than the model's
+    /// (integers and text), empty sets, and rows of another dimension than the model's. A method that cannot be fitted is
     /// no error: it is listed in [`Evaluation::skipped`].
     pub fn run<'m>(&self, model: &'m NuqClassifier<'_>) -> Result<Evaluation<'m>, Error> {
-        self.test.check()?;
-        self.ood.iter().try_for_each(|(_, rows)| rows.check())?;
+        let n_classes = model.classes().len();
+        self.test.check(n_classes)?;
+        self.ood.iter().try_for_each(|(_, rows)| rows.check(n_classes))?;
         if self.labels.len() != self.test.embeddings.len() {
             let (got, expected) = (self.labels.len(), self.test.embeddings.len());
             return Err(length_mismatch("labels", got, "test rows", expected));
         }
+        model.classes().check_kind(&self.labels)?;
         let start = self.clock.map(|clock| clock());
         let test = model.predict(self.test.embeddings)?;
         let seconds = self.clock.zip(start).map(|(clock, start)| (clock() - start) / test.len() as f64);
@@ -205,14 +211,14 @@ impl<'c> Comparison<'c> {
     fn errors(&self, model: &NuqClassifier<'_>, test: &Predictions<'_>) -> (Vec<bool>, Predictor) {
         let classes = model.classes();
         match self.test.logits {
-            Some(logits) if logits.dim() == classes.len() => {
+            Some(logits) => {
                 // Ties go to the first class, as in numpy.
                 let argmax =
                     |row: &[f32]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
                 let wrong = |(row, truth): (&[f32], &Label)| classes.label(argmax(row)) != truth;
                 (logits.rows().zip(&self.labels).map(wrong).collect(), Predictor::Network)
             }
-            _ => {
+            None => {
                 let wrong = |(i, truth): (usize, &Label)| test.label(i) != truth;
                 (self.labels.iter().enumerate().map(wrong).collect(), Predictor::Nuq)
             }

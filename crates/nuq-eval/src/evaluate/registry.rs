@@ -59,7 +59,7 @@ pub(super) fn score_all(
 ) -> Result<(Vec<Scored>, Vec<Skipped>), Error> {
     report_progress(comparison, "NUQ");
     let mut scored = nuq_scores(model, test, ood, seconds)?;
-    let mut skipped = vec![];
+    let mut skipped = without_inputs(comparison, training);
     let head = fit_head(comparison, training);
     report_progress(comparison, "neighbors of normalized rows");
     let predictions: Vec<&Predictions<'_>> = std::iter::once(test).chain(ood).collect();
@@ -193,6 +193,39 @@ fn fit_head(comparison: &Comparison<'_>, training: &Training) -> Result<Head, Er
         None => Err(Error::FewRows { what: "the last layer of the network", got: most, needed }),
     }
 }
+
+/// Methods whose input is given for some sets but not for all. A method without any input is not listed: its input was left
+/// out on purpose.
+fn without_inputs(comparison: &Comparison<'_>, training: &Training) -> Vec<Skipped> {
+    let no_head = Err(Error::MissingInput { scorer: String::new(), input: "logits" });
+    let mut from_logits = from_logits();
+    if !training.is_normalized {
+        from_logits.extend(from_both(training, &no_head));
+    }
+    let mut skipped = vec![];
+    let inputs: [(&str, HasInput, Vec<ScorerFactory<'_>>); 2] = [
+        ("logits", |rows| rows.logits.is_some(), from_logits),
+        ("members' logits", |rows| rows.members.is_some(), from_members()),
+    ];
+    for (input, has_input, methods) in inputs {
+        let test = ("the test rows", &comparison.test);
+        let sets = std::iter::once(test).chain(comparison.ood.iter().map(|(name, rows)| (&**name, rows)));
+        let missing: Vec<&str> = sets.filter(|(_, rows)| !has_input(rows)).map(|(name, _)| name).collect();
+        if missing.is_empty() || missing.len() == comparison.ood.len() + 1 {
+            continue;
+        }
+        let reason = format!("{input} are missing for {}", missing.join(", "));
+        skipped.extend(methods.into_iter().map(|factory| Skipped {
+            id: factory.id,
+            name: factory.id.title().to_owned(),
+            reason: reason.clone(),
+        }));
+    }
+    skipped
+}
+
+/// Whether a set has one kind of input.
+type HasInput = fn(&Rows<'_>) -> bool;
 
 /// Whether `array` is present in every set.
 fn all_have<'c, T>(comparison: &'c Comparison<'_>, array: impl Fn(&Rows<'c>) -> Option<T>) -> bool {

@@ -37,6 +37,8 @@ pub enum Guarantee {
         low: f64,
         /// Upper end of that interval.
         high: f64,
+        /// The number of accepted held-out rows, which ties at the threshold increase; 0 if it is unknown.
+        accepted: usize,
     },
     /// The share of errors among accepted predictions.
     Risk {
@@ -92,15 +94,25 @@ impl fmt::Display for Threshold {
             text.trim_end_matches('0').trim_end_matches('.').to_owned() + " %"
         };
         match self.guarantee {
-            Guarantee::Coverage { share, low, high } => write!(
-                f,
-                "accepts a new row like the {} held-out ones with a probability of at least {} (with 95 % confidence, this threshold \
-                 accepts {} to {} of them)",
-                self.rows,
-                percent(share),
-                percent(low),
-                percent(high)
-            ),
+            Guarantee::Coverage { share, low, high, accepted } => {
+                write!(
+                    f,
+                    "accepts a new row like the {} held-out ones with a probability of at least {} (with 95 % confidence, this \
+                     threshold accepts {} to {} of them)",
+                    self.rows,
+                    percent(share),
+                    percent(low),
+                    percent(high)
+                )?;
+                if accepted <= coverage_rank(self.rows, share) {
+                    return Ok(());
+                }
+                write!(
+                    f,
+                    "; it accepts {} of the held-out rows, because several of them have exactly the value of the threshold",
+                    percent(accepted as f64 / self.rows as f64)
+                )
+            }
             Guarantee::Risk { risk, delta, accepted, errors } => {
                 let (low, high) = binomial_interval(accepted, self.rows);
                 write!(
@@ -129,7 +141,7 @@ impl fmt::Display for Threshold {
 /// ```
 ///
 /// # Errors
-/// [`Error::NoRows`] or [`Error::NanScore`] for invalid scores, [`Error::OutOfRange`] for a target outside its range,
+/// [`Error::NoRows`], [`Error::NanScore`] or [`Error::EqualScores`] for unusable scores, [`Error::OutOfRange`] for a target outside its range,
 /// [`Error::CannotCertify`] for a risk that the held-out rows cannot certify.
 pub fn calibrate(
     measure: Measure,
@@ -150,6 +162,10 @@ pub fn calibrate(
             (region.value, Guarantee::Risk { risk, delta, accepted, errors })
         }
     };
+    // An infinite threshold accepts everything by intention: the rows are too few for the target.
+    if rows > 1 && value < f64::INFINITY && scores.iter().all(|score| *score == scores[0]) {
+        return Err(Error::EqualScores { measure, value: scores[0] });
+    }
     Ok(Threshold { measure, value, guarantee, rows })
 }
 
@@ -166,18 +182,25 @@ fn for_coverage(scores: &[f64], share: f64, name: &'static str) -> Result<(f64, 
         return Err(out_of_range(name, given, "it must lie strictly between 0 and 1"));
     }
     let n = scores.len();
-    // The product has a rounding error of a few units in the last place, which must not increase the rank.
-    let rank = ((n + 1) as f64 * share * (1.0 - 4.0 * f64::EPSILON)).ceil() as usize;
+    let rank = coverage_rank(n, share);
     let mut sorted = scores.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let Some(&value) = sorted.get(rank.max(1) - 1) else {
+    let Some(&value) = sorted.get(rank - 1) else {
         // With too few rows only the threshold that accepts everything has the guarantee.
-        return Ok((f64::INFINITY, Guarantee::Coverage { share: 1.0, low: 1.0, high: 1.0 }));
+        return Ok((f64::INFINITY, Guarantee::Coverage { share: 1.0, low: 1.0, high: 1.0, accepted: n }));
     };
     let (a, b) = (rank as f64, (n + 1 - rank) as f64);
-    let guarantee =
-        Guarantee::Coverage { share, low: beta_quantile(0.025, a, b), high: beta_quantile(0.975, a, b) };
-    Ok((value, guarantee))
+    let accepted = sorted.partition_point(|score| *score <= value);
+    let low = beta_quantile(0.025, a, b);
+    // Ties at the threshold are accepted too; the share that rows with this value have is only known from their number.
+    let high = if accepted > rank { binomial_interval(accepted, n).1 } else { beta_quantile(0.975, a, b) };
+    Ok((value, Guarantee::Coverage { share, low, high, accepted }))
+}
+
+/// `⌈(n + 1) share⌉`, at least 1: the rank of the held-out score that has the required coverage.
+fn coverage_rank(rows: usize, share: f64) -> usize {
+    // The product has a rounding error of a few units in the last place, which must not increase the rank.
+    (((rows + 1) as f64 * share * (1.0 - 4.0 * f64::EPSILON)).ceil() as usize).max(1)
 }
 
 #[cfg(test)]
@@ -212,6 +235,26 @@ mod tests {
                 .to_string()
                 .starts_with("of what it accepts at most 5 % is wrong, with 90 % confidence (of 999")
         );
+    }
+
+    #[test]
+    fn ties_at_the_threshold_are_stated() {
+        // 50 different values, then 50 equal ones: every threshold above the median accepts all rows.
+        let scores: Vec<f64> = (0..100).map(|i| f64::from(i.min(50))).collect();
+        let threshold = calibrate(Measure::Total, &scores, None, Target::Coverage(0.6)).unwrap();
+        let Guarantee::Coverage { low, high, accepted, .. } = threshold.guarantee else { panic!("coverage") };
+        assert_eq!((threshold.value, accepted, high), (50.0, 100, 1.0));
+        assert!(low < 0.6);
+        assert!(threshold.to_string().contains("it accepts 100 % of the held-out rows"), "{threshold}");
+        let distinct: Vec<f64> = (0..100).map(f64::from).collect();
+        let threshold = calibrate(Measure::Total, &distinct, None, Target::Coverage(0.6)).unwrap();
+        assert!(!threshold.to_string().contains("exactly"), "{threshold}");
+    }
+
+    #[test]
+    fn equal_scores_give_no_threshold() {
+        let error = calibrate(Measure::Epistemic, &[f64::NEG_INFINITY; 9], None, Target::FalseAlarm(0.5));
+        assert_eq!(error, Err(Error::EqualScores { measure: Measure::Epistemic, value: f64::NEG_INFINITY }));
     }
 
     #[test]

@@ -1,0 +1,45 @@
+//! Inputs of a comparison that do not belong to the model are errors, and skipped methods have a reason.
+
+use nuq::{Embeddings, NuqClassifier};
+use nuq_eval::Error;
+use nuq_eval::evaluate::{Comparison, MethodId, Rows};
+use nuq_testkit::data;
+
+fn model<'a>(rows: &Embeddings<'a>) -> NuqClassifier<'a> {
+    let labels: Vec<i64> = (0..rows.len() as i64).map(|i| i % 3).collect();
+    NuqClassifier::params().n_neighbors(5).bandwidth(1.0).fit(rows, &labels).unwrap()
+}
+
+#[test]
+fn logits_with_other_columns_than_the_classes_are_errors() {
+    let (train, test) = (data::normal(60, 4, 1), data::normal(12, 4, 2));
+    let labels: Vec<i64> = (0..12).map(|i| i % 3).collect();
+    let (wide, right) = (data::normal(12, 4, 3), data::normal(12, 3, 3));
+    let model = model(&train);
+    let mismatch = |error: Error| {
+        assert_eq!(error.to_string(), "4 columns of logits for 3 classes of the model: give one for each");
+    };
+    mismatch(Comparison::new(Rows::new(&test).logits(&wide), &labels).run(&model).err().unwrap());
+    let comparison = Comparison::new(Rows::new(&test).logits(&right), &labels);
+    mismatch(comparison.ood("far", Rows::new(&test).logits(&wide)).run(&model).err().unwrap());
+}
+
+#[test]
+fn labels_of_another_kind_are_errors() {
+    let (train, test) = (data::normal(60, 4, 1), data::normal(3, 4, 2));
+    let error = Comparison::new(Rows::new(&test), &["0", "1", "2"]).run(&model(&train)).err().unwrap();
+    assert!(matches!(error, Error::Model(nuq::Error::LabelKind { row: 0, .. })), "{error}");
+}
+
+#[test]
+fn methods_without_logits_of_some_sets_are_listed_with_the_reason() {
+    let (train, test) = (data::normal(60, 4, 1), data::normal(12, 4, 2));
+    let labels: Vec<i64> = (0..12).map(|i| i % 3).collect();
+    let logits = data::normal(12, 3, 3);
+    let comparison = Comparison::new(Rows::new(&test).logits(&logits), &labels).ood("far", Rows::new(&test));
+    let model = model(&train);
+    let evaluation = comparison.run(&model).unwrap();
+    let skipped = evaluation.skipped.iter().find(|skipped| skipped.id == MethodId::MaxProb).unwrap();
+    assert_eq!(skipped.reason, "logits are missing for far");
+    assert!(evaluation.method(MethodId::MaxProb).is_none());
+}
