@@ -211,10 +211,10 @@ impl<'s> Table<'s> {
         let unnamed = |i: usize| format!("(column {i}, unnamed)");
         let cells = &cells[usize::from(self.has_index)..];
         // A long list would hide the message.
-        let shown = cells.iter().take(20).enumerate();
+        let shown = cells.iter().take(20);
         let mut present: Vec<String> = match self.first_line {
-            FirstLine::Row => shown.map(|(i, _)| unnamed(i)).collect(),
-            FirstLine::Header | FirstLine::Strings => shown.map(|(_, &name)| name.to_owned()).collect(),
+            FirstLine::Row => (0..shown.len()).map(unnamed).collect(),
+            FirstLine::Header | FirstLine::Strings => shown.map(|&name| name.to_owned()).collect(),
         };
         present.extend((cells.len() > 20).then(|| format!("… ({} columns)", cells.len())));
         Error::NoSuchArray { spec: spec.clone(), present }
