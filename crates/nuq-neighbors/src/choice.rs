@@ -39,7 +39,7 @@ impl fmt::Display for IndexKind {
     }
 }
 
-/// A graph has its default parameters.
+/// Parses a name. The word `hnsw` gives a graph with the default parameters.
 impl FromStr for IndexKind {
     type Err = UnknownChoice;
 
@@ -208,10 +208,11 @@ impl IndexRequest {
 // Measured by `cargo xtask bench search`, in seconds of one core. Only their ratio affects the choice; it is similar on
 // different processors.
 
-/// One multiply-add of exact search.
+/// The cost of one multiply-add of exact search.
 const EXACT_TERM: f64 = 2.4e-11;
-/// Inserting a row or searching for a query at a recall of 0.99: the cost per doubling of the rows and per column.
+/// The cost of inserting one row, or of one query at a recall of 0.99, per doubling of the number of rows.
 const GRAPH_DOUBLING: f64 = 13e-6;
+/// The additional cost per column.
 const GRAPH_COLUMN: f64 = 0.15e-6;
 
 fn exact_seconds(rows: usize, dim: usize, queries: u64) -> f64 {

@@ -11,7 +11,7 @@ use crate::{Error, SharedSlice};
 /// `n` embeddings of dimension `d`, row-major `f32`, every value finite.
 ///
 /// The values are borrowed from the caller or shared behind an [`Arc`]: a clone is cheap, and a fitted model needs no
-/// second copy. Every constructor checks that the values are finite; all other code relies on it.
+/// second copy. Every public constructor checks that the values are finite; all other code relies on it.
 ///
 /// ```
 /// use nuq_neighbors::{Embeddings, Error};

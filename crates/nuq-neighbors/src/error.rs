@@ -60,7 +60,7 @@ pub enum Error {
         /// The value itself.
         value: f64,
     },
-    /// More rows than 32-bit ids.
+    /// More rows than 32-bit ids can number.
     #[error("{rows} rows exceed the limit of {} rows per index", u32::MAX)]
     TooManyRows {
         /// The number of rows.
@@ -144,10 +144,10 @@ pub enum Error {
     Damaged {
         /// The name of the section.
         section: String,
-        /// The difference.
+        /// What is wrong with the section.
         problem: String,
     },
-    /// A scale of a column that is not a positive finite number.
+    /// A scale of a column outside 1e-100 to 1e100.
     #[error("scale of column {column} is {value}: scales must be positive and finite")]
     BadScale {
         /// The column.

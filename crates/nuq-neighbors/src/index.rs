@@ -4,8 +4,9 @@ use crate::{Embeddings, Error, IndexParts, IndexSummary, Neighbors, RowStorage};
 
 /// Nearest-neighbor search over training rows.
 ///
-/// The trait is object-safe and batch-first. A backend stores its rows behind [`RowStorage`] and implements the five
-/// required methods; the argument checks, leave-one-out search and the arrays for the model file are provided.
+/// The trait is object-safe, and a search takes a batch of queries. A backend stores its rows behind [`RowStorage`] and
+/// implements the five required methods; the argument checks, leave-one-out search and the arrays for the model file are
+/// provided.
 ///
 /// A search returns, for each query, exactly `min(k, available)` distinct ids of stored rows, nearest first, ties by id.
 /// Squared distances are computed in `f64` from the stored rows, as [`RowStorage::measure`] computes them.

@@ -71,8 +71,8 @@ impl<'a> StoredRows<'a> {
     /// Sets the divisors of the coordinates: distances are then those of the scaled space.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] unless there is one divisor per column, [`Error::BadScale`] unless all are positive and
-    /// finite.
+    /// [`Error::LengthMismatch`] unless there is one divisor per column, [`Error::BadScale`] unless all are from 1e-100 to
+    /// 1e100.
     pub fn scaled(mut self, scale: Vec<f64>) -> Result<Self, Error> {
         check_scale(&scale, self.dim())?;
         self.scale = Some(scale);

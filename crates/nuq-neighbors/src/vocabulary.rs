@@ -25,7 +25,7 @@ impl UnknownChoice {
         Self { option, given: given.to_owned(), choices, or_number: false }
     }
 
-    /// The same for an option that also accepts a number.
+    /// Marks the option as one that also accepts a number.
     #[must_use]
     pub fn or_number(self) -> Self {
         Self { or_number: true, ..self }
@@ -41,7 +41,7 @@ impl UnknownChoice {
     }
 }
 
-/// Brings a word that a user gave to the spelling of the vocabulary.
+/// Converts a word that a user gave to the spelling of the vocabulary: trimmed, with underscores in place of hyphens.
 #[must_use]
 pub fn normalized(word: &str) -> String {
     word.trim().replace('-', "_")

@@ -129,7 +129,7 @@ impl<'b> Block<'b> {
     }
 
     fn offer(&mut self, first: u32, products: &[f32], half_sq_norms: &[f32]) {
-        // A norm that underflows to zero is below the smallest positive number. Removed rows have an infinite norm.
+        // A norm that underflowed to zero was below `MIN_POSITIVE`. Removed rows have an infinite norm.
         let live = half_sq_norms.iter().copied().filter(|norm| norm.is_finite());
         let largest = live.fold(0.0, f32::max) + f32::MIN_POSITIVE;
         let longest = (2.0 * f64::from(largest)).sqrt();

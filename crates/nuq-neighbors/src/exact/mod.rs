@@ -131,7 +131,7 @@ impl NeighborIndex for ExactIndex<'_> {
     ) -> Result<Neighbors, Error> {
         let k = self.rows.check_search(queries, k, excluded)?;
         let mut table = Neighbors::with_capacity(k, queries.len());
-        // Portions bound the memory of the neighbor lists, which need more space than the table.
+        // Queries are searched in portions to limit the memory of the neighbor lists, which need more space than the table.
         let portion = (MAX_HELD_NEIGHBORS / k).max(1);
         for (i, rows) in queries.as_slice().chunks(portion * self.dim()).enumerate() {
             let first = i * portion;

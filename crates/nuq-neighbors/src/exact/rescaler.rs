@@ -23,7 +23,7 @@ const MAX_HALF_SQ_NORM: f32 = 1e6;
 const MAX_DIM: usize = 1 << 23;
 
 impl Rescaler {
-    /// `None` when the rescaled rows are outside the range of `f32`.
+    /// Computes center, factors and norms from the stored rows; `None` when the rescaled rows are outside the range of `f32`.
     pub(super) fn fit(rows: &StoredRows<'_>) -> Option<Self> {
         let (dim, center) = (rows.dim(), mean(rows));
         let inverse = |j: usize| rows.scale().map_or(1.0, |s| 1.0 / s[j]);
@@ -73,7 +73,7 @@ impl Rescaler {
         self.half_sq_norms[id as usize] = f32::INFINITY;
     }
 
-    /// `None` when a coordinate or a norm is outside the range in which differences stay finite.
+    /// ½‖b‖² of each row; `None` when a coordinate or a norm is so large that differences could overflow.
     fn half_sq_norms_of(&self, rows: &[f32]) -> Option<Vec<f32>> {
         let mut rescaled = vec![0f32; self.center.len()];
         rows.chunks_exact(self.center.len())

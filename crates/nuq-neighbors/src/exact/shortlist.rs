@@ -1,4 +1,4 @@
-//! The running k nearest rows of one query, from approximate scores with a bounded error.
+//! The candidates for the k nearest rows of one query, selected by approximate scores with a bounded error.
 //!
 //! After rescaling, with query a and row b, the squared distance is `‖a‖² + 2s` with the score `s = ½‖b‖² − a·b`. The
 //! product gives s̃ with `|s̃ − s| ≤ ε`. A row stays on the list until k rows are proven to be nearer: until its `s̃ − ε`
@@ -21,7 +21,7 @@ pub(super) struct Shortlist {
     /// At least k rows have a score of at most this limit; rows with a provably larger score are dropped.
     limit: f64,
     candidates: Vec<Bounds>,
-    /// Rows whose distance was computed, because too many near-ties filled the list.
+    /// The nearest rows with a computed distance. Distances are computed when near-ties fill the list, and at the end.
     measured: Vec<Neighbor>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct ExactDistance<'a> {
     pub(super) sq_norm: f64,
 }
 
-/// A bound on the rounding error in `f64` of a sum of `dim` squares, or of its scaling, with terms that add up to `size`.
+/// A bound on the rounding error of a sum of `dim` squares in `f64` and of its scaling; `size` is the sum of the terms.
 pub(super) fn distance_error(dim: usize, size: f64) -> f64 {
     (dim as f64 + 8.0) * f64::EPSILON * size
 }
@@ -84,7 +84,7 @@ impl Shortlist {
         }
     }
 
-    /// Rows with a larger score are dropped.
+    /// The largest score at which a row is not dropped.
     fn cutoff(&self, error: f64) -> f32 {
         ((self.limit + error) as f32).next_up()
     }

@@ -53,7 +53,7 @@ fn shuffled(ids: &[u32], seed: u64) -> Vec<u32> {
     order
 }
 
-/// A link to add: layer, target, new node.
+/// A link to add from `target` to a new node: (layer, target, new node).
 type Link = (u8, u32, u32);
 
 fn insert<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, params: &HnswParams, batch: &[u32]) {
@@ -69,7 +69,7 @@ fn insert<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, params: &H
     }
     links.par_sort_unstable();
     let lists: Vec<&[Link]> = links.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
-    // The lists are independent. Portions bound the memory of the updated lists.
+    // The lists are independent. They are updated in portions to limit memory.
     for portion in lists.chunks(LISTS) {
         let view = SearchView { links: graph.links(), vectors };
         let updated: Vec<Vec<u32>> =

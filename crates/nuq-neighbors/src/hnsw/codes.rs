@@ -160,7 +160,7 @@ impl<'a> Codes<'a> {
         hits as f64 >= MIN_RECALL * (probes.len() * truth.k()) as f64
     }
 
-    /// The number of the nearest rows by codes that are at most as far as the true k-th neighbor.
+    /// Of the nearest rows by codes, the number that are at most as far as the true k-th neighbor; at most k.
     fn count_hits(
         &self,
         index: &ExactIndex<'_>,

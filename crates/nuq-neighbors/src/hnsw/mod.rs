@@ -173,7 +173,8 @@ impl<'a> HnswIndex<'a> {
         nearest.unwrap_or_else(|| self.data.exact.search_directly(query, k, excluded))
     }
 
-    /// The nearest rows on a walk; `None` when they are fewer than `k` or the query is outside the range of `f32` squares.
+    /// The nearest rows that a walk visits; `None` when they are fewer than `k`, or when the squares of the query are outside
+    /// the range of `f32`.
     fn walk(
         &self,
         graph: &Graph<'_>,

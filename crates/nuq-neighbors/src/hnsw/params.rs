@@ -2,7 +2,7 @@
 
 use crate::{Error, Precision};
 
-/// Parameters of [`HnswIndex`](super::HnswIndex), named as by Malkov and Yashunin.
+/// Parameters of [`HnswIndex`](super::HnswIndex), with the names that Malkov and Yashunin use.
 ///
 /// ```
 /// use nuq_neighbors::HnswParams;

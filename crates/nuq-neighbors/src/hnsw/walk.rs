@@ -175,15 +175,15 @@ impl Beam {
         }
     }
 
-    /// The first position from `from` on with links that were not expanded.
+    /// The position of the first candidate, from `from` on, that was not expanded.
     #[inline]
     fn next_unexpanded(&self, from: usize) -> usize {
         let rest = self.nearest[from..].iter();
         from + rest.take_while(|candidate| candidate.is_expanded()).count()
     }
 
-    /// Inserts a candidate if it is among the `ef` nearest. `next` is the first position that was not expanded; the
-    /// position after the insertion is returned.
+    /// Inserts a candidate if it is among the `ef` nearest. `next` is the position of the first candidate that was not
+    /// expanded; returns this position after the insertion.
     #[inline]
     fn add(&mut self, candidate: Candidate, ef: usize, next: usize) -> usize {
         if self.nearest.len() == ef {

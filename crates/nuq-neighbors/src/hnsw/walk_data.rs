@@ -11,7 +11,8 @@ use crate::exact::ExactIndex;
 use crate::stored_rows::write_rows;
 use crate::{Embeddings, Error, NeighborIndex, RowStorage};
 
-/// Squares of coordinates beyond this value overflow `f32`; squares below its inverse lose precision.
+/// With larger coordinates, a sum of squared differences may overflow `f32`. If all coordinates are below the inverse,
+/// squared differences may be subnormal and lose precision.
 pub(super) const MAX_MAGNITUDE: f32 = 1e15;
 /// When a larger share of the rows is outside the range of the codes, the codes are dropped.
 const MAX_UNREACHED: f64 = 0.01;
@@ -49,7 +50,7 @@ impl<'a> WalkData<'a> {
         self.codes = codes.filter(|codes| codes.preserve_neighbors(&self.exact, seed));
     }
 
-    /// Whether `f32` represents the squares of all coordinates well.
+    /// Whether the largest coordinate is in the range in which squared distances in `f32` are precise.
     pub(super) fn fits_f32_squares(&self) -> bool {
         let rows = self.exact.stored_rows();
         let largest = (0..rows.id_bound() as u32)

@@ -83,7 +83,7 @@ pub(super) fn code_distance_avx2(a: &[CodeBlock], b: &[CodeBlock]) -> f32 {
                 )
             };
             let difference = _mm256_abs_epi8(_mm256_sub_epi8(x, y));
-            // Two squares of at most 127² fit 16 bits.
+            // The sum of two squares of at most 127² each fits a signed 16-bit integer.
             let pairs = _mm256_maddubs_epi16(difference, difference);
             *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
         }
