@@ -1,6 +1,6 @@
 //! The intrinsic dimension of the data.
 //!
-//! Embeddings lie near a surface of few dimensions `m`. The maximum-likelihood estimate of Levina and Bickel (2004), with the
+//! Embeddings often lie near a surface of low dimension `m`. The maximum-likelihood estimate of Levina and Bickel (2004), with the
 //! harmonic mean over points of MacKay and Ghahramani (2005), is computed from neighbor distances `T_1 ≤ … ≤ T_k`:
 //!
 //! ```text
@@ -11,8 +11,8 @@ use nuq_neighbors::{Neighbors, choices};
 
 /// The dimension `d` in the constants `R(k)^d`, `h^d` and `(2π)^(d/2)`.
 ///
-/// Another dimension adds a constant to `ln U_e`, so that rankings do not change. Total uncertainties and decisions of the reject rule do
-/// change. Product kernels and Gaussian densities use all coordinates and therefore always
+/// Another dimension adds a constant to `ln U_e`. Rankings do not change; total uncertainties and decisions of the reject
+/// rule do. Product kernels and Gaussian densities use all coordinates and therefore always
 /// [`Ambient`](Dimension::Ambient). [`FittedModel::dimension`](crate::FittedModel::dimension) gives the used value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dimension {

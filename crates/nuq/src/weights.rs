@@ -2,7 +2,7 @@
 //!
 //! Far from the data every kernel value underflows (`e^(−10¹²)` and below), but their ratios are ordinary numbers. So
 //! `ln K(z_k)/K(0)` is stored as the largest value plus the difference of each value from it. If all neighbors share one
-//! bandwidth, that difference is computed from differences of squared distances, which do not cancel.
+//! bandwidth, that difference is computed from differences of squared distances, to avoid cancellation.
 
 use std::borrow::Cow;
 
@@ -45,7 +45,7 @@ impl Weights {
     }
 
     /// The weights of a Gaussian kernel with one bandwidth per neighbor, relative to the first:
-    /// `−(s_k − s_0)/(2h_k²) − s_0 (h_k⁻² − h_0⁻²)/2` with squared distances `s_k`. It does not cancel where bandwidths are
+    /// `−(s_k − s_0)/(2h_k²) − s_0 (h_k⁻² − h_0⁻²)/2` with squared distances `s_k`. There is no cancellation where bandwidths are
     /// equal.
     fn fill_gaussian(&mut self, sq_distances: &[f64], bandwidths: impl Iterator<Item = f64> + Clone) {
         let inverse_square = |h: f64| 1.0 / (h * h);

@@ -11,11 +11,11 @@ use crate::posterior::Scratch;
 pub struct LabelIssue {
     /// The id of the row.
     pub row: u32,
-    /// The number of its class.
+    /// The class number of its label.
     pub given: u32,
     /// The number of the most probable class, computed without this row.
     pub likeliest: u32,
-    /// The probability of its class, computed without this row.
+    /// The probability of its label, computed without this row.
     pub probability_given: f64,
     /// The probability of the most probable class, computed without this row.
     pub probability_likeliest: f64,

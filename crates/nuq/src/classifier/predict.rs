@@ -58,7 +58,7 @@ impl NuqClassifier<'_> {
     /// The probabilities of all classes for each query.
     ///
     /// # Errors
-    /// As [`predict`](Self::predict).
+    /// Those of [`predict`](Self::predict).
     pub fn predict_proba(&self, queries: &Embeddings<'_>) -> Result<Probabilities, Error> {
         let queries = self.smoother.prepare(queries);
         let neighbors = self.smoother.search(&queries)?;
@@ -68,7 +68,7 @@ impl NuqClassifier<'_> {
     /// The probabilities of all classes from a given neighbor table; see [`predict_from`](Self::predict_from).
     ///
     /// # Errors
-    /// As [`predict_from`](Self::predict_from).
+    /// Those of [`predict_from`](Self::predict_from).
     pub fn predict_proba_from(
         &self,
         queries: &Embeddings<'_>,

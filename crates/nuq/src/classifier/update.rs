@@ -11,7 +11,7 @@ impl NuqClassifier<'_> {
     /// Inserts training rows, also of new classes, and returns their ids. Ids of removed rows are used first.
     ///
     /// The time is proportional to the number of inserted rows and of classes; rows of a new class also renumber the
-    /// classes of all rows. Bandwidths and dimension are not fitted again. Class frequencies follow the rows. Gaussian
+    /// classes of all rows. Bandwidths and dimension are not fitted again. Class frequencies are updated. Gaussian
     /// densities are fitted again at the next prediction. Thresholds are removed, because they were calibrated on the
     /// model before the change.
     ///
@@ -54,7 +54,7 @@ impl NuqClassifier<'_> {
     pub fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
         self.smoother.remove(ids)?;
         let renumbering = self.classes.remove(ids.iter().map(|&id| self.of_row[id as usize]));
-        // An id that names no row has any existing class; it is never read.
+        // The class of an id that names no row is not used, but it must be a valid class number.
         ids.iter().for_each(|&id| self.of_row[id as usize] = 0);
         self.renumber(renumbering);
         self.follow_classes();

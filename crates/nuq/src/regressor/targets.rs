@@ -2,14 +2,14 @@
 //!
 //! The prior counts as one more neighbor of weight `w` whose target has the training mean and variance. All targets are
 //! taken relative to the target of the term with the largest weight, whose difference is then exactly zero. So
-//! `σ² = Σ_k p_k (δ_k − δ̄)²` keeps its digits even if one neighbor has all but `e^(−1000)` of the weight, and for targets
-//! of 1e6 ± 1e-3.
+//! `σ² = Σ_k p_k (δ_k − δ̄)²` is accurate even if one neighbor has all but `e^(−1000)` of the weight, and for targets of
+//! 1e6 ± 1e-3.
 
 use crate::Error;
 use crate::log_space::log_sum;
 use crate::weights::Weights;
 
-/// The training targets by id, with the mean and variance of those that name a row.
+/// The training targets by id, with the mean and variance of the targets of existing rows.
 #[derive(Debug)]
 pub(super) struct Targets {
     values: Vec<f64>,
@@ -30,7 +30,7 @@ impl Targets {
         Self::of_rows(values.to_vec(), &all, prior_weight)
     }
 
-    /// Targets by id, of which those of `live` name a row.
+    /// Targets by id; `live` holds the ids that name a row.
     pub(super) fn of_rows(values: Vec<f64>, live: &[u32], prior_weight: f64) -> Result<Self, Error> {
         if let Some(row) = values.iter().position(|y| y.is_nan() || y.abs() >= MAX_TARGET) {
             return Err(Error::BadTarget { row, value: values[row] });
