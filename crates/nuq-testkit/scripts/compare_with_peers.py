@@ -36,7 +36,7 @@ def make_data(rng):
     queries = np.maximum(centers[labels[:QUERIES]] + 0.6 * rng.normal(size=(QUERIES, COLUMNS)), 0)
     queries[2 * QUERIES // 3 :] = np.abs(rng.normal(0, 2.5, (QUERIES - 2 * QUERIES // 3, COLUMNS)))
     fitted = LinearDiscriminantAnalysis().fit(x, labels)
-    # A tenth of the weights keeps all probabilities far from zero and one.
+    # The weights are divided by ten, so that all probabilities are far from zero and one.
     arrays = [x, queries, 0.1 * fitted.coef_, 0.1 * fitted.intercept_]
     return labels, [torch.tensor(a, dtype=torch.float32) for a in arrays]
 

@@ -15,7 +15,7 @@ pub enum Shape {
     Diagonal,
 }
 
-/// Log density of each query. A `shrinkage` of `None` is that of Ledoit and Wolf.
+/// Log density of each query. A `shrinkage` of `None` selects that of Ledoit and Wolf.
 pub fn log_density(
     x: &[Vec<f64>],
     y: &[usize],
@@ -130,6 +130,7 @@ pub(crate) fn cholesky(mut a: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     a
 }
 
+/// Solves `L v = u` by forward substitution.
 pub(crate) fn forward(l: &[Vec<f64>], u: &[f64]) -> Vec<f64> {
     let mut v: Vec<f64> = Vec::with_capacity(u.len());
     for i in 0..u.len() {

@@ -44,7 +44,7 @@ impl Bandwidth {
 pub enum Density {
     /// Kernel density with the bandwidth of the posterior.
     Same,
-    /// Kernel density with this bandwidth; a factor of the posterior's bandwidths if those are per column.
+    /// Kernel density with this bandwidth. If the posterior has one bandwidth per column, this value multiplies them.
     Own(f64),
     /// A given log density.
     Given(f64),

@@ -12,7 +12,7 @@ pub struct Mahalanobis {
 }
 
 impl Mahalanobis {
-    /// Labels are `0..classes`. A `shrinkage` of `None` is that of Ledoit and Wolf.
+    /// Labels are `0..classes`. A `shrinkage` of `None` selects that of Ledoit and Wolf.
     pub fn fit(x: &[Vec<f64>], y: &[usize], classes: usize, shrinkage: Option<f64>) -> Self {
         let all: Vec<&Vec<f64>> = x.iter().collect();
         let mean = gaussians::mean(&all);
