@@ -116,7 +116,7 @@ impl Ensemble {
             Reduction::MutualInformation => (entropy(&mean) - mean_entropy()).max(0.0),
             Reduction::MeanEntropy => mean_entropy(),
             Reduction::Std => {
-                // 1 − p has the same deviation as p, and keeps its precision where p is near one.
+                // 1 − p has the same deviation as p, and is more precise where p is near one.
                 let mean_complement = complement(&mean, best);
                 let sq: f64 = members.iter().map(|p| (complement(p, best) - mean_complement).powi(2)).sum();
                 (sq / count).sqrt()

@@ -24,7 +24,7 @@ pub struct Head {
 
 /// Number of rows that are converted to `f64` at once.
 const CHUNK: usize = 1024;
-/// Ridge on the second moment of each column, relative to it, because columns may have different units.
+/// Ridge that is added to the second moment of each column, relative to that moment, because columns may have different units.
 const RIDGE: f64 = 1e-10;
 /// Smallest ridge, relative to the mean second moment: constant columns have a second moment of zero or of rounding errors.
 const MIN_RIDGE: f64 = 1e-20;
@@ -98,7 +98,7 @@ impl Head {
         Ok(head)
     }
 
-    /// Compares the logits of the layer with those of the fit.
+    /// Rejects a layer whose logits differ from the given ones by more than the tolerance.
     fn check(&self, embeddings: &Embeddings<'_>, logits: &Embeddings<'_>, mean: &[f64]) -> Result<(), Error> {
         let (mut residual, mut spread) = (0.0, 0.0);
         for (fitted, given) in self.logits(embeddings)?.rows().zip(logits.rows()) {

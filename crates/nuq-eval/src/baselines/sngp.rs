@@ -42,7 +42,7 @@ nuq_neighbors::choices!(SngpScore, "score", { MaxProb => "max_prob", DempsterSha
 pub struct SngpParams {
     /// Number of random features, at least one.
     pub features: usize,
-    /// Length scale `ℓ` of the kernel; `None` is the median pairwise distance of training rows.
+    /// Length scale `ℓ` of the kernel; `None` selects the median pairwise distance of training rows.
     pub length_scale: Option<f64>,
     /// Precision `r` of the prior of the weights, in [1e-12, 1e12].
     pub ridge: f64,
@@ -82,7 +82,8 @@ pub struct Sngp {
     score: SngpScore,
 }
 
-/// Largest number of training rows whose features are held in memory. Of more rows, a seeded sample is used and weighted.
+/// Largest number of training rows whose features are held in memory. With more rows, a seeded sample is used, and its rows are
+/// weighted.
 const MAX_ROWS: usize = 50_000;
 
 impl Sngp {

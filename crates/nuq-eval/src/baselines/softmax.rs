@@ -52,7 +52,7 @@ pub(super) fn entropy(p: &[f64]) -> f64 {
     let best = argmax(p);
     let term = |(c, &p_c): (usize, &f64)| match p_c {
         0.0 => 0.0,
-        // ln p = ln(1 − (1 − p)) keeps its precision where p is near one.
+        // ln p is computed as ln(1 − (1 − p)), which is more precise where p is near one.
         _ if c == best => -p_c * (-complement(p, best)).ln_1p(),
         _ => -p_c * p_c.ln(),
     };

@@ -15,7 +15,7 @@ pub struct Measured {
     pub is_best: bool,
 }
 
-/// How well a method separates a set from the test rows.
+/// Metrics of one method that separates an out-of-distribution set from the test rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DetectionResult {
     /// Area under the ROC curve.

@@ -207,7 +207,8 @@ impl<'c> Comparison<'c> {
         std::iter::once(&self.test).chain(self.ood.iter().map(|(_, rows)| rows))
     }
 
-    /// Which test predictions are wrong. They are the network's if its logits are given, and the model's otherwise.
+    /// Whether each test prediction is wrong. The predictions are those of the network if its logits are given, and those of
+    /// the model otherwise.
     fn errors(&self, model: &NuqClassifier<'_>, test: &Predictions<'_>) -> (Vec<bool>, Predictor) {
         let classes = model.classes();
         match self.test.logits {

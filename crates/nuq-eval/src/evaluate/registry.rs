@@ -194,8 +194,7 @@ fn fit_head(comparison: &Comparison<'_>, training: &Training) -> Result<Head, Er
     }
 }
 
-/// Methods whose input is given for some sets but not for all. A method without any input is not listed: its input was left
-/// out on purpose.
+/// Methods whose input is given for some sets but not for all. If an input is given for no set, its methods are not listed.
 fn without_inputs(comparison: &Comparison<'_>, training: &Training) -> Vec<Skipped> {
     let no_head = Err(Error::MissingInput { scorer: String::new(), input: "logits" });
     let mut from_logits = from_logits();

@@ -22,7 +22,7 @@ use nuq::calibrate::check_scores;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Detection {
-    /// Rows `..inliers` are the inliers.
+    /// Rows with a number below `inliers` are the inliers.
     ranked: Ranked,
     inliers: usize,
 }

@@ -50,8 +50,8 @@ pub fn calibration_error(confidence: &[f64], is_right: &[bool], bins: usize) -> 
     Ok(gap.iter().map(|gap| gap.abs()).sum::<f64>() / confidence.len() as f64)
 }
 
-/// Mean negative log probability of the true classes; infinite if one of them is zero. `probabilities` is row-major, with `classes`
-/// columns.
+/// Mean negative log probability of the true classes; infinite if the probability of a true class is zero. `probabilities` is
+/// row-major, with `classes` columns.
 ///
 /// # Errors
 /// No rows, unequal lengths, probabilities outside [0, 1], or a class out of range.
