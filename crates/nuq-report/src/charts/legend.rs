@@ -13,7 +13,7 @@ pub(crate) enum Symbol {
     Line(LineStyle),
     /// An outline with a tinted area.
     Outline(LineStyle),
-    /// A gray marker: the color of the points encodes data.
+    /// A gray marker, for points whose color encodes data.
     Points(Marker),
     /// A colored marker.
     Dots(Marker, Color),

@@ -36,7 +36,7 @@ impl Axis {
         let (low, high) = finite_range(values).unwrap_or((0.0, 1.0));
         let (low, high) = if high > low { (low, high) } else { (low - margin(low), high + margin(high)) };
         let step = round_step(high - low, 5.0);
-        // The tolerance keeps a value that is round up to rounding errors from adding a step.
+        // The tolerance prevents an additional step at a value that is round except for rounding errors.
         let (low, high) = ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step);
         match unit {
             Unit::Share => Self::new(title, unit, low.clamp(0.0, 1.0), high.clamp(0.0, 1.0)),

@@ -21,8 +21,8 @@ pub struct Report {
     pub risk_coverage: Vec<Curve>,
     /// ROC curves of selected methods for each set of `ood`: (false positive rate, true positive rate).
     pub roc: Vec<Vec<Curve>>,
-    /// Count curves of selected methods for each set of `ood`: (rows accepted of test set and `ood` set together, most
-    /// certain first; rows of the `ood` set among them).
+    /// Count curves of selected methods for each set of `ood`: (number of accepted rows, number of `ood` rows among them).
+    /// The rows of both sets are ranked together, and the most certain ones are accepted.
     pub counts: Vec<Vec<Curve>>,
     /// Histograms of NUQ's uncertainties, one per measure.
     pub histograms: Vec<Histogram>,
@@ -32,7 +32,7 @@ pub struct Report {
     pub map: Option<Map>,
     /// Most uncertain rows of each set.
     pub most_uncertain: Vec<UncertainRow>,
-    /// How the report was produced.
+    /// Command, versions and bootstrap parameters of the report.
     pub made_by: Provenance,
 }
 
@@ -163,7 +163,7 @@ pub enum CurveKind {
 pub struct Histogram {
     /// Name of the score, such as "log epistemic uncertainty".
     pub score: String,
-    /// Ascending bin edges, one more than bins.
+    /// Ascending bin edges, one more than the number of bins.
     pub edges: Vec<f64>,
     /// Sets, the test set first.
     pub sets: Vec<HistogramSet>,
@@ -264,7 +264,7 @@ pub struct Neighbor {
     pub label: String,
 }
 
-/// How a report was produced.
+/// Command, versions and bootstrap parameters of a report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Provenance {
     /// Command line.

@@ -5,7 +5,8 @@ use crate::report::{Cell, Interval, Method, Report};
 
 /// Maximum width in characters.
 const MAX_WIDTH: usize = 110;
-/// Columns to omit from a table that is too wide: the first choice that is narrow enough, else the last.
+/// Sets of columns that are omitted from a table that is too wide. The first set that makes the table narrow enough is used, or
+/// the last one.
 const OMITTED: [&[&str]; 4] = [&[], &["memory"], &["AUPR"], &["AUPR", "memory"]];
 /// Maximum length of a name. The longest built-in name is "ensemble mutual information".
 const MAX_NAME: usize = 27;

@@ -6,7 +6,7 @@ use nuq_eval::metrics::{Detection, Selective};
 
 use crate::report::{Curve, CurveKind};
 
-/// Maximum number of points of a curve, up to one for its end.
+/// Maximum number of points of a curve, without a point that is added for its end.
 const MAX_POINTS: usize = 200;
 /// Number of baselines drawn next to NUQ.
 const BASELINES: usize = 3;
