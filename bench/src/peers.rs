@@ -1,4 +1,4 @@
-//! Peers from PyPI in a virtual environment.
+//! Other libraries (peers) from PyPI, in a virtual environment.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -24,7 +24,7 @@ struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // A file that stays under target/ does no harm.
+        // A file that remains under target/ is harmless.
         let _ = std::fs::remove_file(&self.0);
     }
 }
