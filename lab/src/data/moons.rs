@@ -11,7 +11,7 @@ pub const NOISE: f64 = 0.15;
 /// Draws `n` points of alternating class. Each point is an image with one row and two columns.
 ///
 /// # Errors
-/// Never for finite draws; the error type is that of [`Images::new`].
+/// None in practice, because all draws are finite. The error type is that of [`Images::new`].
 pub fn sample(n: usize, seed: u64) -> Result<Labeled, LabError> {
     let mut rng = random_stream("moons", seed, 0);
     let mut pixels = Vec::with_capacity(2 * n);

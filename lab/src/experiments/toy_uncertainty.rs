@@ -11,7 +11,7 @@ use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
 /// Query grid: first point, last point, number of points.
 const GRID: (f64, f64, usize) = (-4.0, 10.0, 281);
-/// Number of neighbors. It covers the support of the kernel where points are densest.
+/// Number of neighbors. It is large enough that the kernel weights of all other points are negligible, even where points are densest.
 const NEIGHBORS: usize = 1000;
 /// The gap between the components.
 const GAP: (f64, f64) = (3.0, 5.0);

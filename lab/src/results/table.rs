@@ -15,7 +15,7 @@ pub struct Table {
     pub rows: Vec<TableRow>,
     /// Number format.
     pub unit: Unit,
-    /// Which value of a column is bold.
+    /// Whether higher or lower values are better. The best value of each column is bold.
     pub better: Better,
     /// Data set of the paper's numbers, if it differs from the data set of the table.
     #[serde(default, rename = "paper_of", skip_serializing_if = "Option::is_none")]
@@ -52,13 +52,13 @@ pub enum Unit {
     Plain,
 }
 
-/// Which value of a column is best.
+/// Whether higher or lower values of a column are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
-    /// The highest value.
+    /// Higher values are better.
     Higher,
-    /// The lowest value.
+    /// Lower values are better.
     Lower,
     /// Values are not ranked.
     Neither,

@@ -79,14 +79,14 @@ pub enum HeadKind {
 }
 
 impl HeadKind {
-    /// DUQ settings for short trainings: smaller projection, wider kernel and smaller momentum than in the DUQ paper. Chosen in advance, not
-    /// tuned.
+    /// DUQ settings for short trainings: smaller projection, wider kernel and smaller momentum than in the DUQ paper. The values were chosen
+    /// in advance and not tuned.
     #[must_use]
     pub fn duq() -> Self {
         Self::Duq { projection: 64, length_scale: 0.3, momentum: 0.99 }
     }
 
-    /// SNGP with 1024 random features. Chosen in advance, not tuned.
+    /// SNGP with 1024 random features. The values were chosen in advance and not tuned.
     #[must_use]
     pub fn sngp() -> Self {
         Self::Sngp { features: 1024, length_scale: 1.0, ridge: 1.0 }
@@ -210,7 +210,8 @@ impl Recipe {
         }
     }
 
-    /// Preset for CIFAR: ResNet-18 with the paper's training, 200 epochs of stochastic gradient descent. Requires a GPU in practice.
+    /// Preset for CIFAR: ResNet-18 with the paper's training, 200 epochs of stochastic gradient descent. In practice, it requires a
+    /// GPU.
     #[must_use]
     pub fn cifar(n_classes: usize, seed: u64) -> Self {
         Self {
