@@ -200,8 +200,8 @@ class Estimator:
     def predict_from(self, X: Any, ids: Any, sq_distances: Any) -> Uncertainty:
         """The same result as ``predict_uncertainty``, from neighbors that a vector database or another program has computed.
 
-        ``ids`` and ``sq_distances`` have one row per row of ``X``: ids of training rows and their squared distances, nearest
-        first. The distances must be those of the space that the model searches: between rows of norm one with
+        ``ids`` and ``sq_distances`` have one row per row of ``X``: ids of training rows and their squared distances, in any
+        order. The distances must be those of the space that the model searches: between rows of norm one with
         ``normalize=True``, and with each column divided by its bandwidth if there is one bandwidth per column.
         """
         return self._uncertainty(self._predictions_from(X, ids, sq_distances))

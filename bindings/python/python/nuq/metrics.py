@@ -43,8 +43,7 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Difference of a metric between two scores with its 95 % bootstrap interval and p-value. It is positive if the first score
-    is better."""
+    """Metric of the first score minus that of the second, with its 95 % bootstrap interval and p-value."""
 
     value: float
     low: float
@@ -162,7 +161,10 @@ def interval(metric: str, first: Any, second: Any, *, resamples: int = 1000, see
 def difference(
     metric: str, first: tuple[Any, Any], second: tuple[Any, Any], *, resamples: int = 1000, seed: int = 0
 ) -> Difference:
-    """Difference of a metric between two scores of the same rows, by a paired bootstrap. It is positive if the first is better.
+    """Metric of the first score minus that of the second, on the same rows, by a paired bootstrap.
+
+    For "roc_auc" and "average_precision" a positive difference means that the first score is better. For "fpr95" and "rcc_auc" it
+    means that the second score is better.
 
     ``first`` and ``second`` are pairs of arrays as for ``interval``, one pair per score, with the same rows in the same order.
     """
