@@ -1,4 +1,4 @@
-//! Predicts from a neighbor table that another program searched, for example a vector database or two machines.
+//! Predicts from a neighbor table that other programs computed, for example a vector database or two machines.
 //!
 //! `cargo run --release -p nuq --example external_neighbors`
 

@@ -12,7 +12,7 @@ fn main() -> Result<(), nuq::Error> {
     let noise = |x: f64| 0.05 + 0.05 * x;
     let y: Vec<f64> = x.iter().map(|&x| f64::from(x).sin() + noise(f64::from(x)) * rng.normal()).collect();
 
-    // K is the number of targets that a mean averages over at most: more neighbors give a smoother mean.
+    // Each mean is computed from the targets of K neighbors: more neighbors give a smoother mean.
     let model = NuqRegressor::params().n_neighbors(100).fit(&Embeddings::new(x, 1)?, &y)?;
 
     println!("x      sin(x)  mean    noise  aleatoric sd  epistemic sd");
