@@ -79,8 +79,8 @@ impl<'a> ExactIndex<'a> {
         self.rescaler.get().and_then(Option::as_ref)
     }
 
-    /// Compares one query with every row directly: for few queries, for k near the number of rows, and for values outside
-    /// the range of `f32` products.
+    /// Compares one query with every row directly: for few queries, for large k (see [`blocked::is_efficient`]), and for
+    /// values outside the range of `f32` products.
     pub(crate) fn search_directly(&self, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Neighbor> {
         let len = self.rows.id_bound();
         let mut nearest = (0..len.div_ceil(DIRECT_ROWS))

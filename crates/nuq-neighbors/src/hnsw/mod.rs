@@ -42,9 +42,9 @@ use walk_data::{MAX_MAGNITUDE, WalkData, max_magnitude};
 /// Approximate nearest neighbors by search in a layered graph.
 ///
 /// The graph is a function of rows, parameters and seed, independent of the number of threads. Where walks read codes
-/// (rows stored in `f32` with at least 32 columns), it is also independent of the processor. Rows stored in `f32` are
-/// borrowed or shared, not copied. Exact search is used instead of the graph for few rows, for k near their number and
-/// for coordinates with squares outside the range of `f32`.
+/// (see the field `precision` of [`HnswParams`]), it is also independent of the processor. Rows stored in `f32` are
+/// borrowed or shared, not copied. Exact search is used instead of the graph for fewer than 1024 rows, for k above one
+/// eighth of their number, and for coordinates with squares outside the range of `f32`.
 ///
 /// ```
 /// use nuq_neighbors::{Embeddings, HnswIndex, HnswParams, NeighborIndex, SeededRng};

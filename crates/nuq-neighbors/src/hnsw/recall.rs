@@ -21,7 +21,8 @@ impl HnswIndex<'_> {
     }
 
     /// Sets `ef_search` to the smallest value, within 2 %, at which [`recall`](Self::recall) reaches `target`, and returns
-    /// that recall. It is below `target` only when an `ef_search` of 10,000 is not enough.
+    /// that recall. It is below `target` only when the largest `ef_search` is not enough: 10,000, or the number of rows when
+    /// that is smaller.
     ///
     /// # Errors
     /// [`Error::BadRecall`] unless `target` is above 0 and at most 1, and those of [`recall`](Self::recall).
