@@ -156,9 +156,9 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The recall that a graph must reach (default 0.99): its beam is widened until the recall on a sample of training
-    /// rows reaches this value. With `None` the beam is that of the graph parameters. The recall is measured in both cases;
-    /// [`NeighborIndex::describe`](crate::NeighborIndex::describe) gives it.
+    /// The recall that a graph must reach (default 0.99): its beam width is the smallest one at which the recall on a sample
+    /// of training rows reaches this value. With `None` the beam width is that of the graph parameters. The recall is
+    /// measured in both cases; [`NeighborIndex::describe`](crate::NeighborIndex::describe) gives it.
     #[must_use]
     pub fn recall(mut self, share: impl Into<Option<f64>>) -> Self {
         self.index.recall = share.into();
@@ -166,7 +166,7 @@ impl<T: Task> Params<T> {
     }
 
     /// The expected total number of queries (default 10,000). [`Auto`](IndexKind::Auto) uses it to compare exact search with a
-    /// graph, whose construction is worth its cost only for many queries.
+    /// graph, whose construction saves time only for many queries.
     #[must_use]
     pub fn expected_queries(mut self, queries: u64) -> Self {
         self.index.queries = queries;
@@ -174,7 +174,7 @@ impl<T: Task> Params<T> {
     }
 
     /// The largest number of training rows in the seeded sample from which bandwidths and dimension are estimated (default
-    /// 10,000). The sample is smaller if `K` is in the thousands, and for product kernels in many dimensions, to limit
+    /// 10,000). The sample is smaller if `K` exceeds 400, and for product kernels in many dimensions, to limit
     /// memory and time. [`SelectionCurve::rows`](crate::SelectionCurve) gives its size.
     #[must_use]
     pub fn selection_rows(mut self, rows: usize) -> Self {

@@ -1,8 +1,8 @@
 //! The sample of training rows from which bandwidths and the intrinsic dimension are estimated.
 //!
 //! With ten thousand left-out rows the standard error of an accuracy is at most half a percent. The sample is smaller if its
-//! neighbor table would exceed four million entries (`K` in the thousands), or if its kernel sums would be slow (product
-//! kernels read every coordinate of every neighbor for every `h`), but it has at least 200 rows.
+//! neighbor table would exceed four million entries (`K` above 400 for ten thousand rows), or if its kernel sums would be slow
+//! (product kernels read every coordinate of every neighbor for every `h`), but it has at least 200 rows.
 
 use nuq_neighbors::{NeighborIndex, Neighbors, SeededRng};
 
