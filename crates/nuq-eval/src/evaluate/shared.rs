@@ -7,7 +7,7 @@ use crate::Error;
 use crate::baselines::Batch;
 use nuq::{FittedModel, Label, NuqClassifier, Predictions};
 
-/// The live training rows of a model and their labels.
+/// The training rows of a model without removed ones, and their labels.
 pub(super) struct Training {
     pub(super) rows: Embeddings<'static>,
     /// The L2-normalized rows.
