@@ -249,7 +249,9 @@ impl Model<'_> {
         neighbors: &[usize],
         sq: &[f64],
     ) -> Answer {
-        let n = self.x.len() as f64;
+        // If all rows have one class, the prior counts one row of a class that is not in `y`.
+        let unseen = if y.iter().all(|&label| label == y[0]) { 1.0 } else { 0.0 };
+        let n = self.x.len() as f64 + unseen;
         let (weights, log_w, exponent) = self.relative_weights(q, neighbors, sq);
         let mut numerators = Vec::new();
         for class in 0..classes {
@@ -262,8 +264,10 @@ impl Model<'_> {
             }
             numerators.push(log_sum_exp(&terms));
         }
+        numerators.push(log_w + (unseen / n).ln());
         let total = log_sum_exp(&numerators);
-        let log_eta: Vec<f64> = numerators.iter().map(|v| v - total).collect();
+        let mut log_eta: Vec<f64> = numerators.iter().map(|v| v - total).collect();
+        let log_unseen = log_eta.pop().expect("the unseen class is the last");
         let mut class = 0;
         for c in 0..classes {
             if log_eta[c] > log_eta[class] {
@@ -272,10 +276,11 @@ impl Model<'_> {
         }
         // 1 − η_c is the sum of the others, without cancellation.
         let log_others = |c: usize| {
-            let others: Vec<f64> = (0..classes).filter(|&o| o != c).map(|o| log_eta[o]).collect();
-            log_sum_exp(&others)
+            let known = (0..classes).filter(|&o| o != c).map(|o| log_eta[o]);
+            log_sum_exp(&known.chain([log_unseen]).collect::<Vec<f64>>())
         };
-        let variances: Vec<f64> = (0..classes).map(|c| log_eta[c] + log_others(c)).collect();
+        let mut variances: Vec<f64> = (0..classes).map(|c| log_eta[c] + log_others(c)).collect();
+        variances.push(log_unseen + log_sum_exp(&log_eta));
         let largest = variances.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let log_density = self.log_density(q, neighbors, sq);
         let scale = self.log_variance_scale(q, neighbors, sq, log_density);

@@ -10,6 +10,9 @@
 //! Only classes of the neighbors, and the most frequent class, have an explicit term. All other classes are summed as
 //! `w Σ π_c`, which is exact because frequencies are counts. Every complement `1 − η_c` is a sum of positive terms or a
 //! difference that does not cancel.
+//!
+//! If all `N` training rows have the same class, the prior gives `N/(N+1)` to it and `1/(N+1)` to a class without training
+//! rows. Otherwise no probability would vary, and the epistemic uncertainty would be zero at any distance from the data.
 
 use crate::labels::Classes;
 use crate::log_space::{log_add, log_complement, log_sum};
@@ -21,7 +24,9 @@ pub(crate) struct Prior {
     weight: f64,
     log_weight: f64,
     counts: Vec<u64>,
+    /// `Σ n_c` over the classes of the prior, which are those of the rows, and one more of count 1 if all rows have one class.
     total: u64,
+    /// `Σ n_c²` over the same classes.
     sum_of_squares: u128,
     most_frequent: u32,
 }
@@ -72,11 +77,13 @@ impl Prior {
                 most_frequent = class;
             }
         }
+        let has_one_class = counts.iter().filter(|&&count| count > 0).count() == 1;
+        let unseen = u64::from(has_one_class);
         Self {
             weight,
             log_weight: weight.ln(),
-            total: counts.iter().sum(),
-            sum_of_squares: counts.iter().map(|&n| u128::from(n) * u128::from(n)).sum(),
+            total: counts.iter().sum::<u64>() + unseen,
+            sum_of_squares: counts.iter().map(|&n| u128::from(n).pow(2)).sum::<u128>() + u128::from(unseen),
             most_frequent: most_frequent as u32,
             counts,
         }
@@ -249,6 +256,20 @@ mod tests {
         assert_eq!(s.log_error, f64::NEG_INFINITY);
         assert_eq!(s.log_variance_sum, f64::NEG_INFINITY);
         assert_eq!(s.log_variance_max, f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn with_a_single_class_the_prior_has_an_unseen_class() {
+        // Four rows of one class: π = 4/5 and 1/5. One neighbor of ratio 1/2 and w = 1/2: η = 9/10.
+        let prior = prior(&[7; 4], 0.5);
+        let weights = Weights::of(&[0.5f64.ln()]);
+        let s = prior.summarize([0].into_iter(), &weights, &mut Scratch::default());
+        assert!((s.log_top.exp() - 0.9).abs() < 1e-15 && (s.log_error.exp() - 0.1).abs() < 1e-15);
+        assert!((s.log_variance_sum.exp() - 0.18).abs() < 1e-15);
+        assert!((s.log_variance_max.exp() - 0.09).abs() < 1e-15);
+        let mut eta = [0.0];
+        prior.probabilities([0].into_iter(), &weights, &mut Scratch::default(), &mut eta);
+        assert!((eta[0] - 0.9).abs() < 1e-15);
     }
 
     #[test]

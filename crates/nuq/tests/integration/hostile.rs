@@ -37,8 +37,10 @@ fn one_row_works_with_given_bandwidths_and_is_an_error_without() {
     let density = Density::Kde { bandwidth: DensityBandwidth::Same };
     let model = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &["only"]).unwrap();
     let predictions = model.predict(&x).unwrap();
-    assert_eq!((predictions.label(0).to_string().as_str(), predictions[0].probability), ("only", 1.0));
-    assert_eq!((predictions[0].aleatoric, predictions[0].log_epistemic), (0.0, f64::NEG_INFINITY));
+    assert_eq!(predictions.label(0).to_string(), "only");
+    // S = 1 and w = 1e-3; the prior gives 1/2 to a class without rows.
+    assert!((predictions[0].aleatoric - 0.5e-3 / 1.001).abs() < 1e-15);
+    assert!(predictions[0].log_epistemic.is_finite());
 }
 
 #[test]
@@ -230,8 +232,24 @@ fn classes_of_one_point_and_a_single_class_work() {
     }
     let model = NuqClassifier::params().fit(&x, &[7i64; 30]).unwrap();
     let predictions = model.predict(&x).unwrap();
-    assert_eq!((predictions.label(0).to_string().as_str(), predictions[0].probability), ("7", 1.0));
-    assert_eq!(predictions[0].log_epistemic, f64::NEG_INFINITY);
+    assert_eq!(predictions.label(0).to_string(), "7");
+    assert!(predictions[0].probability > 0.999);
+    let far = |distance: f32| {
+        let query = Embeddings::new(vec![distance; 4], 4).unwrap();
+        model.predict(&query).unwrap()[0].log_epistemic
+    };
+    assert!(far(1e3) > predictions[0].log_epistemic + 3.0 && far(1e6) > far(1e3) + 3.0);
+}
+
+#[test]
+fn the_epistemic_uncertainty_exists_after_removal_down_to_one_class() {
+    let (x, _) = data::clusters(30, 4, 1, 1.0, 1);
+    let mut labels = vec!["common"; 30];
+    labels[13] = "rare";
+    let mut model = NuqClassifier::params().fit(&x, &labels).unwrap();
+    model.remove(&[13]).unwrap();
+    let predictions = model.predict(&Embeddings::from_rows(&[[0.0; 4], [1e3; 4]]).unwrap()).unwrap();
+    assert!(predictions[1].log_epistemic > predictions[0].log_epistemic + 3.0);
 }
 
 #[test]
