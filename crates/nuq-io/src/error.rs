@@ -53,8 +53,12 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// The file extension is not supported.
-    #[error("{}: embeddings and labels are read from .npy, .npz, .safetensors, .csv, .tsv and .parquet files", path.display())]
+    /// The format is not supported.
+    #[error(
+        "{}: neither its contents nor its name are those of npy, npz, safetensors, csv, tsv and parquet files; a table of another \
+         name is read with --format csv or --format tsv",
+        path.display()
+    )]
     UnknownEnding {
         /// The file.
         path: PathBuf,
@@ -65,6 +69,15 @@ pub enum Error {
         path.display()
     )]
     WithoutParquet {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Data compressed with zstd, but the feature `zstd` is disabled.
+    #[error(
+        "{}: this nuq was built without zstd; build it with `--features zstd`, or compress with gzip",
+        path.display()
+    )]
+    WithoutZstd {
         /// The file.
         path: PathBuf,
     },
@@ -160,12 +173,12 @@ impl Error {
 }
 
 fn no_such_array(spec: &ArraySpec, present: &[String]) -> String {
-    let file = spec.path.display();
+    let (file, path) = (spec.file_name(), spec.path.display());
     let list = present.join(", ");
     match &spec.name {
         _ if present.is_empty() => format!("{file} is empty: it holds no array"),
         Some(name) => format!("{file} holds no array `{name}`; there are: {list}"),
-        None => format!("{file} holds several arrays; name one as {file}:NAME; there are: {list}"),
+        None => format!("{file} holds several arrays; name one as {path}:NAME; there are: {list}"),
     }
 }
 

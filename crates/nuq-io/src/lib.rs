@@ -22,7 +22,8 @@ mod threshold_meta;
 mod word;
 
 pub use arrays::{
-    ArraySpec, EmbeddingsFile, Header, ReadOptions, npz_names, read_labels, read_members, read_targets,
+    ArraySpec, EmbeddingsFile, Format, Header, ReadOptions, npz_names, read_labels, read_members,
+    read_targets,
 };
 pub use atomic::{stop_writing, write_atomically};
 pub use container::{FORMAT_VERSION, SectionInfo};

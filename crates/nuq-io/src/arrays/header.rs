@@ -2,7 +2,7 @@
 
 use nuq::Label;
 
-use super::{ArraySpec, EmbeddingsFile};
+use super::{ArraySpec, EmbeddingsFile, Format};
 use crate::Error;
 
 /// Whether the first line of a csv or tsv file holds the names of the columns. Other formats ignore it.
@@ -36,17 +36,23 @@ nuq::nuq_neighbors::choices!(Header, "header", { Auto => "auto", Yes => "yes", N
 #[must_use]
 pub struct ReadOptions {
     pub(super) header: Header,
+    pub(super) format: Option<Format>,
 }
 
 impl ReadOptions {
-    /// The defaults: headers of tables are detected.
+    /// The defaults: formats and headers of tables are detected.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Whether the first line of a csv or tsv file is a header.
     pub fn header(self, header: Header) -> Self {
-        Self { header }
+        Self { header, ..self }
+    }
+
+    /// The format of the file. Without it, the format is recognized by the contents and the name.
+    pub fn format(self, format: Format) -> Self {
+        Self { format: Some(format), ..self }
     }
 
     /// As [`EmbeddingsFile::open_excluding`].

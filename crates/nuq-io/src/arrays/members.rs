@@ -2,7 +2,7 @@
 
 use nuq::Embeddings;
 
-use super::{ArrayFile, ArraySpec, Contents, IndexError, ReadOptions, StoredArray, extension, open};
+use super::{ArrayFile, ArraySpec, Contents, IndexError, ReadOptions, StoredArray, open};
 use crate::Error;
 
 /// Description of the valid shapes.
@@ -32,7 +32,7 @@ pub fn read_members(spec: &ArraySpec) -> Result<Vec<Embeddings<'static>>, Error>
         let problem = format!("a table has no third dimension: save {SHAPE}, to a .npy or .npz file");
         Error::BadFile { spec: spec.clone(), problem }
     };
-    if let Some("csv" | "tsv" | "parquet") = extension(spec).as_deref() {
+    if let Some("csv" | "tsv" | "parquet") = spec.extension().as_deref() {
         return Err(table());
     }
     let opened = open(spec, &[], ReadOptions::new(), Contents::Members)?;

@@ -8,13 +8,22 @@
 //! | `.csv`, `.tsv` | a table, with or without a header | `file.csv:column` for labels and targets; embeddings are all columns, or all except some as `file.csv:-column,column` |
 //! | `.parquet` | a table of typed columns (feature `parquet`) | `file.parquet:column`; embeddings are the only column of lists, or else all columns of numbers, or all except some as for csv |
 //!
-//! Numbers may be `f16`, `bf16`, `f32`, `f64` or integers of any width, in C or Fortran order. Numeric files are read in
-//! blocks of rows, so that files larger than memory can be scored.
+//! Numbers may be `f16`, `bf16`, `f32`, `f64` or integers of any width, in C or Fortran order.
+//!
+//! The format is recognized by the contents ([`Format`]). The path `-` is standard input. npy, csv and tsv data may be compressed
+//! with gzip or, with the feature `zstd`, with zstd; npz, safetensors and parquet need a file that can be read at any position.
+//!
+//! Arrays and parquet files are read in blocks of rows, so that files larger than memory can be scored. Two kinds of input are
+//! held in memory: csv and tsv tables (four bytes per number), and arrays in Fortran order that are compressed or come from standard
+//! input, because each of their rows is spread over the whole stream.
 
 #[cfg(feature = "parquet")]
 mod arrow_values;
+mod compression;
 mod element;
+mod format;
 mod header;
+mod input;
 mod members;
 mod npy;
 mod npz;
@@ -30,8 +39,10 @@ mod records;
 mod safetensors;
 mod source;
 mod spec;
+mod stream;
 mod table;
 
+pub use format::Format;
 pub use header::{Header, ReadOptions};
 pub use members::read_members;
 pub use npz::npz_names;
@@ -42,6 +53,7 @@ use nuq::{Embeddings, Label};
 
 use crate::Error;
 use element::Element;
+use input::Input;
 use parquet_file::ParquetFile;
 #[cfg(not(feature = "parquet"))]
 use parquet_file::ParquetRows;
@@ -256,34 +268,30 @@ impl Contents {
     }
 }
 
-/// The file extension in lowercase.
-fn extension(spec: &ArraySpec) -> Option<String> {
-    spec.path.extension().map(|extension| extension.to_string_lossy().to_lowercase())
-}
-
-/// Opens a file by its extension. `names` are columns that a table must have if its first line is a header. The type and shape
-/// of a stored array are checked.
+/// Opens an input. `names` are columns that a table must have if its first line is a header. The type and shape of a stored array
+/// are checked.
 fn open<'s>(
     spec: &'s ArraySpec,
     names: &[String],
     options: ReadOptions,
     contents: Contents,
 ) -> Result<ArrayFile<'s>, Error> {
-    let stored = match extension(spec).as_deref() {
-        Some("npy") => npy::open(spec)?,
-        Some("npz") => npz::open(spec, contents)?,
-        Some("safetensors") => safetensors::open(spec)?,
-        Some("parquet") => return ParquetFile::open(spec).map(ArrayFile::Parquet),
-        Some("csv") => return Table::open(spec, b',', names, options.header).map(ArrayFile::Table),
-        Some("tsv") => return Table::open(spec, b'\t', names, options.header).map(ArrayFile::Table),
-        _ if spec.path.is_dir() => {
-            let source =
-                std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder: name a file in it");
-            return Err(Error::Read { path: spec.path.clone(), source });
+    let input = Input::open(spec)?;
+    let format = Format::of(spec, &input.start, options.format)?;
+    let mut stored = match format {
+        Format::Csv => return Table::open(spec, input, b',', names, options.header).map(ArrayFile::Table),
+        Format::Tsv => return Table::open(spec, input, b'\t', names, options.header).map(ArrayFile::Table),
+        Format::Parquet => {
+            return ParquetFile::open(spec, input.into_file(spec, format)?).map(ArrayFile::Parquet);
         }
-        _ => return Err(Error::UnknownEnding { path: spec.path.clone() }),
+        Format::Npy => npy::open(spec, input)?,
+        Format::Npz => npz::open(spec, input.into_file(spec, format)?)?,
+        Format::Safetensors => safetensors::open(spec, input.into_file(spec, format)?)?,
     };
     contents.check(spec, stored.element, &stored.shape)?;
+    if contents == Contents::Rows && stored.is_fortran {
+        stored.unpack(spec)?;
+    }
     Ok(ArrayFile::Stored(stored))
 }
 
@@ -291,6 +299,15 @@ impl StoredArray {
     /// The number of entries.
     fn len(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    /// Reads a stream into memory.
+    fn unpack(&mut self, spec: &ArraySpec) -> Result<(), Error> {
+        if let Source::Stream(_) = self.source {
+            let bytes = self.source.read(spec, 0, self.len() * self.element.size())?.into_owned();
+            self.source = Source::Memory(bytes);
+        }
+        Ok(())
     }
 
     fn rows(&mut self, spec: &ArraySpec, rows: std::ops::Range<usize>) -> Result<Vec<f32>, Error> {

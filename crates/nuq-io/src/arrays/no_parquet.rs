@@ -1,5 +1,6 @@
 //! Replaces the parquet reader if the feature `parquet` is disabled: opening a file is an error.
 
+use std::fs::File;
 use std::ops::Range;
 
 use nuq::Label;
@@ -14,7 +15,7 @@ pub(crate) enum ParquetFile {}
 pub(crate) enum ParquetRows {}
 
 impl ParquetFile {
-    pub(crate) fn open(spec: &ArraySpec) -> Result<Self, Error> {
+    pub(crate) fn open(spec: &ArraySpec, _: File) -> Result<Self, Error> {
         Err(Error::WithoutParquet { path: spec.path.clone() })
     }
 

@@ -1,25 +1,47 @@
 //! Reads npy files, the format of `numpy.save`.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use super::element::Element;
+use super::input::{Bytes, Input};
 use super::python_literal::{Literal, parse_dictionary};
-use super::source::{Source, open_file};
+use super::source::Source;
+use super::stream::{Stream, read_error};
 use super::{ArraySpec, StoredArray};
 use crate::Error;
 
 /// Length limit of the header in bytes. numpy has the same limit.
 const MAX_HEADER: usize = 10_000;
 
-/// Opens a file and reads its header.
-pub(crate) fn open(spec: &ArraySpec) -> Result<StoredArray, Error> {
+/// Reads the header of an array.
+pub(crate) fn open(spec: &ArraySpec, input: Input) -> Result<StoredArray, Error> {
     if let Some(name) = &spec.name {
         let problem = format!("a .npy file holds a single array without a name: remove `:{name}`");
         return Err(Error::BadFile { spec: spec.clone(), problem });
     }
-    let mut file = open_file(spec)?;
-    let (element, shape, is_fortran, header) = read_header(&mut file, spec)?;
-    Ok(StoredArray { source: Source::File(file, header), element, shape, is_fortran })
+    match input.bytes {
+        Bytes::File(mut file) => {
+            let (element, shape, is_fortran, header) = read_header(&mut file, spec)?;
+            Ok(StoredArray { source: Source::File(file, header), element, shape, is_fortran })
+        }
+        Bytes::Stream { mut reader, can_reopen } => {
+            let (element, shape, is_fortran, header) = read_header(&mut reader, spec)?;
+            let len = shape.iter().product::<usize>() * element.size();
+            let mut stream = Stream::new(reader, len as u64);
+            if can_reopen {
+                let spec = spec.clone();
+                stream = stream.reopened_by(move || values(&spec, header));
+            }
+            Ok(StoredArray { source: Source::Stream(stream), element, shape, is_fortran })
+        }
+    }
+}
+
+/// Opens a compressed file again, at its first value.
+fn values(spec: &ArraySpec, header: u64) -> Result<Box<dyn Read + Send>, Error> {
+    let mut reader = Input::open(spec)?.into_reader();
+    io::copy(&mut (&mut reader).take(header), &mut io::sink()).map_err(|error| read_error(spec, error))?;
+    Ok(reader)
 }
 
 /// Reads the header: element type, shape, whether the order is column-major, and the offset of the values.

@@ -1,14 +1,18 @@
 //! Reads npz archives, the format of `numpy.savez`: zip archives of npy files.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use crc32fast::Hasher;
+use flate2::read::DeflateDecoder;
+use zip::read::ZipFile;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::npy::read_header;
 use super::source::{Source, open_file};
-use super::{ArraySpec, Contents, StoredArray};
+use super::stream::{Stream, read_error};
+use super::{ArraySpec, StoredArray};
 use crate::Error;
 
 /// The names of the arrays in an npz file, in the order of the file.
@@ -16,11 +20,11 @@ use crate::Error;
 /// # Errors
 /// If the file cannot be read or is not an npz archive.
 pub fn npz_names(path: &Path) -> Result<Vec<String>, Error> {
-    Ok(names(&archive(&ArraySpec { path: path.to_owned(), name: None })?))
+    let spec = ArraySpec { path: path.to_owned(), name: None };
+    Ok(names(&archive(&spec, open_file(&spec)?)?))
 }
 
-fn archive(spec: &ArraySpec) -> Result<ZipArchive<File>, Error> {
-    let file = open_file(spec)?;
+fn archive(spec: &ArraySpec, file: File) -> Result<ZipArchive<File>, Error> {
     ZipArchive::new(file).map_err(|_| {
         let problem = "it is truncated or not an npz archive: write it again".to_owned();
         Error::BadFile { spec: spec.clone(), problem }
@@ -31,50 +35,112 @@ fn names(archive: &ZipArchive<File>) -> Vec<String> {
     archive.file_names().map(|name| name.strip_suffix(".npy").unwrap_or(name).to_owned()).collect()
 }
 
-/// Opens an array. The type and shape of a compressed array are checked before its values are unpacked.
-pub(crate) fn open(spec: &ArraySpec, contents: Contents) -> Result<StoredArray, Error> {
-    let bad = |problem: String| Error::BadFile { spec: spec.clone(), problem };
-    let mut archive = archive(spec)?;
+/// Opens an array and reads its header.
+pub(crate) fn open(spec: &ArraySpec, file: File) -> Result<StoredArray, Error> {
+    let mut archive = archive(spec, file)?;
     let name = choose(spec, names(&archive))?;
-    let member = format!("{name}.npy");
-    let (start, is_stored, size, checksum) = {
-        let entry = archive.by_name(&member).map_err(|e| bad(e.to_string()))?;
-        let is_stored = entry.compression() == CompressionMethod::Stored && !entry.encrypted();
-        (entry.data_start(), is_stored, entry.size(), entry.crc32())
-    };
-    if is_stored {
-        // Uncompressed values can be read from the archive in blocks.
-        let mut file = open_file(spec)?;
-        let failed = |source| Error::Read { path: spec.path.clone(), source };
-        file.seek(SeekFrom::Start(start)).map_err(failed)?;
-        if crc_of(&mut file, size).map_err(failed)? != checksum {
-            return Err(bad("its checksum does not match: the file is damaged".to_owned()));
+    let entry = archive.by_name(&format!("{name}.npy"));
+    let entry = entry.map_err(|e| Error::BadFile { spec: spec.clone(), problem: e.to_string() })?;
+    let member = Member::of(&entry);
+    let method = entry.compression();
+    drop(entry);
+    match method {
+        CompressionMethod::Stored => member.open_stored(spec),
+        CompressionMethod::Deflated => member.open_deflated(spec),
+        _ => {
+            let problem = "its compression is not supported: write it with numpy.savez_compressed".to_owned();
+            Err(Error::BadFile { spec: spec.clone(), problem })
         }
-        file.seek(SeekFrom::Start(start)).map_err(failed)?;
+    }
+}
+
+/// Location of an npy file in an archive.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    /// Offset of its first byte in the archive.
+    start: u64,
+    /// Size in the archive in bytes.
+    packed: u64,
+    /// Declared size without compression in bytes.
+    size: u64,
+    checksum: u32,
+}
+
+impl Member {
+    fn of(entry: &ZipFile<'_, File>) -> Self {
+        let (packed, size) = (entry.compressed_size(), entry.size());
+        Self { start: entry.data_start(), packed, size, checksum: entry.crc32() }
+    }
+
+    fn seek(&self, spec: &ArraySpec) -> Result<File, Error> {
+        let mut file = open_file(spec)?;
+        file.seek(SeekFrom::Start(self.start))
+            .map_err(|source| Error::Read { path: spec.path.clone(), source })?;
+        Ok(file)
+    }
+
+    /// Opens a member that is not compressed. Its values are read from the archive in any order, so its checksum is verified first.
+    fn open_stored(self, spec: &ArraySpec) -> Result<StoredArray, Error> {
+        let checksum = crc_of(&mut self.seek(spec)?, self.size)
+            .map_err(|source| Error::Read { path: spec.path.clone(), source })?;
+        if checksum != self.checksum {
+            let problem = "its checksum does not match: the file is damaged".to_owned();
+            return Err(Error::BadFile { spec: spec.clone(), problem });
+        }
+        let mut file = self.seek(spec)?;
         let (element, shape, is_fortran, header) = read_header(&mut file, spec)?;
-        return Ok(StoredArray { source: Source::File(file, start + header), element, shape, is_fortran });
+        Ok(StoredArray { source: Source::File(file, self.start + header), element, shape, is_fortran })
     }
-    let mut entry = archive.by_name(&member).map_err(|e| bad(e.to_string()))?;
-    let (element, shape, is_fortran, _) = read_header(&mut entry, spec)?;
-    contents.check(spec, element, &shape)?;
-    let wanted = shape.iter().product::<usize>() * element.size();
-    // The declared size is not trusted; the shape limits how much is read.
-    let mut bytes = Vec::new();
-    let reserved = bytes.try_reserve(wanted.min(usize::try_from(size).unwrap_or(usize::MAX)));
-    reserved.map_err(|_| bad("it does not fit into memory".to_owned()))?;
-    // Read one byte more than expected: the zip reader compares the checksum at the end of the entry.
-    let mut entry = entry.take(wanted as u64 + 1);
-    entry.read_to_end(&mut bytes).map_err(|e| bad(format!("it cannot be unpacked: {e}")))?;
-    if bytes.len() > wanted {
-        return Err(bad("it holds more values than its shape".to_owned()));
+
+    /// Opens a compressed member. It is unpacked block by block; the checksum is compared at its end.
+    fn open_deflated(self, spec: &ArraySpec) -> Result<StoredArray, Error> {
+        let mut reader = self.unpacked(spec)?;
+        let (element, shape, is_fortran, header) = read_header(&mut reader, spec)?;
+        let len = shape.iter().product::<usize>() * element.size();
+        let owned = spec.clone();
+        let values = move || {
+            let mut reader = self.unpacked(&owned)?;
+            io::copy(&mut (&mut reader).take(header), &mut io::sink())
+                .map_err(|error| read_error(&owned, error))?;
+            Ok(reader)
+        };
+        let stream =
+            Stream::new(reader, len as u64).declared(self.size.saturating_sub(header)).reopened_by(values);
+        Ok(StoredArray { source: Source::Stream(stream), element, shape, is_fortran })
     }
-    Ok(StoredArray { source: Source::Memory(bytes), element, shape, is_fortran })
+
+    fn unpacked(&self, spec: &ArraySpec) -> Result<Box<dyn Read + Send>, Error> {
+        let packed = self.seek(spec)?.take(self.packed);
+        Ok(Box::new(Checked {
+            reader: DeflateDecoder::new(packed),
+            hasher: Hasher::new(),
+            expected: self.checksum,
+        }))
+    }
+}
+
+/// Compares the checksum of all bytes at the end of a reader.
+struct Checked<R> {
+    reader: R,
+    hasher: Hasher,
+    expected: u32,
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.reader.read(buffer)?;
+        self.hasher.update(&buffer[..len]);
+        if len == 0 && !buffer.is_empty() && self.hasher.clone().finalize() != self.expected {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "its checksum does not match"));
+        }
+        Ok(len)
+    }
 }
 
 /// The checksum of the next `left` bytes of a file.
-fn crc_of(file: &mut impl Read, mut left: u64) -> std::io::Result<u32> {
+fn crc_of(file: &mut impl Read, mut left: u64) -> io::Result<u32> {
     let mut buffer = vec![0; 1 << 20];
-    let mut checksum = crc32fast::Hasher::new();
+    let mut checksum = Hasher::new();
     while left > 0 {
         let len = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         file.read_exact(&mut buffer[..len])?;

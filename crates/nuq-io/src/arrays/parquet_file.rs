@@ -17,7 +17,6 @@ use super::ArraySpec;
 use super::arrow_values::{self, BadEntry};
 use super::npz::choose;
 use super::parquet_rows::{Coordinates, ParquetRows};
-use super::source::open_file;
 use crate::Error;
 use crate::panics::catch_panic;
 
@@ -36,8 +35,7 @@ pub(crate) struct ParquetFile {
 }
 
 impl ParquetFile {
-    pub(crate) fn open(spec: &ArraySpec) -> Result<Self, Error> {
-        let file = open_file(spec)?;
+    pub(crate) fn open(spec: &ArraySpec, file: File) -> Result<Self, Error> {
         catching_panics(spec, || {
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
             let loaded = ArrowReaderMetadata::load(&file, options);

@@ -1,16 +1,19 @@
 //! Reads the records of a csv or tsv file one by one, with a limit on their size.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 
 use csv::{ByteRecord, ReaderBuilder, StringRecord};
 
 use super::ArraySpec;
-use super::source::open_file;
+use super::input::Input;
+use super::stream::read_error;
 use crate::Error;
 
 /// Size limit of one record in bytes.
 const MAX_BYTES: usize = 16 << 20;
+
+/// Number of bytes that are read at a time.
+const BUFFER: usize = 64 << 10;
 
 /// Limit on the number of columns.
 const MAX_COLUMNS: usize = 1 << 20;
@@ -27,19 +30,19 @@ pub(super) struct Record {
 }
 
 impl<'s> Records<'s> {
-    /// Opens a file. If the first line of a comma-separated file contains semicolons and no comma, semicolons are the
+    /// Reads from an input. If the first line of a comma-separated table contains semicolons and no comma, semicolons are the
     /// separator.
-    pub(super) fn open(spec: &'s ArraySpec, delimiter: u8) -> Result<Self, Error> {
-        let mut file = BufReader::new(open_file(spec)?);
+    pub(super) fn open(spec: &'s ArraySpec, input: Input, delimiter: u8) -> Self {
         let delimiter = match delimiter {
-            b',' if is_semicolons(&mut file, spec)? => b';',
+            b',' if is_semicolons(&input.start) => b';',
             other => other,
         };
         let reader = ReaderBuilder::new()
             .delimiter(delimiter)
             .has_headers(false)
-            .from_reader(LimitedReader { file, bytes: 0 });
-        Ok(Self { spec, reader })
+            .buffer_capacity(BUFFER)
+            .from_reader(LimitedReader { reader: input.into_reader(), bytes: 0 });
+        Self { spec, reader }
     }
 
     /// The next record, or `None` at the end of the file.
@@ -59,7 +62,7 @@ impl<'s> Records<'s> {
             }
             Err(error) => {
                 return Err(match error.into_kind() {
-                    csv::ErrorKind::Io(source) => Error::Read { path: self.spec.path.clone(), source },
+                    csv::ErrorKind::Io(source) => read_error(self.spec, source),
                     csv::ErrorKind::UnequalLengths { expected_len, len, .. } => bad(format!(
                         "line {line} has {len} columns, but the lines before have {expected_len}"
                     )),
@@ -82,7 +85,7 @@ impl<'s> Records<'s> {
 
 /// Counts the bytes since the last record and fails if there are too many.
 struct LimitedReader {
-    file: BufReader<File>,
+    reader: Box<dyn Read + Send>,
     bytes: usize,
 }
 
@@ -94,15 +97,14 @@ impl LimitedReader {
 
 impl Read for LimitedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let len = self.file.read(buffer)?;
+        let len = self.reader.read(buffer)?;
         self.bytes += len;
         if self.is_exceeded() { Err(io::Error::other("a record is too long")) } else { Ok(len) }
     }
 }
 
 /// Whether the first line is separated by semicolons, as spreadsheets write it in locales with a decimal comma.
-fn is_semicolons(file: &mut BufReader<File>, spec: &ArraySpec) -> Result<bool, Error> {
-    let start = file.fill_buf().map_err(|source| Error::Read { path: spec.path.clone(), source })?;
+fn is_semicolons(start: &[u8]) -> bool {
     let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    Ok(!line.contains(&b',') && line.contains(&b';'))
+    !line.contains(&b',') && line.contains(&b';')
 }

@@ -1,13 +1,14 @@
 //! Reads safetensors files: a JSON header, then tensors in C order.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::Read;
 
 use serde::Deserialize;
 
 use super::element::Element;
 use super::npz::choose;
-use super::source::{Source, open_file};
+use super::source::Source;
 use super::{ArraySpec, StoredArray};
 use crate::Error;
 
@@ -18,9 +19,8 @@ struct Tensor {
     data_offsets: (u64, u64),
 }
 
-pub(crate) fn open(spec: &ArraySpec) -> Result<StoredArray, Error> {
+pub(crate) fn open(spec: &ArraySpec, mut file: File) -> Result<StoredArray, Error> {
     let bad = |problem: String| Error::BadFile { spec: spec.clone(), problem };
-    let mut file = open_file(spec)?;
     let mut length = [0u8; 8];
     file.read_exact(&mut length)
         .map_err(|_| bad("it is not a safetensors file: it is too short".to_owned()))?;
@@ -28,8 +28,15 @@ pub(crate) fn open(spec: &ArraySpec) -> Result<StoredArray, Error> {
     if length > 100 << 20 {
         return Err(bad("it is not a safetensors file: its header is too long".to_owned()));
     }
-    let mut header = vec![0; length as usize];
-    file.read_exact(&mut header).map_err(|_| bad("it is truncated: its header is incomplete".to_owned()))?;
+    // The buffer grows with the file: the length of the header may be wrong.
+    let mut header = Vec::new();
+    (&mut file)
+        .take(length)
+        .read_to_end(&mut header)
+        .map_err(|source| Error::Read { path: spec.path.clone(), source })?;
+    if header.len() as u64 != length {
+        return Err(bad("it is truncated: its header is incomplete".to_owned()));
+    }
     let mut entries: HashMap<String, serde_json::Value> = serde_json::from_slice(&header)
         .map_err(|e| bad(format!("it is not a safetensors file: its header is not JSON ({e})")))?;
     entries.remove("__metadata__");

@@ -1,10 +1,10 @@
-//! Reference to an array in a file: `path` or `path:name`.
+//! Reference to an array in a file: `path` or `path:name`. The path `-` is standard input.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Reference to an array in a file: the path, and the name of the array if the file holds several.
+/// Reference to an array in a file: the path, and the name of the array if the file holds several. The path `-` is standard input.
 ///
 /// ```
 /// use nuq_io::ArraySpec;
@@ -21,7 +21,10 @@ pub struct ArraySpec {
 }
 
 /// File extensions after which `:name` is recognized.
-const EXTENSIONS: [&str; 6] = [".npy", ".npz", ".safetensors", ".csv", ".tsv", ".parquet"];
+const EXTENSIONS: [&str; 9] =
+    [".npy", ".npz", ".safetensors", ".csv", ".tsv", ".txt", ".parquet", ".gz", ".zst"];
+
+const STDIN: &str = "-";
 
 impl FromStr for ArraySpec {
     type Err = std::convert::Infallible;
@@ -31,6 +34,9 @@ impl FromStr for ArraySpec {
         // The path of an existing file may contain a colon.
         if Path::new(text).exists() {
             return Ok(whole);
+        }
+        if let Some(name) = text.strip_prefix("-:") {
+            return Ok(Self { path: STDIN.into(), name: Some(name.to_owned()) });
         }
         let split = EXTENSIONS.iter().find_map(|extension| {
             let at = text.to_ascii_lowercase().rfind(&format!("{extension}:"))? + extension.len();
@@ -47,6 +53,27 @@ impl ArraySpec {
     /// Reference to the array `name` in the same file.
     pub(crate) fn named(&self, name: &str) -> Self {
         Self { path: self.path.clone(), name: Some(name.to_owned()) }
+    }
+
+    /// Whether the array is read from standard input.
+    #[must_use]
+    pub fn is_stdin(&self) -> bool {
+        self.path.as_os_str() == STDIN
+    }
+
+    /// The file in messages.
+    pub(crate) fn file_name(&self) -> String {
+        if self.is_stdin() { "standard input".to_owned() } else { self.path.display().to_string() }
+    }
+
+    /// The file extension in lowercase, without that of a compression.
+    pub(crate) fn extension(&self) -> Option<String> {
+        let extension =
+            |path: &Path| path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        match extension(&self.path).as_deref() {
+            Some("gz" | "zst") => extension(Path::new(self.path.file_stem()?)),
+            other => other.map(str::to_owned),
+        }
     }
 
     /// Names of the columns that are not coordinates: `a` and `b` in `file.csv:-a,b`.
@@ -67,8 +94,8 @@ impl ArraySpec {
 impl fmt::Display for ArraySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
-            Some(name) => write!(f, "{}:{name}", self.path.display()),
-            None => write!(f, "{}", self.path.display()),
+            Some(name) => write!(f, "{}:{name}", self.file_name()),
+            None => f.write_str(&self.file_name()),
         }
     }
 }

@@ -15,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 use csv::StringRecord;
 use nuq::Label;
 
+use super::input::Input;
 use super::records::{Record, Records};
 use super::{ArraySpec, Header};
 use crate::Error;
@@ -43,11 +44,12 @@ impl<'s> Table<'s> {
     /// Reads the first line of a table. With [`Header::Auto`], a first line that contains all of `names` is a header.
     pub(crate) fn open(
         spec: &'s ArraySpec,
+        input: Input,
         delimiter: u8,
         names: &[String],
         header: Header,
     ) -> Result<Self, Error> {
-        let mut records = Records::open(spec, delimiter)?;
+        let mut records = Records::open(spec, input, delimiter);
         let first = records.next()?;
         let cells = first.as_ref().map(|first| &first.cells);
         let first_line = match header {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod arrays;
+mod compressed;
 #[cfg(unix)]
 mod fork;
 mod labels;
