@@ -4,5 +4,6 @@
 //! parts of a model; `from_parts` restores the model from them and an index.
 
 pub use crate::classifier::ClassifierParts;
+pub use crate::density::GaussianParts;
 pub use crate::regressor::RegressorParts;
 pub use crate::smoother::{FittedDensityParts, SmootherParts};

@@ -76,9 +76,14 @@ pub(super) fn fit_tied(
     } else {
         Whitener::full(&rows, shrinkage).ok_or_else(|| singular("all (tied)".to_owned(), shrinkage))?
     };
-    let from_first = |j: usize, class: usize| means[class][j] - means[0][j];
-    let whitened_means = whitener.whiten(Mat::from_fn(embeddings.dim(), means.len(), from_first), &rows);
+    let whitened_means = whitened_means(&whitener, &rows);
     Ok(ClassCovariances::Tied { whitener, whitened_means, of_row: of_row.to_vec() })
+}
+
+/// The whitened differences of the class means from the first one, as columns.
+pub(super) fn whitened_means(whitener: &Whitener, rows: &AllRows<'_>) -> Mat<f64> {
+    let from_first = |j: usize, class: usize| rows.means[class][j] - rows.means[0][j];
+    whitener.whiten(Mat::from_fn(rows.embeddings.dim(), rows.means.len(), from_first), rows)
 }
 
 fn singular(class: String, shrinkage: Shrinkage) -> Error {

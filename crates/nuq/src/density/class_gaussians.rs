@@ -27,9 +27,9 @@ use crate::{Classes, Error, Label};
 /// # Ok::<(), nuq::Error>(())
 /// ```
 pub struct ClassGaussians<'a> {
-    embeddings: Embeddings<'a>,
+    pub(super) embeddings: Embeddings<'a>,
     pub(super) means: Vec<Vec<f64>>,
-    log_weights: Vec<f64>,
+    pub(super) log_weights: Vec<f64>,
     pub(super) covariances: ClassCovariances,
 }
 

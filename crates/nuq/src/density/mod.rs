@@ -13,6 +13,7 @@ mod centered_rows;
 mod class_covariances;
 mod class_gaussians;
 mod covariance;
+mod gaussian_parts;
 mod left_out;
 mod logistic_tail;
 mod radial_correction;
@@ -23,6 +24,7 @@ pub(crate) use centered_rows::scatter_of_all;
 pub use class_gaussians::ClassGaussians;
 pub(crate) use covariance::check_shrinkage;
 pub use covariance::{Covariance, Shrinkage};
+pub use gaussian_parts::GaussianParts;
 pub use logistic_tail::LogisticTail;
 pub(crate) use radial_correction::RadialCorrection;
 

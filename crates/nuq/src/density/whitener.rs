@@ -85,8 +85,8 @@ impl Whitener {
             }
             sigma[(j, j)] += rho * target;
         }
-        let log_det = cholesky(&mut sigma)?;
-        Some(Self { map: Map::Full { factor: sigma }, log_det, shrinkage: rho })
+        cholesky(&mut sigma)?;
+        Some(Self::full_of(sigma, rho))
     }
 
     fn span(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
@@ -109,8 +109,65 @@ impl Whitener {
             }
             gram[(j, j)] += a;
         }
-        let log_det = cholesky(&mut gram)? + (d - n) as f64 * a.ln();
-        Some(Self { map: Map::Span { factor: gram, a, b }, log_det, shrinkage: rho })
+        cholesky(&mut gram)?;
+        Some(Self::span_of(gram, (a, b), d, rho))
+    }
+
+    fn full_of(factor: Mat<f64>, shrinkage: f64) -> Self {
+        let log_det = log_det(&factor);
+        Self { map: Map::Full { factor }, log_det, shrinkage }
+    }
+
+    fn span_of(factor: Mat<f64>, (a, b): (f64, f64), dim: usize, shrinkage: f64) -> Self {
+        let log_det = log_det(&factor) + (dim - factor.nrows()) as f64 * a.ln();
+        Self { map: Map::Span { factor, a, b }, log_det, shrinkage }
+    }
+
+    /// Whether [`whiten`](Self::whiten) reads the rows.
+    pub(super) fn needs_rows(&self) -> bool {
+        matches!(self.map, Map::Span { .. })
+    }
+
+    /// Appends the values of the map and returns its form, as [`GaussianParts`](super::GaussianParts) describes them.
+    pub(super) fn write(&self, values: &mut Vec<f64>) -> u32 {
+        match &self.map {
+            Map::Diagonal { variances } => {
+                values.extend(variances);
+                0
+            }
+            Map::Full { factor } => {
+                values.extend(lower_triangle(factor));
+                1
+            }
+            Map::Span { factor, a, b } => {
+                values.extend([*a, *b]);
+                values.extend(lower_triangle(factor));
+                2
+            }
+        }
+    }
+
+    /// Takes the values that [`write`](Self::write) appended, for a covariance of `n` rows. `None` if they are too few, or
+    /// not those of a positive definite matrix.
+    pub(super) fn read(
+        form: u32,
+        values: &mut &[f64],
+        (dim, n): (usize, usize),
+        shrinkage: f64,
+    ) -> Option<Self> {
+        match form {
+            0 => {
+                let variances = values.split_off(..dim)?;
+                variances.iter().all(|v| *v > 0.0).then(|| Self::diagonal_of(variances.to_vec(), shrinkage))
+            }
+            1 => Some(Self::full_of(take_triangle(values, dim)?, shrinkage)),
+            2 if n < dim => {
+                let &[a, b] = values.split_off(..2)? else { return None };
+                let factor = take_triangle(values, n)?;
+                (a > 0.0 && b >= 0.0).then(|| Self::span_of(factor, (a, b), dim, shrinkage))
+            }
+            _ => None,
+        }
     }
 
     /// `ln det Σ`.
@@ -181,9 +238,31 @@ fn sq_norm_of_lower(s: MatRef<'_, f64>) -> f64 {
         .sum()
 }
 
-/// Replaces the lower triangle by its Cholesky factor and returns the log determinant of the matrix. `None` if the matrix
-/// is not positive definite.
-fn cholesky(matrix: &mut Mat<f64>) -> Option<f64> {
+/// The lower triangle of a square matrix, column by column.
+fn lower_triangle(matrix: &Mat<f64>) -> impl Iterator<Item = f64> {
+    let n = matrix.nrows();
+    (0..n).flat_map(move |j| (j..n).map(move |i| matrix[(i, j)]))
+}
+
+/// Takes a lower triangle of `n` columns. `None` if there are too few values, or a value of the diagonal is not positive.
+fn take_triangle(values: &mut &[f64], n: usize) -> Option<Mat<f64>> {
+    let mut taken = values.split_off(..n.checked_mul(n + 1)? / 2)?.iter();
+    let mut factor = Mat::zeros(n, n);
+    for j in 0..n {
+        for i in j..n {
+            factor[(i, j)] = *taken.next()?;
+        }
+    }
+    (0..n).all(|j| factor[(j, j)] > 0.0).then_some(factor)
+}
+
+/// The log determinant of the matrix with this Cholesky factor.
+fn log_det(factor: &Mat<f64>) -> f64 {
+    2.0 * (0..factor.nrows()).map(|j| factor[(j, j)].ln()).sum::<f64>()
+}
+
+/// Replaces the lower triangle by its Cholesky factor. `None` if the matrix is not positive definite.
+fn cholesky(matrix: &mut Mat<f64>) -> Option<()> {
     let d = matrix.nrows();
     let largest = (0..d).map(|j| matrix[(j, j)]).fold(0.0, f64::max);
     let mut memory =
@@ -193,6 +272,5 @@ fn cholesky(matrix: &mut Mat<f64>) -> Option<f64> {
         .ok()?;
     // A pivot at the level of rounding errors is a zero.
     let floor = (d as f64 * f64::EPSILON * largest).sqrt();
-    let pivots = || (0..d).map(|j| matrix[(j, j)]);
-    pivots().all(|p| p > floor).then(|| 2.0 * pivots().map(f64::ln).sum::<f64>())
+    (0..d).all(|j| matrix[(j, j)] > floor).then_some(())
 }

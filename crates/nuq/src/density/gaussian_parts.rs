@@ -1,0 +1,199 @@
+//! A mixture of class Gaussians as plain arrays, as a file stores it.
+//!
+//! A covariance of fewer rows than columns is applied through these rows, which are part of the arrays. The rows of other
+//! covariances are not needed after the fit.
+
+use nuq_neighbors::Embeddings;
+
+use super::ClassGaussians;
+use super::centered_rows::AllRows;
+use super::class_covariances::{ClassCovariances, whitened_means};
+use super::whitener::Whitener;
+use crate::Error;
+
+/// The arrays of [`ClassGaussians`]. A covariance is that of one class, or a single one of all classes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GaussianParts {
+    /// The number of columns, `d`.
+    pub dim: usize,
+    /// Class means, `d` values each.
+    pub means: Vec<f64>,
+    /// `ln π_c` of each class.
+    pub log_weights: Vec<f64>,
+    /// Whether all classes share one covariance.
+    pub is_tied: bool,
+    /// The form of each covariance: 0 for variances, 1 for a factor of `d` columns, 2 for a factor of `n` rows.
+    pub forms: Vec<u32>,
+    /// The values of all covariances, one after the other. Form 0: `d` variances. Form 1: the lower triangle of the Cholesky
+    /// factor, column by column. Form 2: `a`, `b`, and the lower triangle of the factor of `aI + bXXᵀ`.
+    pub factors: Vec<f64>,
+    /// The shrinkage `ρ` of each covariance.
+    pub shrinkages: Vec<f64>,
+    /// The training rows of covariances of form 2, `d` values each.
+    pub rows: Vec<f32>,
+    /// The class of each of these rows.
+    pub of_row: Vec<u32>,
+}
+
+impl ClassGaussians<'_> {
+    /// The mixture as plain arrays.
+    #[must_use]
+    pub fn parts(&self) -> GaussianParts {
+        let dim = self.embeddings.dim();
+        let (whiteners, of_row): (Vec<&Whitener>, Vec<u32>) = match &self.covariances {
+            ClassCovariances::Tied { whitener, of_row, .. } => (vec![whitener], of_row.clone()),
+            ClassCovariances::Separate { whiteners, members } => {
+                let mut of_row = vec![0; self.embeddings.len()];
+                for (class, ids) in members.iter().enumerate() {
+                    ids.iter().for_each(|&id| of_row[id as usize] = class as u32);
+                }
+                (whiteners.iter().collect(), of_row)
+            }
+        };
+        let is_tied = matches!(self.covariances, ClassCovariances::Tied { .. });
+        let needs_rows = |class: u32| whiteners[if is_tied { 0 } else { class as usize }].needs_rows();
+        let ids: Vec<u32> = (0..of_row.len() as u32).filter(|&id| needs_rows(of_row[id as usize])).collect();
+        let (mut forms, mut factors) = (vec![], vec![]);
+        for whitener in &whiteners {
+            forms.push(whitener.write(&mut factors));
+        }
+        GaussianParts {
+            dim,
+            means: self.means.concat(),
+            log_weights: self.log_weights.clone(),
+            is_tied,
+            forms,
+            factors,
+            shrinkages: whiteners.iter().map(|whitener| whitener.shrinkage()).collect(),
+            rows: self.embeddings.gather(&ids).as_slice().to_vec(),
+            of_row: ids.iter().map(|&id| of_row[id as usize]).collect(),
+        }
+    }
+}
+
+impl ClassGaussians<'static> {
+    /// Restores a mixture. Its densities and distances are those of the original, bit for bit.
+    ///
+    /// # Errors
+    /// [`nuq_neighbors::Error::Damaged`] with the name of an array that has a wrong length or an impossible value.
+    pub fn from_parts(parts: GaussianParts) -> Result<Self, Error> {
+        let GaussianParts { dim, means, log_weights, is_tied, forms, factors, shrinkages, rows, of_row } =
+            parts;
+        let classes = log_weights.len();
+        check(dim > 0 && classes > 0 && Some(means.len()) == dim.checked_mul(classes), "means", LENGTH)?;
+        check(means.iter().all(|v| v.is_finite()), "means", FINITE)?;
+        check(
+            log_weights.iter().all(|v| v.is_finite() && *v <= 0.0),
+            "log_weights",
+            "a logarithm is not in (-∞, 0]",
+        )?;
+        let covariances = if is_tied { 1 } else { classes };
+        check(forms.len() == covariances, "forms", LENGTH)?;
+        check(shrinkages.len() == covariances, "shrinkages", LENGTH)?;
+        check(
+            shrinkages.iter().all(|rho| (0.0..=1.0).contains(rho)),
+            "shrinkages",
+            "a value is not in [0, 1]",
+        )?;
+        check(factors.iter().all(|v| v.is_finite()), "factors", FINITE)?;
+        check(of_row.iter().all(|&class| (class as usize) < classes), "of_row", "a row has no class")?;
+        check(Some(rows.len()) == dim.checked_mul(of_row.len()), "rows", LENGTH)?;
+        let embeddings = Embeddings::new(rows, dim)?;
+        let mut members = vec![Vec::new(); classes];
+        for (row, &class) in of_row.iter().enumerate() {
+            members[class as usize].push(row as u32);
+        }
+        let mut rest = &factors[..];
+        let mut whiteners = Vec::with_capacity(covariances);
+        for (at, (&form, &rho)) in forms.iter().zip(&shrinkages).enumerate() {
+            let n = if is_tied { of_row.len() } else { members[at].len() };
+            let whitener = Whitener::read(form, &mut rest, (dim, n), rho);
+            whiteners
+                .push(whitener.ok_or_else(|| damaged("factors", "a covariance is not positive definite"))?);
+        }
+        check(rest.is_empty(), "factors", LENGTH)?;
+        let means: Vec<Vec<f64>> = means.chunks(dim).map(<[f64]>::to_vec).collect();
+        let covariances = if is_tied {
+            let whitener = whiteners.remove(0);
+            let rows = AllRows { embeddings: &embeddings, of_row: &of_row, means: &means };
+            let whitened_means = whitened_means(&whitener, &rows);
+            ClassCovariances::Tied { whitener, whitened_means, of_row }
+        } else {
+            ClassCovariances::Separate { whiteners, members }
+        };
+        Ok(Self { embeddings, means, log_weights, covariances })
+    }
+}
+
+const LENGTH: &str = "it has a wrong length";
+const FINITE: &str = "a value is not finite";
+
+fn check(holds: bool, section: &str, problem: &str) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(damaged(section, problem)) }
+}
+
+fn damaged(section: &str, problem: &str) -> Error {
+    nuq_neighbors::Error::Damaged { section: section.to_owned(), problem: problem.to_owned() }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use nuq_testkit::data::{clusters, normal};
+
+    use super::*;
+    use crate::{Covariance, Shrinkage};
+
+    fn bits(model: &ClassGaussians<'_>, queries: &Embeddings<'_>) -> Vec<u64> {
+        let densities = model.log_density(queries).unwrap();
+        let distances = model.nearest_sq_distance(queries).unwrap();
+        densities.into_iter().chain(distances).map(f64::to_bits).collect()
+    }
+
+    #[test]
+    fn a_restored_mixture_has_the_same_densities() {
+        // Class 0 has fewer rows than columns, class 1 more, class 2 a single row.
+        let x = normal(60, 9, 1);
+        let labels: Vec<i64> = (0..60).map(|i| if i < 7 { 0 } else { 1 + i64::from(i == 30) }).collect();
+        let (few, classes_of_few) = clusters(12, 20, 3, 1.0, 2);
+        for (x, labels) in [(x, labels), (few, classes_of_few)] {
+            let queries = normal(300, x.dim(), 3);
+            for covariance in [Covariance::Full, Covariance::Tied, Covariance::Diagonal] {
+                let model = ClassGaussians::fit(&x, &labels, covariance, Shrinkage::LedoitWolf).unwrap();
+                let parts = model.parts();
+                let restored = ClassGaussians::from_parts(parts.clone()).unwrap();
+                assert_eq!(bits(&restored, &queries), bits(&model, &queries), "{covariance}");
+                assert_eq!(restored.parts(), parts);
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_parts_are_errors() {
+        let (x, y) = clusters(12, 20, 3, 1.0, 2);
+        let model = ClassGaussians::fit(&x, &y, Covariance::Full, Shrinkage::LedoitWolf).unwrap();
+        let changes: [(&str, fn(&mut GaussianParts)); 12] = [
+            ("means", |p| p.dim = 0),
+            ("means", |p| p.means[3] = f64::NAN),
+            ("means", |p| p.means.truncate(59)),
+            ("log_weights", |p| p.log_weights[0] = 0.1),
+            ("forms", |p| p.forms.truncate(2)),
+            ("factors", |p| p.forms[1] = 3),
+            ("factors", |p| p.forms[1] = 1),
+            ("factors", |p| p.factors[0] = -1.0),
+            ("factors", |p| p.factors.push(1.0)),
+            ("shrinkages", |p| p.shrinkages[2] = 1.5),
+            ("of_row", |p| p.of_row[0] = 3),
+            ("rows", |p| p.rows.truncate(239)),
+        ];
+        for (i, (array, change)) in changes.into_iter().enumerate() {
+            let mut parts = model.parts();
+            change(&mut parts);
+            let error = ClassGaussians::from_parts(parts).err().map(|error| error.to_string());
+            let expected = format!("section `{array}` is damaged");
+            assert!(
+                error.as_ref().is_some_and(|error| error.starts_with(&expected)),
+                "change {i}: {error:?}"
+            );
+        }
+    }
+}
