@@ -45,7 +45,7 @@ const MAX_SECTIONS: usize = 1024;
 
 /// A section to write.
 pub(crate) struct Section<'s> {
-    pub(crate) name: &'static str,
+    pub(crate) name: &'s str,
     pub(crate) bytes: &'s [u8],
 }
 
@@ -164,8 +164,14 @@ impl Container {
         }
     }
 
+    /// Verifies all sections and the padding between them.
+    pub(crate) fn verify_all(&self) -> Result<(), Error> {
+        self.sections.iter().try_for_each(|section| self.verify(&section.name))?;
+        self.verify_padding()
+    }
+
     /// Verifies that the bytes between the sections are zero.
-    pub(crate) fn verify_padding(&self) -> Result<(), Error> {
+    fn verify_padding(&self) -> Result<(), Error> {
         let mut at = HEADER + ENTRY * self.sections.len();
         let mut sections: Vec<&SectionInfo> = self.sections.iter().collect();
         sections.sort_by_key(|section| section.offset);
@@ -193,7 +199,7 @@ impl Container {
     /// A section as an array in the mapped file. Nothing is read or verified; call [`verify`](Self::verify) before use.
     pub(crate) fn values<T: AnyBitPattern + Send + Sync>(
         &self,
-        name: &'static str,
+        name: &str,
     ) -> Result<SharedSlice<'static, T>, Error> {
         let section = self.required(name)?;
         let bytes = section.offset..section.offset + section.bytes as usize;

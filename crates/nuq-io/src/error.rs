@@ -43,6 +43,24 @@ pub enum Error {
         /// Newest format version that this library reads.
         known: u32,
     },
+    /// The file holds something else than what was to be opened.
+    #[error("{} holds {found}, not {expected}", path.display())]
+    WrongKind {
+        /// The file.
+        path: PathBuf,
+        /// What the file holds.
+        found: String,
+        /// What was to be opened.
+        expected: &'static str,
+    },
+    /// A scorer that is not a method of `nuq-eval`, and has no representation in a file.
+    #[error("cannot write {}: {scorer} is not a method of nuq", path.display())]
+    UnknownScorer {
+        /// The file.
+        path: PathBuf,
+        /// The name of the scorer.
+        scorer: String,
+    },
     /// A section of a model file is damaged.
     #[error("{}: section `{section}` is damaged: {problem}", path.display())]
     Damaged {

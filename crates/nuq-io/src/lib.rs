@@ -6,9 +6,13 @@
 //! [`save`] writes a fitted model into one file, and [`open`] opens it. Opening takes milliseconds for a model of any size,
 //! because rows and links are mapped and are read from the file only when a search uses them. Every section has a checksum;
 //! an error names the damaged section. `docs/model-format.md` describes the format.
+//!
+//! [`save_baseline`] and [`open_baseline`] do the same for a fitted baseline of the crate `nuq-eval`. [`open_any`] opens a file
+//! of either kind.
 
 mod arrays;
 mod atomic;
+mod baseline;
 mod container;
 mod error;
 mod index;
@@ -26,9 +30,10 @@ pub use arrays::{
     read_targets,
 };
 pub use atomic::{stop_writing, write_atomically};
+pub use baseline::{BaselineFile, open_baseline, save_baseline};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;
-pub use model::{ModelFile, open, save, save_classifier, save_regressor};
+pub use model::{Contents, ModelFile, open, open_any, save, save_classifier, save_regressor};
 pub use npz_writer::{NpzArray, write_npz};
 pub use panics::is_catching_panics;
 #[cfg(feature = "parquet")]

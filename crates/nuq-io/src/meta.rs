@@ -241,7 +241,7 @@ impl From<&Label> for LabelMeta {
 }
 
 impl LabelMeta {
-    fn label(self) -> Option<Label> {
+    pub(crate) fn label(self) -> Option<Label> {
         match self {
             Self::Int { int } => int.parse().ok().map(Label::Int),
             Self::Text(text) => Some(Label::Text(text)),

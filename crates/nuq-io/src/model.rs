@@ -4,6 +4,7 @@ use std::path::Path;
 
 use nuq::{Bandwidth, FittedModel, Model, NuqClassifier, NuqRegressor};
 
+use crate::baseline::{self, BASELINE, BaselineFile};
 use crate::container::{self, Container, Section, SectionInfo};
 use crate::meta::{IndexMeta, Meta, SmootherMeta, TaskMeta, classifier_parts, regressor_parts};
 use crate::threshold_meta::upgrade_regressor_threshold;
@@ -13,6 +14,9 @@ const META: &str = "model";
 const CLASSES: &str = "classes";
 const TARGETS: &str = "targets";
 const BANDWIDTHS: &str = "bandwidths";
+
+/// Name and version of this program, for the metadata of a file.
+pub(crate) const WRITTEN_BY: &str = concat!("nuq ", env!("CARGO_PKG_VERSION"));
 
 /// Writes a model to `path`, atomically: on failure a previous file at `path` is unchanged. Equal models give equal files.
 ///
@@ -68,7 +72,7 @@ fn write(
     index.verify_once().map_err(|source| Error::Model { path: path.to_owned(), source: source.into() })?;
     let parts = index.parts();
     let meta = Meta {
-        written_by: format!("nuq {}", env!("CARGO_PKG_VERSION")),
+        written_by: WRITTEN_BY.to_owned(),
         task,
         smoother: SmootherMeta::of(model, &smoother),
         index: IndexMeta::from(&parts),
@@ -101,19 +105,61 @@ impl ModelFile {
     /// # Errors
     /// [`Error::Damaged`] with the name of the first damaged section.
     pub fn verify(&self) -> Result<(), Error> {
-        self.sections.iter().try_for_each(|section| self.container.verify(&section.name))?;
-        self.container.verify_padding()
+        self.container.verify_all()
     }
 }
 
 /// Opens a model that [`save`] wrote, of this format version or an earlier one. Rows and links are mapped, not read.
 ///
 /// # Errors
-/// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], or [`Error::Damaged`] with the name of a section.
+/// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], [`Error::WrongKind`] for the file of a baseline, or
+/// [`Error::Damaged`] with the name of a section.
 pub fn open(path: &Path) -> Result<ModelFile, Error> {
     let container = Container::open(path)?;
-    let meta: Meta = serde_json::from_slice(container.read(META)?)
-        .map_err(|problem| Error::damaged(path, META, problem.to_string()))?;
+    if container.has(BASELINE) {
+        let (path, found) = (path.to_owned(), baseline::kind(&container)?);
+        return Err(Error::WrongKind { path, found, expected: "a classifier or regressor" });
+    }
+    read(container)
+}
+
+/// The contents of a file of either kind.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Contents {
+    /// A classifier or regressor.
+    Model(ModelFile),
+    /// A baseline.
+    Baseline(BaselineFile),
+}
+
+/// Opens a model that [`save`] wrote, or a baseline that [`save_baseline`](crate::save_baseline) wrote.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], or [`Error::Damaged`] with the name of a section.
+pub fn open_any(path: &Path) -> Result<Contents, Error> {
+    let container = Container::open(path)?;
+    Ok(match container.has(BASELINE) {
+        true => Contents::Baseline(baseline::read(container)?),
+        false => Contents::Model(read(container)?),
+    })
+}
+
+/// The contents of a model file in words, for an error message.
+pub(crate) fn kind(container: &Container) -> Result<&'static str, Error> {
+    Ok(match meta(container)?.task {
+        TaskMeta::Classification { .. } => "a classifier",
+        TaskMeta::Regression { .. } => "a regressor",
+    })
+}
+
+fn meta(container: &Container) -> Result<Meta, Error> {
+    serde_json::from_slice(container.read(META)?)
+        .map_err(|problem| Error::damaged(container.path(), META, problem.to_string()))
+}
+
+fn read(container: Container) -> Result<ModelFile, Error> {
+    let (path, meta) = (container.path(), meta(&container)?);
     let index = index::restore(&container, &meta.index)?;
     let bandwidths = match meta.smoother.has_many_bandwidths() {
         true => numbers::<f64>(&container, BANDWIDTHS)?,
@@ -144,9 +190,9 @@ pub fn open(path: &Path) -> Result<ModelFile, Error> {
 }
 
 /// Copies the numbers of a section after verifying its checksum.
-fn numbers<T: bytemuck::AnyBitPattern + Send + Sync>(
+pub(crate) fn numbers<T: bytemuck::AnyBitPattern + Send + Sync>(
     container: &Container,
-    name: &'static str,
+    name: &str,
 ) -> Result<Vec<T>, Error> {
     container.verify(name)?;
     Ok(container.values::<T>(name)?.to_vec())

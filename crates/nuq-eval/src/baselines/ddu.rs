@@ -2,14 +2,16 @@
 
 use nuq_neighbors::Embeddings;
 
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
+use crate::evaluate::MethodId;
 use nuq::Label;
 use nuq::{ClassGaussians, Covariance, Shrinkage};
 
 /// Negative log density of a mixture with one Gaussian per class.
 pub struct Ddu<'a> {
-    gaussians: ClassGaussians<'a>,
+    pub(super) gaussians: ClassGaussians<'a>,
+    pub(super) shrinkage: Shrinkage,
 }
 
 impl<'a> Ddu<'a> {
@@ -21,7 +23,7 @@ impl<'a> Ddu<'a> {
     where
         Label: From<&'l L>,
     {
-        Ok(Self { gaussians: ClassGaussians::fit(rows, labels, Covariance::Full, shrinkage)? })
+        Ok(Self { gaussians: ClassGaussians::fit(rows, labels, Covariance::Full, shrinkage)?, shrinkage })
     }
 }
 
@@ -42,5 +44,10 @@ impl Scorer for Ddu<'_> {
 
     fn bytes(&self) -> u64 {
         8 * self.gaussians.n_values() as u64
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let parts = BaselineParts::new(MethodId::Ddu).param("shrinkage", self.shrinkage);
+        Some(parts.gaussians("", &self.gaussians))
     }
 }

@@ -17,11 +17,13 @@ use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
 use super::duq_training::{ClassKernel, train};
+use super::parts::{Array, damaged};
 use super::scorer::check_columns;
 use super::sngp::check_training;
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 use crate::error::out_of_range;
+use crate::evaluate::MethodId;
 use nuq::moments::mean;
 use nuq::{Classes, Label};
 
@@ -76,9 +78,8 @@ impl Default for DuqParams {
 pub struct Duq {
     standardization: Standardization,
     kernels: Vec<ClassKernel>,
-    /// `2 n σ²`.
-    width: f64,
     classes: Classes,
+    params: DuqParams,
 }
 
 /// Number of rows per block. Shorter blocks are padded with zeros, so that the score of a row does not depend on its batch.
@@ -133,7 +134,34 @@ impl Duq {
         let (classes, class_of_row) = check_training("DUQ", rows, labels)?;
         let standardization = Standardization::fit(rows)?;
         let kernels = train(rows, &class_of_row, classes.len(), &standardization, &params);
-        Ok(Self { standardization, kernels, width: params.width(), classes })
+        Ok(Self { standardization, kernels, classes, params })
+    }
+
+    pub(super) fn from_parts(parts: &mut BaselineParts) -> Result<Self, Error> {
+        let params = DuqParams {
+            projection: parts.count("projection")?,
+            length_scale: parts.number("length_scale")?,
+            momentum: parts.number("momentum")?,
+            steps: parts.count("steps")?,
+            batch: parts.count("batch")?,
+            learning_rate: parts.number("learning_rate")?,
+            seed: parts.integer("seed")?,
+        };
+        params.check()?;
+        let (classes, n) = (parts.classes()?, params.projection);
+        let (center, scale) = (parts.vector("center")?, parts.scalar("scale")?);
+        if scale <= 0.0 {
+            return Err(damaged("scale", "it is not positive"));
+        }
+        let d = center.len();
+        let weights = parts.finite_of_shape("weights", &[classes.len(), n, d])?;
+        let centroids = parts.finite_of_shape("centroids", &[classes.len(), n])?;
+        let kernel = |(weights, centroid): (&[f64], &[f64])| ClassKernel {
+            weights: Mat::from_fn(n, d, |i, j| weights[i * d + j]),
+            centroid: centroid.to_vec(),
+        };
+        let kernels = weights.chunks_exact(n * d).zip(centroids.chunks_exact(n)).map(kernel).collect();
+        Ok(Self { standardization: Standardization { center, scale }, kernels, classes, params })
     }
 
     /// The label of the nearest centroid of each row.
@@ -154,6 +182,7 @@ impl Duq {
         function: impl Fn(&[f64]) -> T + Sync,
     ) -> Result<Vec<T>, Error> {
         check_columns(rows, self.standardization.dim())?;
+        let width = self.params.width();
         let map_block = |block: &[f32]| {
             let x = self.standardization.apply(block.chunks_exact(rows.dim()), BLOCK);
             let mut exponents: Mat<f64> = Mat::zeros(self.kernels.len(), BLOCK);
@@ -162,7 +191,7 @@ impl Duq {
                 matmul(&mut projected, Accum::Replace, &kernel.weights, &x, 1.0, Par::Seq);
                 for (i, column) in projected.col_iter().enumerate() {
                     let squares = column.iter().zip(&kernel.centroid).map(|(p, e)| (p - e).powi(2));
-                    exponents[(c, i)] = squares.sum::<f64>() / self.width;
+                    exponents[(c, i)] = squares.sum::<f64>() / width;
                 }
             }
             let columns = exponents.col_iter().take(block.len() / rows.dim());
@@ -214,6 +243,24 @@ impl Scorer for Duq {
         let numbers: usize =
             self.kernels.iter().map(|kernel| kernel.centroid.len() * (self.standardization.dim() + 1)).sum();
         8 * (numbers + self.standardization.dim()) as u64
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let DuqParams { projection, length_scale, momentum, steps, batch, learning_rate, seed } = self.params;
+        let parts = BaselineParts::new(MethodId::Duq).labels(&self.classes);
+        let parts = parts.param("projection", projection).param("length_scale", length_scale);
+        let parts = parts.param("momentum", momentum).param("steps", steps).param("batch", batch);
+        let parts = parts.param("learning_rate", learning_rate).param("seed", seed);
+        let weights = |kernel: &ClassKernel| {
+            kernel.weights.row_iter().flat_map(|row| row.iter().copied().collect::<Vec<f64>>()).collect()
+        };
+        let weights: Vec<Vec<f64>> = self.kernels.iter().map(weights).collect();
+        let centroids = self.kernels.iter().flat_map(|kernel| kernel.centroid.iter().copied()).collect();
+        let shape = vec![self.kernels.len(), projection, self.standardization.dim()];
+        let parts = parts.array("weights", Array { shape, values: weights.concat().into() });
+        let parts = parts.table::<f64>("centroids", centroids, projection);
+        let Standardization { center, scale } = &self.standardization;
+        Some(parts.array("center", center.clone()).array("scale", *scale))
     }
 }
 

@@ -1,9 +1,10 @@
 //! Energy (Liu et al. 2020): `−T ln Σ_c exp(z_c / T)`.
 
 use super::softmax::{each_row, largest};
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 use crate::error::out_of_range;
+use crate::evaluate::MethodId;
 
 /// Energy of the logits, `−T ln Σ_c exp(z_c / T)`; `T = 1` by default.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +22,10 @@ impl Energy {
             return Err(out_of_range("temperature", temperature, "it must be positive and finite"));
         }
         Ok(Self { temperature })
+    }
+
+    pub(super) fn from_parts(parts: &BaselineParts) -> Result<Self, Error> {
+        Self::new(parts.number("temperature")?)
     }
 
     /// The energy of a row of logits.
@@ -49,5 +54,9 @@ impl Scorer for Energy {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         Ok(each_row(batch.need_logits(self)?, |row| self.energy(row)))
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        Some(BaselineParts::new(MethodId::Energy).param("temperature", self.temperature))
     }
 }

@@ -14,7 +14,7 @@ use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
 use super::softmax::{argmax, complement, entropy, softmax};
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 use crate::error::length_mismatch;
 
@@ -145,5 +145,9 @@ impl Scorer for Ensemble {
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let members = batch.need_members(self)?;
         Ok((0..members.len()).into_par_iter().map(|row| self.reduce(&members.probabilities(row))).collect())
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        Some(BaselineParts::new(self.0.into()))
     }
 }

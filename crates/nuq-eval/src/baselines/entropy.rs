@@ -1,8 +1,9 @@
 //! Entropy of the softmax probabilities: `−Σ_c p_c ln p_c`.
 
 use super::softmax::{each_row, entropy, softmax};
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
+use crate::evaluate::MethodId;
 
 /// Entropy of the softmax probabilities, `−Σ_c p_c ln p_c`.
 #[derive(Debug, Clone, Copy)]
@@ -19,5 +20,9 @@ impl Scorer for Entropy {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         Ok(each_row(batch.need_logits(self)?, |row| entropy(&softmax(row))))
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        Some(BaselineParts::new(MethodId::Entropy))
     }
 }

@@ -12,10 +12,12 @@ use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
 use super::head::Head;
+use super::parts::damaged;
 use super::scorer::{check_classes, check_columns};
 use super::softmax::argmax;
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
+use crate::evaluate::MethodId;
 use nuq::moments::mean;
 
 /// The negative of the relative distance to the decision boundaries.
@@ -41,6 +43,17 @@ impl Fdbd {
         let weight_distances =
             (0..classes * classes).map(|at| distance(at / classes, at % classes)).collect();
         Ok(Self { mean: mean(rows), weight_distances, classes })
+    }
+
+    pub(super) fn from_parts(parts: &mut BaselineParts) -> Result<Self, Error> {
+        let (mean, distances) = (parts.vector("mean")?, parts.matrix("weight_distances")?);
+        let classes = distances.nrows();
+        if distances.ncols() != classes {
+            return Err(damaged("weight_distances", "it is not a square matrix"));
+        }
+        let weight_distances =
+            (0..classes * classes).map(|at| distances[(at / classes, at % classes)]).collect();
+        Ok(Self { mean, weight_distances, classes })
     }
 
     fn score_row(&self, row: &[f32], logits: &[f32]) -> f64 {
@@ -77,5 +90,10 @@ impl Scorer for Fdbd {
 
     fn bytes(&self) -> u64 {
         8 * (self.mean.len() + self.weight_distances.len()) as u64
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let parts = BaselineParts::new(MethodId::Fdbd).array("mean", self.mean.clone());
+        Some(parts.table("weight_distances", self.weight_distances.clone(), self.classes))
     }
 }

@@ -2,9 +2,10 @@
 //! exponent `γ` amplifies small deviations from a one-hot prediction.
 
 use super::softmax::{complement, each_row, softmax};
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 use crate::error::out_of_range;
+use crate::evaluate::MethodId;
 
 /// Generalized entropy, `Σ_c p_c^γ (1 − p_c)^γ` over the `M` most probable classes. The defaults `γ = 0.1` and `M = 100` are those
 /// of the authors.
@@ -27,6 +28,10 @@ impl Gen {
             return Err(out_of_range("number of classes", 0.0, "at least one is needed"));
         }
         Ok(Self { gamma, top })
+    }
+
+    pub(super) fn from_parts(parts: &BaselineParts) -> Result<Self, Error> {
+        Self::new(parts.number("gamma")?, parts.count("top")?)
     }
 }
 
@@ -54,5 +59,9 @@ impl Scorer for Gen {
             let rest = p.iter().take(self.top).skip(1);
             first + rest.map(|p| (p * (1.0 - p)).powf(self.gamma)).sum::<f64>()
         }))
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        Some(BaselineParts::new(MethodId::Gen).param("gamma", self.gamma).param("top", self.top))
     }
 }

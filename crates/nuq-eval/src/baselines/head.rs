@@ -48,6 +48,14 @@ impl Head {
         Ok(Self { weights: transposed, bias: bias.to_vec() })
     }
 
+    /// Takes finite weights, one column per class, and finite biases.
+    pub(super) fn from_arrays(weights: Mat<f64>, bias: Vec<f64>) -> Result<Self, Error> {
+        if bias.len() != weights.ncols() {
+            return Err(length_mismatch("biases", bias.len(), "columns of weights", weights.ncols()));
+        }
+        Ok(Self { weights, bias })
+    }
+
     /// Estimates the layer that maps these embeddings to these logits.
     ///
     /// ```

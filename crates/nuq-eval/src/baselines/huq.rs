@@ -11,8 +11,11 @@
 //!        (1 − α) R(U_e, D) + α R(U_a, D)      otherwise
 //! ```
 
+use super::parts::damaged;
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 use crate::error::{length_mismatch, out_of_range};
+use crate::evaluate::MethodId;
 use nuq::calibrate::check_scores;
 
 /// Hybrid score of aleatoric and epistemic uncertainty, by ranks among reference rows.
@@ -34,6 +37,8 @@ pub struct Huq {
     aleatoric: Vec<f64>,
     aleatoric_in_distribution: Vec<f64>,
     epistemic: Vec<f64>,
+    /// `q_e` and `q_a`.
+    quantiles: (f64, f64),
 }
 
 impl Huq {
@@ -46,11 +51,7 @@ impl Huq {
         check_scores(aleatoric, "aleatoric uncertainties")?;
         check_scores(epistemic, "epistemic uncertainties")?;
         check_lengths(aleatoric, epistemic)?;
-        for (name, value) in [("alpha", alpha), ("epistemic quantile", q_e), ("aleatoric quantile", q_a)] {
-            if !(0.0..=1.0).contains(&value) {
-                return Err(out_of_range(name, value, "it must lie in [0, 1]"));
-            }
-        }
+        check_params(alpha, q_e, q_a)?;
         let (sorted_a, sorted_e) = (sorted(aleatoric.to_vec()), sorted(epistemic.to_vec()));
         let epistemic_limit = quantile(&sorted_e, q_e);
         let rows = aleatoric.iter().zip(epistemic);
@@ -62,6 +63,31 @@ impl Huq {
             aleatoric: sorted_a,
             aleatoric_in_distribution: in_distribution,
             epistemic: sorted_e,
+            quantiles: (q_e, q_a),
+        })
+    }
+
+    pub(super) fn from_parts(parts: &mut BaselineParts) -> Result<Self, Error> {
+        let (alpha, q_e) = (parts.number("alpha")?, parts.number("known_quantile")?);
+        let q_a = parts.number("ambiguous_quantile")?;
+        check_params(alpha, q_e, q_a)?;
+        let (aleatoric, epistemic) = (parts.ascending("aleatoric")?, parts.ascending("epistemic")?);
+        let aleatoric_in_distribution = parts.ascending("aleatoric_in_distribution")?;
+        if epistemic.is_empty() || epistemic.len() != aleatoric.len() {
+            return Err(damaged("epistemic", "it has a wrong length"));
+        }
+        let (epistemic_limit, aleatoric_limit) = (quantile(&epistemic, q_e), quantile(&aleatoric, q_a));
+        if aleatoric_in_distribution.len() != epistemic.partition_point(|value| *value <= epistemic_limit) {
+            return Err(damaged("aleatoric_in_distribution", "it has a wrong length"));
+        }
+        Ok(Self {
+            alpha,
+            epistemic_limit,
+            aleatoric_limit,
+            aleatoric,
+            aleatoric_in_distribution,
+            epistemic,
+            quantiles: (q_e, q_a),
         })
     }
 
@@ -85,6 +111,43 @@ impl Huq {
         };
         Ok(aleatoric.iter().zip(epistemic).map(hybrid).collect())
     }
+}
+
+impl Scorer for Huq {
+    fn name(&self) -> String {
+        "HUQ".to_owned()
+    }
+
+    fn inputs(&self) -> &'static [Input] {
+        &[Input::Uncertainties]
+    }
+
+    fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
+        let uncertainties = batch.need_uncertainties(self)?;
+        self.score(uncertainties.aleatoric, uncertainties.epistemic)
+    }
+
+    fn bytes(&self) -> u64 {
+        8 * (2 * self.aleatoric.len() + self.aleatoric_in_distribution.len()) as u64
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let (q_e, q_a) = self.quantiles;
+        let parts = BaselineParts::new(MethodId::Huq).param("alpha", self.alpha);
+        let parts = parts.param("known_quantile", q_e).param("ambiguous_quantile", q_a);
+        let parts =
+            parts.array("aleatoric", self.aleatoric.clone()).array("epistemic", self.epistemic.clone());
+        Some(parts.array("aleatoric_in_distribution", self.aleatoric_in_distribution.clone()))
+    }
+}
+
+fn check_params(alpha: f64, q_e: f64, q_a: f64) -> Result<(), Error> {
+    for (name, value) in [("alpha", alpha), ("epistemic quantile", q_e), ("aleatoric quantile", q_a)] {
+        if !(0.0..=1.0).contains(&value) {
+            return Err(out_of_range(name, value, "it must lie in [0, 1]"));
+        }
+    }
+    Ok(())
 }
 
 fn check_lengths(aleatoric: &[f64], epistemic: &[f64]) -> Result<(), Error> {

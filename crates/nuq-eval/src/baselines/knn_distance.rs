@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
 
 use super::scorer::check_columns;
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 use crate::error::length_mismatch;
+use crate::evaluate::MethodId;
 
 /// Function that maps the distances to the k nearest rows to one score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,12 @@ impl<'a> KnnDistance<'a> {
             return Err(nuq_neighbors::Error::ZeroNeighbors.into());
         }
         Ok(Self { index, k, reduction })
+    }
+}
+
+impl KnnDistance<'static> {
+    pub(super) fn from_parts(parts: &BaselineParts, index: Box<dyn NeighborIndex>) -> Result<Self, Error> {
+        Self::new(index, parts.count("k")?, parts.choice("reduction")?)
     }
 }
 
@@ -106,5 +113,14 @@ impl Scorer for KnnDistance<'_> {
             }
         };
         Ok((0..rows.len()).map(reduce).collect())
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let parts = BaselineParts::new(MethodId::KnnDistance);
+        Some(parts.param("k", self.k).param("reduction", self.reduction.name()))
+    }
+
+    fn index(&self) -> Option<&dyn NeighborIndex> {
+        Some(&*self.index)
     }
 }

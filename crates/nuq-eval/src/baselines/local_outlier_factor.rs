@@ -11,13 +11,15 @@
 use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
 
 use super::knn_distance::neighbors_of;
-use super::{Batch, Input, Scorer};
+use super::parts::damaged;
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 use crate::error::length_mismatch;
+use crate::evaluate::MethodId;
 
 /// Local outlier factor of new rows (`novelty=True` in scikit-learn).
 pub struct LocalOutlierFactor<'a> {
-    index: ExactIndex<'a>,
+    index: Box<dyn NeighborIndex + 'a>,
     k: usize,
     /// `r_k` of each training row.
     kth_distance: Vec<f64>,
@@ -56,6 +58,30 @@ impl<'a> LocalOutlierFactor<'a> {
         let k = others.k();
         let kth_distance: Vec<f64> = (0..rows.len()).map(|i| others.sq_distances(i)[k - 1].sqrt()).collect();
         let density = (0..rows.len()).map(|i| local_density(others, i, k, &kth_distance)).collect();
+        Ok(Self { index: Box::new(index), k, kth_distance, density })
+    }
+}
+
+impl LocalOutlierFactor<'static> {
+    pub(super) fn from_parts(
+        parts: &mut BaselineParts,
+        index: Box<dyn NeighborIndex>,
+    ) -> Result<Self, Error> {
+        let (k, rows) = (parts.count("k")?, index.len());
+        if index.rows().id_bound() != rows {
+            return Err(damaged("index", "rows were removed"));
+        }
+        if k == 0 || k >= rows {
+            return Err(damaged("params", format!("k is {k}, with {rows} training rows")));
+        }
+        let kth_distance = parts.finite_of_shape("kth_distance", &[rows])?;
+        let density = parts.finite_of_shape("density", &[rows])?;
+        if kth_distance.iter().any(|distance| *distance < 0.0) {
+            return Err(damaged("kth_distance", "a distance is negative"));
+        }
+        if density.iter().any(|density| *density <= 0.0) {
+            return Err(damaged("density", "a density is not positive"));
+        }
         Ok(Self { index, k, kth_distance, density })
     }
 }
@@ -81,7 +107,7 @@ impl Scorer for LocalOutlierFactor<'_> {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?;
-        let table = neighbors_of(batch, rows, &self.index, self.k)?;
+        let table = neighbors_of(batch, rows, &*self.index, self.k)?;
         let factor = |i: usize| {
             let ids = &table.ids(i)[..self.k];
             let neighbor_density =
@@ -93,5 +119,14 @@ impl Scorer for LocalOutlierFactor<'_> {
 
     fn bytes(&self) -> u64 {
         16 * self.kth_distance.len() as u64
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let parts = BaselineParts::new(MethodId::Lof).param("k", self.k);
+        Some(parts.array("kth_distance", self.kth_distance.clone()).array("density", self.density.clone()))
+    }
+
+    fn index(&self) -> Option<&dyn NeighborIndex> {
+        Some(&*self.index)
     }
 }

@@ -10,14 +10,16 @@
 
 use nuq_neighbors::Embeddings;
 
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
+use crate::evaluate::MethodId;
 use nuq::Label;
 use nuq::{ClassGaussians, Covariance, Shrinkage};
 
 /// The squared Mahalanobis distance to the nearest class.
 pub struct Mahalanobis<'a> {
-    gaussians: ClassGaussians<'a>,
+    pub(super) gaussians: ClassGaussians<'a>,
+    pub(super) shrinkage: Shrinkage,
 }
 
 impl<'a> Mahalanobis<'a> {
@@ -29,7 +31,7 @@ impl<'a> Mahalanobis<'a> {
     where
         Label: From<&'l L>,
     {
-        Ok(Self { gaussians: ClassGaussians::fit(rows, labels, Covariance::Tied, shrinkage)? })
+        Ok(Self { gaussians: ClassGaussians::fit(rows, labels, Covariance::Tied, shrinkage)?, shrinkage })
     }
 }
 
@@ -49,12 +51,17 @@ impl Scorer for Mahalanobis<'_> {
     fn bytes(&self) -> u64 {
         8 * self.gaussians.n_values() as u64
     }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let parts = BaselineParts::new(MethodId::Mahalanobis).param("shrinkage", self.shrinkage);
+        Some(parts.gaussians("", &self.gaussians))
+    }
 }
 
 /// The squared Mahalanobis distance to the nearest class, minus the squared Mahalanobis distance to the mean of all rows.
 pub struct RelativeMahalanobis<'a> {
-    classes: Mahalanobis<'a>,
-    all: ClassGaussians<'a>,
+    pub(super) classes: Mahalanobis<'a>,
+    pub(super) all: ClassGaussians<'a>,
 }
 
 impl<'a> RelativeMahalanobis<'a> {
@@ -93,5 +100,11 @@ impl Scorer for RelativeMahalanobis<'_> {
 
     fn bytes(&self) -> u64 {
         self.classes.bytes() + 8 * self.all.n_values() as u64
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let parts =
+            BaselineParts::new(MethodId::RelativeMahalanobis).param("shrinkage", self.classes.shrinkage);
+        Some(parts.gaussians("classes.", &self.classes.gaussians).gaussians("all.", &self.all))
     }
 }

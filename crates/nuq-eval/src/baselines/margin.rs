@@ -1,8 +1,9 @@
 //! Margin between the two most probable classes: `1 − (p₁ − p₂)` with the probabilities in descending order.
 
 use super::softmax::{argmax, complement, each_row, largest, softmax};
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
+use crate::evaluate::MethodId;
 
 /// One minus the difference of the two largest softmax probabilities.
 #[derive(Debug, Clone, Copy)]
@@ -25,5 +26,9 @@ impl Scorer for Margin {
             p.swap_remove(best);
             complement + largest(&p).max(0.0)
         }))
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        Some(BaselineParts::new(MethodId::Margin))
     }
 }

@@ -1,8 +1,9 @@
 //! Maximum softmax probability (Hendrycks and Gimpel 2017): `1 − max_c p_c`.
 
 use super::softmax::{argmax, complement, each_row, softmax};
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
+use crate::evaluate::MethodId;
 
 /// One minus the largest softmax probability, `1 − max_c p_c`.
 #[derive(Debug, Clone, Copy)]
@@ -19,5 +20,9 @@ impl Scorer for MaxProb {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         Ok(each_row(batch.need_logits(self)?, |row| complement(&softmax(row), argmax(row))))
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        Some(BaselineParts::new(MethodId::MaxProb))
     }
 }

@@ -10,6 +10,9 @@
 //!
 //! Each type has its own `fit` or `new`, and scores rows through the trait [`Scorer`]. Methods that need the last layer of the
 //! network take a [`Head`], which [`Head::fit`] estimates from embeddings and logits.
+//!
+//! [`Scorer::parts`] gives a fitted score as plain arrays, and [`restore`] creates the score from them. The crate `nuq-io` writes
+//! them to a file.
 
 mod ddu;
 mod duq;
@@ -18,6 +21,7 @@ mod energy;
 mod ensemble;
 mod entropy;
 mod fdbd;
+mod gaussians;
 mod generalized_entropy;
 mod head;
 mod huq;
@@ -30,6 +34,7 @@ mod max_logit;
 mod max_prob;
 mod nnguide;
 mod normalized;
+mod parts;
 mod random_features;
 mod react;
 mod scorer;
@@ -56,8 +61,9 @@ pub use max_logit::MaxLogit;
 pub use max_prob::MaxProb;
 pub use nnguide::NnGuide;
 pub use normalized::Normalized;
+pub use parts::{Array, ArrayValues, BaselineParts, Param, restore};
 pub use react::React;
-pub use scorer::{Batch, Input, Scorer};
+pub use scorer::{Batch, Input, Scorer, Uncertainties};
 pub use sngp::{Sngp, SngpParams, SngpScore};
 pub use temperature::temperature;
 pub use vim::Vim;

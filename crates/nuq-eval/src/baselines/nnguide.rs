@@ -15,11 +15,13 @@ use faer::{Accum, Mat, MatRef, Par};
 use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
+use super::parts::damaged;
 use super::scorer::{check_classes, check_columns};
 use super::softmax::{each_row, log_sum_exp};
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 use crate::error::length_mismatch;
+use crate::evaluate::MethodId;
 
 /// Energy weighted by the similarity to confident training rows.
 pub struct NnGuide {
@@ -59,6 +61,17 @@ impl NnGuide {
         let bank = Embeddings::new(values, rows.dim())?;
         let margin = margin(&bank);
         Ok(Self { bank, classes: logits.dim(), k: k.min(rows.len()), margin })
+    }
+
+    pub(super) fn from_parts(parts: &mut BaselineParts) -> Result<Self, Error> {
+        let (values, dim) = parts.rows("bank")?;
+        let bank = Embeddings::new(values, dim).map_err(|error| damaged("bank", error.to_string()))?;
+        let k = parts.count("k")?;
+        if k == 0 || k > bank.len() {
+            return Err(damaged("params", format!("k is {k}, with {} training rows", bank.len())));
+        }
+        let margin = margin(&bank);
+        Ok(Self { bank, classes: parts.positive("classes")?, k, margin })
     }
 
     /// The mean of the `k` largest products of each query of a block with the bank.
@@ -164,5 +177,11 @@ impl Scorer for NnGuide {
 
     fn bytes(&self) -> u64 {
         4 * self.bank.as_slice().len() as u64
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let parts = BaselineParts::new(MethodId::NnGuide).param("k", self.k);
+        let parts = parts.table("bank", self.bank.as_slice().to_vec(), self.bank.dim());
+        Some(parts.array("classes", self.classes as u32))
     }
 }

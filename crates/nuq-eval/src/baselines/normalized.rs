@@ -1,6 +1,8 @@
 //! A scorer of L2-normalized rows, which compares directions and ignores lengths.
 
-use super::{Batch, Input, Scorer};
+use nuq_neighbors::NeighborIndex;
+
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 
 /// Wraps a scorer that was fitted to L2-normalized rows, and normalizes the rows of each batch.
@@ -50,5 +52,14 @@ impl<S: Scorer> Scorer for Normalized<S> {
 
     fn bytes(&self) -> u64 {
         self.0.bytes()
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let parts = self.0.parts()?;
+        Some(BaselineParts { method: parts.method.normalized()?, ..parts })
+    }
+
+    fn index(&self) -> Option<&dyn NeighborIndex> {
+        self.0.index()
     }
 }

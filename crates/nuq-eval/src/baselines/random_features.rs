@@ -34,6 +34,11 @@ impl RandomFeatures {
         Self { center: mean(rows), frequencies, phases }
     }
 
+    /// Takes `μ`, `W / ℓ` and `b`. There is one row of `W` and one value of `b` per feature.
+    pub(super) fn from_arrays(center: Vec<f64>, frequencies: Mat<f64>, phases: Vec<f64>) -> Self {
+        Self { center, frequencies, phases }
+    }
+
     /// The features of up to [`BLOCK`] rows (row-major), one column each. Surplus columns are the features of the center.
     pub(super) fn transform_block(&self, block: &[f32]) -> Mat<f64> {
         let d = self.dim();
@@ -75,7 +80,6 @@ impl RandomFeatures {
     }
 
     /// `W / ℓ`, `b` and `μ`.
-    #[cfg(test)]
     pub(super) fn parts(&self) -> (&Mat<f64>, &[f64], &[f64]) {
         (&self.frequencies, &self.phases, &self.center)
     }

@@ -6,14 +6,16 @@ use nuq_neighbors::Embeddings;
 use super::head::Head;
 use super::scorer::check_columns;
 use super::softmax::log_sum_exp;
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 use crate::error::out_of_range;
+use crate::evaluate::MethodId;
 
 /// Energy of clipped rows.
 pub struct React {
     head: Head,
     limit: f64,
+    quantile: f64,
 }
 
 impl React {
@@ -26,16 +28,28 @@ impl React {
             return Err(nuq_neighbors::Error::Empty.into());
         }
         check_columns(rows, head.dim())?;
-        if !(quantile > 0.0 && quantile <= 1.0) {
-            return Err(out_of_range("quantile", quantile, "it must lie in (0, 1]"));
-        }
+        check_quantile(quantile)?;
         let mut values = rows.as_slice().to_vec();
         let at = quantile * (values.len() - 1) as f64;
         let (_, below, rest) = values.select_nth_unstable_by(at as usize, f32::total_cmp);
         let below = f64::from(*below);
         let above = rest.iter().copied().min_by(f32::total_cmp).map_or(below, f64::from);
-        Ok(Self { head: head.clone(), limit: below + at.fract() * (above - below) })
+        Ok(Self { head: head.clone(), limit: below + at.fract() * (above - below), quantile })
     }
+
+    pub(super) fn from_parts(parts: &mut BaselineParts) -> Result<Self, Error> {
+        let quantile = parts.number("quantile")?;
+        check_quantile(quantile)?;
+        let head = Head::from_arrays(parts.matrix("weights")?, parts.vector("bias")?)?;
+        Ok(Self { head, limit: parts.scalar("limit")?, quantile })
+    }
+}
+
+fn check_quantile(quantile: f64) -> Result<(), Error> {
+    if quantile > 0.0 && quantile <= 1.0 {
+        return Ok(());
+    }
+    Err(out_of_range("quantile", quantile, "it must lie in (0, 1]"))
 }
 
 impl Scorer for React {
@@ -54,5 +68,11 @@ impl Scorer for React {
 
     fn bytes(&self) -> u64 {
         self.head.bytes()
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let parts = BaselineParts::new(MethodId::React).param("quantile", self.quantile);
+        let parts = parts.array("weights", self.head.weights()).array("bias", self.head.bias().to_vec());
+        Some(parts.array("limit", self.limit))
     }
 }

@@ -1,8 +1,8 @@
 //! The trait of uncertainty scores and the arrays that it reads.
 
-use nuq_neighbors::{Embeddings, Neighbors};
+use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
 
-use super::Members;
+use super::{BaselineParts, Members};
 use crate::Error;
 use crate::error::length_mismatch;
 
@@ -29,6 +29,17 @@ pub trait Scorer: Send + Sync {
     fn bytes(&self) -> u64 {
         0
     }
+
+    /// The fitted score as named parameters and arrays, as a file stores it. `None` for a scorer that is not one of the
+    /// methods of this crate.
+    fn parts(&self) -> Option<BaselineParts> {
+        None
+    }
+
+    /// The index over training rows that the score searches, if there is one. A file stores it with the parts.
+    fn index(&self) -> Option<&dyn NeighborIndex> {
+        None
+    }
 }
 
 /// An array that a scorer needs.
@@ -40,9 +51,16 @@ pub enum Input {
     Logits,
     /// The logits of several networks, or of several forward passes of one network.
     Members,
+    /// Aleatoric and epistemic uncertainties.
+    Uncertainties,
 }
 
-nuq_neighbors::choices!(Input, "input", { Embeddings => "embeddings", Logits => "logits", Members => "members" });
+nuq_neighbors::choices!(Input, "input", {
+    Embeddings => "embeddings",
+    Logits => "logits",
+    Members => "members",
+    Uncertainties => "uncertainties",
+});
 
 /// Rows to be scored, as aligned arrays.
 ///
@@ -72,6 +90,17 @@ pub struct Batch<'b> {
     pub neighbors: Option<&'b Neighbors>,
     /// The nearest training rows of each row, where both are L2-normalized, if known.
     pub normalized_neighbors: Option<&'b Neighbors>,
+    /// Two uncertainties of each row.
+    pub uncertainties: Option<Uncertainties<'b>>,
+}
+
+/// Two uncertainties of each row, of equal length.
+#[derive(Debug, Clone, Copy)]
+pub struct Uncertainties<'b> {
+    /// Aleatoric uncertainties.
+    pub aleatoric: &'b [f64],
+    /// Epistemic uncertainties.
+    pub epistemic: &'b [f64],
 }
 
 impl<'b> Batch<'b> {
@@ -97,6 +126,14 @@ impl<'b> Batch<'b> {
     /// [`Error::MissingInput`] if the batch does not contain them.
     pub fn need_members(&self, scorer: &dyn Scorer) -> Result<&'b Members, Error> {
         self.members.ok_or_else(|| missing(scorer, Input::Members))
+    }
+
+    /// Aleatoric and epistemic uncertainties.
+    ///
+    /// # Errors
+    /// [`Error::MissingInput`] if the batch does not contain them.
+    pub fn need_uncertainties(&self, scorer: &dyn Scorer) -> Result<Uncertainties<'b>, Error> {
+        self.uncertainties.ok_or_else(|| missing(scorer, Input::Uncertainties))
     }
 
     /// Embeddings and logits of equal length.
@@ -132,6 +169,7 @@ pub(super) fn check_classes(logits: &Embeddings<'_>, expected: usize) -> Result<
 fn missing(scorer: &dyn Scorer, input: Input) -> Error {
     let input = match input {
         Input::Members => "logits of several members",
+        Input::Uncertainties => "aleatoric and epistemic uncertainties",
         Input::Embeddings | Input::Logits => input.name(),
     };
     Error::MissingInput { scorer: scorer.name(), input }

@@ -16,13 +16,15 @@ use faer::{Accum, Mat, MatRef, Par, Side};
 use nuq_neighbors::{Embeddings, SeededRng};
 use rayon::prelude::*;
 
+use super::parts::damaged;
 use super::random_features::{BLOCK, RandomFeatures, median_distance};
 use super::scorer::check_columns;
 use super::softmax::{argmax, complement, log_sum_exp, softmax};
 use super::softmax_regression::{SoftmaxRegression, max_prob_variances, weighted_gram};
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 use crate::error::{length_mismatch, out_of_range};
+use crate::evaluate::MethodId;
 use nuq::{Classes, Label};
 
 /// Score of the mean-field logits.
@@ -79,7 +81,7 @@ pub struct Sngp {
     /// The Cholesky factor of `Σ⁻¹`.
     precision_factor: Mat<f64>,
     classes: Classes,
-    score: SngpScore,
+    params: SngpParams,
 }
 
 /// Largest number of training rows whose features are held in memory. With more rows, a seeded sample is used, and its rows are
@@ -119,7 +121,29 @@ impl Sngp {
         let precision =
             weighted_gram(phi, &variances, params.ridge).llt(Side::Lower).map_err(|_| no_factor())?;
         let precision_factor = precision.L().to_owned();
-        Ok(Self { features, weights, precision_factor, classes, score: params.score })
+        Ok(Self { features, weights, precision_factor, classes, params })
+    }
+
+    pub(super) fn from_parts(parts: &mut BaselineParts) -> Result<Self, Error> {
+        let params = SngpParams {
+            features: parts.count("features")?,
+            length_scale: parts.optional("length_scale", BaselineParts::number)?,
+            ridge: parts.number("ridge")?,
+            seed: parts.integer("seed")?,
+            score: parts.choice("reduction")?,
+        };
+        params.check()?;
+        let classes = parts.classes()?;
+        let center = parts.vector("center")?;
+        let frequencies = parts.matrix_of_shape("frequencies", params.features, center.len())?;
+        let phases = parts.finite_of_shape("phases", &[params.features])?;
+        let weights = parts.matrix_of_shape("weights", params.features, classes.len())?;
+        let precision_factor = parts.matrix_of_shape("precision_factor", params.features, params.features)?;
+        if (0..params.features).any(|j| precision_factor[(j, j)] <= 0.0) {
+            return Err(damaged("precision_factor", "a value of the diagonal is not positive"));
+        }
+        let features = RandomFeatures::from_arrays(center, frequencies, phases);
+        Ok(Self { features, weights, precision_factor, classes, params })
     }
 
     /// The mean-field logits of each row: one column per class, in the order of the sorted labels.
@@ -199,7 +223,7 @@ where
 
 impl Scorer for Sngp {
     fn name(&self) -> String {
-        match self.score {
+        match self.params.score {
             SngpScore::MaxProb => "SNGP".to_owned(),
             SngpScore::DempsterShafer => "SNGP, Dempster-Shafer".to_owned(),
         }
@@ -211,7 +235,7 @@ impl Scorer for Sngp {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?;
-        let score = self.score;
+        let score = self.params.score;
         self.map_logits(rows, |z| match score {
             SngpScore::MaxProb => {
                 let p = softmax(z);
@@ -224,6 +248,17 @@ impl Scorer for Sngp {
     fn bytes(&self) -> u64 {
         let numbers = self.weights.nrows() * self.weights.ncols() + self.precision_factor.nrows().pow(2);
         self.features.bytes() + 8 * numbers as u64
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let SngpParams { features, length_scale, ridge, seed, score } = self.params;
+        let parts = BaselineParts::new(MethodId::Sngp).labels(&self.classes);
+        let parts = parts.param("features", features).param("length_scale", length_scale);
+        let parts = parts.param("ridge", ridge).param("seed", seed).param("reduction", score.name());
+        let (frequencies, phases, center) = self.features.parts();
+        let parts = parts.array("frequencies", frequencies).array("phases", phases.to_vec());
+        let parts = parts.array("center", center.to_vec()).array("weights", &self.weights);
+        Some(parts.array("precision_factor", &self.precision_factor))
     }
 }
 

@@ -14,11 +14,13 @@ use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
 use super::head::{Head, centered};
+use super::parts::damaged;
 use super::scorer::{check_classes, check_columns};
 use super::softmax::{each_row, largest, log_sum_exp};
-use super::{Batch, Input, Scorer};
+use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
 use crate::error::out_of_range;
+use crate::evaluate::MethodId;
 use nuq::moments::scatter_around;
 
 /// Virtual-logit matching score.
@@ -28,6 +30,8 @@ pub struct Vim {
     /// `R`, one column per direction.
     residual: Mat<f64>,
     alpha: f64,
+    /// The given number of principal directions.
+    principal: Option<usize>,
 }
 
 /// Number of rows per parallel task.
@@ -47,8 +51,8 @@ impl Vim {
             return Err(nuq_neighbors::Error::Empty.into());
         }
         check_columns(rows, head.dim())?;
-        let d = rows.dim();
-        let principal = principal.unwrap_or(match d {
+        let (d, given) = (rows.dim(), principal);
+        let principal = given.unwrap_or(match d {
             2048.. => 1000,
             768.. => 512,
             _ => d / 2,
@@ -65,7 +69,7 @@ impl Vim {
         let residual = eigen.U().subcols(0, d - principal).to_owned();
         // The trace is the mean squared distance of the rows from the origin.
         let typical_length = (0..d).map(|j| moments[(j, j)]).sum::<f64>().sqrt();
-        let mut vim = Self { origin, classes: head.classes(), residual, alpha: 1.0 };
+        let mut vim = Self { origin, classes: head.classes(), residual, alpha: 1.0, principal: given };
         let lengths: f64 = vim.residual_lengths(rows).iter().sum();
         if lengths <= ROUNDING * typical_length * rows.len() as f64 {
             let range = "the training rows vary in no more directions: use fewer directions, or more rows";
@@ -73,6 +77,16 @@ impl Vim {
         }
         vim.alpha = head.map_logits(rows, f64::INFINITY, largest)?.iter().sum::<f64>() / lengths;
         Ok(vim)
+    }
+
+    pub(super) fn from_parts(parts: &mut BaselineParts) -> Result<Self, Error> {
+        let principal = parts.optional("principal", BaselineParts::count)?;
+        let (origin, residual) = (parts.vector("origin")?, parts.matrix("residual")?);
+        if residual.nrows() != origin.len() || residual.ncols() > origin.len() {
+            return Err(damaged("residual", "its directions do not belong to the columns of the origin"));
+        }
+        let (alpha, classes) = (parts.scalar("alpha")?, parts.positive("classes")?);
+        Ok(Self { origin, classes, residual, alpha, principal })
     }
 
     /// `‖Rᵀ (x − o)‖` of each row.
@@ -125,5 +139,11 @@ impl Scorer for Vim {
 
     fn bytes(&self) -> u64 {
         8 * (self.residual.nrows() * self.residual.ncols() + self.origin.len()) as u64
+    }
+
+    fn parts(&self) -> Option<BaselineParts> {
+        let parts = BaselineParts::new(MethodId::Vim).param("principal", self.principal);
+        let parts = parts.array("origin", self.origin.clone()).array("residual", &self.residual);
+        Some(parts.array("alpha", self.alpha).array("classes", self.classes as u32))
     }
 }

@@ -126,12 +126,38 @@ impl MethodId {
         }
     }
 
+    /// The same method of L2-normalized rows. `None` if there is none.
+    #[must_use]
+    pub fn normalized(self) -> Option<Self> {
+        L2_METHODS.iter().find(|(plain, _)| *plain == self).map(|(_, l2)| *l2)
+    }
+
+    /// The method of rows as they are, and whether this method normalizes them.
+    #[must_use]
+    pub fn without_normalization(self) -> (Self, bool) {
+        match L2_METHODS.iter().find(|(_, l2)| *l2 == self) {
+            Some((plain, _)) => (*plain, true),
+            None => (self, false),
+        }
+    }
+
     /// Whether the score is an uncertainty of NUQ itself. [`MethodId::Huq`], which combines two of them, is a baseline.
     #[must_use]
     pub fn is_nuq(self) -> bool {
         matches!(self, Self::NuqEpistemic | Self::NuqTotal | Self::NuqAleatoric | Self::NuqDensity)
     }
 }
+
+/// Methods that have a variant for L2-normalized rows, with this variant.
+const L2_METHODS: [(MethodId, MethodId); 7] = [
+    (MethodId::Ddu, MethodId::DduL2),
+    (MethodId::Mahalanobis, MethodId::MahalanobisL2),
+    (MethodId::RelativeMahalanobis, MethodId::RelativeMahalanobisL2),
+    (MethodId::KnnDistance, MethodId::KnnDistanceL2),
+    (MethodId::Lof, MethodId::LofL2),
+    (MethodId::Sngp, MethodId::SngpL2),
+    (MethodId::Duq, MethodId::DuqL2),
+];
 
 nuq_neighbors::choices!(MethodId, "method", {
     NuqEpistemic => "nuq_epistemic",
@@ -195,5 +221,17 @@ mod tests {
         }
         let titles: BTreeSet<&str> = MethodId::ALL.iter().map(|id| id.title()).collect();
         assert_eq!(titles.len(), MethodId::ALL.len());
+    }
+
+    #[test]
+    fn methods_of_normalized_rows_end_in_l2() {
+        for &id in MethodId::ALL {
+            let (plain, is_normalized) = id.without_normalization();
+            assert_eq!(is_normalized, id.name().ends_with("_l2"));
+            if is_normalized {
+                assert_eq!(format!("{plain}_l2"), id.name());
+                assert_eq!(plain.normalized(), Some(id));
+            }
+        }
     }
 }

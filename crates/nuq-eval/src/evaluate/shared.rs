@@ -82,6 +82,7 @@ impl<'p> SharedNeighbors<'p> {
                 members: rows.members,
                 neighbors: *plain,
                 normalized_neighbors: Some(normalized),
+                uncertainties: None,
             };
         comparison.sets().zip(&self.plain).zip(&self.normalized).map(batch).collect()
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod arrays;
+mod baseline_file;
 mod compressed;
 #[cfg(unix)]
 mod fork;

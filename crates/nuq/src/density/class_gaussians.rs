@@ -165,6 +165,12 @@ impl<'a> ClassGaussians<'a> {
         -0.5 * (dim * (2.0 * std::f64::consts::PI).ln() + self.covariances.whitener(class).log_det())
     }
 
+    /// The number of columns.
+    #[must_use]
+    pub fn dim(&self) -> usize {
+        self.embeddings.dim()
+    }
+
     /// The number of `f64` values that are stored in addition to the training rows.
     #[must_use]
     pub fn n_values(&self) -> usize {
