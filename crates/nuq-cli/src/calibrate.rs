@@ -1,14 +1,18 @@
-//! `nuq calibrate`: chooses a threshold on held-out rows and stores it in the model.
+//! `nuq calibrate`: chooses a threshold on held-out rows and stores it in the model, or removes one.
+
+use std::path::Path;
 
 use nuq::calibrate::{Measure, Target, Threshold, calibrate};
 use nuq::{Decision, FittedModel, Label, Model, NuqClassifier, Predictions};
+use nuq_io::{ArraySpec, ModelLock};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::args::{CalibrateArgs, Common, TargetSpec};
 use crate::error::Error;
 use crate::inspect::ThresholdSummary;
 use crate::progress::message;
-use crate::{output, rows};
+use crate::{escape, output, rows};
 
 /// Default of `--delta`.
 const DELTA: f64 = 0.05;
@@ -31,36 +35,35 @@ struct Outcome {
 }
 
 pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error> {
-    let target = target(options)?;
-    let out = options.out.as_ref().unwrap_or(&options.model);
-    if options.out.is_some() {
-        output::check_out(out, &[&options.embeddings.path])?;
+    if let Some(name) = &options.remove {
+        return remove(options, name, common);
     }
-    let mut opened = nuq_io::open(&options.model)?;
+    let (Some(embeddings), Some(target_spec)) = (&options.embeddings, options.target) else {
+        return Err(Error::Usage("--embeddings and --target, or --remove, are required".to_owned()));
+    };
+    let target = target(options, target_spec)?;
+    target.check()?;
+    let mut model_file = ChangedModel::open(options, common)?;
+    check_labels_and_classes(options, &model_file.model)?;
     let others: Vec<_> = options.labels.iter().collect();
-    let held_out =
-        rows::read_for(&opened.model, &options.model, &options.embeddings, &others, options.header)?;
+    let held_out = rows::read_for(&model_file.model, &options.model, embeddings, &others, options.header)?;
     let labels = match &options.labels {
-        Some(spec) => Some(rows::labels(spec, (&options.embeddings, held_out.len()), options.header)?),
+        Some(spec) => Some(rows::labels(spec, (embeddings, held_out.len()), options.header)?),
         None => None,
     };
-    let measure = measure(options);
-    let (scores, is_error) = match &opened.model {
+    let measure = measure(options, target_spec);
+    let (scores, is_error) = match &model_file.model {
         Model::Classifier(model) => {
-            let predictions = model.predict(&held_out)?;
-            rows::warn_training_rows(&options.embeddings, predictions.neighbors(), common);
             if let (Some(spec), Some(labels)) = (&options.labels, &labels) {
                 rows::check_labels(spec, labels, model, common)?;
             }
-            let predicted = predicted_labels(options, model, &predictions)?;
+            let predictions = model.predict(&held_out)?;
+            rows::warn_training_rows(embeddings, predictions.neighbors(), common);
+            let predicted = predicted_labels(options, embeddings, model, &predictions)?;
             let is_error = |labels: Vec<Label>| -> Vec<bool> {
                 labels.iter().zip(predicted).map(|(label, predicted)| predicted != label).collect()
             };
             (predictions.iter().map(|p| measure.of(p)).collect::<Vec<f64>>(), labels.map(is_error))
-        }
-        Model::Regressor(_) if options.labels.is_some() => {
-            let text = "--labels requires a classifier: the errors of a regressor are not counted";
-            return Err(Error::Usage(text.to_owned()));
         }
         Model::Regressor(model) => {
             (model.predict(&held_out)?.iter().map(|e| measure.of_estimate(e)).collect(), None)
@@ -74,42 +77,99 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         );
         message(common, &text);
     }
-    let name = options.name.clone().unwrap_or_else(|| options.target.to_string());
-    let replaced = opened.model.set_threshold(&name, threshold);
-    nuq_io::save(&opened.model, out)?;
+    let name = options.name.clone().unwrap_or_else(|| target_spec.to_string());
+    let replaced = model_file.model.set_threshold(&name, threshold);
+    let out = model_file.save()?;
     if replaced.is_some() {
-        message(common, &format!("replaced the threshold `{name}`"));
+        message(common, &format!("replaced the threshold `{}`", escape::name(&name)));
     }
     let summary = ThresholdSummary::new(&name, &threshold);
     let mut outcome =
         Outcome::new(summary, &threshold, &scores, is_error.as_deref(), out.display().to_string());
     outcome.errors_of = is_error.map(|_| if options.logits.is_some() { "network" } else { "nuq" });
-    output::print_unless_quiet(common, &outcome.render(common.json))
+    output::print_summary(common, &outcome, &outcome.text())
+}
+
+/// Removes a threshold from the model.
+fn remove(options: &CalibrateArgs, name: &str, common: &Common) -> Result<(), Error> {
+    let mut model_file = ChangedModel::open(options, common)?;
+    rows::threshold(&model_file.model, &options.model, name)?;
+    model_file.model.remove_threshold(name);
+    let out = model_file.save()?.display().to_string();
+    let text = format!("removed the threshold `{}` from {out}\n", escape::name(name));
+    output::print_summary(common, &json!({ "removed": name, "out": out }), &text)
+}
+
+/// A model that is opened, changed and saved. The lock keeps the changes of other processes if the model file is replaced.
+struct ChangedModel<'o> {
+    model: Model<'static>,
+    lock: Option<ModelLock>,
+    out: &'o Path,
+}
+
+impl<'o> ChangedModel<'o> {
+    fn open(options: &'o CalibrateArgs, common: &Common) -> Result<Self, Error> {
+        let (out, lock) = match &options.out {
+            Some(out) => {
+                let inputs = options.embeddings.iter().chain(&options.labels).chain(&options.logits);
+                output::check_out(out, &inputs.map(|spec| spec.path.as_path()).collect::<Vec<_>>())?;
+                (out, None)
+            }
+            None => {
+                // A file that is not a model is reported as such, not as locked or read-only.
+                nuq_io::open(&options.model)?;
+                nuq_io::check_writable(&options.model)?;
+                let on_wait = || {
+                    let path = options.model.display();
+                    message(common, &format!("waiting for another process that changes {path}"));
+                };
+                (&options.model, Some(ModelLock::acquire(&options.model, on_wait)?))
+            }
+        };
+        Ok(Self { model: nuq_io::open(&options.model)?.model, lock, out })
+    }
+
+    /// Saves the model and returns the path of its file.
+    fn save(self) -> Result<&'o Path, Error> {
+        match self.lock {
+            Some(lock) => lock.save(&self.model)?,
+            None => nuq_io::save(&self.model, self.out)?,
+        }
+        Ok(self.out)
+    }
+}
+
+/// Checks options that depend on the model, before rows are read.
+fn check_labels_and_classes(options: &CalibrateArgs, model: &Model<'_>) -> Result<(), Error> {
+    match model {
+        Model::Regressor(_) if options.labels.is_some() => {
+            let text = "--labels requires a classifier: the errors of a regressor are not counted";
+            Err(Error::Usage(text.to_owned()))
+        }
+        Model::Regressor(_) => Ok(()),
+        Model::Classifier(model) => rows::check_class_names(model, &options.classes),
+    }
 }
 
 /// The predicted label of each row: by the network if its logits are given, otherwise by NUQ.
 fn predicted_labels<'m>(
     options: &CalibrateArgs,
+    embeddings: &ArraySpec,
     model: &'m NuqClassifier<'_>,
     predictions: &Predictions<'m>,
 ) -> Result<Vec<&'m Label>, Error> {
     let Some(spec) = &options.logits else {
         return Ok((0..predictions.len()).map(|i| predictions.label(i)).collect());
     };
-    let logits = rows::logits(
-        spec,
-        model,
-        &options.classes,
-        (&options.embeddings, predictions.len()),
-        options.header,
-    )?;
+    let logits =
+        rows::logits(spec, model, &options.classes, (embeddings, predictions.len()), options.header)?;
     let best = |row: &[f32]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
     Ok(logits.rows().map(|row| model.classes().label(best(row))).collect())
 }
 
-fn target(options: &CalibrateArgs) -> Result<Target, Error> {
+fn target(options: &CalibrateArgs, spec: TargetSpec) -> Result<Target, Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
-    match (options.target, options.delta) {
+    match (spec, options.delta) {
         (TargetSpec::Risk(_), _) if options.labels.is_none() => {
             usage("--target risk requires --labels: errors are counted on the held-out rows")
         }
@@ -120,8 +180,8 @@ fn target(options: &CalibrateArgs) -> Result<Target, Error> {
     }
 }
 
-fn measure(options: &CalibrateArgs) -> Measure {
-    options.measure.unwrap_or(match options.target {
+fn measure(options: &CalibrateArgs, target: TargetSpec) -> Measure {
+    options.measure.unwrap_or(match target {
         TargetSpec::FalseAlarm(_) => Measure::Epistemic,
         TargetSpec::Coverage(_) | TargetSpec::Risk(_) => Measure::Total,
     })
@@ -152,10 +212,7 @@ impl Outcome {
         }
     }
 
-    fn render(&self, as_json: bool) -> String {
-        if as_json {
-            return serde_json::to_string_pretty(self).expect("an outcome has only string keys") + "\n";
-        }
+    fn text(&self) -> String {
         let accuracy = match (self.accuracy, self.accuracy_of_accepted) {
             (Some(all), Some(accepted)) => {
                 let predictor =

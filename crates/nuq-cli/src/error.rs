@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// A failed command.
 #[derive(Debug, thiserror::Error)]
@@ -28,17 +27,22 @@ pub(crate) enum Error {
     /// A file or folder could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
+    /// The reader of standard output ended, as in `nuq … | head`. No message is printed.
+    #[error("standard output was closed")]
+    ClosedPipe,
 }
 
 impl Error {
     /// The exit code, as documented in `nuq --help`.
-    pub(crate) fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Error::Model(_) | Error::Evaluation(_) | Error::Figure(_) | Error::Data(_) => ExitCode::from(1),
-            Error::File(error) if error.is_io() => ExitCode::from(3),
-            Error::File(_) => ExitCode::from(1),
-            Error::Usage(_) => ExitCode::from(2),
-            Error::Write { .. } => ExitCode::from(3),
+            Error::Model(_) | Error::Evaluation(_) | Error::Figure(_) | Error::Data(_) => 1,
+            Error::File(error) if error.is_io() => 3,
+            Error::File(_) => 1,
+            Error::Usage(_) => 2,
+            Error::Write { .. } => 3,
+            // The code of the shell for a process that SIGPIPE ended.
+            Error::ClosedPipe => 141,
         }
     }
 }

@@ -40,7 +40,8 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     warn(options, &model, common);
     nuq_io::save(&model, &options.out)?;
     message(common, &format!("fitted in {seconds:.2} s, saved as {}", options.out.display()));
-    output::print_unless_quiet(common, &Summary::new(&model).render(common.json))
+    let summary = Summary::new(&model);
+    output::print_summary(common, &summary, &summary.text())
 }
 
 /// The labels or targets of a fit, and the parameters.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::args::{Common, InspectArgs};
 use crate::error::Error;
-use crate::output;
+use crate::{escape, output};
 
 pub(crate) fn run(options: &InspectArgs, common: &Common) -> Result<(), Error> {
     let file = nuq_io::open(&options.model)?;
@@ -31,7 +31,7 @@ pub(crate) fn run(options: &InspectArgs, common: &Common) -> Result<(), Error> {
             .map(|section| SectionSummary { name: section.name.clone(), bytes: section.bytes })
             .collect(),
     });
-    output::print(&summary.render(common.json))
+    output::print_result(common, &summary, &summary.text())
 }
 
 /// Options and fitted values of a model. The keys and words are those of the command line and the model file.
@@ -154,8 +154,10 @@ impl ThresholdSummary {
     /// The rule, for example `guard: accept if log_epistemic ≤ -0.4923`.
     pub(crate) fn rule(&self) -> String {
         match self.value {
-            Some(value) => format!("{}: accept if {} ≤ {}", self.name, self.column, number(value)),
-            None => format!("{}: accept every row", self.name),
+            Some(value) => {
+                format!("{}: accept if {} ≤ {}", escape::name(&self.name), self.column, number(value))
+            }
+            None => format!("{}: accept every row", escape::name(&self.name)),
         }
     }
 }
@@ -243,10 +245,7 @@ impl Summary {
         }
     }
 
-    pub(crate) fn render(&self, as_json: bool) -> String {
-        if as_json {
-            return serde_json::to_string_pretty(self).expect("a summary has only string keys") + "\n";
-        }
+    pub(crate) fn text(&self) -> String {
         let mut lines: Vec<String> =
             self.facts().iter().map(|(name, text)| format!("{name:<12} {text}")).collect();
         let mut line = |name: &str, text: String| lines.push(format!("{name:<12} {text}"));
@@ -361,7 +360,9 @@ impl DensitySummary {
 
 /// The first classes with their numbers of rows, and the number of the others.
 fn class_text(classes: &[ClassSummary]) -> String {
-    let name = |label: &Value| label.as_str().map_or_else(|| label.to_string(), str::to_owned);
+    let name = |label: &Value| {
+        label.as_str().map_or_else(|| label.to_string(), |text| escape::name(text).into_owned())
+    };
     let named =
         classes.iter().take(LISTED_CLASSES).map(|class| format!("{} ({})", name(&class.label), class.rows));
     let more =

@@ -1,11 +1,46 @@
 //! SIGINT (Ctrl-C), SIGTERM and SIGHUP: the process ends at once and leaves no partial file.
 
-/// The shell's exit code for a command that Ctrl-C ended; documented in `nuq --help`.
-const EXIT_CODE: i32 = 130;
-
-/// Installs a signal handler that removes the files being written and ends the process.
+/// Starts a thread that waits for the signals, removes the files being written and ends the process with the exit code of the
+/// shell for the signal, 128 plus its number. A signal that is ignored already, as SIGHUP under `nohup`, stays ignored.
+///
+/// Must be called before any other thread starts: threads inherit the set of blocked signals.
+#[cfg(unix)]
 pub(crate) fn install_handler() {
-    let end = || nuq_io::stop_writing(|| std::process::exit(EXIT_CODE));
-    // The handler is not installed if one of the signals is ignored already, as under `nohup`. That is no error.
-    let _ = ctrlc::try_set_handler(end);
+    let signals = blocked_signals([libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
+    let wait = move || {
+        let mut signal = 0;
+        // SAFETY: the set is initialized, and `signal` is a valid place to write to.
+        if unsafe { libc::sigwait(&signals, &mut signal) } == 0 {
+            nuq_io::stop_writing(|| std::process::exit(128 + signal));
+        }
+    };
+    // Without the thread the signals stay blocked; a process that cannot start a thread cannot search in parallel either.
+    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+}
+
+/// Blocks the signals that are not ignored, and returns them as a set.
+#[cfg(unix)]
+fn blocked_signals<const N: usize>(signals: [libc::c_int; N]) -> libc::sigset_t {
+    // SAFETY: `sigset_t` and `sigaction` are plain data, all pointers point to live variables or are null where that is
+    // allowed, and `sigemptyset` initializes the set before its first use.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in signals {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut action);
+            if action.sa_sigaction != libc::SIG_IGN {
+                libc::sigaddset(&mut set, signal);
+            }
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        set
+    }
+}
+
+/// Installs a handler of Ctrl-C that removes the files being written and ends the process.
+#[cfg(not(unix))]
+pub(crate) fn install_handler() {
+    // An error means that a handler exists already; the process then ends without this one.
+    let _ = ctrlc::try_set_handler(|| nuq_io::stop_writing(|| std::process::exit(130)));
 }

@@ -1,13 +1,20 @@
 //! `nuq label-issues`: training rows whose label is probably wrong.
 
-use nuq::{FittedModel, Model};
-use serde_json::json;
+use nuq::{FittedModel, Label, Model};
+use serde_json::{Value, json};
 
 use crate::args::{Common, LabelIssuesArgs};
 use crate::error::Error;
+use crate::escape;
 use crate::output::{self, label_json};
 
+/// Default of `--count` without `--out`.
+const PRINTED: usize = 20;
+
 pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Error> {
+    if let Some(out) = &options.out {
+        output::check_csv(out, &[&options.model])?;
+    }
     let opened = nuq_io::open(&options.model)?;
     let Model::Classifier(model) = &opened.model else {
         return Err(Error::Data(format!(
@@ -17,42 +24,84 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
     };
     let issues = model.label_issues()?;
     let label = |class: u32| model.classes().label(class as usize);
-    let listed = issues.iter().take(options.count);
-    if common.json {
-        let list: Vec<_> = listed
-            .map(|issue| {
-                json!({
-                    "row": issue.row,
-                    "label": label_json(label(issue.given)),
-                    "probability": issue.probability_given,
-                    "likeliest": label_json(label(issue.likeliest)),
-                    "probability_of_likeliest": issue.probability_likeliest,
-                })
-            })
-            .collect();
-        let page = json!({ "rows": model.index().len(), "issues": issues.len(), "worst": list });
-        return output::print(
-            &(serde_json::to_string_pretty(&page).expect("the result has only string keys") + "\n"),
-        );
+    let listed: Vec<Issue<'_>> = issues
+        .iter()
+        .take(options.count.unwrap_or(if options.out.is_some() { usize::MAX } else { PRINTED }))
+        .map(|issue| Issue {
+            row: issue.row,
+            label: label(issue.given),
+            probability: issue.probability_given,
+            likeliest: label(issue.likeliest),
+            probability_of_likeliest: issue.probability_likeliest,
+        })
+        .collect();
+    let rows = model.index().len();
+    let summary = format!(
+        "{} of {rows} rows have a label that is less probable than another, given the other rows\n",
+        issues.len()
+    );
+    let Some(out) = &options.out else {
+        let worst: Vec<Value> = listed.iter().map(Issue::json).collect();
+        let json = json!({ "rows": rows, "issues": issues.len(), "worst": worst });
+        return output::print_result(common, &json, &(table(&listed) + &summary));
+    };
+    output::write_file(out, csv(&listed).as_bytes())?;
+    let out = out.display().to_string();
+    let json = json!({ "rows": rows, "issues": issues.len(), "written": listed.len(), "out": out });
+    output::print_summary(common, &json, &format!("{out}: {} rows\n{summary}", listed.len()))
+}
+
+/// A listed row.
+struct Issue<'m> {
+    row: u32,
+    label: &'m Label,
+    /// Probability of its label, given the other rows.
+    probability: f64,
+    /// The most probable label, given the other rows.
+    likeliest: &'m Label,
+    probability_of_likeliest: f64,
+}
+
+impl Issue<'_> {
+    fn json(&self) -> Value {
+        json!({
+            "row": self.row,
+            "label": label_json(self.label),
+            "probability": self.probability,
+            "likeliest": label_json(self.likeliest),
+            "probability_of_likeliest": self.probability_of_likeliest,
+        })
     }
+}
+
+fn csv(issues: &[Issue<'_>]) -> String {
+    let line = |issue: &Issue<'_>| {
+        let Issue { row, probability, probability_of_likeliest, .. } = issue;
+        let [label, likeliest] =
+            [issue.label, issue.likeliest].map(|label| output::csv_cell(&label.to_string()));
+        format!("{row},{label},{probability},{likeliest},{probability_of_likeliest}\n")
+    };
+    let lines: String = issues.iter().map(line).collect();
+    format!("row,label,probability,likeliest,probability_of_likeliest\n{lines}")
+}
+
+fn table(issues: &[Issue<'_>]) -> String {
+    let name = |label: &Label| escape::name(&label.to_string()).into_owned();
+    let names = issues.iter().flat_map(|issue| [name(issue.label), name(issue.likeliest)]);
+    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).max("likeliest".len());
     let mut text = format!(
-        "{:>8}  {:<20} {:>12}  {:<20} {:>12}\n",
+        "{:>8}  {:<width$} {:>12}  {:<width$} {:>12}\n",
         "row", "label", "probability", "likeliest", "probability"
     );
-    for issue in listed {
+    for issue in issues {
         text += &format!(
-            "{:>8}  {:<20} {:>12.2e}  {:<20} {:>12.4}\n",
+            "{:>8}  {:<width$} {:>12.2e}  {:<width$} {:>12.4}\n",
             issue.row,
-            label(issue.given).to_string(),
-            issue.probability_given,
-            label(issue.likeliest).to_string(),
-            issue.probability_likeliest
+            name(issue.label),
+            issue.probability,
+            name(issue.likeliest),
+            issue.probability_of_likeliest
         );
     }
-    text += &format!(
-        "{} of {} rows have a label that is less probable than another, given the other rows\n",
-        issues.len(),
-        model.index().len()
-    );
-    output::print(&text)
+    text
 }

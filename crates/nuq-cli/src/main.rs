@@ -1,10 +1,14 @@
 //! The command line of nuq. Results go to stdout, messages and progress to stderr.
 
+// A failed `println!` or `eprintln!` panics.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod args;
 mod bad_rows;
 mod calibrate;
 mod demo;
 mod error;
+mod escape;
 mod evaluate;
 mod fit;
 mod inspect;
@@ -19,22 +23,72 @@ mod suggest;
 #[cfg(test)]
 mod vocabulary;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
+use clap::error::ContextValue;
 use clap::{CommandFactory, Parser};
+use serde_json::json;
 
 use args::{Args, Command};
 use error::Error;
 
 fn main() -> ExitCode {
     silence_caught_panics();
-    match run(Args::parse()) {
+    // Before the first thread starts.
+    interrupt::install_handler();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return print_usage(error),
+    };
+    let as_json = args.common.json;
+    match run(args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("nuq: {error}");
-            error.exit_code()
-        }
+        Err(error) => print_error(&error, as_json),
     }
+}
+
+/// Prints an error to standard error, as one line of JSON if `as_json` is set, and returns its exit code.
+fn print_error(error: &Error, as_json: bool) -> ExitCode {
+    let code = error.exit_code();
+    match error {
+        Error::ClosedPipe => {}
+        _ if as_json => {
+            let line = json!({ "error": error.to_string(), "exit_code": code });
+            // As in `print_message`; JSON escapes control characters itself.
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+        _ => output::print_message(&format!("nuq: {error}")),
+    }
+    code.into()
+}
+
+/// Prints the help, the version or an error of the command line.
+fn print_usage(mut error: clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return match error.print().and_then(|()| io::stdout().flush()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(problem) => print_error(&output::stdout_error(problem), false),
+        };
+    }
+    if std::env::args_os().any(|word| word == "--json") {
+        let text = error.to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
+        return print_error(&Error::Usage(text), true);
+    }
+    let given: Vec<_> = error
+        .context()
+        .filter_map(|(kind, value)| match value {
+            ContextValue::String(text) => Some((kind, escape::name(text).into_owned())),
+            _ => None,
+        })
+        .collect();
+    for (kind, text) in given {
+        error.insert(kind, ContextValue::String(text));
+    }
+    // A message that cannot be printed is lost; the exit code reports the error.
+    let _ = error.print();
+    ExitCode::from(2)
 }
 
 /// Installs a panic hook that prints nothing for the panics of the parquet reader that nuq-io returns as errors.
@@ -48,7 +102,6 @@ fn silence_caught_panics() {
 }
 
 fn run(Args { command, common }: Args) -> Result<(), Error> {
-    interrupt::install_handler();
     if let Some(threads) = common.threads {
         if threads == 0 {
             return Err(Error::Data("--threads 0: at least 1 is required".to_owned()));
@@ -64,12 +117,12 @@ fn run(Args { command, common }: Args) -> Result<(), Error> {
         Command::Inspect(options) => inspect::run(&options, &common),
         Command::LabelIssues(options) => label_issues::run(&options, &common),
         Command::Suggest(options) => suggest::run(&options, &common),
-        Command::Demo(options) => demo::run(&options),
+        Command::Demo(options) => demo::run(&options, &common),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "nuq", &mut script);
             output::print(&String::from_utf8_lossy(&script))
         }
-        Command::Man(options) => man::run(&options),
+        Command::Man(options) => man::run(&options, &common),
     }
 }

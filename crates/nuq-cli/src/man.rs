@@ -2,12 +2,13 @@
 
 use clap::CommandFactory;
 use clap_mangen::Man;
+use serde_json::json;
 
-use crate::args::{Args, ManArgs};
+use crate::args::{Args, Common, ManArgs};
 use crate::error::Error;
 use crate::output;
 
-pub(crate) fn run(options: &ManArgs) -> Result<(), Error> {
+pub(crate) fn run(options: &ManArgs, common: &Common) -> Result<(), Error> {
     output::make_folder(&options.out)?;
     let mut nuq = Args::command().disable_help_subcommand(true);
     // Gives each command its full name, `nuq-fit`.
@@ -20,5 +21,6 @@ pub(crate) fn run(options: &ManArgs) -> Result<(), Error> {
         page.render(&mut text).map_err(|source| Error::Write { path: path.clone(), source })?;
         output::write_file(&path, &text)?;
     }
-    output::print(&format!("{}: {} pages\n", options.out.display(), commands.len()))
+    let (out, pages) = (options.out.display().to_string(), commands.len());
+    output::print_summary(common, &json!({ "pages": pages, "out": out }), &format!("{out}: {pages} pages\n"))
 }

@@ -1,26 +1,42 @@
-//! Output files and standard output.
+//! Output files, standard output and standard error.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
 use nuq::Label;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::Common;
 use crate::error::Error;
+use crate::escape;
 
 /// Creates a folder and its parents.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
-    if path.exists() && !path.is_dir() {
-        let source = io::Error::new(io::ErrorKind::NotADirectory, "it is a file, not a folder");
-        return Err(Error::Write { path: path.to_owned(), source });
-    }
+    check_folder(path)?;
     fs::create_dir_all(path).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-/// Rejects an output file that is also an input, or whose folder does not exist. Called before any work is done.
+/// Checks that files can be created in a folder, which need not exist. Called before any work is done.
+pub(crate) fn check_folder(path: &Path) -> Result<(), Error> {
+    let is_present = |folder: &&Path| folder.as_os_str().is_empty() || folder.exists();
+    let existing = path.ancestors().find(is_present).unwrap_or(path);
+    let denied = |source| Error::Write { path: path.to_owned(), source };
+    if existing.is_file() {
+        return Err(denied(io::Error::new(io::ErrorKind::NotADirectory, "it is a file, not a folder")));
+    }
+    match nuq_io::check_writable(&existing.join(".nuq-check")) {
+        Err(nuq_io::Error::Write { source, .. }) => Err(denied(source)),
+        result => Ok(result?),
+    }
+}
+
+/// Rejects an output file that is also an input or cannot be written. Called before any work is done.
 pub(crate) fn check_out(out: &Path, inputs: &[&Path]) -> Result<(), Error> {
+    if out.as_os_str() == "-" {
+        return Ok(());
+    }
     let is_same = |input: &&&Path| match (out.canonicalize(), input.canonicalize()) {
         (Ok(out), Ok(input)) => out == input,
         _ => false,
@@ -31,12 +47,23 @@ pub(crate) fn check_out(out: &Path, inputs: &[&Path]) -> Result<(), Error> {
             input.display()
         )));
     }
-    match out.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-            let source = io::Error::new(io::ErrorKind::NotFound, "its folder does not exist");
-            Err(Error::Write { path: out.to_owned(), source })
-        }
-        _ => Ok(()),
+    Ok(nuq_io::check_writable(out)?)
+}
+
+/// Checks an output file as [`check_out`] does, and that its name ends in `.csv`.
+pub(crate) fn check_csv(out: &Path, inputs: &[&Path]) -> Result<(), Error> {
+    if !out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) {
+        return Err(Error::Usage(format!("--out {}: the output must be a .csv file", out.display())));
+    }
+    check_out(out, inputs)
+}
+
+/// A cell of a csv file, quoted if necessary.
+pub(crate) fn csv_cell(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
     }
 }
 
@@ -53,15 +80,33 @@ pub(crate) fn label_json(label: &Label) -> Value {
     }
 }
 
-/// Prints the summary of a command that writes a file: suppressed by `--quiet`, unless `--json` is given.
-pub(crate) fn print_unless_quiet(common: &Common, text: &str) -> Result<(), Error> {
-    if common.quiet && !common.json { Ok(()) } else { print(text) }
+/// Prints the result of a command: one JSON object with `--json`, otherwise text.
+pub(crate) fn print_result(common: &Common, result: &impl Serialize, text: &str) -> Result<(), Error> {
+    match common.json {
+        true => print(&(serde_json::to_string_pretty(result).expect("results have only string keys") + "\n")),
+        false => print(&escape::text(text)),
+    }
 }
 
-/// Prints to stdout. A closed pipe (`nuq … | head`) is not an error.
+/// Prints the result of a command that writes a file: suppressed by `--quiet`, unless `--json` is given.
+pub(crate) fn print_summary(common: &Common, result: &impl Serialize, text: &str) -> Result<(), Error> {
+    if common.quiet && !common.json { Ok(()) } else { print_result(common, result, text) }
+}
+
+/// Prints to standard output without escaping.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
-    match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.map_err(|source| Error::Write { path: "standard output".into(), source }),
+    io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()).map_err(stdout_error)
+}
+
+/// The error of a failed write to standard output.
+pub(crate) fn stdout_error(source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::BrokenPipe => Error::ClosedPipe,
+        _ => Error::Write { path: "standard output".into(), source },
     }
+}
+
+/// Prints a line to standard error. A message that cannot be printed is lost: it must not stop the work.
+pub(crate) fn print_message(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", escape::text(text));
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::{Common, ProgressKind};
+use crate::output::print_message;
 
 /// Progress in rows.
 pub(crate) struct Progress {
@@ -42,7 +43,7 @@ impl Progress {
         if let Some(plain) = &mut self.plain {
             plain.done += rows;
             if plain.last.elapsed() >= PLAIN_EVERY || plain.done == plain.total {
-                eprintln!("{}: {} of {} rows", plain.what, plain.done, plain.total);
+                print_message(&format!("{}: {} of {} rows", plain.what, plain.done, plain.total));
                 plain.last = Instant::now();
             }
         }
@@ -73,7 +74,7 @@ impl Steps {
     pub(crate) fn step(&self, name: &str) {
         self.bar.set_message(name.to_owned());
         if let Some(what) = self.plain {
-            eprintln!("{what}: {name}");
+            print_message(&format!("{what}: {name}"));
         }
     }
 }
@@ -93,6 +94,6 @@ impl Drop for Progress {
 /// Prints a message to stderr, unless `--quiet` is given.
 pub(crate) fn message(common: &Common, text: &str) {
     if !common.quiet {
-        eprintln!("{text}");
+        print_message(text);
     }
 }

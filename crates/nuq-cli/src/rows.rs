@@ -138,19 +138,30 @@ fn reorder(
     if names.is_empty() {
         return Ok(logits);
     }
-    let known: Vec<String> = model.classes().labels().iter().map(Label::to_string).collect();
-    let column = |label: &String| {
-        names.iter().position(|name| name == label).ok_or_else(|| {
-            Error::Usage(format!(
-                "--classes must list the {} classes of the model: {}",
-                known.len(),
-                known.join(", ")
-            ))
-        })
-    };
-    let order: Vec<usize> = known.iter().map(column).collect::<Result<_, _>>()?;
+    let order = class_order(model, names)?;
     let values = logits.rows().flat_map(|row| order.iter().map(|&j| row[j])).collect();
     Ok(Embeddings::new(values, expected)?)
+}
+
+/// Checks `--classes` before rows are read. An empty list is the model's order.
+pub(crate) fn check_class_names(model: &NuqClassifier<'_>, names: &[String]) -> Result<(), Error> {
+    if names.is_empty() { Ok(()) } else { class_order(model, names).map(|_| ()) }
+}
+
+/// The position in `names` of each class of the model.
+fn class_order(model: &NuqClassifier<'_>, names: &[String]) -> Result<Vec<usize>, Error> {
+    let known: Vec<String> = model.classes().labels().iter().map(Label::to_string).collect();
+    let position = |label: &String| names.iter().position(|name| name == label);
+    let order: Option<Vec<usize>> = known.iter().map(position).collect();
+    match order {
+        Some(order) if names.len() == known.len() => Ok(order),
+        _ => Err(Error::Usage(format!(
+            "--classes {} must list each of the {} classes of the model once: {}",
+            names.join(","),
+            known.len(),
+            known.join(", ")
+        ))),
+    }
 }
 
 /// Checks labels against the classes of the model: an error if none is known, a message if some are not.

@@ -1,9 +1,8 @@
 //! `nuq suggest`: chooses rows of a file to label next.
 
-use std::path::Path;
-
 use nuq::{Embeddings, Model};
 use nuq_io::ReadOptions;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::args::{Common, OnBadRows, SuggestArgs};
@@ -13,6 +12,7 @@ use crate::output;
 use crate::progress::message;
 
 /// A chosen row.
+#[derive(Debug, Serialize)]
 struct Suggestion {
     row: usize,
     log_epistemic: f64,
@@ -20,7 +20,7 @@ struct Suggestion {
 
 pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
     if let Some(out) = &options.out {
-        check_out(out, options)?;
+        output::check_csv(out, &[&options.model, &options.embeddings.path])?;
     }
     let opened = nuq_io::open(&options.model)?;
     let (numbers, rows) = read_rows(options, common)?;
@@ -31,21 +31,14 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
     let chosen = nuq::suggest(&rows, &uncertainty, options.count)?;
     let chosen: Vec<Suggestion> =
         chosen.iter().map(|&i| Suggestion { row: numbers[i], log_epistemic: uncertainty[i] }).collect();
-    match &options.out {
-        Some(out) => {
-            output::write_file(out, csv(&chosen).as_bytes())?;
-            output::print_unless_quiet(common, &format!("{}: {} rows\n", out.display(), chosen.len()))
-        }
-        None => output::print(&render(&chosen, common.json)),
-    }
-}
-
-fn check_out(out: &Path, options: &SuggestArgs) -> Result<(), Error> {
-    output::check_out(out, &[&options.model, &options.embeddings.path])?;
-    match out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) {
-        true => Ok(()),
-        false => Err(Error::Usage(format!("--out {}: the output must be a .csv file", out.display()))),
-    }
+    let Some(out) = &options.out else {
+        let json = json!({ "rows": rows.len(), "chosen": chosen.len(), "suggestions": chosen });
+        return output::print_result(common, &json, &table(&chosen));
+    };
+    output::write_file(out, csv(&chosen).as_bytes())?;
+    let out = out.display().to_string();
+    let json = json!({ "rows": rows.len(), "chosen": chosen.len(), "out": out });
+    output::print_summary(common, &json, &format!("{out}: {} rows\n", chosen.len()))
 }
 
 /// The usable rows, with their numbers in the file.
@@ -69,12 +62,7 @@ fn csv(chosen: &[Suggestion]) -> String {
     format!("row,log_epistemic\n{}", lines.collect::<String>())
 }
 
-fn render(chosen: &[Suggestion], as_json: bool) -> String {
-    if as_json {
-        let object = |s: &Suggestion| json!({ "row": s.row, "log_epistemic": s.log_epistemic });
-        let list: Vec<_> = chosen.iter().map(object).collect();
-        return serde_json::to_string_pretty(&list).expect("the result has only string keys") + "\n";
-    }
+fn table(chosen: &[Suggestion]) -> String {
     let lines = chosen.iter().map(|s| format!("{:>8} {:>14.3}\n", s.row, s.log_epistemic));
     format!("{:>8} {:>14}\n{}", "row", "log_epistemic", lines.collect::<String>())
 }

@@ -3,17 +3,17 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::Error;
 
-/// Age from which the partial file of a process that does not exist is removed. A partial file may belong to a process on
-/// another machine or in another container, which cannot be checked; that process modifies its file more often.
-const STALE: Duration = Duration::from_secs(600);
+/// Time since the last change after which an unlocked partial file of a process that does not exist is removed. File systems
+/// that do not share locks between machines do not show that a process on another machine is still writing.
+const STALE: Duration = Duration::from_secs(60);
 
-/// Writes a file under a temporary name in the same directory, flushes it to the disk and renames it. If any step fails,
+/// Writes a file under a temporary name in the same folder, flushes it to the disk and renames it. If any step fails,
 /// `path` keeps its previous contents and the temporary file is removed.
 ///
 /// An existing file keeps its permissions and, where the process may set it, its owner. A symbolic link is kept; the file that
@@ -28,22 +28,24 @@ pub fn write_atomically(
     replace(path, write).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
-    let path = &follow_links(path)?;
-    let existing = match fs::metadata(path) {
-        Ok(metadata) => Some(metadata),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    if let Some(existing) = &existing {
-        check_replaceable(path, existing)?;
+/// Checks that [`write_atomically`] can create or replace a file: call it before a long computation. A temporary file is
+/// created and removed in the folder of `path`; `path` itself is not changed.
+///
+/// # Errors
+/// [`Error::Write`] if the folder does not exist or is not writable, or if `path` is a folder, a device or a read-only file.
+pub fn check_writable(path: &Path) -> Result<(), Error> {
+    match PartialFile::start(path) {
+        Ok(_) => Ok(()),
+        Err(source) => Err(Error::Write { path: path.to_owned(), source }),
     }
-    remove_stale_files(path);
-    let partial = PartialFile::create(path, existing.as_ref())?;
+}
+
+fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
+    let (path, partial) = PartialFile::start(path)?;
     let mut buffered = BufWriter::with_capacity(1 << 20, &partial.file);
     let written = write(&mut buffered).and_then(|()| buffered.flush());
     drop(buffered);
-    written.and_then(|()| partial.persist(path))
+    written.and_then(|()| partial.persist(&path))
 }
 
 /// The path that a symbolic link points to, which need not exist; other paths are returned unchanged.
@@ -60,7 +62,7 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
 
 fn check_replaceable(path: &Path, existing: &Metadata) -> io::Result<()> {
     if existing.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder: give the name of a file"));
     }
     if !existing.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a device, not a file"));
@@ -74,20 +76,29 @@ fn check_replaceable(path: &Path, existing: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes partial files of `path` whose process does not exist. Errors are ignored: these files do not affect the result.
+/// Removes partial files of `path` that killed processes left. Errors are ignored: these files do not affect the result.
 fn remove_stale_files(path: &Path) {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (Some(name), Ok(entries)) = (path.file_name(), fs::read_dir(folder)) else { return };
+    let (Some(name), Ok(entries)) = (path.file_name(), fs::read_dir(folder_of(path))) else { return };
     let name = name.to_string_lossy();
     for entry in entries.flatten() {
-        let is_old = || entry.metadata()?.modified()?.elapsed().map_err(io::Error::other);
         if let Some(process) = process_of(&entry.file_name().to_string_lossy(), &name)
-            && has_ended(process)
-            && is_old().is_ok_and(|age| age >= STALE)
+            && is_stale(&entry.path(), process).unwrap_or(false)
         {
             let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// Whether a partial file is not being written: its process has ended, its lock is free, and it was not changed recently.
+fn is_stale(partial: &Path, process: u32) -> io::Result<bool> {
+    let file = OpenOptions::new().write(true).open(partial)?;
+    let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
+    Ok(has_ended(process) && age >= STALE && file.try_lock().is_ok())
+}
+
+/// The folder that holds a file.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The process that created the partial file `partial` of the file `name`; `None` if it is another file.
@@ -98,10 +109,9 @@ fn process_of(partial: &str, name: &str) -> Option<u32> {
     process.parse().ok()
 }
 
-/// Whether a process does not exist. `false` where the system has no `/proc`.
+/// Whether a process does not exist. Where the system has no `/proc`, only the lock shows whether a file is being written.
 fn has_ended(process: u32) -> bool {
-    let processes = Path::new("/proc");
-    processes.join("self").exists() && !processes.join(process.to_string()).exists()
+    !Path::new("/proc").join(process.to_string()).exists()
 }
 
 /// Removes every partially written file of this process and calls `then`, which should end the process. No file can be
@@ -121,31 +131,29 @@ pub fn stop_writing<T>(then: impl FnOnce() -> T) -> T {
 
 /// Paths of the partially written files of one process.
 struct Registry {
-    /// The process that uses this registry; 0 if it is unused.
-    process: AtomicU32,
+    process: u32,
     paths: Mutex<Vec<PathBuf>>,
 }
 
-/// A child of `fork` inherits the locks of its parent, possibly locked by a thread that does not exist in the child. Each
-/// process therefore takes a registry of its own: the first one that no ancestor has taken. All of them are constants, so
-/// that no initialization can be interrupted by a fork.
-static REGISTRIES: [Registry; 32] =
-    [const { Registry { process: AtomicU32::new(0), paths: Mutex::new(Vec::new()) } }; 32];
-
-/// The registry of this process. Beyond 31 ancestors that all wrote files, processes share the last registry with an ancestor.
+/// The registry of this process. A child of `fork` creates a new one, because a thread that does not exist in the child may
+/// hold the lock of the parent's registry. Registries are never freed; a process creates one.
 fn registry() -> &'static Registry {
+    static CURRENT: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
     let process = std::process::id();
-    let is_ours = |registry: &&Registry| match registry.process.compare_exchange(
-        0,
-        process,
-        Ordering::Relaxed,
-        Ordering::Relaxed,
-    ) {
-        Ok(_) => true,
-        Err(owner) => owner == process,
-    };
-    let [.., last] = &REGISTRIES;
-    REGISTRIES.iter().find(is_ours).unwrap_or(last)
+    let mut current = CURRENT.load(Ordering::Acquire);
+    loop {
+        // SAFETY: the pointer is null or comes from `Box::leak`, and no registry is changed or freed.
+        if let Some(registry) = unsafe { current.as_ref() }
+            && registry.process == process
+        {
+            return registry;
+        }
+        let new = Box::leak(Box::new(Registry { process, paths: Mutex::new(Vec::new()) }));
+        match CURRENT.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return new,
+            Err(other) => current = other,
+        }
+    }
 }
 
 fn partial_files() -> MutexGuard<'static, Vec<PathBuf>> {
@@ -160,7 +168,31 @@ struct PartialFile {
 }
 
 impl PartialFile {
-    /// Creates a new file in the directory of `path`. Its name differs from those of other threads, other processes and
+    /// Checks that `path` can be replaced, removes stale partial files and creates a new one. Also returns the path to replace,
+    /// which differs from `path` if that is a symbolic link.
+    fn start(path: &Path) -> io::Result<(PathBuf, Self)> {
+        let path = follow_links(path)?;
+        let existing = match fs::metadata(&path) {
+            Ok(metadata) => Some(metadata),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        match &existing {
+            Some(existing) => check_replaceable(&path, existing)?,
+            None if !folder_of(&path).is_dir() => {
+                let text = "its folder does not exist: create the folder or choose another name";
+                return Err(io::Error::new(io::ErrorKind::NotFound, text));
+            }
+            None => {}
+        }
+        remove_stale_files(&path);
+        let partial = Self::create(&path, existing.as_ref())?;
+        Ok((path, partial))
+    }
+
+    /// Creates a new file in the folder of `path`. Its name differs from those of other threads, other processes and
     /// earlier processes that were killed. It has the permissions of the file that it will replace.
     fn create(path: &Path, existing: Option<&Metadata>) -> io::Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -174,6 +206,8 @@ impl PartialFile {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(file) => {
+                    // The lock shows other processes that the file is in use. Some file systems have no locks.
+                    let _ = file.try_lock();
                     partial_files.push(partial.clone());
                     // The list must not be locked when an error drops the file.
                     drop(partial_files);
@@ -266,10 +300,33 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_not_replaced() {
+    fn a_folder_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let error = write_atomically(folder.path(), |_| Ok(())).unwrap_err();
-        assert!(error.to_string().ends_with("it is a folder"), "{error}");
+        assert!(error.to_string().ends_with("it is a folder: give the name of a file"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_folder_is_an_error_before_anything_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("missing/result");
+        let error = check_writable(&path).unwrap_err().to_string();
+        assert!(
+            error.ends_with("its folder does not exist: create the folder or choose another name"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn checking_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result");
+        check_writable(&path).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        fs::write(&path, "old").unwrap();
+        check_writable(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[cfg(unix)]
@@ -336,6 +393,10 @@ mod tests {
         create(format!("result.{ended}-0.partial"), old);
         create(format!("result.{ended}-1.partial"), std::time::SystemTime::now());
         create(format!("result.{}-7.partial", std::process::id()), old);
+        let locked = format!("result.{ended}-2.partial");
+        create(locked.clone(), old);
+        let writer = File::open(folder.path().join(&locked)).unwrap();
+        writer.lock().unwrap();
         create(format!("other.{ended}-0.partial"), old);
         create(format!("result.x{ended}-0.partial"), old);
         write_atomically(&path, |file| file.write_all(b"new")).unwrap();
@@ -347,6 +408,7 @@ mod tests {
         let mut expected = [
             "result".to_owned(),
             format!("result.{ended}-1.partial"),
+            locked,
             format!("result.{}-7.partial", std::process::id()),
             format!("other.{ended}-0.partial"),
             format!("result.x{ended}-0.partial"),

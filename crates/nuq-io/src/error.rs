@@ -25,6 +25,12 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The model file was replaced by another process while this one was changing it.
+    #[error("{}: another process has replaced the model in the meantime; nothing is stored, run the command again", path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is not a nuq model.
     #[error("{} is not a nuq model: {problem}", path.display())]
     NotAModel {
@@ -169,7 +175,7 @@ impl Error {
     /// Whether the operating system failed to read or write, as opposed to invalid contents.
     #[must_use]
     pub fn is_io(&self) -> bool {
-        matches!(self, Self::Read { .. } | Self::Write { .. })
+        matches!(self, Self::Read { .. } | Self::Write { .. } | Self::Replaced { .. })
     }
 
     /// The error of a damaged parquet file.

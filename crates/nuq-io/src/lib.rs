@@ -16,6 +16,7 @@ mod baseline;
 mod container;
 mod error;
 mod index;
+mod lock;
 mod meta;
 mod model;
 mod npz_writer;
@@ -29,10 +30,11 @@ pub use arrays::{
     ArraySpec, EmbeddingsFile, Format, Header, ReadOptions, npz_names, read_labels, read_members,
     read_targets,
 };
-pub use atomic::{stop_writing, write_atomically};
+pub use atomic::{check_writable, stop_writing, write_atomically};
 pub use baseline::{BaselineFile, open_baseline, save_baseline};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;
+pub use lock::ModelLock;
 pub use model::{Contents, ModelFile, open, open_any, save, save_classifier, save_regressor};
 pub use npz_writer::{NpzArray, write_npz};
 pub use panics::is_catching_panics;

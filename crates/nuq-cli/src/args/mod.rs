@@ -31,7 +31,12 @@ Exit codes:
   1    the data or the value of an option is invalid
   2    the command line is invalid
   3    a file cannot be read or written
-  130  interrupted; no partial file is left";
+  129  ended by SIGHUP; no partial file is left
+  130  interrupted by Ctrl-C (SIGINT); no partial file is left
+  141  standard output was closed early, as by `| head`; output files are complete
+  143  ended by SIGTERM; no partial file is left
+
+Messages that cannot be written to standard error are lost; the exit code does not depend on them.";
 
 /// Text after the help of each command that reads arrays.
 const FILES: &str = "\
@@ -66,7 +71,7 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Common options")]
 pub(crate) struct Common {
-    /// Print results as JSON
+    /// Print the result as one JSON object and an error as one line of JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// How progress is shown on standard error
@@ -169,9 +174,12 @@ pub(crate) struct InspectArgs {
 pub(crate) struct LabelIssuesArgs {
     /// Model file of a classifier
     pub(crate) model: PathBuf,
-    /// Largest number of rows to list
-    #[arg(long, alias = "most", value_name = "N", default_value_t = 20)]
-    pub(crate) count: usize,
+    /// Largest number of rows to list [default: 20, with --out all]
+    #[arg(long, alias = "most", value_name = "N")]
+    pub(crate) count: Option<usize>,
+    /// Output file, .csv [default: print to standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -334,8 +342,8 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) model: PathBuf,
     /// Held-out rows, one embedding each
-    #[arg(long, value_name = "FILE")]
-    pub(crate) embeddings: ArraySpec,
+    #[arg(long, value_name = "FILE", required_unless_present = "remove")]
+    pub(crate) embeddings: Option<ArraySpec>,
     /// Labels of the held-out rows: required by --target risk, otherwise used to report the accuracy
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<ArraySpec>,
@@ -352,8 +360,8 @@ pub(crate) struct CalibrateArgs {
     ///
     /// coverage: at least this share of rows is accepted. risk: at most this share of the accepted rows is wrong.
     /// false_alarm: at most this share of rows is rejected.
-    #[arg(long, value_name = "TARGET")]
-    pub(crate) target: TargetSpec,
+    #[arg(long, value_name = "TARGET", required_unless_present = "remove")]
+    pub(crate) target: Option<TargetSpec>,
     /// Probability that the guarantee of --target risk fails, over draws of held-out rows, between 0 and 1 [default: 0.05]
     #[arg(long, allow_negative_numbers = true, value_name = "PROBABILITY")]
     pub(crate) delta: Option<f64>,
@@ -363,7 +371,13 @@ pub(crate) struct CalibrateArgs {
     /// Name of the threshold in the model [default: the target, for example coverage=0.9]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Output file for the model with its threshold [default: replace the model file]
+    /// Remove the threshold of this name from the model instead
+    #[arg(
+        long, value_name = "NAME",
+        conflicts_with_all = ["embeddings", "labels", "logits", "classes", "target", "delta", "measure", "name"]
+    )]
+    pub(crate) remove: Option<String>,
+    /// Output file for the changed model [default: replace the model file]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }

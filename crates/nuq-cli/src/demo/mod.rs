@@ -3,15 +3,16 @@
 mod moons;
 
 use std::fmt::Write;
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use nuq::{Bandwidth, Embeddings, FittedModel, NuqClassifier, Prediction};
 use nuq_report::{ColorScale, Field, MapRow, UncertaintyMaps};
+use serde::Serialize;
+use serde_json::json;
 
-use crate::args::DemoArgs;
+use crate::args::{Common, DemoArgs};
 use crate::error::Error;
 use crate::output;
+use crate::progress::Progress;
 use moons::{EXTENT, Region};
 
 const SIZES: [usize; 2] = [200, 2000];
@@ -23,7 +24,9 @@ const GRID: (usize, usize) = (180, 150);
 const PNG_SCALE: f32 = 2.0;
 
 /// The column of the table for one data set.
+#[derive(Debug, Serialize)]
 struct Results {
+    #[serde(rename = "points")]
     size: usize,
     accuracy: f64,
     bandwidth: f64,
@@ -38,22 +41,24 @@ struct Results {
 const REGIONS: [Region; 3] = [Region::Inside, Region::Between, Region::Far];
 
 /// Fits both data sets, prints the table and draws the figure.
-pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
+pub(crate) fn run(args: &DemoArgs, common: &Common) -> Result<(), Error> {
     output::make_folder(&args.out)?;
-    let steps = steps(SIZES.len() as u64 + 1);
+    let (svg, png) = (args.out.join("two-moons.svg"), args.out.join("two-moons.png"));
+    nuq_io::check_writable(&svg)?;
+    nuq_io::check_writable(&png)?;
+    let steps = Progress::steps("demo", common);
     let grid = grid();
     let regions: Vec<Option<Region>> =
         grid.rows().map(|cell| moons::region(f64::from(cell[0]), f64::from(cell[1]))).collect();
     let mut rows = Vec::new();
     let mut results = Vec::new();
     for size in SIZES {
-        steps.set_message(format!("fitting {size} points"));
+        steps.step(&format!("fitting {size} points"));
         let (result, row) = study(size, &grid, &regions)?;
         results.push(result);
         rows.push(row);
-        steps.inc(1);
     }
-    steps.set_message("drawing");
+    steps.step("drawing");
     let figure = UncertaintyMaps {
         title: "Uncertainty of NUQ on Two Moons".to_owned(),
         note: "Far from the data the class probabilities approach the prior, an error probability of 1/2, and the epistemic \
@@ -66,21 +71,13 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Error> {
     }
     .draw();
     let pixels = figure.png(PNG_SCALE)?;
-    steps.finish_and_clear();
-    output::print(&table(&results))?;
-    let (svg, png) = (args.out.join("two-moons.svg"), args.out.join("two-moons.png"));
+    drop(steps);
     output::write_file(&svg, figure.svg().as_bytes())?;
     output::write_file(&png, &pixels)?;
-    output::print(&format!("\nFigure: {} and {}\n", png.display(), svg.display()))
-}
-
-/// A progress bar; indicatif draws it only if stderr is a terminal.
-fn steps(count: u64) -> ProgressBar {
-    let bar = ProgressBar::new(count);
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}").expect("the template is valid");
-    bar.set_style(style);
-    bar.enable_steady_tick(Duration::from_millis(100));
-    bar
+    let files = [png, svg].map(|path| path.display().to_string());
+    let text = format!("{}\nFigure: {} and {}\n", table(&results), files[0], files[1]);
+    let json = json!({ "results": results, "regions": ["inside", "between", "far"], "figures": files });
+    output::print_summary(common, &json, &text)
 }
 
 /// The cell centers of the maps, row by row from the top left.

@@ -44,6 +44,9 @@ pub(super) fn check(options: &EvaluateArgs) -> Result<(), Error> {
             format!("--resamples {}: at least {MIN_RESAMPLES} are needed for an interval", options.resamples);
         return Err(Error::Data(text));
     }
+    if let Some(folder) = &options.figures {
+        output::check_folder(folder)?;
+    }
     let Some(report) = &options.report else { return Ok(()) };
     if !report.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html")) {
         return Err(Error::Usage(format!("--report {}: the file name must end in .html", report.display())));

@@ -12,7 +12,7 @@ use nuq_report::{Report, ReportOptions};
 use crate::args::{Common, EvaluateArgs};
 use crate::error::Error;
 use crate::progress::{Progress, message};
-use crate::{output, rows};
+use crate::{escape, output, rows};
 use inputs::Arrays;
 
 pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> {
@@ -31,6 +31,7 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
         command: command(),
         model_written_by: opened.written_by.clone(),
     };
+    rows::check_class_names(model, &options.classes)?;
     let arrays = inputs::read(options, &opened.model, model)?;
     rows::check_labels(&options.labels, &arrays.labels, model, common)?;
 
@@ -40,8 +41,10 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
     rows::warn_training_rows(&options.test, evaluation.test.neighbors(), common);
     let report = Report::from_evaluation(model, &comparison, &evaluation, &report_options)?;
     write(options, common, &report)?;
-    let text = if common.json { report.json() } else { format!("{}\n\n{}", report.summary, report.table()) };
-    output::print(&text)
+    match common.json {
+        true => output::print(&report.json()),
+        false => output::print(&escape::text(&format!("{}\n\n{}", report.summary, report.table()))),
+    }
 }
 
 fn comparison<'a>(options: &EvaluateArgs, arrays: &'a Arrays) -> Comparison<'a> {

@@ -44,10 +44,11 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let cost = reject_rule(options)?;
     let opened = nuq_io::open(&options.model)?;
     let model = &opened.model;
+    let rule = rule(options, cost, model)?;
     let mut file = ReadOptions::new().header(options.header).embeddings(&options.embeddings, &[])?;
     rows::check_columns(model, &options.model, &options.embeddings, file.dim())?;
     let layout = Layout {
-        rule: rule(options, cost, model)?,
+        rule,
         neighbors: options.output_neighbors.min(model.n_neighbors()),
         has_scored_flags: options.on_bad_rows == OnBadRows::Skip,
     };
@@ -88,11 +89,6 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     drop(progress);
     outcome.seconds = start.elapsed().as_secs_f64();
     outcome.rows_per_second = outcome.rows as f64 / outcome.seconds.max(1e-9);
-    if options.out.as_os_str() != "-" && common.json {
-        return output::print(
-            &(serde_json::to_string_pretty(&outcome).expect("an outcome has only string keys") + "\n"),
-        );
-    }
     let skipped = if outcome.skipped > 0 { format!(", {} skipped", outcome.skipped) } else { String::new() };
     let rejected = outcome.rejected.map_or(String::new(), |rejected| format!(", {rejected} rejected"));
     message(common, &format!("{:.0} rows per second", outcome.rows_per_second));
@@ -101,7 +97,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         message(common, &line);
         return Ok(());
     }
-    output::print_unless_quiet(common, &(line + "\n"))
+    output::print_summary(common, &outcome, &(line + "\n"))
 }
 
 /// The decision rule, if an option sets one.

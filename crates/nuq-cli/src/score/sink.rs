@@ -1,6 +1,6 @@
 //! Output of scores: csv, JSON lines, parquet, or arrays in an npz file. A file is written atomically.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -9,7 +9,8 @@ use super::arrays::Arrays;
 use super::columns::{Column, Columns, Truth, TruthKind};
 use super::parquet;
 use crate::error::Error;
-use crate::output::label_json;
+use crate::escape::Escaped;
+use crate::output::{csv_cell, label_json, stdout_error};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -77,11 +78,11 @@ impl Sink<'_> {
         };
         let result = if out.as_os_str() == "-" {
             let mut stdout = io::BufWriter::new(io::stdout().lock());
-            match write(&mut stdout).and_then(|()| stdout.flush()) {
-                // A closed pipe (`nuq … | head`) is not an error.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                result => result.map_err(|source| Error::Write { path: "standard output".into(), source }),
-            }
+            let written = match io::stdout().is_terminal() {
+                true => write(&mut Escaped(&mut stdout)),
+                false => write(&mut stdout),
+            };
+            written.and_then(|()| stdout.flush()).map_err(stdout_error)
         } else {
             nuq_io::write_atomically(out, |file| write(file)).map_err(Error::from)
         };
@@ -120,7 +121,7 @@ impl Sink<'_> {
             if let Some(neighbors) = &block.neighbors {
                 for neighbor in &neighbors[row] {
                     let truth = match &neighbor.truth {
-                        Truth::Label(label) => quoted(&label.to_string()),
+                        Truth::Label(label) => csv_cell(&label.to_string()),
                         Truth::Target(target) => target.to_string(),
                     };
                     cells.extend([neighbor.id.to_string(), neighbor.distance.to_string(), truth]);
@@ -187,7 +188,7 @@ impl Column {
             Column::Integers(values) => values[row].map_or(String::new(), |v| v.to_string()),
             Column::Numbers(values) => values[row].map_or(String::new(), |v| v.to_string()),
             Column::Labels(values) => {
-                values[row].as_ref().map_or(String::new(), |label| quoted(&label.to_string()))
+                values[row].as_ref().map_or(String::new(), |label| csv_cell(&label.to_string()))
             }
             Column::Booleans(values) => values[row].map_or(String::new(), |v| v.to_string()),
         }
@@ -201,14 +202,5 @@ impl Column {
             Column::Labels(values) => values[row].as_ref().map_or(Value::Null, label_json),
             Column::Booleans(values) => json!(values[row]),
         }
-    }
-}
-
-/// A cell of a csv file, quoted if necessary.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
     }
 }

@@ -50,7 +50,7 @@ fn help_lists_the_commands() {
 
     Common options:
           --json
-              Print results as JSON
+              Print the result as one JSON object and an error as one line of JSON
 
           --progress <STYLE>
               How progress is shown on standard error
@@ -78,7 +78,12 @@ fn help_lists_the_commands() {
       1    the data or the value of an option is invalid
       2    the command line is invalid
       3    a file cannot be read or written
-      130  interrupted; no partial file is left
+      129  ended by SIGHUP; no partial file is left
+      130  interrupted by Ctrl-C (SIGINT); no partial file is left
+      141  standard output was closed early, as by `| head`; output files are complete
+      143  ended by SIGTERM; no partial file is left
+
+    Messages that cannot be written to standard error are lost; the exit code does not depend on them.
     "#);
 }
 

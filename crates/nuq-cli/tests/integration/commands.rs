@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
-use crate::common::{err, example, fitted, nuq, out};
+use crate::common::{err, example, fitted, nuq, out, table};
 use nuq::{Label, NuqClassifier, NuqRegressor};
 use nuq_io::{ArraySpec, EmbeddingsFile, read_labels, read_targets};
 use serde_json::Value;
@@ -310,19 +309,6 @@ fn invalid_values_are_reported_before_files_are_read() {
     assert!(err(&output).contains("reject cost is 3.0"), "{}", err(&output));
 }
 
-/// A folder with a table of six points, whose last column is the class, and a model fitted to it.
-fn table(classes: [&str; 6], options: &[&str]) -> (tempfile::TempDir, Output) {
-    let folder = tempfile::tempdir().unwrap();
-    let rows = ["0,0", "0,1", "1,0", "5,5", "5,6", "6,5"];
-    let lines: Vec<String> =
-        rows.iter().zip(classes).map(|(row, class)| format!("{row},{class}\n")).collect();
-    fs::write(folder.path().join("t.csv"), format!("x,y,class\n{}", lines.concat())).unwrap();
-    let fit = ["fit", "--embeddings", "t.csv", "--labels", "t.csv:class", "--out", "m.nuq"];
-    let output = nuq(&[&fit[..], options].concat(), folder.path());
-    assert!(output.status.success(), "{}", err(&output));
-    (folder, output)
-}
-
 #[test]
 fn a_label_column_in_the_same_table_is_not_a_coordinate() {
     let (folder, output) = table(["cat", "cat", "cat", "dog", "dog", "dog"], &["--bandwidth", "1"]);
@@ -457,7 +443,7 @@ fn manual_pages_contain_the_help_texts() {
     let read = |name: &str| fs::read_to_string(folder.path().join("pages").join(name)).unwrap();
     let (nuq_page, fit) = (read("nuq.1"), read("nuq-fit.1"));
     assert!(
-        nuq_page.contains("130  interrupted") && nuq_page.contains("nuq\\-label\\-issues(1)"),
+        nuq_page.contains("130  interrupted by Ctrl\\-C") && nuq_page.contains("nuq\\-label\\-issues(1)"),
         "{nuq_page}"
     );
     assert!(fit.starts_with(".ie") && fit.contains(".TH nuq-fit 1"), "{fit}");

@@ -166,7 +166,7 @@ fn invalid_input_is_reported_before_files_are_written() {
         (
             format!("{EVALUATE} --logits @test.npz:logits --classes cat,dog"),
             2,
-            "--classes must list the 10 classes of the model: airplane",
+            "--classes cat,dog must list each of the 10 classes of the model once: airplane",
         ),
         (
             format!("{calibrate} --labels numbers.csv --target coverage=0.9"),
@@ -340,7 +340,7 @@ fn members_of_the_wrong_shape_are_rejected() {
         (
             "--members test.npy --classes cat,dog",
             2,
-            "--classes must list the 10 classes of the model: airplane",
+            "--classes cat,dog must list each of the 10 classes of the model once: airplane",
         ),
         ("--classes cat,dog", 2, "--logits <FILE>|--members <FILE>"),
         ("--members test.npy --report nowhere/page.html", 3, "its folder does not exist"),

@@ -20,10 +20,15 @@ fn folder_with_data(rows: usize, dim: usize) -> tempfile::TempDir {
 }
 
 fn start(arguments: &[&str], folder: &Path) -> Child {
+    start_with(&["--default-signal=INT,TERM,HUP"], arguments, folder)
+}
+
+/// Starts nuq with options of `env` that set how signals are handled at the start.
+fn start_with(signals: &[&str], arguments: &[&str], folder: &Path) -> Child {
     let mut command = if cfg!(target_os = "linux") {
-        // If the parent process ignores the signals, nuq inherits this and installs no handler.
+        // If the parent process ignores a signal, nuq inherits this and ignores it too.
         let mut env = Command::new("env");
-        env.arg("--default-signal=INT,TERM,HUP").arg(env!("CARGO_BIN_EXE_nuq"));
+        env.args(signals).arg(env!("CARGO_BIN_EXE_nuq"));
         env
     } else {
         Command::new(env!("CARGO_BIN_EXE_nuq"))
@@ -49,16 +54,24 @@ fn an_interrupted_score_leaves_no_file() {
     let fit = ["fit", "--embeddings", "x.npy", "--labels", "y.csv", "--out", "m.nuq", "--quiet"];
     assert!(start(&fit, folder.path()).wait().unwrap().success());
     sparse_file::write(&folder.path().join("many.npy"), 50_000_000, 8, &[]);
-    for (name, out) in [("-INT", "s.csv"), ("-TERM", "s.jsonl")] {
+    for (name, out, code) in [("-INT", "s.csv", 130), ("-TERM", "s.jsonl", 143), ("-HUP", "s.csv", 129)] {
         let score = ["score", "--model", "m.nuq", "--embeddings", "many.npy", "--out", out];
-        let mut child = start(&score, folder.path());
+        // Another ignored signal, as SIGHUP under `nohup`, changes nothing.
+        let ignored = if name == "-TERM" { "--ignore-signal=HUP,INT" } else { "--default-signal=TERM" };
+        let mut child = start_with(&["--default-signal=INT,TERM,HUP", ignored], &score, folder.path());
         let start_time = Instant::now();
         while !names(folder.path()).iter().any(|name| name.ends_with(".partial")) {
             assert!(start_time.elapsed() < Duration::from_secs(60), "no temporary file was created");
             std::thread::sleep(Duration::from_millis(5));
         }
+        if ignored.starts_with("--ignore") {
+            signal(&child, "-HUP");
+            signal(&child, "-INT");
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(child.try_wait().unwrap(), None, "ignored signals stay ignored");
+        }
         signal(&child, name);
-        assert_eq!(child.wait().unwrap().code(), Some(130), "{name}");
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{name}");
         assert_eq!(names(folder.path()), ["m.nuq", "many.npy", "x.npy", "y.csv"], "{name}");
     }
 }

@@ -8,8 +8,11 @@ mod common;
 mod evaluate;
 #[cfg(unix)]
 mod interrupt;
+mod json;
 #[cfg(target_os = "linux")]
 mod memory;
+#[cfg(unix)]
+mod processes;
 mod readme;
 #[cfg(unix)]
 mod sparse_file;

@@ -1,6 +1,6 @@
 //! Conformal p-values and the control of false alarms in a batch.
 
-use super::check_scores;
+use super::{check_scores, check_share};
 use crate::Error;
 use crate::error::out_of_range;
 
@@ -46,9 +46,7 @@ pub fn conformal_p_values(calibration: &[f64], scores: &[f64]) -> Result<Vec<f64
 /// # Errors
 /// [`Error::OutOfRange`] for a level outside (0, 1) or a p-value outside [0, 1].
 pub fn benjamini_hochberg(p_values: &[f64], level: f64) -> Result<Vec<bool>, Error> {
-    if !(level > 0.0 && level < 1.0) {
-        return Err(out_of_range("level", level, "it must lie strictly between 0 and 1"));
-    }
+    check_share("level", level)?;
     if let Some(&p) = p_values.iter().find(|p| !(0.0..=1.0).contains(*p)) {
         return Err(out_of_range("p-value", p, "it must lie in [0, 1]"));
     }

@@ -28,3 +28,4 @@ pub use threshold::{Guarantee, Target, Threshold, calibrate};
 pub(crate) use beta::beta_quantile;
 pub use beta::binomial_interval;
 pub use scores::check_scores;
+pub(crate) use scores::check_share;

@@ -8,9 +8,9 @@
 //! single sequence, the first region would often be too small to certify anything, or already exceed the risk.
 
 use super::beta::{beta_quantile, binomial_at_most};
-use super::check_scores;
+use super::{check_scores, check_share};
 use crate::Error;
-use crate::error::{check_lengths, out_of_range};
+use crate::error::check_lengths;
 
 /// Number of test sequences; each has the level `δ/STARTS`.
 const STARTS: usize = 10;
@@ -55,11 +55,8 @@ pub fn selective_risk(
 ) -> Result<Option<CertifiedRisk>, Error> {
     check_scores(uncertainty, "uncertainties")?;
     check_lengths(("errors", is_error.len()), ("uncertainties", uncertainty.len()))?;
-    for (name, value) in [("risk", risk), ("delta", delta)] {
-        if !(value > 0.0 && value < 1.0) {
-            return Err(out_of_range(name, value, "it must lie strictly between 0 and 1"));
-        }
-    }
+    check_share("risk", risk)?;
+    check_share("delta", delta)?;
     let regions = Regions::new(uncertainty, is_error);
     let certified = (1..=STARTS).filter_map(|start| regions.sequence(start, risk, delta / STARTS as f64));
     Ok(certified.max_by_key(|region| region.accepted))

@@ -5,8 +5,7 @@ use std::fmt;
 use super::check_scores;
 use super::measure::Measure;
 use super::selective_risk::{selective_risk, smallest_risk};
-use super::{beta_quantile, binomial_interval};
-use crate::error::out_of_range;
+use super::{beta_quantile, binomial_interval, check_share};
 use crate::{Decision, Error, Estimate, Prediction};
 
 /// The target of a threshold.
@@ -24,6 +23,21 @@ pub enum Target {
     },
     /// Reject at most this share of rows of the same distribution as the held-out rows.
     FalseAlarm(f64),
+}
+
+impl Target {
+    /// Checks that all shares lie strictly between 0 and 1, as [`calibrate`] does, before held-out rows are read.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] with the first share that does not.
+    pub fn check(&self) -> Result<(), Error> {
+        let shares = match *self {
+            Target::Coverage(share) => [("coverage", share)].to_vec(),
+            Target::FalseAlarm(share) => [("false-alarm rate", share)].to_vec(),
+            Target::Risk { risk, delta } => [("risk", risk), ("delta", delta)].to_vec(),
+        };
+        shares.into_iter().try_for_each(|(name, share)| check_share(name, share))
+    }
 }
 
 /// The finite-sample guarantee of a threshold.
@@ -149,11 +163,12 @@ pub fn calibrate(
     is_error: Option<&[bool]>,
     target: Target,
 ) -> Result<Threshold, Error> {
+    target.check()?;
     check_scores(scores, "held-out scores")?;
     let rows = scores.len();
     let (value, guarantee) = match target {
-        Target::Coverage(share) => for_coverage(scores, share, "coverage")?,
-        Target::FalseAlarm(share) => for_coverage(scores, 1.0 - share, "false-alarm rate")?,
+        Target::Coverage(share) => for_coverage(scores, share),
+        Target::FalseAlarm(share) => for_coverage(scores, 1.0 - share),
         Target::Risk { risk, delta } => {
             let is_error = is_error.ok_or(Error::NoRows { what: "labels of held-out rows" })?;
             let region = selective_risk(scores, is_error, risk, delta)?;
@@ -176,25 +191,21 @@ fn cannot_certify(scores: &[f64], is_error: &[bool], risk: f64, delta: f64) -> E
 }
 
 /// The smallest held-out score whose threshold has the required coverage.
-fn for_coverage(scores: &[f64], share: f64, name: &'static str) -> Result<(f64, Guarantee), Error> {
-    if !(share > 0.0 && share < 1.0) {
-        let given = if name == "coverage" { share } else { 1.0 - share };
-        return Err(out_of_range(name, given, "it must lie strictly between 0 and 1"));
-    }
+fn for_coverage(scores: &[f64], share: f64) -> (f64, Guarantee) {
     let n = scores.len();
     let rank = coverage_rank(n, share);
     let mut sorted = scores.to_vec();
     sorted.sort_by(f64::total_cmp);
     let Some(&value) = sorted.get(rank - 1) else {
         // With too few rows only the threshold that accepts everything has the guarantee.
-        return Ok((f64::INFINITY, Guarantee::Coverage { share: 1.0, low: 1.0, high: 1.0, accepted: n }));
+        return (f64::INFINITY, Guarantee::Coverage { share: 1.0, low: 1.0, high: 1.0, accepted: n });
     };
     let (a, b) = (rank as f64, (n + 1 - rank) as f64);
     let accepted = sorted.partition_point(|score| *score <= value);
     let low = beta_quantile(0.025, a, b);
     // Ties at the threshold are accepted too; the share that rows with this value have is only known from their number.
     let high = if accepted > rank { binomial_interval(accepted, n).1 } else { beta_quantile(0.975, a, b) };
-    Ok((value, Guarantee::Coverage { share, low, high, accepted }))
+    (value, Guarantee::Coverage { share, low, high, accepted })
 }
 
 /// `⌈(n + 1) share⌉`, at least 1: the rank of the held-out score that has the required coverage.

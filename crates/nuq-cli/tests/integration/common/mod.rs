@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -28,6 +29,19 @@ pub(crate) fn fitted(options: &[&str]) -> (tempfile::TempDir, Output) {
     let (x, y) = (example("train.npz:embeddings"), example("train.npz:labels"));
     let arguments = [&["fit", "--embeddings", &x, "--labels", &y, "--out", "model.nuq"], options].concat();
     let output = nuq(&arguments, folder.path());
+    assert!(output.status.success(), "{}", err(&output));
+    (folder, output)
+}
+
+/// A folder with a table of six points, whose last column is the class, and a model fitted to it.
+pub(crate) fn table(classes: [&str; 6], options: &[&str]) -> (tempfile::TempDir, Output) {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = ["0,0", "0,1", "1,0", "5,5", "5,6", "6,5"];
+    let lines: Vec<String> =
+        rows.iter().zip(classes).map(|(row, class)| format!("{row},{class}\n")).collect();
+    fs::write(folder.path().join("t.csv"), format!("x,y,class\n{}", lines.concat())).unwrap();
+    let fit = ["fit", "--embeddings", "t.csv", "--labels", "t.csv:class", "--out", "m.nuq"];
+    let output = nuq(&[&fit[..], options].concat(), folder.path());
     assert!(output.status.success(), "{}", err(&output));
     (folder, output)
 }

@@ -1,0 +1,145 @@
+//! Exclusive access to a model file that is opened, changed and replaced.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nuq::Model;
+
+use crate::{Error, save};
+
+/// An advisory lock on a model file. Processes that change the same file one after the other do not lose each other's changes:
+/// acquire the lock, [`open`](crate::open) the model, change it and [`save`](Self::save) it. Readers need no lock.
+///
+/// ```
+/// use nuq::{Embeddings, FittedModel, Model, NuqClassifier};
+///
+/// let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]])?;
+/// let model = Model::Classifier(NuqClassifier::params().n_neighbors(2).fit(&x, &["a", "a", "b", "b"])?);
+/// let path = std::env::temp_dir().join(format!("nuq-lock-{}.nuq", std::process::id()));
+/// nuq_io::save(&model, &path)?;
+///
+/// let lock = nuq_io::ModelLock::acquire(&path, || println!("another process changes the model"))?;
+/// let mut opened = nuq_io::open(&path)?;
+/// opened.model.remove_threshold("old");
+/// lock.save(&opened.model)?;
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct ModelLock {
+    path: PathBuf,
+    file: File,
+}
+
+impl ModelLock {
+    /// Waits until no other process holds the lock of the file, and acquires it. `on_wait` is called once before waiting.
+    /// On file systems without locks, no lock is acquired.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the file cannot be opened or locked.
+    pub fn acquire(path: &Path, on_wait: impl FnOnce()) -> Result<Self, Error> {
+        let mut on_wait = Some(on_wait);
+        loop {
+            let lock = Self::lock(path, &mut on_wait)
+                .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+            // The process that held the lock has usually replaced the file.
+            if lock.is_current() {
+                return Ok(lock);
+            }
+        }
+    }
+
+    fn lock(path: &Path, on_wait: &mut Option<impl FnOnce()>) -> io::Result<Self> {
+        // Network file systems require write access for an exclusive lock; the file itself is never written.
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let locked = match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                if let Some(on_wait) = on_wait.take() {
+                    on_wait();
+                }
+                file.lock()
+            }
+            Err(TryLockError::Error(error)) => Err(error),
+            Ok(()) => Ok(()),
+        };
+        match locked {
+            Err(error) if error.kind() != io::ErrorKind::Unsupported => Err(error),
+            _ => Ok(Self { path: path.to_owned(), file }),
+        }
+    }
+
+    /// Whether the path still leads to the locked file.
+    #[cfg(unix)]
+    fn is_current(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        match (self.file.metadata(), self.path.metadata()) {
+            (Ok(locked), Ok(current)) => identity(locked) == identity(current),
+            _ => false,
+        }
+    }
+
+    /// Whether the path still leads to the locked file. Other systems do not tell files apart.
+    #[cfg(not(unix))]
+    fn is_current(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// Replaces the file by a model, as [`save`](crate::save) does, and releases the lock.
+    ///
+    /// # Errors
+    /// [`Error::Replaced`] if a process without the lock has replaced the file in the meantime, otherwise as
+    /// [`save`](crate::save).
+    pub fn save(self, model: &Model<'_>) -> Result<(), Error> {
+        match self.is_current() {
+            true => save(model, &self.path),
+            false => Err(Error::Replaced { path: self.path }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use nuq::{Embeddings, NuqClassifier};
+
+    use super::*;
+
+    fn model() -> Model<'static> {
+        let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]]).unwrap();
+        Model::Classifier(NuqClassifier::params().n_neighbors(2).fit(&x, &["a", "a", "b", "b"]).unwrap())
+    }
+
+    #[test]
+    fn a_second_lock_waits_for_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.nuq");
+        save(&model(), &path).unwrap();
+        let first = ModelLock::acquire(&path, || panic!("nobody else holds the lock")).unwrap();
+        let (waits, is_waiting) = mpsc::channel();
+        let second = std::thread::spawn({
+            let path = path.clone();
+            move || ModelLock::acquire(&path, || waits.send(()).unwrap()).unwrap().save(&model())
+        });
+        is_waiting.recv().unwrap();
+        first.save(&model()).unwrap();
+        second.join().unwrap().unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_replaced_without_the_lock_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.nuq");
+        save(&model(), &path).unwrap();
+        let lock = ModelLock::acquire(&path, || {}).unwrap();
+        save(&model(), &path).unwrap();
+        let error = lock.save(&model()).unwrap_err();
+        assert!(matches!(error, Error::Replaced { .. }), "{error}");
+        assert!(ModelLock::acquire(&folder.path().join("none.nuq"), || {}).is_err());
+    }
+}
