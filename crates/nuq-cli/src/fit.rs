@@ -13,7 +13,7 @@ use crate::args::{Common, FitArgs, Preset};
 use crate::error::Error;
 use crate::inspect::Summary;
 use crate::output;
-use crate::progress::message;
+use crate::progress::{message, observe};
 use crate::rows;
 
 pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
@@ -28,12 +28,12 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let model = match task {
         Task::Classification(labels, params) => {
             let y = rows::labels(labels, (&options.embeddings, x.len()), options.header)?;
-            Model::Classifier(params.fit(&x, &y)?)
+            Model::Classifier(observe("fitting", common, || params.fit(&x, &y))?)
         }
         Task::Regression(targets, params) => {
             let y = ReadOptions::new().header(options.header).targets(targets)?;
             rows::same_length(targets, y.len(), "targets", (&options.embeddings, x.len()))?;
-            Model::Regressor(params.fit(&x, &y)?)
+            Model::Regressor(observe("fitting", common, || params.fit(&x, &y))?)
         }
     };
     let seconds = start.elapsed().as_secs_f64();

@@ -7,6 +7,7 @@ use crate::args::{Common, LabelIssuesArgs};
 use crate::error::Error;
 use crate::escape;
 use crate::output::{self, label_json};
+use crate::progress::observe;
 
 /// Default of `--count` without `--out`.
 const PRINTED: usize = 20;
@@ -22,7 +23,7 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
             options.model.display()
         )));
     };
-    let issues = model.label_issues()?;
+    let issues = observe("label issues", common, || model.label_issues())?;
     let label = |class: u32| model.classes().label(class as usize);
     let listed: Vec<Issue<'_>> = issues
         .iter()

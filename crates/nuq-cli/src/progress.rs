@@ -1,8 +1,10 @@
 //! Progress and messages on stderr.
 
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nuq::nuq_neighbors::Stage;
 
 use crate::args::{Common, ProgressKind};
 use crate::output::print_message;
@@ -61,7 +63,8 @@ impl Progress {
     pub(crate) fn steps(what: &'static str, common: &Common) -> Steps {
         let is_bar = !common.quiet && common.progress == ProgressKind::Auto;
         let target = if is_bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}").expect("the template is valid");
+        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg} ({elapsed})")
+            .expect("the template is valid");
         let bar = ProgressBar::with_draw_target(None, target).with_style(style).with_prefix(what);
         bar.enable_steady_tick(Duration::from_millis(100));
         let is_plain = !common.quiet && common.progress == ProgressKind::Plain;
@@ -88,6 +91,48 @@ impl Drop for Steps {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Calls a function of the library and shows its stages; `what` names the work.
+pub(crate) fn observe<T>(what: &'static str, common: &Common, compute: impl FnOnce() -> T) -> T {
+    let progress = nuq::Progress::new();
+    let mut stages = Stages { steps: Progress::steps(what, common), shown: "", last: Instant::now() };
+    std::thread::scope(|scope| {
+        // Dropping the sender, also by an unwind, ends the thread.
+        let (_sender, receiver) = mpsc::channel::<()>();
+        let observed = progress.clone();
+        scope.spawn(move || {
+            while receiver.recv_timeout(POLL_EVERY) == Err(RecvTimeoutError::Timeout) {
+                stages.show(observed.stage());
+            }
+        });
+        progress.observe(compute)
+    })
+}
+
+/// Time between two readings of the stage.
+const POLL_EVERY: Duration = Duration::from_millis(100);
+
+/// The stages of an observed function on stderr.
+struct Stages {
+    steps: Steps,
+    /// The stage that was shown last.
+    shown: &'static str,
+    last: Instant,
+}
+
+impl Stages {
+    fn show(&mut self, stage: Stage) {
+        let is_due = stage.name != self.shown || self.last.elapsed() >= PLAIN_EVERY;
+        if stage.name.is_empty() || (self.steps.plain.is_some() && !is_due) {
+            return;
+        }
+        (self.shown, self.last) = (stage.name, Instant::now());
+        self.steps.step(&match stage.total {
+            0 => stage.name.to_owned(),
+            total => format!("{}, {} %", stage.name, 100 * stage.done / total),
+        });
     }
 }
 

@@ -174,11 +174,12 @@ pub(crate) fn check_labels(
     let known = model.classes().labels();
     let unknown: Vec<&Label> = labels.iter().filter(|label| known.binary_search(label).is_err()).collect();
     let Some(first) = unknown.first() else { return Ok(()) };
-    let examples: Vec<String> = known.iter().take(3).map(Label::to_string).collect();
+    let examples: Vec<String> = known.iter().take(3).map(quoted).collect();
     let text = format!(
-        "{spec}: {} of {} labels are not classes of the model (for example {first}; the model has {}{})",
+        "{spec}: {} of {} labels are not classes of the model, for example {}; classes of the model are {}{}",
         unknown.len(),
         labels.len(),
+        quoted(first),
         examples.join(", "),
         if known.len() > 3 { ", …" } else { "" }
     );
@@ -187,6 +188,14 @@ pub(crate) fn check_labels(
     }
     message(common, &format!("{text}: they count as errors"));
     Ok(())
+}
+
+/// A label as in a program: an integer, or text in quotation marks, so that the text "1" differs from the integer 1.
+fn quoted(label: &Label) -> String {
+    match label {
+        Label::Int(value) => value.to_string(),
+        Label::Text(text) => format!("\"{text}\""),
+    }
 }
 
 /// Prints a message if a tenth or more of the rows that should be new are training rows.

@@ -67,7 +67,7 @@ pub enum Error {
         rows: usize,
     },
     /// Queries or inserted rows of another dimension than the index.
-    #[error("query has dimension {got}, index has {expected}")]
+    #[error("the queries have {got} columns, and the index has {expected}: use embeddings of the same layer")]
     DimensionMismatch {
         /// The dimension of the queries.
         got: usize,

@@ -49,8 +49,8 @@ pub enum Error {
     },
     /// All rows are equal, so that no bandwidth or covariance can be estimated from them.
     #[error(
-        "no scale can be learned: none of the sampled training rows (of {rows}) differs from its nearest neighbors; \
-         give more neighbors, more data, or fixed bandwidths for posterior and kernel density"
+        "no bandwidth can be selected: each sampled training row (of {rows}) is equal to all its nearest neighbors; remove \
+         duplicate rows, use more neighbors, or set the bandwidth and the density bandwidth to numbers"
     )]
     NoSpread {
         /// The number of training rows.

@@ -3,6 +3,7 @@
 //! Neighbors do not depend on the bandwidth `h`. So the neighbors of a seeded sample of training rows, each without itself, are
 //! searched once and used for every `h` of the grid.
 
+use nuq_neighbors::progress::{self, Steps};
 use nuq_neighbors::{NeighborIndex, Neighbors};
 use rayon::prelude::*;
 
@@ -41,6 +42,8 @@ impl LeaveOneOut<'_> {
         grid: &[f64],
         score: impl Fn(&mut T, usize, &Weights) -> [f64; N] + Sync,
     ) -> Vec<[f64; N]> {
+        progress::start("selecting the bandwidth", grid.len());
+        let steps = Steps::current();
         grid.par_iter()
             .map(|&h| {
                 let (mut sums, mut weights, mut scratch) = ([0.0; N], Weights::default(), T::default());
@@ -49,6 +52,7 @@ impl LeaveOneOut<'_> {
                     let scores = score(&mut scratch, i, &weights);
                     sums.iter_mut().zip(scores).for_each(|(sum, s)| *sum += s);
                 }
+                steps.add(1);
                 sums
             })
             .collect()

@@ -63,7 +63,7 @@ pub use labels::{Classes, Label};
 pub use model::{FittedModel, Model};
 pub use nuq_neighbors::{
     self, Embeddings, ExactIndex, HnswIndex, HnswParams, IndexChoice, IndexKind, IndexSummary, NeighborIndex,
-    Neighbors, Precision, UnknownChoice,
+    Neighbors, Precision, Progress, UnknownChoice,
 };
 pub use params::{Classification, Params, Regression, Task, Variance};
 pub use regressor::{Estimates, NuqRegressor, RegressionScore};

@@ -4,7 +4,7 @@
 //! neighbor table would exceed four million entries (`K` above 400 for ten thousand rows), or if its kernel sums would be slow
 //! (product kernels read every coordinate of every neighbor for every `h`), but it has at least 200 rows.
 
-use nuq_neighbors::{NeighborIndex, Neighbors, SeededRng};
+use nuq_neighbors::{NeighborIndex, Neighbors, SeededRng, progress};
 
 use crate::{Error, Kernel};
 
@@ -41,6 +41,7 @@ impl Selection {
             if kernel.is_radial() { n } else { MAX_KERNEL_TERMS / (k * index.dim() * grid_points) };
         let count = max_rows.min(by_table.min(by_kernel).max(MIN_ROWS));
         let rows = SeededRng::new(seed).sample(n, count);
+        progress::start("searching neighbors of sampled rows", rows.len());
         let neighbors = index.leave_one_out(&rows, k)?;
         Ok(Self { rows, neighbors })
     }

@@ -80,10 +80,12 @@ fn an_interrupted_score_leaves_no_file() {
 fn an_interrupted_fit_leaves_the_previous_model() {
     let folder = folder_with_data(60_000, 64);
     fs::write(folder.path().join("m.nuq"), "old").unwrap();
-    let fit = ["fit", "--embeddings", "x.npy", "--labels", "y.csv", "--out", "m.nuq"];
+    let fit = ["fit", "--embeddings", "x.npy", "--labels", "y.csv", "--out", "m.nuq", "--progress", "plain"];
     let mut child = start(&fit, folder.path());
-    let line = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
-    assert_eq!(line, "read 60000 rows of 64 columns from x.npy");
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "read 60000 rows of 64 columns from x.npy");
+    let stage = lines.next().unwrap().unwrap();
+    assert!(stage.starts_with("fitting: searching neighbors of sampled rows, "), "{stage}");
     signal(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(names(folder.path()), ["m.nuq", "x.npy", "y.csv"]);

@@ -8,6 +8,7 @@ use super::ExactIndex;
 use super::rescaler::Rescaler;
 use super::shortlist::{ExactDistance, Shortlist, distance_error};
 use crate::neighbors::Neighbor;
+use crate::progress::Steps;
 use crate::{NeighborIndex, RowStorage};
 
 /// Queries per task: enough to make the cost of rescaling a block of rows small against the cost of its product.
@@ -40,13 +41,16 @@ pub(super) fn search(
     // The number of tasks is a multiple of the number of threads, so that all threads finish at about the same time.
     let tasks = count.div_ceil(max_per_task).next_multiple_of(rayon::current_num_threads());
     let per_task = count.div_ceil(tasks).max(MIN_QUERIES);
+    let steps = Steps::current();
     queries
         .par_chunks(per_task * dim)
         .enumerate()
         .flat_map_iter(|(task, block)| {
             let first = task * per_task;
             let excluded = excluded.map(|ids| &ids[first..first + block.len() / dim]);
-            Block::new(index, rescaler, block, k, excluded).search()
+            let nearest = Block::new(index, rescaler, block, k, excluded).search();
+            steps.add(nearest.len());
+            nearest
         })
         .collect()
 }

@@ -19,6 +19,7 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use crate::neighbors::{Neighbor, keep_nearest};
+use crate::progress::Steps;
 use crate::{Embeddings, Error, IndexSummary, NeighborIndex, Neighbors, Precision, RowStorage, StoredRows};
 use rescaler::Rescaler;
 
@@ -101,7 +102,7 @@ impl<'a> ExactIndex<'a> {
     }
 
     fn search_portion(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Neighbor>> {
-        let count = queries.len() / self.dim();
+        let (count, steps) = (queries.len() / self.dim(), Steps::current());
         let use_blocks = count >= MIN_BLOCKED_QUERIES && blocked::is_efficient(k, self.len());
         match use_blocks.then(|| self.rescaler()).flatten() {
             Some(rescaler) => blocked::search(self, rescaler, queries, k, excluded),
@@ -109,6 +110,7 @@ impl<'a> ExactIndex<'a> {
                 .par_chunks(self.dim())
                 .enumerate()
                 .map(|(i, query)| self.search_directly(query, k, excluded.map(|ids| ids[i])))
+                .inspect(|_| steps.add(1))
                 .collect(),
         }
     }

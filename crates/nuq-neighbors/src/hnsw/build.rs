@@ -11,6 +11,7 @@ use super::params::HnswParams;
 use super::vectors::{Element, Vectors};
 use super::walk::{Beam, Candidate, SearchView};
 use crate::SeededRng;
+use crate::progress::{self, Steps};
 
 /// The size of a batch is the number of linked nodes divided by this. Each node of a batch is compared with all others.
 const BATCH_DIVISOR: usize = 32;
@@ -29,6 +30,8 @@ pub(super) fn link<T: Element>(
     linked: usize,
     ids: &[u32],
 ) {
+    progress::start("building the graph", ids.len());
+    let steps = Steps::current();
     let order = shuffled(ids, params.seed);
     let mut done = 0;
     if linked == 0 {
@@ -40,6 +43,7 @@ pub(super) fn link<T: Element>(
         let batch = &order[done..order.len().min(done + size)];
         insert(graph, vectors, params, batch);
         done += batch.len();
+        steps.add(batch.len());
     }
 }
 

@@ -30,6 +30,7 @@ use rayon::prelude::*;
 use crate::exact::ExactIndex;
 use crate::neighbors::{Neighbor, keep_nearest};
 use crate::parts::{GraphParts, IndexParts};
+use crate::progress::Steps;
 use crate::{
     Embeddings, Error, IndexSummary, MeasuredRecall, NeighborIndex, Neighbors, RowStorage, StoredRows,
 };
@@ -289,11 +290,13 @@ impl NeighborIndex for HnswIndex<'_> {
         };
         let k = self.stored_rows().check_search(queries, k, excluded)?;
         self.verify_once()?;
+        let steps = Steps::current();
         let rows: Vec<Vec<Neighbor>> = queries
             .as_slice()
             .par_chunks(self.dim())
             .enumerate()
             .map(|(i, query)| self.search_one(graph, query, k, excluded.map(|ids| ids[i])))
+            .inspect(|_| steps.add(1))
             .collect();
         let mut table = Neighbors::with_capacity(k, rows.len());
         rows.iter().for_each(|row| table.push(row));

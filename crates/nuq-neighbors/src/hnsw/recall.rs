@@ -1,6 +1,7 @@
 //! Measurement of recall, and tuning of `ef_search` to a target recall.
 
 use super::HnswIndex;
+use crate::progress;
 use crate::{Error, MeasuredRecall, NeighborIndex, Neighbors, RowStorage, SeededRng};
 
 /// The number of training rows on which recall is measured.
@@ -62,6 +63,7 @@ impl HnswIndex<'_> {
         let live = self.stored_rows().live_ids();
         let sample = SeededRng::new(self.params.seed).sample(live.len(), SAMPLE);
         let ids: Vec<u32> = sample.into_iter().map(|i| live[i as usize]).collect();
+        progress::start("measuring the recall of the graph", 0);
         let nearest = self.data.exact.leave_one_out(&ids, k)?;
         Ok(GroundTruth { ids, nearest })
     }

@@ -13,7 +13,7 @@ pub use sheather_jones::{improved_sheather_jones, improved_sheather_jones_kdepy}
 
 use std::str::FromStr;
 
-use nuq_neighbors::{Embeddings, NeighborIndex, UnknownChoice, normalized};
+use nuq_neighbors::{Embeddings, NeighborIndex, UnknownChoice, normalized, progress};
 
 use crate::Error;
 
@@ -209,6 +209,7 @@ pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Res
     }
     let ids: Vec<u32> = (0..rows as u32).collect();
     let mut distances = Vec::with_capacity(rows);
+    progress::start("searching neighbors of training rows", rows);
     for block in ids.chunks(ROWS) {
         let table = index.leave_one_out(block, k)?;
         distances.extend((0..block.len()).map(|i| table.sq_distances(i)[table.k() - 1].sqrt()));

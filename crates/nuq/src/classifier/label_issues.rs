@@ -1,5 +1,6 @@
 //! Training rows whose label has a low probability given the other rows.
 
+use nuq_neighbors::progress;
 use rayon::prelude::*;
 
 use super::NuqClassifier;
@@ -45,6 +46,7 @@ impl NuqClassifier<'_> {
         let index = &*self.smoother.index;
         let ids = index.rows().live_ids();
         let mut issues = Vec::new();
+        progress::start("searching neighbors of training rows", ids.len());
         for block in ids.chunks(BLOCK) {
             let neighbors = index.leave_one_out(block, self.smoother.n_neighbors)?;
             let rows = index.rows().gather(block)?;

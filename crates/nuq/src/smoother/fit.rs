@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use nuq_neighbors::{Embeddings, IndexChoice, IndexRequest, NeighborIndex};
+use nuq_neighbors::{Embeddings, IndexChoice, IndexRequest, NeighborIndex, progress};
 
 use super::fit_density::fit_density;
 use super::kernel_smoother::log_scale_volume;
@@ -72,6 +72,7 @@ fn plan<'p, 'a, T: Task>(
     embeddings: &Embeddings<'a>,
 ) -> Result<Planned<'p, 'a, T::Criterion>, Error> {
     let per_dimension = |rule: fn(&[f64]) -> Option<f64>| {
+        progress::start("selecting the bandwidth of each column", 0);
         bandwidth::per_dimension(embeddings, rule).map(Bandwidth::PerDimension)
     };
     // Fitting searches the neighbors of its sample, which counts as queries.

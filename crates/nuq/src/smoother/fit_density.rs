@@ -1,6 +1,6 @@
 //! Fits the density estimate of a smoother.
 
-use nuq_neighbors::{Embeddings, NeighborIndex, Precision};
+use nuq_neighbors::{Embeddings, NeighborIndex, Precision, progress};
 
 use super::Groups;
 use super::fit::Sample;
@@ -17,6 +17,9 @@ pub(super) fn fit_density<'a, T: Task>(
     sample: &Sample<'_, T>,
     constants: (f64, f64),
 ) -> Result<FittedDensity<'a>, Error> {
+    if !matches!(sample.params.density, Density::Kde { .. }) {
+        progress::start("fitting the density", 0);
+    }
     Ok(match sample.params.density {
         Density::Auto => auto_density(embeddings, groups, sample, constants)?,
         Density::Kde { bandwidth: DensityBandwidth::Same } => FittedDensity::Same,

@@ -107,7 +107,10 @@ fn invalid_queries_are_errors() {
     let model = NuqClassifier::params().fit(&x, &y).unwrap();
     let column = Embeddings::new(vec![0.0; 4], 1).unwrap();
     let error = model.predict(&column).err().unwrap();
-    assert_eq!(error.to_string(), "query has dimension 1, index has 5");
+    assert_eq!(
+        error.to_string(),
+        "the queries have 1 columns, and the index has 5: use embeddings of the same layer"
+    );
     assert_eq!(model.predict_proba(&column).err(), Some(error));
     let none = model.predict(&Embeddings::new(vec![], 5).unwrap()).unwrap();
     assert!(none.is_empty());
