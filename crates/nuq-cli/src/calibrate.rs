@@ -12,7 +12,7 @@ use crate::args::{CalibrateArgs, Common, TargetSpec};
 use crate::error::Error;
 use crate::inspect::ThresholdSummary;
 use crate::progress::message;
-use crate::{escape, output, rows};
+use crate::{escape, output, rows, wrap};
 
 /// Default of `--delta`.
 const DELTA: f64 = 0.05;
@@ -225,6 +225,6 @@ impl Outcome {
             _ => String::new(),
         };
         let (rule, statement) = (self.threshold.rule(), self.threshold.statement());
-        format!("{rule}\n{statement}{accuracy}\nstored in {}\n", self.out)
+        wrap::for_terminal(format!("{rule}\n{statement}{accuracy}\nstored in {}\n", self.out))
     }
 }

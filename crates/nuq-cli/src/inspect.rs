@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::args::{Common, InspectArgs};
 use crate::error::Error;
-use crate::{escape, output};
+use crate::{escape, output, wrap};
 
 pub(crate) fn run(options: &InspectArgs, common: &Common) -> Result<(), Error> {
     let file = nuq_io::open(&options.model)?;
@@ -260,7 +260,7 @@ impl Summary {
                 line("", format!("{:<20} {:>14} bytes", section.name, section.bytes));
             }
         }
-        lines.join("\n") + "\n"
+        wrap::for_terminal(lines.join("\n") + "\n")
     }
 
     /// Names and values as text; an empty name continues the entry before it.

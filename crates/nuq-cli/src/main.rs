@@ -22,6 +22,7 @@ mod score;
 mod suggest;
 #[cfg(test)]
 mod vocabulary;
+mod wrap;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -18,7 +18,7 @@ static SAVED: LazyLock<PathBuf> = LazyLock::new(|| {
     let (x, y) = data::clusters(ROWS, DIM, 10, 0.6, 1);
     let params = NuqClassifier::params().index(IndexKind::Exact).bandwidth(1.0).dimension(Dimension::Ambient);
     let model = params.selection_rows(100).fit(&x, &y).expect("valid training data");
-    nuq_io::save(&Model::Classifier(model), &path).expect("the temporary directory is writable");
+    nuq_io::save(&Model::Classifier(model), &path).expect("the temporary folder is writable");
     path
 });
 
