@@ -8,11 +8,11 @@ use nuq_io::{ArraySpec, ModelLock};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{CalibrateArgs, Common, TargetSpec};
+use crate::args::{CalibrateArgs, Common, TargetSpec, check_stdin};
 use crate::error::Error;
 use crate::inspect::ThresholdSummary;
 use crate::progress::message;
-use crate::{escape, output, rows, wrap};
+use crate::{destination, escape, output, rows, wrap};
 
 /// Default of `--delta`.
 const DELTA: f64 = 0.05;
@@ -41,14 +41,18 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let (Some(embeddings), Some(target_spec)) = (&options.embeddings, options.target) else {
         return Err(Error::Usage("--embeddings and --target, or --remove, are required".to_owned()));
     };
+    let labels = options.labels.iter().map(|spec| ("--labels", spec));
+    let logits = options.logits.iter().map(|spec| ("--logits", spec));
+    check_stdin([("--embeddings", embeddings)].into_iter().chain(labels).chain(logits))?;
     let target = target(options, target_spec)?;
     target.check()?;
     let mut model_file = ChangedModel::open(options, common)?;
     check_labels_and_classes(options, &model_file.model)?;
     let others: Vec<_> = options.labels.iter().collect();
-    let held_out = rows::read_for(&model_file.model, &options.model, embeddings, &others, options.header)?;
+    let held_out =
+        rows::read_for(&model_file.model, &options.model, embeddings, &others, options.input.options())?;
     let labels = match &options.labels {
-        Some(spec) => Some(rows::labels(spec, (embeddings, held_out.len()), options.header)?),
+        Some(spec) => Some(rows::labels(spec, (embeddings, held_out.len()), options.input.options())?),
         None => None,
     };
     let measure = measure(options, target_spec);
@@ -84,10 +88,9 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         message(common, &format!("replaced the threshold `{}`", escape::name(&name)));
     }
     let summary = ThresholdSummary::new(&name, &threshold);
-    let mut outcome =
-        Outcome::new(summary, &threshold, &scores, is_error.as_deref(), out.display().to_string());
+    let mut outcome = Outcome::new(summary, &threshold, &scores, is_error.as_deref(), destination::name(out));
     outcome.errors_of = is_error.map(|_| if options.logits.is_some() { "network" } else { "nuq" });
-    output::print_summary(common, &outcome, &outcome.text())
+    output::print_report(common, out, &outcome, &outcome.text())
 }
 
 /// Removes a threshold from the model.
@@ -95,9 +98,10 @@ fn remove(options: &CalibrateArgs, name: &str, common: &Common) -> Result<(), Er
     let mut model_file = ChangedModel::open(options, common)?;
     rows::threshold(&model_file.model, &options.model, name)?;
     model_file.model.remove_threshold(name);
-    let out = model_file.save()?.display().to_string();
-    let text = format!("removed the threshold `{}` from {out}\n", escape::name(name));
-    output::print_summary(common, &json!({ "removed": name, "out": out }), &text)
+    let out = model_file.save()?;
+    let text = format!("removed the threshold `{}` from {}\n", escape::name(name), destination::name(out));
+    let json = json!({ "removed": name, "out": out.display().to_string() });
+    output::print_report(common, out, &json, &text)
 }
 
 /// A model that is opened, changed and saved. The lock keeps the changes of other processes if the model file is replaced.
@@ -113,6 +117,7 @@ impl<'o> ChangedModel<'o> {
             Some(out) => {
                 let inputs = options.embeddings.iter().chain(&options.labels).chain(&options.logits);
                 output::check_out(out, &inputs.map(|spec| spec.path.as_path()).collect::<Vec<_>>())?;
+                destination::check_binary(out)?;
                 (out, None)
             }
             None => {
@@ -133,7 +138,7 @@ impl<'o> ChangedModel<'o> {
     fn save(self) -> Result<&'o Path, Error> {
         match self.lock {
             Some(lock) => lock.save(&self.model)?,
-            None => nuq_io::save(&self.model, self.out)?,
+            None => destination::save(&self.model, self.out)?,
         }
         Ok(self.out)
     }
@@ -161,8 +166,13 @@ fn predicted_labels<'m>(
     let Some(spec) = &options.logits else {
         return Ok((0..predictions.len()).map(|i| predictions.label(i)).collect());
     };
-    let logits =
-        rows::logits(spec, model, &options.classes, (embeddings, predictions.len()), options.header)?;
+    let logits = rows::logits(
+        spec,
+        model,
+        &options.classes,
+        (embeddings, predictions.len()),
+        options.input.options(),
+    )?;
     let best = |row: &[f32]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
     Ok(logits.rows().map(|row| model.classes().label(best(row))).collect())
 }

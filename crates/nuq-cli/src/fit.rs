@@ -7,9 +7,10 @@ use nuq::{
     Density, DensityKind, Embeddings, FittedModel, IndexKind, Model, NamedCriterion, NuqClassifier,
     NuqRegressor, Params, Precision,
 };
-use nuq_io::{ArraySpec, ReadOptions};
+use nuq_io::ArraySpec;
 
-use crate::args::{Common, FitArgs, Preset};
+use crate::args::{Common, FitArgs, Preset, check_stdin};
+use crate::destination;
 use crate::error::Error;
 use crate::inspect::Summary;
 use crate::output;
@@ -19,29 +20,32 @@ use crate::rows;
 pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     check_combinations(options)?;
     let task = Task::new(options)?;
-    let inputs = [Some(&options.embeddings), options.labels.as_ref(), options.targets.as_ref()];
-    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(|spec| spec.path.as_path()).collect();
+    let truths = options.labels.iter().map(|spec| ("--labels", spec));
+    let truths = truths.chain(options.targets.iter().map(|spec| ("--targets", spec)));
+    let inputs: Vec<_> = std::iter::once(("--embeddings", &options.embeddings)).chain(truths).collect();
+    check_stdin(inputs.iter().copied())?;
+    let inputs: Vec<&Path> = inputs.into_iter().map(|(_, spec)| spec.path.as_path()).collect();
     output::check_out(&options.out, &inputs)?;
+    destination::check_binary(&options.out)?;
     let x = read_rows(options)?;
     message(common, &format!("read {} rows of {} columns from {}", x.len(), x.dim(), options.embeddings));
     let start = Instant::now();
     let model = match task {
         Task::Classification(labels, params) => {
-            let y = rows::labels(labels, (&options.embeddings, x.len()), options.header)?;
+            let y = rows::labels(labels, (&options.embeddings, x.len()), options.input.options())?;
             Model::Classifier(observe("fitting", common, || params.fit(&x, &y))?)
         }
         Task::Regression(targets, params) => {
-            let y = ReadOptions::new().header(options.header).targets(targets)?;
-            rows::same_length(targets, y.len(), "targets", (&options.embeddings, x.len()))?;
+            let y = rows::targets(targets, (&options.embeddings, x.len()), options.input.options())?;
             Model::Regressor(observe("fitting", common, || params.fit(&x, &y))?)
         }
     };
     let seconds = start.elapsed().as_secs_f64();
     warn(options, &model, common);
-    nuq_io::save(&model, &options.out)?;
-    message(common, &format!("fitted in {seconds:.2} s, saved as {}", options.out.display()));
+    destination::save(&model, &options.out)?;
+    message(common, &format!("fitted in {seconds:.2} s, saved as {}", destination::name(&options.out)));
     let summary = Summary::new(&model);
-    output::print_summary(common, &summary, &summary.text())
+    output::print_report(common, &options.out, &summary, &summary.text())
 }
 
 /// The labels or targets of a fit, and the parameters.
@@ -71,7 +75,7 @@ impl<'o> Task<'o> {
 
 fn read_rows(options: &FitArgs) -> Result<Embeddings<'static>, Error> {
     let others: Vec<&ArraySpec> = options.labels.iter().chain(&options.targets).collect();
-    rows::read(&options.embeddings, &others, options.header)
+    rows::read(&options.embeddings, &others, options.input.options())
 }
 
 /// Reports properties of the data that limit the model.

@@ -4,18 +4,20 @@ use nuq::{FittedModel, Label, Model};
 use serde_json::{Value, json};
 
 use crate::args::{Common, LabelIssuesArgs};
+use crate::column::Column;
+use crate::destination;
 use crate::error::Error;
 use crate::escape;
 use crate::output::{self, label_json};
 use crate::progress::observe;
+use crate::table_file::TableFile;
 
 /// Default of `--count` without `--out`.
 const PRINTED: usize = 20;
 
 pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Error> {
-    if let Some(out) = &options.out {
-        output::check_csv(out, &[&options.model])?;
-    }
+    let to = options.out.as_deref();
+    let to = to.map(|out| TableFile::new(out, &[&options.model], common)).transpose()?;
     let opened = nuq_io::open(&options.model)?;
     let Model::Classifier(model) = &opened.model else {
         return Err(Error::Data(format!(
@@ -41,15 +43,15 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
         "{} of {rows} rows have a label that is less probable than another, given the other rows\n",
         issues.len()
     );
-    let Some(out) = &options.out else {
+    let Some(to) = to else {
         let worst: Vec<Value> = listed.iter().map(Issue::json).collect();
         let json = json!({ "rows": rows, "issues": issues.len(), "worst": worst });
         return output::print_result(common, &json, &(table(&listed) + &summary));
     };
-    output::write_file(out, csv(&listed).as_bytes())?;
-    let out = out.display().to_string();
-    let json = json!({ "rows": rows, "issues": issues.len(), "written": listed.len(), "out": out });
-    output::print_summary(common, &json, &format!("{out}: {} rows\n{summary}", listed.len()))
+    to.write(&columns(&listed))?;
+    let json = json!({ "rows": rows, "issues": issues.len(), "written": listed.len(), "out": to.path().display().to_string() });
+    let text = format!("{}: {} rows\n{summary}", destination::name(to.path()), listed.len());
+    output::print_report(common, to.path(), &json, &text)
 }
 
 /// A listed row.
@@ -75,15 +77,19 @@ impl Issue<'_> {
     }
 }
 
-fn csv(issues: &[Issue<'_>]) -> String {
-    let line = |issue: &Issue<'_>| {
-        let Issue { row, probability, probability_of_likeliest, .. } = issue;
-        let [label, likeliest] =
-            [issue.label, issue.likeliest].map(|label| output::csv_cell(&label.to_string()));
-        format!("{row},{label},{probability},{likeliest},{probability_of_likeliest}\n")
-    };
-    let lines: String = issues.iter().map(line).collect();
-    format!("row,label,probability,likeliest,probability_of_likeliest\n{lines}")
+/// The columns of an output file, named as in the JSON output.
+fn columns(issues: &[Issue<'_>]) -> [(&'static str, Column); 5] {
+    let labels =
+        |of: fn(&Issue<'_>) -> Label| Column::Labels(issues.iter().map(|issue| Some(of(issue))).collect());
+    let numbers =
+        |of: fn(&Issue<'_>) -> f64| Column::Numbers(issues.iter().map(|issue| Some(of(issue))).collect());
+    [
+        ("row", Column::Integers(issues.iter().map(|issue| Some(i64::from(issue.row))).collect())),
+        ("label", labels(|issue| issue.label.clone())),
+        ("probability", numbers(|issue| issue.probability)),
+        ("likeliest", labels(|issue| issue.likeliest.clone())),
+        ("probability_of_likeliest", numbers(|issue| issue.probability_of_likeliest)),
+    ]
 }
 
 fn table(issues: &[Issue<'_>]) -> String {

@@ -6,7 +6,9 @@
 mod args;
 mod bad_rows;
 mod calibrate;
+mod column;
 mod demo;
+mod destination;
 mod error;
 mod escape;
 mod evaluate;
@@ -20,6 +22,8 @@ mod progress;
 mod rows;
 mod score;
 mod suggest;
+mod table_file;
+mod table_format;
 #[cfg(test)]
 mod vocabulary;
 mod wrap;

@@ -9,8 +9,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::Common;
+use crate::destination::is_stdout;
 use crate::error::Error;
 use crate::escape;
+use crate::progress::message;
 
 /// Creates a folder and its parents.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
@@ -34,7 +36,7 @@ pub(crate) fn check_folder(path: &Path) -> Result<(), Error> {
 
 /// Rejects an output file that is also an input or cannot be written. Called before any work is done.
 pub(crate) fn check_out(out: &Path, inputs: &[&Path]) -> Result<(), Error> {
-    if out.as_os_str() == "-" {
+    if is_stdout(out) {
         return Ok(());
     }
     let is_same = |input: &&&Path| match (out.canonicalize(), input.canonicalize()) {
@@ -48,23 +50,6 @@ pub(crate) fn check_out(out: &Path, inputs: &[&Path]) -> Result<(), Error> {
         )));
     }
     Ok(nuq_io::check_writable(out)?)
-}
-
-/// Checks an output file as [`check_out`] does, and that its name ends in `.csv`.
-pub(crate) fn check_csv(out: &Path, inputs: &[&Path]) -> Result<(), Error> {
-    if !out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) {
-        return Err(Error::Usage(format!("--out {}: the output must be a .csv file", out.display())));
-    }
-    check_out(out, inputs)
-}
-
-/// A cell of a csv file, quoted if necessary.
-pub(crate) fn csv_cell(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
 
 /// Writes a file atomically.
@@ -91,6 +76,20 @@ pub(crate) fn print_result(common: &Common, result: &impl Serialize, text: &str)
 /// Prints the result of a command that writes a file: suppressed by `--quiet`, unless `--json` is given.
 pub(crate) fn print_summary(common: &Common, result: &impl Serialize, text: &str) -> Result<(), Error> {
     if common.quiet && !common.json { Ok(()) } else { print_result(common, result, text) }
+}
+
+/// Prints what a command reports about results that go to `out`: to standard error if that is standard output.
+pub(crate) fn print_report(
+    common: &Common,
+    out: &Path,
+    result: &impl Serialize,
+    text: &str,
+) -> Result<(), Error> {
+    if !is_stdout(out) {
+        return print_summary(common, result, text);
+    }
+    message(common, text.trim_end());
+    Ok(())
 }
 
 /// Prints to standard output without escaping.

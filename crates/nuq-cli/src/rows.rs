@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nuq::{Embeddings, FittedModel, Label, Model, Neighbors, NuqClassifier};
 use nuq_eval::baselines::Members;
-use nuq_io::{ArraySpec, Header, ReadOptions, read_members};
+use nuq_io::{ArraySpec, ReadOptions};
 
 use crate::args::Common;
 use crate::bad_rows;
@@ -16,9 +16,9 @@ use crate::progress::message;
 pub(crate) fn read(
     spec: &ArraySpec,
     others: &[&ArraySpec],
-    header: Header,
+    options: ReadOptions,
 ) -> Result<Embeddings<'static>, Error> {
-    let mut file = ReadOptions::new().header(header).embeddings(spec, others)?;
+    let mut file = options.embeddings(spec, others)?;
     let values = file.values(0..file.len())?;
     let bad = bad_rows::find(&values, file.dim());
     if !bad.is_empty() {
@@ -33,60 +33,55 @@ pub(crate) fn read_for(
     path: &Path,
     spec: &ArraySpec,
     others: &[&ArraySpec],
-    header: Header,
+    options: ReadOptions,
 ) -> Result<Embeddings<'static>, Error> {
-    let rows = read(spec, others, header)?;
-    check_columns(model, path, spec, rows.dim())?;
-    Ok(rows)
+    read(spec, others, options.columns(model.index().dim())).map_err(|error| column_error(error, path))
 }
 
-/// Checks the number of columns against the model.
-pub(crate) fn check_columns(
-    model: &Model<'_>,
-    path: &Path,
-    spec: &ArraySpec,
-    got: usize,
-) -> Result<(), Error> {
-    let expected = model.index().dim();
-    if got == expected {
-        return Ok(());
+/// Explains a number of columns that differs from that of the model.
+pub(crate) fn column_error(error: Error, model: &Path) -> Error {
+    match error {
+        Error::File(nuq_io::Error::ColumnCount { spec, got, expected }) => Error::Data(format!(
+            "{spec} has {got} columns, but the model {} was fitted to {expected}: use embeddings of the same layer",
+            model.display()
+        )),
+        other => other,
     }
-    Err(Error::Data(format!(
-        "{spec} has {got} columns, but the model {} was fitted to {expected}: use embeddings of the same layer",
-        path.display()
-    )))
 }
 
 /// Reads labels, one for each row of another array.
 pub(crate) fn labels(
     spec: &ArraySpec,
     rows: (&ArraySpec, usize),
-    header: Header,
+    options: ReadOptions,
 ) -> Result<Vec<Label>, Error> {
-    let labels = ReadOptions::new().header(header).labels(spec)?;
-    same_length(spec, labels.len(), "labels", rows)?;
-    Ok(labels)
+    let labels = options.rows(rows.1).labels(spec);
+    labels.map_err(|error| row_error(error.into(), "labels", rows.0))
 }
 
-/// Checks that an array has one entry for each row of another.
-pub(crate) fn same_length(
-    other: &ArraySpec,
-    got: usize,
-    what: &str,
-    (spec, rows): (&ArraySpec, usize),
-) -> Result<(), Error> {
-    if got == rows {
-        return Ok(());
-    }
-    let hint = match other.path.extension() {
-        Some(ending) if got == rows + 1 && other.name.is_none() && ending != "npy" => {
-            "; if its first line is a header, add --header yes".to_owned()
+/// Reads targets, one for each row of another array.
+pub(crate) fn targets(
+    spec: &ArraySpec,
+    rows: (&ArraySpec, usize),
+    options: ReadOptions,
+) -> Result<Vec<f64>, Error> {
+    let targets = options.rows(rows.1).targets(spec);
+    targets.map_err(|error| row_error(error.into(), "targets", rows.0))
+}
+
+/// Explains a number of entries that differs from the number of rows of the array `of`.
+fn row_error(error: Error, what: &str, of: &ArraySpec) -> Error {
+    let Error::File(nuq_io::Error::RowCount { spec, got, expected }) = error else { return error };
+    let hint = match spec.path.extension() {
+        Some(ending) if got == Some(expected + 1) && spec.name.is_none() && ending != "npy" => {
+            "; if its first line is a header, add --header yes"
         }
-        _ => String::new(),
+        _ => "",
     };
-    Err(Error::Data(format!(
-        "{other} has {got} {what}, but {spec} has {rows} rows: one per row is required{hint}"
-    )))
+    let got = got.map_or_else(|| format!("more than {expected}"), |got| got.to_string());
+    Error::Data(format!(
+        "{spec} has {got} {what}, but {of} has {expected} rows: one per row is required{hint}"
+    ))
 }
 
 /// Reads the logits of a network, with one column for each class of the model, in the model's order. `names` is the order of the
@@ -96,11 +91,21 @@ pub(crate) fn logits(
     model: &NuqClassifier<'_>,
     names: &[String],
     rows: (&ArraySpec, usize),
-    header: Header,
+    options: ReadOptions,
 ) -> Result<Embeddings<'static>, Error> {
-    let logits = read(spec, &[], header)?;
-    same_length(spec, logits.len(), "rows of logits", rows)?;
-    reorder(spec, logits, model, names)
+    let logits = read(spec, &[], options.rows(rows.1).columns(model.classes().len()));
+    let logits = logits.map_err(|error| class_error(row_error(error, "rows of logits", rows.0)))?;
+    reorder(logits, model, names)
+}
+
+/// Explains a number of columns that differs from the number of classes.
+fn class_error(error: Error) -> Error {
+    match error {
+        Error::File(nuq_io::Error::ColumnCount { spec, got, expected }) => Error::Data(format!(
+            "{spec} has {got} columns, but the model has {expected} classes: one column per class is required"
+        )),
+        other => other,
+    }
 }
 
 /// Reads the logits of several members, each as in [`logits`].
@@ -108,39 +113,27 @@ pub(crate) fn members(
     spec: &ArraySpec,
     model: &NuqClassifier<'_>,
     names: &[String],
-    (of, rows): (&ArraySpec, usize),
+    rows: (&ArraySpec, usize),
+    options: ReadOptions,
 ) -> Result<Members, Error> {
-    let members = read_members(spec)?;
-    let (count, got, classes) = (members.len(), members[0].len(), members[0].dim());
-    if got != rows {
-        return Err(Error::Data(format!(
-            "{spec} has {count} members × {got} rows × {classes} classes, but {of} has {rows} rows: one per row is required"
-        )));
-    }
-    let ordered = members.into_iter().map(|logits| reorder(spec, logits, model, names));
+    let members = options.rows(rows.1).columns(model.classes().len()).members(spec);
+    let members = members.map_err(|error| class_error(row_error(error.into(), "rows per member", rows.0)))?;
+    let ordered = members.into_iter().map(|logits| reorder(logits, model, names));
     Ok(Members::new(ordered.collect::<Result<_, _>>()?)?)
 }
 
 /// Reorders the columns of logits from the order `names` to that of the model's classes.
 fn reorder(
-    spec: &ArraySpec,
     logits: Embeddings<'static>,
     model: &NuqClassifier<'_>,
     names: &[String],
 ) -> Result<Embeddings<'static>, Error> {
-    let (got, expected) = (logits.dim(), model.classes().len());
-    if got != expected {
-        let text = format!(
-            "{spec} has {got} columns, but the model has {expected} classes: one column per class is required"
-        );
-        return Err(Error::Data(text));
-    }
     if names.is_empty() {
         return Ok(logits);
     }
     let order = class_order(model, names)?;
     let values = logits.rows().flat_map(|row| order.iter().map(|&j| row[j])).collect();
-    Ok(Embeddings::new(values, expected)?)
+    Ok(Embeddings::new(values, model.classes().len())?)
 }
 
 /// Checks `--classes` before rows are read. An empty list is the model's order.

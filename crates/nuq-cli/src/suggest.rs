@@ -1,15 +1,18 @@
 //! `nuq suggest`: chooses rows of a file to label next.
 
-use nuq::{Embeddings, Model};
-use nuq_io::ReadOptions;
+use nuq::{Embeddings, FittedModel, Model};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::args::{Common, OnBadRows, SuggestArgs};
 use crate::bad_rows;
+use crate::column::Column;
+use crate::destination;
 use crate::error::Error;
 use crate::output;
 use crate::progress::message;
+use crate::rows;
+use crate::table_file::TableFile;
 
 /// A chosen row.
 #[derive(Debug, Serialize)]
@@ -19,11 +22,10 @@ struct Suggestion {
 }
 
 pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
-    if let Some(out) = &options.out {
-        output::check_csv(out, &[&options.model, &options.embeddings.path])?;
-    }
+    let inputs = [options.model.as_path(), options.embeddings.path.as_path()];
+    let to = options.out.as_deref().map(|out| TableFile::new(out, &inputs, common)).transpose()?;
     let opened = nuq_io::open(&options.model)?;
-    let (numbers, rows) = read_rows(options, common)?;
+    let (numbers, rows) = read_rows(options, &opened.model, common)?;
     let uncertainty: Vec<f64> = match &opened.model {
         Model::Classifier(model) => model.predict(&rows)?.iter().map(|p| p.log_epistemic).collect(),
         Model::Regressor(model) => model.predict(&rows)?.iter().map(|p| p.log_epistemic).collect(),
@@ -31,19 +33,27 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
     let chosen = nuq::suggest(&rows, &uncertainty, options.count)?;
     let chosen: Vec<Suggestion> =
         chosen.iter().map(|&i| Suggestion { row: numbers[i], log_epistemic: uncertainty[i] }).collect();
-    let Some(out) = &options.out else {
+    let Some(to) = to else {
         let json = json!({ "rows": rows.len(), "chosen": chosen.len(), "suggestions": chosen });
         return output::print_result(common, &json, &table(&chosen));
     };
-    output::write_file(out, csv(&chosen).as_bytes())?;
-    let out = out.display().to_string();
-    let json = json!({ "rows": rows.len(), "chosen": chosen.len(), "out": out });
-    output::print_summary(common, &json, &format!("{out}: {} rows\n", chosen.len()))
+    let numbers = chosen.iter().map(|s| Some(s.row as i64)).collect();
+    let uncertainty = chosen.iter().map(|s| Some(s.log_epistemic)).collect();
+    to.write(&[("row", Column::Integers(numbers)), ("log_epistemic", Column::Numbers(uncertainty))])?;
+    let json = json!({ "rows": rows.len(), "chosen": chosen.len(), "out": to.path().display().to_string() });
+    let text = format!("{}: {} rows\n", destination::name(to.path()), chosen.len());
+    output::print_report(common, to.path(), &json, &text)
 }
 
 /// The usable rows, with their numbers in the file.
-fn read_rows(options: &SuggestArgs, common: &Common) -> Result<(Vec<usize>, Embeddings<'static>), Error> {
-    let mut file = ReadOptions::new().header(options.header).embeddings(&options.embeddings, &[])?;
+fn read_rows(
+    options: &SuggestArgs,
+    model: &Model<'_>,
+    common: &Common,
+) -> Result<(Vec<usize>, Embeddings<'static>), Error> {
+    let reading = options.input.options().columns(model.index().dim());
+    let file = reading.embeddings(&options.embeddings, &[]);
+    let mut file = file.map_err(|error| rows::column_error(error.into(), &options.model))?;
     let (values, dim) = (file.values(0..file.len())?, file.dim());
     let bad = bad_rows::find(&values, dim);
     if !bad.is_empty() && options.on_bad_rows == OnBadRows::Error {
@@ -55,11 +65,6 @@ fn read_rows(options: &SuggestArgs, common: &Common) -> Result<(Vec<usize>, Embe
     }
     let (numbers, values) = bad_rows::remove(&bad, values, dim);
     Ok((numbers, Embeddings::new(values, dim)?))
-}
-
-fn csv(chosen: &[Suggestion]) -> String {
-    let lines = chosen.iter().map(|s| format!("{},{}\n", s.row, s.log_epistemic));
-    format!("row,log_epistemic\n{}", lines.collect::<String>())
 }
 
 fn table(chosen: &[Suggestion]) -> String {

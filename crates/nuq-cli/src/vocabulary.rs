@@ -12,7 +12,7 @@ use nuq::{
     BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel,
     Precision, Shrinkage, SquaredError, Variance,
 };
-use nuq_io::Header;
+use nuq_io::{Format, Header};
 use serde_json::Value;
 
 use crate::args::Args;
@@ -99,6 +99,7 @@ fn rust_value(option: &str, word: &str) -> Option<String> {
         "precision" => format!("{:?}", word.parse::<Precision>().unwrap()),
         "measure" => format!("{:?}", word.parse::<Measure>().unwrap()),
         "header" => format!("{:?}", word.parse::<Header>().unwrap()),
+        "format" => format!("{:?}", word.parse::<Format>().unwrap()),
         _ => return None,
     };
     Some(debug)

@@ -14,7 +14,7 @@
 //! All numbers are little-endian.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub(crate) struct Section<'s> {
 }
 
 /// Writes the header, the table and the sections in the given order.
-pub(crate) fn write(file: &mut BufWriter<&File>, sections: &[Section<'_>]) -> io::Result<()> {
+pub(crate) fn write(file: &mut dyn Write, sections: &[Section<'_>]) -> io::Result<()> {
     let mut at = (HEADER + ENTRY * sections.len()).next_multiple_of(ALIGNMENT);
     let mut table = Vec::with_capacity(ENTRY * sections.len());
     for section in sections {
@@ -85,7 +85,7 @@ pub(crate) fn write(file: &mut BufWriter<&File>, sections: &[Section<'_>]) -> io
     pad(file, &mut written)
 }
 
-fn pad(file: &mut BufWriter<&File>, written: &mut usize) -> io::Result<()> {
+fn pad(file: &mut dyn Write, written: &mut usize) -> io::Result<()> {
     let gap = written.next_multiple_of(ALIGNMENT) - *written;
     *written += gap;
     file.write_all(&[0; ALIGNMENT][..gap])

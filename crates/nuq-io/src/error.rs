@@ -131,6 +131,26 @@ pub enum Error {
         /// Description of the expected shape.
         expected: &'static str,
     },
+    /// The array has another number of rows than expected.
+    #[error("{spec} has {} rows; needed: {expected}", row_count(*got, *expected))]
+    RowCount {
+        /// The file and array.
+        spec: ArraySpec,
+        /// Number of rows; `None` if there are more than expected and reading stopped there.
+        got: Option<usize>,
+        /// Expected number of rows.
+        expected: usize,
+    },
+    /// The array has another number of columns than expected.
+    #[error("{spec} has {got} columns; needed: {expected}")]
+    ColumnCount {
+        /// The file and array.
+        spec: ArraySpec,
+        /// Number of columns.
+        got: usize,
+        /// Expected number of columns.
+        expected: usize,
+    },
     /// A label is a number that is not an integer.
     #[error(
         "{spec}: the label of row {row} is {value}, not an integer: give integers or strings, or use --targets for numbers"
@@ -204,6 +224,10 @@ fn no_such_array(spec: &ArraySpec, present: &[String]) -> String {
         Some(name) => format!("{file} holds no array `{name}`; there are: {list}"),
         None => format!("{file} holds several arrays; name one as {path}:NAME; there are: {list}"),
     }
+}
+
+fn row_count(got: Option<usize>, expected: usize) -> String {
+    got.map_or_else(|| format!("more than {expected}"), |got| got.to_string())
 }
 
 fn shape_in_words(shape: &[usize]) -> String {

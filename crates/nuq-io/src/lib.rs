@@ -20,6 +20,7 @@ mod lock;
 mod meta;
 mod model;
 mod npz_writer;
+mod output_compression;
 mod panics;
 #[cfg(feature = "parquet")]
 mod parquet_writer;
@@ -35,8 +36,9 @@ pub use baseline::{BaselineFile, open_baseline, save_baseline};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;
 pub use lock::ModelLock;
-pub use model::{Contents, ModelFile, open, open_any, save, save_classifier, save_regressor};
+pub use model::{Contents, ModelFile, open, open_any, save, save_classifier, save_regressor, write_model};
 pub use npz_writer::{NpzArray, write_npz};
+pub use output_compression::OutputCompression;
 pub use panics::is_catching_panics;
 #[cfg(feature = "parquet")]
 pub use parquet_writer::{ParquetColumn, ParquetWriter};

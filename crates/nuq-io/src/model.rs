@@ -1,5 +1,6 @@
 //! Saves a fitted model to one file and opens it.
 
+use std::io::Write;
 use std::path::Path;
 
 use nuq::{Bandwidth, FittedModel, Model, NuqClassifier, NuqRegressor};
@@ -48,8 +49,7 @@ pub fn save(model: &Model<'_>, path: &Path) -> Result<(), Error> {
 /// # Errors
 /// As [`save`].
 pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path) -> Result<(), Error> {
-    let labels = Section { name: CLASSES, bytes: bytemuck::cast_slice(model.training_classes()) };
-    write(model, TaskMeta::of_classifier(model), labels, path)
+    write_classifier(model, path, |sections| write_atomically(path, |file| container::write(file, sections)))
 }
 
 /// Writes a regressor, as [`save`] does.
@@ -57,15 +57,49 @@ pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path) -> Result<(), Err
 /// # Errors
 /// As [`save`].
 pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path) -> Result<(), Error> {
-    let targets = Section { name: TARGETS, bytes: bytemuck::cast_slice(model.targets()) };
-    write(model, TaskMeta::of_regressor(model), targets, path)
+    write_regressor(model, path, |sections| write_atomically(path, |file| container::write(file, sections)))
 }
 
+/// Writes a model to a writer, such as standard output. The bytes are those of a file that [`save`] writes.
+///
+/// # Errors
+/// As [`save`].
+pub fn write_model(model: &Model<'_>, to: &mut dyn Write) -> Result<(), Error> {
+    let path = Path::new("the output");
+    let put = |sections: &[Section<'_>]| {
+        container::write(to, sections).map_err(|source| Error::Write { path: path.to_owned(), source })
+    };
+    match model {
+        Model::Classifier(model) => write_classifier(model, path, put),
+        Model::Regressor(model) => write_regressor(model, path, put),
+    }
+}
+
+fn write_classifier(
+    model: &NuqClassifier<'_>,
+    path: &Path,
+    put: impl FnOnce(&[Section<'_>]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let labels = Section { name: CLASSES, bytes: bytemuck::cast_slice(model.training_classes()) };
+    write(model, TaskMeta::of_classifier(model), labels, path, put)
+}
+
+fn write_regressor(
+    model: &NuqRegressor<'_>,
+    path: &Path,
+    put: impl FnOnce(&[Section<'_>]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let targets = Section { name: TARGETS, bytes: bytemuck::cast_slice(model.targets()) };
+    write(model, TaskMeta::of_regressor(model), targets, path, put)
+}
+
+/// Passes the sections of a model to `put`. `path` is the file in errors.
 fn write(
     model: &impl FittedModel,
     task: TaskMeta,
     labels_or_targets: Section<'_>,
     path: &Path,
+    put: impl FnOnce(&[Section<'_>]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let (index, smoother) = (model.index(), model.smoother_parts());
     // Damaged arrays of an opened file must not be written with valid checksums.
@@ -83,7 +117,7 @@ fn write(
         sections.push(Section { name: BANDWIDTHS, bytes: bytemuck::cast_slice(many) });
     }
     sections.extend(index::sections(&parts));
-    write_atomically(path, |file| container::write(file, &sections))
+    put(&sections)
 }
 
 /// An opened model and the metadata of its file.

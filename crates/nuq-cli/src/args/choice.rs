@@ -12,7 +12,7 @@ use nuq::{
     BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel,
     NamedCriterion, Precision, Shrinkage, SquaredError, UnknownChoice, Variance,
 };
-use nuq_io::Header;
+use nuq_io::{Format, Header};
 
 /// A type whose values are written as words on the command line.
 pub(crate) trait Words: FromStr<Err = UnknownChoice> + Clone + Send + Sync + 'static {
@@ -42,6 +42,7 @@ words!(
     Precision => Self::ALL.iter().map(|precision| precision.name()).collect(),
     Measure => Self::ALL.iter().map(|measure| measure.name()).collect(),
     Header => Self::ALL.iter().map(|header| header.name()).collect(),
+    Format => Self::ALL.iter().map(|format| format.name()).collect(),
     BandwidthWord => {
         let mut words = BandwidthRule::<Criterion>::names();
         words.extend(BandwidthRule::<SquaredError>::names());

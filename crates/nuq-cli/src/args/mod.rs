@@ -1,6 +1,7 @@
 //! The command line: commands, options and their help texts.
 
 mod choice;
+mod input;
 mod values;
 
 use std::path::PathBuf;
@@ -10,10 +11,11 @@ use nuq::calibrate::Measure;
 use nuq::{
     Covariance, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel, Precision, Shrinkage, Variance,
 };
-use nuq_io::{ArraySpec, Header};
+use nuq_io::ArraySpec;
 
 pub(crate) use choice::BandwidthWord;
 use choice::choice;
+pub(crate) use input::{InputArgs, check_stdin};
 pub(crate) use values::{NamedArray, TargetSpec};
 
 /// Largest width of the help texts, in columns. Lines of the constants below are shorter, so that they are not wrapped.
@@ -42,7 +44,12 @@ Messages that cannot be written to standard error are lost; the exit code does n
 const FILES: &str = "\
 Files:
   Arrays are read from npy, npz, safetensors, csv, tsv and, in a build with that feature, parquet
-  files. FILE:NAME selects one array of an npz or safetensors file, or one column of a table.
+  files. The contents decide the format; the name decides between csv and tsv. FILE:NAME selects one
+  array of an npz or safetensors file, or one column of a table. One FILE may be - (with a name
+  =-:NAME), standard input, which holds npy, csv or tsv data. These may be compressed with gzip or,
+  in a build with that feature, zstd.
+  Arrays and parquet files are read in blocks. csv and tsv tables are held in memory, four bytes per
+  number, and so are arrays in Fortran order that are compressed or come from standard input.
   Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes,
   the column that --labels or --targets selects from the same file, and the columns that
   FILE:-NAME,NAME excludes. The first line of a table is a header if it holds the selected columns,
@@ -177,7 +184,7 @@ pub(crate) struct LabelIssuesArgs {
     /// Largest number of rows to list [default: 20, with --out all]
     #[arg(long, alias = "most", value_name = "N")]
     pub(crate) count: Option<usize>,
-    /// Output file, .csv [default: print to standard output]
+    /// Output file, .csv, .tsv or .jsonl, also with .gz or .zst; - prints csv, with --json JSON lines [default: print a table]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -190,13 +197,12 @@ pub(crate) struct SuggestArgs {
     /// Unlabeled rows, one embedding each
     #[arg(long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
-    /// Whether the first line of csv and tsv files is a header; auto decides from the contents
-    #[arg(long, value_parser = choice::<Header>(), default_value = "auto")]
-    pub(crate) header: Header,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
     /// Number of rows to choose
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) count: usize,
-    /// Output file, .csv [default: print to standard output]
+    /// Output file, .csv, .tsv or .jsonl, also with .gz or .zst; - prints csv, with --json JSON lines [default: print a table]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// What to do with rows that contain a NaN or an infinity
@@ -216,10 +222,9 @@ pub(crate) struct FitArgs {
     /// Targets of the training rows, finite numbers: fits a regressor
     #[arg(long, value_name = "FILE")]
     pub(crate) targets: Option<ArraySpec>,
-    /// Whether the first line of csv and tsv files is a header; auto decides from the contents
-    #[arg(long, value_parser = choice::<Header>(), default_value = "auto")]
-    pub(crate) header: Header,
-    /// Output file for the model
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Output file for the model; - writes it to standard output, and the fitted values to standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 
@@ -308,10 +313,10 @@ pub(crate) struct ScoreArgs {
     /// Rows to score, one embedding each
     #[arg(long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
-    /// Whether the first line of csv and tsv files is a header; auto decides from the contents
-    #[arg(long, value_parser = choice::<Header>(), default_value = "auto")]
-    pub(crate) header: Header,
-    /// Output file, .csv, .jsonl, .npz or .parquet; - prints csv, with --json JSON lines, to standard output
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Output file, .csv, .tsv, .jsonl (these also with .gz or .zst), .npz or .parquet; - prints csv, with --json JSON lines, to
+    /// standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Cost of an abstention relative to an error, between 0 and 1: accepts a row if the probability of an error is at most the
@@ -350,9 +355,8 @@ pub(crate) struct CalibrateArgs {
     /// Logits of the held-out rows: counts the errors of the network instead of those of NUQ's labels
     #[arg(long, value_name = "FILE", requires = "labels")]
     pub(crate) logits: Option<ArraySpec>,
-    /// Whether the first line of csv and tsv files is a header; auto decides from the contents
-    #[arg(long, value_parser = choice::<Header>(), default_value = "auto")]
-    pub(crate) header: Header,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
     /// Classes of the columns of the logits, as A,B,C [default: the labels in sorted order]
     #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
     pub(crate) classes: Vec<String>,
@@ -377,7 +381,8 @@ pub(crate) struct CalibrateArgs {
         conflicts_with_all = ["embeddings", "labels", "logits", "classes", "target", "delta", "measure", "name"]
     )]
     pub(crate) remove: Option<String>,
-    /// Output file for the changed model [default: replace the model file]
+    /// Output file for the changed model; - writes it to standard output, and the result to standard error [default: replace the
+    /// model file]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -410,9 +415,8 @@ pub(crate) struct EvaluateArgs {
     /// Members' logits of the --ood set of this name; can be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) ood_members: Vec<NamedArray>,
-    /// Whether the first line of csv and tsv files is a header; auto decides from the contents
-    #[arg(long, value_parser = choice::<Header>(), default_value = "auto")]
-    pub(crate) header: Header,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
     /// Classes of the columns of the logits and the members' logits, as A,B,C [default: the labels in sorted order]
     #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "predictions")]
     pub(crate) classes: Vec<String>,

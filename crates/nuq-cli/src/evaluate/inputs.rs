@@ -7,7 +7,7 @@ use nuq_eval::baselines::Members;
 use nuq_eval::evaluate::Rows;
 use nuq_io::ArraySpec;
 
-use crate::args::{EvaluateArgs, NamedArray};
+use crate::args::{EvaluateArgs, NamedArray, check_stdin};
 use crate::error::Error;
 use crate::{output, rows};
 
@@ -39,6 +39,7 @@ impl Set {
 /// Rejects contradictory options before any file is read.
 pub(super) fn check(options: &EvaluateArgs) -> Result<(), Error> {
     check_names(options)?;
+    check_stdin(inputs(options).iter().map(|(option, spec)| (option.as_str(), *spec)))?;
     if options.resamples < MIN_RESAMPLES {
         let text =
             format!("--resamples {}: at least {MIN_RESAMPLES} are needed for an interval", options.resamples);
@@ -77,16 +78,26 @@ fn check_names(options: &EvaluateArgs) -> Result<(), Error> {
     Ok(())
 }
 
+/// The option and the array of each input.
+fn inputs(options: &EvaluateArgs) -> Vec<(String, &ArraySpec)> {
+    let single = [("--test", Some(&options.test)), ("--labels", Some(&options.labels))];
+    let outputs = [("--logits", options.logits.as_ref()), ("--members", options.members.as_ref())];
+    let single = single.into_iter().chain(outputs);
+    let single = single.filter_map(|(option, spec)| Some((option.to_owned(), spec?)));
+    let sets = [
+        ("--ood", &options.ood),
+        ("--ood-logits", &options.ood_logits),
+        ("--ood-members", &options.ood_members),
+    ];
+    let sets = sets.into_iter().flat_map(|(option, sets)| {
+        sets.iter().map(move |set| (format!("{option} {}=…", set.name), &set.spec))
+    });
+    single.chain(sets).collect()
+}
+
 fn input_paths(options: &EvaluateArgs) -> Vec<&Path> {
-    let of_sets = options.ood.iter().chain(&options.ood_logits).chain(&options.ood_members);
-    [&options.test, &options.labels]
-        .into_iter()
-        .chain(&options.logits)
-        .chain(&options.members)
-        .chain(of_sets.map(|set| &set.spec))
-        .map(|spec| spec.path.as_path())
-        .chain([options.model.as_path()])
-        .collect()
+    let arrays = inputs(options).into_iter().map(|(_, spec)| spec.path.as_path());
+    arrays.chain([options.model.as_path()]).collect()
 }
 
 /// Files with the outputs of networks for one set.
@@ -102,19 +113,24 @@ pub(super) fn read(
     classifier: &NuqClassifier<'_>,
 ) -> Result<Arrays, Error> {
     let set = |name: &str, spec: &ArraySpec, outputs: NetworkOutputs<'_>, others: &[&ArraySpec]| {
-        let embeddings = rows::read_for(model, &options.model, spec, others, options.header)?;
+        let embeddings = rows::read_for(model, &options.model, spec, others, options.input.options())?;
         let beside = (spec, embeddings.len());
         let logits = |of| {
-            rows::logits(of, classifier, &options.classes, beside, options.header).map_err(dimension_hint)
+            rows::logits(of, classifier, &options.classes, beside, options.input.options())
+                .map_err(dimension_hint)
         };
-        let members = |of| rows::members(of, classifier, &options.classes, beside).map_err(dimension_hint);
+        let members = |of| {
+            rows::members(of, classifier, &options.classes, beside, options.input.options())
+                .map_err(dimension_hint)
+        };
         let logits = outputs.logits.map(logits).transpose()?;
         let members = outputs.members.map(members).transpose()?;
         Ok::<_, Error>(Set { name: name.to_owned(), embeddings, logits, members })
     };
     let outputs = NetworkOutputs { logits: options.logits.as_ref(), members: options.members.as_ref() };
     let test = set("test", &options.test, outputs, &[&options.labels])?;
-    let labels = rows::labels(&options.labels, (&options.test, test.embeddings.len()), options.header)?;
+    let labels =
+        rows::labels(&options.labels, (&options.test, test.embeddings.len()), options.input.options())?;
     let ood = |NamedArray { name, spec }: &NamedArray| {
         let outputs = NetworkOutputs {
             logits: array_named(&options.ood_logits, name),

@@ -8,7 +8,8 @@ use std::io::{self, Write};
 use nuq::Label;
 use nuq_io::{NpzArray, write_npz};
 
-use super::columns::{Column, Columns, Neighbor, Truth, TruthKind, integer};
+use super::columns::{Columns, Neighbor, Truth, TruthKind, integer};
+use crate::column::Column;
 
 /// Arrays by name.
 #[derive(Default)]

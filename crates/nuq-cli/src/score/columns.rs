@@ -3,6 +3,8 @@
 use nuq::calibrate::Threshold;
 use nuq::{Decision, Estimates, Label, Neighbors, NuqClassifier, NuqRegressor, Predictions, RejectRule};
 
+use crate::column::Column;
+
 /// The optional columns.
 pub(super) struct Layout {
     pub(super) rule: Option<Rule>,
@@ -16,14 +18,6 @@ pub(super) struct Layout {
 pub(super) enum Rule {
     Cost(RejectRule),
     Threshold(Threshold),
-}
-
-/// One column; a skipped row has `None`.
-pub(super) enum Column {
-    Integers(Vec<Option<i64>>),
-    Numbers(Vec<Option<f64>>),
-    Labels(Vec<Option<Label>>),
-    Booleans(Vec<Option<bool>>),
 }
 
 /// The results of one block: named columns of equal length, and the nearest training rows of each row.

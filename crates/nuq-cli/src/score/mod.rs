@@ -12,11 +12,11 @@ mod sink;
 use std::time::Instant;
 
 use nuq::{Embeddings, FittedModel, Model, RejectRule};
-use nuq_io::ReadOptions;
 use serde::Serialize;
 
 use crate::args::{Common, OnBadRows, ScoreArgs};
 use crate::bad_rows;
+use crate::destination::{self, Destination};
 use crate::error::Error;
 use crate::progress::{Progress, message};
 use crate::{output, rows};
@@ -39,14 +39,16 @@ struct Outcome {
 }
 
 pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
-    let kind = sink::kind_of(&options.out, common.json)?;
+    let to = Destination::new(&options.out)?;
+    let kind = sink::kind_of(&to, common.json)?;
     output::check_out(&options.out, &[&options.model, &options.embeddings.path])?;
     let cost = reject_rule(options)?;
     let opened = nuq_io::open(&options.model)?;
     let model = &opened.model;
     let rule = rule(options, cost, model)?;
-    let mut file = ReadOptions::new().header(options.header).embeddings(&options.embeddings, &[])?;
-    rows::check_columns(model, &options.model, &options.embeddings, file.dim())?;
+    let reading = options.input.options().columns(model.index().dim());
+    let file = reading.embeddings(&options.embeddings, &[]);
+    let mut file = file.map_err(|error| rows::column_error(error.into(), &options.model))?;
     let layout = Layout {
         rule,
         neighbors: options.output_neighbors.min(model.n_neighbors()),
@@ -69,7 +71,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         out: options.out.display().to_string(),
     };
     let mut progress = Progress::rows("scoring", file.len() as u64, common);
-    Sink::with(kind, &options.out, |sink| {
+    Sink::with(kind, &to, |sink| {
         for first in (0..file.len()).step_by(BLOCK) {
             let rows = first..file.len().min(first + BLOCK);
             let values = file.values(rows.clone())?;
@@ -92,12 +94,9 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let skipped = if outcome.skipped > 0 { format!(", {} skipped", outcome.skipped) } else { String::new() };
     let rejected = outcome.rejected.map_or(String::new(), |rejected| format!(", {rejected} rejected"));
     message(common, &format!("{:.0} rows per second", outcome.rows_per_second));
-    let line = format!("{}: {} rows{skipped}{rejected}", outcome.out, outcome.rows);
-    if options.out.as_os_str() == "-" {
-        message(common, &line);
-        return Ok(());
-    }
-    output::print_summary(common, &outcome, &(line + "\n"))
+    let name = destination::name(&options.out);
+    let line = format!("{name}: {} rows{skipped}{rejected}\n", outcome.rows);
+    output::print_report(common, &options.out, &outcome, &line)
 }
 
 /// The decision rule, if an option sets one.

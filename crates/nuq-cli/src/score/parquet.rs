@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use nuq::Label;
 use nuq_io::{ParquetColumn, ParquetWriter};
 
-use super::columns::{Column, Columns, Neighbor, Truth, TruthKind, integer};
+use super::columns::{Columns, Neighbor, Truth, TruthKind, integer};
+use crate::column::Column;
 
 /// Whether this build can write parquet files.
 pub(super) const IS_AVAILABLE: bool = true;

@@ -1,42 +1,52 @@
-//! Output of scores: csv, JSON lines, parquet, or arrays in an npz file. A file is written atomically.
+//! Output of scores: csv, tsv, JSON lines, parquet, or arrays in an npz file. A file is written atomically.
 
-use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
 use super::arrays::Arrays;
-use super::columns::{Column, Columns, Truth, TruthKind};
+use super::columns::{Columns, Truth, TruthKind};
 use super::parquet;
+use crate::destination::Destination;
 use crate::error::Error;
-use crate::escape::Escaped;
-use crate::output::{csv_cell, label_json, stdout_error};
+use crate::output::label_json;
+use crate::table_format::TableFormat;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    Csv,
-    JsonLines,
+    Table(TableFormat),
     Npz,
     Parquet,
 }
 
 /// The format, from the extension of the file name.
-pub(super) fn kind_of(out: &Path, as_json: bool) -> Result<Kind, Error> {
-    match out.extension().map(|e| e.to_string_lossy().to_lowercase()).as_deref() {
-        Some("csv") => Ok(Kind::Csv),
-        Some("jsonl" | "ndjson") => Ok(Kind::JsonLines),
-        Some("npz") => Ok(Kind::Npz),
-        Some("parquet") if parquet::IS_AVAILABLE => Ok(Kind::Parquet),
-        Some("parquet") => Err(Error::Usage(format!(
-            "--out {}: this build of nuq has no parquet support; build it with `--features parquet`, or write an .npz file",
-            out.display()
-        ))),
-        _ if out.as_os_str() == "-" => Ok(if as_json { Kind::JsonLines } else { Kind::Csv }),
-        _ => Err(Error::Usage(format!(
-            "--out {}: the output must be a .csv, .jsonl, .npz or .parquet file, or -",
-            out.display()
-        ))),
+pub(super) fn kind_of(to: &Destination<'_>, as_json: bool) -> Result<Kind, Error> {
+    if to.is_stdout() {
+        return Ok(Kind::Table(TableFormat::of_stdout(as_json)));
     }
+    let (extension, path) = (to.extension(), to.path().display());
+    let kind = match extension.as_deref() {
+        Some("npz") => Kind::Npz,
+        Some("parquet") if parquet::IS_AVAILABLE => Kind::Parquet,
+        Some("parquet") => {
+            return Err(Error::Usage(format!(
+                "--out {path}: this build of nuq has no parquet support; build it with `--features parquet`, or write an .npz file"
+            )));
+        }
+        extension => match extension.and_then(TableFormat::of_extension) {
+            Some(format) => return Ok(Kind::Table(format)),
+            None => {
+                return Err(Error::Usage(format!(
+                    "--out {path}: the output must be a .csv, .tsv, .jsonl, .npz or .parquet file, or -"
+                )));
+            }
+        },
+    };
+    if to.is_compressed() {
+        let text = format!("--out {path}: only .csv, .tsv and .jsonl files are compressed with gzip or zstd");
+        return Err(Error::Usage(text));
+    }
+    Ok(kind)
 }
 
 /// The output while it is being written.
@@ -55,7 +65,7 @@ impl Sink<'_> {
     /// Opens the output and calls `fill`. The file gets its name only after `fill` succeeded.
     pub(super) fn with(
         kind: Kind,
-        out: &Path,
+        to: &Destination<'_>,
         fill: impl FnOnce(&mut Sink<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut failed = None;
@@ -76,16 +86,7 @@ impl Sink<'_> {
                 }
             }
         };
-        let result = if out.as_os_str() == "-" {
-            let mut stdout = io::BufWriter::new(io::stdout().lock());
-            let written = match io::stdout().is_terminal() {
-                true => write(&mut Escaped(&mut stdout)),
-                false => write(&mut stdout),
-            };
-            written.and_then(|()| stdout.flush()).map_err(stdout_error)
-        } else {
-            nuq_io::write_atomically(out, |file| write(file)).map_err(Error::from)
-        };
+        let result = to.write(write);
         match failed {
             Some(error) => Err(error),
             None => result,
@@ -95,8 +96,8 @@ impl Sink<'_> {
     /// Writes a block.
     pub(super) fn write(&mut self, block: &Columns) -> Result<(), Error> {
         match self.kind {
-            Kind::Csv => self.csv(block),
-            Kind::JsonLines => self.json_lines(block),
+            Kind::Table(TableFormat::JsonLines) => self.json_lines(block),
+            Kind::Table(format) => self.lines(format, block),
             Kind::Npz => {
                 self.arrays.append(block);
                 Ok(())
@@ -106,7 +107,7 @@ impl Sink<'_> {
         .map_err(|source| Error::Write { path: "the scores".into(), source })
     }
 
-    fn csv(&mut self, block: &Columns) -> io::Result<()> {
+    fn lines(&mut self, format: TableFormat, block: &Columns) -> io::Result<()> {
         if !self.has_header {
             self.has_header = true;
             let mut names: Vec<String> = block.columns.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -114,14 +115,14 @@ impl Sink<'_> {
                 let truth = if block.truth_kind == TruthKind::Targets { "target" } else { "label" };
                 names.extend(["id", "distance", truth].map(|field| format!("neighbor_{i}_{field}")));
             }
-            writeln!(self.writer, "{}", names.join(","))?;
+            format.write_line(self.writer, &names)?;
         }
         for row in 0..block.rows {
             let mut cells: Vec<String> = block.columns.iter().map(|(_, column)| column.cell(row)).collect();
             if let Some(neighbors) = &block.neighbors {
                 for neighbor in &neighbors[row] {
                     let truth = match &neighbor.truth {
-                        Truth::Label(label) => csv_cell(&label.to_string()),
+                        Truth::Label(label) => label.to_string(),
                         Truth::Target(target) => target.to_string(),
                     };
                     cells.extend([neighbor.id.to_string(), neighbor.distance.to_string(), truth]);
@@ -129,7 +130,7 @@ impl Sink<'_> {
                 let width = block.columns.len() + 3 * block.per_row;
                 cells.resize(width, String::new());
             }
-            writeln!(self.writer, "{}", cells.join(","))?;
+            format.write_line(self.writer, &cells)?;
         }
         Ok(())
     }
@@ -158,7 +159,7 @@ impl Sink<'_> {
 
     fn finish(&mut self) -> io::Result<()> {
         match self.kind {
-            Kind::Csv | Kind::JsonLines => Ok(()),
+            Kind::Table(_) => Ok(()),
             Kind::Npz => self.arrays.write(self.writer),
             Kind::Parquet => std::mem::take(&mut self.groups).finish(self.writer),
         }
@@ -179,28 +180,5 @@ fn fill_and_finish(
         Ok(()) => sink.finish().map_err(FillError::Io),
         Err(Error::Write { source, .. }) => Err(FillError::Io(source)),
         Err(other) => Err(FillError::Other(other)),
-    }
-}
-
-impl Column {
-    fn cell(&self, row: usize) -> String {
-        match self {
-            Column::Integers(values) => values[row].map_or(String::new(), |v| v.to_string()),
-            Column::Numbers(values) => values[row].map_or(String::new(), |v| v.to_string()),
-            Column::Labels(values) => {
-                values[row].as_ref().map_or(String::new(), |label| csv_cell(&label.to_string()))
-            }
-            Column::Booleans(values) => values[row].map_or(String::new(), |v| v.to_string()),
-        }
-    }
-
-    fn json(&self, row: usize) -> Value {
-        match self {
-            Column::Integers(values) => json!(values[row]),
-            // JSON cannot represent infinity; it is written as null. The logarithms are finite.
-            Column::Numbers(values) => json!(values[row]),
-            Column::Labels(values) => values[row].as_ref().map_or(Value::Null, label_json),
-            Column::Booleans(values) => json!(values[row]),
-        }
     }
 }

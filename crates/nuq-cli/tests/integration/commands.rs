@@ -186,6 +186,7 @@ fn invalid_input_has_an_error_message_and_an_exit_code() {
     let file = example("train.npz");
     fs::write(folder.path().join("narrow.csv"), "1,2\n").unwrap();
     fs::write(folder.path().join("junk.nuq"), "junk").unwrap();
+    fs::write(folder.path().join("one.npy"), b"\x93NUMPY\x01\x00").unwrap();
     let fit = |more: &[&str]| -> Vec<String> {
         let words = ["fit", "--embeddings", &x, "--labels", &y, "--out", "new.nuq"];
         words.iter().chain(more).map(|word| (*word).to_owned()).collect()
@@ -221,7 +222,7 @@ fn invalid_input_has_an_error_message_and_an_exit_code() {
         (fit(&["--threads", "0"]), 1, "--threads 0: at least 1 is required"),
         (words(&["fit", "--embeddings", &x, "--out", "n.nuq"]), 2, "<--labels <FILE>|--targets <FILE>>"),
         (
-            words(&["fit", "--embeddings", "train.npy:x", "--labels", &y, "--out", "n.nuq"]),
+            words(&["fit", "--embeddings", "one.npy:x", "--labels", &y, "--out", "n.nuq"]),
             1,
             "holds a single array without a name: remove `:x`",
         ),
@@ -367,6 +368,7 @@ fn integer_labels_are_written_as_integers() {
 fn errors_of_a_build_without_parquet_contain_the_feature() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
     let score = ["score", "--model", "m.nuq", "--embeddings"];
+    fs::write(folder.path().join("q.parquet"), "PAR1").unwrap();
     let read = nuq(&[&score[..], &["q.parquet", "--out", "s.csv"]].concat(), folder.path());
     assert!(err(&read).contains("q.parquet: this nuq was built without parquet; build it"), "{}", err(&read));
     let written = nuq(&[&score[..], &["t.csv:-class", "--out", "s.parquet"]].concat(), folder.path());

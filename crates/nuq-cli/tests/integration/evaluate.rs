@@ -327,7 +327,7 @@ fn members_of_the_wrong_shape_are_rejected() {
         ("--members @test.npz:logits", 1, "; logits of a single network go to --logits or --ood-logits"),
         ("--logits test.npy", 1, "; logits of several members go to --members or --ood-members"),
         ("--ood-logits svhn=svhn.npy", 1, "svhn.npy has the shape 3 × 500 × 10; needed: rows × columns"),
-        ("--members svhn.npy", 1, "svhn.npy has 3 members × 500 rows × 10 classes, but"),
+        ("--members svhn.npy", 1, "svhn.npy has 500 rows per member, but"),
         ("--members nine.npy", 1, "nine.npy has 9 columns, but the model has 10 classes"),
         (
             "--members test.npy --ood-members svhn=two.npy",

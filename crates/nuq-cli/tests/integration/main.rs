@@ -16,3 +16,5 @@ mod processes;
 mod readme;
 #[cfg(unix)]
 mod sparse_file;
+#[cfg(unix)]
+mod streams;

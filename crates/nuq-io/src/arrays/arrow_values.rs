@@ -49,6 +49,13 @@ pub(super) enum BadEntry {
     Text,
 }
 
+/// Whether values of a type are read as labels.
+pub(super) fn are_labels(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8 | DataType::Binary | DataType::Boolean)
+        || kind.is_floating()
+        || kind.is_integer()
+}
+
 /// Labels of an array without nulls; `None` if its type has no labels. The error is the row and kind of an entry that is not a
 /// label.
 pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, BadEntry)> {

@@ -28,6 +28,13 @@ pub(super) const SHAPE: &str =
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn read_members(spec: &ArraySpec) -> Result<Vec<Embeddings<'static>>, Error> {
+    read_members_with(ReadOptions::new(), spec)
+}
+
+pub(super) fn read_members_with(
+    options: ReadOptions,
+    spec: &ArraySpec,
+) -> Result<Vec<Embeddings<'static>>, Error> {
     let table = || {
         let problem = format!("a table has no third dimension: save {SHAPE}, to a .npy or .npz file");
         Error::BadFile { spec: spec.clone(), problem }
@@ -35,7 +42,7 @@ pub fn read_members(spec: &ArraySpec) -> Result<Vec<Embeddings<'static>>, Error>
     if let Some("csv" | "tsv" | "parquet") = spec.extension().as_deref() {
         return Err(table());
     }
-    let opened = open(spec, &[], ReadOptions::new(), Contents::Members)?;
+    let opened = open(spec, &[], options, Contents::Members)?;
     let ArrayFile::Stored(mut stored) = opened else { return Err(table()) };
     match stored.shape[..] {
         [members, rows, classes] if members > 0 && rows > 0 && classes > 0 => {

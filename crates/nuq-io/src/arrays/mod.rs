@@ -27,6 +27,7 @@ mod input;
 mod members;
 mod npy;
 mod npz;
+mod options;
 #[cfg(feature = "parquet")]
 mod parquet_file;
 #[cfg(not(feature = "parquet"))]
@@ -43,9 +44,10 @@ mod stream;
 mod table;
 
 pub use format::Format;
-pub use header::{Header, ReadOptions};
+pub use header::Header;
 pub use members::read_members;
 pub use npz::npz_names;
+pub use options::ReadOptions;
 pub use spec::ArraySpec;
 
 use nuq::nuq_neighbors::Error as IndexError;
@@ -131,6 +133,7 @@ impl EmbeddingsFile {
         let (rows, dim, source) = match open(spec, &without, options, Contents::Rows)? {
             ArrayFile::Stored(stored) => (stored.shape[0], stored.shape[1], RowSource::Stored(stored)),
             ArrayFile::Parquet(file) => {
+                options.check_rows(spec, file.len())?;
                 let rows = file.embeddings(spec, &without)?;
                 (rows.len(), rows.dim(), RowSource::Parquet(Box::new(rows)))
             }
@@ -141,10 +144,12 @@ impl EmbeddingsFile {
                     );
                     return Err(Error::BadFile { spec: spec.clone(), problem });
                 }
-                let (values, dim) = table.numbers(&without)?;
+                let (values, dim) = table.numbers(&without, options)?;
                 (values.len() / dim.max(1), dim, RowSource::Table(values))
             }
         };
+        options.check_columns(spec, dim)?;
+        options.check_rows(spec, rows)?;
         Ok(Self { spec: spec.clone(), rows, dim, source })
     }
 
@@ -201,10 +206,17 @@ pub fn read_labels(spec: &ArraySpec) -> Result<Vec<Label>, Error> {
 
 fn read_labels_with(options: ReadOptions, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
     let labels = match open(spec, spec.name.as_slice(), options, Contents::Labels)? {
-        ArrayFile::Table(table) => table.labels()?,
-        ArrayFile::Parquet(file) => file.labels(spec)?,
-        ArrayFile::Stored(mut stored) => stored.labels(spec)?,
+        ArrayFile::Table(table) => table.labels(options)?,
+        ArrayFile::Parquet(file) => {
+            options.check_rows(spec, file.len())?;
+            file.labels(spec)?
+        }
+        ArrayFile::Stored(mut stored) => {
+            options.check_rows(spec, stored.len())?;
+            stored.labels(spec)?
+        }
     };
+    options.check_rows(spec, labels.len())?;
     // numpy and pandas write a missing label as this string.
     match labels.iter().position(|label| *label == *"nan" || *label == *"NaN") {
         None => Ok(labels),
@@ -225,9 +237,17 @@ pub fn read_targets(spec: &ArraySpec) -> Result<Vec<f64>, Error> {
 
 fn read_targets_with(options: ReadOptions, spec: &ArraySpec) -> Result<Vec<f64>, Error> {
     match open(spec, spec.name.as_slice(), options, Contents::Targets)? {
-        ArrayFile::Table(table) => table.targets(),
-        ArrayFile::Parquet(file) => file.targets(spec),
+        ArrayFile::Table(table) => {
+            let targets = table.targets(options)?;
+            options.check_rows(spec, targets.len())?;
+            Ok(targets)
+        }
+        ArrayFile::Parquet(file) => {
+            options.check_rows(spec, file.len())?;
+            file.targets(spec)
+        }
         ArrayFile::Stored(mut stored) => {
+            options.check_rows(spec, stored.len())?;
             let bytes = stored.source.read(spec, 0, stored.len() * stored.element.size())?;
             Ok(stored.element.f64s(&bytes))
         }
@@ -289,6 +309,12 @@ fn open<'s>(
         Format::Safetensors => safetensors::open(spec, input.into_file(spec, format)?)?,
     };
     contents.check(spec, stored.element, &stored.shape)?;
+    if let (Contents::Rows, [rows, columns]) | (Contents::Members, [_, rows, columns]) =
+        (contents, &stored.shape[..])
+    {
+        options.check_columns(spec, *columns)?;
+        options.check_rows(spec, *rows)?;
+    }
     if contents == Contents::Rows && stored.is_fortran {
         stored.unpack(spec)?;
     }

@@ -12,6 +12,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::file::metadata::RowGroupMetaData;
 
 use super::ArraySpec;
 use super::arrow_values::{self, BadEntry};
@@ -20,8 +21,11 @@ use super::parquet_rows::{Coordinates, ParquetRows};
 use crate::Error;
 use crate::panics::catch_panic;
 
-/// Number of rows that are decoded at a time.
+/// Largest number of rows that are decoded at a time.
 const BATCH: usize = 1024;
+
+/// Largest number of values that are decoded at a time, if a row has no more.
+const BATCH_VALUES: usize = 2 << 20;
 
 /// The name of the index column that pandas writes.
 const PANDAS_INDEX: &str = "__index_level_0__";
@@ -101,7 +105,11 @@ impl ParquetFile {
     pub(crate) fn labels(self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
         let mut labels = Vec::new();
         catching_panics(spec, || {
-            for array in self.single_column(spec, "label")? {
+            let column = self.single_column(spec)?;
+            if !arrow_values::are_labels(self.fields()[column].data_type()) {
+                return Err(self.wrong_type(spec, column, "labels are integers or strings"));
+            }
+            for array in self.batches(spec, column, "label")? {
                 let array = array?;
                 let first = labels.len();
                 let found = arrow_values::labels(&array).map_err(|(row, entry)| match entry {
@@ -110,8 +118,7 @@ impl ParquetFile {
                     }
                     BadEntry::Text => Error::bad_text(spec, first + row),
                 })?;
-                labels
-                    .extend(found.ok_or_else(|| wrong_type(spec, &array, "labels are integers or strings"))?);
+                labels.extend(found.expect("the type of the column was checked"));
             }
             Ok(())
         })?;
@@ -122,27 +129,33 @@ impl ParquetFile {
     pub(crate) fn targets(self, spec: &ArraySpec) -> Result<Vec<f64>, Error> {
         let mut targets = Vec::new();
         catching_panics(spec, || {
-            for array in self.single_column(spec, "target")? {
-                let array = array?;
-                if !is_number(array.data_type()) {
-                    return Err(wrong_type(spec, &array, "targets are numbers"));
-                }
-                targets.extend(arrow_values::f64s(&array));
+            let column = self.single_column(spec)?;
+            if !is_number(self.fields()[column].data_type()) {
+                return Err(self.wrong_type(spec, column, "targets are numbers"));
+            }
+            for array in self.batches(spec, column, "target")? {
+                targets.extend(arrow_values::f64s(&array?));
             }
             Ok(())
         })?;
         Ok(targets)
     }
 
-    /// The batches of the requested column, or of the only one. A null is an error.
-    fn single_column(
-        &self,
-        spec: &ArraySpec,
-        what: &'static str,
-    ) -> Result<impl Iterator<Item = Result<ArrayRef, Error>>, Error> {
+    /// The requested column, or the only one.
+    fn single_column(&self, spec: &ArraySpec) -> Result<usize, Error> {
         let names = self.fields().iter().map(|field| field.name().clone());
         let name = choose(spec, names.filter(|name| name != PANDAS_INDEX).collect())?;
-        let mut reader = self.read(spec, &[self.column(spec, &name)?], 0)?;
+        self.column(spec, &name)
+    }
+
+    /// The batches of a column. A null is an error.
+    fn batches(
+        &self,
+        spec: &ArraySpec,
+        column: usize,
+        what: &'static str,
+    ) -> Result<impl Iterator<Item = Result<ArrayRef, Error>>, Error> {
+        let mut reader = self.read(spec, &[column], 0)?;
         let (spec, mut first) = (spec.clone(), 0);
         Ok(std::iter::from_fn(move || {
             let array = match next(&mut reader, &spec).transpose()? {
@@ -176,13 +189,32 @@ impl ParquetFile {
             .with_projection(mask)
             .with_row_groups((group..self.rows.len()).collect())
             .with_offset(first - skipped)
-            .with_batch_size(BATCH)
+            .with_batch_size(self.batch_size(columns))
             .build()
             .map_err(|e| Error::damaged_parquet(spec, e))
     }
 
+    /// The number of rows that are decoded at a time: fewer if rows are long.
+    fn batch_size(&self, columns: &[usize]) -> usize {
+        let schema = self.metadata.parquet_schema();
+        let leaves =
+            (0..schema.num_columns()).filter(|&leaf| columns.contains(&schema.get_column_root_idx(leaf)));
+        let leaves: Vec<usize> = leaves.collect();
+        let per_row = |group: &RowGroupMetaData| {
+            let values: i64 = leaves.iter().map(|&leaf| group.column(leaf).num_values().max(0)).sum();
+            values / group.num_rows().max(1)
+        };
+        let per_row = self.metadata.metadata().row_groups().iter().map(per_row).max().unwrap_or(0);
+        (BATCH_VALUES / usize::try_from(per_row).unwrap_or(usize::MAX).max(1)).clamp(1, BATCH)
+    }
+
+    fn wrong_type(&self, spec: &ArraySpec, column: usize, right: &str) -> Error {
+        let problem = format!("its type {} is not supported: {right}", self.fields()[column].data_type());
+        Error::BadFile { spec: spec.clone(), problem }
+    }
+
     /// The number of rows.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.iter().sum()
     }
 
@@ -218,11 +250,6 @@ pub(super) fn next(
     spec: &ArraySpec,
 ) -> Result<Option<RecordBatch>, Error> {
     reader.next().transpose().map_err(|e| Error::damaged_parquet(spec, e))
-}
-
-fn wrong_type(spec: &ArraySpec, array: &ArrayRef, right: &str) -> Error {
-    let problem = format!("its type {} is not supported: {right}", array.data_type());
-    Error::BadFile { spec: spec.clone(), problem }
 }
 
 fn is_number(kind: &DataType) -> bool {

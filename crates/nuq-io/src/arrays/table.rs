@@ -17,7 +17,7 @@ use nuq::Label;
 
 use super::input::Input;
 use super::records::{Record, Records};
-use super::{ArraySpec, Header};
+use super::{ArraySpec, Header, ReadOptions};
 use crate::Error;
 
 /// A table of which the first line has been read.
@@ -63,7 +63,11 @@ impl<'s> Table<'s> {
     }
 
     /// All columns except `without` as numbers in row-major order, and the number of these columns.
-    pub(crate) fn numbers(mut self, without: &[String]) -> Result<(Vec<f32>, usize), Error> {
+    pub(crate) fn numbers(
+        mut self,
+        without: &[String],
+        options: ReadOptions,
+    ) -> Result<(Vec<f32>, usize), Error> {
         if self.first_line == FirstLine::Strings {
             self.first_line = FirstLine::Header;
         }
@@ -89,6 +93,7 @@ impl<'s> Table<'s> {
         }
         while let Some(Record { cells, line }) = next {
             numbering.add(&cells);
+            self.check_more_rows(options, numbering.rows)?;
             self.reserve(&mut values, dim)?;
             for (column, cell) in cells.iter().enumerate().filter(|(column, _)| !excluded.contains(column)) {
                 values.push(match cell.trim() {
@@ -100,6 +105,10 @@ impl<'s> Table<'s> {
                     })?,
                 });
             }
+            // A first row with strings is reported as such, not by the number of its columns.
+            if numbering.rows == 1 {
+                options.check_columns(self.spec, dim)?;
+            }
             next = self.records.next()?;
         }
         if self.header == Header::Auto && names.is_none() && numbering.is_ambiguous() {
@@ -108,7 +117,7 @@ impl<'s> Table<'s> {
         Ok((values, dim))
     }
 
-    pub(crate) fn targets(mut self) -> Result<Vec<f64>, Error> {
+    pub(crate) fn targets(mut self, options: ReadOptions) -> Result<Vec<f64>, Error> {
         if self.first_line == FirstLine::Strings {
             self.first_line = FirstLine::Header;
         }
@@ -121,13 +130,14 @@ impl<'s> Table<'s> {
             })?;
             table.reserve(&mut targets, 1)?;
             targets.push(target);
+            table.check_more_rows(options, targets.len())?;
             Ok(())
         })?;
         Ok(targets)
     }
 
     /// A column as labels: integers if all cells are integers in their canonical form, strings otherwise.
-    pub(crate) fn labels(mut self) -> Result<Vec<Label>, Error> {
+    pub(crate) fn labels(mut self, options: ReadOptions) -> Result<Vec<Label>, Error> {
         let mut cells: Vec<String> = Vec::new();
         // Line and text of the first number that is not whole.
         let mut fraction = None;
@@ -146,7 +156,8 @@ impl<'s> Table<'s> {
             }
             table.reserve(&mut cells, 1)?;
             cells.push(cell.to_owned());
-            Ok(())
+            // The first of them may be a header.
+            table.check_more_rows(options, cells.len() - 1)
         })?;
         if self.first_line == FirstLine::Strings
             && (cells.len() == 1 || cells[1..].iter().any(|cell| is_numeric_label(cell)))
@@ -224,6 +235,16 @@ impl<'s> Table<'s> {
 
     fn reserve<T>(&self, values: &mut Vec<T>, additional: usize) -> Result<(), Error> {
         values.try_reserve(additional).map_err(|_| self.bad("it does not fit into memory".to_owned()))
+    }
+
+    /// Stops reading if there are more rows than expected.
+    fn check_more_rows(&self, options: ReadOptions, rows: usize) -> Result<(), Error> {
+        match options.rows {
+            Some(expected) if rows > expected => {
+                Err(Error::RowCount { spec: self.spec.clone(), got: None, expected })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn bad(&self, problem: String) -> Error {

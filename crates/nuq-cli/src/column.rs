@@ -1,0 +1,45 @@
+//! A column of results and its cells as text or JSON.
+
+use nuq::Label;
+use serde_json::{Value, json};
+
+use crate::output::label_json;
+
+/// One column; an empty cell is `None`.
+pub(crate) enum Column {
+    Integers(Vec<Option<i64>>),
+    Numbers(Vec<Option<f64>>),
+    Labels(Vec<Option<Label>>),
+    Booleans(Vec<Option<bool>>),
+}
+
+impl Column {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Integers(values) => values.len(),
+            Self::Numbers(values) => values.len(),
+            Self::Labels(values) => values.len(),
+            Self::Booleans(values) => values.len(),
+        }
+    }
+
+    /// A cell of a csv or tsv table, not quoted.
+    pub(crate) fn cell(&self, row: usize) -> String {
+        match self {
+            Self::Integers(values) => values[row].map_or(String::new(), |v| v.to_string()),
+            Self::Numbers(values) => values[row].map_or(String::new(), |v| v.to_string()),
+            Self::Labels(values) => values[row].as_ref().map_or(String::new(), Label::to_string),
+            Self::Booleans(values) => values[row].map_or(String::new(), |v| v.to_string()),
+        }
+    }
+
+    pub(crate) fn json(&self, row: usize) -> Value {
+        match self {
+            Self::Integers(values) => json!(values[row]),
+            // JSON cannot represent infinity; it is written as null. The logarithms are finite.
+            Self::Numbers(values) => json!(values[row]),
+            Self::Labels(values) => values[row].as_ref().map_or(Value::Null, label_json),
+            Self::Booleans(values) => json!(values[row]),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Where results are written: a file, compressed if its name says so, or standard output (`-`).
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use nuq_io::OutputCompression;
+
+use crate::error::Error;
+use crate::escape::Escaped;
+use crate::output::stdout_error;
+
+pub(crate) struct Destination<'p> {
+    path: &'p Path,
+    compression: OutputCompression,
+}
+
+/// Whether `--out` is standard output.
+pub(crate) fn is_stdout(out: &Path) -> bool {
+    out.as_os_str() == "-"
+}
+
+/// The output in messages.
+pub(crate) fn name(out: &Path) -> String {
+    if is_stdout(out) { "standard output".to_owned() } else { out.display().to_string() }
+}
+
+impl<'p> Destination<'p> {
+    pub(crate) fn new(path: &'p Path) -> Result<Self, Error> {
+        Ok(Self { path, compression: OutputCompression::of(path)? })
+    }
+
+    pub(crate) fn is_stdout(&self) -> bool {
+        is_stdout(self.path)
+    }
+
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.compression != OutputCompression::None
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.path
+    }
+
+    /// The extension in lowercase, without that of a compression.
+    pub(crate) fn extension(&self) -> Option<String> {
+        let path = if self.is_compressed() { self.path.with_extension("") } else { self.path.to_owned() };
+        path.extension().map(|extension| extension.to_string_lossy().to_lowercase())
+    }
+
+    /// Calls `write` with the output. A file is written atomically.
+    pub(crate) fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
+        if self.is_stdout() {
+            return write_stdout(write);
+        }
+        Ok(nuq_io::write_atomically(self.path, |file| self.compression.write(file, write))?)
+    }
+}
+
+/// Calls `write` with standard output. Control characters are escaped on a terminal.
+fn write_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
+    let mut stdout = io::BufWriter::new(io::stdout().lock());
+    let written = match io::stdout().is_terminal() {
+        true => write(&mut Escaped(&mut stdout)),
+        false => write(&mut stdout),
+    };
+    written.and_then(|()| stdout.flush()).map_err(stdout_error)
+}
+
+/// Rejects binary output to a terminal. Called before any work is done.
+pub(crate) fn check_binary(out: &Path) -> Result<(), Error> {
+    if is_stdout(out) && io::stdout().is_terminal() {
+        let text =
+            "--out -: a model is binary and standard output is a terminal: redirect it, or name a file";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    Ok(())
+}
+
+/// Saves a model.
+pub(crate) fn save(model: &nuq::Model<'_>, out: &Path) -> Result<(), Error> {
+    if !is_stdout(out) {
+        return Ok(nuq_io::save(model, out)?);
+    }
+    let mut stdout = io::BufWriter::new(io::stdout().lock());
+    match nuq_io::write_model(model, &mut stdout) {
+        Err(nuq_io::Error::Write { source, .. }) => Err(stdout_error(source)),
+        written => Ok(written.map(|()| stdout.flush().map_err(stdout_error))??),
+    }
+}

@@ -1,0 +1,283 @@
+//! Standard input and output, compressed files and formats.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+
+use crate::common::{err, nuq, out};
+
+/// Six rows of two classes, a model `m.nuq` fitted to them, and queries `q.csv`.
+fn example() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("x.csv"), "x,y\n0,0.5\n0,1\n1,0\n8,8.5\n8,9\n9,8\n").unwrap();
+    fs::write(folder.path().join("y.csv"), "a\na\na\nb\nb\nb\n").unwrap();
+    fs::write(folder.path().join("q.csv"), "x,y\n0,0.25\n8,8.25\n").unwrap();
+    let fit = ["fit", "--embeddings", "x.csv", "--labels", "y.csv", "--bandwidth", "1", "--out", "m.nuq"];
+    let output = nuq(&fit, folder.path());
+    assert!(output.status.success(), "{}", err(&output));
+    folder
+}
+
+/// Runs nuq with `input` as standard input.
+fn pipe(arguments: &[&str], folder: &Path, input: &[u8]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    command.args(arguments).current_dir(folder);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    // An error of the command closes the pipe before all input is written.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn gunzip(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    GzDecoder::new(bytes).read_to_string(&mut text).unwrap();
+    text
+}
+
+fn npy(values: &[f32], dim: usize) -> Vec<u8> {
+    let shape = format!("({}, {dim})", values.len() / dim);
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let values: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &values].concat()
+}
+
+#[test]
+fn score_reads_standard_input_in_every_format() {
+    let folder = example();
+    let score = ["score", "--model", "m.nuq", "--out", "-", "--embeddings"];
+    let expected = nuq(&[&score[..], &["q.csv"]].concat(), folder.path());
+    assert!(out(&expected).starts_with("row,label,probability,") && out(&expected).lines().count() == 3);
+    let array = npy(&[0.0, 0.25, 8.0, 8.25], 2);
+    for (input, more) in [
+        (&b"x,y\n0,0.25\n8,8.25\n"[..], &[][..]),
+        (b"x\ty\n0\t0.25\n8\t8.25\n", &[]),
+        (b"x\ty\n0\t0.25\n8\t8.25\n", &["--format", "tsv"]),
+        (&array, &[]),
+        (&gzip(&array), &["--format", "npy"]),
+        (&gzip(b"0,0.25\n8,8.25\n"), &["--header", "no"]),
+    ] {
+        let output = pipe(&[&score[..], &["-"], more].concat(), folder.path(), input);
+        assert!(output.status.success(), "{}", err(&output));
+        assert_eq!(out(&output), out(&expected));
+    }
+    let input = b"id,x,y\nu,0,0.25\nv,8,8.25\n";
+    let excluded = pipe(&[&score[..5], &["--embeddings=-:-id"]].concat(), folder.path(), input);
+    assert_eq!(out(&excluded), out(&expected), "{}", err(&excluded));
+}
+
+#[test]
+fn errors_of_standard_input_name_it() {
+    let folder = example();
+    let score = ["score", "--model", "m.nuq", "--out", "-", "--embeddings", "-"];
+    for (input, more, expected) in [
+        (&b"x,y\n1,two\n"[..], &[][..], "nuq: standard input: line 2, column `y` is `two`, not a number"),
+        (b"", &[], "nuq: standard input: the table has no rows"),
+        (b"1\n2\n", &[], "nuq: standard input has 1 columns, but the model m.nuq was fitted to 2"),
+        (b"PK\x03\x04", &[], "nuq: standard input: npz data are read only from an uncompressed file"),
+        (b"a,b\tc\n", &[], "nuq: standard input: its first line has tabs and commas or semicolons: choose"),
+        (b"\x80\x04pickle", &[], "nuq: standard input: neither its contents nor its name"),
+        (b"1,2\n", &["--format", "npy"], "nuq: standard input: it contains text, but --format npy is given"),
+    ] {
+        let output = pipe(&[&score[..], more].concat(), folder.path(), input);
+        assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+        assert!(err(&output).starts_with(expected), "{}", err(&output));
+        assert_eq!(out(&output), "");
+    }
+}
+
+#[test]
+fn two_arrays_from_standard_input_are_a_usage_error() {
+    let folder = example();
+    for (arguments, expected) in [
+        (
+            "fit --embeddings - --labels=-:class --out n.nuq",
+            "--embeddings and --labels both read standard input",
+        ),
+        ("fit --embeddings - --targets - --out n.nuq", "--embeddings and --targets both read standard input"),
+        (
+            "calibrate --model m.nuq --embeddings x.csv --labels - --logits - --target coverage=0.9",
+            "--labels and --logits both read standard input",
+        ),
+        (
+            "evaluate --model m.nuq --test - --labels y.csv --ood far=-",
+            "--test and --ood far=… both read standard input",
+        ),
+    ] {
+        let words: Vec<&str> = arguments.split(' ').collect();
+        let output = pipe(&words, folder.path(), b"");
+        assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+        assert!(err(&output).contains(expected), "{}", err(&output));
+    }
+}
+
+#[test]
+fn labels_and_test_rows_are_read_from_standard_input() {
+    let folder = example();
+    let labels = b"a\na\na\nb\nb\nb\n";
+    let rows = fs::read(folder.path().join("x.csv")).unwrap();
+    for (arguments, input) in [
+        ("fit --embeddings x.csv --labels - --bandwidth 1 --out n.nuq", &labels[..]),
+        ("fit --embeddings - --labels y.csv --bandwidth 1 --out n.nuq", &rows),
+        ("calibrate --model m.nuq --embeddings - --target coverage=0.5 --out n.nuq", &rows),
+        ("evaluate --model m.nuq --test - --labels y.csv --resamples 100", &rows),
+        ("suggest --model m.nuq --embeddings - --count 1", &rows),
+    ] {
+        let words: Vec<&str> = arguments.split(' ').collect();
+        let output = pipe(&words, folder.path(), input);
+        assert!(output.status.success(), "{arguments}: {}", err(&output));
+    }
+}
+
+#[test]
+fn a_model_on_standard_output_is_the_model_file_and_nothing_else() {
+    let folder = example();
+    let fit = ["fit", "--embeddings", "x.csv", "--labels", "y.csv", "--bandwidth", "1", "--out", "-"];
+    for more in [&[][..], &["--json"]] {
+        let output = nuq(&[&fit[..], more].concat(), folder.path());
+        assert!(output.status.success() && err(&output).contains("bandwidth"), "{}", err(&output));
+        assert_eq!(output.stdout, fs::read(folder.path().join("m.nuq")).unwrap());
+    }
+    let calibrate = ["calibrate", "--model", "m.nuq", "--embeddings", "x.csv", "--target", "coverage=0.5"];
+    let output = nuq(&[&calibrate[..], &["--out", "-"]].concat(), folder.path());
+    assert!(output.status.success() && err(&output).contains("coverage=0.5"), "{}", err(&output));
+    assert!(nuq(&[&calibrate[..], &["--out", "n.nuq"]].concat(), folder.path()).status.success());
+    assert_eq!(output.stdout, fs::read(folder.path().join("n.nuq")).unwrap());
+}
+
+#[test]
+fn scores_are_written_as_tsv_and_compressed() {
+    let folder = example();
+    let write = |name: &str| {
+        let score = ["score", "--model", "m.nuq", "--embeddings", "q.csv", "--out", name];
+        let output = nuq(&score, folder.path());
+        assert!(output.status.success(), "{}", err(&output));
+        fs::read(folder.path().join(name)).unwrap()
+    };
+    let csv = String::from_utf8(write("s.csv")).unwrap();
+    let tsv = String::from_utf8(write("s.tsv")).unwrap();
+    assert_eq!(csv.replace(',', "\t"), tsv);
+    assert_eq!(gunzip(&write("s.csv.gz")), csv);
+    assert_eq!(gunzip(&write("s.tsv.gz")), tsv);
+    assert_eq!(gunzip(&write("s.jsonl.gz")).into_bytes(), write("s.jsonl"));
+    assert_eq!(write("s.csv.gz"), write("t.csv.gz"), "equal results give equal bytes");
+    if cfg!(feature = "zstd") {
+        assert_eq!(write("s.csv.zst")[..4], [0x28, 0xb5, 0x2f, 0xfd]);
+    }
+    for (name, expected) in [
+        ("s.npz.gz", "--out s.npz.gz: only .csv, .tsv and .jsonl files are compressed with gzip or zstd"),
+        ("s.txt", "--out s.txt: the output must be a .csv, .tsv, .jsonl, .npz or .parquet file, or -"),
+        ("s.gz", "--out s.gz: the output must be a .csv, .tsv, .jsonl, .npz or .parquet file, or -"),
+    ] {
+        let score = ["score", "--model", "m.nuq", "--embeddings", "q.csv", "--out", name];
+        let output = nuq(&score, folder.path());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(err(&output).contains(expected), "{}", err(&output));
+    }
+    // A compressed table of scores is an input as well.
+    let labels =
+        ["fit", "--embeddings", "q.csv", "--labels", "s.tsv.gz:label", "--bandwidth", "1", "--out", "n.nuq"];
+    assert!(nuq(&labels, folder.path()).status.success());
+}
+
+#[cfg(not(any(feature = "zstd", feature = "parquet")))]
+#[test]
+fn zstd_output_needs_a_feature() {
+    let folder = example();
+    let score = ["score", "--model", "m.nuq", "--embeddings", "q.csv", "--out", "s.csv.zst"];
+    let output = nuq(&score, folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        err(&output).contains("build it with `--features zstd`, or compress with gzip"),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
+fn suggestions_and_label_issues_are_written_as_tables() {
+    let folder = example();
+    let wrong = "a\na\nb\nb\nb\nb\n";
+    fs::write(folder.path().join("wrong.csv"), wrong).unwrap();
+    let fit = ["fit", "--embeddings", "x.csv", "--labels", "wrong.csv", "--bandwidth", "1", "--out", "w.nuq"];
+    assert!(nuq(&fit, folder.path()).status.success());
+    let issues = |more: &[&str]| nuq(&[&["label-issues", "w.nuq", "--out"], more].concat(), folder.path());
+    let csv = out(&issues(&["-"]));
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines[0], "row,label,probability,likeliest,probability_of_likeliest");
+    assert!(lines[1].starts_with("2,b,") && lines.len() == 2, "{csv}");
+    let json = out(&issues(&["-", "--json"]));
+    assert!(json.starts_with("{\"label\":\"b\",\"likeliest\":\"a\"") && json.lines().count() == 1, "{json}");
+    let report = out(&issues(&["i.tsv"]));
+    assert!(report.starts_with("i.tsv: 1 rows\n1 of 6 rows have a label"), "{report}");
+    assert_eq!(fs::read_to_string(folder.path().join("i.tsv")).unwrap(), csv.replace(',', "\t"));
+    assert_eq!(issues(&["i.npz"]).status.code(), Some(2));
+
+    let suggest = |more: &[&str]| {
+        let suggest = ["suggest", "--model", "m.nuq", "--embeddings", "q.csv", "--count", "1", "--out"];
+        nuq(&[&suggest[..], more].concat(), folder.path())
+    };
+    let csv = out(&suggest(&["-"]));
+    assert!(csv.starts_with("row,log_epistemic\n") && csv.lines().count() == 2, "{csv}");
+    assert_eq!(out(&suggest(&["s.csv.gz"])), "s.csv.gz: 1 rows\n");
+    assert_eq!(gunzip(&fs::read(folder.path().join("s.csv.gz")).unwrap()), csv);
+}
+
+#[test]
+fn sizes_are_checked_before_values_are_read() {
+    let folder = example();
+    // Arrays of zeros that take no disk space; reading their values as labels would take 64 GB.
+    let large = |name: &str, rows: usize, dim: usize| {
+        crate::sparse_file::write(&folder.path().join(name), rows, dim, &[]);
+    };
+    large("labels.npy", 2 << 30, 1);
+    large("rows.npy", 1 << 28, 16);
+    large("logits.npy", 1 << 28, 2);
+    for (arguments, expected) in [
+        (
+            "fit --embeddings x.csv --labels labels.npy --out n.nuq",
+            "labels.npy has 2147483648 labels, but x.csv has 6 rows",
+        ),
+        (
+            "fit --embeddings x.csv --targets labels.npy --out n.nuq",
+            "labels.npy has 2147483648 targets, but x.csv has 6 rows",
+        ),
+        (
+            "calibrate --model m.nuq --embeddings rows.npy --target coverage=0.5",
+            "rows.npy has 16 columns, but the model m.nuq was fitted to 2",
+        ),
+        ("suggest --model m.nuq --embeddings rows.npy", "rows.npy has 16 columns, but the model m.nuq"),
+        (
+            "evaluate --model m.nuq --test x.csv --labels y.csv --logits rows.npy",
+            "rows.npy has 16 columns, but the model has 2 classes: one column per class is required",
+        ),
+        (
+            "evaluate --model m.nuq --test x.csv --labels y.csv --logits logits.npy",
+            "logits.npy has 268435456 rows of logits, but x.csv has 6 rows: one per row is required",
+        ),
+    ] {
+        let words: Vec<&str> = arguments.split(' ').collect();
+        let output = nuq(&words, folder.path());
+        assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+        assert!(err(&output).contains(expected), "{}", err(&output));
+    }
+    fs::write(folder.path().join("many.csv"), "a\nb\n".repeat(10)).unwrap();
+    let fit = ["fit", "--embeddings", "x.csv", "--labels", "many.csv", "--out", "n.nuq"];
+    let output = nuq(&fit, folder.path());
+    let expected = "many.csv has more than 6 labels, but x.csv has 6 rows: one per row is required";
+    assert!(err(&output).contains(expected), "{}", err(&output));
+}

@@ -1,0 +1,105 @@
+//! Options for reading arrays: format, header, expected numbers of rows and columns.
+
+use nuq::{Embeddings, Label};
+
+use super::{ArraySpec, EmbeddingsFile, Format, Header};
+use crate::Error;
+
+/// Options for reading arrays.
+///
+/// ```
+/// use nuq_io::{ArraySpec, Header, ReadOptions};
+/// let path = std::env::temp_dir().join(format!("nuq-header-{}.csv", std::process::id()));
+/// std::fs::write(&path, "1,2,3\n0.5,0.5,0.5\n")?;
+/// let spec = ArraySpec { path: path.clone(), name: None };
+/// assert_eq!(ReadOptions::new().header(Header::Yes).embeddings(&spec, &[])?.len(), 1);
+/// assert_eq!(ReadOptions::new().header(Header::No).embeddings(&spec, &[])?.len(), 2);
+/// assert!(ReadOptions::new().embeddings(&spec, &[]).is_err());
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[must_use]
+pub struct ReadOptions {
+    pub(super) header: Header,
+    pub(super) format: Option<Format>,
+    pub(super) rows: Option<usize>,
+    pub(super) columns: Option<usize>,
+}
+
+impl ReadOptions {
+    /// The defaults: formats and headers of tables are detected.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the first line of a csv or tsv file is a header.
+    pub fn header(self, header: Header) -> Self {
+        Self { header, ..self }
+    }
+
+    /// The format of the file. Without it, the format is recognized by the contents and the name.
+    pub fn format(self, format: Format) -> Self {
+        Self { format: Some(format), ..self }
+    }
+
+    /// The expected number of rows. Another number is [`Error::RowCount`]; where the format declares it, before values are read.
+    pub fn rows(self, rows: usize) -> Self {
+        Self { rows: Some(rows), ..self }
+    }
+
+    /// The expected number of columns. Another number is [`Error::ColumnCount`], before values are read.
+    pub fn columns(self, columns: usize) -> Self {
+        Self { columns: Some(columns), ..self }
+    }
+
+    /// As [`EmbeddingsFile::open_excluding`].
+    ///
+    /// # Errors
+    /// As [`EmbeddingsFile::open_excluding`].
+    pub fn embeddings(self, spec: &ArraySpec, others: &[&ArraySpec]) -> Result<EmbeddingsFile, Error> {
+        EmbeddingsFile::open_with(self, spec, others)
+    }
+
+    /// As [`read_labels`](crate::read_labels).
+    ///
+    /// # Errors
+    /// As [`read_labels`](crate::read_labels).
+    pub fn labels(self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
+        super::read_labels_with(self, spec)
+    }
+
+    /// As [`read_targets`](crate::read_targets).
+    ///
+    /// # Errors
+    /// As [`read_targets`](crate::read_targets).
+    pub fn targets(self, spec: &ArraySpec) -> Result<Vec<f64>, Error> {
+        super::read_targets_with(self, spec)
+    }
+
+    /// As [`read_members`](crate::read_members). The expected numbers of rows and columns are those of each member.
+    ///
+    /// # Errors
+    /// As [`read_members`](crate::read_members).
+    pub fn members(self, spec: &ArraySpec) -> Result<Vec<Embeddings<'static>>, Error> {
+        super::members::read_members_with(self, spec)
+    }
+
+    pub(super) fn check_rows(self, spec: &ArraySpec, got: usize) -> Result<(), Error> {
+        match self.rows {
+            Some(expected) if got != expected => {
+                Err(Error::RowCount { spec: spec.clone(), got: Some(got), expected })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn check_columns(self, spec: &ArraySpec, got: usize) -> Result<(), Error> {
+        match self.columns {
+            Some(expected) if got != expected => {
+                Err(Error::ColumnCount { spec: spec.clone(), got, expected })
+            }
+            _ => Ok(()),
+        }
+    }
+}
