@@ -137,12 +137,16 @@
 
     bars: (data, at, isShown) => {
       const x = valueAt(data.x, fractionAt(data, at.x));
-      const bin = Math.max(0, data.edges.findLastIndex((edge, i) => i < data.edges.length - 1 && edge <= x));
-      const [low, high] = [data.edges[bin], data.edges[bin + 1]];
-      const left = xPosition(data, low);
-      const shapes = [shape("rect", { x: left, y: data.area[1], width: xPosition(data, high) - left, height: data.area[3], class: "band" })];
+      // The nearest bin: between outer bins and the others there are gaps.
+      const distances = data.bins.map(([first, last]) => Math.max(first - x, x - last, 0));
+      const bin = distances.indexOf(Math.min(...distances));
+      const [left, right] = data.bins[bin].map(end => xPosition(data, end));
+      const shapes = [shape("rect", { x: left, y: data.area[1], width: right - left, height: data.area[3], class: "band" })];
       const lines = data.sets.filter((_, i) => isShown(i)).map(set => line(set.name, format(set.shares[bin], "share"), set.role));
-      return { title: `${data.x.title}: ${number(low)} to ${number(high)}`, lines, shapes };
+      // Infinite edges are null (−∞) and "∞".
+      const [low, high] = [data.edges[bin], data.edges[bin + 1]];
+      const range = low === null ? `below ${number(high)}` : typeof high === "string" ? `above ${number(low)}` : `${number(low)} to ${number(high)}`;
+      return { title: `${data.x.title}: ${range}`, lines, shapes };
     },
 
     map: (data, at, isShown) => {
@@ -184,14 +188,24 @@
     svg.addEventListener("pointerdown", point);
     svg.addEventListener("pointerleave", event => { if (event.pointerType !== "touch") hide(); });
 
-    let at = 0.5;
+    // Arrow keys move along the horizontal axis, or from point to point of the map.
+    let [at, index] = [0.5, -1];
+    const positionAfter = step => {
+      if (data.kind !== "map") {
+        at = Math.min(1, Math.max(0, at + 0.02 * step));
+        return [main.area[0] + at * main.area[2], main.area[1] + main.area[3] / 2];
+      }
+      const shown = data.points.filter(point => isShown(point[2]));
+      index = Math.min(shown.length - 1, Math.max(0, index + step));
+      return shown[index];
+    };
     svg.addEventListener("keydown", event => {
-      const step = { ArrowLeft: -0.02, ArrowRight: 0.02 }[event.key];
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (event.key === "Escape") hide();
-      if (!step || data.kind === "map") return;
+      const position = step && positionAfter(step);
+      if (!position) return;
       event.preventDefault();
-      at = Math.min(1, Math.max(0, at + step));
-      const [x, y] = [main.area[0] + at * main.area[2], main.area[1] + main.area[3] / 2];
+      const [x, y] = position;
       const screen = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
       read(x, y, screen.x, screen.y);
     });

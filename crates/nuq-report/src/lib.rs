@@ -6,10 +6,12 @@
 //!
 //! A [`Report`] holds the results of an evaluation as plain data ([`Report::from_evaluation`]). It is written as an HTML page
 //! with all figures ([`Report::page`]), as a compact HTML fragment for notebooks ([`Report::html_fragment`]), as separate
-//! figures ([`Report::figures`]), as a plain-text table ([`Report::table`]) or as JSON ([`Report::json`]).
+//! figures ([`Report::figures`]), as a plain-text table ([`Report::table`]) or as JSON ([`Report::json`]). A [`ModelSummary`]
+//! lists the options and fitted values of a model.
 
 mod charts;
 mod drawing;
+mod model_summary;
 mod report;
 
 pub use charts::chart::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, Emphasis};
@@ -17,6 +19,7 @@ pub use charts::dot_plot::{DotPlot, DotRow};
 pub use charts::log_log_chart::{LogLogChart, LogLogLine};
 pub use charts::uncertainty_maps::{ColorScale, Extent, Field, MapRow, UncertaintyMaps};
 pub use drawing::figure::{Error, Figure};
+pub use model_summary::ModelSummary;
 pub use report::{
     BandwidthCurve, Cell, Curve, CurveKind, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint,
     Mark, Method, Neighbor, OodCells, OodSet, Provenance, Report, ReportOptions, TestSet, UncertainRow,

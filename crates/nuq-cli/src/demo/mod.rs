@@ -61,7 +61,7 @@ pub(crate) fn run(args: &DemoArgs, common: &Common) -> Result<(), Error> {
     steps.step("drawing");
     let figure = UncertaintyMaps {
         title: "Uncertainty of NUQ on Two Moons".to_owned(),
-        note: "Far from the data the class probabilities approach the prior, an error probability of 1/2, and the epistemic \
+        note: "Far from the data the class probabilities approach the prior (error probability 1/2), and the epistemic \
                uncertainty grows without bound."
             .to_owned(),
         extent: EXTENT,

@@ -51,13 +51,14 @@ impl CaptionedDrawing {
         let area = Area { x: MARGIN, y: legend_top, width, height: 0.0 };
         legend::draw(&mut canvas, area, &self.legend);
         canvas.drawing(MARGIN, top, &self.drawing);
-        canvas.finish()
+        canvas.finish(&self.title)
     }
 
     /// The figure as part of a page. Title, caption and legend are HTML text, which wraps and scales with the page.
     pub(crate) fn html(&self) -> String {
         let (title, caption) = (escape::html(&self.title), escape::html(&self.caption));
-        let attributes = format!(r#"class="drawing" role="img" aria-label="{title}" tabindex="0""#);
+        let attributes =
+            format!(r#"class="drawing" role="img" aria-label="{title}. {caption}" tabindex="0""#);
         let (legend, drawing) = (legend::html(&self.legend), self.drawing.inline(&attributes));
         let (stem, hover) = (&self.stem, escape::script(&self.hover));
         format!(
@@ -69,7 +70,7 @@ impl CaptionedDrawing {
     /// The figure as part of an HTML fragment without scripts: the legend has no buttons, and no values are shown at the pointer.
     pub(crate) fn static_html(&self) -> String {
         let (title, caption) = (escape::html(&self.title), escape::html(&self.caption));
-        let attributes = format!(r#"class="drawing" role="img" aria-label="{title}""#);
+        let attributes = format!(r#"class="drawing" role="img" aria-label="{title}. {caption}""#);
         let (legend, drawing) = (legend::static_html(&self.legend), self.drawing.inline(&attributes));
         format!("<figure>\n<figcaption><b>{title}</b>{caption}</figcaption>\n{legend}{drawing}\n</figure>\n")
     }

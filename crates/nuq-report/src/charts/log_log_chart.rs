@@ -85,7 +85,7 @@ impl LogLogChart {
             let style = style(14.0, 500, Color::SERIES[i % Color::SERIES.len()], Anchor::Start);
             canvas.text(PLOT.x + PLOT.width + 12.0, lowest + 5.0, &self.lines[i].name, style);
         }
-        canvas.finish()
+        canvas.finish(&self.title)
     }
 
     /// First and last power of ten that enclose all coordinates.

@@ -160,7 +160,7 @@ impl UncertaintyMaps {
                 canvas.frame(area(i, j + 1), Color::FRAME);
             }
         }
-        canvas.finish()
+        canvas.finish(&self.title)
     }
 
     fn column_title(&self, canvas: &mut Canvas, area: Area, title: &str, caption: &str) {

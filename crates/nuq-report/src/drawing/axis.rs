@@ -23,12 +23,14 @@ pub(crate) struct Axis {
     pub(crate) low: f64,
     pub(crate) high: f64,
     pub(crate) is_log: bool,
+    /// Range of the ticks, within `low..=high`.
+    pub(crate) tick_range: (f64, f64),
 }
 
 impl Axis {
     /// A linear axis with a given range.
     pub(crate) fn new(title: &str, unit: Unit, low: f64, high: f64) -> Self {
-        Self { title: title.to_owned(), unit, low, high, is_log: false }
+        Self { title: title.to_owned(), unit, low, high, is_log: false, tick_range: (low, high) }
     }
 
     /// A linear axis that covers all finite values and starts and ends at round numbers.
@@ -64,8 +66,8 @@ impl Axis {
         }
         let least = if self.unit == Unit::Count { 1.0 } else { 0.0 };
         let step = round_step(self.high - self.low, target_count).max(least);
-        let first = (self.low / step - 1e-9).ceil() as i64;
-        let last = (self.high / step + 1e-9).floor() as i64;
+        let first = (self.tick_range.0 / step - 1e-9).ceil() as i64;
+        let last = (self.tick_range.1 / step + 1e-9).floor() as i64;
         (first..=last).map(|i| i as f64 * step).map(|v| (v, self.tick_label(v, step))).collect()
     }
 

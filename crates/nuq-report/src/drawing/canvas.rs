@@ -203,12 +203,13 @@ impl Canvas {
         ));
     }
 
-    /// The SVG document with its embedded font.
-    pub(crate) fn finish(self) -> Figure {
+    /// The SVG document with its embedded font. The title is its text alternative.
+    pub(crate) fn finish(self, title: &str) -> Figure {
         let Self { width, height, body } = self;
-        let faces = font_faces();
+        let (faces, title) = (font_faces(), escape::html(title));
         Figure::new(format!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="Roboto, sans-serif">
+            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="Roboto, sans-serif" role="img">
+<title>{title}</title>
 <style>{faces}</style>
 {body}</svg>
 "#

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// Results of an evaluation.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Main results in a few sentences.
+    /// Main results, one per line.
     pub summary: String,
     /// Properties of the model.
     pub model: Vec<Fact>,
@@ -163,7 +163,8 @@ pub enum CurveKind {
 pub struct Histogram {
     /// Name of the score, such as "log epistemic uncertainty".
     pub score: String,
-    /// Ascending bin edges, one more than the number of bins.
+    /// Ascending bin edges, one more than the number of bins. The first may be −∞ and the last ∞: such a bin counts all
+    /// scores beyond its finite edge and is drawn apart from the others.
     pub edges: Vec<f64>,
     /// Sets, the test set first.
     pub sets: Vec<HistogramSet>,
@@ -176,6 +177,8 @@ pub struct Histogram {
 pub struct HistogramSet {
     /// Name of the set.
     pub name: String,
+    /// Number of rows.
+    pub rows: usize,
     /// Share of the set's rows in each bin.
     pub shares: Vec<f64>,
 }

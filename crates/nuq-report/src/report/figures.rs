@@ -138,7 +138,11 @@ fn scores(scores: &Histogram) -> CaptionedDrawing {
     CaptionedDrawing {
         stem: format!("histogram-{}", slug(&scores.score)),
         title: capitalized(&scores.score),
-        caption: format!("Distribution of the score in each set.{}", histogram::threshold_note(scores)),
+        caption: format!(
+            "Distribution of the score in each set.{}{}",
+            histogram::threshold_note(scores),
+            histogram::outer_bins_note(scores)
+        ),
         legend: histogram::legend(scores, &set_style),
         drawing,
         hover,

@@ -14,10 +14,9 @@ impl Report {
     /// rules are restricted to the class `nuq-report`.
     #[must_use]
     pub fn html_fragment(&self) -> String {
-        let (summary, table, figures) = (safe(&self.summary), self.fragment_table(), self.fragment_figures());
-        format!(
-            "<div class=\"nuq-report\">\n<style>{STYLE}</style>\n<p>{summary}</p>\n{table}{figures}</div>\n"
-        )
+        let summary: String = self.summary.lines().map(|line| format!("<p>{}</p>\n", safe(line))).collect();
+        let (table, figures) = (self.fragment_table(), self.fragment_figures());
+        format!("<div class=\"nuq-report\">\n<style>{STYLE}</style>\n{summary}{table}{figures}</div>\n")
     }
 
     fn fragment_table(&self) -> String {

@@ -75,7 +75,7 @@
       }
       if (data.kind === "bars") {
         const score = data.x.low + fraction * (data.x.high - data.x.low);
-        const bin = data.edges.filter(edge => edge <= score).length - 1;
+        const bin = data.bins.findIndex(([first, last]) => first <= score && score <= last);
         const share = (100 * data.sets[0].shares[bin]).toFixed(1) + " %";
         check(valueOf(data.sets[0].name) === share, `${name(figure)}: ${tip.textContent} instead of ${share}`);
       }
@@ -104,6 +104,8 @@
 
   function checkKeys(figure) {
     const svg = figure.querySelector("svg.drawing");
+    check(svg.tabIndex === 0, `${name(figure)} cannot be focused`);
+    check(svg.getAttribute("aria-label").includes(figure.querySelector("figcaption p").textContent), `${name(figure)}: the caption is not in the text alternative`);
     svg.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
     check(!document.getElementById("tip").hidden, `${name(figure)}: arrow keys show nothing`);
     svg.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
@@ -124,6 +126,10 @@
       if (column > 0) check(isSorted(values(), sign), `${heading.textContent} is not sorted ${first}`);
       heading.querySelector("button").click();
       if (column > 0) check(isSorted(values(), -sign), `${heading.textContent} is not sorted the other way`);
+    });
+    all("th[scope=row] span", table).forEach(title => {
+      const isWhole = title.scrollWidth <= title.clientWidth && title.scrollHeight <= title.clientHeight;
+      check(isWhole, `the name "${title.textContent.slice(0, 60)}" is truncated`);
     });
     const names = [...table.tBodies[0].rows].map(row => row.children[0].textContent);
     check(new Set(names).size === names.length, "sorting loses rows");
@@ -161,7 +167,7 @@
       fitsViewport("page");
       const figures = all("figure");
       for (const step of [checkFigure, checkPointer, checkLegend]) figures.forEach(step);
-      figures.filter(figure => figure.id !== "map").forEach(checkKeys);
+      figures.forEach(checkKeys);
       checkTable();
       checkTheme();
       fitsViewport("page after use");

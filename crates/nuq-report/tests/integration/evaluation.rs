@@ -2,7 +2,7 @@
 
 use nuq::calibrate::{Measure, Target, calibrate};
 use nuq::{Embeddings, NuqClassifier};
-use nuq_eval::evaluate::{Comparison, Rows};
+use nuq_eval::evaluate::{Comparison, Evaluation, Rows};
 use nuq_eval::metrics::Resampling;
 use nuq_report::{CurveKind, Family, Report, ReportOptions};
 
@@ -53,16 +53,29 @@ fn data() -> Data {
 
 const RESAMPLING: Resampling = Resampling { resamples: 100, seed: 5 };
 
+#[derive(PartialEq)]
+enum Inputs {
+    Embeddings,
+    EmbeddingsAndLogits,
+}
+
+/// Evaluates the test set and the set `far`, and makes the report.
+fn evaluate<'d>(data: &'d Data, inputs: Inputs, options: &ReportOptions) -> (Evaluation<'d>, Report) {
+    let (test_logits, far_logits) = (logits(&data.test), logits(&data.far));
+    let (mut test, mut far) = (Rows::new(&data.test), Rows::new(&data.far));
+    if inputs == Inputs::EmbeddingsAndLogits {
+        (test, far) = (test.logits(&test_logits), far.logits(&far_logits));
+    }
+    let comparison = Comparison::new(test, &data.labels).ood("far", far).resampling(RESAMPLING);
+    let evaluation = comparison.run(&data.model).unwrap();
+    let report = Report::from_evaluation(&data.model, &comparison, &evaluation, options).unwrap();
+    (evaluation, report)
+}
+
 #[test]
 fn a_report_has_the_numbers_of_the_evaluation() {
-    let Data { model, test, labels, far } = data();
-    let (test_logits, far_logits) = (logits(&test), logits(&far));
-    let comparison = Comparison::new(Rows::new(&test).logits(&test_logits), &labels)
-        .ood("far", Rows::new(&far).logits(&far_logits))
-        .resampling(RESAMPLING);
-    let evaluation = comparison.run(&model).unwrap();
-    let report =
-        Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default()).unwrap();
+    let data = data();
+    let (evaluation, report) = evaluate(&data, Inputs::EmbeddingsAndLogits, &ReportOptions::default());
 
     assert_eq!((report.test.rows, report.ood[0].rows, &*report.ood[0].name), (80, 40, "far"));
     assert_eq!(report.test.accuracy.value, evaluation.accuracy.value);
@@ -79,18 +92,21 @@ fn a_report_has_the_numbers_of_the_evaluation() {
     assert_eq!(family("ReAct"), Some(Family::Both));
     assert_eq!((report.made_by.seed, report.made_by.resamples), (5, 100));
     assert!(report.test.rejected.is_none() && !report.summary.contains("threshold"));
+    let lines: Vec<&str> = report.summary.lines().collect();
+    assert!(lines[0].starts_with("The network has an accuracy of "), "{}", lines[0]);
+    assert!(
+        lines.contains(&"Epistemic uncertainty separates far (ROC-AUC 1.000 ± 0.000) from the test rows."),
+        "{}",
+        report.summary
+    );
+    let task = report.model.iter().find(|fact| fact.name == "task").map(|fact| fact.value.as_str());
+    assert_eq!(task, Some("classification"));
 }
 
 #[test]
 fn curves_start_with_nuq_then_max_prob_and_end_with_the_optimum() {
-    let Data { model, test, labels, far } = data();
-    let (test_logits, far_logits) = (logits(&test), logits(&far));
-    let comparison = Comparison::new(Rows::new(&test).logits(&test_logits), &labels)
-        .ood("far", Rows::new(&far).logits(&far_logits))
-        .resampling(RESAMPLING);
-    let evaluation = comparison.run(&model).unwrap();
-    let report =
-        Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default()).unwrap();
+    let data = data();
+    let (_, report) = evaluate(&data, Inputs::EmbeddingsAndLogits, &ReportOptions::default());
     let names = |curves: &[nuq_report::Curve]| -> Vec<String> {
         curves.iter().take(3).map(|curve| curve.name.clone()).collect()
     };
@@ -107,12 +123,8 @@ fn curves_start_with_nuq_then_max_prob_and_end_with_the_optimum() {
 
 #[test]
 fn map_and_uncertain_rows_cover_all_sets() {
-    let Data { model, test, labels, far } = data();
-    let comparison =
-        Comparison::new(Rows::new(&test), &labels).ood("far", Rows::new(&far)).resampling(RESAMPLING);
-    let evaluation = comparison.run(&model).unwrap();
-    let report =
-        Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default()).unwrap();
+    let data = data();
+    let (evaluation, report) = evaluate(&data, Inputs::Embeddings, &ReportOptions::default());
     let map = report.map.as_ref().unwrap();
     let points = |set: usize| map.points.iter().filter(|point| point.set == set).count();
     assert_eq!((points(0), points(1), &map.sets[..]), (80, 40, &["test".to_owned(), "far".to_owned()][..]));
@@ -128,16 +140,13 @@ fn map_and_uncertain_rows_cover_all_sets() {
 
 #[test]
 fn a_threshold_is_applied_to_every_set() {
-    let Data { model, test, labels, far } = data();
-    let predictions = model.predict(&test).unwrap();
+    let data = data();
+    let predictions = data.model.predict(&data.test).unwrap();
     let scores: Vec<f64> = predictions.iter().map(|p| Measure::Density.of(p)).collect();
     let threshold = calibrate(Measure::Density, &scores, None, Target::FalseAlarm(0.1)).unwrap();
-    let comparison =
-        Comparison::new(Rows::new(&test), &labels).ood("far", Rows::new(&far)).resampling(RESAMPLING);
-    let evaluation = comparison.run(&model).unwrap();
     let options =
         ReportOptions { threshold: Some(("guard".to_owned(), threshold)), ..ReportOptions::default() };
-    let report = Report::from_evaluation(&model, &comparison, &evaluation, &options).unwrap();
+    let (_, report) = evaluate(&data, Inputs::Embeddings, &options);
     assert_eq!(report.ood[0].rejected, Some(1.0));
     assert!(report.test.rejected.is_some_and(|share| share < 0.15));
     assert!(report.summary.contains("The threshold “guard” rejects"), "{}", report.summary);

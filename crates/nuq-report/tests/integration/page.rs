@@ -1,4 +1,4 @@
-//! Tests of the page in a headless browser at desktop and phone width. A script that is added only here checks the layout,
+//! Tests of the page in a headless browser at desktop, tablet and phone width. A script that is added only here checks the layout,
 //! operates the controls and posts its results to the parent page.
 
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ fn run_checks(browser: &Path, name: &str, page: &str, width: u32) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("the result is not JSON ({error}): {text}"))
 }
 
-/// Checks a page with a given number of figures at two widths; skipped without a browser.
+/// Checks a page with a given number of figures at three widths; skipped without a browser.
 fn check(name: &str, page: &str, figures: u64) {
     let Some(browser) = chromium() else {
         eprintln!(
@@ -55,7 +55,7 @@ fn check(name: &str, page: &str, figures: u64) {
         );
         return;
     };
-    for width in [1280, 360] {
+    for width in [1280, 768, 360] {
         let result = run_checks(&browser, name, page, width);
         assert_eq!(result["failures"], Value::Array(vec![]), "{name} at {width} px");
         assert_eq!(result["width"], width, "width of the frame");

@@ -5,7 +5,10 @@ use nuq::calibrate::{Measure, Threshold};
 use super::Set;
 use crate::report::{Histogram, HistogramSet, Mark};
 
+/// Number of bins of equal width.
 const BINS: usize = 40;
+/// Length of a short tail relative to the range of the central scores.
+const SHORT_TAIL: f64 = 0.25;
 
 /// Histograms of epistemic and total uncertainty, and of the measure of the threshold.
 pub(super) fn histograms(sets: &[Set<'_>], threshold: Option<&(String, Threshold)>) -> Vec<Histogram> {
@@ -36,15 +39,26 @@ fn title(measure: Measure) -> &'static str {
     }
 }
 
-/// Histogram over the central 99 % of all finite scores; the outer bins also count the scores beyond. `None` without finite
-/// scores.
+/// Histogram of the scores of several sets; `None` without finite scores.
+///
+/// The bins cover the central 99 % of the finite scores, and each tail that is short. The scores of a long tail and infinite
+/// scores are counted in an outer bin with an infinite edge.
 fn histogram(score: &str, sets: &[(&str, Vec<f64>)], threshold: Option<Mark>) -> Option<Histogram> {
     let threshold = threshold.filter(|mark| mark.value.is_finite());
-    let mut all: Vec<f64> = sets.iter().flat_map(|(_, scores)| scores.iter().copied()).collect();
-    all.retain(|score| score.is_finite());
-    all.sort_by(f64::total_cmp);
-    let quantile = |share: f64| all.get((share * (all.len().saturating_sub(1)) as f64) as usize).copied();
-    let (mut low, mut high) = (quantile(0.005)?, quantile(0.995)?);
+    let scores = || sets.iter().flat_map(|(_, scores)| scores.iter().copied());
+    let mut finite: Vec<f64> = scores().filter(|score| score.is_finite()).collect();
+    finite.sort_by(f64::total_cmp);
+    let quantile =
+        |share: f64| finite.get((share * (finite.len().saturating_sub(1)) as f64) as usize).copied();
+    let (least, mut low, mut high, most) =
+        (quantile(0.0)?, quantile(0.005)?, quantile(0.995)?, quantile(1.0)?);
+    let short_tail = SHORT_TAIL * (high - low);
+    if low - least <= short_tail {
+        low = least;
+    }
+    if most - high <= short_tail {
+        high = most;
+    }
     if let Some(mark) = &threshold {
         (low, high) = (low.min(mark.value), high.max(mark.value));
     }
@@ -52,15 +66,24 @@ fn histogram(score: &str, sets: &[(&str, Vec<f64>)], threshold: Option<Mark>) ->
         (low, high) = (low - 0.5, high + 0.5);
     }
     let width = (high - low) / BINS as f64;
-    let bin = |score: f64| (((score - low) / width).floor().clamp(0.0, (BINS - 1) as f64)) as usize;
-    let set = |(name, scores): &(&str, Vec<f64>)| {
-        let mut shares = vec![0.0; BINS];
-        scores.iter().for_each(|&score| shares[bin(score)] += 1.0 / scores.len() as f64);
-        HistogramSet { name: (*name).to_owned(), shares }
+    let (has_below, has_above) = (scores().any(|score| score < low), scores().any(|score| score > high));
+    let first = usize::from(has_below);
+    let bin = |score: f64| match score {
+        _ if score < low => 0,
+        _ if score > high => first + BINS,
+        // The last bin includes its upper edge.
+        _ => first + (((score - low) / width) as usize).min(BINS - 1),
     };
+    let set = |(name, scores): &(&str, Vec<f64>)| {
+        let mut shares = vec![0.0; first + BINS + usize::from(has_above)];
+        scores.iter().for_each(|&score| shares[bin(score)] += 1.0 / scores.len() as f64);
+        HistogramSet { name: (*name).to_owned(), rows: scores.len(), shares }
+    };
+    let edges = (0..=BINS).map(|i| low + i as f64 * width);
+    let (below, above) = (has_below.then_some(f64::NEG_INFINITY), has_above.then_some(f64::INFINITY));
     Some(Histogram {
         score: score.to_owned(),
-        edges: (0..=BINS).map(|i| low + i as f64 * width).collect(),
+        edges: below.into_iter().chain(edges).chain(above).collect(),
         sets: sets.iter().map(set).collect(),
         threshold,
     })
@@ -77,7 +100,22 @@ mod tests {
         let histogram =
             histogram("s", &[("test", scores), ("other", vec![3.0; 7])], Some(mark)).expect("finite scores");
         assert!(histogram.sets.iter().all(|set| (set.shares.iter().sum::<f64>() - 1.0).abs() < 1e-12));
-        assert!(histogram.edges[BINS] >= 5.0);
+        assert_eq!(histogram.edges[BINS + 1], 5.0);
+        assert_eq!((histogram.edges[0], histogram.edges[BINS + 2]), (f64::NEG_INFINITY, f64::INFINITY));
+        assert_eq!((histogram.sets[0].shares[0], histogram.sets[0].shares[BINS + 1]), (0.2, 0.2));
+        assert_eq!((histogram.sets[0].rows, histogram.sets[1].rows), (5, 7));
+    }
+
+    #[test]
+    fn a_long_tail_has_its_own_bin_and_a_short_tail_has_none() {
+        let uniform: Vec<f64> = (0..=1000).map(f64::from).collect();
+        let short = histogram("s", &[("test", uniform.clone())], None).expect("finite scores");
+        assert_eq!((short.edges[0], short.edges[BINS]), (0.0, 1000.0));
+        let tail = uniform.into_iter().chain([9e3]).collect();
+        let long = histogram("s", &[("test", tail)], None).expect("finite scores");
+        assert_eq!((long.edges[0], long.edges.len(), long.edges[BINS + 1]), (0.0, BINS + 2, f64::INFINITY));
+        let beyond = 1001.0 - long.edges[BINS];
+        assert!((long.sets[0].shares[BINS] - beyond / 1002.0).abs() < 1e-12);
     }
 
     #[test]

@@ -3,7 +3,6 @@
 mod curves;
 mod histograms;
 mod map;
-mod model_facts;
 mod summary;
 
 use nuq::calibrate::Threshold;
@@ -14,6 +13,7 @@ use nuq_eval::evaluate::{Comparison, Evaluation, Measured, MethodResult};
 use nuq_eval::metrics;
 use nuq_neighbors::Embeddings;
 
+use crate::model_summary::ModelSummary;
 use crate::report::{
     BandwidthCurve, Cell, Fact, Family, Interval, Method, Neighbor, OodCells, OodSet, Provenance, Report,
     TestSet, UncertainRow,
@@ -156,7 +156,7 @@ impl Source<'_> {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let mut facts = model_facts::model_facts(self.model);
+        let mut facts = ModelSummary::of_classifier(self.model).facts();
         if let Some((name, threshold)) = &self.options.threshold {
             facts.push(Fact { name: format!("threshold “{name}”"), value: threshold.to_string() });
         }

@@ -1,29 +1,35 @@
-//! Summary of the results in a few sentences.
+//! Summary of the results: one line per finding.
 
 use nuq::Label;
 use nuq_eval::Error;
-use nuq_eval::evaluate::{MethodId, Predictor};
-use nuq_eval::metrics::Selective;
+use nuq_eval::evaluate::{DetectionResult, MethodId, MethodResult, Predictor};
+use nuq_eval::metrics::{Interval, Selective};
 
 use super::Source;
 
 /// Coverage at which the summary gives the accuracy.
 const COVERAGE: f64 = 0.9;
+/// ROC-AUC of random scores.
+const CHANCE: f64 = 0.5;
+/// ROC-AUC below which a separation is called hardly better than chance.
+const WEAK: f64 = 0.6;
 /// Difference of the accuracies of model and network above which the order of the logit columns is doubtful.
 const DOUBTFUL_DIFFERENCE: f64 = 0.25;
 
 impl Source<'_> {
     pub(super) fn summary(&self) -> Result<String, Error> {
-        let sentences = [
-            Some(self.accuracy_sentence()?),
-            self.detection_sentence(),
+        let lines = [
+            Some(self.accuracy_line()?),
+            self.ranking_line(),
+            detection_line(&self.detections()),
             self.threshold_sentence(),
             self.logit_order_sentence(),
         ];
-        Ok(sentences.into_iter().flatten().collect::<Vec<_>>().join(" "))
+        Ok(lines.into_iter().flatten().collect::<Vec<_>>().join("\n"))
     }
 
-    fn accuracy_sentence(&self) -> Result<String, Error> {
+    /// Accuracy with and without rejection.
+    fn accuracy_line(&self) -> Result<String, Error> {
         let evaluation = self.evaluation;
         let predictor = match evaluation.errors_of {
             Predictor::Network => "network",
@@ -40,19 +46,42 @@ impl Source<'_> {
         Ok(text + ".")
     }
 
-    fn detection_sentence(&self) -> Option<String> {
-        let epistemic = self.evaluation.method(MethodId::NuqEpistemic)?;
-        let names = self.comparison.ood_sets().iter().map(|(name, _)| name);
-        let areas: Vec<String> = names
-            .zip(&epistemic.ood)
-            .map(|(name, result)| format!("{:.3} for {name}", result.roc_auc.interval.value))
-            .collect();
-        (!areas.is_empty()).then(|| {
+    /// The method that ranks the errors best; `None` if it is one of NUQ.
+    fn ranking_line(&self) -> Option<String> {
+        let total = self.evaluation.method(MethodId::NuqTotal)?;
+        let area = |method: &MethodResult| method.rcc_auc.interval.value;
+        let best = self.evaluation.methods.iter().min_by(|a, b| area(a).total_cmp(&area(b)))?;
+        let values = format!("RCC-AUC {:.4} and {:.4}", area(best), area(total));
+        let text = if total.rcc_auc.is_best {
             format!(
-                "Epistemic uncertainty detects out-of-distribution rows with a ROC-AUC of {}.",
-                enumeration(&areas)
+                "“{}” ranks the errors slightly better than total uncertainty ({values}); the difference is not significant.",
+                best.name
             )
-        })
+        } else {
+            format!(
+                "“{}” ranks the errors significantly better than total uncertainty ({values}).",
+                best.name
+            )
+        };
+        (!best.id.is_nuq() && area(best) < area(total)).then_some(text)
+    }
+
+    /// How well epistemic uncertainty separates each set.
+    fn detections(&self) -> Vec<SetDetection<'_>> {
+        let Some(epistemic) = self.evaluation.method(MethodId::NuqEpistemic) else { return vec![] };
+        let names = self.comparison.ood_sets().iter().map(|(name, _)| name.as_str());
+        let detection = |(i, (set, result)): (usize, (_, &DetectionResult))| {
+            let area = |method: &MethodResult| method.ood[i].roc_auc.interval.value;
+            let best = self.evaluation.methods.iter().max_by(|a, b| area(a).total_cmp(&area(b)));
+            let roc_auc = result.roc_auc;
+            let best = best.filter(|best| area(best) > roc_auc.interval.value).map(|best| BestMethod {
+                name: &best.name,
+                roc_auc: area(best),
+                is_significant: !roc_auc.is_best,
+            });
+            SetDetection { set, roc_auc: roc_auc.interval, best }
+        };
+        names.zip(&epistemic.ood).enumerate().map(detection).collect()
     }
 
     fn threshold_sentence(&self) -> Option<String> {
@@ -105,6 +134,109 @@ impl Source<'_> {
     }
 }
 
+/// Detection of one set by epistemic uncertainty.
+struct SetDetection<'a> {
+    set: &'a str,
+    roc_auc: Interval,
+    /// The method with the highest ROC-AUC; `None` if it is epistemic uncertainty.
+    best: Option<BestMethod<'a>>,
+}
+
+struct BestMethod<'a> {
+    name: &'a str,
+    roc_auc: f64,
+    /// Whether it differs significantly from epistemic uncertainty.
+    is_significant: bool,
+}
+
+/// How well a score separates a set from the test rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Separation {
+    Separates,
+    HardlyBetterThanChance,
+    NoBetterThanChance,
+    WorseThanChance,
+}
+
+impl Separation {
+    const ALL: [Self; 4] =
+        [Self::Separates, Self::HardlyBetterThanChance, Self::NoBetterThanChance, Self::WorseThanChance];
+
+    /// Compares a ROC-AUC and its interval with that of random scores.
+    fn of(roc_auc: Interval) -> Self {
+        match roc_auc {
+            Interval { high, .. } if high < CHANCE => Self::WorseThanChance,
+            Interval { low, .. } if low <= CHANCE => Self::NoBetterThanChance,
+            Interval { value, .. } if value < WEAK => Self::HardlyBetterThanChance,
+            _ => Self::Separates,
+        }
+    }
+
+    fn sentence(self, sets: &str) -> String {
+        match self {
+            Self::Separates => format!("Epistemic uncertainty separates {sets} from the test rows."),
+            Self::HardlyBetterThanChance => {
+                format!(
+                    "Epistemic uncertainty separates {sets} from the test rows hardly better than chance."
+                )
+            }
+            Self::NoBetterThanChance => {
+                format!("Epistemic uncertainty separates {sets} from the test rows no better than chance.")
+            }
+            Self::WorseThanChance => {
+                format!(
+                    "Epistemic uncertainty is lower for {sets} than for the test rows: worse than chance."
+                )
+            }
+        }
+    }
+}
+
+/// Separation of every set by epistemic uncertainty, and the methods that are better; `None` without sets.
+fn detection_line(sets: &[SetDetection<'_>]) -> Option<String> {
+    let mut sentences = vec![];
+    for separation in Separation::ALL {
+        let with_area = |set: &SetDetection<'_>| {
+            let Interval { value, low, high } = set.roc_auc;
+            format!("{} (ROC-AUC {value:.3} ± {:.3})", set.set, 0.5 * (high - low))
+        };
+        let of_kind = sets.iter().filter(|set| Separation::of(set.roc_auc) == separation);
+        let names: Vec<String> = of_kind.map(with_area).collect();
+        if !names.is_empty() {
+            sentences.push(separation.sentence(&enumeration(&names)));
+        }
+    }
+    sentences.extend(better_methods(sets));
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+/// One sentence for each method that is better for some sets, those with significant differences first.
+fn better_methods(sets: &[SetDetection<'_>]) -> Vec<String> {
+    let better = || sets.iter().filter_map(|set| set.best.as_ref().map(|best| (set.set, best)));
+    let mut sentences = vec![];
+    for is_significant in [true, false] {
+        let mut names: Vec<&str> = vec![];
+        for (_, best) in better().filter(|(_, best)| best.is_significant == is_significant) {
+            if !names.contains(&best.name) {
+                names.push(best.name);
+            }
+        }
+        for name in names {
+            let of_name =
+                better().filter(|(_, best)| best.name == name && best.is_significant == is_significant);
+            let areas: Vec<String> =
+                of_name.map(|(set, best)| format!("{set} ({:.3})", best.roc_auc)).collect();
+            let areas = enumeration(&areas);
+            sentences.push(if is_significant {
+                format!("“{name}” is significantly better for {areas}.")
+            } else {
+                format!("“{name}” is slightly better for {areas}; the difference is not significant.")
+            });
+        }
+    }
+    sentences
+}
+
 fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
@@ -121,6 +253,44 @@ fn enumeration(items: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn detection(set: &str, value: f64, half: f64) -> SetDetection<'_> {
+        SetDetection { set, roc_auc: Interval { value, low: value - half, high: value + half }, best: None }
+    }
+
+    #[test]
+    fn the_wording_depends_on_the_interval_of_the_roc_auc() {
+        let line = |value, half| detection_line(&[detection("svhn", value, half)]).expect("one set");
+        assert_eq!(
+            line(0.934, 0.014),
+            "Epistemic uncertainty separates svhn (ROC-AUC 0.934 ± 0.014) from the test rows."
+        );
+        assert!(line(0.56, 0.02).ends_with("from the test rows hardly better than chance."));
+        assert!(line(0.5, 0.02).ends_with("from the test rows no better than chance."));
+        assert!(line(0.7, 0.25).ends_with("from the test rows no better than chance."));
+        assert_eq!(
+            line(0.31, 0.02),
+            "Epistemic uncertainty is lower for svhn (ROC-AUC 0.310 ± 0.020) than for the test rows: worse than chance."
+        );
+        assert_eq!(detection_line(&[]), None);
+    }
+
+    #[test]
+    fn sets_of_one_kind_share_a_sentence_and_better_methods_are_named() {
+        let best = |name, is_significant| Some(BestMethod { name, roc_auc: 0.95, is_significant });
+        let sets = [
+            SetDetection { best: best("ViM", true), ..detection("svhn", 0.9, 0.01) },
+            SetDetection { best: best("ViM", true), ..detection("noise", 0.5, 0.01) },
+            SetDetection { best: best("LOF", false), ..detection("textures", 0.94, 0.02) },
+        ];
+        assert_eq!(
+            detection_line(&sets).expect("three sets"),
+            "Epistemic uncertainty separates svhn (ROC-AUC 0.900 ± 0.010) and textures (ROC-AUC 0.940 ± 0.020) from the \
+             test rows. Epistemic uncertainty separates noise (ROC-AUC 0.500 ± 0.010) from the test rows no better than \
+             chance. “ViM” is significantly better for svhn (0.950) and noise (0.950). “LOF” is slightly better for textures \
+             (0.950); the difference is not significant."
+        );
+    }
 
     #[test]
     fn enumerations_have_commas_and_a_final_and() {

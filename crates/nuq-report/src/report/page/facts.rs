@@ -2,13 +2,17 @@
 
 use crate::drawing::escape::html as safe;
 use crate::drawing::number_format;
-use crate::report::Report;
 use crate::report::page::section;
+use crate::report::{Fact, Report};
 
 /// Section on the model.
 pub(super) fn model(report: &Report) -> String {
-    let fact = |fact: &crate::report::Fact| (fact.name.clone(), safe(&fact.value));
-    section("Model", "", &list(report.model.iter().map(fact)))
+    let fact = |fact: &Fact| (fact.name.clone(), safe(&fact.value).replace('\n', "<br>"));
+    section(
+        "Model",
+        "Options and fitted values, with the names that <code>nuq inspect</code> prints.",
+        &list(report.model.iter().map(fact)),
+    )
 }
 
 /// Section on how the report was produced.

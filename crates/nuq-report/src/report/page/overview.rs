@@ -2,20 +2,33 @@
 
 use crate::drawing::escape::html as safe;
 use crate::drawing::number_format;
-use crate::report::{Method, OodSet, Report};
+use crate::report::{Family, Method, OodSet, Report, TestSet};
 
 /// The header as HTML.
 pub(super) fn html(report: &Report) -> String {
-    let (name, summary) = (safe(&report.test.name), safe(&report.summary).replace(" %", "\u{a0}%"));
+    let name = safe(&report.test.name);
     let cards: String = std::iter::once(accuracy(report))
-        .chain([rows(report)])
         .chain(report.ood.iter().enumerate().map(|(i, set)| detection(report, i, set)))
+        .chain(rejection(report))
         .collect();
     format!(
         "<header>\n<div class=\"bar\"><p class=\"brand\">nuq</p>\
          <button type=\"button\" id=\"theme\" aria-label=\"Switch between light and dark theme\">Dark theme</button></div>\n\
-         <h1>Evaluation on {name} data</h1>\n<p class=\"summary\">{summary}</p>\n<dl class=\"cards\">\n{cards}</dl>\n</header>\n"
+         <h1>Evaluation on {name} data</h1>\n{}<dl class=\"cards\">\n{cards}</dl>\n</header>\n",
+        summary(report)
     )
+}
+
+/// The first line of the summary in large print, the others below it.
+fn summary(report: &Report) -> String {
+    let line = |(i, line): (usize, &str)| {
+        let class = if i == 0 { "summary" } else { "finding" };
+        format!(
+            "<p class=\"{class}\">{}</p>\n",
+            safe(line).replace(" %", "\u{a0}%").replace(" ± ", "\u{a0}±\u{a0}")
+        )
+    };
+    report.summary.lines().enumerate().map(line).collect()
 }
 
 fn card(name: &str, number: &str, notes: &[String]) -> String {
@@ -24,38 +37,49 @@ fn card(name: &str, number: &str, notes: &[String]) -> String {
 }
 
 fn accuracy(report: &Report) -> String {
-    let accuracy = report.test.accuracy;
+    let TestSet { rows, accuracy, .. } = &report.test;
     let percent = |share: f64| number_format::fixed(100.0 * share, 1);
     let interval = format!(
         "95\u{a0}% interval {}\u{a0}to\u{a0}{}\u{a0}%",
         percent(accuracy.low),
         percent(accuracy.high)
     );
-    card("Accuracy", &number_format::percent(accuracy.value), &[interval])
+    let rows = format!("{} test rows", number_format::count(*rows as u64));
+    card("Accuracy", &number_format::percent(accuracy.value), &[interval, rows])
 }
 
-fn rows(report: &Report) -> String {
-    let test = &report.test;
-    let note = |share| format!("{} rejected by the threshold", number_format::percent(share));
-    let notes: Vec<String> = test.rejected.map(note).into_iter().collect();
-    card("Test rows", &number_format::count(test.rows as u64), &notes)
-}
-
-/// Best area under the ROC curve for a set, and its method.
+/// Highest area under the ROC curve for a set, with its method, and the best method of the other kind (NUQ or baseline).
 fn detection(report: &Report, i: usize, set: &OodSet) -> String {
     let area = |method: &Method| method.ood.get(i).map(|cells| cells.roc_auc.interval.value);
-    let areas = report.methods.iter().filter_map(|method| area(method).map(|area| (area, method)));
-    let best = areas.max_by(|a, b| a.0.total_cmp(&b.0));
+    let highest = |is_included: &dyn Fn(&Method) -> bool| {
+        let methods = report.methods.iter().filter(|method| is_included(method));
+        methods
+            .filter_map(|method| area(method).map(|area| (area, method)))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let best = highest(&|_| true);
     let number = best.map_or("–".to_owned(), |(area, _)| number_format::fixed(area, 3));
-    let mut notes: Vec<String> = best.map(|(_, method)| format!("by {}", method.name)).into_iter().collect();
-    notes.push(rejected(set.rows, set.rejected));
-    card(&format!("Best ROC-AUC, {}", set.name), &number, &notes)
+    let mut notes = vec![];
+    if let Some((_, method)) = best {
+        notes.push(format!("Best method: {}", method.name));
+        let is_nuq = method.family == Family::Nuq;
+        let kind = if is_nuq { "Best baseline" } else { "Best score of NUQ" };
+        if let Some((area, other)) = highest(&|other| (other.family == Family::Nuq) != is_nuq) {
+            notes.push(format!("{kind}: {}, {}", other.name, number_format::fixed(area, 3)));
+        }
+    }
+    notes.push(format!("{} rows", number_format::count(set.rows as u64)));
+    card(&format!("ROC-AUC, {}", set.name), &number, &notes)
 }
 
-/// Number of rows of a set, and the share that the threshold rejects.
-fn rejected(rows: usize, share: Option<f64>) -> String {
-    let rows = number_format::count(rows as u64);
-    share.map_or(format!("{rows} rows"), |share| {
-        format!("{} of {rows} rows rejected", number_format::percent(share))
-    })
+/// Share of the rows of each set that the threshold rejects; `None` without a threshold.
+fn rejection(report: &Report) -> Option<String> {
+    let of_test = number_format::percent(report.test.rejected?);
+    let of_set = |set: &OodSet| {
+        let share = number_format::percent(set.rejected?);
+        Some(format!("{share} of the {} rows", set.name))
+    };
+    let of_sets = report.ood.iter().filter_map(of_set);
+    let notes: Vec<String> = std::iter::once("of the test rows".to_owned()).chain(of_sets).collect();
+    Some(card("Rejected by the threshold", &of_test, &notes))
 }

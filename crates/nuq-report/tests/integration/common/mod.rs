@@ -69,8 +69,8 @@ pub(crate) fn sample(ood: &[&str]) -> Report {
         METHODS.iter().zip(&scores).map(|(spec, s)| method(spec, s, &is_wrong)).collect();
     let shown = [0, 1, 4, 8, 9];
     Report {
-        summary: "Rejecting the 10 % most uncertain rows raises the accuracy from 93.8 % to 98.1 %; house numbers are \
-                  separated from the test images with a ROC-AUC of 0.968, significantly better than every other method."
+        summary: "The network has an accuracy of 93.8 % on 1000 test rows, and 98.1 % on the 90 % with the lowest total \
+                  uncertainty.\nEpistemic uncertainty separates svhn (ROC-AUC 0.968 ± 0.011) from the test rows."
             .to_owned(),
         model: facts(),
         test: TestSet {
@@ -92,7 +92,7 @@ pub(crate) fn sample(ood: &[&str]) -> Report {
         methods,
         left_out: vec![Fact {
             name: "ViM".to_owned(),
-            value: "500 rows cannot determine the head of the network: at least 513 are needed".to_owned(),
+            value: "500 rows do not determine the last layer of the network: at least 513 are needed".to_owned(),
         }],
         made_by: Provenance {
             command: "nuq evaluate --model cifar10.nuq --embeddings examples/cifar10/test.npz:embeddings --labels \
@@ -108,14 +108,15 @@ pub(crate) fn sample(ood: &[&str]) -> Report {
 
 fn facts() -> Vec<Fact> {
     [
-        ("Task", "classification"),
-        ("Training rows", "2000 × 512, 10 classes"),
-        ("Index", "exact search"),
-        ("Neighbors", "20, gaussian kernel"),
-        ("Bandwidth", "1.2985, by leave-one-out on 2000 rows (accuracy 0.9965)"),
-        ("Density", "kernel, bandwidth 1.0742"),
-        ("Dimension", "6.60 in the constants"),
-        ("Prior", "weighs as much as 0.001 training points"),
+        ("task", "classification"),
+        ("rows", "2000 × 512, 10 classes"),
+        ("index", "exact search\nthe build of a graph would not pay off"),
+        ("n_neighbors", "20"),
+        ("kernel", "gaussian"),
+        ("bandwidth", "1.2985, by leave-one-out on 2000 rows (accuracy 0.9965)"),
+        ("density", "kde, bandwidth 1.0742"),
+        ("dimension", "6.60"),
+        ("prior_weight", "0.001"),
     ]
     .map(|(name, value)| Fact { name: name.to_owned(), value: value.to_owned() })
     .to_vec()
@@ -247,7 +248,7 @@ fn histogram(score: &str, scores: &Scores, ood: &[&str]) -> Histogram {
     let bars = |name: &str, values: &[f64]| {
         let within = |ends: &[f64]| values.iter().filter(|&&v| v >= ends[0] && v < ends[1]).count();
         let shares = edges.windows(2).map(|ends| within(ends) as f64 / values.len() as f64).collect();
-        HistogramSet { name: name.to_owned(), shares }
+        HistogramSet { name: name.to_owned(), rows: values.len(), shares }
     };
     let mut sets = vec![bars("cifar10-test", &scores.test)];
     sets.extend(ood.iter().zip(&scores.ood).map(|(name, values)| bars(name, values)));

@@ -1,0 +1,287 @@
+//! Options and fitted values of a model, for `nuq inspect` and the report.
+
+use nuq::parts::{FittedDensityParts, SmootherParts};
+use nuq::{
+    Bandwidth, DensityBandwidth, DensityKind, FittedModel, Model, NuqClassifier, NuqRegressor, Shrinkage,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::drawing::number_format;
+use crate::report::Fact;
+
+/// Options and fitted values of a model. Keys and words are those of the command line and the model file.
+///
+/// ```
+/// use nuq::{Embeddings, NuqClassifier};
+/// use nuq_report::ModelSummary;
+///
+/// let train = Embeddings::from_rows(&[[0.0, 0.0], [0.1, 0.1], [0.0, 0.2], [1.0, 1.0], [1.1, 1.0], [1.0, 1.2]])?;
+/// let model = NuqClassifier::params().fit(&train, &["cat", "cat", "cat", "dog", "dog", "dog"])?;
+/// let facts = ModelSummary::of_classifier(&model).facts();
+/// assert_eq!((facts[1].name.as_str(), facts[1].value.as_str()), ("rows", "6 × 2, 2 classes"));
+/// # Ok::<(), nuq::Error>(())
+/// ```
+#[derive(Debug, Clone, Serialize)]
+pub struct ModelSummary {
+    task: &'static str,
+    rows: usize,
+    columns: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    classes: Option<usize>,
+    index: &'static str,
+    index_description: String,
+    index_reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recall: Option<f64>,
+    /// At most the number of rows.
+    n_neighbors: usize,
+    /// The value of the option, if it exceeds the number of rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    n_neighbors_requested: Option<usize>,
+    kernel: &'static str,
+    bandwidth: BandwidthSummary,
+    #[serde(flatten)]
+    density: DensitySummary,
+    dimension: f64,
+    prior_weight: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variance: Option<&'static str>,
+    normalize: bool,
+}
+
+/// The density and the options that it has.
+#[derive(Debug, Clone, Default, Serialize)]
+struct DensitySummary {
+    density: &'static str,
+    /// A number, or `same`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    density_bandwidth: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    covariance: Option<&'static str>,
+    /// A number, or `ledoit_wolf`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shrinkage: Option<Value>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct BandwidthSummary {
+    /// `scalar`, `per_dimension` or `per_point`, as in the model file.
+    kind: &'static str,
+    /// One bandwidth, or the smallest and the largest of several.
+    values: Vec<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selection: Option<SelectionSummary>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct SelectionSummary {
+    rows: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accuracy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_likelihood: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    squared_error: Option<f64>,
+    at_edge: bool,
+}
+
+impl ModelSummary {
+    /// Summary of a model.
+    #[must_use]
+    pub fn new(model: &Model<'_>) -> Self {
+        match model {
+            Model::Classifier(model) => Self::of_classifier(model),
+            Model::Regressor(model) => Self::of_regressor(model),
+        }
+    }
+
+    /// Summary of a classifier.
+    #[must_use]
+    pub fn of_classifier(model: &NuqClassifier<'_>) -> Self {
+        let selection = model.bandwidth_curve().map(|curve| {
+            let score = curve.points[curve.chosen].score;
+            SelectionSummary {
+                rows: curve.rows,
+                accuracy: Some(score.accuracy),
+                log_likelihood: Some(score.log_likelihood),
+                squared_error: None,
+                at_edge: curve.is_at_edge(),
+            }
+        });
+        Self {
+            classes: Some(model.classes().len()),
+            variance: Some(model.variance().name()),
+            ..Self::common("classification", model, model.smoother_parts(), selection)
+        }
+    }
+
+    /// Summary of a regressor.
+    #[must_use]
+    pub fn of_regressor(model: &NuqRegressor<'_>) -> Self {
+        let selection = model.bandwidth_curve().map(|curve| SelectionSummary {
+            rows: curve.rows,
+            accuracy: None,
+            log_likelihood: None,
+            squared_error: Some(curve.points[curve.chosen].score.squared_error),
+            at_edge: curve.is_at_edge(),
+        });
+        Self::common("regression", model, model.smoother_parts(), selection)
+    }
+
+    /// The properties that classifiers and regressors share.
+    fn common(
+        task: &'static str,
+        model: &impl FittedModel,
+        smoother: SmootherParts,
+        selection: Option<SelectionSummary>,
+    ) -> Self {
+        let SmootherParts { kernel, bandwidth, density, dimension, n_neighbors, normalize, choice } =
+            smoother;
+        let index = model.index();
+        let description = index.describe();
+        let values = match &bandwidth {
+            Bandwidth::Scalar(h) => vec![*h],
+            Bandwidth::PerDimension(values) | Bandwidth::PerPoint(values) => extremes(values),
+        };
+        Self {
+            task,
+            rows: index.len(),
+            columns: index.dim(),
+            classes: None,
+            index: choice.kind.name(),
+            index_description: description.to_string(),
+            index_reason: choice.reason.to_string(),
+            recall: description.recall().map(|recall| recall.share),
+            n_neighbors: n_neighbors.min(index.len()),
+            n_neighbors_requested: (n_neighbors > index.len()).then_some(n_neighbors),
+            kernel: kernel.name(),
+            bandwidth: BandwidthSummary { kind: bandwidth.name(), values, selection },
+            density: DensitySummary::new(&density),
+            dimension,
+            prior_weight: model.prior_weight(),
+            variance: None,
+            normalize,
+        }
+    }
+
+    /// Names and values as text. The value of the index has a second line with the reason for the choice.
+    #[must_use]
+    pub fn facts(&self) -> Vec<Fact> {
+        let classes = self.classes.map_or(String::new(), |classes| format!(", {classes} classes"));
+        let requested =
+            self.n_neighbors_requested.map_or(String::new(), |k| format!(" (all rows; {k} requested)"));
+        let facts = [
+            Some(("task", self.task.to_owned())),
+            Some(("rows", format!("{} × {}{classes}", self.rows, self.columns))),
+            Some(("index", format!("{}\n{}", self.index_description, self.index_reason))),
+            Some(("n_neighbors", format!("{}{requested}", self.n_neighbors))),
+            Some(("kernel", self.kernel.to_owned())),
+            Some(("bandwidth", self.bandwidth.text())),
+            Some(("density", self.density.text())),
+            Some(("dimension", format!("{:.2}", self.dimension))),
+            Some(("prior_weight", self.prior_weight.to_string())),
+            self.variance.map(|variance| ("variance", variance.to_owned())),
+            self.normalize.then(|| ("normalize", "true".to_owned())),
+        ];
+        facts.into_iter().flatten().map(|(name, value)| Fact { name: name.to_owned(), value }).collect()
+    }
+}
+
+impl BandwidthSummary {
+    fn text(&self) -> String {
+        let values: Vec<String> = self.values.iter().map(|&h| number(h)).collect();
+        let values = values.join(" to ");
+        let text = if self.kind == "scalar" { values } else { format!("{}, {values}", self.kind) };
+        let Some(selection) = &self.selection else { return text };
+        let score = match (selection.accuracy, selection.squared_error) {
+            (Some(accuracy), _) => format!("accuracy {accuracy:.4}"),
+            (_, Some(error)) => format!("squared error {}", number(error)),
+            _ => String::new(),
+        };
+        let edge = if selection.at_edge {
+            "; the best value is at the edge of the grid: rankings change little beyond it, --bandwidth NUMBER sets another"
+        } else {
+            ""
+        };
+        format!("{text}, by leave-one-out on {} rows ({score}{edge})", selection.rows)
+    }
+}
+
+impl DensitySummary {
+    fn new(density: &FittedDensityParts) -> Self {
+        match density {
+            FittedDensityParts::Same => Self {
+                density: DensityKind::Kde.name(),
+                density_bandwidth: Some(DensityBandwidth::Same.to_string().into()),
+                ..Self::default()
+            },
+            FittedDensityParts::Kde(h) => Self {
+                density: DensityKind::Kde.name(),
+                density_bandwidth: Some((*h).into()),
+                ..Self::default()
+            },
+            FittedDensityParts::Auto(parts) => Self {
+                density: DensityKind::Auto.name(),
+                density_bandwidth: Some(parts.bandwidth.into()),
+                ..Self::default()
+            },
+            FittedDensityParts::Gmm { covariance, shrinkage } => Self {
+                density: DensityKind::Gmm.name(),
+                covariance: Some(covariance.name()),
+                shrinkage: Some(match shrinkage {
+                    Shrinkage::Fixed(amount) => (*amount).into(),
+                    rule => rule.to_string().into(),
+                }),
+                ..Self::default()
+            },
+        }
+    }
+
+    fn text(&self) -> String {
+        let option = |name: &str, value: &Value| {
+            let value = match value {
+                Value::String(word) => word.clone(),
+                other => other.as_f64().map_or_else(|| other.to_string(), number),
+            };
+            format!(", {name} {value}")
+        };
+        let mut text = self.density.to_owned();
+        text += &self.density_bandwidth.as_ref().map_or(String::new(), |h| option("bandwidth", h));
+        text += &self.covariance.map_or(String::new(), |word| format!(", covariance {word}"));
+        text += &self.shrinkage.as_ref().map_or(String::new(), |amount| option("shrinkage", amount));
+        text
+    }
+}
+
+/// The smallest and the largest value.
+fn extremes(values: &[f64]) -> Vec<f64> {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(0.0, f64::max);
+    vec![low, high]
+}
+
+/// Four decimals, or scientific notation for very small and very large values.
+fn number(value: f64) -> String {
+    let has_four_decimals = value == 0.0 || (1e-3..1e6).contains(&value.abs());
+    if has_four_decimals { number_format::fixed(value, 4) } else { number_format::significant(value, 4) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn per_row_bandwidths_are_given_as_a_range() {
+        let bandwidth =
+            BandwidthSummary { kind: "per_point", values: extremes(&[0.5, 2.0, 1.0]), selection: None };
+        assert_eq!(bandwidth.text(), "per_point, 0.5000 to 2.0000");
+    }
+
+    #[test]
+    fn the_density_is_described_by_its_options() {
+        let text = |density: &FittedDensityParts| DensitySummary::new(density).text();
+        assert_eq!(text(&FittedDensityParts::Kde(0.25)), "kde, bandwidth 0.2500");
+        assert_eq!(text(&FittedDensityParts::Same), "kde, bandwidth same");
+    }
+}
