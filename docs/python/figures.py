@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from nuq import NuqClassifier, metrics
+from nuq import NuqClassifier, NuqRegressor, metrics
 from nuq.baselines import KnnDistance, MaxProb
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,6 +157,35 @@ def two_moons() -> None:
     save(figure, "two-moons")
 
 
+def regression() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 10, 1000)
+    x = x[(x < 4) | (x > 6)]
+    y = np.sin(x) + (0.05 + 0.05 * x) * rng.normal(size=len(x))
+    model = NuqRegressor(n_neighbors=50).fit(x[:, None], y)
+    grid = np.linspace(-0.6, 10.6, 600)
+    result = model.predict_uncertainty(grid[:, None])
+    # The limits of the axes are exceeded between the data and outside of them.
+    noise, error, total = (np.sqrt(np.minimum(variance, 1e6)) for variance in (result.aleatoric, result.epistemic, result.total))
+    figure, (upper, lower) = plt.subplots(2, 1, figsize=(7.2, 5.2), sharex=True, height_ratios=[3, 2])
+    for panel in (upper, lower):
+        panel.axvspan(4, 6, color="#f0f0f0", linewidth=0, zorder=0)
+    for width, color, label in ((total, "#cdd8f0", "mean ± 2 √total"), (noise, "#f6d3b8", "mean ± 2 √aleatoric")):
+        upper.fill_between(grid, result.mean - 2 * width, result.mean + 2 * width, color=color, linewidth=0, label=label)
+    upper.scatter(x, y, s=4, color="#555555", alpha=0.5, linewidths=0, label="training data")
+    upper.plot(grid, result.mean, color=BLUE, linewidth=1.6, label="mean")
+    upper.plot(grid, np.sin(grid), color="black", linewidth=1, linestyle=":", label="true mean")
+    upper.text(5, -2.8, "no training data", ha="center", fontsize=9, color="#555555")
+    upper.set(ylim=(-3, 3), ylabel="target")
+    upper.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=5, fontsize=8.5, columnspacing=1.4)
+    lower.plot(grid, noise, color=ORANGE, label="√aleatoric")
+    lower.plot(grid, error, color=BLUE, label="√epistemic")
+    lower.plot(grid, 0.05 + 0.05 * np.clip(grid, 0, None), color="black", linewidth=1, linestyle=":", label="true noise")
+    lower.set(yscale="log", ylim=(0.01, 100), xlim=(-0.6, 10.6), xlabel="x", ylabel="standard deviation")
+    lower.legend(loc="upper left", bbox_to_anchor=(0.08, 1), fontsize=8.5)
+    save(figure, "regression")
+
+
 def main() -> None:
     FIGURES.mkdir(exist_ok=True)
     train = cifar10("train")
@@ -166,6 +195,7 @@ def main() -> None:
     label_errors()
     active_learning()
     two_moons()
+    regression()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 //! Thresholds with guarantees, conformal p-values, false discovery control.
 
+use std::str::FromStr;
+
 use numpy::PyReadonlyArray1;
-use nuq::calibrate::{Guarantee, Measure, Target, Threshold};
+use nuq::calibrate::{Guarantee, Target, Threshold};
 use nuq::{Decision, UnknownChoice};
 use pyo3::prelude::*;
 
@@ -14,22 +16,38 @@ pub(crate) struct PyThreshold {
     pub(crate) inner: Threshold,
 }
 
-/// The guarantee of a threshold as a tuple: (share, (low, high), accepted) for acceptance, (risk, delta, accepted, errors) for risk.
+/// The guarantee of a threshold as a tuple: (share, (low, high), accepted) for acceptance,
+/// (risk, delta, accepted, errors, "network" or "nuq") for risk.
 #[derive(FromPyObject, IntoPyObject)]
 enum GuaranteeTuple {
     Accepts(f64, (f64, f64), usize),
-    Errs(f64, f64, usize, usize),
+    Errs(f64, f64, usize, usize, String),
 }
 
-fn parse_measure(name: &str) -> PyResult<Measure> {
-    name.parse().map_err(|unknown: UnknownChoice| {
-        raise("InvalidParameterError", format!("measure={name:?}: expected {}", unknown.list()))
+fn parse<T: FromStr<Err = UnknownChoice>>(name: &str, value: &str) -> PyResult<T> {
+    value.parse().map_err(|unknown: UnknownChoice| {
+        raise("InvalidParameterError", format!("{name}={value:?}: expected {}", unknown.list()))
     })
+}
+
+/// A target by its name: "coverage", "risk" or "false_alarm".
+fn parse_target(target: &str, share: f64, delta: f64) -> Target {
+    match target {
+        "coverage" => Target::Coverage(share),
+        "risk" => Target::Risk { risk: share, delta },
+        _ => Target::FalseAlarm(share),
+    }
 }
 
 #[pymethods]
 impl PyThreshold {
-    /// Chooses a threshold on held-out scores. `target` is "coverage", "risk" or "false_alarm".
+    /// Checks the range of a target.
+    #[staticmethod]
+    fn check_target(target: &str, share: f64, delta: f64) -> PyResult<()> {
+        Ok(parse_target(target, share, delta).check().map_err(Failure::from)?)
+    }
+
+    /// Chooses a threshold on held-out scores. `errors_of` is the predictor of `is_error`: "network" or "nuq".
     #[staticmethod]
     fn calibrate(
         measure: &str,
@@ -38,16 +56,13 @@ impl PyThreshold {
         target: &str,
         share: f64,
         delta: f64,
+        errors_of: &str,
     ) -> PyResult<Self> {
-        let target = match target {
-            "coverage" => Target::Coverage(share),
-            "risk" => Target::Risk { risk: share, delta },
-            _ => Target::FalseAlarm(share),
-        };
+        let (measure, target) = (parse("measure", measure)?, parse_target(target, share, delta));
         let is_error = is_error.as_ref().map(|wrong| wrong.as_slice()).transpose()?;
-        let threshold =
-            nuq::calibrate::calibrate(parse_measure(measure)?, scores.as_slice()?, is_error, target);
-        Ok(Self { inner: threshold.map_err(Failure::from)? })
+        let threshold = nuq::calibrate::calibrate(measure, scores.as_slice()?, is_error, target);
+        let threshold = threshold.map_err(Failure::from)?;
+        Ok(Self { inner: threshold.with_errors_of(parse("errors_of", errors_of)?) })
     }
 
     /// Inverse of `parts`.
@@ -57,11 +72,11 @@ impl PyThreshold {
             GuaranteeTuple::Accepts(share, (low, high), accepted) => {
                 Guarantee::Coverage { share, low, high, accepted }
             }
-            GuaranteeTuple::Errs(risk, delta, accepted, errors) => {
-                Guarantee::Risk { risk, delta, accepted, errors }
+            GuaranteeTuple::Errs(risk, delta, accepted, errors, errors_of) => {
+                Guarantee::Risk { risk, delta, accepted, errors, errors_of: parse("errors_of", &errors_of)? }
             }
         };
-        Ok(Self { inner: Threshold { measure: parse_measure(measure)?, value, guarantee, rows } })
+        Ok(Self { inner: Threshold { measure: parse("measure", measure)?, value, guarantee, rows } })
     }
 
     /// All fields, for pickle.
@@ -70,8 +85,8 @@ impl PyThreshold {
             Guarantee::Coverage { share, low, high, accepted } => {
                 GuaranteeTuple::Accepts(share, (low, high), accepted)
             }
-            Guarantee::Risk { risk, delta, accepted, errors } => {
-                GuaranteeTuple::Errs(risk, delta, accepted, errors)
+            Guarantee::Risk { risk, delta, accepted, errors, errors_of } => {
+                GuaranteeTuple::Errs(risk, delta, accepted, errors, errors_of.to_string())
             }
         };
         (self.inner.measure.to_string(), self.inner.value, self.inner.rows, guarantee)

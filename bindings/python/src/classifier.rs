@@ -52,18 +52,13 @@ impl PyClassifier {
                 None => model.predict(&x)?.to_vec(),
             })
         })?;
-        let numbers =
-            |of: fn(&nuq::Prediction) -> f64| column(py, &rows.iter().map(of).collect::<Vec<f64>>());
-        let columns = PyDict::new(py);
-        columns.set_item("class", column(py, &rows.iter().map(|p| p.class as i64).collect::<Vec<i64>>()))?;
-        columns.set_item("probability", numbers(|p| p.probability))?;
-        columns.set_item("aleatoric", numbers(|p| p.aleatoric))?;
-        columns.set_item("epistemic", numbers(nuq::Prediction::epistemic))?;
-        columns.set_item("total", numbers(nuq::Prediction::total))?;
-        columns.set_item("log_epistemic", numbers(|p| p.log_epistemic))?;
-        columns.set_item("log_total", numbers(|p| p.log_total))?;
-        columns.set_item("log_density", numbers(|p| p.log_density))?;
-        Ok(columns)
+        columns_of(py, &rows)
+    }
+
+    /// Predictions of the training rows as columns, each computed from the other rows, by ascending id.
+    fn leave_one_out<'py>(&self, py: Python<'py>, n_jobs: Option<usize>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = self.model.query(py, n_jobs, |model| Ok(model.leave_one_out()?.to_vec()))?;
+        columns_of(py, &rows)
     }
 
     /// Probabilities of all classes.
@@ -165,3 +160,18 @@ impl PyClassifier {
 }
 
 common_methods!(PyClassifier, nuq_io::save_classifier);
+
+/// Predictions as columns.
+fn columns_of<'py>(py: Python<'py>, rows: &[nuq::Prediction]) -> PyResult<Bound<'py, PyDict>> {
+    let numbers = |of: fn(&nuq::Prediction) -> f64| column(py, &rows.iter().map(of).collect::<Vec<f64>>());
+    let columns = PyDict::new(py);
+    columns.set_item("class", column(py, &rows.iter().map(|p| p.class as i64).collect::<Vec<i64>>()))?;
+    columns.set_item("probability", numbers(|p| p.probability))?;
+    columns.set_item("aleatoric", numbers(|p| p.aleatoric))?;
+    columns.set_item("epistemic", numbers(nuq::Prediction::epistemic))?;
+    columns.set_item("total", numbers(nuq::Prediction::total))?;
+    columns.set_item("log_epistemic", numbers(|p| p.log_epistemic))?;
+    columns.set_item("log_total", numbers(|p| p.log_total))?;
+    columns.set_item("log_density", numbers(|p| p.log_density))?;
+    Ok(columns)
+}

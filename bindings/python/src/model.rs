@@ -40,6 +40,13 @@ macro_rules! common_methods {
                 Ok((distances.into_any(), ids.into_any()))
             }
 
+            /// Ids of the training rows in ascending order.
+            fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+                let ids = self.model.read(py)?.index().rows().live_ids();
+                let ids: Vec<i64> = ids.into_iter().map(i64::from).collect();
+                Ok($crate::arrays::column(py, &ids).into_any())
+            }
+
             /// Removes rows by id.
             fn remove(&self, py: Python<'_>, ids: Vec<u32>) -> PyResult<()> {
                 self.model.update(py, move |model| Ok(model.remove(&ids)?))

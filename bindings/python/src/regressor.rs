@@ -50,17 +50,13 @@ impl PyRegressor {
                 None => model.predict(&x)?.to_vec(),
             })
         })?;
-        let numbers = |of: fn(&nuq::Estimate) -> f64| column(py, &rows.iter().map(of).collect::<Vec<f64>>());
-        let columns = PyDict::new(py);
-        columns.set_item("mean", numbers(|e| e.mean))?;
-        columns.set_item("aleatoric", numbers(nuq::Estimate::aleatoric))?;
-        columns.set_item("epistemic", numbers(nuq::Estimate::epistemic))?;
-        columns.set_item("total", numbers(nuq::Estimate::total))?;
-        columns.set_item("log_aleatoric", numbers(|e| e.log_aleatoric))?;
-        columns.set_item("log_epistemic", numbers(|e| e.log_epistemic))?;
-        columns.set_item("log_total", numbers(|e| e.log_total))?;
-        columns.set_item("log_density", numbers(|e| e.log_density))?;
-        Ok(columns)
+        columns_of(py, &rows)
+    }
+
+    /// Estimates of the training rows as columns, each computed from the other rows, by ascending id.
+    fn leave_one_out<'py>(&self, py: Python<'py>, n_jobs: Option<usize>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = self.model.query(py, n_jobs, |model| Ok(model.leave_one_out()?.to_vec()))?;
+        columns_of(py, &rows)
     }
 
     /// Inserts rows and returns their ids.
@@ -91,3 +87,18 @@ impl PyRegressor {
 }
 
 common_methods!(PyRegressor, nuq_io::save_regressor);
+
+/// Estimates as columns.
+fn columns_of<'py>(py: Python<'py>, rows: &[nuq::Estimate]) -> PyResult<Bound<'py, PyDict>> {
+    let numbers = |of: fn(&nuq::Estimate) -> f64| column(py, &rows.iter().map(of).collect::<Vec<f64>>());
+    let columns = PyDict::new(py);
+    columns.set_item("mean", numbers(|e| e.mean))?;
+    columns.set_item("aleatoric", numbers(nuq::Estimate::aleatoric))?;
+    columns.set_item("epistemic", numbers(nuq::Estimate::epistemic))?;
+    columns.set_item("total", numbers(nuq::Estimate::total))?;
+    columns.set_item("log_aleatoric", numbers(|e| e.log_aleatoric))?;
+    columns.set_item("log_epistemic", numbers(|e| e.log_epistemic))?;
+    columns.set_item("log_total", numbers(|e| e.log_total))?;
+    columns.set_item("log_density", numbers(|e| e.log_density))?;
+    Ok(columns)
+}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
 import nuq
 from nuq import NuqClassifier, NuqRegressor
 from nuq.calibrate import benjamini_hochberg, conformal_p_values
-from nuq.errors import CannotCertifyError
+from nuq.errors import CannotCertifyError, InvalidInputError, NotFiniteError
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +61,61 @@ def test_risk(model, cifar10):
     assert accepted.mean() > 0.5 and wrong[accepted].mean() < 0.05
     with pytest.raises(CannotCertifyError):
         model.calibrate(held_out["embeddings"][:20], held_out["labels"][:20], risk=0.001)
+
+
+def test_accept_of_arrays_and_tables(model, cifar10):
+    held_out = cifar10["held_out"]["embeddings"]
+    result = model.predict_uncertainty(held_out)
+    columns = {"aleatoric": result.aleatoric, "epistemic": result.log_epistemic, "total": result.log_total, "density": -result.log_density}
+    for measure, values in columns.items():
+        threshold = model.calibrate(held_out, coverage=0.8, measure=measure)
+        expected = threshold.accept(result)
+        np.testing.assert_array_equal(threshold.accept(values), expected)
+        np.testing.assert_array_equal(threshold.accept(values.tolist()), expected)
+        np.testing.assert_array_equal(threshold.accept(dict(result.items())), expected)
+        np.testing.assert_array_equal(threshold.accept(result[:7]), expected[:7])
+    pandas = pytest.importorskip("pandas")
+    np.testing.assert_array_equal(threshold.accept(result.to_pandas()), expected)
+    np.testing.assert_array_equal(threshold.accept(pandas.Series(values)), expected)
+    with pytest.raises(InvalidInputError, match="column 'log_density' is missing"):
+        threshold.accept({"total": result.total})
+    with pytest.raises(NotFiniteError, match="row 1 "):
+        threshold.accept([0.0, np.nan])
+
+
+def test_accept_by_several_thresholds(model, cifar10):
+    held_out, test = cifar10["held_out"]["embeddings"], cifar10["test"]["embeddings"]
+    model = pickle.loads(pickle.dumps(model))
+    known = model.calibrate(held_out, false_alarm=0.05, name="known")
+    clear = model.calibrate(held_out, coverage=0.8, measure="aleatoric")
+    expected = known.accept(model.predict_uncertainty(test)) & clear.accept(model.predict_uncertainty(test))
+    np.testing.assert_array_equal(model.accept(test, ["known", clear]), expected)
+    assert expected.mean() < 0.85
+
+
+def test_risk_of_the_network(model, cifar10):
+    held_out = cifar10["held_out"]
+    arguments = held_out["embeddings"], held_out["labels"]
+    own, network = (model.calibrate(*arguments, risk=0.06, logits=logits) for logits in (None, held_out["logits"]))
+    assert "predictions of NUQ are wrong" in own.statement
+    assert "predictions of the network are wrong" in network.statement
+    assert pickle.loads(pickle.dumps(network)) == network != own
+
+
+def test_a_risk_that_all_rows_meet_accepts_everything(model, cifar10):
+    held_out = cifar10["held_out"]
+    threshold = model.calibrate(held_out["embeddings"], held_out["labels"], risk=0.3)
+    assert threshold.value == np.inf and "every row is accepted" in threshold.statement
+    with pytest.raises(CannotCertifyError, match="15 held-out rows with the same share of errors are sufficient"):
+        right = model.predict(held_out["embeddings"]) == held_out["labels"]
+        model.calibrate(held_out["embeddings"][right][:10], held_out["labels"][right][:10], risk=0.3)
+
+
+def test_too_few_rows_for_a_finite_threshold_are_a_warning(model, cifar10):
+    few = cifar10["held_out"]["embeddings"][:10]
+    with pytest.warns(UserWarning, match="with 10 held-out rows no finite threshold .* at least 19 held-out rows are needed") as caught:
+        threshold = model.calibrate(few, false_alarm=0.05)
+    assert threshold.value == np.inf and caught[0].filename == __file__
 
 
 def test_named_thresholds_are_stored_in_the_file(model, cifar10, tmp_path):

@@ -59,6 +59,19 @@ def test_fewer_methods_without_logits(model, cifar10, evaluation):
         alone["Magic"]
 
 
+def test_one_set_without_a_name(model, cifar10):
+    test, svhn = cifar10["test"], cifar10["svhn"]
+    arguments = model, test["embeddings"], test["labels"]
+    unnamed = nuq.evaluate(*arguments, logits=test["logits"], ood=svhn["embeddings"], ood_logits=svhn["logits"], resamples=5)
+    named = nuq.evaluate(
+        *arguments, logits=test["logits"], ood={"ood": svhn["embeddings"]}, ood_logits={"ood": svhn["logits"]}, resamples=5
+    )
+    assert unnamed.sets == ["ood"]
+    assert [method.roc_auc for method in unnamed.methods] == [method.roc_auc for method in named.methods]
+    with pytest.raises(nuq.errors.ParameterTypeError, match="give each set a name"):
+        nuq.evaluate(*arguments, ood=[svhn["embeddings"], svhn["embeddings"]])
+
+
 def test_report(evaluation, tmp_path):
     evaluation.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

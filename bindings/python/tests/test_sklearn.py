@@ -53,6 +53,50 @@ def test_pipeline(blobs):
     assert pipeline[:-1].transform(x).shape == x.shape
 
 
+@pytest.mark.parametrize("nested", ["pipeline", "search of a pipeline", "pipeline with a search", "pipeline in a pipeline", "one step", "passthrough"])
+def test_uncertainty_of_pipelines(blobs, nested):
+    x, y = blobs
+    grid = {"nuqclassifier__n_neighbors": [5, 10]}
+    scaled = make_pipeline(StandardScaler(), NuqClassifier(n_neighbors=10))
+    estimator = {
+        "pipeline": scaled,
+        "search of a pipeline": GridSearchCV(scaled, grid, cv=2),
+        "pipeline with a search": make_pipeline(StandardScaler(), GridSearchCV(NuqClassifier(), {"n_neighbors": [5, 10]}, cv=2)),
+        "pipeline in a pipeline": make_pipeline(StandardScaler(), scaled),
+        "one step": make_pipeline(NuqClassifier(n_neighbors=10)),
+        "passthrough": make_pipeline("passthrough", NuqClassifier(n_neighbors=10)),
+    }[nested].fit(x, y)
+    result = nuq.predict_uncertainty(estimator, x)
+    np.testing.assert_array_equal(result.label, estimator.predict(x))
+    np.testing.assert_allclose(result.probability, estimator.predict_proba(x).max(axis=1), rtol=1e-12)
+    model, rows = nuq.final_step(estimator, x)
+    assert isinstance(model, NuqClassifier)
+    np.testing.assert_array_equal(model.predict_uncertainty(rows).log_epistemic, result.log_epistemic)
+    np.testing.assert_array_equal(model.accept(rows, cost=0.1), 1 - result.probability <= 0.1)
+
+
+def test_pipelines_of_regressors_and_data_frames(blobs):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(blobs[0], columns=list("abcde"), index=[f"row {i}" for i in range(300)])
+    pipeline = make_pipeline(StandardScaler(), NuqRegressor()).fit(frame, frame["a"])
+    result = nuq.predict_uncertainty(pipeline, frame)
+    np.testing.assert_array_equal(result.mean, pipeline.predict(frame))
+    assert result.to_pandas().index.equals(frame.index)
+
+
+def test_estimators_without_a_nuq_estimator_at_the_end(blobs):
+    from sklearn.linear_model import LogisticRegression
+
+    x, y = blobs
+    with pytest.raises(nuq.errors.ParameterTypeError, match="LogisticRegression"):
+        nuq.predict_uncertainty(make_pipeline(StandardScaler(), LogisticRegression()).fit(x, y), x)
+    search = GridSearchCV(NuqClassifier(), {"n_neighbors": [5]}, cv=2)
+    with pytest.raises(nuq.errors.NotFittedError, match="best_estimator_"):
+        nuq.predict_uncertainty(search, x)
+    with pytest.raises(nuq.NuqError):
+        nuq.predict_uncertainty(make_pipeline(NuqClassifier()), x)
+
+
 def test_cross_validation(blobs):
     x, y = blobs
     assert cross_val_score(NuqClassifier(), x, y, cv=3).mean() > 0.9
@@ -100,6 +144,10 @@ def test_signs_and_shapes(fitted, blobs):
     probability = fitted.predict_proba(x)
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
     np.testing.assert_array_equal(probability.argmax(axis=1), fitted.predict(x))
+    log_probability = fitted.predict_log_proba(x)
+    np.testing.assert_allclose(log_probability, np.log(probability), rtol=1e-14)
+    np.testing.assert_array_equal(np.argsort(log_probability), np.argsort(probability))
+    assert (NuqClassifier.paper(bandwidth=0.3).fit(x, y).predict_log_proba(x) == -np.inf).any()
     far = x + 100
     assert fitted.score_samples(x).min() > fitted.score_samples(far).max()
     assert fitted.decision_function(x).shape == (300, 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -102,3 +104,25 @@ def test_to_pandas(fitted, blobs):
     frame = result.to_pandas()
     assert list(frame.columns) == list(result) and len(frame) == 300
     np.testing.assert_array_equal(frame["total"], result.total)
+
+
+@pytest.mark.parametrize("estimator", [NuqClassifier(prior_weight=0.0), NuqRegressor(prior_weight=0.0)], ids=repr)
+def test_leave_one_out_equals_predictions_without_the_row(blobs, estimator):
+    x, y = blobs
+    model = estimator.fit(x, y)
+    left_out = model.leave_one_out()
+    assert left_out.row.tolist() == model.training_ids_.tolist() == list(range(300))
+    for row in (0, 17, 299):
+        without = pickle.loads(pickle.dumps(model)).remove(row)
+        expected = without.predict_uncertainty(x[row : row + 1])
+        for name, column in expected.items():
+            np.testing.assert_array_equal(left_out[name][row], column[0])
+
+
+def test_leave_one_out_after_removal(blobs):
+    x, y = blobs
+    model = NuqClassifier().fit(x, y).remove([3, 4])
+    left_out = model.leave_one_out()
+    assert len(left_out) == 298 and not np.isin([3, 4], left_out.row).any()
+    given = y[left_out.row]
+    assert sorted(left_out.row[left_out.label != given]) == sorted(model.label_issues().row)

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from nuq import NuqClassifier, NuqRegressor
-from nuq.errors import PerPointBandwidthError, DimensionMismatchError, EmptyError, InvalidInputError, UnknownIdError
+from nuq.errors import (
+    DimensionMismatchError,
+    EmptyError,
+    InvalidInputError,
+    LengthMismatchError,
+    PerPointBandwidthError,
+    UnknownIdError,
+)
 
 
 def assert_same(first, second, x):
@@ -84,3 +91,29 @@ def test_unknown_ids(blobs, ids):
 def test_all_rows_cannot_be_removed(blobs):
     with pytest.raises(EmptyError):
         NuqClassifier().fit(*blobs).remove(np.arange(300))
+
+
+def test_removal_by_a_mask(blobs):
+    x, y = blobs
+    model = NuqClassifier().fit(x, y)
+    # With removed rows, positions and ids differ: the mask refers to the rows that are left.
+    model.remove([0, 5])
+    assert model.training_ids_.tolist() == [id for id in range(300) if id not in (0, 5)]
+    mask = np.zeros(298, dtype=bool)
+    mask[[0, 4, 297]] = True
+    model.remove(mask)
+    assert set(range(300)) - set(model.training_ids_.tolist()) == {0, 1, 5, 6, 299}
+    with pytest.raises(LengthMismatchError, match="298 entries for 295"):
+        model.remove(mask)
+    model.remove(model.leave_one_out().aleatoric > 0.4)
+    with pytest.raises(EmptyError):
+        model.remove([True] * model.n_samples_fit_)
+
+
+@pytest.mark.parametrize("nothing", [[], (), np.array([]), np.array([], dtype=int), np.zeros(300, dtype=bool)], ids=repr)
+def test_removal_of_nothing_changes_nothing(blobs, nothing):
+    x, y = blobs
+    model = NuqClassifier().fit(x, y)
+    threshold = model.calibrate(x, coverage=0.5, name="half")
+    assert model.remove(nothing) is model
+    assert model.n_samples_fit_ == 300 and model.thresholds_ == {"half": threshold}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nuq::calibrate::{Measure, Target, Threshold, calibrate};
+use nuq::calibrate::{Measure, Predictor, Target, Threshold, calibrate};
 use nuq::{Decision, FittedModel, Label, Model, NuqClassifier, Predictions};
 use nuq_io::{ArraySpec, ModelLock};
 use serde::Serialize;
@@ -45,7 +45,6 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let logits = options.logits.iter().map(|spec| ("--logits", spec));
     check_stdin([("--embeddings", embeddings)].into_iter().chain(labels).chain(logits))?;
     let target = target(options, target_spec)?;
-    target.check()?;
     let mut model_file = ChangedModel::open(options, common)?;
     check_labels_and_classes(options, &model_file.model)?;
     let others: Vec<_> = options.labels.iter().collect();
@@ -73,13 +72,10 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
             (model.predict(&held_out)?.iter().map(|e| measure.of_estimate(e)).collect(), None)
         }
     };
-    let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?;
-    if threshold.value == f64::INFINITY {
-        let text = format!(
-            "{} held-out rows are too few for this target: the threshold accepts every row; give more rows",
-            scores.len()
-        );
-        message(common, &text);
+    let predictor = if options.logits.is_some() { Predictor::Network } else { Predictor::Nuq };
+    let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?.with_errors_of(predictor);
+    if threshold.value == f64::INFINITY && !matches!(target, Target::Risk { .. }) {
+        message(common, &format!("warning: {threshold}"));
     }
     let name = options.name.clone().unwrap_or_else(|| target_spec.to_string());
     let replaced = model_file.model.set_threshold(&name, threshold);
@@ -89,7 +85,7 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     }
     let summary = ThresholdSummary::new(&name, &threshold);
     let mut outcome = Outcome::new(summary, &threshold, &scores, is_error.as_deref(), destination::name(out));
-    outcome.errors_of = is_error.map(|_| if options.logits.is_some() { "network" } else { "nuq" });
+    outcome.errors_of = is_error.map(|_| predictor.name());
     output::print_report(common, out, &outcome, &outcome.text())
 }
 
@@ -179,15 +175,17 @@ fn predicted_labels<'m>(
 
 fn target(options: &CalibrateArgs, spec: TargetSpec) -> Result<Target, Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
-    match (spec, options.delta) {
+    let target = match (spec, options.delta) {
         (TargetSpec::Risk(_), _) if options.labels.is_none() => {
-            usage("--target risk requires --labels: errors are counted on the held-out rows")
+            return usage("--target risk requires --labels: errors are counted on the held-out rows");
         }
-        (TargetSpec::Risk(risk), delta) => Ok(Target::Risk { risk, delta: delta.unwrap_or(DELTA) }),
-        (_, Some(_)) => usage("--delta requires --target risk"),
-        (TargetSpec::Coverage(share), None) => Ok(Target::Coverage(share)),
-        (TargetSpec::FalseAlarm(share), None) => Ok(Target::FalseAlarm(share)),
-    }
+        (TargetSpec::Risk(risk), delta) => Target::Risk { risk, delta: delta.unwrap_or(DELTA) },
+        (_, Some(_)) => return usage("--delta requires --target risk"),
+        (TargetSpec::Coverage(share), None) => Target::Coverage(share),
+        (TargetSpec::FalseAlarm(share), None) => Target::FalseAlarm(share),
+    };
+    target.check()?;
+    Ok(target)
 }
 
 fn measure(options: &CalibrateArgs, target: TargetSpec) -> Measure {

@@ -1,6 +1,6 @@
 //! A threshold in the section `model` of a model file.
 
-use nuq::calibrate::{Guarantee, Measure, Threshold};
+use nuq::calibrate::{Guarantee, Measure, Predictor, Threshold};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::word;
@@ -38,7 +38,19 @@ enum GuaranteeFields {
     },
     /// Version 1 calls this kind `errs_at_most`.
     #[serde(rename = "risk", alias = "errs_at_most")]
-    Risk { risk: f64, delta: f64, accepted: usize, errors: usize },
+    Risk {
+        risk: f64,
+        delta: f64,
+        accepted: usize,
+        errors: usize,
+        /// Absent for `nuq`.
+        #[serde(default, with = "word", skip_serializing_if = "is_nuq")]
+        errors_of: Predictor,
+    },
+}
+
+fn is_nuq(predictor: &Predictor) -> bool {
+    *predictor == Predictor::Nuq
 }
 
 /// JSON cannot represent infinity: +∞ is written as `null`, and -∞ as the smallest finite number.

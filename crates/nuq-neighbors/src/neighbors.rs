@@ -66,6 +66,22 @@ impl Neighbors {
         self.sq_distances.extend(row.iter().map(|neighbor| neighbor.0));
     }
 
+    /// One table for the queries of all tables, in this order.
+    ///
+    /// # Panics
+    /// When the tables differ in their number of neighbors per query.
+    #[must_use]
+    pub fn concat(tables: impl IntoIterator<Item = Neighbors>) -> Self {
+        let mut tables = tables.into_iter();
+        let mut all = tables.next().unwrap_or(Self { k: 0, ids: Vec::new(), sq_distances: Vec::new() });
+        for table in tables {
+            assert_eq!(table.k, all.k, "tables of one search have the same number of neighbors per query");
+            all.ids.extend(table.ids);
+            all.sq_distances.extend(table.sq_distances);
+        }
+        all
+    }
+
     /// The number of queries.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -47,14 +47,15 @@ pub enum Error {
         /// The required number of bandwidths.
         expected: usize,
     },
-    /// All rows are equal, so that no bandwidth or covariance can be estimated from them.
-    #[error(
-        "no bandwidth can be selected: each sampled training row (of {rows}) is equal to all its nearest neighbors; remove \
-         duplicate rows, use more neighbors, or set the bandwidth and the density bandwidth to numbers"
-    )]
+    /// Training rows without spread, so that a parameter cannot be estimated from them.
+    #[error("{what} cannot be estimated from the training rows: {}; {remedy}", no_spread_cause(*rows))]
     NoSpread {
+        /// Name of the parameter.
+        what: &'static str,
         /// The number of training rows.
         rows: usize,
+        /// The parameters to set instead.
+        remedy: &'static str,
     },
     /// A parameter outside its range.
     #[error("{name} is {value:?}: {range}")]
@@ -120,7 +121,7 @@ pub enum Error {
     #[error(
         "no threshold keeps the risk at {risk} with confidence {}: {errors} of {rows} held-out predictions are wrong; {}",
         1.0 - delta,
-        advice(*smallest)
+        advice(*smallest, *sufficient_rows)
     )]
     CannotCertify {
         /// The target risk.
@@ -133,11 +134,40 @@ pub enum Error {
         errors: usize,
         /// The smallest risk that can be certified with these rows; `None` if there is none.
         smallest: Option<f64>,
+        /// A number of held-out rows with the same share of errors that certifies the risk; `None` if the share is too large.
+        sufficient_rows: Option<usize>,
     },
 }
 
 pub(crate) fn out_of_range(name: &'static str, value: f64, range: &'static str) -> Error {
     Error::OutOfRange { name, value, range }
+}
+
+/// A bandwidth of class probabilities or regression cannot be estimated.
+pub(crate) fn no_bandwidth(rows: usize) -> Error {
+    let remedy = "set bandwidth and density_bandwidth to numbers, or increase n_neighbors";
+    Error::NoSpread { what: "bandwidth", rows, remedy }
+}
+
+/// A bandwidth of the kernel density cannot be estimated.
+pub(crate) fn no_density_bandwidth(rows: usize) -> Error {
+    let remedy = "set density_bandwidth to a number, or increase n_neighbors";
+    Error::NoSpread { what: "density_bandwidth", rows, remedy }
+}
+
+/// The covariances of the densities `gmm` and `auto` cannot be estimated.
+pub(crate) fn no_covariance(rows: usize) -> Error {
+    let remedy = "choose the density kde and set density_bandwidth to a number";
+    Error::NoSpread { what: "the covariance of the density", rows, remedy }
+}
+
+fn no_spread_cause(rows: usize) -> String {
+    match rows {
+        1 => "there is only one row".to_owned(),
+        _ => format!(
+            "each of the {rows} rows, or of a sample of them, equals its nearest neighbors (duplicate rows)"
+        ),
+    }
 }
 
 /// Checks that two lists, given by name and length, are equally long.
@@ -148,11 +178,15 @@ pub(crate) fn check_lengths(
     if got == expected { Ok(()) } else { Err(Error::LengthMismatch { what, got, counterpart, expected }) }
 }
 
-fn advice(smallest: Option<f64>) -> String {
-    match smallest {
-        Some(risk) => format!(
-            "the smallest risk that can be certified with these rows is {risk}; for less give more rows or a larger delta"
-        ),
-        None => "no risk can be certified with these rows: give more rows".to_owned(),
+fn advice(smallest: Option<f64>, sufficient_rows: Option<usize>) -> String {
+    let smallest = match smallest {
+        Some(risk) => format!("the smallest risk that can be certified with these rows is {risk}"),
+        None => "no risk can be certified with these rows".to_owned(),
+    };
+    match sufficient_rows {
+        Some(rows) => {
+            format!("{smallest}; {rows} held-out rows with the same share of errors are sufficient")
+        }
+        None => format!("{smallest}; for less give more rows or a larger delta"),
     }
 }

@@ -7,6 +7,7 @@ use nuq_neighbors::progress::{self, Steps};
 use nuq_neighbors::{NeighborIndex, Neighbors};
 use rayon::prelude::*;
 
+use crate::error::no_bandwidth;
 use crate::weights::{Weights, scaled_differences, weigh};
 use crate::{Bandwidth, Error, Kernel};
 
@@ -28,7 +29,7 @@ impl LeaveOneOut<'_> {
             }
         }
         if high == 0.0 {
-            return Err(Error::NoSpread { rows: self.index.len() });
+            return Err(no_bandwidth(self.index.len()));
         }
         let (low, high) = (0.5 * low.ln(), 0.5 * high.ln());
         let step = (high - low) / (points - 1) as f64;

@@ -201,7 +201,7 @@ impl<T: Task> Params<T> {
         check_prior_weight(self.prior_weight)?;
         if self.selection_rows < 2 {
             let rows = self.selection_rows as f64;
-            return Err(out_of_range("selection rows", rows, "at least 2 are needed"));
+            return Err(out_of_range("selection_rows", rows, "at least 2 are needed"));
         }
         if let Density::Kde { bandwidth: DensityBandwidth::Fixed(h) } = self.density {
             check_scalar(h, "density bandwidth")?;
@@ -246,6 +246,6 @@ pub(crate) fn check_prior_weight(weight: f64) -> Result<(), Error> {
     if weight >= 0.0 && weight.is_finite() {
         Ok(())
     } else {
-        Err(out_of_range("prior weight", weight, "it must be finite and at least 0"))
+        Err(out_of_range("prior_weight", weight, "it must be finite and at least 0"))
     }
 }

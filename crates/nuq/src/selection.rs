@@ -6,6 +6,7 @@
 
 use nuq_neighbors::{NeighborIndex, Neighbors, SeededRng, progress};
 
+use crate::error::{no_bandwidth, no_density_bandwidth};
 use crate::{Error, Kernel};
 
 /// Maximum number of entries of the neighbor table.
@@ -33,7 +34,7 @@ impl Selection {
     ) -> Result<Self, Error> {
         let n = index.len();
         if n < 2 {
-            return Err(Error::NoSpread { rows: n });
+            return Err(no_bandwidth(n));
         }
         let k = k.min(n - 1);
         let by_table = MAX_NEIGHBORS / k;
@@ -52,7 +53,7 @@ impl Selection {
         let last = |i: usize| self.neighbors.sq_distances(i)[k - 1].sqrt();
         let mut distances: Vec<f64> = (0..self.rows.len()).map(last).filter(|&r| r > 0.0).collect();
         if distances.is_empty() {
-            return Err(Error::NoSpread { rows: training_rows });
+            return Err(no_density_bandwidth(training_rows));
         }
         distances.sort_unstable_by(f64::total_cmp);
         let n = distances.len();

@@ -11,12 +11,12 @@ array([0])
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
-from . import _nuq, baselines, calibrate, errors, metrics
+from . import _arrays, _nuq, baselines, calibrate, errors, metrics
 from ._classifier import NuqClassifier
 from ._evaluate import Evaluation, evaluate
+from ._pipeline import final_step, predict_uncertainty
 from ._regressor import NuqRegressor
 from ._result import Uncertainty
 from .calibrate import Threshold
@@ -35,8 +35,10 @@ __all__ = [
     "calibrate",
     "errors",
     "evaluate",
+    "final_step",
     "load",
     "metrics",
+    "predict_uncertainty",
     "torch",
 ]
 
@@ -47,7 +49,7 @@ def load(path: str | os.PathLike[str]) -> NuqClassifier | NuqRegressor:
     The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator are those
     of the fitted model: a bandwidth that was selected by a rule is returned as a number.
     """
-    model = _nuq.load(Path(path))
+    model = _nuq.load(_arrays.path(path))
     return (NuqClassifier if isinstance(model, _nuq.Classifier) else NuqRegressor)._loaded(model)
 
 

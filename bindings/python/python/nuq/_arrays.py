@@ -6,7 +6,10 @@ arrays. All other input is converted to a numpy array first. An array must not b
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,8 @@ from .errors import (
     LengthMismatchError,
     NotFiniteError,
     NotNumbersError,
+    OutOfRangeError,
+    ParameterTypeError,
 )
 
 _ACCEPTED = (np.float16, np.float32, np.float64)
@@ -59,16 +64,81 @@ def numbers(array: np.ndarray, dtype: Any) -> np.ndarray:
 
 def integer(value: Any, name: str, least: int = 0) -> int:
     """Check an integer parameter that must be at least ``least``."""
-    if isinstance(value, (int, np.integer)) and least <= value < 2**63:
-        return int(value)
-    raise InvalidParameterError(f"{name}={value!r}: expected an integer of at least {least}")
+    expected = f"{name}={value!r}: expected an integer of at least {least}"
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        raise ParameterTypeError(expected)
+    if not least <= value < 2**63:
+        raise OutOfRangeError(expected)
+    return int(value)
 
 
 def real(value: Any, name: str) -> float:
-    """Check a real parameter."""
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, np.complexfloating):
-        return float(value)
-    raise InvalidParameterError(f"{name}={value!r}: expected a real number")
+    """Check a real parameter. Its range is checked by the extension."""
+    is_real = isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.complexfloating))
+    try:
+        if is_real:
+            return float(value)
+    except OverflowError:
+        raise OutOfRangeError(f"{name}={value!r}: the number is too large") from None
+    raise ParameterTypeError(f"{name}={value!r}: expected a real number")
+
+
+def boolean(value: Any, name: str) -> bool:
+    """Check a parameter that is True or False."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise ParameterTypeError(f"{name}={value!r}: expected True or False")
+
+
+def text(value: Any, name: str) -> str:
+    """Check a name that the caller chooses."""
+    if not isinstance(value, str):
+        raise ParameterTypeError(f"{name}={value!r}: expected a string")
+    if not value:
+        raise InvalidParameterError(f"{name}={value!r}: expected a string that is not empty")
+    return value
+
+
+def choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """Check a parameter whose value is one of several names."""
+    if isinstance(value, str) and value in (choices := list(choices)):
+        return value
+    kind = InvalidParameterError if isinstance(value, str) else ParameterTypeError
+    raise kind(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+
+
+def path(value: Any, name: str = "path") -> Path:
+    """Check the path of a file."""
+    if isinstance(value, (str, os.PathLike)):
+        return Path(value)
+    raise ParameterTypeError(f"{name}={value!r}: expected the path of a file, a string or pathlib.Path")
+
+
+def members(values: Any) -> list[np.ndarray] | None:
+    """Convert the logits of several networks to a list of two-dimensional arrays."""
+    if values is None:
+        return None
+    if not isinstance(values, Iterable):
+        raise ParameterTypeError(f"members={values!r}: expected a sequence of arrays, the logits of each member")
+    return [rows(member, "members") for member in values]
+
+
+def weights(values: Any, n: int) -> np.ndarray | None:
+    """Check the sample weights of ``n`` rows."""
+    if values is None:
+        return None
+    array = scores(values, "sample_weight")
+    if len(array) != n:
+        raise LengthMismatchError(f"sample_weight has {len(array)} values for {n} rows: give one per row")
+    if not (np.isfinite(array).all() and (array >= 0).all() and array.sum() > 0):
+        raise InvalidInputError("sample_weight must be finite, nonnegative and not zero for all rows")
+    return array
+
+
+def row_index(values: Any) -> Any:
+    """The index of a pandas data frame, None for all other input."""
+    pandas = sys.modules.get("pandas")
+    return values.index if pandas is not None and isinstance(values, pandas.DataFrame) else None
 
 
 def rows(values: Any, name: str = "X") -> np.ndarray:

@@ -11,7 +11,7 @@ import inspect
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,11 +28,15 @@ from .errors import (
     NoSpreadError,
     NotFittedError,
     OutOfRangeError,
+    ParameterTypeError,
     UnknownIdError,
 )
 
 #: Rows per query while progress is shown.
 BLOCK = 8192
+
+#: Largest value of ``n_jobs``.
+MAX_THREADS = 1024
 
 _Self = TypeVar("_Self", bound="Estimator")
 
@@ -84,17 +88,18 @@ class Estimator:
         for name, least in (("n_neighbors", 1), ("expected_queries", 0), ("selection_rows", 2)):
             params[name] = _arrays.integer(params[name], name, least)
         for name in ("normalize", "copy"):
-            if not isinstance(params[name], (bool, np.bool_)):
-                raise InvalidParameterError(f"{name}={params[name]!r}: expected True or False")
-            params[name] = bool(params[name])
+            params[name] = _arrays.boolean(params[name], name)
         return params
 
     def _threads(self) -> int | None:
         jobs = self.n_jobs
         if jobs is None or jobs == -1:
             return None
-        if not isinstance(jobs, (int, np.integer)) or jobs == 0:
-            raise InvalidParameterError(f"n_jobs={jobs!r}: expected a nonzero integer, or None for all processors")
+        expected = f"n_jobs={jobs!r}: expected a nonzero integer of at most {MAX_THREADS}, or None for all processors"
+        if not isinstance(jobs, (int, np.integer)) or isinstance(jobs, bool):
+            raise ParameterTypeError(expected)
+        if jobs == 0 or jobs > MAX_THREADS:
+            raise OutOfRangeError(expected)
         return int(jobs) if jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(jobs))
 
     # -- scikit-learn -----------------------------------------------------------------------------------------------
@@ -204,9 +209,9 @@ class Estimator:
         order. The distances must be those of the space that the model searches: between rows of norm one with
         ``normalize=True``, and with each column divided by its bandwidth if there is one bandwidth per column.
         """
-        return self._uncertainty(self._predictions_from(X, ids, sq_distances))
+        return self._uncertainty(self._predictions_from(X, ids, sq_distances), _arrays.row_index(X))
 
-    def _uncertainty(self, prediction: dict[str, np.ndarray]) -> Uncertainty:
+    def _uncertainty(self, prediction: dict[str, np.ndarray], index: Any = None) -> Uncertainty:
         raise NotImplementedError
 
     # -- decisions --------------------------------------------------------------------------------------------------
@@ -217,14 +222,22 @@ class Estimator:
         self._check_fitted()
         return {name: Threshold(inner) for name, inner in self._model.thresholds().items()}
 
-    def accept(self, X: Any, threshold: Threshold | str) -> np.ndarray:
-        """True where a threshold, given directly or by the name of a stored one, accepts the prediction."""
-        return self._threshold(threshold).accept(self.predict_uncertainty(X))
+    def accept(self, X: Any, threshold: Threshold | str | Sequence[Threshold | str]) -> np.ndarray:
+        """True where a threshold, given directly or by the name of a stored one, accepts the prediction. With a list of
+        thresholds, all of them must accept it."""
+        several: list[Any] = list(threshold) if isinstance(threshold, (list, tuple)) else [threshold]
+        if not several:
+            raise InvalidParameterError("threshold=[]: give at least one threshold")
+        thresholds = [self._threshold(one) for one in several]
+        uncertainty = self.predict_uncertainty(X)
+        return np.asarray(np.logical_and.reduce([one.accept(uncertainty) for one in thresholds]))
 
     def _threshold(self, threshold: Threshold | str) -> Threshold:
         if isinstance(threshold, Threshold):
             return threshold
         stored = self.thresholds_
+        if not isinstance(threshold, str):
+            raise ParameterTypeError(f"threshold={threshold!r}: expected a Threshold or the name of a stored one")
         if threshold not in stored:
             raise InvalidParameterError(
                 f"threshold={threshold!r}: the stored thresholds are {', '.join(map(repr, stored)) or 'none'}"
@@ -249,25 +262,56 @@ class Estimator:
         k = min(self.n_neighbors, others) if n_neighbors is None else _arrays.integer(n_neighbors, "n_neighbors", least=1)
         if k > others:
             raise OutOfRangeError(f"n_neighbors={k}: only {others} training rows are available")
+        with_distances = _arrays.boolean(return_distance, "return_distance")
         distances, ids = self._model.kneighbors(rows, k, self._threads())
-        return (distances, ids) if return_distance else ids
+        return (distances, ids) if with_distances else ids
 
     def remove(self: _Self, ids: Any) -> _Self:
-        """Remove training rows by id. Rows that are inserted later may get the same ids again."""
+        """Remove training rows.
+
+        ``ids`` holds the ids of rows (``kneighbors`` returns them; those of the rows of ``fit`` are their positions), or is a
+        boolean mask with one entry per training row, in the order of ``training_ids_``. An empty selection changes nothing.
+        Rows that are inserted later may get the ids of removed rows. Stored thresholds are removed, because their
+        guarantees hold only for the previous rows.
+        """
         self._check_fitted()
-        numbers = np.atleast_1d(np.asarray(ids))
+        numbers = np.atleast_1d(_arrays.to_numpy(ids))
+        if numbers.ndim == 1 and numbers.dtype.kind == "b":
+            if len(numbers) != self.n_samples_fit_:
+                raise LengthMismatchError(
+                    f"the mask has {len(numbers)} entries for {self.n_samples_fit_} training rows: give one per row"
+                )
+            numbers = self.training_ids_[numbers]
+        if numbers.shape == (0,):
+            return self
         if numbers.dtype.kind not in "iu" or numbers.ndim != 1 or (numbers < 0).any() or (numbers >= 2**32).any():
-            raise UnknownIdError(f"ids={ids!r}: expected row ids, integers of at least 0")
+            raise UnknownIdError(f"ids={ids!r}: expected row ids (integers of at least 0) or a boolean mask")
         self._model.remove(numbers.tolist())
         self._set_model(self._model)
         return self
+
+    @property
+    def training_ids_(self) -> np.ndarray:
+        """Ids of the training rows in ascending order. Without removed rows these are 0, 1, 2, …"""
+        self._check_fitted()
+        return np.asarray(self._model.ids())
+
+    def leave_one_out(self) -> Uncertainty:
+        """Prediction, uncertainties and density of each training row, computed from the other training rows.
+
+        The rows are in the order of ``training_ids_``; the column ``row`` holds these ids. The densities "gmm" and "auto" use
+        Gaussians that are estimated from all rows, including the row itself.
+        """
+        self._check_fitted()
+        prediction = self._uncertainty(self._model.leave_one_out(self._threads()))
+        return Uncertainty({"row": self.training_ids_, **dict(prediction.items())})
 
     # -- files ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file, in the same format as the command line. ``nuq.load`` opens it."""
         self._check_fitted()
-        self._model.save(Path(path))
+        self._model.save(_arrays.path(path))
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_model"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ import numpy as np
 from . import _arrays, _nuq, _progress
 from ._base import Estimator
 from ._result import Uncertainty
-from .calibrate import Threshold
-from .errors import InvalidInputError, InvalidParameterError
+from .calibrate import Request, Threshold
+from .errors import InvalidInputError, InvalidParameterError, LengthMismatchError, NotFiniteError
 
 
 class NuqClassifier(Estimator):
@@ -170,28 +171,45 @@ class NuqClassifier(Estimator):
     def predict(self, X: Any, return_uncertainty: str | None = None) -> Any:
         """Label of each row. With ``return_uncertainty`` "aleatoric", "epistemic" or "total", returns a pair: the labels and
         the logarithm of that uncertainty."""
+        term = _term(return_uncertainty)
         prediction = self._predictions(X)
         label = self.classes_[prediction["class"]]
-        if return_uncertainty is None:
+        if term is None:
             return label
-        if _term(return_uncertainty) == "aleatoric":
+        if term == "aleatoric":
             with np.errstate(divide="ignore"):
                 return label, np.log(prediction["aleatoric"])
-        return label, prediction[f"log_{return_uncertainty}"]
+        return label, prediction[f"log_{term}"]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class, in the order of ``classes_``."""
         rows = self._query_rows(X)
         return np.asarray(self._model.predict_proba(rows, self._threads()))
 
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Natural logarithm of the probability of each class, in the order of ``classes_``. It is -inf where a probability is
+        zero, which occurs only if ``prior_weight`` is zero or the probability is below the range of float64."""
+        probability = self.predict_proba(X)
+        order = np.argsort(probability, axis=1, kind="stable")
+        ascending = np.take_along_axis(probability, order, axis=1)
+        with np.errstate(divide="ignore"):
+            logs = np.log(ascending)
+        # Different probabilities can have the same rounded logarithm. Their order is kept.
+        for column in range(1, logs.shape[1]):
+            tied = (ascending[:, column] > ascending[:, column - 1]) & (logs[:, column] <= logs[:, column - 1])
+            logs[tied, column] = np.nextafter(logs[tied, column - 1], np.inf)
+        result: np.ndarray = np.empty_like(logs)
+        np.put_along_axis(result, order, logs, axis=1)
+        return result
+
     def predict_uncertainty(self, X: Any) -> Uncertainty:
         """Label and its probability, aleatoric, epistemic and total uncertainty with their logarithms, and the log density of
         the training data at each row."""
-        return self._uncertainty(self._predictions(X))
+        return self._uncertainty(self._predictions(X), _arrays.row_index(X))
 
-    def _uncertainty(self, prediction: dict[str, np.ndarray]) -> Uncertainty:
+    def _uncertainty(self, prediction: dict[str, np.ndarray], index: Any = None) -> Uncertainty:
         columns = dict(prediction)
-        return Uncertainty({"label": self.classes_[columns.pop("class")], **columns})
+        return Uncertainty({"label": self.classes_[columns.pop("class")], **columns}, index)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Log density of the training data at each row, as the density estimators of scikit-learn return it."""
@@ -209,17 +227,23 @@ class NuqClassifier(Estimator):
         predicted = self.predict(X)
         truth = _arrays.column(y, type(self).__name__)
         _arrays.check_lengths(predicted, truth)
-        return float(np.average(_arrays.equal_labels(predicted, truth), weights=sample_weight))
+        weights = _arrays.weights(sample_weight, len(truth))
+        return float(np.average(_arrays.equal_labels(predicted, truth), weights=weights))
 
     # -- decisions --------------------------------------------------------------------------------------------------
 
     def accept(
-        self, X: Any, threshold: Threshold | str | None = None, *, cost: float | None = None, level: float | None = None
+        self,
+        X: Any,
+        threshold: Threshold | str | Sequence[Threshold | str] | None = None,
+        *,
+        cost: float | None = None,
+        level: float | None = None,
     ) -> np.ndarray:
         """True where the prediction is accepted, False where the classifier abstains.
 
         Give one of ``threshold`` and ``cost``. A ``threshold``, or the name of a stored one, is compared with the
-        uncertainty. With the ``cost`` of an abstention relative to that of an error, a prediction is accepted if the
+        uncertainty; of several thresholds in a list, all must accept. With the ``cost`` of an abstention relative to that of an error, a prediction is accepted if the
         probability of an error is at most ``cost``. With ``cost`` and ``level``, an upper confidence bound of the
         probability of an error is compared instead (Algorithm 2 of the paper).
         """
@@ -245,6 +269,7 @@ class NuqClassifier(Estimator):
         delta: float = 0.05,
         measure: str | None = None,
         name: str | None = None,
+        logits: Any = None,
     ) -> Threshold:
         """Choose a threshold on held-out rows, with a statistical guarantee for new rows of the same distribution.
 
@@ -252,15 +277,37 @@ class NuqClassifier(Estimator):
         new row is rejected with at most this probability. ``risk``: among accepted rows at most this share is wrong, with
         confidence 1 - ``delta``; this needs the labels ``y``. ``measure`` is the compared uncertainty: "aleatoric",
         "epistemic", "total" or "density". A threshold with a ``name`` is stored in the model and in its file.
+
+        The errors of ``risk`` are those of the labels that this classifier predicts, or with ``logits`` those of the labels that
+        the network predicts: ``logits`` has one column per class, in the order of ``classes_``. A warning is shown if the
+        held-out rows are too few for the target and the threshold accepts every row.
         """
-        target = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm}
+        name = None if name is None else _arrays.text(name, "name")
+        targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm}
+        request = Request.checked(targets, delta, measure, y is not None)
+        self._check_fitted()
+        rows = _arrays.rows(X)
+        truth = None if y is None else _arrays.column(y, type(self).__name__)
+        if truth is not None:
+            _arrays.check_lengths(rows, truth)
+        network = None if logits is None else self._network_labels(logits, len(rows))
         uncertainty = self.predict_uncertainty(X)
-        is_error = None
-        if y is not None:
-            truth = _arrays.column(y, type(self).__name__)
-            _arrays.check_lengths(uncertainty.label, truth)
-            is_error = ~_arrays.equal_labels(uncertainty.label, truth)
-        return self._store_threshold(Threshold._calibrated(uncertainty, is_error, target, delta, measure), name)
+        predicted = uncertainty.label if network is None else network
+        is_error = None if truth is None else ~_arrays.equal_labels(predicted, truth)
+        errors_of = "nuq" if network is None else "network"
+        return self._store_threshold(request.threshold(uncertainty, is_error, errors_of), name)
+
+    def _network_labels(self, logits: Any, n: int) -> np.ndarray:
+        """The labels that the network predicts."""
+        matrix = _arrays.rows(logits, "logits")
+        if matrix.shape != (n, len(self.classes_)):
+            raise LengthMismatchError(
+                f"logits has shape {matrix.shape}: expected {n} rows, one per row of X, and {len(self.classes_)} columns, one "
+                "per class in the order of classes_"
+            )
+        if not np.isfinite(matrix).all():
+            raise NotFiniteError("logits contains NaN or infinity")
+        return np.asarray(self.classes_[matrix.argmax(axis=1)])
 
     # -- training data ---------------------------------------------------------------------------------------------
 
@@ -293,10 +340,8 @@ class NuqClassifier(Estimator):
         return estimator
 
 
-def _term(name: str) -> str:
-    if name not in ("aleatoric", "epistemic", "total"):
-        raise InvalidParameterError(f'return_uncertainty={name!r}: expected "aleatoric", "epistemic" or "total"')
-    return name
+def _term(name: Any) -> str | None:
+    return None if name is None else _arrays.choice(name, "return_uncertainty", ("aleatoric", "epistemic", "total"))
 
 
 def _format_bandwidth(bandwidth: Any) -> str:

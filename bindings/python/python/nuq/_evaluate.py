@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from . import _arrays, _nuq
 from ._classifier import NuqClassifier
 from .calibrate import Threshold
-from .errors import FileError, InvalidInputError, InvalidParameterError
+from .errors import FileError, InvalidInputError, InvalidParameterError, ParameterTypeError, UnknownNameError
 from .metrics import Interval
 
 
@@ -71,7 +71,7 @@ class Evaluation:
         for method in self.methods:
             if method.name == name:
                 return method
-        raise KeyError(f"{name}: the methods are {', '.join(method.name for method in self.methods)}")
+        raise UnknownNameError(f"{name!r}: the methods are {', '.join(method.name for method in self.methods)}")
 
     def __repr__(self) -> str:
         return f"Evaluation of {len(self.methods)} methods on test and {', '.join(self.sets) or 'no other set'}"
@@ -87,9 +87,10 @@ class Evaluation:
         ".json". The page loads nothing from the network."""
         if self._report is None:
             raise InvalidInputError(f"there is no report for these data: {self._report_error}")
-        text = self._report.json() if Path(path).suffix == ".json" else self._report.page()
+        path = _arrays.path(path)
+        text = self._report.json() if path.suffix == ".json" else self._report.page()
         try:
-            Path(path).write_text(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise FileError(f"{path}: {error.strerror}") from None
 
@@ -132,6 +133,19 @@ def _method(result: dict[str, Any], sets: list[str]) -> MethodResult:
     )
 
 
+def _sets(values: Any, name: str) -> dict[str, Any]:
+    """Arrays by the names of out-of-distribution sets."""
+    if values is None:
+        return {}
+    if isinstance(values, (list, tuple)) and any(getattr(array, "ndim", 0) == 2 for array in values):
+        raise ParameterTypeError(f'{name} is a list of arrays: give each set a name, {name}={{"first": …, "second": …}}')
+    sets = dict(values) if isinstance(values, Mapping) else {"ood": values}
+    for key in sets:
+        if _arrays.text(key, f"a name in {name}") == "test":
+            raise InvalidParameterError(f'the name "test" in {name} is that of the test rows: choose another one')
+    return sets
+
+
 def evaluate(
     model: NuqClassifier,
     X: Any,
@@ -139,16 +153,17 @@ def evaluate(
     *,
     logits: Any = None,
     members: Any = None,
-    ood: dict[str, Any] | None = None,
-    ood_logits: dict[str, Any] | None = None,
-    ood_members: dict[str, Any] | None = None,
+    ood: Any = None,
+    ood_logits: Any = None,
+    ood_members: Any = None,
     resamples: int = 1000,
     seed: int = 0,
     threshold: Threshold | str | None = None,
 ) -> Evaluation:
     """Compare the classifier with all baselines that the given arrays permit. Each metric has a bootstrap interval.
 
-    ``X`` and ``y`` are test rows and labels. ``ood`` maps names to rows unlike the training data. Methods that need the
+    ``X`` and ``y`` are test rows and labels. ``ood`` is a dictionary from names to rows unlike the training data; an array is
+    one set with the name "ood". ``ood_logits`` and ``ood_members`` have the same names. Methods that need the
     ``logits`` of the network (one column per class, in the order of ``model.classes_``) or the logits of several ``members`` of
     an ensemble are included if these are given for all sets. The decisions of ``threshold``, or of a stored threshold of that
     name, are part of the report.
@@ -158,20 +173,21 @@ def evaluate(
     rows = model._query_rows(X)
     _, numbers, labels = _arrays.labels(y, type(model).__name__)
     _arrays.check_lengths(rows, numbers)
-    sets = dict(ood or {})
-    for name in [*(ood_logits or {}), *(ood_members or {})]:
-        if name not in sets:
-            raise InvalidParameterError(f"{name!r} is not a name in ood={list(sets)}")
+    sets, set_logits, set_members = _sets(ood, "ood"), _sets(ood_logits, "ood_logits"), _sets(ood_members, "ood_members")
+    for parameter, named in (("ood_logits", set_logits), ("ood_members", set_members)):
+        unknown = [name for name in named if name not in sets]
+        if unknown:
+            raise InvalidParameterError(f"{parameter} has the set {unknown[0]!r}, and the sets of ood are {list(sets)}: use the same names")
 
     def arrays(rows: Any, logits: Any, members: Any) -> tuple[Any, Any, Any]:
         return (
             model._query_rows(rows),
             None if logits is None else _arrays.rows(logits, "logits"),
-            None if members is None else [_arrays.rows(member, "members") for member in members],
+            _arrays.members(members),
         )
 
     others = [
-        (name, arrays(rows, (ood_logits or {}).get(name), (ood_members or {}).get(name))) for name, rows in sets.items()
+        (name, arrays(rows, set_logits.get(name), set_members.get(name))) for name, rows in sets.items()
     ]
     decided = None
     if threshold is not None:

@@ -14,11 +14,13 @@ _Numbers = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
 _Rows = NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64]
 _Labels = list[int] | list[str] | list[int | str]
-_Guarantee = tuple[float, tuple[float, float], int] | tuple[float, float, int, int]
+_Guarantee = tuple[float, tuple[float, float], int] | tuple[float, float, int, int, str]
 _SetArrays = tuple[_Rows, _Rows | None, Sequence[_Rows] | None]
 
 class _Model:
     def kneighbors(self, x: _Rows | None, k: int, n_jobs: int | None) -> tuple[_Floats, _Numbers]: ...
+    def ids(self) -> _Numbers: ...
+    def leave_one_out(self, n_jobs: int | None) -> dict[str, Any]: ...
     def remove(self, ids: Sequence[int]) -> None: ...
     def save(self, path: Path) -> None: ...
     def set_threshold(self, name: str, threshold: Threshold) -> None: ...
@@ -59,8 +61,16 @@ class Regressor(_Model):
 @final
 class Threshold:
     @staticmethod
+    def check_target(target: str, share: float, delta: float) -> None: ...
+    @staticmethod
     def calibrate(
-        measure: str, scores: _Floats, is_error: _Flags | None, target: str, share: float, delta: float
+        measure: str,
+        scores: _Floats,
+        is_error: _Flags | None,
+        target: str,
+        share: float,
+        delta: float,
+        errors_of: str,
     ) -> Threshold: ...
     @staticmethod
     def from_parts(measure: str, value: float, rows: int, guarantee: _Guarantee) -> Threshold: ...

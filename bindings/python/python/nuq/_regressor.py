@@ -10,7 +10,7 @@ from . import _arrays, _nuq, _progress
 from ._base import Estimator
 from ._classifier import _format_bandwidth, _term
 from ._result import Uncertainty
-from .calibrate import Threshold
+from .calibrate import Request, Threshold
 from .errors import NotFiniteError
 
 
@@ -103,18 +103,17 @@ class NuqRegressor(Estimator):
     def predict(self, X: Any, return_uncertainty: str | None = None) -> Any:
         """Predicted mean of each row. With ``return_uncertainty`` "aleatoric", "epistemic" or "total", returns a pair: the means
         and the logarithm of that variance."""
+        term = _term(return_uncertainty)
         prediction = self._predictions(X)
-        if return_uncertainty is None:
-            return prediction["mean"]
-        return prediction["mean"], prediction[f"log_{_term(return_uncertainty)}"]
+        return prediction["mean"] if term is None else (prediction["mean"], prediction[f"log_{term}"])
 
     def predict_uncertainty(self, X: Any) -> Uncertainty:
         """Mean, aleatoric, epistemic and total variance with their logarithms, and the log density of the training data at each
         row."""
-        return self._uncertainty(self._predictions(X))
+        return self._uncertainty(self._predictions(X), _arrays.row_index(X))
 
-    def _uncertainty(self, prediction: dict[str, np.ndarray]) -> Uncertainty:
-        return Uncertainty(dict(prediction))
+    def _uncertainty(self, prediction: dict[str, np.ndarray], index: Any = None) -> Uncertainty:
+        return Uncertainty(dict(prediction), index)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Log density of the training data at each row."""
@@ -124,7 +123,8 @@ class NuqRegressor(Estimator):
         """Coefficient of determination R²."""
         truth, predicted = _targets(y, type(self).__name__), self.predict(X)
         _arrays.check_lengths(predicted, truth)
-        weights = np.ones_like(truth) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        weights = _arrays.weights(sample_weight, len(truth))
+        weights = np.ones_like(truth) if weights is None else weights
         total = np.sum(weights * (truth - np.average(truth, weights=weights)) ** 2)
         residual = np.sum(weights * (truth - predicted) ** 2)
         return float(1.0 - residual / total) if total > 0 else float(residual == 0)
@@ -142,11 +142,12 @@ class NuqRegressor(Estimator):
 
         Give one of two targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a new
         row is rejected with at most this probability. ``measure`` is the compared uncertainty: "aleatoric", "epistemic",
-        "total" or "density". A threshold with a ``name`` is stored in the model and in its file.
+        "total" or "density". A threshold with a ``name`` is stored in the model and in its file. A warning is shown if the
+        held-out rows are too few for the target and the threshold accepts every row.
         """
-        target = {"coverage": coverage, "false_alarm": false_alarm}
-        threshold = Threshold._calibrated(self.predict_uncertainty(X), None, target, 0.05, measure)
-        return self._store_threshold(threshold, name)
+        name = None if name is None else _arrays.text(name, "name")
+        request = Request.checked({"coverage": coverage, "false_alarm": false_alarm}, 0.05, measure, has_errors=False)
+        return self._store_threshold(request.threshold(self.predict_uncertainty(X), None, "nuq"), name)
 
     def suggest(self, X: Any, n: int = 20) -> np.ndarray:
         """Select ``n`` rows whose targets should be measured next. They have a high epistemic uncertainty and differ from each

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, KeysView
-from typing import Any
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from typing import Any, overload
 
 import numpy as np
 
+from .errors import InvalidInputError, UnknownNameError
+
 
 class Uncertainty:
-    """Named columns with one value per row, available as attributes and as a mapping. ``to_pandas`` returns a data frame."""
+    """Named columns with one value per row.
 
-    def __init__(self, columns: dict[str, np.ndarray]) -> None:
+    A column is an attribute and an entry: ``u.total`` and ``u["total"]`` are the same array. ``u[:10]``, ``u[mask]`` and
+    ``u[indices]`` select rows. ``u[0]`` is a dictionary with the values of one row.
+
+    As in a pandas data frame, ``len(u)`` is the number of rows, and ``for name in u`` iterates over the names of the columns.
+    ``keys``, ``values`` and ``items`` are those of a dictionary of columns. ``to_pandas`` returns a data frame.
+
+    >>> u = Uncertainty({"label": np.array(["cat", "dog", "cat"]), "total": np.array([0.1, 0.9, 0.2])})
+    >>> u[u.total < 0.5]
+    Uncertainty of 2 rows: label, total
+    >>> len(u), list(u)
+    (3, ['label', 'total'])
+    >>> [name for name, column in u.items() if column.dtype.kind == "f"]
+    ['total']
+    """
+
+    def __init__(self, columns: dict[str, np.ndarray], index: Any = None) -> None:
         self._columns = columns
+        self._index = index
 
     def __getattr__(self, name: str) -> np.ndarray:
         columns: dict[str, np.ndarray] = self.__dict__.get("_columns", {})
@@ -20,12 +38,38 @@ class Uncertainty:
             return columns[name]
         raise AttributeError(f"{type(self).__name__} has no column {name!r}. Its columns are {', '.join(columns)}.")
 
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self._columns[name]
+    @overload
+    def __getitem__(self, key: str) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: slice | np.ndarray | list[int] | list[bool]) -> Uncertainty: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if key in self._columns:
+                return self._columns[key]
+            raise UnknownNameError(f"there is no column {key!r}: the columns are {', '.join(self._columns)}")
+        rows = _selection(key)
+        try:
+            columns = {name: column[rows] for name, column in self._columns.items()}
+        except (IndexError, TypeError) as error:
+            raise InvalidInputError(f"rows {key!r} cannot be selected from {len(self)} rows: {error}") from None
+        if isinstance(rows, int):
+            return columns
+        return Uncertainty(columns, None if self._index is None else self._index[rows])
 
     def keys(self) -> KeysView[str]:
         """Names of the columns."""
         return self._columns.keys()
+
+    def values(self) -> ValuesView[np.ndarray]:
+        """The columns."""
+        return self._columns.values()
+
+    def items(self) -> ItemsView[str, np.ndarray]:
+        """Names and columns."""
+        return self._columns.items()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -37,13 +81,33 @@ class Uncertainty:
         return [*super().__dir__(), *self._columns]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Uncertainty, (self._columns,))
+        return (Uncertainty, (self._columns, self._index))
 
     def __repr__(self) -> str:
         return f"Uncertainty of {len(self)} rows: {', '.join(self._columns)}"
 
     def to_pandas(self) -> Any:
-        """Return a data frame with the same columns. Requires pandas."""
+        """Return a data frame with the same columns. Its index is that of the data frame from which the result was computed, if
+        the rows were given as a data frame. Requires pandas."""
         import pandas
 
-        return pandas.DataFrame(self._columns)
+        return pandas.DataFrame(self._columns, index=self._index)
+
+
+def _selection(key: Any) -> Any:
+    """Row numbers, a mask or a slice; a single row as an int."""
+    if isinstance(key, slice):
+        return key
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        return int(key)
+    try:
+        rows = np.asarray(key)
+    except ValueError:
+        rows = np.asarray(None)
+    if rows.ndim == 1 and rows.size == 0:
+        return rows.astype(np.intp)
+    if rows.ndim == 1 and rows.dtype.kind in "iub":
+        return rows
+    raise InvalidInputError(
+        f"{key!r} selects neither a column nor rows: expected the name of a column, a slice, a boolean mask or row numbers"
+    )

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from . import _arrays, _nuq
-from .errors import InvalidParameterError, NotFittedError
+from .errors import InvalidParameterError, NotFittedError, ParameterTypeError
 
 __all__ = [
     "Ddu",
@@ -53,11 +53,7 @@ class Scorer:
         if self._inner is None:
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet. Call 'fit' first.")
         rows = None if X is None else _arrays.rows(X)
-        return self._inner.score(rows, None if logits is None else _arrays.rows(logits, "logits"), _members(members))
-
-
-def _members(members: Any) -> list[np.ndarray] | None:
-    return None if members is None else [_arrays.rows(member, "members") for member in members]
+        return self._inner.score(rows, None if logits is None else _arrays.rows(logits, "logits"), _arrays.members(members))
 
 
 class _FromLogits(Scorer):
@@ -109,7 +105,8 @@ class Ensemble(Scorer):
     """Score of an ensemble: "entropy", "mutual_information", "mean_entropy", "std" or "max_prob" of the member predictions."""
 
     def __init__(self, reduction: str = "entropy") -> None:
-        self._inner = _nuq.from_members(reduction)
+        reductions = ("entropy", "mutual_information", "mean_entropy", "std", "max_prob")
+        self._inner = _nuq.from_members(_arrays.choice(reduction, "reduction", reductions))
 
 
 _Fitted = TypeVar("_Fitted", bound="_FromEmbeddings")
@@ -134,7 +131,8 @@ class _FromEmbeddings(Scorer):
         _, numbers, labels = _arrays.labels(np.zeros(len(rows), int) if y is None else y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
         name, k, shrinkage = self._options()
-        self._inner = _nuq.from_embeddings(name, rows, labels, numbers, self.normalize, k, shrinkage)
+        normalize = _arrays.boolean(self.normalize, "normalize")
+        self._inner = _nuq.from_embeddings(name, rows, labels, numbers, normalize, k, shrinkage)
         return self
 
 
@@ -144,7 +142,16 @@ class _Gaussian(_FromEmbeddings):
         self.shrinkage = shrinkage
 
     def _options(self) -> tuple[str, int, float | None]:
-        return self._name, 1, None if self.shrinkage == "ledoit_wolf" else _arrays.real(self.shrinkage, "shrinkage")
+        return self._name, 1, _shrinkage(self.shrinkage)
+
+
+def _shrinkage(value: Any) -> float | None:
+    if isinstance(value, str) and value == "ledoit_wolf":
+        return None
+    try:
+        return _arrays.real(value, "shrinkage")
+    except ParameterTypeError:
+        raise ParameterTypeError(f"shrinkage={value!r}: expected 'ledoit_wolf' or a number in [0, 1]") from None
 
 
 class Ddu(_Gaussian):
@@ -172,9 +179,7 @@ class KnnDistance(_FromEmbeddings):
 
     def __init__(self, k: int = 20, reduction: str = "kth", normalize: bool = False) -> None:
         super().__init__(normalize)
-        if reduction not in ("kth", "mean"):
-            raise InvalidParameterError(f'reduction={reduction!r}: expected "kth" or "mean"')
-        self.k, self.reduction = k, reduction
+        self.k, self.reduction = k, _arrays.choice(reduction, "reduction", ("kth", "mean"))
 
     def _options(self) -> tuple[str, int, float | None]:
         return f"knn_{self.reduction}", _arrays.integer(self.k, "k", 1), None
@@ -224,7 +229,7 @@ class Sngp(Scorer):
             None if self.length_scale is None else _arrays.real(self.length_scale, "length_scale"),
             _arrays.real(self.ridge, "ridge"),
             _arrays.integer(self.seed, "seed"),
-            self.reduction,
+            _arrays.choice(self.reduction, "reduction", ("max_prob", "dempster_shafer")),
         )
         return self
 

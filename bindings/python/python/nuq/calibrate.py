@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _arrays, _nuq
-from .errors import InvalidParameterError
+from ._result import Uncertainty
+from .errors import InvalidInputError, InvalidParameterError, NotFiniteError, ParameterTypeError
 
 __all__ = ["Threshold", "benjamini_hochberg", "conformal_p_values"]
 
@@ -27,23 +30,9 @@ class Threshold:
     """
 
     def __init__(self, inner: _nuq.Threshold) -> None:
+        if not isinstance(inner, _nuq.Threshold):
+            raise ParameterTypeError("thresholds are created by the method calibrate of a fitted model")
         self._inner = inner
-
-    @classmethod
-    def _calibrated(
-        cls, uncertainty: Any, is_error: Any, target: dict[str, float | None], delta: float, measure: str | None
-    ) -> Threshold:
-        targets = {name: share for name, share in target.items() if share is not None}
-        if len(targets) != 1:
-            raise InvalidParameterError(f"give one of {', '.join(f'{name}=' for name in target)}")
-        (name, share), = targets.items()
-        share = _arrays.real(share, name)
-        if name == "risk" and is_error is None:
-            raise InvalidParameterError("risk= needs the labels y of the held-out rows")
-        measure = measure or ("epistemic" if name == "false_alarm" else "total")
-        scores = _scores(uncertainty, measure)
-        flags = None if is_error is None else np.ascontiguousarray(is_error, dtype=bool)
-        return cls(_nuq.Threshold.calibrate(measure, scores, flags, name, share, _arrays.real(delta, "delta")))
 
     @property
     def measure(self) -> str:
@@ -66,8 +55,14 @@ class Threshold:
         return self._inner.statement
 
     def accept(self, uncertainty: Any) -> np.ndarray:
-        """True where a row is accepted. ``uncertainty`` is the result of ``predict_uncertainty``."""
-        return self._inner.accept(_scores(uncertainty, self.measure))
+        """True where a row is accepted.
+
+        ``uncertainty`` is the result of ``predict_uncertainty``, a data frame or dictionary with the same columns, or an
+        array with the values of the measure: ``aleatoric``, ``log_epistemic``, ``log_total`` or ``-log_density``. If all
+        of several thresholds should accept, combine them: ``first.accept(u) & second.accept(u)``, or pass a list of
+        thresholds to ``accept`` of the model.
+        """
+        return self._inner.accept(_measured(uncertainty, self.measure))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_parts, self._inner.parts()
@@ -86,12 +81,58 @@ def _from_parts(*parts: Any) -> Threshold:
     return Threshold(_nuq.Threshold.from_parts(*parts))
 
 
-def _scores(uncertainty: Any, measure: str) -> np.ndarray:
-    if measure not in _COLUMNS:
-        raise InvalidParameterError(f"measure={measure!r}: expected one of {', '.join(map(repr, _COLUMNS))}")
-    column = _COLUMNS[measure]
-    scores = _arrays.scores(uncertainty[column], column)
-    return -scores if measure == "density" else scores
+class Request(NamedTuple):
+    """The checked parameters of a call of ``calibrate``."""
+
+    target: str
+    share: float
+    delta: float
+    measure: str
+
+    @classmethod
+    def checked(cls, targets: dict[str, Any], delta: Any, measure: Any, has_errors: bool) -> Request:
+        given = {name: share for name, share in targets.items() if share is not None}
+        if len(given) != 1:
+            raise InvalidParameterError(f"give one of {', '.join(f'{name}=' for name in targets)}")
+        ((target, share),) = given.items()
+        if measure is None:
+            measure = "epistemic" if target == "false_alarm" else "total"
+        request = cls(
+            target,
+            _arrays.real(share, target),
+            _arrays.real(delta, "delta"),
+            _arrays.choice(measure, "measure", _COLUMNS),
+        )
+        _nuq.Threshold.check_target(request.target, request.share, request.delta)
+        if target == "risk" and not has_errors:
+            raise InvalidParameterError("risk= requires y, the labels of the held-out rows")
+        return request
+
+    def threshold(self, uncertainty: Uncertainty, is_error: np.ndarray | None, errors_of: str) -> Threshold:
+        """The threshold for held-out rows with these uncertainties."""
+        scores = _measured(uncertainty, self.measure)
+        flags = None if is_error is None else np.ascontiguousarray(is_error, dtype=bool)
+        inner = _nuq.Threshold.calibrate(self.measure, scores, flags, self.target, self.share, self.delta, errors_of)
+        if np.isinf(inner.value) and self.target != "risk":
+            # The caller of `calibrate` of an estimator.
+            warnings.warn(inner.statement, UserWarning, stacklevel=3)
+        return Threshold(inner)
+
+
+def _measured(uncertainty: Any, measure: str) -> np.ndarray:
+    """Values of the measure. A higher value means a less certain prediction."""
+    name = _COLUMNS[measure]
+    if not (isinstance(uncertainty, (Uncertainty, Mapping)) or hasattr(uncertainty, "columns")):
+        scores = _arrays.scores(uncertainty, f"an array of values of the measure {measure!r}")
+    else:
+        columns = list(getattr(uncertainty, "columns", uncertainty))
+        if name not in columns:
+            raise InvalidInputError(f"the column {name!r} is missing: the threshold compares it; pass the result of predict_uncertainty")
+        scores = _arrays.scores(uncertainty[name], name)
+        scores = -scores if measure == "density" else scores
+    if np.isnan(scores).any():
+        raise NotFiniteError(f"row {int(np.isnan(scores).argmax())} of the values of the measure {measure!r} is NaN")
+    return scores
 
 
 def conformal_p_values(calibration: Any, scores: Any) -> np.ndarray:
@@ -110,4 +151,4 @@ def benjamini_hochberg(p_values: Any, level: float) -> np.ndarray:
     >>> benjamini_hochberg([0.03, 0.9, 0.01, 0.2], 0.1)
     array([ True, False,  True, False])
     """
-    return _nuq.benjamini_hochberg(_arrays.scores(p_values, "p_values"), level)
+    return _nuq.benjamini_hochberg(_arrays.scores(p_values, "p_values"), _arrays.real(level, "level"))

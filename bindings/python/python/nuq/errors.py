@@ -60,6 +60,17 @@ class InvalidParameterError(NuqError, ValueError):
     """A parameter has an invalid value."""
 
 
+class ParameterTypeError(InvalidParameterError, TypeError):
+    """A parameter has the wrong type."""
+
+
+class UnknownNameError(NuqError, KeyError):
+    """There is no column or method of that name."""
+
+    # A KeyError shows the representation of its message, in quotes.
+    __str__ = Exception.__str__
+
+
 class OutOfRangeError(InvalidParameterError):
     """A number is outside its valid range."""
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _arrays, _nuq
+from .errors import ParameterTypeError
 
 __all__ = [
     "Difference",
@@ -80,7 +81,7 @@ def average_precision_of_inliers(inliers: Any, outliers: Any) -> float:
 
 def fpr_at_tpr(inliers: Any, outliers: Any, tpr: float = 0.95) -> float:
     """Smallest false positive rate at which the true positive rate is at least ``tpr``. Outliers are the positive class."""
-    return _nuq.fpr_at_tpr(*_detection(inliers, outliers), tpr)
+    return _nuq.fpr_at_tpr(*_detection(inliers, outliers), _arrays.real(tpr, "tpr"))
 
 
 def detection_error(inliers: Any, outliers: Any) -> float:
@@ -125,7 +126,7 @@ def scod_risk(inliers: Any, is_error: Any, outliers: Any, coverage: float) -> fl
     ``coverage`` is the accepted share of all rows.
     """
     scores, wrong = _selective(inliers, is_error)
-    return _nuq.scod_risk(scores, wrong, _arrays.scores(outliers, "outliers"), coverage)
+    return _nuq.scod_risk(scores, wrong, _arrays.scores(outliers, "outliers"), _arrays.real(coverage, "coverage"))
 
 
 def calibration_error(confidence: Any, is_right: Any, bins: int = 15) -> float:
@@ -168,6 +169,9 @@ def difference(
 
     ``first`` and ``second`` are pairs of arrays as for ``interval``, one pair per score, with the same rows in the same order.
     """
+    for name, pair in (("first", first), ("second", second)):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ParameterTypeError(f"{name} must be a pair of arrays, as for interval")
     pairs = *_pair(metric, *first), *_pair(metric, *second)
     for a, b in zip(pairs[:2], pairs[2:]):
         _arrays.check_lengths(a, b)
@@ -176,4 +180,5 @@ def difference(
 
 
 def _pair(metric: str, first: Any, second: Any) -> tuple[np.ndarray, np.ndarray]:
+    _arrays.choice(metric, "metric", ("roc_auc", "average_precision", "fpr95", "rcc_auc"))
     return _selective(first, second) if metric == "rcc_auc" else _detection(first, second)

@@ -8,9 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _progress
-from .errors import InvalidInputError, InvalidParameterError
+from .errors import InvalidInputError, InvalidParameterError, ParameterTypeError
 
 __all__ = ["Embedded", "embed"]
+
+
+#: Names of the ways to reduce outputs to one vector per input.
+_POOLS = ("auto", "mean", "flatten", "first")
 
 
 class Embedded(NamedTuple):
@@ -39,8 +43,20 @@ def embed(
     """
     import torch
 
+    if not isinstance(model, torch.nn.Module):
+        raise ParameterTypeError(f"model={model!r}: expected a torch.nn.Module")
+    if not isinstance(loader, Iterable):
+        raise ParameterTypeError(f"loader={loader!r}: expected an iterable of batches")
+    if not callable(pool) and pool not in _POOLS:
+        raise InvalidParameterError(f"pool={pool!r}: expected one of {', '.join(map(repr, _POOLS))}, or a function")
     module = _module(model, layer)
-    device = device or next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    if device is None:
+        device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    else:
+        try:
+            device = torch.device(device)
+        except (RuntimeError, TypeError) as error:
+            raise InvalidParameterError(f"device={device!r}: {error}") from None
     timer = _progress.Timer("embedding") if progress else None
     outputs: list[Any] = []
     handle = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
@@ -76,6 +92,8 @@ def embed(
 
 def _module(model: Any, layer: Any) -> Any:
     if not isinstance(layer, str):
+        if not hasattr(layer, "register_forward_hook"):
+            raise ParameterTypeError(f"layer={layer!r}: expected a module of the model or its name")
         return layer
     modules = dict(model.named_modules())
     if layer in modules and layer:
@@ -132,7 +150,5 @@ def _pooled(output: Any, pool: str | Callable[[Any], Any]) -> Any:
         return output.flatten(1)
     if pool == "first":
         return output[:, 0]
-    if pool in ("auto", "mean"):
-        # Sequences are pooled over their steps, images (channels first) over their pixels.
-        return output.mean(dim=1) if output.dim() == 3 else output.flatten(2).mean(dim=2)
-    raise InvalidParameterError(f'pool={pool!r}: expected "auto", "mean", "flatten", "first" or a function')
+    # Sequences are pooled over their steps, images (channels first) over their pixels.
+    return output.mean(dim=1) if output.dim() == 3 else output.flatten(2).mean(dim=2)

@@ -299,7 +299,7 @@ fn invalid_values_are_reported_before_files_are_read() {
         (&["--density-bandwidth", "0"], "density bandwidth is 0.0"),
         (&["--recall", "2"], "the requested recall is 2"),
         (&["--density", "gmm", "--shrinkage", "1.5"], "shrinkage is 1.5"),
-        (&["--prior-weight", "-1"], "prior weight is -1.0"),
+        (&["--prior-weight", "-1"], "prior_weight is -1.0"),
     ] {
         let output = nuq(&[&fit[..], options].concat(), folder.path());
         assert_eq!(output.status.code(), Some(1), "{options:?}: {}", err(&output));

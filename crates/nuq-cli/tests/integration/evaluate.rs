@@ -48,7 +48,8 @@ fn thresholds_are_stored_in_the_model_and_used_by_score() {
         "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels";
     let output = run(&format!("{risk} --target risk=0.04"), at);
     assert!(
-        out(&output).contains("of what it accepts at most 4 % is wrong, with 95 % confidence"),
+        out(&output)
+            .contains("With 95 % confidence, at most 4 % of the accepted predictions of NUQ are wrong."),
         "{}",
         out(&output)
     );
@@ -174,6 +175,12 @@ fn invalid_input_is_reported_before_files_are_written() {
             "1000 of 1000 labels are not classes of the model",
         ),
         (format!("{calibrate} --logits @held_out.npz:logits --target coverage=0.9"), 2, "--labels"),
+        // The target is checked before files are opened.
+        (
+            "calibrate --model none.nuq --embeddings none.npy --target coverage=1.5".to_owned(),
+            1,
+            "coverage is 1.5",
+        ),
         (
             "evaluate --model model.nuq --test @test.npz:logits --labels @test.npz:labels".to_owned(),
             1,
@@ -200,7 +207,7 @@ fn suspicious_input_is_reported() {
     fs::write(at.join("few.csv"), (["0.5"; 512].join(",") + "\n").repeat(3)).unwrap();
     assert!(
         err(&run(few, at))
-            .contains("3 held-out rows are too few for this target: the threshold accepts every row")
+            .contains("with 3 held-out rows no finite threshold guarantees a probability of at least 95 % (at most 5 % false alarms); at least 19 held-out rows are needed")
     );
 
     // With the wrong order of classes the accuracy of the network is low.
@@ -226,6 +233,14 @@ fn suspicious_input_is_reported() {
         "{nuq}{network}"
     );
     assert!(network.contains("92.70 % of all rows"), "{network}");
+    assert!(
+        nuq.contains("at most 6 % of the accepted predictions of NUQ are wrong")
+            && network.contains("at most 6 % of the accepted predictions of the network are wrong"),
+        "{nuq}{network}"
+    );
+    // The model file stores whose errors were counted.
+    let inspected = out(&run("inspect model.nuq", at));
+    assert!(inspected.contains("accepted predictions of the network"), "{inspected}");
 }
 
 #[test]

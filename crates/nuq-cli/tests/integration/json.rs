@@ -97,11 +97,7 @@ fn invalid_options_are_reported_before_rows_are_read() {
             1,
             "coverage is 1.5: it must lie",
         ),
-        (
-            [&["calibrate", "--target", "false_alarm=0"][..], &rows, &model].concat(),
-            1,
-            "false-alarm rate is 0.0",
-        ),
+        ([&["calibrate", "--target", "false_alarm=0"][..], &rows, &model].concat(), 1, "false_alarm is 0.0"),
         ([&["calibrate", "--target", "risk=2"][..], &rows, &model, &labels].concat(), 1, "risk is 2.0"),
         (
             [&["calibrate", "--target", "coverage=0.5", "--out", "none/m.nuq"][..], &rows, &model].concat(),

@@ -22,7 +22,7 @@ use super::scorer::check_columns;
 use super::sngp::check_training;
 use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
-use crate::error::out_of_range;
+use crate::error::{no_spread, out_of_range};
 use crate::evaluate::MethodId;
 use nuq::moments::mean;
 use nuq::{Classes, Label};
@@ -101,7 +101,7 @@ impl Standardization {
         if scale > 0.0 {
             Ok(Self { center, scale })
         } else {
-            Err(nuq::Error::NoSpread { rows: rows.len() }.into())
+            Err(no_spread("the projection of DUQ", rows.len()))
         }
     }
 
@@ -213,13 +213,13 @@ impl DuqParams {
             return Err(out_of_range(name, 0.0, "it must be at least one"));
         }
         if !(1e-6..=1e6).contains(&self.length_scale) {
-            return Err(out_of_range("length scale", self.length_scale, "it must lie in [1e-6, 1e6]"));
+            return Err(out_of_range("length_scale", self.length_scale, "it must lie in [1e-6, 1e6]"));
         }
         if !(0.0..1.0).contains(&self.momentum) {
             return Err(out_of_range("momentum", self.momentum, "it must lie in [0, 1)"));
         }
         if !(self.learning_rate > 0.0 && self.learning_rate <= 1.0) {
-            return Err(out_of_range("learning rate", self.learning_rate, "it must lie in (0, 1]"));
+            return Err(out_of_range("learning_rate", self.learning_rate, "it must lie in (0, 1]"));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::scorer::check_columns;
 use crate::Error;
-use crate::error::{length_mismatch, out_of_range};
+use crate::error::{length_mismatch, no_spread, out_of_range};
 use nuq::moments::{mean, scatter_around};
 
 /// Weights `W` and biases `b` of the last layer.
@@ -96,7 +96,8 @@ impl Head {
             let z = centered(logits, &mean_z, first, last);
             matmul(&mut cross, Accum::Add, &x, z.transpose(), 1.0 / embeddings.len() as f64, Par::Seq);
         }
-        let factor = moments.llt(Side::Lower).map_err(|_| nuq::Error::NoSpread { rows: embeddings.len() })?;
+        let factor =
+            moments.llt(Side::Lower).map_err(|_| no_spread("the last linear layer", embeddings.len()))?;
         let weights = factor.solve(&cross);
         let bias = (0..classes)
             .map(|c| mean_z[c] - (0..d).map(|j| weights[(j, c)] * mean_x[j]).sum::<f64>())

@@ -142,7 +142,7 @@ impl Scorer for Huq {
 }
 
 fn check_params(alpha: f64, q_e: f64, q_a: f64) -> Result<(), Error> {
-    for (name, value) in [("alpha", alpha), ("epistemic quantile", q_e), ("aleatoric quantile", q_a)] {
+    for (name, value) in [("alpha", alpha), ("known_quantile", q_e), ("ambiguous_quantile", q_a)] {
         if !(0.0..=1.0).contains(&value) {
             return Err(out_of_range(name, value, "it must lie in [0, 1]"));
         }

@@ -14,7 +14,7 @@ use super::knn_distance::neighbors_of;
 use super::parts::damaged;
 use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
-use crate::error::length_mismatch;
+use crate::error::{length_mismatch, no_spread};
 use crate::evaluate::MethodId;
 
 /// Local outlier factor of new rows (`novelty=True` in scikit-learn).
@@ -48,7 +48,7 @@ impl<'a> LocalOutlierFactor<'a> {
     pub fn from_neighbors(rows: &Embeddings<'a>, others: &Neighbors) -> Result<Self, Error> {
         let index = ExactIndex::new(rows)?;
         if others.k() == 0 {
-            return Err(nuq::Error::NoSpread { rows: rows.len() }.into());
+            return Err(no_spread("the local outlier factor", rows.len()));
         }
         if others.len() != rows.len() {
             let (got, expected) = (others.len(), rows.len());

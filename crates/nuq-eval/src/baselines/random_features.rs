@@ -100,7 +100,8 @@ pub(super) fn median_distance(rows: &Embeddings<'_>, seed: u64) -> Result<f64, E
         .filter(|sq| *sq > 0.0)
         .collect();
     if sq_distances.is_empty() {
-        return Err(nuq::Error::NoSpread { rows: rows.len() }.into());
+        let remedy = "set length_scale to a number";
+        return Err(nuq::Error::NoSpread { what: "length_scale", rows: rows.len(), remedy }.into());
     }
     let middle = sq_distances.len() / 2;
     Ok(sq_distances.select_nth_unstable_by(middle, f64::total_cmp).1.sqrt())
@@ -137,6 +138,6 @@ mod tests {
         // The distances are 3 (four times), 5 (four times) and 2.
         assert_eq!(median_distance(&x, 0), Ok(3.0));
         let same = Embeddings::new(vec![0.5; 8], 2).unwrap();
-        assert_eq!(median_distance(&same, 0), Err(nuq::Error::NoSpread { rows: 4 }.into()));
+        assert!(matches!(median_distance(&same, 0), Err(Error::Model(nuq::Error::NoSpread { rows: 4, .. }))));
     }
 }

@@ -23,7 +23,7 @@ use super::softmax::{argmax, complement, log_sum_exp, softmax};
 use super::softmax_regression::{SoftmaxRegression, max_prob_variances, weighted_gram};
 use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
-use crate::error::{length_mismatch, out_of_range};
+use crate::error::{length_mismatch, no_spread, out_of_range};
 use crate::evaluate::MethodId;
 use nuq::{Classes, Label};
 
@@ -113,7 +113,7 @@ impl Sngp {
         };
         let phi = MatRef::from_column_major_slice(&phi, features.len(), sample.len());
         let row_weight = rows.len() as f64 / sample.len() as f64;
-        let no_factor = || Error::from(nuq::Error::NoSpread { rows: rows.len() });
+        let no_factor = || no_spread("the last layer of SNGP", rows.len());
         let weights = SoftmaxRegression::fit(phi, &sample_classes, classes.len(), row_weight, params.ridge);
         let weights = weights.ok_or_else(no_factor)?;
         let variances: Vec<f64> =
@@ -190,12 +190,12 @@ impl Sngp {
 impl SngpParams {
     fn check(&self) -> Result<(), Error> {
         match self.length_scale {
-            _ if self.features == 0 => Err(out_of_range("random features", 0.0, "at least one is needed")),
+            _ if self.features == 0 => Err(out_of_range("features", 0.0, "at least one is needed")),
             _ if !(1e-12..=1e12).contains(&self.ridge) => {
                 Err(out_of_range("ridge", self.ridge, "it must lie in [1e-12, 1e12]"))
             }
             Some(scale) if !(1e-100..=1e100).contains(&scale) => {
-                Err(out_of_range("length scale", scale, "it must lie in [1e-100, 1e100]"))
+                Err(out_of_range("length_scale", scale, "it must lie in [1e-100, 1e100]"))
             }
             _ => Ok(()),
         }

@@ -19,7 +19,7 @@ use super::scorer::{check_classes, check_columns};
 use super::softmax::{each_row, largest, log_sum_exp};
 use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
-use crate::error::out_of_range;
+use crate::error::{no_spread, out_of_range};
 use crate::evaluate::MethodId;
 use nuq::moments::scatter_around;
 
@@ -59,9 +59,9 @@ impl Vim {
         });
         if principal >= d {
             let range = "it must be below the number of columns";
-            return Err(out_of_range("principal directions", principal as f64, range));
+            return Err(out_of_range("principal", principal as f64, range));
         }
-        let no_spread = Error::from(nuq::Error::NoSpread { rows: rows.len() });
+        let no_spread = no_spread("the principal subspace of ViM", rows.len());
         let origin = origin(head).ok_or_else(|| no_spread.clone())?;
         let moments = scatter_around(rows, &origin);
         // Eigenvalues are in ascending order, so that the residual directions come first.
@@ -73,7 +73,7 @@ impl Vim {
         let lengths: f64 = vim.residual_lengths(rows).iter().sum();
         if lengths <= ROUNDING * typical_length * rows.len() as f64 {
             let range = "the training rows vary in no more directions: use fewer directions, or more rows";
-            return Err(out_of_range("principal directions", principal as f64, range));
+            return Err(out_of_range("principal", principal as f64, range));
         }
         vim.alpha = head.map_logits(rows, f64::INFINITY, largest)?.iter().sum::<f64>() / lengths;
         Ok(vim)

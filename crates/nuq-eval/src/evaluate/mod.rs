@@ -227,16 +227,7 @@ impl<'c> Comparison<'c> {
     }
 }
 
-/// The predictor whose errors the methods have to detect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Predictor {
-    /// The network, by its logits.
-    Network,
-    /// The NUQ model.
-    Nuq,
-}
-
-nuq_neighbors::choices!(Predictor, "predictor", { Network => "network", Nuq => "nuq" });
+pub use nuq::calibrate::Predictor;
 
 /// The result of a [`Comparison`].
 #[derive(Debug, Clone)]

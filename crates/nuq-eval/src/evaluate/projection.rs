@@ -4,6 +4,7 @@ use faer::{Mat, Side};
 use nuq_neighbors::Embeddings;
 
 use crate::Error;
+use crate::error::no_spread;
 use nuq::moments::{mean, scatter_around};
 use nuq::{FittedModel, NuqClassifier};
 
@@ -44,8 +45,9 @@ fn plane(rows: &Embeddings<'_>) -> Result<Plane, Error> {
     let mean = mean(rows);
     let scatter = scatter_around(rows, &mean);
     let total: f64 = (0..d).map(|j| scatter[(j, j)]).sum();
-    let eigen =
-        scatter.self_adjoint_eigen(Side::Lower).map_err(|_| nuq::Error::NoSpread { rows: rows.len() })?;
+    let eigen = scatter
+        .self_adjoint_eigen(Side::Lower)
+        .map_err(|_| no_spread("a projection to two dimensions", rows.len()))?;
     // Eigenvalues are in ascending order. The sign of an eigenvector is arbitrary: make its largest entry positive, so that
     // the figure does not depend on the machine.
     let axis = |from_last: usize| -> Vec<f64> {

@@ -226,7 +226,7 @@ pub fn average_precision(inliers: &[f64], outliers: &[f64]) -> Result<f64, Error
 /// Empty sets, NaN, or `tpr` outside (0, 1].
 pub fn fpr_at_tpr(inliers: &[f64], outliers: &[f64], tpr: f64) -> Result<f64, Error> {
     if !(tpr > 0.0 && tpr <= 1.0) {
-        return Err(crate::error::out_of_range("true positive rate", tpr, "it must lie in (0, 1]"));
+        return Err(crate::error::out_of_range("tpr", tpr, "it must lie in (0, 1]"));
     }
     Ok(Detection::new(inliers, outliers)?.fpr_at_tpr(tpr))
 }

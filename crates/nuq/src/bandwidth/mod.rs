@@ -16,6 +16,7 @@ use std::str::FromStr;
 use nuq_neighbors::{Embeddings, NeighborIndex, UnknownChoice, normalized, progress};
 
 use crate::Error;
+use crate::error::no_bandwidth;
 
 /// A given or learned bandwidth.
 #[derive(Debug, Clone, PartialEq)]
@@ -205,7 +206,7 @@ pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Res
     const ROWS: usize = 8192;
     let rows = index.len();
     if rows < 2 {
-        return Err(Error::NoSpread { rows });
+        return Err(no_bandwidth(rows));
     }
     let ids: Vec<u32> = (0..rows as u32).collect();
     let mut distances = Vec::with_capacity(rows);
@@ -216,7 +217,7 @@ pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Res
     }
     let smallest = distances.iter().copied().filter(|&h| h > 0.0).fold(f64::INFINITY, f64::min);
     if smallest.is_infinite() {
-        return Err(Error::NoSpread { rows });
+        return Err(no_bandwidth(rows));
     }
     distances.iter_mut().for_each(|h| *h = h.max(smallest));
     Ok(distances)
@@ -234,7 +235,7 @@ pub(crate) fn per_dimension(
     let known = || per_column.iter().flatten().filter(|h| is_usable(**h));
     let count = known().count();
     if count == 0 {
-        return Err(Error::NoSpread { rows: embeddings.len() });
+        return Err(no_bandwidth(embeddings.len()));
     }
     let typical = (known().map(|h| h.ln()).sum::<f64>() / count as f64).exp();
     Ok(per_column.into_iter().map(|h| h.filter(|&h| is_usable(h)).unwrap_or(typical)).collect())

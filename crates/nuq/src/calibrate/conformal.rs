@@ -48,7 +48,7 @@ pub fn conformal_p_values(calibration: &[f64], scores: &[f64]) -> Result<Vec<f64
 pub fn benjamini_hochberg(p_values: &[f64], level: f64) -> Result<Vec<bool>, Error> {
     check_share("level", level)?;
     if let Some(&p) = p_values.iter().find(|p| !(0.0..=1.0).contains(*p)) {
-        return Err(out_of_range("p-value", p, "it must lie in [0, 1]"));
+        return Err(out_of_range("p_values", p, "it must lie in [0, 1]"));
     }
     let mut sorted = p_values.to_vec();
     sorted.sort_by(f64::total_cmp);

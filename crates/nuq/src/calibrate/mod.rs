@@ -16,12 +16,14 @@
 mod beta;
 mod conformal;
 mod measure;
+mod predictor;
 mod scores;
 mod selective_risk;
 mod threshold;
 
 pub use conformal::{benjamini_hochberg, conformal_p_values};
 pub use measure::Measure;
+pub use predictor::Predictor;
 pub use selective_risk::{CertifiedRisk, selective_risk};
 pub use threshold::{Guarantee, Target, Threshold, calibrate};
 

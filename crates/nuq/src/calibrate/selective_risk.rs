@@ -3,9 +3,10 @@
 //! Sort the n held-out rows by uncertainty. Given the m-th smallest value `t`, the `m − 1` rows below it are independent draws
 //! from the accepted region `{u < t}`. So the number of errors `e` among them is binomial, and `p_m = P(Bin(m − 1, r) ≤ e)` is
 //! a p-value for the hypothesis that the risk of the region is at least `r`. A fixed sequence of such tests needs no
-//! correction if it stops at its first failure (Learn then Test, Angelopoulos et al. 2021). Ten sequences start at evenly
-//! spaced ranks with level `δ/10` each and continue with larger regions. The result is the largest certified region. With a
-//! single sequence, the first region would often be too small to certify anything, or already exceed the risk.
+//! correction if it stops at its first failure (Learn then Test, Angelopoulos et al. 2021). Ten sequences with level `δ/10`
+//! each are tested. Nine start at evenly spaced ranks and continue with larger regions; the last one tests all rows together,
+//! so that everything is accepted if the risk of all rows meets the target. The result is the largest certified region. With
+//! a single sequence, the first region would often be too small to certify anything, or already exceed the risk.
 
 use super::beta::{beta_quantile, binomial_at_most};
 use super::{check_scores, check_share};
@@ -77,6 +78,28 @@ pub(super) fn smallest_risk(uncertainty: &[f64], is_error: &[bool], delta: f64) 
     Some((smallest * units).ceil() / units).filter(|&risk| risk < 1.0)
 }
 
+/// The number of held-out rows with this share of errors that certifies the risk for all rows together; `None` if the share is
+/// too close to the risk, or above it.
+pub(super) fn sufficient_rows(rows: usize, errors: usize, risk: f64, delta: f64) -> Option<usize> {
+    const MOST: usize = 10_000_000;
+    let share = errors as f64 / rows as f64;
+    let is_certified =
+        |n: usize| binomial_at_most((share * n as f64).round() as usize, n, risk) <= delta / STARTS as f64;
+    let mut enough = rows.max(1);
+    while !is_certified(enough) {
+        enough *= 2;
+        if share >= risk || enough > MOST {
+            return None;
+        }
+    }
+    let mut too_few = enough / 2;
+    while enough - too_few > 1 {
+        let middle = too_few + (enough - too_few) / 2;
+        *(if is_certified(middle) { &mut enough } else { &mut too_few }) = middle;
+    }
+    Some(enough)
+}
+
 /// The regions `{u < t}` for each held-out value `t`, and the region of all rows.
 struct Regions {
     sorted: Vec<(f64, bool)>,
@@ -99,7 +122,8 @@ impl Regions {
     /// The ranks that a sequence tests.
     fn ranks(&self, start: usize) -> impl Iterator<Item = usize> + use<> {
         let n = self.sorted.len();
-        let (first, step) = (start * n / (STARTS + 1), n.div_ceil(STEPS));
+        let first = if start == STARTS { n } else { start * n / (STARTS + 1) };
+        let step = n.div_ceil(STEPS);
         (first.max(1)..n).step_by(step.max(1)).chain(std::iter::once(n))
     }
 
@@ -141,6 +165,27 @@ mod tests {
     }
 
     #[test]
+    fn a_risk_that_all_rows_meet_accepts_everything() {
+        // All errors are among the most certain rows: no smaller region meets the risk.
+        let uncertainty: Vec<f64> = (0..200).map(f64::from).collect();
+        let wrong: Vec<bool> = (0..200).map(|i| i < 36).collect();
+        let region = selective_risk(&uncertainty, &wrong, 0.3, 0.05).unwrap().unwrap();
+        assert_eq!((region.value, region.accepted, region.errors), (f64::INFINITY, 200, 36));
+    }
+
+    #[test]
+    fn the_number_of_sufficient_rows_is_enough_for_all_rows_together() {
+        // 0.7^15 = 0.0047 < 0.005 < 0.7^14.
+        assert_eq!(sufficient_rows(10, 0, 0.3, 0.05), Some(15));
+        assert_eq!(sufficient_rows(10, 3, 0.3, 0.05), None);
+        let n = sufficient_rows(50, 10, 0.3, 0.05).unwrap();
+        let wrong: Vec<bool> = (0..n).map(|i| i < (0.2 * n as f64).round() as usize).collect();
+        let uncertainty: Vec<f64> = (0..n).map(|i| i as f64).collect();
+        assert!(selective_risk(&uncertainty, &wrong, 0.3, 0.05).unwrap().is_some());
+        assert!(n > 50);
+    }
+
+    #[test]
     fn rows_of_equal_uncertainty_are_accepted_together_or_not_at_all() {
         let uncertainty = [[0.0; 300], [1.0; 300]].concat();
         let wrong: Vec<bool> = (0..600).map(|i| i >= 300 && i % 3 == 0).collect();
@@ -159,8 +204,8 @@ mod tests {
             let certified = |risk: f64| selective_risk(scores, wrong, risk, 0.05).unwrap();
             assert!(certified(smallest).is_some() && certified(0.99 * smallest).is_none(), "{smallest}");
         }
-        // Without errors among 909 rows: 1 - 0.005^(1/909) = 0.00581.
-        assert_eq!(smallest_risk(&uncertainty, &[false; 1000], 0.05), Some(0.00582));
+        // Without errors among 1000 rows: 1 - 0.005^(1/1000) = 0.00528.
+        assert_eq!(smallest_risk(&uncertainty, &[false; 1000], 0.05), Some(0.00529));
         assert_eq!(smallest_risk(&[0.0; 9], &[true; 9], 0.05), None);
         assert_eq!(smallest_risk(&[0.0], &[true], 0.05), None);
     }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::check_scores;
 use super::measure::Measure;
-use super::selective_risk::{selective_risk, smallest_risk};
+use super::predictor::Predictor;
+use super::selective_risk::{selective_risk, smallest_risk, sufficient_rows};
 use super::{beta_quantile, binomial_interval, check_share};
 use crate::{Decision, Error, Estimate, Prediction};
 
@@ -33,7 +34,7 @@ impl Target {
     pub fn check(&self) -> Result<(), Error> {
         let shares = match *self {
             Target::Coverage(share) => [("coverage", share)].to_vec(),
-            Target::FalseAlarm(share) => [("false-alarm rate", share)].to_vec(),
+            Target::FalseAlarm(share) => [("false_alarm", share)].to_vec(),
             Target::Risk { risk, delta } => [("risk", risk), ("delta", delta)].to_vec(),
         };
         shares.into_iter().try_for_each(|(name, share)| check_share(name, share))
@@ -45,7 +46,8 @@ impl Target {
 pub enum Guarantee {
     /// The share of accepted rows, for rows of the same distribution as the held-out rows.
     Coverage {
-        /// Lower bound of the mean share over held-out sets.
+        /// Lower bound of the mean share over held-out sets. It is the target also if every row is accepted, because there are
+        /// too few held-out rows.
         share: f64,
         /// Lower end of the central 95 % interval of the share for this threshold.
         low: f64,
@@ -64,6 +66,8 @@ pub enum Guarantee {
         accepted: usize,
         /// The number of errors among them.
         errors: usize,
+        /// The predictor whose errors are bounded.
+        errors_of: Predictor,
     },
 }
 
@@ -81,6 +85,15 @@ pub struct Threshold {
 }
 
 impl Threshold {
+    /// The same threshold, chosen on the errors of `predictor`. [`calibrate`] assumes the errors of the NUQ model.
+    #[must_use]
+    pub fn with_errors_of(mut self, predictor: Predictor) -> Self {
+        if let Guarantee::Risk { errors_of, .. } = &mut self.guarantee {
+            *errors_of = predictor;
+        }
+        self
+    }
+
     /// The decision for a prediction of a classifier.
     #[must_use]
     pub fn decide(&self, prediction: &Prediction) -> Decision {
@@ -103,45 +116,86 @@ impl Threshold {
 /// The guarantee in words.
 impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |share: f64| {
-            let text = format!("{:.2}", 100.0 * share);
-            text.trim_end_matches('0').trim_end_matches('.').to_owned() + " %"
-        };
+        let n = self.rows;
         match self.guarantee {
+            Guarantee::Coverage { share, .. } if self.value == f64::INFINITY => {
+                let (target, needed) = (coverage_words(share), sufficient_rows_for_coverage(share));
+                match needed {
+                    Some(needed) if n < needed => write!(
+                        f,
+                        "Every row is accepted: with {n} held-out rows no finite threshold guarantees {target}; at least {needed} \
+                         held-out rows are needed."
+                    ),
+                    Some(_) => write!(
+                        f,
+                        "Every row is accepted: the measure is infinite for too many of the {n} held-out rows. Use another measure."
+                    ),
+                    None => write!(f, "Every row is accepted: {n} held-out rows are too few for the target."),
+                }
+            }
             Guarantee::Coverage { share, low, high, accepted } => {
                 write!(
                     f,
-                    "accepts a new row like the {} held-out ones with a probability of at least {} (with 95 % confidence, this \
-                     threshold accepts {} to {} of them)",
-                    self.rows,
-                    percent(share),
+                    "A new row of the same distribution as the {n} held-out rows is accepted with {}. With 95 % confidence, this \
+                     threshold accepts {} to {} of such rows.",
+                    coverage_words(share),
                     percent(low),
                     percent(high)
                 )?;
-                if accepted <= coverage_rank(self.rows, share) {
+                if accepted <= coverage_rank(n, share) {
                     return Ok(());
                 }
                 write!(
                     f,
-                    "; it accepts {} of the held-out rows, because several of them have exactly the value of the threshold",
-                    percent(accepted as f64 / self.rows as f64)
+                    " It accepts {} of the held-out rows, because several of them have exactly the value of the threshold.",
+                    percent(accepted as f64 / n as f64)
                 )
             }
-            Guarantee::Risk { risk, delta, accepted, errors } => {
-                let (low, high) = binomial_interval(accepted, self.rows);
+            Guarantee::Risk { risk, delta, accepted, errors, errors_of } => {
+                let predictor = match errors_of {
+                    Predictor::Network => "the network",
+                    Predictor::Nuq => "NUQ",
+                };
+                let (confidence, risk) = (percent(1.0 - delta), percent(risk));
+                if self.value == f64::INFINITY {
+                    return write!(
+                        f,
+                        "With {confidence} confidence, at most {risk} of all predictions of {predictor} are wrong, and every row is \
+                         accepted. Of the {n} held-out predictions, {errors} are wrong."
+                    );
+                }
+                let (low, high) = binomial_interval(accepted, n);
                 write!(
                     f,
-                    "of what it accepts at most {} is wrong, with {} confidence (of {} held-out rows it accepts {accepted}, {errors} of \
-                     them wrong; rows like them are accepted {} to {} of the time)",
-                    percent(risk),
-                    percent(1.0 - delta),
-                    self.rows,
+                    "With {confidence} confidence, at most {risk} of the accepted predictions of {predictor} are wrong. Of the {n} \
+                     held-out rows, {accepted} are accepted, and {errors} of these have a wrong prediction. With 95 % confidence, this \
+                     threshold accepts {} to {} of new rows of the same distribution.",
                     percent(low),
                     percent(high)
                 )
             }
         }
     }
+}
+
+fn percent(share: f64) -> String {
+    let text = format!("{:.2}", 100.0 * share);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned() + " %"
+}
+
+fn coverage_words(share: f64) -> String {
+    format!("a probability of at least {} (at most {} false alarms)", percent(share), percent(1.0 - share))
+}
+
+/// The smallest number of held-out rows for which a finite threshold has this coverage; `None` for a coverage of 1.
+fn sufficient_rows_for_coverage(share: f64) -> Option<usize> {
+    let bound = share / (1.0 - share);
+    if !(bound < 1e15) {
+        return None;
+    }
+    // The bound has rounding errors; the rank is the definition.
+    let near = (bound as usize).saturating_sub(1);
+    (near..near + 4).find(|&rows| coverage_rank(rows, share) <= rows)
 }
 
 /// Chooses a threshold on held-out scores. `is_error` marks wrong held-out predictions; only a target risk needs it.
@@ -174,10 +228,10 @@ pub fn calibrate(
             let region = selective_risk(scores, is_error, risk, delta)?;
             let region = region.ok_or_else(|| cannot_certify(scores, is_error, risk, delta))?;
             let (accepted, errors) = (region.accepted, region.errors);
-            (region.value, Guarantee::Risk { risk, delta, accepted, errors })
+            (region.value, Guarantee::Risk { risk, delta, accepted, errors, errors_of: Predictor::default() })
         }
     };
-    // An infinite threshold accepts everything by intention: the rows are too few for the target.
+    // An infinite threshold accepts everything by intention.
     if rows > 1 && value < f64::INFINITY && scores.iter().all(|score| *score == scores[0]) {
         return Err(Error::EqualScores { measure, value: scores[0] });
     }
@@ -187,7 +241,8 @@ pub fn calibrate(
 fn cannot_certify(scores: &[f64], is_error: &[bool], risk: f64, delta: f64) -> Error {
     let errors = is_error.iter().filter(|wrong| **wrong).count();
     let smallest = smallest_risk(scores, is_error, delta);
-    Error::CannotCertify { risk, delta, rows: scores.len(), errors, smallest }
+    let sufficient_rows = sufficient_rows(scores.len(), errors, risk, delta);
+    Error::CannotCertify { risk, delta, rows: scores.len(), errors, smallest, sufficient_rows }
 }
 
 /// The smallest held-out score whose threshold has the required coverage.
@@ -198,7 +253,7 @@ fn for_coverage(scores: &[f64], share: f64) -> (f64, Guarantee) {
     sorted.sort_by(f64::total_cmp);
     let Some(&value) = sorted.get(rank - 1) else {
         // With too few rows only the threshold that accepts everything has the guarantee.
-        return (f64::INFINITY, Guarantee::Coverage { share: 1.0, low: 1.0, high: 1.0, accepted: n });
+        return (f64::INFINITY, Guarantee::Coverage { share, low: 1.0, high: 1.0, accepted: n });
     };
     let (a, b) = (rank as f64, (n + 1 - rank) as f64);
     let accepted = sorted.partition_point(|score| *score <= value);
@@ -235,17 +290,38 @@ mod tests {
         let threshold = calibrate(Measure::Total, &scores, None, Target::Coverage(0.9)).unwrap();
         assert_eq!(
             threshold.to_string(),
-            "accepts a new row like the 999 held-out ones with a probability of at least 90 % (with 95 % confidence, this threshold \
-             accepts 88.07 % to 91.78 % of them)"
+            "A new row of the same distribution as the 999 held-out rows is accepted with a probability of at least 90 % (at most \
+             10 % false alarms). With 95 % confidence, this threshold accepts 88.07 % to 91.78 % of such rows."
         );
         let wrong: Vec<bool> = (0..999).map(|i| i >= 900).collect();
         let target = Target::Risk { risk: 0.05, delta: 0.1 };
         let threshold = calibrate(Measure::Total, &scores, Some(&wrong), target).unwrap();
-        assert!(
-            threshold
-                .to_string()
-                .starts_with("of what it accepts at most 5 % is wrong, with 90 % confidence (of 999")
+        let text = "With 90 % confidence, at most 5 % of the accepted predictions of NUQ are wrong. Of the 999 held-out rows, ";
+        assert!(threshold.to_string().starts_with(text), "{threshold}");
+        let of_network = threshold.with_errors_of(Predictor::Network).to_string();
+        assert!(of_network.contains("accepted predictions of the network"), "{of_network}");
+        let target = Target::Risk { risk: 0.2, delta: 0.1 };
+        let everything = calibrate(Measure::Total, &scores, Some(&wrong), target).unwrap();
+        assert_eq!(
+            everything.to_string(),
+            "With 90 % confidence, at most 20 % of all predictions of NUQ are wrong, and every row is accepted. Of the 999 held-out \
+             predictions, 99 are wrong."
         );
+    }
+
+    #[test]
+    fn too_few_rows_for_a_finite_threshold_are_stated() {
+        for (share, needed) in [(0.05, 19), (0.01, 99), (0.1, 9), (0.3, 3)] {
+            let scores = |rows: usize| (0..rows).map(|i| i as f64).collect::<Vec<f64>>();
+            let threshold =
+                calibrate(Measure::Epistemic, &scores(2), None, Target::FalseAlarm(share)).unwrap();
+            assert_eq!(threshold.value, f64::INFINITY);
+            let text = format!("at least {needed} held-out rows are needed");
+            assert!(threshold.to_string().contains(&text), "{threshold}");
+            let finite =
+                calibrate(Measure::Epistemic, &scores(needed), None, Target::FalseAlarm(share)).unwrap();
+            assert!(finite.value.is_finite(), "{finite}");
+        }
     }
 
     #[test]
@@ -256,7 +332,7 @@ mod tests {
         let Guarantee::Coverage { low, high, accepted, .. } = threshold.guarantee else { panic!("coverage") };
         assert_eq!((threshold.value, accepted, high), (50.0, 100, 1.0));
         assert!(low < 0.6);
-        assert!(threshold.to_string().contains("it accepts 100 % of the held-out rows"), "{threshold}");
+        assert!(threshold.to_string().contains("It accepts 100 % of the held-out rows"), "{threshold}");
         let distinct: Vec<f64> = (0..100).map(f64::from).collect();
         let threshold = calibrate(Measure::Total, &distinct, None, Target::Coverage(0.6)).unwrap();
         assert!(!threshold.to_string().contains("exactly"), "{threshold}");
@@ -276,8 +352,11 @@ mod tests {
         assert_eq!(error(Target::Coverage(1.0)), "coverage is 1.0: it must lie strictly between 0 and 1");
         assert_eq!(
             error(Target::FalseAlarm(0.0)),
-            "false-alarm rate is 0.0: it must lie strictly between 0 and 1"
+            "false_alarm is 0.0: it must lie strictly between 0 and 1"
         );
+        // The target is checked before the scores.
+        let result = calibrate(Measure::Total, &[], None, Target::Coverage(1.5));
+        assert!(matches!(result, Err(Error::OutOfRange { name: "coverage", .. })));
         assert!(error(Target::Risk { risk: 0.1, delta: 0.1 }).contains("2 of 2"));
     }
 }

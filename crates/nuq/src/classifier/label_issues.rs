@@ -1,6 +1,5 @@
 //! Training rows whose label has a low probability given the other rows.
 
-use nuq_neighbors::progress;
 use rayon::prelude::*;
 
 use super::NuqClassifier;
@@ -22,9 +21,6 @@ pub struct LabelIssue {
     pub probability_likeliest: f64,
 }
 
-/// Rows per leave-one-out search.
-const BLOCK: usize = 4096;
-
 impl NuqClassifier<'_> {
     /// The training rows whose label differs from the most probable class, by ascending probability of their label. Each row
     /// is left out in turn.
@@ -43,16 +39,10 @@ impl NuqClassifier<'_> {
     /// # Errors
     /// A model with a single row, or an index that comes from a damaged file.
     pub fn label_issues(&self) -> Result<Vec<LabelIssue>, Error> {
-        let index = &*self.smoother.index;
-        let ids = index.rows().live_ids();
         let mut issues = Vec::new();
-        progress::start("searching neighbors of training rows", ids.len());
-        for block in ids.chunks(BLOCK) {
-            let neighbors = index.leave_one_out(block, self.smoother.n_neighbors)?;
-            let rows = index.rows().gather(block)?;
-            let batch = self.smoother.batch(&rows, &neighbors)?;
+        self.smoother.for_left_out_blocks(|ids, batch, neighbors| {
             let issue = |(probabilities, scratch): &mut (Vec<f64>, Scratch), i: usize| {
-                let classes = self.classes_of(&neighbors, i);
+                let classes = self.classes_of(neighbors, i);
                 self.prior.probabilities(classes, &batch.weights(i), scratch, probabilities);
                 let mut likeliest = 0;
                 for (class, &p) in probabilities.iter().enumerate() {
@@ -60,9 +50,9 @@ impl NuqClassifier<'_> {
                         likeliest = class;
                     }
                 }
-                let given = self.of_row[block[i] as usize];
+                let given = self.of_row[ids[i] as usize];
                 (likeliest != given as usize).then(|| LabelIssue {
-                    row: block[i],
+                    row: ids[i],
                     given,
                     likeliest: likeliest as u32,
                     probability_given: probabilities[given as usize],
@@ -71,9 +61,10 @@ impl NuqClassifier<'_> {
             };
             let buffers = || (vec![0.0; self.classes.len()], Scratch::default());
             let block_issues: Vec<Option<LabelIssue>> =
-                (0..block.len()).into_par_iter().map_init(buffers, issue).collect();
+                (0..ids.len()).into_par_iter().map_init(buffers, issue).collect();
             issues.extend(block_issues.into_iter().flatten());
-        }
+            Ok(())
+        })?;
         issues.sort_by(|a, b| a.probability_given.total_cmp(&b.probability_given).then(a.row.cmp(&b.row)));
         Ok(issues)
     }

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use super::{NuqClassifier, Predictions, Probabilities};
 use crate::Error;
 use crate::posterior::Scratch;
+use crate::smoother::Batch;
 use crate::uncertainty::Prediction;
 
 impl NuqClassifier<'_> {
@@ -41,18 +42,45 @@ impl NuqClassifier<'_> {
         queries: &Embeddings<'_>,
         neighbors: Neighbors,
     ) -> Result<Predictions<'_>, Error> {
-        let batch = self.smoother.batch(queries, &neighbors)?.with_density(self.groups())?;
-        let rows = (0..batch.len())
-            .into_par_iter()
-            .map_init(Scratch::default, |scratch, i| {
-                let neighborhood = batch.neighborhood(i);
-                let classes = self.classes_of(&neighbors, i);
-                let summary = self.prior.summarize(classes, &neighborhood.weights, scratch);
-                Prediction::new(&summary, &neighborhood, self.variance)
-            })
-            .collect();
-        drop(batch);
+        let rows = self.predict_batch(self.smoother.batch(queries, &neighbors)?, &neighbors)?;
         Ok(Predictions::new(rows, neighbors, &self.classes))
+    }
+
+    fn predict_batch(&self, batch: Batch<'_>, neighbors: &Neighbors) -> Result<Vec<Prediction>, Error> {
+        let batch = batch.with_density(self.groups())?;
+        let predict = |scratch: &mut Scratch, i: usize| {
+            let neighborhood = batch.neighborhood(i);
+            let classes = self.classes_of(neighbors, i);
+            let summary = self.prior.summarize(classes, &neighborhood.weights, scratch);
+            Prediction::new(&summary, &neighborhood, self.variance)
+        };
+        Ok((0..batch.len()).into_par_iter().map_init(Scratch::default, predict).collect())
+    }
+
+    /// The prediction of each training row from the other training rows, by ascending id of the rows. Bandwidths, dimension,
+    /// class frequencies and the Gaussians of the densities `gmm` and `auto` are those of all rows.
+    ///
+    /// ```
+    /// use nuq::{Embeddings, NuqClassifier};
+    /// let x = Embeddings::from_rows(&[[0.0], [0.1], [0.2], [5.0], [5.1], [9.0]])?;
+    /// let labels = ["a", "a", "b", "b", "b", "b"];
+    /// let model = NuqClassifier::params().n_neighbors(3).bandwidth(0.2).fit(&x, &labels)?;
+    /// let left_out = model.leave_one_out()?;
+    /// assert_eq!(left_out.label(2), "a"); // the label of the row is not used
+    /// assert!(left_out[5].log_epistemic > left_out[4].log_epistemic); // no other row is near 9
+    /// # Ok::<(), nuq::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A model with a single row, or an index that comes from a damaged file.
+    pub fn leave_one_out(&self) -> Result<Predictions<'_>, Error> {
+        let (mut rows, mut tables) = (Vec::new(), Vec::new());
+        self.smoother.for_left_out_blocks(|_, batch, neighbors| {
+            rows.extend(self.predict_batch(batch, neighbors)?);
+            tables.push(neighbors.clone());
+            Ok(())
+        })?;
+        Ok(Predictions::new(rows, Neighbors::concat(tables), &self.classes))
     }
 
     /// The probabilities of all classes for each query.

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use super::centered_rows::{AllRows, ClassRows, mean, sq_sum};
 use super::whitener::Whitener;
 use super::{Covariance, Shrinkage};
+use crate::error::no_covariance;
 use crate::{Classes, Error};
 
 pub(super) enum ClassCovariances {
@@ -50,7 +51,7 @@ pub(super) fn fit_separate(
     let fit = |class: usize| {
         let rows = class_rows(class);
         if sums[class] == 0.0 {
-            let variance = fallback.ok_or(Error::NoSpread { rows: embeddings.len() })?;
+            let variance = fallback.ok_or_else(|| no_covariance(embeddings.len()))?;
             return Ok(Whitener::isotropic(embeddings.dim(), variance));
         }
         let whitener = match covariance {
@@ -71,7 +72,7 @@ pub(super) fn fit_tied(
 ) -> Result<ClassCovariances, Error> {
     let rows = AllRows { embeddings, of_row, means };
     let whitener = if sq_sum(&rows) == 0.0 {
-        let variance = mean_variance(embeddings, 0.0).ok_or(Error::NoSpread { rows: embeddings.len() })?;
+        let variance = mean_variance(embeddings, 0.0).ok_or_else(|| no_covariance(embeddings.len()))?;
         Whitener::isotropic(embeddings.dim(), variance)
     } else {
         Whitener::full(&rows, shrinkage).ok_or_else(|| singular("all (tied)".to_owned(), shrinkage))?

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::{Estimates, NuqRegressor};
 use crate::Error;
 use crate::estimate::Estimate;
-use crate::smoother::Groups;
+use crate::smoother::{Batch, Groups};
 
 impl NuqRegressor<'_> {
     /// Mean and uncertainties of each query.
@@ -29,16 +29,32 @@ impl NuqRegressor<'_> {
     }
 
     fn predict_prepared(&self, queries: &Embeddings<'_>, neighbors: Neighbors) -> Result<Estimates, Error> {
-        let batch = self.smoother.batch(queries, &neighbors)?.with_density(Groups::Single)?;
-        let rows = (0..batch.len())
-            .into_par_iter()
-            .map(|i| {
-                let neighborhood = batch.neighborhood(i);
-                let moments = self.targets.moments(neighbors.ids(i), &neighborhood.weights);
-                Estimate::new(moments, &neighborhood)
-            })
-            .collect();
-        drop(batch);
+        let rows = self.predict_batch(self.smoother.batch(queries, &neighbors)?, &neighbors)?;
         Ok(Estimates::new(rows, neighbors))
+    }
+
+    fn predict_batch(&self, batch: Batch<'_>, neighbors: &Neighbors) -> Result<Vec<Estimate>, Error> {
+        let batch = batch.with_density(Groups::Single)?;
+        let predict = |i: usize| {
+            let neighborhood = batch.neighborhood(i);
+            let moments = self.targets.moments(neighbors.ids(i), &neighborhood.weights);
+            Estimate::new(moments, &neighborhood)
+        };
+        Ok((0..batch.len()).into_par_iter().map(predict).collect())
+    }
+
+    /// The estimate of each training row from the other training rows, by ascending id of the rows; see
+    /// [`NuqClassifier::leave_one_out`](crate::NuqClassifier::leave_one_out).
+    ///
+    /// # Errors
+    /// A model with a single row, or an index that comes from a damaged file.
+    pub fn leave_one_out(&self) -> Result<Estimates, Error> {
+        let (mut rows, mut tables) = (Vec::new(), Vec::new());
+        self.smoother.for_left_out_blocks(|_, batch, neighbors| {
+            rows.extend(self.predict_batch(batch, neighbors)?);
+            tables.push(neighbors.clone());
+            Ok(())
+        })?;
+        Ok(Estimates::new(rows, Neighbors::concat(tables)))
     }
 }

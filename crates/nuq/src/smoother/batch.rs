@@ -22,6 +22,8 @@ pub(crate) struct Batch<'b> {
     smoother: &'b KernelSmoother<'b>,
     queries: &'b Embeddings<'b>,
     neighbors: &'b Neighbors,
+    /// `N`, the number of training rows in the sums.
+    rows: usize,
     /// See [`FittedDensity::gaussian_values`].
     gaussian_values: Option<Vec<f64>>,
 }
@@ -32,7 +34,12 @@ impl<'b> Batch<'b> {
         queries: &'b Embeddings<'b>,
         neighbors: &'b Neighbors,
     ) -> Self {
-        Self { smoother, queries, neighbors, gaussian_values: None }
+        Self { smoother, queries, neighbors, rows: smoother.index.len(), gaussian_values: None }
+    }
+
+    /// Counts one training row less: each query is a training row, and the sums run over the others.
+    pub(super) fn without_own_row(self) -> Self {
+        Self { rows: self.rows - 1, ..self }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -62,8 +69,8 @@ impl<'b> Batch<'b> {
     }
 
     pub(crate) fn neighborhood(&self, i: usize) -> Neighborhood {
-        let KernelSmoother { index, kernel, density, dimension, log_scale_volume, .. } = self.smoother;
-        let (log_n, d) = ((index.len() as f64).ln(), *dimension);
+        let KernelSmoother { kernel, density, dimension, log_scale_volume, .. } = self.smoother;
+        let (log_n, d) = ((self.rows as f64).ln(), *dimension);
         let weights = self.weights(i);
         let log_volume = self.smoother.log_volume(self.neighbors.ids(i), &weights);
         let log_density = match (density, &self.gaussian_values) {

@@ -7,6 +7,7 @@ use super::fit::Sample;
 use super::fitted_density::{FittedDensity, Gaussians};
 use crate::Error;
 use crate::density::{AutoDensity, ClassGaussians, Density, DensityBandwidth, RadialCorrection, auto};
+use crate::error::no_covariance;
 use crate::leave_one_out::LeaveOneOut;
 use crate::params::Task;
 
@@ -79,7 +80,7 @@ fn auto_density<'a, T: Task>(
         .map(|(log_mixture, row)| Some(correction.score(log_mixture?, row)))
         .collect();
     if gaussian_scores.iter().all(Option::is_none) {
-        return Err(Error::NoSpread { rows: embeddings.len() });
+        return Err(no_covariance(embeddings.len()));
     }
     let kernel_scores: Vec<f64> = log_sums.iter().map(|log_sum| -log_sum).collect();
     let log_densities: Vec<f64> = log_sums.iter().map(|log_sum| log_sum + constant).collect();

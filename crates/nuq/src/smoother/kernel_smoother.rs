@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors};
+use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors, progress};
 
 use super::SmootherParts;
 use super::batch::Batch;
@@ -131,6 +131,23 @@ impl<'a> KernelSmoother<'a> {
         }
         neighbors.check_ids(self.index.rows())?;
         Ok(Batch::new(self, queries, neighbors))
+    }
+
+    /// Calls `work` with blocks of training rows, each row without itself: the ids of the rows, the batch with the rows as
+    /// queries, and their neighbors among the other rows.
+    pub(crate) fn for_left_out_blocks(
+        &self,
+        mut work: impl FnMut(&[u32], Batch<'_>, &Neighbors) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        const ROWS: usize = 4096;
+        let ids = self.index.rows().live_ids();
+        progress::start("searching neighbors of training rows", ids.len());
+        for ids in ids.chunks(ROWS) {
+            let neighbors = self.index.leave_one_out(ids, self.n_neighbors)?;
+            let rows = self.index.rows().gather(ids)?;
+            work(ids, self.batch(&rows, &neighbors)?.without_own_row(), &neighbors)?;
+        }
+        Ok(())
     }
 
     /// `ln h^d` at a query. With one bandwidth per training row, `h^(−d)` is the kernel-weighted mean of the neighbors'

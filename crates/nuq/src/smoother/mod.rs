@@ -11,7 +11,7 @@ mod groups;
 mod kernel_smoother;
 mod parts;
 
-pub(crate) use batch::Neighborhood;
+pub(crate) use batch::{Batch, Neighborhood};
 pub(crate) use fit::fit;
 pub(crate) use groups::Groups;
 pub(crate) use kernel_smoother::KernelSmoother;

@@ -30,10 +30,15 @@ fn fewer_rows_than_neighbors_means_all_rows() {
     assert_eq!(model.predict(&x).unwrap().neighbors().k(), 5);
 }
 
+fn no_bandwidth(rows: usize) -> Error {
+    let remedy = "set bandwidth and density_bandwidth to numbers, or increase n_neighbors";
+    Error::NoSpread { what: "bandwidth", rows, remedy }
+}
+
 #[test]
 fn one_row_works_with_given_bandwidths_and_is_an_error_without() {
     let x = rows(&[&[1.0, 2.0]]);
-    assert_eq!(NuqClassifier::params().fit(&x, &["only"]).err(), Some(Error::NoSpread { rows: 1 }));
+    assert_eq!(NuqClassifier::params().fit(&x, &["only"]).err(), Some(no_bandwidth(1)));
     let density = Density::Kde { bandwidth: DensityBandwidth::Same };
     let model = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &["only"]).unwrap();
     let predictions = model.predict(&x).unwrap();
@@ -47,24 +52,28 @@ fn one_row_works_with_given_bandwidths_and_is_an_error_without() {
 fn equal_rows_are_an_error_without_given_bandwidths() {
     let x = Embeddings::new(vec![0.5; 60], 3).unwrap();
     let y = two_classes(20);
-    assert_eq!(NuqClassifier::params().fit(&x, &y).err(), Some(Error::NoSpread { rows: 20 }));
+    assert_eq!(NuqClassifier::params().fit(&x, &y).err(), Some(no_bandwidth(20)));
     for rule in [
         BandwidthRule::Silverman,
         BandwidthRule::ImprovedSheatherJones,
         BandwidthRule::Adaptive { k: Some(3) },
     ] {
-        assert_eq!(
-            NuqClassifier::params().bandwidth(rule).fit(&x, &y).err(),
-            Some(Error::NoSpread { rows: 20 })
-        );
+        assert_eq!(NuqClassifier::params().bandwidth(rule).fit(&x, &y).err(), Some(no_bandwidth(20)));
     }
     let gaussians = Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
     let fit = NuqClassifier::params().bandwidth(1.0).density(gaussians).fit(&x, &y);
-    assert_eq!(fit.err(), Some(Error::NoSpread { rows: 20 }));
+    let message = fit.err().expect("equal rows have no covariance").to_string();
+    assert!(
+        message.starts_with("the covariance of the density") && message.contains("density_bandwidth"),
+        "{message}"
+    );
+    let fit = NuqClassifier::params().bandwidth(1.0).fit(&x, &y);
+    let message = fit.err().expect("equal rows have no density bandwidth").to_string();
+    assert!(message.starts_with("density_bandwidth cannot be estimated"), "{message}");
     // Each row equals its nearest neighbors.
     let two_places = Embeddings::new((0..60).map(|i| (i / 30) as f32).collect(), 1).unwrap();
     let fit = NuqClassifier::params().fit(&two_places, &two_classes(60));
-    assert_eq!(fit.err(), Some(Error::NoSpread { rows: 60 }));
+    assert_eq!(fit.err(), Some(no_bandwidth(60)));
     NuqClassifier::params().n_neighbors(40).fit(&two_places, &two_classes(60)).unwrap();
     // With given bandwidths the probabilities are the class frequencies of the nearest ids.
     let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(1.0) };
@@ -155,7 +164,7 @@ fn parameters_outside_their_range_are_errors() {
     assert_eq!(NuqClassifier::params().bandwidth(rule).fit(&x, &y).err(), Some(zero));
     for weight in [-1e-9, f64::NAN, f64::INFINITY] {
         let error = NuqClassifier::params().prior_weight(weight).fit(&x, &y).err().unwrap();
-        assert!(matches!(error, Error::OutOfRange { name: "prior weight", .. }));
+        assert!(matches!(error, Error::OutOfRange { name: "prior_weight", .. }));
     }
     let rule = BandwidthRule::LeaveOneOut { criterion: Criterion::Accuracy, points: 1 };
     assert!(matches!(
@@ -164,7 +173,7 @@ fn parameters_outside_their_range_are_errors() {
     ));
     assert!(matches!(
         NuqClassifier::params().selection_rows(1).fit(&x, &y).err(),
-        Some(Error::OutOfRange { name: "selection rows", .. })
+        Some(Error::OutOfRange { name: "selection_rows", .. })
     ));
     let density = |amount| Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::Fixed(amount) };
     for amount in [-0.1, 1.1, f64::NAN] {

@@ -37,6 +37,44 @@ fn inserting_and_removing_rows_gives_the_model_of_the_remaining_rows() {
 }
 
 #[test]
+fn a_left_out_prediction_is_that_of_the_model_without_the_row() {
+    let (x, y) = clusters(60, 3, 3, 1.0, 5);
+    let classifier = || NuqClassifier::params().n_neighbors(7).prior_weight(0.0).fit(&x, &y).unwrap();
+    let targets: Vec<f64> = x.rows().map(|row| f64::from(row[0])).collect();
+    let regressor = || NuqRegressor::params().n_neighbors(7).prior_weight(0.0).fit(&x, &targets).unwrap();
+    let (labels, means) = (classifier(), regressor());
+    let (left_out, left_out_means) = (labels.leave_one_out().unwrap(), means.leave_one_out().unwrap());
+    for row in 0..60u32 {
+        let query = x.gather(&[row]);
+        let mut without = classifier();
+        without.remove(&[row]).unwrap();
+        let expected = without.predict(&query).unwrap();
+        assert_eq!(left_out[row as usize], expected[0], "row {row}");
+        assert_eq!(left_out.neighbors().ids(row as usize), expected.neighbors().ids(0));
+        let mut without = regressor();
+        without.remove(&[row]).unwrap();
+        assert_eq!(left_out_means[row as usize], without.predict(&query).unwrap()[0], "row {row}");
+    }
+}
+
+#[test]
+fn left_out_predictions_are_in_the_order_of_the_remaining_ids() {
+    let (x, y) = clusters(5000, 2, 3, 1.0, 5);
+    let mut model = NuqClassifier::params().n_neighbors(5).bandwidth(0.5).fit(&x, &y).unwrap();
+    model.remove(&[0, 17]).unwrap();
+    let left_out = model.leave_one_out().unwrap();
+    assert_eq!((left_out.len(), left_out.neighbors().len()), (4998, 4998));
+    // Every predicted label that differs from the given one is a label issue, and conversely.
+    let ids: Vec<u32> = (0..5000).filter(|id| ![0, 17].contains(id)).collect();
+    let given = |id: u32| Label::from(y[id as usize]);
+    let mut differing: Vec<u32> =
+        (0..4998).filter(|&i| *left_out.label(i) != given(ids[i])).map(|i| ids[i]).collect();
+    let mut issues: Vec<u32> = model.label_issues().unwrap().iter().map(|issue| issue.row).collect();
+    (differing.sort_unstable(), issues.sort_unstable());
+    assert_eq!(differing, issues);
+}
+
+#[test]
 fn classes_without_rows_are_removed_and_new_classes_are_added() {
     let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]]).unwrap();
     let mut model = NuqClassifier::params().n_neighbors(2).bandwidth(0.5).fit(&x, &["b", "c", "c"]).unwrap();

@@ -1,0 +1,47 @@
+"""Uncertainty of pipelines and search objects of scikit-learn whose last step is an estimator of nuq."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _arrays
+from ._base import Estimator
+from ._result import Uncertainty
+from .errors import NotFittedError, ParameterTypeError
+
+
+def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """The fitted nuq estimator at the end of ``estimator``, and the rows that it receives for ``X``.
+
+    ``estimator`` is a fitted scikit-learn pipeline, a search such as ``GridSearchCV`` that was refitted, or both nested. All
+    methods of the nuq estimator can then be called with the transformed rows: ``calibrate``, ``accept``, ``kneighbors``.
+    """
+    if isinstance(estimator, Estimator):
+        return estimator, X
+    if hasattr(estimator, "best_estimator_"):
+        return final_step(estimator.best_estimator_, X)
+    steps = getattr(estimator, "steps", None)
+    if isinstance(steps, list) and steps:
+        for _, step in steps[:-1]:
+            if step is not None and step != "passthrough":
+                X = step.transform(X)
+        return final_step(steps[-1][1], X)
+    if hasattr(estimator, "estimator") and hasattr(estimator, "refit"):
+        raise NotFittedError(f"this {type(estimator).__name__} has no best_estimator_: call fit, with refit=True")
+    raise ParameterTypeError(
+        f"estimator={estimator!r}: expected a NuqClassifier or NuqRegressor, or a fitted pipeline or search that ends with one"
+    )
+
+
+def predict_uncertainty(estimator: Any, X: Any) -> Uncertainty:
+    """``predict_uncertainty`` of the nuq estimator at the end of a fitted scikit-learn pipeline or search.
+
+    A pipeline has no method ``predict_uncertainty``, because it offers only the methods that scikit-learn knows. See
+    ``final_step`` for other methods.
+    """
+    model, rows = final_step(estimator, X)
+    result: Uncertainty = model.predict_uncertainty(rows)
+    index = _arrays.row_index(X)
+    if index is not None and len(index) == len(result):
+        result = Uncertainty(dict(result.items()), index)
+    return result
