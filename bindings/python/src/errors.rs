@@ -11,6 +11,14 @@ pub(crate) enum Failure {
     Nuq(nuq::Error),
     Eval(nuq_eval::Error),
     Io(nuq_io::Error),
+    /// The call was interrupted. Its exception is that of the signal handler.
+    Cancelled(nuq::Cancelled),
+}
+
+impl From<nuq::Cancelled> for Failure {
+    fn from(cancelled: nuq::Cancelled) -> Self {
+        Self::Cancelled(cancelled)
+    }
 }
 
 impl From<nuq::Error> for Failure {
@@ -43,6 +51,7 @@ impl From<Failure> for PyErr {
             Failure::Nuq(error) => (class_of(error), error.to_string()),
             Failure::Eval(error) => (class_of_eval(error), error.to_string()),
             Failure::Io(error) => (class_of_io(error), error.to_string()),
+            Failure::Cancelled(cancelled) => ("NuqError", cancelled.to_string()),
         };
         raise(class, message)
     }

@@ -60,24 +60,24 @@ impl<M: Send + Sync + 'static> Shared<M> {
         query: impl FnOnce(&M) -> Result<T, Failure> + Send + 'static,
     ) -> PyResult<T> {
         let (model, in_use) = (self.model.clone(), ModelUse::begin(py)?);
-        work::run_in_pool(py, n_jobs, None, Some(in_use), move |pool| {
+        work::run_worker(py, n_jobs, None, Some(in_use), move |worker| {
             let model = model.read().unwrap_or_else(|poisoned| poisoned.into_inner());
             let model = &*model;
-            pool.install(|| query(model))
+            worker.compute(|| query(model))
         })
     }
 
-    /// Runs an update of the model on a worker thread.
+    /// Runs an update of the model on a worker thread. After an interrupt the update is applied completely or not at all.
     pub(crate) fn update<T: Send + 'static>(
         &self,
         py: Python<'_>,
         update: impl FnOnce(&mut M) -> Result<T, Failure> + Send + 'static,
     ) -> PyResult<T> {
         let (model, in_use) = (self.model.clone(), ModelUse::begin(py)?);
-        work::run_in_pool(py, None, None, Some(in_use), move |pool| {
+        work::run_worker(py, None, None, Some(in_use), move |worker| {
             let mut model = model.write().unwrap_or_else(|poisoned| poisoned.into_inner());
             let model = &mut *model;
-            pool.install(|| update(model))
+            worker.compute(|| update(model))
         })
     }
 }

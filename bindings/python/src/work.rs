@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use nuq::CancelToken;
 use pyo3::prelude::*;
 
 use crate::errors::{Failure, raise};
@@ -12,40 +13,60 @@ use crate::fork::ModelUse;
 
 /// Time between two checks for signals.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+/// Longest time that an interrupted call waits for its worker. A worker stops within milliseconds, except in the
+/// eigendecomposition of a large matrix, or while it waits for another call that changes the model.
+const MAX_STOP: Duration = Duration::from_secs(1);
+
+/// The threads of a call, and the token that an interrupt cancels.
+pub(crate) struct Worker {
+    pool: Arc<rayon::ThreadPool>,
+    token: CancelToken,
+}
+
+impl Worker {
+    /// Computes on all threads of the pool, until the computation ends or is interrupted.
+    pub(crate) fn compute<T: Send>(
+        &self,
+        compute: impl FnOnce() -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
+        self.pool.install(|| self.token.run(compute)).unwrap_or_else(|cancelled| Err(cancelled.into()))
+    }
+}
 
 /// Runs `work` on a worker thread and waits for it.
 ///
-/// An interrupt is raised at once; the worker then finishes in the background and its result is dropped. `n_jobs` is the
-/// number of threads, `None` for one per processor. `tick` is called at each check for signals.
+/// An interrupt cancels the work and is raised when the worker has stopped. `n_jobs` is the number of threads, `None` for one
+/// per processor. `tick` is called at each check for signals.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     n_jobs: Option<usize>,
     tick: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> PyResult<T> {
-    run_in_pool(py, n_jobs, tick, None, move |pool| pool.install(work))
+    run_worker(py, n_jobs, tick, None, move |worker| worker.compute(work))
 }
 
-/// Runs `work` as [`run`] does, and passes the pool to it.
+/// Runs `work` as [`run`] does, and passes the worker to it.
 ///
-/// Work that takes a lock must take it before it enters the pool. Otherwise a deadlock is possible: while a pool thread waits
+/// Work that takes a lock must take it before it calls [`Worker::compute`]. Otherwise a deadlock is possible: while a pool thread waits
 /// for subtasks it may run the task of another call, and that task would wait for a lock that its own thread holds.
 ///
 /// `in_use` is released after the result was sent.
-pub(crate) fn run_in_pool<T: Send + 'static>(
+pub(crate) fn run_worker<T: Send + 'static>(
     py: Python<'_>,
     n_jobs: Option<usize>,
     tick: Option<&Bound<'_, PyAny>>,
     in_use: Option<ModelUse>,
-    work: impl FnOnce(&rayon::ThreadPool) -> Result<T, Failure> + Send + 'static,
+    work: impl FnOnce(&Worker) -> Result<T, Failure> + Send + 'static,
 ) -> PyResult<T> {
-    let pool = pool(py, n_jobs.unwrap_or(ALL_PROCESSORS))?;
+    let token = CancelToken::new();
+    let worker = Worker { pool: pool(py, n_jobs.unwrap_or(ALL_PROCESSORS))?, token: token.clone() };
     let (sender, receiver) = mpsc::channel();
     // A receiver is not `Sync`, which waiting without the interpreter lock requires. Only this thread locks it.
     let receiver = Mutex::new(receiver);
     std::thread::spawn(move || {
-        // The receiver no longer exists after an interrupt.
-        let _ = sender.send(work(&pool));
+        // The receiver no longer exists if an interrupted call did not wait for its worker.
+        let _ = sender.send(work(&worker));
         drop(in_use);
     });
     loop {
@@ -53,9 +74,13 @@ pub(crate) fn run_in_pool<T: Send + 'static>(
         match received {
             Ok(result) => return Ok(result?),
             Err(RecvTimeoutError::Timeout) => {
-                py.check_signals()?;
-                if let Some(tick) = tick {
-                    tick.call0()?;
+                let interrupt =
+                    py.check_signals().and_then(|()| tick.map_or(Ok(()), |tick| tick.call0().map(drop)));
+                if let Err(interrupt) = interrupt {
+                    token.cancel();
+                    // The result is dropped, also that of a worker which was past its last check point.
+                    let _ = py.detach(|| locked(&receiver).recv_timeout(MAX_STOP));
+                    return Err(interrupt);
                 }
             }
             Err(RecvTimeoutError::Disconnected) => {

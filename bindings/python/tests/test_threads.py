@@ -108,6 +108,74 @@ def test_an_interrupt_ends_a_fit(ignored):
     assert run.returncode == 7, run.stderr
 
 
+STOPPED = """
+import os, signal, sys, threading, time
+import numpy as np
+import nuq
+from nuq import NuqClassifier
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+rng = np.random.default_rng(0)
+
+def rows(count, columns):
+    return rng.normal(size=(count, columns)).astype(np.float32)
+
+def model_of(x, **options):
+    return NuqClassifier(bandwidth=1.0, density_bandwidth=1.0, dimension="ambient", **options).fit(x, np.arange(len(x)) % 5)
+
+what = sys.argv[1]
+if what == "graph":
+    x = rows(300_000, 64)
+    call = lambda: NuqClassifier(index="hnsw").fit(x, np.arange(len(x)) % 5)
+elif what == "bandwidth":
+    x = rows(100_000, 64)
+    call = lambda: NuqClassifier(index="exact", bandwidth="adaptive").fit(x, np.arange(len(x)) % 5)
+elif what == "covariance":
+    x = rows(30_000, 1024)
+    call = lambda: model_of(x, density="gmm")
+elif what == "predict":
+    model, x = model_of(rows(100_000, 64), index="exact"), rows(200_000, 64)
+    call = lambda: model.predict(x)
+elif what == "label_issues":
+    model = model_of(rows(200_000, 64), index="exact")
+    call = model.label_issues
+elif what == "evaluate":
+    model, x = model_of(rows(20_000, 64), index="exact"), rows(20_000, 64)
+    call = lambda: nuq.evaluate(model, x, np.arange(len(x)) % 5)
+elif what == "bootstrap":
+    scores = rng.normal(size=400_000)
+    call = lambda: nuq.metrics.interval("roc_auc", scores, scores, resamples=100_000)
+elif what == "insert":
+    model, x = model_of(rows(2_000, 64), index="hnsw"), rows(300_000, 64)
+    call = lambda: model.partial_fit(x, np.arange(len(x)) % 5)
+
+threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    call()
+    sys.exit("the call ended before the interrupt: its data are too small")
+except KeyboardInterrupt:
+    pass
+before = os.times()
+time.sleep(2)
+after = os.times()
+used = (after.user - before.user) + (after.system - before.system)
+assert used < 0.5, f"{used} s of processor time after the interrupt"
+if what == "insert":
+    assert model.n_samples_fit_ == 2_000 and model.predict(x[:10]).shape == (10,)
+assert model_of(rows(100, 4)).predict(rows(3, 4)).shape == (3,)
+print("done")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no os.kill with SIGINT for one process")
+@pytest.mark.parametrize(
+    "what", ["graph", "bandwidth", "covariance", "predict", "label_issues", "evaluate", "bootstrap", "insert"]
+)
+def test_an_interrupt_stops_the_computation(what):
+    run = subprocess.run([sys.executable, "-c", STOPPED, what], capture_output=True, text=True, timeout=600)
+    assert run.stdout == "done\n", run.stderr
+
+
 FORK = """
 import os, sys, tempfile, threading, time
 import numpy as np

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use bytemuck::AnyBitPattern;
 use memmap2::Mmap;
 use nuq::nuq_neighbors::SharedSlice;
+use nuq::nuq_neighbors::cancel::checkpoint;
 
 use crate::Error;
 
@@ -43,6 +44,9 @@ const ALIGNMENT: usize = 64;
 /// Upper bound on the number of sections of every format version; a larger count is damage.
 const MAX_SECTIONS: usize = 1024;
 
+/// Bytes that are written or verified between two check points.
+const BLOCK: usize = 1 << 20;
+
 /// A section to write.
 pub(crate) struct Section<'s> {
     pub(crate) name: &'s str,
@@ -60,7 +64,7 @@ pub(crate) fn write(file: &mut dyn Write, sections: &[Section<'_>]) -> io::Resul
         table.extend_from_slice(&name);
         table.extend_from_slice(&(at as u64).to_le_bytes());
         table.extend_from_slice(&(section.bytes.len() as u64).to_le_bytes());
-        table.extend_from_slice(&crc32fast::hash(section.bytes).to_le_bytes());
+        table.extend_from_slice(&checksum(section.bytes).to_le_bytes());
         table.extend_from_slice(&[0; 4]);
         at = (at + section.bytes.len()).next_multiple_of(ALIGNMENT);
     }
@@ -79,10 +83,23 @@ pub(crate) fn write(file: &mut dyn Write, sections: &[Section<'_>]) -> io::Resul
     let mut written = HEADER + table.len();
     for section in sections {
         pad(file, &mut written)?;
-        file.write_all(section.bytes)?;
+        for block in section.bytes.chunks(BLOCK) {
+            checkpoint();
+            file.write_all(block)?;
+        }
         written += section.bytes.len();
     }
     pad(file, &mut written)
+}
+
+/// The CRC-32 checksum of a section.
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for block in bytes.chunks(BLOCK) {
+        checkpoint();
+        hasher.update(block);
+    }
+    hasher.finalize()
 }
 
 fn pad(file: &mut dyn Write, written: &mut usize) -> io::Result<()> {
@@ -157,7 +174,7 @@ impl Container {
     /// Compares a section with its checksum.
     pub(crate) fn verify(&self, name: &str) -> Result<(), Error> {
         let section = self.required(name)?;
-        if crc32fast::hash(self.slice(section)) == section.checksum {
+        if checksum(self.slice(section)) == section.checksum {
             Ok(())
         } else {
             Err(Error::damaged(&self.path, name, "its checksum does not match; restore the file from a copy"))

@@ -1,5 +1,6 @@
 //! Writes a neighbor index to sections of a model file, and restores it.
 
+use nuq::nuq_neighbors::cancel::Checkpoint;
 use nuq::nuq_neighbors::{
     CodeBlock, CodeParts, Error as IndexError, GraphParts, IndexParts, LinkParts, NeighborIndex, RowParts,
     RowValues, Verifier,
@@ -92,8 +93,9 @@ impl Verifier for ContainerVerifier {
             IndexError::Damaged { section: section.to_owned(), problem }
         };
         let large = [ROWS_F32, ROWS_F16, BOTTOM, UPPER, CODES];
+        let here = Checkpoint::current();
         large.into_par_iter().filter(|name| container.has(name)).try_for_each(|name| {
-            container.verify(name).map_err(|error| match error {
+            here.enter(|| container.verify(name)).map_err(|error| match error {
                 Error::Damaged { problem, .. } => damaged(name, problem),
                 other => damaged(name, other.to_string()),
             })

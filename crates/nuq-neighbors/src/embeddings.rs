@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::cancel::ParallelCheckpoints;
 use crate::stored_rows::write_rows;
 use crate::{Error, SharedSlice};
 
@@ -170,7 +171,7 @@ impl<'a> Embeddings<'a> {
     #[must_use]
     pub fn l2_normalized(&self) -> Embeddings<'static> {
         let mut values = self.as_slice().to_vec();
-        values.par_chunks_mut(self.dim).for_each(|row| {
+        values.par_chunks_mut(self.dim).with_checkpoints().for_each(|row| {
             let length = row.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
             if length > 0.0 {
                 row.iter_mut().for_each(|v| *v = (f64::from(*v) / length) as f32);
@@ -182,6 +183,11 @@ impl<'a> Embeddings<'a> {
     /// Overwrites the rows with the given ids by the first rows of `rows`, and appends the others.
     pub(crate) fn write(&mut self, ids: &[u32], rows: &[f32]) {
         write_rows(self.values.to_mut(), self.dim, ids, rows);
+    }
+
+    /// Drops all rows from the given one on.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.values.to_mut().truncate(len * self.dim);
     }
 
     /// Column `j` in `f64`.

@@ -16,6 +16,7 @@
 //! # Ok::<(), nuq_neighbors::Error>(())
 //! ```
 
+pub mod cancel;
 mod choice;
 mod distance;
 mod embeddings;
@@ -34,6 +35,7 @@ mod summary;
 mod verified;
 mod vocabulary;
 
+pub use cancel::{CancelToken, Cancelled};
 pub use choice::{IndexChoice, IndexKind, IndexRequest, Reason};
 pub use distance::sq_distance;
 pub use embeddings::Embeddings;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use rayon::prelude::*;
 
+use crate::cancel::ParallelCheckpoints;
 use crate::distance::{scaled_sq_distance, sq_distance};
 use crate::{Embeddings, Error, Neighbors, Precision, RowParts};
 
@@ -119,6 +120,7 @@ pub trait RowStorage: Send + Sync {
         self.check_ids(ids, k)?;
         let sq_distances = ids
             .par_chunks(k)
+            .with_checkpoints()
             .enumerate()
             .flat_map_iter(|(i, row)| row.iter().map(move |&id| self.sq_distance(queries.row(i), id)))
             .collect();

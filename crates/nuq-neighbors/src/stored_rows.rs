@@ -7,6 +7,7 @@ use std::ops::Range;
 use half::f16;
 use rayon::prelude::*;
 
+use crate::cancel::ParallelCheckpoints;
 use crate::verified::Verified;
 use crate::{Embeddings, Error, RowParts, RowStorage, RowValues, SharedSlice, Verifier};
 
@@ -123,10 +124,27 @@ impl<'a> StoredRows<'a> {
         }
     }
 
-    /// The values of all ids in blocks of fixed size.
+    /// The values of all ids in blocks of fixed size, with a check point before each.
     pub(crate) fn par_blocks(&self) -> impl IndexedParallelIterator<Item = Cow<'_, [f32]>> {
         let ids = self.id_bound();
-        (0..ids.div_ceil(BLOCK)).into_par_iter().map(move |i| self.block(i * BLOCK..ids.min((i + 1) * BLOCK)))
+        let block = move |i: usize| self.block(i * BLOCK..ids.min((i + 1) * BLOCK));
+        (0..ids.div_ceil(BLOCK)).into_par_iter().with_checkpoints().map(block)
+    }
+
+    /// Reverses an insertion of `ids` into rows with the id bound `id_bound`.
+    pub(crate) fn undo_insert(&mut self, ids: &[u32], id_bound: usize) {
+        self.removed.extend(ids.iter().filter(|&&id| (id as usize) < id_bound));
+        match &mut self.values {
+            Values::Floats(rows) => rows.truncate(id_bound),
+            Values::Halves { values, dim } => values.to_mut().truncate(id_bound * *dim),
+        }
+    }
+
+    /// Reverses a removal of `ids`.
+    pub(crate) fn undo_remove(&mut self, ids: &[u32]) {
+        ids.iter().for_each(|id| {
+            self.removed.remove(id);
+        });
     }
 
     /// The values when they are stored in `f32`.

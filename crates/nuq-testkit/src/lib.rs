@@ -5,6 +5,7 @@
 
 pub mod baselines;
 pub mod battery;
+pub mod cancel;
 pub mod data;
 pub mod gaussians;
 pub mod golden;

@@ -3,6 +3,7 @@
 //! Neighbors do not depend on the bandwidth `h`. So the neighbors of a seeded sample of training rows, each without itself, are
 //! searched once and used for every `h` of the grid.
 
+use nuq_neighbors::cancel::{Checkpoint, ParallelCheckpoints};
 use nuq_neighbors::progress::{self, Steps};
 use nuq_neighbors::{NeighborIndex, Neighbors};
 use rayon::prelude::*;
@@ -44,11 +45,12 @@ impl LeaveOneOut<'_> {
         score: impl Fn(&mut T, usize, &Weights) -> [f64; N] + Sync,
     ) -> Vec<[f64; N]> {
         progress::start("selecting the bandwidth", grid.len());
-        let steps = Steps::current();
+        let (here, steps) = (Checkpoint::current(), Steps::current());
         grid.par_iter()
             .map(|&h| {
                 let (mut sums, mut weights, mut scratch) = ([0.0; N], Weights::default(), T::default());
                 for i in 0..self.rows.len() {
+                    here.check();
                     self.weigh(i, h, &mut weights);
                     let scores = score(&mut scratch, i, &weights);
                     sums.iter_mut().zip(scores).for_each(|(sum, s)| *sum += s);
@@ -65,7 +67,7 @@ impl LeaveOneOut<'_> {
             self.weigh(i, h, weights);
             weights.log_sum()
         };
-        (0..self.rows.len()).into_par_iter().map_init(Weights::default, log_sum).collect()
+        (0..self.rows.len()).into_par_iter().with_checkpoints().map_init(Weights::default, log_sum).collect()
     }
 
     fn weigh(&self, i: usize, h: f64, weights: &mut Weights) {

@@ -62,8 +62,8 @@ pub use kernel::Kernel;
 pub use labels::{Classes, Label};
 pub use model::{FittedModel, Model};
 pub use nuq_neighbors::{
-    self, Embeddings, ExactIndex, HnswIndex, HnswParams, IndexChoice, IndexKind, IndexSummary, NeighborIndex,
-    Neighbors, Precision, Progress, UnknownChoice,
+    self, CancelToken, Cancelled, Embeddings, ExactIndex, HnswIndex, HnswParams, IndexChoice, IndexKind,
+    IndexSummary, NeighborIndex, Neighbors, Precision, Progress, UnknownChoice,
 };
 pub use params::{Classification, Params, Regression, Task, Variance};
 pub use regressor::{Estimates, NuqRegressor, RegressionScore};

@@ -2,6 +2,7 @@
 
 use faer::Mat;
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::checkpoint;
 
 use crate::density::scatter_of_all;
 
@@ -10,6 +11,7 @@ use crate::density::scatter_of_all;
 pub fn mean(rows: &Embeddings<'_>) -> Vec<f64> {
     let mut sum = vec![0.0; rows.dim()];
     for row in rows.rows() {
+        checkpoint();
         sum.iter_mut().zip(row).for_each(|(s, &v)| *s += f64::from(v));
     }
     sum.iter_mut().for_each(|s| *s /= rows.len().max(1) as f64);

@@ -1,5 +1,6 @@
 //! Selection of unlabeled rows to label next: uncertain rows that are far from each other.
 
+use nuq_neighbors::cancel::{ParallelCheckpoints, checkpoint};
 use nuq_neighbors::{Embeddings, sq_distance};
 use rayon::prelude::*;
 
@@ -36,12 +37,13 @@ pub fn suggest(rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Resu
     let mut nearest = vec![f64::INFINITY; candidates.len()];
     let mut selected = Vec::with_capacity(count);
     while selected.len() < count {
+        checkpoint();
         // Ties go to the more uncertain candidate; at first all distances are infinite.
         let next = (0..candidates.len()).reduce(|best, i| if nearest[i] > nearest[best] { i } else { best });
         let Some(next) = next else { break };
         selected.push(candidates[next]);
         let row = rows.row(candidates[next]);
-        nearest.par_iter_mut().zip(&candidates).for_each(|(nearest, &i)| {
+        nearest.par_iter_mut().zip(&candidates).with_checkpoints().for_each(|(nearest, &i)| {
             *nearest = nearest.min(sq_distance(rows.row(i), row));
         });
         // Mark as selected, so that it is not selected again where all remaining distances are zero.

@@ -14,6 +14,7 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::{Checkpoint, ParallelCheckpoints};
 use rayon::prelude::*;
 
 use super::duq_training::{ClassKernel, train};
@@ -96,7 +97,8 @@ impl Standardization {
         let center = mean(rows);
         let sq_norm =
             |row: &[f32]| row.iter().zip(&center).map(|(&v, m)| (f64::from(v) - m).powi(2)).sum::<f64>();
-        let squares: Vec<f64> = rows.as_slice().par_chunks(rows.dim()).map(sq_norm).collect();
+        let squares: Vec<f64> =
+            rows.as_slice().par_chunks(rows.dim()).with_checkpoints().map(sq_norm).collect();
         let scale = (squares.iter().sum::<f64>() / rows.as_slice().len() as f64).sqrt();
         if scale > 0.0 {
             Ok(Self { center, scale })
@@ -183,10 +185,12 @@ impl Duq {
     ) -> Result<Vec<T>, Error> {
         check_columns(rows, self.standardization.dim())?;
         let width = self.params.width();
+        let here = Checkpoint::current();
         let map_block = |block: &[f32]| {
             let x = self.standardization.apply(block.chunks_exact(rows.dim()), BLOCK);
             let mut exponents: Mat<f64> = Mat::zeros(self.kernels.len(), BLOCK);
             for (c, kernel) in self.kernels.iter().enumerate() {
+                here.check();
                 let mut projected: Mat<f64> = Mat::zeros(kernel.centroid.len(), BLOCK);
                 matmul(&mut projected, Accum::Replace, &kernel.weights, &x, 1.0, Par::Seq);
                 for (i, column) in projected.col_iter().enumerate() {

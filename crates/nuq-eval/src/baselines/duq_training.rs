@@ -6,6 +6,7 @@
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
+use nuq_neighbors::cancel::{ParallelCheckpoints, checkpoint};
 use nuq_neighbors::{Embeddings, SeededRng};
 use rayon::prelude::*;
 
@@ -57,7 +58,7 @@ pub(super) fn train(
     for step in 1..=params.steps {
         let ids = shuffle.next(params.batch.min(rows.len()));
         let x = standardization.apply(ids.iter().map(|&id| rows.row(id as usize)), ids.len());
-        learners.par_iter_mut().enumerate().for_each(|(c, (kernel, moments))| {
+        learners.par_iter_mut().with_checkpoints().enumerate().for_each(|(c, (kernel, moments))| {
             let is_member: Vec<bool> = ids.iter().map(|&id| class_of_row[id as usize] == c as u32).collect();
             train_step(kernel, moments, &x, &is_member, step, params);
         });
@@ -138,6 +139,7 @@ fn class_means(
     let mut sums: Mat<f64> = Mat::zeros(standardization.dim(), classes);
     let mut counts = vec![0.0; classes];
     for (row, &class) in rows.rows().zip(class_of_row) {
+        checkpoint();
         counts[class as usize] += 1.0;
         let standardized = standardization.apply(std::iter::once(row), 1);
         sums.col_mut(class as usize).iter_mut().zip(standardized.col(0).iter()).for_each(|(s, v)| *s += v);

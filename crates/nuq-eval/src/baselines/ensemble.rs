@@ -11,6 +11,7 @@
 //! | `MaxProb` | `1 − max_c p̄_c` |
 
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::ParallelCheckpoints;
 use rayon::prelude::*;
 
 use super::softmax::{argmax, complement, entropy, softmax};
@@ -144,7 +145,8 @@ impl Scorer for Ensemble {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let members = batch.need_members(self)?;
-        Ok((0..members.len()).into_par_iter().map(|row| self.reduce(&members.probabilities(row))).collect())
+        let score = |row: usize| self.reduce(&members.probabilities(row));
+        Ok((0..members.len()).into_par_iter().with_checkpoints().map(score).collect())
     }
 
     fn parts(&self) -> Option<BaselineParts> {

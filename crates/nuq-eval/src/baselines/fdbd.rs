@@ -9,6 +9,7 @@
 //! ```
 
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::ParallelCheckpoints;
 use rayon::prelude::*;
 
 use super::head::Head;
@@ -85,7 +86,7 @@ impl Scorer for Fdbd {
         check_columns(rows, self.mean.len())?;
         check_classes(logits, self.classes)?;
         let score = |i: usize| self.score_row(rows.row(i), logits.row(i));
-        Ok((0..rows.len()).into_par_iter().map(score).collect())
+        Ok((0..rows.len()).into_par_iter().with_checkpoints().map(score).collect())
     }
 
     fn bytes(&self) -> u64 {

@@ -7,6 +7,7 @@ use faer::linalg::matmul::matmul;
 use faer::prelude::Solve;
 use faer::{Accum, Mat, Par, Side};
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::{ParallelCheckpoints, checkpoint};
 use rayon::prelude::*;
 
 use super::scorer::check_columns;
@@ -91,6 +92,7 @@ impl Head {
         (0..d).for_each(|j| moments[(j, j)] += min_ridge.max(RIDGE * moments[(j, j)]));
         let mut cross: Mat<f64> = Mat::zeros(d, classes);
         for first in (0..embeddings.len()).step_by(CHUNK) {
+            checkpoint();
             let last = embeddings.len().min(first + CHUNK);
             let x = centered(embeddings, &mean_x, first, last);
             let z = centered(logits, &mean_z, first, last);
@@ -153,7 +155,7 @@ impl Head {
             values
         };
         let firsts: Vec<usize> = (0..rows.len()).step_by(CHUNK).collect();
-        Ok(firsts.into_par_iter().flat_map_iter(block).collect())
+        Ok(firsts.into_par_iter().with_checkpoints().flat_map_iter(block).collect())
     }
 
     /// Maps the logits of each row to one value. Coordinates are clipped at `limit`.

@@ -13,6 +13,7 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::{Checkpoint, checkpoint};
 use rayon::prelude::*;
 
 use super::parts::damaged;
@@ -81,6 +82,7 @@ impl NnGuide {
         let mut lists = vec![Candidates::default(); queries.ncols()];
         let mut products: Mat<f32> = Mat::zeros(ROWS, queries.ncols());
         for (i, rows) in self.bank.as_slice().chunks(ROWS * d).enumerate() {
+            checkpoint();
             let rows = MatRef::from_column_major_slice(rows, d, rows.len() / d);
             let mut block = products.as_mut().subrows_mut(0, rows.ncols());
             matmul(block.as_mut(), Accum::Replace, rows.transpose(), queries, 1.0, Par::Seq);
@@ -170,7 +172,8 @@ impl Scorer for NnGuide {
         check_classes(logits, self.classes)?;
         let directions = rows.l2_normalized();
         let blocks = directions.as_slice().par_chunks(QUERIES * rows.dim());
-        let guidance: Vec<f64> = blocks.flat_map_iter(|block| self.guidance(block)).collect();
+        let here = Checkpoint::current();
+        let guidance: Vec<f64> = blocks.flat_map_iter(|block| here.enter(|| self.guidance(block))).collect();
         let energies = each_row(logits, log_sum_exp);
         Ok(energies.iter().zip(guidance).map(|(energy, guidance)| -energy * guidance).collect())
     }

@@ -5,6 +5,7 @@
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
+use nuq_neighbors::cancel::ParallelCheckpoints;
 use nuq_neighbors::{Embeddings, SeededRng, sq_distance};
 use rayon::prelude::*;
 
@@ -59,7 +60,7 @@ impl RandomFeatures {
     /// The features of all rows, row-major.
     pub(super) fn transform(&self, rows: &Embeddings<'_>) -> Vec<f64> {
         let mut values = vec![0.0; rows.len() * self.len()];
-        let blocks = values.par_chunks_mut(BLOCK * self.len());
+        let blocks = values.par_chunks_mut(BLOCK * self.len()).with_checkpoints();
         blocks.zip(rows.as_slice().par_chunks(BLOCK * self.dim())).for_each(|(values, block)| {
             let phi = self.transform_block(block);
             for (row, column) in values.chunks_exact_mut(self.len()).zip(phi.col_iter()) {

@@ -13,6 +13,7 @@
 use faer::linalg::matmul::matmul;
 use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
 use faer::{Accum, Mat, MatRef, Par, Side};
+use nuq_neighbors::cancel::ParallelCheckpoints;
 use nuq_neighbors::{Embeddings, SeededRng};
 use rayon::prelude::*;
 
@@ -183,7 +184,12 @@ impl Sngp {
             });
             values.take(block.len() / rows.dim()).collect::<Vec<T>>()
         };
-        Ok(rows.as_slice().par_chunks(BLOCK * rows.dim()).flat_map_iter(map_block).collect())
+        Ok(rows
+            .as_slice()
+            .par_chunks(BLOCK * rows.dim())
+            .with_checkpoints()
+            .flat_map_iter(map_block)
+            .collect())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Softmax and related functions of rows of logits, in `f64`.
 
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::ParallelCheckpoints;
 use rayon::prelude::*;
 
 use nuq::log_space::log_sum;
@@ -10,6 +11,7 @@ pub(super) fn each_row(logits: &Embeddings<'_>, function: impl Fn(&[f64]) -> f64
     logits
         .as_slice()
         .par_chunks(logits.dim())
+        .with_checkpoints()
         .map_init(Vec::new, |row, logits| {
             row.clear();
             row.extend(logits.iter().map(|&z| f64::from(z)));

@@ -7,6 +7,7 @@
 use faer::linalg::matmul::matmul;
 use faer::linalg::solvers::{Llt, Solve};
 use faer::{Accum, ColMut, ColRef, Mat, MatRef, Par, Side};
+use nuq_neighbors::cancel::{Checkpoint, ParallelCheckpoints, checkpoint};
 use rayon::prelude::*;
 
 use super::lbfgs::{Objective, minimize};
@@ -70,6 +71,7 @@ impl<'f> SoftmaxRegression<'f> {
     fn partial_loss(&self, weights: &Mat<f64>, first: usize, last: usize) -> (f64, Mat<f64>) {
         let (mut loss, mut gradient) = (0.0, Mat::zeros(weights.nrows(), self.classes));
         for from in (first..last).step_by(CHUNK) {
+            checkpoint();
             let phi = self.features.subcols(from, CHUNK.min(last - from));
             let mut z: Mat<f64> = Mat::zeros(self.classes, phi.ncols());
             matmul(&mut z, Accum::Replace, weights.transpose(), phi, 1.0, Par::Seq);
@@ -97,10 +99,10 @@ impl Objective for SoftmaxRegression<'_> {
     fn at(&self, weights: &Mat<f64>) -> (f64, Mat<f64>) {
         let rows = self.class_of_row.len();
         let length = rows.div_ceil(TASKS).max(1);
-        let parts: Vec<(f64, Mat<f64>)> = (0..rows.div_ceil(length))
-            .into_par_iter()
-            .map(|i| self.partial_loss(weights, i * length, rows.min((i + 1) * length)))
-            .collect();
+        let here = Checkpoint::current();
+        let part = |i: usize| self.partial_loss(weights, i * length, rows.min((i + 1) * length));
+        let parts: Vec<(f64, Mat<f64>)> =
+            (0..rows.div_ceil(length)).into_par_iter().map(|i| here.enter(|| part(i))).collect();
         let mut loss = 0.5 * self.ridge * weights.squared_norm_l2();
         let mut gradient = faer::Scale(self.ridge) * weights;
         for (part_loss, part_gradient) in parts {
@@ -129,17 +131,18 @@ pub(super) fn max_prob_variances(phi: MatRef<'_, f64>, weights: &Mat<f64>) -> Ve
         z.col_iter().map(variance).collect::<Vec<f64>>()
     };
     let firsts: Vec<usize> = (0..phi.ncols()).step_by(CHUNK).collect();
-    firsts.into_par_iter().flat_map_iter(variances).collect()
+    firsts.into_par_iter().with_checkpoints().flat_map_iter(variances).collect()
 }
 
 /// The lower triangle of `Σ_i w_i φ_i φ_iᵀ + r I`. Panels of features are computed in parallel and chunks of rows are added in
 /// order, so that the sums do not depend on the number of threads.
 pub(super) fn weighted_gram(features: MatRef<'_, f64>, weights: &[f64], ridge: f64) -> Mat<f64> {
-    let count = features.nrows();
+    let (count, here) = (features.nrows(), Checkpoint::current());
     let panel = |first: usize| {
         let width = PANEL.min(count - first);
         let mut sum: Mat<f64> = Mat::zeros(count - first, width);
         for from in (0..weights.len()).step_by(CHUNK) {
+            here.check();
             let phi = features.subcols(from, CHUNK.min(weights.len() - from)).subrows(first, count - first);
             let mut weighted = phi.subrows(0, width).to_owned();
             for (column, weight) in weighted.col_iter_mut().zip(&weights[from..]) {

@@ -1,6 +1,7 @@
 //! Temperature scaling (Guo et al. 2017): the divisor of logits that minimizes the held-out negative log-likelihood.
 
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::ParallelCheckpoints;
 use rayon::prelude::*;
 
 use super::softmax::softmax;
@@ -57,6 +58,7 @@ fn derivative(logits: &Embeddings<'_>, classes: &[u32], b: f64) -> f64 {
         softmax(&scaled).iter().zip(row).map(|(p, &z)| p * (f64::from(z) - truth)).sum()
     };
     // Summed in order, so that the result does not depend on the number of threads.
-    let terms: Vec<f64> = logits.as_slice().par_chunks(logits.dim()).zip(classes).map(row_term).collect();
+    let terms: Vec<f64> =
+        logits.as_slice().par_chunks(logits.dim()).with_checkpoints().zip(classes).map(row_term).collect();
     terms.iter().sum()
 }

@@ -11,6 +11,7 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par, Side};
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::{ParallelCheckpoints, checkpoint};
 use rayon::prelude::*;
 
 use super::head::{Head, centered};
@@ -64,6 +65,7 @@ impl Vim {
         let no_spread = no_spread("the principal subspace of ViM", rows.len());
         let origin = origin(head).ok_or_else(|| no_spread.clone())?;
         let moments = scatter_around(rows, &origin);
+        checkpoint();
         // Eigenvalues are in ascending order, so that the residual directions come first.
         let eigen = moments.self_adjoint_eigen(Side::Lower).map_err(|_| no_spread)?;
         let residual = eigen.U().subcols(0, d - principal).to_owned();
@@ -98,7 +100,7 @@ impl Vim {
             projected.col_iter().map(|column| column.norm_l2()).collect::<Vec<f64>>()
         };
         let firsts: Vec<usize> = (0..rows.len()).step_by(ROWS).collect();
-        firsts.into_par_iter().flat_map_iter(block).collect()
+        firsts.into_par_iter().with_checkpoints().flat_map_iter(block).collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Metrics of each method with bootstrap intervals, and marks of the best methods.
 
+use nuq_neighbors::cancel::checkpoint;
+
 use super::registry::Scored;
 use super::{MethodId, Rows};
 use crate::Error;
@@ -92,7 +94,11 @@ fn selective(scored: &[Scored], is_error: &[bool], resampling: Resampling) -> Re
     let methods: Vec<Selective> =
         scored.iter().map(|method| Selective::new(&method.test, is_error)).collect::<Result<_, _>>()?;
     let draws = resampling.table(&[is_error.len()], |counts| {
-        methods.iter().map(|method| method.rcc_auc_of(&|row| u32::from(counts[row as usize]))).collect()
+        let rcc_auc = |method: &Selective| {
+            checkpoint();
+            method.rcc_auc_of(&|row| u32::from(counts[row as usize]))
+        };
+        methods.iter().map(rcc_auc).collect()
     });
     let values: Vec<f64> = methods.iter().map(Selective::rcc_auc).collect();
     with_marks(&values, &draws, 0, Better::Lower)
@@ -106,7 +112,11 @@ fn detection(scored: &[Scored], set: usize, resampling: Resampling) -> Result<Ve
     let strata = methods[0].strata();
     let draws = resampling.table(&strata, |counts| {
         // One column per metric and method, grouped by metric.
-        let rows: Vec<[f64; 3]> = methods.iter().map(|method| method.all_of(0.95, counts)).collect();
+        let all = |method: &Detection| {
+            checkpoint();
+            method.all_of(0.95, counts)
+        };
+        let rows: Vec<[f64; 3]> = methods.iter().map(all).collect();
         (0..3).flat_map(|metric| rows.iter().map(move |row| row[metric])).collect()
     });
     let all = |metric: fn(&Detection) -> f64| -> Vec<f64> { methods.iter().map(metric).collect() };

@@ -1,6 +1,7 @@
 //! Registry of the compared methods: selects those that the given arrays allow, fits them and scores all sets.
 
 use nuq_neighbors::SeededRng;
+use nuq_neighbors::cancel::checkpoint;
 
 use super::shared::{SharedNeighbors, Training};
 use super::{Comparison, MethodId, Rows};
@@ -86,6 +87,7 @@ pub(super) fn score_all(
 }
 
 fn report_progress(comparison: &Comparison<'_>, step: &str) {
+    checkpoint();
     if let Some(progress) = comparison.progress {
         progress(step);
     }

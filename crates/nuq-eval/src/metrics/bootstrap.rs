@@ -5,6 +5,7 @@
 //! their differences are paired.
 
 use nuq_neighbors::SeededRng;
+use nuq_neighbors::cancel::{Checkpoint, ParallelCheckpoints};
 use rayon::prelude::*;
 
 use super::{Detection, Selective};
@@ -70,7 +71,7 @@ impl Resampling {
         strata: &[usize],
         metrics: impl Fn(&[u16]) -> Vec<f64> + Sync,
     ) -> Vec<Vec<f64>> {
-        let rows = strata.iter().sum();
+        let (rows, here) = (strata.iter().sum(), Checkpoint::current());
         let draw = |counts: &mut Vec<u16>, i: usize| {
             // One round of the generator decorrelates the streams of consecutive seeds.
             let mut rng = SeededRng::new(SeededRng::new(self.seed.wrapping_add(i as u64)).next_u64());
@@ -83,9 +84,9 @@ impl Resampling {
                 }
                 first += size;
             }
-            metrics(counts)
+            here.enter(|| metrics(counts))
         };
-        (0..self.resamples).into_par_iter().map_init(Vec::new, draw).collect()
+        (0..self.resamples).into_par_iter().with_checkpoints().map_init(Vec::new, draw).collect()
     }
 
     /// ROC-AUC with its 95 % interval.

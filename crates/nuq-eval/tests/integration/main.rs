@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod baselines;
+mod cancel;
 mod evaluate_inputs;
 mod guarantees;
 mod peers;

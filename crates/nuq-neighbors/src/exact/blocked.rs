@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use super::ExactIndex;
 use super::rescaler::Rescaler;
 use super::shortlist::{ExactDistance, Shortlist, distance_error};
+use crate::cancel::{Checkpoint, checkpoint};
 use crate::neighbors::Neighbor;
 use crate::progress::Steps;
 use crate::{NeighborIndex, RowStorage};
@@ -41,14 +42,14 @@ pub(super) fn search(
     // The number of tasks is a multiple of the number of threads, so that all threads finish at about the same time.
     let tasks = count.div_ceil(max_per_task).next_multiple_of(rayon::current_num_threads());
     let per_task = count.div_ceil(tasks).max(MIN_QUERIES);
-    let steps = Steps::current();
+    let (here, steps) = (Checkpoint::current(), Steps::current());
     queries
         .par_chunks(per_task * dim)
         .enumerate()
         .flat_map_iter(|(task, block)| {
             let first = task * per_task;
             let excluded = excluded.map(|ids| &ids[first..first + block.len() / dim]);
-            let nearest = Block::new(index, rescaler, block, k, excluded).search();
+            let nearest = here.enter(|| Block::new(index, rescaler, block, k, excluded).search());
             steps.add(nearest.len());
             nearest
         })
@@ -107,6 +108,7 @@ impl<'b> Block<'b> {
         let mut rows = vec![0f32; per_block * dim];
         let mut products = vec![0f32; self.queries.len() * per_block];
         for (i, half_sq_norms) in self.rescaler.half_sq_norms().chunks(per_block).enumerate() {
+            checkpoint();
             let (first, n) = (i * per_block, half_sq_norms.len());
             self.rescaler.rescale(&stored.block(first..first + n), &mut rows);
             multiply_transposed(
@@ -122,6 +124,7 @@ impl<'b> Block<'b> {
         self.queries
             .into_iter()
             .map(|query| {
+                checkpoint();
                 let Query { row, sq_norm, excluded, list, k } = query;
                 let distance = |id| stored.sq_distance(row, id);
                 match list {

@@ -18,6 +18,7 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
+use crate::cancel::{Checkpoint, ParallelCheckpoints};
 use crate::neighbors::{Neighbor, keep_nearest};
 use crate::progress::Steps;
 use crate::{Embeddings, Error, IndexSummary, NeighborIndex, Neighbors, Precision, RowStorage, StoredRows};
@@ -68,6 +69,18 @@ impl<'a> ExactIndex<'a> {
         &self.rows
     }
 
+    /// Reverses an insertion of `ids` into an index with the id bound `id_bound`.
+    pub(crate) fn undo_insert(&mut self, ids: &[u32], id_bound: usize) {
+        self.rows.undo_insert(ids, id_bound);
+        self.rescaler = OnceLock::new();
+    }
+
+    /// Reverses a removal of `ids`.
+    pub(crate) fn undo_remove(&mut self, ids: &[u32]) {
+        self.rows.undo_remove(ids);
+        self.rescaler = OnceLock::new();
+    }
+
     fn rescaler(&self) -> Option<&Rescaler> {
         if self.rescaler.get().is_none() {
             // No lock is held here: the fit runs in parallel, and this thread may execute another search meanwhile.
@@ -86,6 +99,7 @@ impl<'a> ExactIndex<'a> {
         let len = self.rows.id_bound();
         let mut nearest = (0..len.div_ceil(DIRECT_ROWS))
             .into_par_iter()
+            .with_checkpoints()
             .flat_map_iter(|block| {
                 let rows = block * DIRECT_ROWS..len.min((block + 1) * DIRECT_ROWS);
                 let mut row: Vec<Neighbor> = rows
@@ -102,14 +116,16 @@ impl<'a> ExactIndex<'a> {
     }
 
     fn search_portion(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Neighbor>> {
-        let (count, steps) = (queries.len() / self.dim(), Steps::current());
+        let (here, steps) = (Checkpoint::current(), Steps::current());
+        let count = queries.len() / self.dim();
         let use_blocks = count >= MIN_BLOCKED_QUERIES && blocked::is_efficient(k, self.len());
         match use_blocks.then(|| self.rescaler()).flatten() {
             Some(rescaler) => blocked::search(self, rescaler, queries, k, excluded),
             None => queries
                 .par_chunks(self.dim())
+                .with_checkpoints()
                 .enumerate()
-                .map(|(i, query)| self.search_directly(query, k, excluded.map(|ids| ids[i])))
+                .map(|(i, query)| here.enter(|| self.search_directly(query, k, excluded.map(|ids| ids[i]))))
                 .inspect(|_| steps.add(1))
                 .collect(),
         }
@@ -144,6 +160,7 @@ impl NeighborIndex for ExactIndex<'_> {
     }
 
     fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
+        // No check point follows: the index must not change in part.
         let ids = self.rows.insert(rows)?;
         // Norms are computed from the stored rows, which may be rounded.
         let mut stored = Vec::with_capacity(rows.as_slice().len());

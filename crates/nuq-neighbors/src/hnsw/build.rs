@@ -11,6 +11,7 @@ use super::params::HnswParams;
 use super::vectors::{Element, Vectors};
 use super::walk::{Beam, Candidate, SearchView};
 use crate::SeededRng;
+use crate::cancel::{Checkpoint, ParallelCheckpoints, checkpoint};
 use crate::progress::{self, Steps};
 
 /// The size of a batch is the number of linked nodes divided by this. Each node of a batch is compared with all others.
@@ -39,6 +40,7 @@ pub(super) fn link<T: Element>(
         done = 1;
     }
     while done < order.len() {
+        checkpoint();
         let size = ((linked + done) / BATCH_DIVISOR).clamp(1, MAX_BATCH);
         let batch = &order[done..order.len().min(done + size)];
         insert(graph, vectors, params, batch);
@@ -62,7 +64,8 @@ type Link = (u8, u32, u32);
 
 fn insert<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, params: &HnswParams, batch: &[u32]) {
     let view = SearchView { links: graph.links(), vectors };
-    let choose = |&id: &u32| Beam::with(|beam| choose_links(&view, params, id, batch, beam));
+    let here = Checkpoint::current();
+    let choose = |&id: &u32| here.enter(|| Beam::with(|beam| choose_links(&view, params, id, batch, beam)));
     let chosen: Vec<Vec<Vec<u32>>> = batch.par_iter().map(choose).collect();
     let mut links: Vec<Link> = Vec::new();
     for (&id, layers) in batch.iter().zip(&chosen) {
@@ -76,8 +79,12 @@ fn insert<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, params: &H
     // The lists are independent. They are updated in portions to limit memory.
     for portion in lists.chunks(LISTS) {
         let view = SearchView { links: graph.links(), vectors };
-        let updated: Vec<Vec<u32>> =
-            portion.par_iter().with_min_len(16).map(|list| add_links(&view, list)).collect();
+        let updated: Vec<Vec<u32>> = portion
+            .par_iter()
+            .with_min_len(16)
+            .with_checkpoints()
+            .map(|list| add_links(&view, list))
+            .collect();
         for (list, links) in portion.iter().zip(&updated) {
             graph.set_links(list[0].1, usize::from(list[0].0), links);
         }

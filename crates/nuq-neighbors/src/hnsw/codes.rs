@@ -8,6 +8,7 @@
 use rayon::prelude::*;
 
 use super::vectors::{CodeBlock, Vectors};
+use crate::cancel::{Checkpoint, ParallelCheckpoints, checkpoint};
 use crate::exact::ExactIndex;
 use crate::neighbors::{Neighbor, keep_nearest};
 use crate::parts::CodeParts;
@@ -80,6 +81,7 @@ impl Coder {
             .par_chunks_mut(self.width())
             .zip(rows.par_chunks(dim))
             .with_min_len(256)
+            .with_checkpoints()
             .for_each(|(blocks, row)| self.encode_row(row, blocks));
         blocks
     }
@@ -152,10 +154,11 @@ impl<'a> Codes<'a> {
         let sample = SeededRng::new(seed ^ 0x1D6E).sample(live.len(), PROBES);
         let probes: Vec<u32> = sample.into_iter().map(|i| live[i as usize]).collect();
         let Ok(truth) = index.leave_one_out(&probes, PROBE_NEIGHBORS) else { return false };
+        let here = Checkpoint::current();
         let hits: usize = probes
             .par_iter()
             .enumerate()
-            .map(|(i, &probe)| self.count_hits(index, &live, probe, i, &truth))
+            .map(|(i, &probe)| here.enter(|| self.count_hits(index, &live, probe, i, &truth)))
             .sum();
         hits as f64 >= MIN_RECALL * (probes.len() * truth.k()) as f64
     }
@@ -173,6 +176,7 @@ impl<'a> Codes<'a> {
         let mut nearest: Vec<Neighbor> = Vec::new();
         let mut distances = [0f32; BLOCK];
         for block in live.chunks(BLOCK) {
+            checkpoint();
             let ids: Vec<u32> = block.iter().copied().filter(|&id| id != probe).collect();
             vectors.measure(vectors.row(probe), &ids, &mut distances[..ids.len()]);
             nearest.extend(distances.iter().map(|&d| f64::from(d)).zip(ids));

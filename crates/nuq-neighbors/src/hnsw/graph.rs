@@ -7,6 +7,7 @@
 use rayon::prelude::*;
 
 use super::kernels::prefetch;
+use crate::cancel::ParallelCheckpoints;
 use crate::parts::LinkParts;
 use crate::{RowStorage, SeededRng, SharedSlice, StoredRows};
 
@@ -71,7 +72,8 @@ impl<'a> Graph<'a> {
             count <= links.capacity(layer)
                 && links.of(id as u32, layer).iter().all(|&to| rows.contains(to) && self.level(to) >= layer)
         };
-        (0..self.len()).into_par_iter().all(|id| (0..=self.level(id as u32)).all(|layer| is_valid(id, layer)))
+        let is_valid_node = |id: usize| (0..=self.level(id as u32)).all(|layer| is_valid(id, layer));
+        (0..self.len()).into_par_iter().with_checkpoints().all(is_valid_node)
     }
 
     /// Computes the layers of all nodes up to `len`; returns the number of upper blocks.

@@ -27,6 +27,7 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
+use crate::cancel::{Checkpoint, ParallelCheckpoints, all_or_nothing, checkpoint, uninterrupted};
 use crate::exact::ExactIndex;
 use crate::neighbors::{Neighbor, keep_nearest};
 use crate::parts::{GraphParts, IndexParts};
@@ -76,6 +77,8 @@ const MIN_ROWS: usize = 1024;
 /// The number of candidates beyond k that are ranked by their `f64` distances, because the order of the distances of a
 /// walk is approximate.
 const EXTRA_RANKED: usize = 16;
+/// The number of nodes whose links are copied in about the time in which one node is linked.
+const COPIED_PER_LINKED: usize = 4096;
 
 impl<'a> HnswIndex<'a> {
     /// Builds the graph on all threads of the current pool.
@@ -106,18 +109,62 @@ impl<'a> HnswIndex<'a> {
         index
     }
 
-    /// Builds the graph over all rows, when a graph is useful for them.
+    /// Builds codes and graph over all rows, when a graph is useful for them.
     fn link_all(&mut self) {
-        self.graph = None;
-        self.data.codes = None;
-        if self.len() < MIN_ROWS || !self.data.fits_f32_squares() {
-            return;
+        (self.data.codes, self.graph) = match self.len() >= MIN_ROWS && self.data.fits_f32_squares() {
+            true => {
+                let codes = self.data.learn_codes(self.params.seed);
+                let vectors = match &codes {
+                    Some(codes) => AnyVectors::Codes(codes.vectors()),
+                    None => self.data.row_vectors(),
+                };
+                let mut graph =
+                    Graph::unlinked(self.stored_rows().id_bound(), self.params.m, self.params.seed);
+                let live = self.stored_rows().live_ids();
+                with_vectors!(vectors, vectors => build::link(&mut graph, vectors, &self.params, 0, &live));
+                (codes, Some(graph))
+            }
+            false => (None, None),
+        };
+    }
+
+    /// Links inserted rows into the graph of `linked` rows, completely or, when it is cancelled, not at all.
+    fn link_inserted(&mut self, rows: &Embeddings<'_>, linked: usize, ids: &[u32]) {
+        match &self.graph {
+            Some(graph) if max_magnitude(&self.data.scaled_rows(rows.as_slice())) < MAX_MAGNITUDE => {
+                let copies = ids.len().saturating_mul(COPIED_PER_LINKED) >= graph.len();
+                let link = |graph: &mut Graph<'_>, Self { data, params, .. }: &Self| {
+                    with_vectors!(data.vectors(), vectors => update::insert(graph, vectors, params, linked, ids));
+                };
+                if copies {
+                    let mut copy = graph.clone();
+                    link(&mut copy, self);
+                    self.graph = Some(copy);
+                } else if let Some(mut graph) = self.graph.take() {
+                    // A copy would take longer than linking these few rows.
+                    uninterrupted(|| link(&mut graph, self));
+                    self.graph = Some(graph);
+                }
+            }
+            // The rows are outside the range of the graph, or there are now enough rows for one.
+            _ => self.link_all(),
         }
-        self.data.learn_codes(self.params.seed);
-        let mut graph = Graph::unlinked(self.stored_rows().id_bound(), self.params.m, self.params.seed);
-        let live = self.stored_rows().live_ids();
-        with_vectors!(self.data.vectors(), vectors => build::link(&mut graph, vectors, &self.params, 0, &live));
-        self.graph = Some(graph);
+    }
+
+    /// Removes the links of rows that are no longer stored. `before` is the number of rows before their removal.
+    fn unlink_removed(&mut self, before: usize, ids: &[u32]) {
+        if self.len() < MIN_ROWS || ids.len() > before / 2 {
+            // Too few rows remain for a graph, or too few links to repair it.
+            return self.link_all();
+        }
+        let Some(graph) = &mut self.graph else { return };
+        with_vectors!(self.data.vectors(), vectors => update::remove(graph, vectors, ids));
+        let rows = self.data.exact.stored_rows();
+        if !rows.contains(graph.entry) {
+            let live = (0..graph.len() as u32).filter(|&id| rows.contains(id));
+            graph.entry =
+                live.rev().max_by_key(|&id| graph.level(id)).expect("at least MIN_ROWS rows remain");
+        }
     }
 
     /// Restores an index from stored parts; `None` when they do not fit each other.
@@ -290,12 +337,13 @@ impl NeighborIndex for HnswIndex<'_> {
         };
         let k = self.stored_rows().check_search(queries, k, excluded)?;
         self.verify_once()?;
-        let steps = Steps::current();
+        let (here, steps) = (Checkpoint::current(), Steps::current());
         let rows: Vec<Vec<Neighbor>> = queries
             .as_slice()
             .par_chunks(self.dim())
+            .with_checkpoints()
             .enumerate()
-            .map(|(i, query)| self.search_one(graph, query, k, excluded.map(|ids| ids[i])))
+            .map(|(i, query)| here.enter(|| self.search_one(graph, query, k, excluded.map(|ids| ids[i]))))
             .inspect(|_| steps.add(1))
             .collect();
         let mut table = Neighbors::with_capacity(k, rows.len());
@@ -305,38 +353,30 @@ impl NeighborIndex for HnswIndex<'_> {
 
     fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
         self.verify_once()?;
+        checkpoint();
         let linked = self.len();
-        let ids = self.data.insert(rows)?;
+        let insertion = uninterrupted(|| self.data.insert(rows))?;
+        let ids = insertion.ids.clone();
+        all_or_nothing(
+            self,
+            |index| index.link_inserted(rows, linked, &ids),
+            |index| index.data.undo_insert(insertion),
+        );
         self.recall = None;
-        match &mut self.graph {
-            Some(graph) if max_magnitude(&self.data.scaled_rows(rows.as_slice())) < MAX_MAGNITUDE => {
-                let Self { data, params, .. } = self;
-                with_vectors!(data.vectors(), vectors => update::insert(graph, vectors, params, linked, &ids));
-            }
-            // The rows are outside the range of the graph, or there are now enough rows for one.
-            _ => self.link_all(),
-        }
         Ok(ids)
     }
 
     fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
         self.verify_once()?;
+        checkpoint();
         let before = self.len();
-        self.data.remove(ids)?;
+        let unreached = self.data.remove(ids)?;
+        all_or_nothing(
+            self,
+            |index| index.unlink_removed(before, ids),
+            |index| index.data.undo_remove(ids, unreached),
+        );
         self.recall = None;
-        if self.len() < MIN_ROWS || ids.len() > before / 2 {
-            // Too few rows remain for a graph, or too few links to repair it.
-            self.link_all();
-            return Ok(());
-        }
-        let Some(graph) = &mut self.graph else { return Ok(()) };
-        with_vectors!(self.data.vectors(), vectors => update::remove(graph, vectors, ids));
-        let rows = self.data.exact.stored_rows();
-        if !rows.contains(graph.entry) {
-            let live = (0..graph.len() as u32).filter(|&id| rows.contains(id));
-            graph.entry =
-                live.rev().max_by_key(|&id| graph.level(id)).expect("at least MIN_ROWS rows remain");
-        }
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Measurement of recall, and tuning of `ef_search` to a target recall.
 
 use super::HnswIndex;
+use crate::cancel::all_or_nothing;
 use crate::progress;
 use crate::{Error, MeasuredRecall, NeighborIndex, Neighbors, RowStorage, SeededRng};
 
@@ -32,16 +33,28 @@ impl HnswIndex<'_> {
             return Err(Error::BadRecall { value: target });
         }
         let truth = self.ground_truth(k)?;
+        let (ef, recall) = (self.params.ef_search, self.recall);
+        all_or_nothing(
+            self,
+            |index| index.tune_against(&truth, target, k),
+            |index| {
+                index.params.ef_search = ef;
+                index.recall = recall;
+            },
+        )
+    }
+
+    fn tune_against(&mut self, truth: &GroundTruth, target: f64, k: usize) -> Result<MeasuredRecall, Error> {
         let max_ef = self.len().min(MAX_EF).max(k);
         // Recall increases with ef: double ef until it is sufficient, then bisect.
         let (mut too_small, mut sufficient) = (k.saturating_sub(1), k);
         loop {
             self.set_ef_search(sufficient);
-            if self.recall_against(&truth)?.share >= target {
+            if self.recall_against(truth)?.share >= target {
                 break;
             }
             if sufficient >= max_ef {
-                return self.recall_against(&truth);
+                return self.recall_against(truth);
             }
             too_small = sufficient;
             sufficient = (2 * sufficient).min(max_ef);
@@ -49,14 +62,14 @@ impl HnswIndex<'_> {
         while sufficient - too_small > 1 + sufficient / 64 {
             let middle = too_small.midpoint(sufficient);
             self.set_ef_search(middle);
-            if self.recall_against(&truth)?.share >= target {
+            if self.recall_against(truth)?.share >= target {
                 sufficient = middle;
             } else {
                 too_small = middle;
             }
         }
         self.set_ef_search(sufficient);
-        self.recall_against(&truth)
+        self.recall_against(truth)
     }
 
     fn ground_truth(&self, k: usize) -> Result<GroundTruth, Error> {

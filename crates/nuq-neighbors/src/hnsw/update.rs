@@ -6,6 +6,7 @@ use super::build::{link, select_links};
 use super::graph::Graph;
 use super::params::HnswParams;
 use super::vectors::{Element, Vectors};
+use crate::cancel::ParallelCheckpoints;
 
 /// Links new nodes into a graph of `linked` nodes.
 pub(super) fn insert<T: Element>(
@@ -25,12 +26,15 @@ pub(super) fn insert<T: Element>(
 ///
 /// A node with links to removed nodes gets the best links among its remaining ones and those of its removed neighbors.
 /// No link leads to a removed node afterwards, so that removed nodes do not occupy places in the beam.
+///
+/// All check points are before the first change of the graph.
 pub(super) fn remove<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, removed: &[u32]) {
     let mut is_removed = vec![false; graph.len()];
     removed.iter().for_each(|&id| is_removed[id as usize] = true);
     let links = graph.links();
     let repaired: Vec<(u32, usize, Vec<u32>)> = (0..graph.len() as u32)
         .into_par_iter()
+        .with_checkpoints()
         .filter(|&id| !is_removed[id as usize])
         .flat_map_iter(|id| (0..=links.level(id)).map(move |layer| (id, layer)))
         .filter(|&(id, layer)| links.of(id, layer).iter().any(|&to| is_removed[to as usize]))

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use super::graph::Links;
 use super::kernels::PREFETCH_DISTANCE;
 use super::vectors::{Element, Vectors};
+use crate::cancel::checkpoint;
 
 /// A visited node and its squared distance, packed into one integer that sorts by distance, then by id.
 ///
@@ -88,6 +89,7 @@ impl<T: Element> SearchView<'_, T> {
         beam.nearest.push(start);
         let mut next = 0;
         while let Some(candidate) = beam.nearest.get_mut(next) {
+            checkpoint();
             candidate.0 |= 1;
             let from = candidate.id();
             let mut unvisited = std::mem::take(&mut beam.unvisited);

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::codes::{Coder, Codes};
 use super::vectors::{AnyVectors, Vectors};
+use crate::cancel::ParallelCheckpoints;
 use crate::exact::ExactIndex;
 use crate::stored_rows::write_rows;
 use crate::{Embeddings, Error, NeighborIndex, RowStorage};
@@ -43,11 +44,11 @@ impl<'a> WalkData<'a> {
         self.scaled.get()
     }
 
-    /// Learns codes, and stores them when they preserve the neighbors.
-    pub(super) fn learn_codes(&mut self, seed: u64) {
-        let Some(rows) = self.scaled().or(self.exact.stored_rows().floats()) else { return };
-        let codes = Coder::learn(rows, seed).map(|coder| Codes::encode(rows, coder));
-        self.codes = codes.filter(|codes| codes.preserve_neighbors(&self.exact, seed));
+    /// Learns codes of the rows; `None` when they do not preserve the neighbors.
+    pub(super) fn learn_codes(&self, seed: u64) -> Option<Codes<'static>> {
+        let rows = self.scaled().or(self.exact.stored_rows().floats())?;
+        let codes = Codes::encode(rows, Coder::learn(rows, seed)?);
+        codes.preserve_neighbors(&self.exact, seed).then_some(codes)
     }
 
     /// Whether the largest coordinate is in the range in which squared distances in `f32` are precise.
@@ -56,6 +57,7 @@ impl<'a> WalkData<'a> {
         let largest = (0..rows.id_bound() as u32)
             .into_par_iter()
             .with_min_len(1024)
+            .with_checkpoints()
             .filter(|&id| rows.contains(id))
             .map(|id| max_magnitude(&self.scaled_rows(&rows.row(id))))
             .reduce(|| 0.0, f32::max);
@@ -90,13 +92,15 @@ impl<'a> WalkData<'a> {
         }
     }
 
-    pub(super) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
-        let before = self.exact.stored_rows().id_bound();
+    /// Inserts rows. The caller runs this without check points.
+    pub(super) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Insertion<'a>, Error> {
+        let id_bound = self.exact.stored_rows().id_bound();
+        let unreached = self.codes.as_ref().map_or(0, |codes| codes.unreached);
         let ids = self.exact.insert(rows)?;
         // The stored rows may be rounded.
         let stored: Vec<f32> =
             ids.iter().flat_map(|&id| self.exact.stored_rows().row(id).into_owned()).collect();
-        let reused = &ids[..ids.iter().filter(|&&id| (id as usize) < before).count()];
+        let reused = &ids[..ids.iter().filter(|&&id| (id as usize) < id_bound).count()];
         let scaled = self.scaled_rows(&stored).into_owned();
         if let Some(rows) = self.scaled.get_mut() {
             rows.write(reused, &scaled);
@@ -107,21 +111,47 @@ impl<'a> WalkData<'a> {
             write_rows(codes.blocks.to_mut(), coder.width(), reused, &coder.encode(&scaled));
         }
         let limit = MAX_UNREACHED * self.exact.stored_rows().id_bound() as f64;
-        if self.codes.as_ref().is_some_and(|codes| codes.unreached as f64 > limit) {
-            self.codes = None;
-        }
-        Ok(ids)
+        let dropped = self.codes.take_if(|codes| codes.unreached as f64 > limit);
+        Ok(Insertion { ids, id_bound, unreached, dropped })
     }
 
-    pub(super) fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
-        self.exact.remove(ids)?;
-        let Some(mut codes) = self.codes.take() else { return Ok(()) };
-        let rows = self.exact.stored_rows();
-        let is_unreached = |id: &&u32| !codes.coder.reaches(&self.scaled_rows(&rows.row(**id)));
-        codes.unreached = codes.unreached.saturating_sub(ids.iter().filter(is_unreached).count());
-        self.codes = Some(codes);
-        Ok(())
+    pub(super) fn undo_insert(&mut self, insertion: Insertion<'a>) {
+        let Insertion { ids, id_bound, unreached, dropped } = insertion;
+        self.exact.undo_insert(&ids, id_bound);
+        self.scaled = OnceLock::new();
+        self.codes = self.codes.take().or(dropped);
+        if let Some(codes) = &mut self.codes {
+            codes.unreached = unreached;
+            codes.blocks.to_mut().truncate(id_bound * codes.coder.width());
+        }
     }
+
+    /// Removes rows; returns the number of unreached rows before, which [`undo_remove`](Self::undo_remove) restores.
+    pub(super) fn remove(&mut self, ids: &[u32]) -> Result<usize, Error> {
+        self.exact.remove(ids)?;
+        let Some(mut codes) = self.codes.take() else { return Ok(0) };
+        let (rows, unreached) = (self.exact.stored_rows(), codes.unreached);
+        let is_unreached = |id: &&u32| !codes.coder.reaches(&self.scaled_rows(&rows.row(**id)));
+        codes.unreached = unreached.saturating_sub(ids.iter().filter(is_unreached).count());
+        self.codes = Some(codes);
+        Ok(unreached)
+    }
+
+    pub(super) fn undo_remove(&mut self, ids: &[u32], unreached: usize) {
+        self.exact.undo_remove(ids);
+        if let Some(codes) = &mut self.codes {
+            codes.unreached = unreached;
+        }
+    }
+}
+
+/// Inserted rows, and the values before the insertion.
+pub(super) struct Insertion<'a> {
+    pub(super) ids: Vec<u32>,
+    id_bound: usize,
+    unreached: usize,
+    /// Codes that were dropped because too many rows are outside their range.
+    dropped: Option<Codes<'a>>,
 }
 
 /// The largest absolute value.

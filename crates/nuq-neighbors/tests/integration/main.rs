@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod cancel;
 mod custom_index;
 mod exact;
 mod hnsw;

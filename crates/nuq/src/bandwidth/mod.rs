@@ -13,6 +13,7 @@ pub use sheather_jones::{improved_sheather_jones, improved_sheather_jones_kdepy}
 
 use std::str::FromStr;
 
+use nuq_neighbors::cancel::Checkpoint;
 use nuq_neighbors::{Embeddings, NeighborIndex, UnknownChoice, normalized, progress};
 
 use crate::Error;
@@ -230,8 +231,9 @@ pub(crate) fn per_dimension(
     rule: impl Fn(&[f64]) -> Option<f64> + Sync,
 ) -> Result<Vec<f64>, Error> {
     use rayon::prelude::*;
+    let here = Checkpoint::current();
     let per_column: Vec<Option<f64>> =
-        (0..embeddings.dim()).into_par_iter().map(|j| rule(&embeddings.column(j))).collect();
+        (0..embeddings.dim()).into_par_iter().map(|j| here.enter(|| rule(&embeddings.column(j)))).collect();
     let known = || per_column.iter().flatten().filter(|h| is_usable(**h));
     let count = known().count();
     if count == 0 {

@@ -14,6 +14,8 @@
 
 use std::f64::consts::PI;
 
+use nuq_neighbors::cancel::checkpoint;
+
 const BINS: usize = 1024;
 const STAGES: i32 = 7;
 
@@ -48,12 +50,16 @@ fn range(column: &[f64]) -> Option<(f64, f64)> {
 
 /// The fixed point `t` on a grid from `start` to `end`, in units of its squared length.
 fn diffusion_time(column: &[f64], start: f64, end: f64) -> Option<f64> {
+    checkpoint();
     let mut distinct = column.to_vec();
     distinct.sort_unstable_by(f64::total_cmp);
     distinct.dedup();
     let points = distinct.len() as f64;
     let power = cosine_power(&bin(column, start, end));
-    let excess = |t: f64| t - optimal_time(&power, points, t);
+    let excess = |t: f64| {
+        checkpoint();
+        t - optimal_time(&power, points, t)
+    };
     // The search interval of Botev's code, doubled until it contains a root.
     let mut high = 1e-11 + 0.01 * (points.clamp(50.0, 1050.0) - 50.0) / 1000.0;
     while excess(high) <= 0.0 || excess(high).is_nan() {

@@ -1,5 +1,6 @@
 //! Training rows whose label has a low probability given the other rows.
 
+use nuq_neighbors::cancel::ParallelCheckpoints;
 use rayon::prelude::*;
 
 use super::NuqClassifier;
@@ -61,7 +62,7 @@ impl NuqClassifier<'_> {
             };
             let buffers = || (vec![0.0; self.classes.len()], Scratch::default());
             let block_issues: Vec<Option<LabelIssue>> =
-                (0..ids.len()).into_par_iter().map_init(buffers, issue).collect();
+                (0..ids.len()).into_par_iter().with_checkpoints().map_init(buffers, issue).collect();
             issues.extend(block_issues.into_iter().flatten());
             Ok(())
         })?;

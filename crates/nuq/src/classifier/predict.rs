@@ -1,5 +1,6 @@
 //! Predictions of a fitted classifier.
 
+use nuq_neighbors::cancel::ParallelCheckpoints;
 use nuq_neighbors::{Embeddings, Neighbors};
 use rayon::prelude::*;
 
@@ -54,7 +55,7 @@ impl NuqClassifier<'_> {
             let summary = self.prior.summarize(classes, &neighborhood.weights, scratch);
             Prediction::new(&summary, &neighborhood, self.variance)
         };
-        Ok((0..batch.len()).into_par_iter().map_init(Scratch::default, predict).collect())
+        Ok((0..batch.len()).into_par_iter().with_checkpoints().map_init(Scratch::default, predict).collect())
     }
 
     /// The prediction of each training row from the other training rows, by ascending id of the rows. Bandwidths, dimension,
@@ -109,9 +110,12 @@ impl NuqClassifier<'_> {
         let batch = self.smoother.batch(queries, neighbors)?;
         let classes = self.classes.len();
         let mut values = vec![0.0; queries.len() * classes];
-        values.par_chunks_mut(classes).enumerate().for_each_init(Scratch::default, |scratch, (i, row)| {
-            self.prior.probabilities(self.classes_of(neighbors, i), &batch.weights(i), scratch, row);
-        });
+        values.par_chunks_mut(classes).with_checkpoints().enumerate().for_each_init(
+            Scratch::default,
+            |scratch, (i, row)| {
+                self.prior.probabilities(self.classes_of(neighbors, i), &batch.weights(i), scratch, row);
+            },
+        );
         Ok(Probabilities::new(values, classes))
     }
 }

@@ -3,6 +3,7 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::{ParallelCheckpoints, checkpoint};
 use rayon::prelude::*;
 
 /// Rows that are converted to `f64` at a time.
@@ -21,6 +22,7 @@ pub(super) trait CenteredRows: Sync {
     fn columns(&self, first: usize, last: usize) -> Mat<f64> {
         let mut rows = Mat::zeros(self.dim(), last - first);
         for (i, column) in (first..last).zip(rows.col_iter_mut()) {
+            checkpoint();
             let column = column.try_as_col_major_mut().expect("a fresh matrix has contiguous columns");
             self.write(i, column.as_slice_mut());
         }
@@ -76,9 +78,12 @@ fn write_centered(row: &[f32], mean: &[f64], centered: &mut [f64]) {
 pub(super) fn mean(embeddings: &Embeddings<'_>, ids: &[u32]) -> Vec<f64> {
     let first = embeddings.row(ids[0] as usize);
     let mut mean = vec![0.0; embeddings.dim()];
-    for &id in ids {
-        let row = embeddings.row(id as usize).iter().zip(first);
-        mean.iter_mut().zip(row).for_each(|(m, (x, f))| *m += f64::from(*x) - f64::from(*f));
+    for ids in ids.chunks(CHUNK) {
+        checkpoint();
+        for &id in ids {
+            let row = embeddings.row(id as usize).iter().zip(first);
+            mean.iter_mut().zip(row).for_each(|(m, (x, f))| *m += f64::from(*x) - f64::from(*f));
+        }
     }
     mean.iter_mut().zip(first).for_each(|(m, f)| *m = *m / ids.len() as f64 + f64::from(*f));
     mean
@@ -89,6 +94,7 @@ pub(super) fn sq_sum(rows: &dyn CenteredRows) -> f64 {
     let mut row = vec![0.0; rows.dim()];
     (0..rows.len())
         .map(|i| {
+            checkpoint();
             rows.write(i, &mut row);
             row.iter().map(|x| x * x).sum::<f64>()
         })
@@ -118,7 +124,7 @@ pub(super) fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
             .collect();
         fourth += sq_norms.iter().map(|sq| sq * sq).sum::<f64>() / n as f64;
         let chunk = MatRef::from_column_major_slice(values, d, count);
-        tiles.par_iter_mut().for_each(|(i, j, tile)| {
+        tiles.par_iter_mut().with_checkpoints().for_each(|(i, j, tile)| {
             let (across, down) = (chunk.subrows(*i, tile.nrows()), chunk.subrows(*j, tile.ncols()));
             matmul(tile, Accum::Add, across, down.transpose(), 1.0 / n as f64, Par::Seq);
         });

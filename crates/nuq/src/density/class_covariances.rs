@@ -2,6 +2,7 @@
 
 use faer::Mat;
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::Checkpoint;
 use rayon::prelude::*;
 
 use super::centered_rows::{AllRows, ClassRows, mean, sq_sum};
@@ -46,7 +47,9 @@ pub(super) fn fit_separate(
     shrinkage: Shrinkage,
 ) -> Result<ClassCovariances, Error> {
     let class_rows = |class: usize| ClassRows { embeddings, ids: &members[class], mean: &means[class] };
-    let sums: Vec<f64> = (0..members.len()).into_par_iter().map(|class| sq_sum(&class_rows(class))).collect();
+    let here = Checkpoint::current();
+    let sum = |class: usize| here.enter(|| sq_sum(&class_rows(class)));
+    let sums: Vec<f64> = (0..members.len()).into_par_iter().map(sum).collect();
     let fallback = mean_variance(embeddings, sums.iter().sum());
     let fit = |class: usize| {
         let rows = class_rows(class);
@@ -60,7 +63,10 @@ pub(super) fn fit_separate(
         };
         whitener.ok_or_else(|| singular(classes.label(class).to_string(), shrinkage))
     };
-    let whiteners = (0..members.len()).into_par_iter().map(fit).collect::<Result<_, Error>>()?;
+    let whiteners = (0..members.len())
+        .into_par_iter()
+        .map(|class| here.enter(|| fit(class)))
+        .collect::<Result<_, Error>>()?;
     Ok(ClassCovariances::Separate { whiteners, members })
 }
 

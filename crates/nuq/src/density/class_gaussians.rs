@@ -2,6 +2,7 @@
 
 use faer::Mat;
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::{Checkpoint, checkpoint};
 use rayon::prelude::*;
 
 use super::centered_rows::{AllRows, ClassRows, mean};
@@ -72,7 +73,9 @@ impl<'a> ClassGaussians<'a> {
         for (row, &class) in of_row.iter().enumerate() {
             members[class as usize].push(row as u32);
         }
-        let means: Vec<Vec<f64>> = members.par_iter().map(|ids| mean(embeddings, ids)).collect();
+        let here = Checkpoint::current();
+        let means: Vec<Vec<f64>> =
+            members.par_iter().map(|ids| here.enter(|| mean(embeddings, ids))).collect();
         let total = embeddings.len() as f64;
         let log_weights = members.iter().map(|ids| (ids.len() as f64 / total).ln()).collect();
         let covariances = match covariance {
@@ -124,8 +127,9 @@ impl<'a> ClassGaussians<'a> {
             let (got, expected) = (queries.dim(), dim);
             return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
         }
+        let here = Checkpoint::current();
         let block = |block: &[f32]| {
-            let sq_distances = self.sq_distances(block);
+            let sq_distances = here.enter(|| self.sq_distances(block));
             sq_distances.chunks(self.means.len()).map(&read).collect::<Vec<f64>>()
         };
         Ok(queries.as_slice().par_chunks(QUERIES * dim).flat_map_iter(block).collect())
@@ -138,6 +142,7 @@ impl<'a> ClassGaussians<'a> {
         match &self.covariances {
             ClassCovariances::Separate { whiteners, members } => {
                 for (class, whitener) in whiteners.iter().enumerate() {
+                    checkpoint();
                     let mean = &self.means[class];
                     let rows = ClassRows { embeddings: &self.embeddings, ids: &members[class], mean };
                     let whitened = whitener.whiten(offsets(block, mean), &rows);
@@ -150,6 +155,7 @@ impl<'a> ClassGaussians<'a> {
                 let rows = AllRows { embeddings: &self.embeddings, of_row, means: &self.means };
                 let whitened = whitener.whiten(offsets(block, &self.means[0]), &rows);
                 for (of_query, query) in sq_distances.chunks_mut(classes).zip(whitened.col_iter()) {
+                    checkpoint();
                     for (sq, mean) in of_query.iter_mut().zip(whitened_means.col_iter()) {
                         *sq = query.iter().zip(mean.iter()).map(|(q, m)| (q - m).powi(2)).sum();
                     }

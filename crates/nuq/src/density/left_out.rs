@@ -10,6 +10,7 @@
 //! ```
 
 use nuq_neighbors::Embeddings;
+use nuq_neighbors::cancel::Checkpoint;
 use rayon::prelude::*;
 
 use super::class_covariances::ClassCovariances;
@@ -40,12 +41,15 @@ impl ClassGaussians<'_> {
             };
             Some(self.mixed(sq.iter().enumerate().map(without)))
         };
-        let width = self.means.len();
+        let (width, here) = (self.means.len(), Checkpoint::current());
         let blocks = rows.as_slice().par_chunks(QUERIES * rows.dim()).zip(classes.par_chunks(QUERIES));
         blocks
             .flat_map_iter(|(block, classes)| {
-                let sq = self.sq_distances(block);
-                let of = |(i, &class): (usize, &u32)| left_out(&sq[i * width..][..width], class as usize);
+                let sq = here.enter(|| self.sq_distances(block));
+                let of = |(i, &class): (usize, &u32)| {
+                    here.check();
+                    left_out(&sq[i * width..][..width], class as usize)
+                };
                 classes.iter().enumerate().map(of).collect::<Vec<_>>()
             })
             .collect()

@@ -17,6 +17,7 @@ use faer::linalg::cholesky::llt::factor;
 use faer::linalg::matmul::matmul;
 use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
 use faer::{Accum, Mat, MatRef, Par};
+use nuq_neighbors::cancel::checkpoint;
 
 use super::Shrinkage;
 use super::centered_rows::{CenteredRows, scatter};
@@ -54,6 +55,7 @@ impl Whitener {
         let (n, d) = (rows.len() as f64, rows.dim());
         let (mut second, mut fourth, mut row) = (vec![0.0; d], vec![0.0; d], vec![0.0; d]);
         for i in 0..rows.len() {
+            checkpoint();
             rows.write(i, &mut row);
             for ((second, fourth), x) in second.iter_mut().zip(&mut fourth).zip(&row) {
                 *second += x * x / n;

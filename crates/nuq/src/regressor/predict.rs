@@ -1,5 +1,6 @@
 //! Predictions of a fitted regressor.
 
+use nuq_neighbors::cancel::ParallelCheckpoints;
 use nuq_neighbors::{Embeddings, Neighbors};
 use rayon::prelude::*;
 
@@ -40,7 +41,7 @@ impl NuqRegressor<'_> {
             let moments = self.targets.moments(neighbors.ids(i), &neighborhood.weights);
             Estimate::new(moments, &neighborhood)
         };
-        Ok((0..batch.len()).into_par_iter().map(predict).collect())
+        Ok((0..batch.len()).into_par_iter().with_checkpoints().map(predict).collect())
     }
 
     /// The estimate of each training row from the other training rows, by ascending id of the rows; see

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod auto;
+mod cancel;
 mod golden;
 mod hostile;
 mod learned;

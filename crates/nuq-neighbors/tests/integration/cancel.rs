@@ -1,0 +1,164 @@
+//! Cancelled searches, builds and updates: they end at a check point and leave the index as it was.
+
+use nuq_neighbors::{
+    CancelToken, Cancelled, Embeddings, ExactIndex, HnswIndex, HnswParams, NeighborIndex, Neighbors,
+    Precision,
+};
+use nuq_testkit::cancel::{assert_checks_often, cancel_at_check_points, count_checks};
+use nuq_testkit::data::normal;
+
+const GRAPH: HnswParams = HnswParams::DEFAULT;
+
+#[test]
+fn every_kind_of_search_has_enough_check_points() {
+    let (rows, queries) = (normal(20_000, 64, 1), normal(100, 64, 2));
+    let index = ExactIndex::new(&rows).unwrap();
+    let steps = 20_000 * 100 * 64;
+    // Rows of 2048 columns have 32 times as many steps per block, blocks of 1024 queries ten times as many. A matrix
+    // product takes at least eight steps at a time.
+    assert_checks_often("products", steps, 320 / 8, || index.search(&queries, 10).unwrap());
+    assert_checks_often("direct distances", steps, 32, || index.search(&queries, 10_000).unwrap());
+    let few = queries.gather(&[0, 1]);
+    assert_checks_often("few queries", steps / 50, 32, || index.search(&few, 10).unwrap());
+    let ids: Vec<u32> = (0..2000).collect();
+    assert_checks_often("given ids", 2000 * 64, 32, || index.rows().measure(&queries, 20, &ids).unwrap());
+    assert_checks_often("norms", 20_000 * 64, 32, || rows.l2_normalized());
+
+    let graph = HnswIndex::new(&rows, GRAPH).unwrap();
+    let steps_of_walk = 100 * 500 * 32 * 64;
+    assert_checks_often("walks", steps_of_walk, 32, || graph.search(&queries, 10).unwrap());
+}
+
+#[test]
+fn the_construction_of_a_graph_has_enough_check_points() {
+    let rows = normal(3000, 64, 1);
+    let steps = 3000 * 1000 * 64;
+    assert_checks_often("construction", steps, 32, || HnswIndex::new(&rows, GRAPH).unwrap());
+    let mut index = HnswIndex::new(&rows, GRAPH).unwrap();
+    assert_checks_often("tuning", 500 * 3000 * 64, 32, || index.tune(0.99, 10).unwrap());
+}
+
+#[test]
+fn a_cancelled_search_or_build_returns_cancelled() {
+    let (rows, queries) = (normal(3000, 16, 1), normal(40, 16, 2));
+    let token = CancelToken::new();
+    token.cancel();
+    assert_eq!(token.run(|| HnswIndex::new(&rows, GRAPH)).err(), Some(Cancelled));
+
+    let exact = ExactIndex::new(&rows).unwrap();
+    let graph = HnswIndex::new(&rows, GRAPH).unwrap();
+    for index in [&exact as &dyn NeighborIndex, &graph] {
+        let expected = index.search(&queries, 5).unwrap();
+        cancel_at_check_points(
+            &mut (),
+            |()| index.search(&queries, 5).unwrap(),
+            |()| assert_eq!(index.search(&queries, 5).unwrap(), expected),
+        );
+    }
+}
+
+#[test]
+fn the_calling_thread_need_not_belong_to_the_pool() {
+    let (rows, queries) = (normal(3000, 16, 1), normal(40, 16, 2));
+    let index = ExactIndex::new(&rows).unwrap();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let token = CancelToken::at_check(3);
+    assert_eq!(pool.install(|| token.run(|| index.search(&queries, 5))), Err(Cancelled));
+    assert_eq!(CancelToken::at_check(3).run(|| index.search(&queries, 5)), Err(Cancelled));
+}
+
+/// The neighbors of all kinds of queries, and everything that a model file stores of rows that exist.
+fn answers(
+    index: &HnswIndex<'_>,
+    queries: &Embeddings<'_>,
+) -> (Neighbors, Neighbors, Vec<u32>, usize, String) {
+    let live = index.rows().live_ids();
+    let own = index.leave_one_out(&live[..20], 5).unwrap();
+    let parts = index.parts();
+    let graph = parts.graph.unwrap();
+    let links = graph.links.map(|links| (links.bottom.to_vec(), links.upper.to_vec(), links.entry));
+    let codes = graph.codes.map(|codes| (codes.step, codes.unreached, codes.blocks.len()));
+    let state = format!("{:?} {links:?} {codes:?} {:?}", parts.rows.removed, graph.recall);
+    (index.search(queries, 5).unwrap(), own, live, index.rows().id_bound(), state)
+}
+
+fn assert_all_or_nothing(
+    name: &str,
+    index: &mut HnswIndex<'_>,
+    queries: &Embeddings<'_>,
+    change: impl Fn(&mut HnswIndex<'_>),
+) {
+    let before = answers(index, queries);
+    let checks = cancel_at_check_points(index, &change, |index| {
+        assert!(answers(index, queries) == before, "{name}: a cancelled change has an effect");
+    });
+    assert!(checks > 5, "{name}: {checks} check points");
+    assert!(answers(index, queries) != before, "{name}: the change has no effect");
+}
+
+#[test]
+fn a_cancelled_update_of_a_graph_changes_nothing() {
+    let queries = normal(30, 40, 9);
+    for precision in [Precision::F32, Precision::F16] {
+        let rows = normal(2200, 40, 1);
+        let mut index = HnswIndex::new(&rows, GRAPH.precision(precision)).unwrap();
+        index.recall(5).unwrap();
+        let few: Vec<u32> = (0..2200).step_by(20).collect();
+        assert_all_or_nothing("remove few", &mut index, &queries, |index| index.remove(&few).unwrap());
+        let new = normal(300, 40, 2);
+        assert_all_or_nothing("insert, some into free ids", &mut index, &queries, |index| {
+            index.insert(&new).unwrap();
+        });
+        // Codes are dropped when more than one in a hundred rows is outside their range.
+        let far =
+            Embeddings::new(normal(100, 40, 3).as_slice().iter().map(|v| 300.0 * v).collect(), 40).unwrap();
+        assert_all_or_nothing("insert far rows", &mut index, &queries, |index| {
+            index.insert(&far).unwrap();
+        });
+        let many: Vec<u32> = index.rows().live_ids().into_iter().take(1400).collect();
+        assert_all_or_nothing("remove most", &mut index, &queries, |index| index.remove(&many).unwrap());
+    }
+    let scale: Vec<f64> = (0..40).map(|j| 1.0 + f64::from(j)).collect();
+    let mut index = HnswIndex::scaled(&normal(1500, 40, 1), scale, GRAPH).unwrap();
+    let new = normal(100, 40, 2);
+    assert_all_or_nothing("insert into a scaled index", &mut index, &queries, |index| {
+        index.insert(&new).unwrap();
+    });
+}
+
+#[test]
+fn an_insertion_that_starts_or_rebuilds_the_graph_changes_nothing_when_cancelled() {
+    let queries = normal(30, 8, 9);
+    let mut index = HnswIndex::new(&normal(1000, 8, 1), GRAPH).unwrap();
+    let new = normal(100, 8, 2);
+    assert_all_or_nothing("first graph", &mut index, &queries, |index| {
+        index.insert(&new).unwrap();
+    });
+    let mut huge = normal(100, 8, 2).as_slice().to_vec();
+    huge[0] = 1e20;
+    let huge = Embeddings::new(huge, 8).unwrap();
+    assert_all_or_nothing("end of the graph", &mut index, &queries, |index| {
+        index.insert(&huge).unwrap();
+    });
+}
+
+#[test]
+fn the_insertion_of_few_rows_is_short_and_has_no_check_point_inside() {
+    let mut index = HnswIndex::new(&normal(5000, 4, 1), GRAPH).unwrap();
+    let row = normal(1, 4, 2);
+    let mut inserted = vec![];
+    // One check point at the start of the computation, one before the first change.
+    assert_eq!(count_checks(|| inserted = index.insert(&row).unwrap()), 2);
+    assert_eq!(index.search(&row, 1).unwrap().ids(0), inserted);
+}
+
+#[test]
+fn cancelled_tuning_keeps_the_beam_width() {
+    let mut index = HnswIndex::new(&normal(1500, 8, 1), GRAPH.ef_search(77)).unwrap();
+    cancel_at_check_points(
+        &mut index,
+        |index| index.tune(0.9, 5).unwrap(),
+        |index| assert_eq!(index.params().ef_search, 77),
+    );
+    assert_ne!(index.params().ef_search, 77);
+}

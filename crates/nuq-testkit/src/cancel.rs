@@ -1,0 +1,45 @@
+//! Tests of cancellation: long loops have enough check points, and a cancelled computation changes nothing.
+
+use nuq_neighbors::{CancelToken, Cancelled};
+
+/// The largest number of elementary steps (multiply-adds, or bytes that are read) between two check points. A slow
+/// processor core takes 25 ms for it.
+pub const MAX_STEPS: u64 = 50_000_000;
+
+/// The number of check points of a computation.
+pub fn count_checks<T>(compute: impl FnOnce() -> T) -> u64 {
+    let token = CancelToken::at_check(u64::MAX);
+    assert!(token.run(compute).is_ok(), "the token is not cancelled");
+    token.checks()
+}
+
+/// Asserts that a computation of `steps` elementary steps has a check point at least every [`MAX_STEPS`] steps on average.
+/// `scale` is the ratio between the steps of the largest expected computation of this kind and those of the test: the
+/// number of steps between check points grows by this factor at most.
+pub fn assert_checks_often<T>(what: &str, steps: u64, scale: u64, compute: impl FnOnce() -> T) {
+    let checks = count_checks(compute);
+    let between = steps / checks;
+    assert!(
+        between.saturating_mul(scale) <= MAX_STEPS,
+        "{what}: {between} steps between {checks} check points"
+    );
+}
+
+/// Cancels a computation at its first, at its last and at some check points in between. `assert_unchanged` is called
+/// after each of them. Returns the number of check points.
+pub fn cancel_at_check_points<S, T>(
+    subject: &mut S,
+    mut compute: impl FnMut(&mut S) -> T,
+    mut assert_unchanged: impl FnMut(&S),
+) -> u64 {
+    let mut at = 1;
+    loop {
+        let token = CancelToken::at_check(at);
+        match token.run(|| compute(subject)) {
+            Err(Cancelled) => assert_unchanged(subject),
+            Ok(_) => return token.checks(),
+        }
+        // About ten check points per power of ten, and all of the first ten.
+        at += 1 + at / 5;
+    }
+}
