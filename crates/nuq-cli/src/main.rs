@@ -29,6 +29,7 @@ mod vocabulary;
 mod wrap;
 
 use std::io::{self, Write};
+use std::num::NonZero;
 use std::process::ExitCode;
 
 use clap::error::ContextValue;
@@ -37,6 +38,9 @@ use serde_json::json;
 
 use args::{Args, Command};
 use error::Error;
+
+/// More threads would not be faster. A hundred thousand of them do not start within minutes.
+const MAX_THREADS_PER_PROCESSOR: usize = 16;
 
 fn main() -> ExitCode {
     silence_caught_panics();
@@ -111,7 +115,14 @@ fn run(Args { command, common }: Args) -> Result<(), Error> {
         if threads == 0 {
             return Err(Error::Data("--threads 0: at least 1 is required".to_owned()));
         }
-        let built = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+        let most = MAX_THREADS_PER_PROCESSOR * std::thread::available_parallelism().map_or(1, NonZero::get);
+        if threads > most {
+            let text = format!(
+                "--threads {threads}: {most} threads are used, {MAX_THREADS_PER_PROCESSOR} per processor"
+            );
+            progress::message(&common, &text);
+        }
+        let built = rayon::ThreadPoolBuilder::new().num_threads(threads.min(most)).build_global();
         built.map_err(|problem| Error::Usage(format!("--threads {threads}: {problem}")))?;
     }
     match command {

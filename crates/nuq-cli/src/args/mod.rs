@@ -87,7 +87,7 @@ pub(crate) struct Common {
     /// Print only results and errors; a command that writes a file prints nothing, unless --json is given
     #[arg(long, global = true)]
     pub(crate) quiet: bool,
-    /// Number of threads, at least 1 [default: the number of processors]
+    /// Number of threads, at least 1 and at most 16 per processor [default: the number of processors]
     #[arg(long, global = true, value_name = "N")]
     pub(crate) threads: Option<usize>,
 }

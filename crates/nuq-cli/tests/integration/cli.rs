@@ -66,7 +66,8 @@ fn help_lists_the_commands() {
               is given
 
           --threads <N>
-              Number of threads, at least 1 [default: the number of processors]
+              Number of threads, at least 1 and at most 16 per processor [default: the number of
+              processors]
 
     Typical use:
       nuq fit --embeddings train.npz:embeddings --labels train.npz:labels --out model.nuq
@@ -136,6 +137,19 @@ fn the_demo_does_not_depend_on_the_number_of_threads() {
         fs::read(folder.path().join(out).join("two-moons.svg")).unwrap()
     };
     assert!(figure("one", "1") == figure("three", "3"));
+}
+
+#[test]
+fn too_many_threads_are_reduced_with_a_message() {
+    let output = nuq(&["--threads", "100000", "completions", "bash"], Path::new("."));
+    assert!(output.status.success());
+    let message = text(&output.stderr);
+    assert!(
+        message.starts_with("--threads 100000: ")
+            && message.ends_with(" threads are used, 16 per processor\n")
+    );
+    let quiet = nuq(&["--threads", "100000", "--quiet", "completions", "bash"], Path::new("."));
+    assert!(quiet.status.success() && quiet.stderr.is_empty());
 }
 
 #[test]
