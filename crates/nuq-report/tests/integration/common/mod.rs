@@ -244,7 +244,8 @@ fn best_count() -> Curve {
 }
 
 fn histogram(score: &str, scores: &Scores, ood: &[&str]) -> Histogram {
-    let edges: Vec<f64> = (0..=40).map(|i| -4.0 + 0.25 * f64::from(i)).collect();
+    // The last bin counts all scores above 4.
+    let edges: Vec<f64> = (0..=32).map(|i| -4.0 + 0.25 * f64::from(i)).chain([f64::INFINITY]).collect();
     let bars = |name: &str, values: &[f64]| {
         let within = |ends: &[f64]| values.iter().filter(|&&v| v >= ends[0] && v < ends[1]).count();
         let shares = edges.windows(2).map(|ends| within(ends) as f64 / values.len() as f64).collect();
