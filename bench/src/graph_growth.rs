@@ -98,6 +98,7 @@ pub(crate) fn measure(rows: &str) -> Result<(), String> {
         n_neighbors: 20,
         normalize: false,
         choice: IndexChoice { kind: IndexKind::Hnsw(params), reason: Reason::Requested },
+        column_names: None,
     };
     let parts = RegressorParts {
         smoother,

@@ -1,7 +1,7 @@
 //! The fitted classifier.
 
 use numpy::PyReadonlyArray1;
-use nuq::{Decision, FittedModel, NuqClassifier, RejectRule};
+use nuq::{Decision, FittedModel, Label, NuqClassifier, RejectRule};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -19,25 +19,32 @@ pub(crate) struct PyClassifier {
 
 #[pymethods]
 impl PyClassifier {
-    /// Fits a classifier. The label of row `i` is `classes[numbers[i]]`.
+    /// Fits a classifier. The label of row `i` is `classes[numbers[i]]`; `names` are those of the columns.
     #[staticmethod]
-    #[pyo3(signature = (params, x, classes, numbers, n_jobs, tick))]
+    #[pyo3(signature = (params, x, classes, numbers, names, n_jobs, tick))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]
     fn fit(
         py: Python<'_>,
         params: &Bound<'_, PyDict>,
         x: &Bound<'_, PyAny>,
         classes: &Bound<'_, PyList>,
         numbers: PyReadonlyArray1<'_, i64>,
+        names: Option<Vec<String>>,
         n_jobs: Option<usize>,
         tick: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let parsed = params::classifier(params)?;
         let (x, y) = (params::training_rows(params, x)?, labels::of_rows(classes, numbers.as_slice()?)?);
-        let model = work::run(py, n_jobs, tick, move || Ok(parsed.fit(&x, &y)?))?;
+        let model = work::run(py, n_jobs, tick, move || {
+            let mut model = parsed.fit(&x, &y)?;
+            model.set_column_names(names)?;
+            Ok(model)
+        })?;
         Ok(Self { model: Shared::new(model) })
     }
 
-    /// Predictions as columns. With `neighbors`, ids and squared distances of each row, there is no search.
+    /// Predictions as columns, and the labels to which the class numbers refer. With `neighbors`, ids and squared distances of each
+    /// row, there is no search.
     fn predict<'py>(
         &self,
         py: Python<'py>,
@@ -46,33 +53,42 @@ impl PyClassifier {
         n_jobs: Option<usize>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (x, neighbors) = (embeddings(x)?, neighbors.map(neighbor_table).transpose()?);
-        let rows = self.model.query(py, n_jobs, move |model| {
-            Ok(match neighbors {
+        let (rows, classes) = self.model.query(py, n_jobs, move |model| {
+            let rows = match neighbors {
                 Some(neighbors) => model.predict_from(&x, &neighbors)?.to_vec(),
                 None => model.predict(&x)?.to_vec(),
-            })
+            };
+            Ok((rows, model.classes().labels().to_vec()))
         })?;
-        columns_of(py, &rows)
+        columns_of(py, &rows, &classes)
     }
 
     /// Predictions of the training rows as columns, each computed from the other rows, by ascending id.
     fn leave_one_out<'py>(&self, py: Python<'py>, n_jobs: Option<usize>) -> PyResult<Bound<'py, PyDict>> {
-        let rows = self.model.query(py, n_jobs, |model| Ok(model.leave_one_out()?.to_vec()))?;
-        columns_of(py, &rows)
+        let (rows, classes) = self.model.query(py, n_jobs, |model| {
+            Ok((model.leave_one_out()?.to_vec(), model.classes().labels().to_vec()))
+        })?;
+        columns_of(py, &rows, &classes)
     }
 
-    /// Probabilities of all classes.
+    /// Probabilities of all classes, and their labels. `neighbors` as in `predict`.
     fn predict_proba<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'_, PyAny>,
+        neighbors: Option<NeighborArrays<'_>>,
         n_jobs: Option<usize>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let x = embeddings(x)?;
-        let (probabilities, classes) = self
-            .model
-            .query(py, n_jobs, move |model| Ok((model.predict_proba(&x)?, model.classes().len())))?;
-        Ok(matrix(py, probabilities.as_slice(), classes)?.into_any())
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
+        let (x, neighbors) = (embeddings(x)?, neighbors.map(neighbor_table).transpose()?);
+        let (probabilities, classes) = self.model.query(py, n_jobs, move |model| {
+            let probabilities = match neighbors {
+                Some(neighbors) => model.predict_proba_from(&x, &neighbors)?,
+                None => model.predict_proba(&x)?,
+            };
+            Ok((probabilities, model.classes().labels().to_vec()))
+        })?;
+        let values = matrix(py, probabilities.as_slice(), classes.len())?;
+        Ok((values.into_any(), labels::to_python(py, &classes)?))
     }
 
     /// True for each row that the reject rule accepts.
@@ -96,15 +112,19 @@ impl PyClassifier {
         Ok(column(py, &accepted).into_any())
     }
 
-    /// Training rows with doubtful labels: row, given and likeliest class, and the probabilities of both.
+    /// Training rows with doubtful labels: row, given and likeliest class, the probabilities of both, and the labels to which the
+    /// class numbers refer.
     fn label_issues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let issues = self.model.query(py, None, |model| Ok(model.label_issues()?))?;
+        let (issues, classes) = self
+            .model
+            .query(py, None, |model| Ok((model.label_issues()?, model.classes().labels().to_vec())))?;
         let numbers =
             |of: fn(&nuq::LabelIssue) -> i64| column(py, &issues.iter().map(of).collect::<Vec<i64>>());
         let probabilities =
             |of: fn(&nuq::LabelIssue) -> f64| column(py, &issues.iter().map(of).collect::<Vec<f64>>());
         let columns = PyDict::new(py);
         columns.set_item("row", numbers(|issue| issue.row.into()))?;
+        columns.set_item("classes", labels::to_python(py, &classes)?)?;
         columns.set_item("given", numbers(|issue| issue.given.into()))?;
         columns.set_item("likeliest", numbers(|issue| issue.likeliest.into()))?;
         columns.set_item("probability_given", probabilities(|issue| issue.probability_given))?;
@@ -112,7 +132,7 @@ impl PyClassifier {
         Ok(columns)
     }
 
-    /// Inserts rows and returns their ids.
+    /// Inserts rows and returns their ids. The labels must be of the kind of the classes.
     fn insert<'py>(
         &self,
         py: Python<'py>,
@@ -121,7 +141,11 @@ impl PyClassifier {
         numbers: PyReadonlyArray1<'_, i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (x, y) = (embeddings(x)?, labels::of_rows(classes, numbers.as_slice()?)?);
-        let ids = self.model.update(py, move |model| Ok(model.insert(&x, &y)?))?;
+        let ids = self.model.update(py, move |model| {
+            let y: Vec<Label> = y.into_iter().map(|label| model.classes().convert(label)).collect();
+            model.classes().check_kind(&y)?;
+            Ok(model.insert(&x, &y)?)
+        })?;
         Ok(column(py, &ids.iter().map(|&id| i64::from(id)).collect::<Vec<i64>>()).into_any())
     }
 
@@ -161,11 +185,16 @@ impl PyClassifier {
 
 common_methods!(PyClassifier, nuq_io::save_classifier);
 
-/// Predictions as columns.
-fn columns_of<'py>(py: Python<'py>, rows: &[nuq::Prediction]) -> PyResult<Bound<'py, PyDict>> {
+/// Predictions as columns, and the labels to which the class numbers refer.
+fn columns_of<'py>(
+    py: Python<'py>,
+    rows: &[nuq::Prediction],
+    classes: &[Label],
+) -> PyResult<Bound<'py, PyDict>> {
     let numbers = |of: fn(&nuq::Prediction) -> f64| column(py, &rows.iter().map(of).collect::<Vec<f64>>());
     let columns = PyDict::new(py);
     columns.set_item("class", column(py, &rows.iter().map(|p| p.class as i64).collect::<Vec<i64>>()))?;
+    columns.set_item("classes", labels::to_python(py, classes)?)?;
     columns.set_item("probability", numbers(|p| p.probability))?;
     columns.set_item("aleatoric", numbers(|p| p.aleatoric))?;
     columns.set_item("epistemic", numbers(nuq::Prediction::epistemic))?;

@@ -85,6 +85,7 @@ fn class_of(error: &nuq::Error) -> &'static str {
         PerPointBandwidthFixed => "PerPointBandwidthError",
         NoRows { .. } => "EmptyError",
         NanScore { .. } => "NotFiniteError",
+        ColumnNames(_) => "ColumnNamesError",
         EqualScores { .. } | LabelKind { .. } => "InvalidInputError",
         CannotCertify { .. } => "CannotCertifyError",
         _ => "NuqError",

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use numpy::PyReadonlyArray1;
-use nuq::Embeddings;
+use nuq::{Embeddings, Label};
 use nuq_eval::baselines::Members;
 use nuq_eval::evaluate::{Comparison, Measured, MethodResult, Rows};
 use nuq_eval::metrics::Resampling;
@@ -96,6 +96,7 @@ pub(crate) fn evaluate<'py>(
     let ood: Vec<Set> =
         ood.into_iter().map(|(name, arrays)| Set::new(name, arrays)).collect::<PyResult<_>>()?;
     let results = model.model.query(py, None, move |model| {
+        let truth: Vec<Label> = truth.into_iter().map(|label| model.classes().convert(label)).collect();
         let start = Instant::now();
         let clock = || start.elapsed().as_secs_f64();
         let resampling = Resampling { resamples, seed };

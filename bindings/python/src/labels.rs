@@ -1,8 +1,8 @@
-//! Conversion of labels, which are integers or strings.
+//! Conversion of labels, which are booleans, integers or strings.
 
 use nuq::Label;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBool, PyList};
 
 use crate::errors::raise;
 
@@ -19,6 +19,9 @@ pub(crate) fn of_rows(distinct: &Bound<'_, PyList>, indices: &[i64]) -> PyResult
 }
 
 fn from_python(label: &Bound<'_, PyAny>) -> PyResult<Label> {
+    if let Ok(value) = label.cast::<PyBool>() {
+        return Ok(Label::Bool(value.is_true()));
+    }
     if let Ok(value) = label.extract::<i128>() {
         return Ok(Label::Int(value));
     }
@@ -26,16 +29,17 @@ fn from_python(label: &Bound<'_, PyAny>) -> PyResult<Label> {
         Ok(text) => Ok(Label::Text(text)),
         Err(_) => Err(raise(
             "InvalidInputError",
-            format!("invalid label {}: labels are integers or strings", label.repr()?),
+            format!("invalid label {}: labels are booleans, integers or strings", label.repr()?),
         )),
     }
 }
 
-/// Labels as a list of `int` or `str`.
+/// Labels as a list of `bool`, `int` or `str`.
 pub(crate) fn to_python<'py>(py: Python<'py>, labels: &[Label]) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for label in labels {
         match label {
+            Label::Bool(value) => list.append(value)?,
             Label::Int(value) => list.append(value)?,
             Label::Text(text) => list.append(text)?,
         }

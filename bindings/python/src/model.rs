@@ -47,6 +47,34 @@ macro_rules! common_methods {
                 Ok($crate::arrays::column(py, &ids).into_any())
             }
 
+            /// Squared distances of given training rows, `k` ids per row of `x`.
+            fn measure<'py>(
+                &self,
+                py: Python<'py>,
+                x: &Bound<'_, PyAny>,
+                k: usize,
+                ids: Vec<u32>,
+            ) -> PyResult<Bound<'py, PyAny>> {
+                let x = $crate::arrays::embeddings(x)?;
+                let table = self.model.query(py, None, move |model| Ok(model.measure(&x, k, &ids)?))?;
+                let distances: Vec<f64> =
+                    (0..table.len()).flat_map(|i| table.sq_distances(i).iter().copied()).collect();
+                Ok($crate::arrays::matrix(py, &distances, k)?.into_any())
+            }
+
+            /// Names of the columns of the training rows.
+            fn column_names(&self, py: Python<'_>) -> PyResult<Option<Vec<String>>> {
+                Ok(self.model.read(py)?.column_names().map(<[String]>::to_vec))
+            }
+
+            /// Description of the difference between these names and those of the training rows; `None` if they are equal.
+            fn different_names(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Option<String>> {
+                Ok(match self.model.read(py)?.check_column_names(&names) {
+                    Err(nuq::Error::ColumnNames(difference)) => Some(difference.to_string()),
+                    _ => None,
+                })
+            }
+
             /// Removes rows by id.
             fn remove(&self, py: Python<'_>, ids: Vec<u32>) -> PyResult<()> {
                 self.model.update(py, move |model| Ok(model.remove(&ids)?))

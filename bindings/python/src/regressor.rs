@@ -18,20 +18,25 @@ pub(crate) struct PyRegressor {
 
 #[pymethods]
 impl PyRegressor {
-    /// Fits a regressor.
+    /// Fits a regressor. `names` are those of the columns.
     #[staticmethod]
-    #[pyo3(signature = (params, x, y, n_jobs, tick))]
+    #[pyo3(signature = (params, x, y, names, n_jobs, tick))]
     fn fit(
         py: Python<'_>,
         params: &Bound<'_, PyDict>,
         x: &Bound<'_, PyAny>,
         y: PyReadonlyArray1<'_, f64>,
+        names: Option<Vec<String>>,
         n_jobs: Option<usize>,
         tick: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let parsed = params::regressor(params)?;
         let (x, y) = (params::training_rows(params, x)?, y.as_slice()?.to_vec());
-        let model = work::run(py, n_jobs, tick, move || Ok(parsed.fit(&x, &y)?))?;
+        let model = work::run(py, n_jobs, tick, move || {
+            let mut model = parsed.fit(&x, &y)?;
+            model.set_column_names(names)?;
+            Ok(model)
+        })?;
         Ok(Self { model: Shared::new(model) })
     }
 

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use nuq::CancelToken;
+use nuq::{CancelToken, Cancelled};
 use pyo3::prelude::*;
 
 use crate::errors::{Failure, raise};
@@ -24,11 +24,15 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Computes on all threads of the pool, until the computation ends or is interrupted.
+    /// Computes on all threads of the pool, until the computation ends or is interrupted. A computation does not begin after an
+    /// interrupt, also if its worker had to wait for a lock: it must not change a model after its call has ended.
     pub(crate) fn compute<T: Send>(
         &self,
         compute: impl FnOnce() -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
+        if self.token.is_cancelled() {
+            return Err(Cancelled.into());
+        }
         self.pool.install(|| self.token.run(compute)).unwrap_or_else(|cancelled| Err(cancelled.into()))
     }
 }

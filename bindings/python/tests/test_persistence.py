@@ -138,3 +138,64 @@ def test_invalid_files(fitted, tmp_path):
         nuq.load(tmp_path / "cut.nuq").predict(np.zeros((1, 5)))
     with pytest.raises(nuq.errors.FileError):
         fitted.save(tmp_path / "no folder" / "model.nuq")
+
+
+@pytest.mark.parametrize("labels", [np.array([True, False]), np.array([True, False], dtype=object)], ids=["bool", "object"])
+def test_boolean_labels_stay_booleans(blobs, tmp_path, labels):
+    x, y = blobs
+    y = labels[(y == 1).astype(int)]
+    model = NuqClassifier().fit(x, y)
+    model.save(tmp_path / "model.nuq")
+    for restored in (model, nuq.load(tmp_path / "model.nuq"), pickle.loads(pickle.dumps(model))):
+        assert restored.classes_.tolist() == [False, True]
+        assert all(type(label) is bool for label in restored.classes_.tolist())
+        assert restored.predict(x).tolist() == model.predict(x).tolist()
+    opened = nuq.load(tmp_path / "model.nuq")
+    assert opened.classes_.dtype == bool and opened.predict(x).dtype == bool
+    # Integers 0 and 1 are the same labels.
+    assert opened.score(x, y.astype(int)) == opened.score(x, y) > 0.9
+    assert opened.partial_fit(x[:2], [0, 1]).classes_.tolist() == [False, True]
+    assert nuq.evaluate(opened, x, y.astype(int), resamples=100).accuracy.value > 0.9
+    with pytest.raises(nuq.errors.InvalidInputError, match="booleans"):
+        opened.partial_fit(x[:1], [2])
+
+
+def test_booleans_are_labels_of_a_model_with_integers(blobs):
+    x, y = blobs
+    y = (y == 1).astype(int)
+    model = NuqClassifier().fit(x, y).partial_fit(x[:2], [True, False])
+    assert model.classes_.tolist() == [0, 1] and model.classes_.dtype == np.int64
+    assert model.score(x, y == 1) > 0.9
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float32", "S3", "U3", "object"])
+def test_the_type_of_labels_is_kept(blobs, dtype):
+    x, y = blobs
+    labels = y.astype(dtype)
+    model = NuqClassifier().fit(x, labels)
+    restored = pickle.loads(pickle.dumps(model))
+    for one in (model, restored, model.partial_fit(x[:1] + 50, np.array([7]).astype(dtype))):
+        assert one.classes_.dtype.kind == labels.dtype.kind
+        assert one.predict(x[:1]).dtype.kind == labels.dtype.kind
+
+
+def test_the_command_line_writes_boolean_labels_as_words(binary, blobs, tmp_path):
+    import subprocess
+
+    x, y = blobs
+    np.savez(tmp_path / "x.npz", x=x, y=y == 1)
+    np.savetxt(tmp_path / "y.csv", np.where(y == 1, "True", "False"), fmt="%s")
+    NuqClassifier().fit(x, y == 1).save(tmp_path / "python.nuq")
+    for command in (
+        "fit --embeddings x.npz:x --labels x.npz:y --out cli.nuq",
+        "score --model cli.nuq --embeddings x.npz:x --out s.csv --output-neighbors 1",
+        "score --model python.nuq --embeddings x.npz:x --out s.npz --output-neighbors 2",
+        "evaluate --model python.nuq --test x.npz:x --labels y.csv --header no --resamples 100",
+    ):
+        done = subprocess.run([binary, *command.split()], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "cli.nuq").read_bytes() == (tmp_path / "python.nuq").read_bytes()
+    assert {line.split(",")[1] for line in (tmp_path / "s.csv").read_text().splitlines()[1:]} == {"true", "false"}
+    scored = np.load(tmp_path / "s.npz")
+    assert scored["label"].dtype == bool and scored["neighbor_labels"].dtype == bool
+    assert scored["neighbor_labels"].shape == (300, 2)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
+import nuq
 from nuq import NuqClassifier, NuqRegressor
 from nuq.errors import (
     DimensionMismatchError,
     EmptyError,
     InvalidInputError,
+    InvalidParameterError,
     LengthMismatchError,
     PerPointBandwidthError,
     UnknownIdError,
@@ -71,7 +75,7 @@ def test_regressor(blobs):
 def test_rows_that_cannot_be_inserted(blobs):
     x, y = blobs
     model = NuqClassifier().fit(x, y)
-    with pytest.raises(InvalidInputError, match="all integers or all strings"):
+    with pytest.raises(InvalidInputError, match="same kind"):
         model.partial_fit(x[:1], ["cat"])
     with pytest.raises(DimensionMismatchError):
         model.partial_fit(x[:1, :2], [0])
@@ -117,3 +121,68 @@ def test_removal_of_nothing_changes_nothing(blobs, nothing):
     threshold = model.calibrate(x, coverage=0.5, name="half")
     assert model.remove(nothing) is model
     assert model.n_samples_fit_ == 300 and model.thresholds_ == {"half": threshold}
+
+
+def test_listed_classes_have_a_column_before_their_first_row(blobs, tmp_path):
+    x, y = blobs
+    model = NuqClassifier().partial_fit(x[:200], y[:200], classes=[2, 0, 1, 5])
+    assert model.classes_.tolist() == [0, 1, 2, 5]
+    probability = model.predict_proba(x)
+    assert probability.shape == (300, 4) and not probability[:, 2:].any()
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[probability.argmax(axis=1)], model.predict(x))
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(model)).predict_proba(x), probability, "pickle keeps the list"
+    )
+    model.partial_fit(x[200:], y[200:], classes=[0, 1, 2, 5])
+    assert model.predict_proba(x)[200:, 2].mean() > 0.5 and model.score(x, y) > 0.9
+    with pytest.raises(InvalidInputError, match="do not exist in the initial classes"):
+        model.partial_fit(x[:1], [7])
+    with pytest.raises(InvalidParameterError, match="is not the same as before"):
+        model.partial_fit(x[:1], [0], classes=[0, 1])
+    assert model.n_samples_fit_ == 300
+    # A class that loses its rows keeps its column.
+    model.remove(np.flatnonzero(y == 2))
+    assert model.classes_.tolist() == [0, 1, 2, 5] and not model.predict_proba(x)[:, 2:].any()
+    model.save(tmp_path / "model.nuq")
+    assert nuq.load(tmp_path / "model.nuq").classes_.tolist() == [0, 1]
+
+
+def test_listed_classes_share_the_rest_of_a_single_class(blobs):
+    x, y = blobs
+    model = NuqClassifier().partial_fit(x[:100], y[:100], classes=[0, 1, 2])
+    probability = model.predict_proba(x)
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(probability[:, 1], probability[:, 2])
+
+
+def test_labels_outside_the_listed_classes_are_errors(blobs):
+    model = NuqClassifier()
+    with pytest.raises(InvalidInputError, match=r"\[2\] in y do not exist in the initial classes \[0, 1\]"):
+        model.partial_fit(*blobs, classes=[0, 1])
+    assert not hasattr(model, "classes_")
+    with pytest.raises(InvalidParameterError, match="empty"):
+        model.partial_fit(*blobs, classes=[])
+    model.fit(*blobs)
+    with pytest.raises(InvalidInputError, match="do not exist"):
+        model.partial_fit(blobs[0][:1], [9], classes=[0, 1, 2])
+    assert model.partial_fit(blobs[0][:1], [9]).classes_.tolist() == [0, 1, 2, 9]
+
+
+def test_predictions_from_measured_neighbors(blobs):
+    x, y = blobs
+    for changes in ({}, {"normalize": True}, {"bandwidth": "silverman"}):
+        model = NuqClassifier(n_neighbors=7, **changes).fit(x[:250], y[:250])
+        ids = model.kneighbors(x, 7, return_distance=False)
+        sq_distances = model.measure(x, ids)
+        np.testing.assert_allclose(sq_distances, model.kneighbors(x, 7)[0] ** 2, rtol=1e-12)
+        np.testing.assert_array_equal(model.predict_proba_from(x, ids, sq_distances), model.predict_proba(x))
+        one, other = model.predict_from(x, ids, sq_distances), model.predict_uncertainty(x)
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+    for ids in ([[0]], np.zeros((300, 2)), np.zeros(300, dtype=int)):
+        with pytest.raises(LengthMismatchError):
+            model.measure(x, ids)
+    for ids in (np.full((300, 1), 250), np.full((300, 1), -1)):
+        with pytest.raises(UnknownIdError):
+            model.measure(x, ids)

@@ -12,7 +12,8 @@ use crate::args::{CalibrateArgs, Common, TargetSpec, check_stdin};
 use crate::error::Error;
 use crate::inspect::ThresholdSummary;
 use crate::progress::message;
-use crate::{destination, escape, output, rows, wrap};
+use crate::rows::{self, ModelRows};
+use crate::{destination, escape, output, wrap};
 
 /// Default of `--delta`.
 const DELTA: f64 = 0.05;
@@ -48,18 +49,25 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let mut model_file = ChangedModel::open(options, common)?;
     check_labels_and_classes(options, &model_file.model)?;
     let others: Vec<_> = options.labels.iter().collect();
-    let held_out =
-        rows::read_for(&model_file.model, &options.model, embeddings, &others, options.input.options())?;
-    let labels = match &options.labels {
-        Some(spec) => Some(rows::labels(spec, (embeddings, held_out.len()), options.input.options())?),
-        None => None,
+    let rows = ModelRows {
+        model: &model_file.model,
+        path: &options.model,
+        options: options.input.options(),
+        ignore_column_names: options.ignore_column_names,
     };
+    let held_out = rows.read(embeddings, &others)?;
     let measure = measure(options, target_spec);
     let (scores, is_error) = match &model_file.model {
         Model::Classifier(model) => {
-            if let (Some(spec), Some(labels)) = (&options.labels, &labels) {
-                rows::check_labels(spec, labels, model, common)?;
-            }
+            let labels = match &options.labels {
+                Some(spec) => {
+                    let of = (embeddings, held_out.len());
+                    let labels = rows::labels_for(model, spec, of, options.input.options())?;
+                    rows::check_labels(spec, &labels, model, common)?;
+                    Some(labels)
+                }
+                None => None,
+            };
             let predictions = model.predict(&held_out)?;
             rows::warn_training_rows(embeddings, predictions.neighbors(), common);
             let predicted = predicted_labels(options, embeddings, model, &predictions)?;

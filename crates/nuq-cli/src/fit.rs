@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use nuq::{
-    Density, DensityKind, Embeddings, FittedModel, IndexKind, Model, NamedCriterion, NuqClassifier,
-    NuqRegressor, Params, Precision,
+    Density, DensityKind, FittedModel, IndexKind, Model, NamedCriterion, NuqClassifier, NuqRegressor, Params,
+    Precision,
 };
-use nuq_io::ArraySpec;
+use nuq_io::{ArraySpec, EmbeddingsFile};
 
 use crate::args::{Common, FitArgs, Preset, check_stdin};
 use crate::destination;
@@ -27,10 +27,12 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let inputs: Vec<&Path> = inputs.into_iter().map(|(_, spec)| spec.path.as_path()).collect();
     output::check_out(&options.out, &inputs)?;
     destination::check_binary(&options.out)?;
-    let x = read_rows(options)?;
+    let file = open_rows(options)?;
+    let column_names = file.column_names().map(<[String]>::to_vec);
+    let x = rows::read(&options.embeddings, file)?;
     message(common, &format!("read {} rows of {} columns from {}", x.len(), x.dim(), options.embeddings));
     let start = Instant::now();
-    let model = match task {
+    let mut model = match task {
         Task::Classification(labels, params) => {
             let y = rows::labels(labels, (&options.embeddings, x.len()), options.input.options())?;
             Model::Classifier(observe("fitting", common, || params.fit(&x, &y))?)
@@ -41,6 +43,7 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
         }
     };
     let seconds = start.elapsed().as_secs_f64();
+    model.set_column_names(column_names)?;
     warn(options, &model, common);
     destination::save(&model, &options.out)?;
     message(common, &format!("fitted in {seconds:.2} s, saved as {}", destination::name(&options.out)));
@@ -73,9 +76,9 @@ impl<'o> Task<'o> {
     }
 }
 
-fn read_rows(options: &FitArgs) -> Result<Embeddings<'static>, Error> {
+fn open_rows(options: &FitArgs) -> Result<EmbeddingsFile, Error> {
     let others: Vec<&ArraySpec> = options.labels.iter().chain(&options.targets).collect();
-    rows::read(&options.embeddings, &others, options.input.options())
+    Ok(options.input.options().embeddings(&options.embeddings, &others)?)
 }
 
 /// Reports properties of the data that limit the model.

@@ -39,6 +39,8 @@ pub(crate) fn run(options: &InspectArgs, common: &Common) -> Result<(), Error> {
 pub(crate) struct Summary {
     #[serde(flatten)]
     model: ModelSummary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column_names: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     class_rows: Vec<ClassSummary>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -56,6 +58,9 @@ struct ClassSummary {
 
 /// Largest number of classes that the text lists.
 const LISTED_CLASSES: usize = 20;
+
+/// Largest number of column names that the text lists.
+const LISTED_COLUMNS: usize = 10;
 
 /// A threshold of a model.
 #[derive(Debug, Serialize)]
@@ -122,6 +127,7 @@ impl Summary {
         let threshold = |(name, threshold): (&String, &Threshold)| ThresholdSummary::new(name, threshold);
         Self {
             model: ModelSummary::new(model),
+            column_names: model.column_names().map(<[String]>::to_vec),
             class_rows: vec![],
             thresholds: model.thresholds().iter().map(threshold).collect(),
             file: None,
@@ -138,6 +144,9 @@ impl Summary {
         };
         for fact in self.model.facts() {
             line(&fact.name, &fact.value);
+            if let (Some(names), "rows") = (&self.column_names, &*fact.name) {
+                line("column_names", &column_text(names));
+            }
             if fact.name == "rows" && !self.class_rows.is_empty() {
                 line("classes", &class_text(&self.class_rows));
             }
@@ -166,6 +175,13 @@ fn class_text(classes: &[ClassSummary]) -> String {
     let more =
         (classes.len() > LISTED_CLASSES).then(|| format!("and {} more", classes.len() - LISTED_CLASSES));
     named.chain(more).collect::<Vec<String>>().join(", ")
+}
+
+/// The first names, and the number of the others.
+fn column_text(names: &[String]) -> String {
+    let more = (names.len() > LISTED_COLUMNS).then(|| format!("and {} more", names.len() - LISTED_COLUMNS));
+    let shown = names.iter().take(LISTED_COLUMNS).map(|name| escape::name(name).into_owned());
+    shown.chain(more).collect::<Vec<String>>().join(", ")
 }
 
 /// Four decimals, or scientific notation for very small and very large values.

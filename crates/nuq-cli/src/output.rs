@@ -57,9 +57,10 @@ pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Error> {
     Ok(nuq_io::write_atomically(path, |file| file.write_all(contents))?)
 }
 
-/// A label as JSON: an integer if it fits into 64 bits, otherwise a string.
+/// A label as JSON: a boolean, an integer if it fits into 64 bits, otherwise a string.
 pub(crate) fn label_json(label: &Label) -> Value {
     match label {
+        Label::Bool(value) => json!(value),
         Label::Int(value) => i64::try_from(*value).map_or_else(|_| json!(value.to_string()), |v| json!(v)),
         Label::Text(text) => json!(text),
     }

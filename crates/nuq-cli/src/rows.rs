@@ -4,21 +4,15 @@ use std::path::Path;
 
 use nuq::{Embeddings, FittedModel, Label, Model, Neighbors, NuqClassifier};
 use nuq_eval::baselines::Members;
-use nuq_io::{ArraySpec, ReadOptions};
+use nuq_io::{ArraySpec, EmbeddingsFile, ReadOptions};
 
 use crate::args::Common;
 use crate::bad_rows;
 use crate::error::Error;
 use crate::progress::message;
 
-/// Reads all rows of a file; rows with a NaN or an infinity are an error. A column of the same table that one of `others` selects
-/// is not a coordinate.
-pub(crate) fn read(
-    spec: &ArraySpec,
-    others: &[&ArraySpec],
-    options: ReadOptions,
-) -> Result<Embeddings<'static>, Error> {
-    let mut file = options.embeddings(spec, others)?;
+/// Reads all rows of a file; rows with a NaN or an infinity are an error.
+pub(crate) fn read(spec: &ArraySpec, mut file: EmbeddingsFile) -> Result<Embeddings<'static>, Error> {
     let values = file.values(0..file.len())?;
     let bad = bad_rows::find(&values, file.dim());
     if !bad.is_empty() {
@@ -27,19 +21,37 @@ pub(crate) fn read(
     Ok(Embeddings::new(values, file.dim())?)
 }
 
-/// Reads all rows of a file and checks their number of columns against the model.
-pub(crate) fn read_for(
-    model: &Model<'_>,
-    path: &Path,
-    spec: &ArraySpec,
-    others: &[&ArraySpec],
-    options: ReadOptions,
-) -> Result<Embeddings<'static>, Error> {
-    read(spec, others, options.columns(model.index().dim())).map_err(|error| column_error(error, path))
+/// Reads rows for an existing model. The number and the names of their columns must be those of the model.
+pub(crate) struct ModelRows<'o> {
+    pub(crate) model: &'o Model<'o>,
+    pub(crate) path: &'o Path,
+    pub(crate) options: ReadOptions,
+    pub(crate) ignore_column_names: bool,
+}
+
+impl ModelRows<'_> {
+    /// Opens a file and checks its columns. A column of the same table that one of `others` selects is not a coordinate.
+    pub(crate) fn open(&self, spec: &ArraySpec, others: &[&ArraySpec]) -> Result<EmbeddingsFile, Error> {
+        let file = self.options.columns(self.model.index().dim()).embeddings(spec, others);
+        let file = file.map_err(|error| column_error(error.into(), self.path))?;
+        if let Some(names) = file.column_names().filter(|_| !self.ignore_column_names) {
+            self.model.check_column_names(names).map_err(|error| {
+                Error::Data(format!(
+                    "{spec}: {error}: reorder or rename the columns, or match them by position with --ignore-column-names"
+                ))
+            })?;
+        }
+        Ok(file)
+    }
+
+    /// Reads all rows of a file and checks its columns.
+    pub(crate) fn read(&self, spec: &ArraySpec, others: &[&ArraySpec]) -> Result<Embeddings<'static>, Error> {
+        read(spec, self.open(spec, others)?)
+    }
 }
 
 /// Explains a number of columns that differs from that of the model.
-pub(crate) fn column_error(error: Error, model: &Path) -> Error {
+fn column_error(error: Error, model: &Path) -> Error {
     match error {
         Error::File(nuq_io::Error::ColumnCount { spec, got, expected }) => Error::Data(format!(
             "{spec} has {got} columns, but the model {} was fitted to {expected}: use embeddings of the same layer",
@@ -47,6 +59,16 @@ pub(crate) fn column_error(error: Error, model: &Path) -> Error {
         )),
         other => other,
     }
+}
+
+/// Reads labels, one for each row of another array, in the form of the model's classes.
+pub(crate) fn labels_for(
+    model: &NuqClassifier<'_>,
+    spec: &ArraySpec,
+    rows: (&ArraySpec, usize),
+    options: ReadOptions,
+) -> Result<Vec<Label>, Error> {
+    Ok(labels(spec, rows, options)?.into_iter().map(|label| model.classes().convert(label)).collect())
 }
 
 /// Reads labels, one for each row of another array.
@@ -93,7 +115,8 @@ pub(crate) fn logits(
     rows: (&ArraySpec, usize),
     options: ReadOptions,
 ) -> Result<Embeddings<'static>, Error> {
-    let logits = read(spec, &[], options.rows(rows.1).columns(model.classes().len()));
+    let file = options.rows(rows.1).columns(model.classes().len()).embeddings(spec, &[]);
+    let logits = file.map_err(Error::from).and_then(|file| read(spec, file));
     let logits = logits.map_err(|error| class_error(row_error(error, "rows of logits", rows.0)))?;
     reorder(logits, model, names)
 }
@@ -186,6 +209,7 @@ pub(crate) fn check_labels(
 /// A label as in a program: an integer, or text in quotation marks, so that the text "1" differs from the integer 1.
 fn quoted(label: &Label) -> String {
     match label {
+        Label::Bool(value) => value.to_string(),
         Label::Int(value) => value.to_string(),
         Label::Text(text) => format!("\"{text}\""),
     }

@@ -1,6 +1,6 @@
 //! `nuq suggest`: chooses rows of a file to label next.
 
-use nuq::{Embeddings, FittedModel, Model};
+use nuq::{Embeddings, Model};
 use serde::Serialize;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::destination;
 use crate::error::Error;
 use crate::output;
 use crate::progress::message;
-use crate::rows;
+use crate::rows::ModelRows;
 use crate::table_file::TableFile;
 
 /// A chosen row.
@@ -51,9 +51,13 @@ fn read_rows(
     model: &Model<'_>,
     common: &Common,
 ) -> Result<(Vec<usize>, Embeddings<'static>), Error> {
-    let reading = options.input.options().columns(model.index().dim());
-    let file = reading.embeddings(&options.embeddings, &[]);
-    let mut file = file.map_err(|error| rows::column_error(error.into(), &options.model))?;
+    let rows = ModelRows {
+        model,
+        path: &options.model,
+        options: options.input.options(),
+        ignore_column_names: options.ignore_column_names,
+    };
+    let mut file = rows.open(&options.embeddings, &[])?;
     let (values, dim) = (file.values(0..file.len())?, file.dim());
     let bad = bad_rows::find(&values, dim);
     if !bad.is_empty() && options.on_bad_rows == OnBadRows::Error {

@@ -140,7 +140,8 @@ impl Example {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let row = |i: u32| format!("{},{}\n", i % 7, 10 * (i % 2) + i % 5);
-        fs::write(folder.path().join("x.csv"), (0..40).map(row).collect::<String>()).unwrap();
+        fs::write(folder.path().join("x.csv"), format!("a,b\n{}", (0..40).map(row).collect::<String>()))
+            .unwrap();
         fs::write(folder.path().join("y.csv"), "0\n1\n".repeat(20)).unwrap();
         Self { folder }
     }

@@ -49,6 +49,7 @@ pub(crate) enum LabelMeta {
         int: String,
     },
     Text(String),
+    Bool(bool),
 }
 
 /// Leave-one-out scores by bandwidth, as columns of equal length.
@@ -83,6 +84,9 @@ pub(crate) struct SmootherMeta {
     index_reason: Reason,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     thresholds: BTreeMap<String, ThresholdMeta>,
+    /// Absent if the columns have no names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    column_names: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -236,6 +240,7 @@ impl From<&Label> for LabelMeta {
         match label {
             Label::Int(value) => Self::Int { int: value.to_string() },
             Label::Text(text) => Self::Text(text.clone()),
+            Label::Bool(value) => Self::Bool(*value),
         }
     }
 }
@@ -245,6 +250,7 @@ impl LabelMeta {
         match self {
             Self::Int { int } => int.parse().ok().map(Label::Int),
             Self::Text(text) => Some(Label::Text(text)),
+            Self::Bool(value) => Some(Label::Bool(value)),
         }
     }
 }
@@ -281,6 +287,7 @@ impl SmootherMeta {
                 .iter()
                 .map(|(name, &t)| (name.clone(), ThresholdMeta(t)))
                 .collect(),
+            column_names: parts.column_names.clone(),
         }
     }
 
@@ -309,6 +316,7 @@ impl SmootherMeta {
                 kind: graph.map_or(IndexKind::Exact, |graph| IndexKind::Hnsw(graph.params)),
                 reason: self.index_reason,
             },
+            column_names: self.column_names.clone(),
         }
     }
 

@@ -36,11 +36,11 @@ impl<'a> NpzArray<'a> {
         Self { name, descr: "<f4".to_owned(), shape: shape(values.len(), width), bytes }
     }
 
-    /// A one-dimensional array of booleans.
+    /// An array of booleans.
     #[must_use]
-    pub fn booleans(name: &'a str, values: &[bool]) -> Self {
+    pub fn booleans(name: &'a str, values: &[bool], width: Option<usize>) -> Self {
         let bytes = values.iter().map(|&v| u8::from(v)).collect();
-        Self { name, descr: "|b1".to_owned(), shape: shape(values.len(), None), bytes }
+        Self { name, descr: "|b1".to_owned(), shape: shape(values.len(), width), bytes }
     }
 
     /// An array of strings. Shorter strings are padded with zeros to the length of the longest.

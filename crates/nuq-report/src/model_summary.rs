@@ -136,7 +136,7 @@ impl ModelSummary {
         smoother: SmootherParts,
         selection: Option<SelectionSummary>,
     ) -> Self {
-        let SmootherParts { kernel, bandwidth, density, dimension, n_neighbors, normalize, choice } =
+        let SmootherParts { kernel, bandwidth, density, dimension, n_neighbors, normalize, choice, .. } =
             smoother;
         let index = model.index();
         let description = index.describe();

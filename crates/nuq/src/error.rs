@@ -1,6 +1,7 @@
 //! Errors of fitting, predicting and calibrating.
 
 use crate::calibrate::Measure;
+use crate::column_names::DifferentNames;
 
 /// An error of this crate. Rows and columns are numbered from zero.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -92,7 +93,7 @@ pub enum Error {
         /// The first row with NaN.
         row: usize,
     },
-    /// A label that cannot equal a class of the model, because one is text and the other an integer.
+    /// A label that cannot equal a class of the model, because they are of different kinds.
     #[error(
         "label {label} of row {row} is {kind}, and the classes of the model are {expected}: give labels of the same kind"
     )]
@@ -101,11 +102,14 @@ pub enum Error {
         row: usize,
         /// The label.
         label: String,
-        /// `text` or `an integer`.
+        /// `a boolean`, `an integer` or `text`.
         kind: &'static str,
-        /// `integers` or `text`.
+        /// `booleans`, `integers` or `text`.
         expected: &'static str,
     },
+    /// Columns with other names, or in another order, than those of the training rows.
+    #[error("the column names are not those of the training rows: {0}")]
+    ColumnNames(Box<DifferentNames>),
     /// Held-out values of a measure that are all equal, from which no threshold can be chosen.
     #[error(
         "the measure {measure} is {value} for all held-out rows, and a threshold on it cannot separate rows: use another measure{}",

@@ -1,4 +1,4 @@
-//! Class labels: integers or strings.
+//! Class labels: booleans, integers or strings.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,6 +8,8 @@ use crate::Error;
 /// A class label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
+    /// A boolean.
+    Bool(bool),
     /// An integer. The type holds every signed and unsigned integer of 64 bits.
     Int(i128),
     /// A string.
@@ -17,6 +19,7 @@ pub enum Label {
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Label::Bool(value) => value.fmt(f),
             Label::Int(value) => value.fmt(f),
             Label::Text(value) => value.fmt(f),
         }
@@ -38,6 +41,24 @@ impl PartialEq<str> for Label {
 impl PartialEq<i64> for Label {
     fn eq(&self, other: &i64) -> bool {
         *self == Label::Int(i128::from(*other))
+    }
+}
+
+impl PartialEq<bool> for Label {
+    fn eq(&self, other: &bool) -> bool {
+        *self == Label::Bool(*other)
+    }
+}
+
+impl From<bool> for Label {
+    fn from(value: bool) -> Self {
+        Label::Bool(value)
+    }
+}
+
+impl From<&bool> for Label {
+    fn from(value: &bool) -> Self {
+        Label::Bool(*value)
     }
 }
 
@@ -73,7 +94,7 @@ macro_rules! label_from_integers {
         }
     )*};
 }
-label_from_integers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, bool);
+label_from_integers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
 
 /// The classes of a training set: sorted labels with their numbers of rows.
 ///
@@ -91,7 +112,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Sorts the distinct labels (integers by value, strings by code point) and returns the class number of each row.
+    /// Sorts the distinct labels (booleans: false first; integers by value; strings by code point) and returns the class number of each row.
     #[must_use]
     pub fn encode<'l, L>(labels: &'l [L]) -> (Self, Vec<u32>)
     where
@@ -196,23 +217,56 @@ impl Classes {
         renumbering
     }
 
-    /// Rejects labels of another kind than all classes: text for integer classes, or integers for text classes. Such labels
-    /// equal no class, and every prediction would count as an error.
+    /// Converts a label to the kind of the classes if it is another form of the same value: `true` and 1, or `true` and the
+    /// strings `true` and `True`. Every other label is unchanged.
+    ///
+    /// ```
+    /// use nuq::{Classes, Label};
+    /// let (classes, _) = Classes::encode(&[true, false]);
+    /// assert!(classes.convert(Label::from(1)) == true && classes.convert(Label::from("False")) == false);
+    /// assert!(classes.convert(Label::from(2)) == 2);
+    /// ```
+    #[must_use]
+    pub fn convert(&self, label: Label) -> Label {
+        let has = |label: &Label| self.number(label).is_some();
+        let booleans = [(false, ["false", "False"]), (true, ["true", "True"])];
+        if has(&label) {
+            return label;
+        }
+        match (self.labels.first(), &label) {
+            (Some(Label::Bool(_)), _) => {
+                let is_form = |(value, words): &(bool, [&str; 2])| {
+                    label == i64::from(*value) || words.iter().any(|word| label == **word)
+                };
+                booleans.iter().find(|form| is_form(form)).map_or(label, |(value, _)| Label::Bool(*value))
+            }
+            (Some(Label::Int(_)), Label::Bool(value)) => Label::from(i64::from(*value)),
+            (Some(Label::Text(_)), Label::Bool(value)) => {
+                let words = booleans[usize::from(*value)].1.map(Label::from);
+                words.into_iter().find(has).unwrap_or(label)
+            }
+            _ => label,
+        }
+    }
+
+    /// Rejects labels of another kind than all classes, for example text for integer classes. Such labels equal no class, and
+    /// every prediction would count as an error.
     ///
     /// # Errors
     /// [`Error::LabelKind`] for the first such label.
     pub fn check_kind(&self, labels: &[Label]) -> Result<(), Error> {
-        let is_text = |label: &Label| matches!(label, Label::Text(_));
-        let kind = |text: bool| if text { "text" } else { "an integer" };
-        let row =
-            labels.iter().position(|given| self.labels.iter().all(|known| is_text(known) != is_text(given)));
-        match row {
-            Some(row) => {
-                let expected = if is_text(&labels[row]) { "integers" } else { "text" };
-                let (label, kind) = (labels[row].to_string(), kind(is_text(&labels[row])));
+        let kind = |label: &Label| match label {
+            Label::Bool(_) => ("a boolean", "booleans"),
+            Label::Int(_) => ("an integer", "integers"),
+            Label::Text(_) => ("text", "text"),
+        };
+        let is_other = |given: &Label| self.labels.iter().all(|known| kind(known) != kind(given));
+        match (labels.iter().position(is_other), self.labels.first()) {
+            (Some(row), Some(known)) => {
+                let (label, kind, expected) = (labels[row].to_string(), kind(&labels[row]).0, kind(known).1);
                 Err(Error::LabelKind { row, label, kind, expected })
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -277,6 +331,21 @@ mod tests {
         assert_eq!(again.labels(), classes.labels());
         let (wide, _) = Classes::encode(&[u64::MAX, 0]);
         assert_eq!(wide.label(1).to_string(), u64::MAX.to_string());
+    }
+
+    #[test]
+    fn other_forms_of_a_boolean_are_converted() {
+        let (booleans, _) = Classes::encode(&[true, false]);
+        assert_eq!(booleans.labels(), [Label::Bool(false), Label::Bool(true)]);
+        for form in [Label::from(1), Label::from("true"), Label::from("True"), Label::from(true)] {
+            assert_eq!(booleans.convert(form), Label::Bool(true));
+        }
+        assert!(booleans.check_kind(&[booleans.convert(Label::from("yes"))]).is_err());
+        let (integers, _) = Classes::encode(&[0, 1]);
+        assert_eq!(integers.convert(Label::from(true)), Label::Int(1));
+        let (texts, _) = Classes::encode(&["False", "True"]);
+        assert_eq!(texts.convert(Label::from(false)), Label::from("False"));
+        assert_eq!(texts.convert(Label::from(1)), Label::Int(1));
     }
 
     #[test]

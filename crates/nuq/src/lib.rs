@@ -29,6 +29,7 @@
 pub mod bandwidth;
 pub mod calibrate;
 mod classifier;
+mod column_names;
 mod density;
 mod dimension;
 mod error;
@@ -52,6 +53,7 @@ mod weights;
 
 pub use bandwidth::{Bandwidth, BandwidthRule, Criterion, NamedCriterion, SelectionCurve, SquaredError};
 pub use classifier::{ClassificationScore, LabelIssue, NuqClassifier, Predictions, Probabilities};
+pub use column_names::DifferentNames;
 pub use density::{
     AutoDensity, ClassGaussians, Covariance, Density, DensityBandwidth, DensityKind, LogisticTail, Shrinkage,
 };

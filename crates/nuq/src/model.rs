@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors};
 
 use crate::calibrate::Threshold;
+use crate::column_names;
+use crate::error::check_lengths;
 use crate::parts::SmootherParts;
 use crate::{Bandwidth, Error, Kernel, NuqClassifier, NuqRegressor};
 
@@ -19,6 +21,7 @@ pub(crate) mod sealed {
         fn smoother(&self) -> &KernelSmoother<'_>;
         fn thresholds_ref(&self) -> &Thresholds;
         fn thresholds_mut(&mut self) -> &mut Thresholds;
+        fn column_names_mut(&mut self) -> &mut Option<Vec<String>>;
         fn prior(&self) -> f64;
     }
 }
@@ -105,6 +108,44 @@ pub trait FittedModel: sealed::Sealed {
         Ok(smoother.index.rows().measure(&smoother.prepare(queries), k, ids)?)
     }
 
+    /// The names of the columns of the training rows; `None` if they have none.
+    fn column_names(&self) -> Option<&[String]> {
+        self.smoother().column_names.as_deref()
+    }
+
+    /// Stores the names of the columns of the training rows. They are saved with the model; predictions do not use them.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] if there is not one name per column.
+    ///
+    /// ```
+    /// use nuq::{Embeddings, FittedModel, NuqRegressor};
+    /// let x = Embeddings::from_rows(&[[0.0, 1.0], [1.0, 3.0], [2.0, 2.0]])?;
+    /// let mut model = NuqRegressor::params().n_neighbors(2).bandwidth(0.5).fit(&x, &[0.0, 1.0, 4.0])?;
+    /// model.set_column_names(Some(vec!["width".to_owned(), "height".to_owned()]))?;
+    /// assert!(model.check_column_names(&["width", "height"]).is_ok());
+    /// assert!(model.check_column_names(&["height", "width"]).is_err());
+    /// # Ok::<(), nuq::Error>(())
+    /// ```
+    fn set_column_names(&mut self, names: Option<Vec<String>>) -> Result<(), Error> {
+        if let Some(names) = &names {
+            check_lengths(("column names", names.len()), ("columns", self.index().dim()))?;
+        }
+        *self.column_names_mut() = names;
+        Ok(())
+    }
+
+    /// Checks the column names of other rows. Every list is valid if the training rows have no names.
+    ///
+    /// # Errors
+    /// [`Error::ColumnNames`] for other names or another order.
+    fn check_column_names<S: AsRef<str>>(&self, names: &[S]) -> Result<(), Error>
+    where
+        Self: Sized,
+    {
+        self.column_names().map_or(Ok(()), |training| column_names::compare(training, names))
+    }
+
     /// The thresholds, by name.
     fn thresholds(&self) -> &BTreeMap<String, Threshold> {
         self.thresholds_ref()
@@ -176,6 +217,13 @@ impl sealed::Sealed for Model<'_> {
         match self {
             Model::Classifier(model) => model.thresholds_mut(),
             Model::Regressor(model) => model.thresholds_mut(),
+        }
+    }
+
+    fn column_names_mut(&mut self) -> &mut Option<Vec<String>> {
+        match self {
+            Model::Classifier(model) => model.column_names_mut(),
+            Model::Regressor(model) => model.column_names_mut(),
         }
     }
 

@@ -10,11 +10,12 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
 from .errors import (
+    ColumnNamesError,
     DimensionMismatchError,
     EmptyError,
     InvalidInputError,
@@ -25,6 +26,9 @@ from .errors import (
     OutOfRangeError,
     ParameterTypeError,
 )
+
+#: A label as the extension accepts it.
+Label = Union[bool, int, str]
 
 _ACCEPTED = (np.float16, np.float32, np.float64)
 
@@ -221,8 +225,8 @@ def check_lengths(x: np.ndarray, y: np.ndarray) -> None:
         )
 
 
-def labels(values: Any, owner: str) -> tuple[np.ndarray, np.ndarray, list[int | str]]:
-    """Return the sorted distinct labels, the index of the label of each row, and the distinct labels as int or str."""
+def labels(values: Any, owner: str) -> tuple[np.dtype, np.ndarray, list[Label]]:
+    """Return the data type of the labels, the index of the label of each row, and the sorted distinct labels."""
     array = column(values, owner)
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
@@ -240,13 +244,17 @@ def labels(values: Any, owner: str) -> tuple[np.ndarray, np.ndarray, list[int | 
         classes, indices = np.unique(array, return_inverse=True)
     except TypeError:
         raise InvalidInputError("Unknown label type: labels must be all integers or all strings.") from None
-    return classes, numbers(indices.ravel(), np.int64), [label(value) for value in classes.tolist()]
+    distinct = [label(value) for value in classes.tolist()]
+    if len({type(value) for value in distinct}) > 1:
+        # Objects may be booleans and integers, which compare as integers.
+        distinct = [int(value) for value in distinct]
+    return array.dtype, numbers(indices.ravel(), np.int64), distinct
 
 
-def label(value: Any) -> int | str:
+def label(value: Any) -> Label:
     """Convert a label to the type that the extension accepts."""
     if isinstance(value, (bool, int)):
-        return int(value)
+        return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, bytes):
@@ -259,12 +267,22 @@ def label(value: Any) -> int | str:
     raise InvalidInputError(f"Unknown label type: {value!r} is neither an integer nor a string.")
 
 
-def label_array(values: list[int | str]) -> np.ndarray:
-    """The labels of a model that was read from a file, as an array."""
-    integers = [value for value in values if isinstance(value, int)]
-    if len(integers) == len(values):
-        return np.array(values, dtype=np.int64 if all(-(2**63) <= value < 2**63 for value in integers) else object)
-    return np.array(values) if all(isinstance(value, str) for value in values) else np.array(values, dtype=object)
+def label_array(values: list[Label], dtype: np.dtype | None = None) -> np.ndarray:
+    """Labels of the extension as an array, of the given data type if it can represent them."""
+    is_text = all(isinstance(value, str) for value in values)
+    if dtype is not None and dtype.kind == "S" and is_text:
+        return np.array([str(value).encode() for value in values])
+    if dtype is not None and dtype.kind in "biufO":
+        try:
+            array = np.array(values, dtype=dtype)
+        except (OverflowError, ValueError):
+            array = np.array([])
+        if array.tolist() == values:
+            return array
+    if is_text or all(isinstance(value, bool) for value in values):
+        return np.array(values)
+    is_int64 = all(isinstance(value, int) and -(2**63) <= value < 2**63 for value in values)
+    return np.array(values, dtype=np.int64 if is_int64 else object)
 
 
 def equal_labels(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -272,6 +290,43 @@ def equal_labels(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     if first.dtype.kind in "biuf" and second.dtype.kind in "biuf":
         return np.asarray(first == second)
     return np.array([label(a) == label(b) for a, b in zip(first.tolist(), second.tolist())], dtype=bool)
+
+
+def column_names(values: Any) -> list[str] | None:
+    """Column names of a data frame or an Arrow table; None for arrays, and if the names are not strings."""
+    if type(values).__module__.partition(".")[0] == "pyarrow":
+        # `columns` of an Arrow table are its data.
+        names = values.schema.names if hasattr(values, "schema") else ()
+    elif hasattr(values, "columns"):
+        names = values.columns
+    else:
+        names = values.__dataframe__().column_names() if hasattr(values, "__dataframe__") else ()
+    listed = list(names)
+    are_text = [isinstance(name, str) for name in listed]
+    if any(are_text) and not all(are_text):
+        kinds = sorted({type(name).__name__ for name in listed})
+        raise ColumnNamesError(
+            f"the column names are of the types {' and '.join(kinds)}: give strings, for example with "
+            "X.columns = X.columns.astype(str)"
+        )
+    return [str(name) for name in listed] if any(are_text) else None
+
+
+def names_message(known: list[str], names: list[str]) -> str:
+    """The message of scikit-learn for other column names."""
+
+    def entries(found: set[str]) -> str:
+        return "".join(f"- {name}\n" for name in sorted(found)[:5]) + ("- ...\n" if len(found) > 5 else "")
+
+    message = "The feature names should match those that were passed during fit.\n"
+    unexpected, missing = set(names) - set(known), set(known) - set(names)
+    if unexpected:
+        message += f"Feature names unseen at fit time:\n{entries(unexpected)}"
+    if missing:
+        message += f"Feature names seen at fit time, yet now missing:\n{entries(missing)}"
+    if not unexpected and not missing:
+        message += "Feature names must be in the same order as they were in fit.\n"
+    return message
 
 
 def check_columns(owner: str, got: int, expected: int) -> None:

@@ -11,9 +11,10 @@ import inspect
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from . import _arrays, _nuq, _progress
 from ._result import Uncertainty
 from .calibrate import Threshold
 from .errors import (
+    ColumnNamesError,
     DimensionMismatchError,
-    InvalidInputError,
     InvalidParameterError,
     LengthMismatchError,
     NoSpreadError,
@@ -41,10 +42,21 @@ MAX_THREADS = 1024
 _Self = TypeVar("_Self", bound="Estimator")
 
 
+class State(NamedTuple):
+    """Everything that a fit determines. A single assignment replaces all of it, and updates change only the model, so that an
+    interrupt never leaves an estimator half changed."""
+
+    model: Any
+    #: Data type of the labels that were passed to ``fit``; None for a model from a file.
+    label_type: np.dtype | None = None
+    #: The ``classes`` of the first ``partial_fit``, which may have no rows yet.
+    listed: tuple[bool | int | str, ...] = ()
+
+
 class Estimator:
     """Parameters by the rules of scikit-learn, and the fitted model of the extension."""
 
-    _model: Any = None
+    _state: State | None = None
 
     n_neighbors: int
     n_jobs: int | None
@@ -120,30 +132,28 @@ class Estimator:
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
-    def _check_names(self, x: Any, reset: bool) -> None:
-        """Record or compare the column names, through scikit-learn if it is loaded."""
-        validation = sys.modules.get("sklearn.utils.validation")
-        if validation is not None and hasattr(validation, "validate_data"):
-            try:
-                validation.validate_data(self, x, reset=reset, skip_check_array=True)
-            except ValueError as error:
-                wrong_number = not reset and x.shape[1] != self.n_features_in_
-                raise (DimensionMismatchError if wrong_number else InvalidInputError)(str(error)) from None
-        elif reset:
-            columns = getattr(x, "columns", None)
-            if columns is not None and all(isinstance(name, str) for name in columns):
-                self.feature_names_in_ = np.asarray(columns, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-
-    def _record_names(self, x: Any, rows: np.ndarray) -> None:
-        self._check_names(x if hasattr(x, "columns") else rows, reset=True)
-        self.n_features_in_ = rows.shape[1]
+    def _check_names(self, names: list[str] | None) -> None:
+        """Compare the column names with those of the training rows. Rows without names are accepted with a warning, as in
+        scikit-learn."""
+        model, owner = self._model, type(self).__name__
+        known = model.column_names()
+        if names is None and known is not None:
+            text = f"X does not have valid feature names, but {owner} was fitted with feature names"
+            warnings.warn(text, UserWarning, stacklevel=4)
+        elif names is not None and known is None:
+            text = f"X has feature names, but {owner} was fitted without feature names"
+            warnings.warn(text, UserWarning, stacklevel=4)
+        elif names is not None and (difference := model.different_names(names)) is not None:
+            error = ColumnNamesError if len(names) == len(known) else DimensionMismatchError
+            raise error(
+                f"{_arrays.names_message(known, names)}The difference: {difference}. Reorder or rename the columns, or match "
+                "them by position with X.to_numpy()."
+            )
 
     def _query_rows(self, x: Any) -> np.ndarray:
         self._check_fitted()
         rows = _arrays.rows(x)
-        self._check_names(x if hasattr(x, "columns") else rows, reset=False)
+        self._check_names(_arrays.column_names(x))
         _arrays.check_columns(type(self).__name__, rows.shape[1], self.n_features_in_)
         return rows
 
@@ -158,25 +168,36 @@ class Estimator:
     def _predictions_from(self, x: Any, ids: Any, sq_distances: Any) -> dict[str, np.ndarray]:
         """The columns of the prediction from given neighbors."""
         rows = self._query_rows(x)
+        table = self._neighbor_table(rows, ids, sq_distances)
+        return self._decoded(self._model.predict(rows, table, self._threads()))
+
+    def _neighbor_table(self, rows: np.ndarray, ids: Any, sq_distances: Any) -> tuple[np.ndarray, np.ndarray]:
         ids, sq_distances = _arrays.to_numpy(ids), _arrays.to_numpy(sq_distances)
         if ids.ndim != 2 or ids.dtype.kind not in "iu" or ids.shape != sq_distances.shape or len(ids) != len(rows):
             raise LengthMismatchError(
                 f"ids has shape {ids.shape} and type {ids.dtype}, sq_distances has shape {sq_distances.shape}: expected two "
                 f"matrices of the same shape with {len(rows)} rows, ids as integers"
             )
-        table = _arrays.numbers(ids, np.int64), _arrays.numbers(sq_distances, np.float64)
-        return dict(self._model.predict(rows, table, self._threads()))
+        return _arrays.numbers(ids, np.int64), _arrays.numbers(sq_distances, np.float64)
 
     def _predictions(self, x: Any) -> dict[str, np.ndarray]:
+        """The columns of the prediction."""
+        return self._predict_rows(self._query_rows(x))
+
+    def _predict_rows(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """The columns of the prediction, computed in blocks if progress is shown."""
-        rows, threads = self._query_rows(x), self._threads()
+        threads = self._threads()
         if not self.verbose or len(rows) <= BLOCK:
-            return dict(self._model.predict(rows, None, threads))
+            return self._decoded(self._model.predict(rows, None, threads))
         parts = [
-            self._model.predict(rows[block], None, threads)
+            self._decoded(self._model.predict(rows[block], None, threads))
             for block in _progress.blocks(len(rows), BLOCK, type(self).__name__)
         ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _decoded(self, columns: dict[str, Any]) -> dict[str, np.ndarray]:
+        """The columns of a prediction, as the extension returns it."""
+        return columns
 
     @contextlib.contextmanager
     def _single_row_error(self, rows: np.ndarray) -> Iterator[None]:
@@ -186,17 +207,65 @@ class Estimator:
         except NoSpreadError as error:
             raise (NoSpreadError(f"n_samples=1: {error}") if len(rows) == 1 else error) from None
 
-    def _set_model(self, model: Any) -> None:
-        """Store a fitted model and update the fitted attributes."""
-        self._model = model
-        learned = model.learned()
-        self.n_features_in_ = learned["n_columns"]
-        self.bandwidth_ = model.bandwidth()
-        self.bandwidth_curve_ = model.bandwidth_curve()
-        self.density_bandwidth_ = learned["density_bandwidth"]
-        self.dimension_ = learned["dimension"]
-        self.index_ = f"{learned['index']} ({learned['index_reason']})"
-        self.n_samples_fit_ = learned["n_rows"]
+    # -- fitted attributes, all read from the model -----------------------------------------------------------------
+
+    @property
+    def _model(self) -> Any:
+        return None if self._state is None else self._state.model
+
+    def _learned(self, name: str) -> Any:
+        self._check_fitted()
+        return self._model.learned()[name]
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns."""
+        return self._learned("n_columns")
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns. The attribute does not exist if the training rows have no names."""
+        self._check_fitted()
+        names = self._model.column_names()
+        if names is None:
+            raise AttributeError("the training rows have no column names")
+        return np.array(names, dtype=object)
+
+    @property
+    def n_samples_fit_(self) -> int:
+        """Number of training rows."""
+        return self._learned("n_rows")
+
+    @property
+    def bandwidth_(self) -> Any:
+        """Bandwidth: a number, or one per column or per training row."""
+        self._check_fitted()
+        return self._model.bandwidth()
+
+    @property
+    def bandwidth_curve_(self) -> dict[str, Any] | None:
+        """Leave-one-out scores of the candidate bandwidths; None if the bandwidth was not selected by leave-one-out."""
+        self._check_fitted()
+        return self._model.bandwidth_curve()
+
+    @property
+    def density_bandwidth_(self) -> float | None:
+        """Bandwidth of the kernel density, if it has its own."""
+        return self._learned("density_bandwidth")
+
+    @property
+    def dimension_(self) -> float:
+        """Dimension in the formulas."""
+        return self._learned("dimension")
+
+    @property
+    def index_(self) -> str:
+        """Description of the neighbor index, and the reason for its choice."""
+        self._check_fitted()
+        learned = self._model.learned()
+        return f"{learned['index']} ({learned['index_reason']})"
+
+    # -- predictions ------------------------------------------------------------------------------------------------
 
     def predict_uncertainty(self, X: Any) -> Uncertainty:
         """Prediction, uncertainties and density of each row."""
@@ -210,6 +279,18 @@ class Estimator:
         ``normalize=True``, and with each column divided by its bandwidth if there is one bandwidth per column.
         """
         return self._uncertainty(self._predictions_from(X, ids, sq_distances), _arrays.row_index(X))
+
+    def measure(self, X: Any, ids: Any) -> np.ndarray:
+        """Squared distances of given training rows, for ``predict_from``. ``ids`` has one row of ids per row of ``X``. The distances
+        are those of the space that the model searches."""
+        rows, ids = self._query_rows(X), _arrays.to_numpy(ids)
+        if ids.ndim != 2 or ids.dtype.kind not in "iu" or len(ids) != len(rows):
+            raise LengthMismatchError(
+                f"ids has shape {ids.shape} and type {ids.dtype}: expected a matrix of integers with {len(rows)} rows"
+            )
+        if ids.size and not 0 <= ids.min() <= ids.max() < 2**32:
+            raise UnknownIdError("ids must be ids of training rows, integers of at least 0")
+        return np.asarray(self._model.measure(rows, ids.shape[1], ids.ravel().tolist()))
 
     def _uncertainty(self, prediction: dict[str, np.ndarray], index: Any = None) -> Uncertainty:
         raise NotImplementedError
@@ -287,7 +368,6 @@ class Estimator:
         if numbers.dtype.kind not in "iu" or numbers.ndim != 1 or (numbers < 0).any() or (numbers >= 2**32).any():
             raise UnknownIdError(f"ids={ids!r}: expected row ids (integers of at least 0) or a boolean mask")
         self._model.remove(numbers.tolist())
-        self._set_model(self._model)
         return self
 
     @property
@@ -303,7 +383,7 @@ class Estimator:
         Gaussians that are estimated from all rows, including the row itself.
         """
         self._check_fitted()
-        prediction = self._uncertainty(self._model.leave_one_out(self._threads()))
+        prediction = self._uncertainty(self._decoded(self._model.leave_one_out(self._threads())))
         return Uncertainty({"row": self.training_ids_, **dict(prediction.items())})
 
     # -- files ------------------------------------------------------------------------------------------------------
@@ -314,24 +394,25 @@ class Estimator:
         self._model.save(_arrays.path(path))
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name != "_model"}
-        if self._model is not None:
+        state = {name: value for name, value in self.__dict__.items() if name != "_state"}
+        if self._state is not None:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model.nuq"
                 self._model.save(path)
-                state["_model_file"] = path.read_bytes()
+                state["_stored"] = (path.read_bytes(), *self._state[1:])
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        stored = state.pop("_model_file", None)
+        stored = state.pop("_stored", None)
         self.__dict__.update(state)
         if stored is not None:
+            content, *rest = stored
             # The model maps the file. Systems that cannot remove a mapped file leave it in place.
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
                 path = Path(folder) / "model.nuq"
-                path.write_bytes(stored)
-                self._model = _nuq.load(path)
+                path.write_bytes(content)
+                self._state = State(_nuq.load(path), *rest)
 
 
 def _not_fitted() -> type[Exception]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _arrays, _nuq, _progress
-from ._base import Estimator
+from ._base import Estimator, State
 from ._result import Uncertainty
 from .calibrate import Request, Threshold
 from .errors import InvalidInputError, InvalidParameterError, LengthMismatchError, NotFiniteError
@@ -124,47 +124,68 @@ class NuqClassifier(Estimator):
         return self._tags("classifier")
 
     def fit(self, X: Any, y: Any) -> NuqClassifier:
-        """Fit the model to rows and their labels, integers or strings."""
+        """Fit the model to rows and their labels: booleans, integers or strings.
+
+        The column names of a data frame are stored in the model. Rows with other names, or in another order, raise
+        ``ColumnNamesError``; pass ``X.to_numpy()`` to match columns by position.
+        """
+        return self._fit(X, y, ())
+
+    def _fit(self, X: Any, y: Any, listed: tuple[_arrays.Label, ...]) -> NuqClassifier:
         threads = self._threads()
         rows = _arrays.rows(X)
-        classes, numbers, labels = _arrays.labels(y, type(self).__name__)
+        label_type, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
-        self._record_names(X, rows)
+        _check_listed(labels, listed)
+        names = _arrays.column_names(X)
         timer = _progress.Timer(f"fitting {len(rows)} rows") if self.verbose else None
         tick = timer.tick if timer else None
         with self._single_row_error(rows):
-            model = _nuq.Classifier.fit(self._extension_params(), rows, labels, numbers, threads, tick)
-        self.classes_ = classes
-        self._set_model(model)
+            model = _nuq.Classifier.fit(self._extension_params(), rows, labels, numbers, names, threads, tick)
+        self._state = State(model, label_type, listed)
         if timer:
             timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> NuqClassifier:
-        """Insert rows into the model, also of new classes. The first call is the same as ``fit``. Later calls do not change the
-        bandwidths. They remove stored thresholds, because the guarantees of these thresholds hold only for the previous rows."""
+        """Insert rows into the model. The first call is the same as ``fit``. Later calls do not change the bandwidths. They remove
+        stored thresholds, because the guarantees of these thresholds hold only for the previous rows. After an interrupt
+        (Ctrl-C), either all rows are inserted or none.
+
+        ``classes`` in the first call lists all labels that may occur, and other labels are then errors. ``classes_`` and the
+        columns of ``predict_proba`` contain all of them; classes without rows have probability 0. If all rows have one class, the
+        other listed classes share the rest of its probability equally. The list belongs to the Python object: pickle keeps it,
+        a model file does not. Without ``classes``, later calls may add new classes.
+        """
+        listed = None if classes is None else tuple(sorted(_arrays.labels(classes, type(self).__name__)[2]))
+        if listed == ():
+            raise InvalidParameterError("classes is empty: list all labels that may occur, or omit it")
         if self._model is None:
-            return self.fit(X, y)
+            return self._fit(X, y, listed or ())
+        if listed is not None and list(listed) != self._all_labels(self._model.classes()):
+            raise InvalidParameterError(
+                f"classes={classes!r} is not the same as before: the classes of the model are {self.classes_.tolist()}"
+            )
         rows = self._query_rows(X)
-        new_classes, numbers, labels = _arrays.labels(y, type(self).__name__)
+        _, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
-        if isinstance(labels[0], str) != isinstance(self._model.classes()[0], str):
-            raise InvalidInputError("Unknown label type: labels must be all integers or all strings, as in the earlier calls.")
+        _check_listed(labels, listed or self._state.listed)
         self._model.insert(rows, labels, numbers)
-        self._update_classes(new_classes)
         return self
 
-    def remove(self, ids: Any) -> NuqClassifier:
-        super().remove(ids)
-        self._update_classes(self.classes_)
-        return self
+    def _all_labels(self, present: list[_arrays.Label]) -> list[_arrays.Label]:
+        """The labels of classes with rows, and those that were listed in the first ``partial_fit``, sorted."""
+        listed = self._state.listed
+        return sorted({*present, *listed}) if listed else present
 
-    def _update_classes(self, new: np.ndarray) -> None:
-        """Set the present classes, in the order of the extension and with the data type of the given labels."""
-        known = np.concatenate([self.classes_, np.asarray(new)])
-        position = {_arrays.label(value): i for i, value in enumerate(known.tolist())}
-        self.classes_ = known[[position[label] for label in self._model.classes()]]
-        self._set_model(self._model)
+    def _labels(self, values: list[_arrays.Label]) -> np.ndarray:
+        return _arrays.label_array(values, self._state.label_type)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels of all classes, sorted."""
+        self._check_fitted()
+        return self._labels(self._all_labels(self._model.classes()))
 
     # -- prediction -------------------------------------------------------------------------------------------------
 
@@ -173,7 +194,7 @@ class NuqClassifier(Estimator):
         the logarithm of that uncertainty."""
         term = _term(return_uncertainty)
         prediction = self._predictions(X)
-        label = self.classes_[prediction["class"]]
+        label = prediction["label"]
         if term is None:
             return label
         if term == "aleatoric":
@@ -183,12 +204,28 @@ class NuqClassifier(Estimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class, in the order of ``classes_``."""
+        return self._probabilities(self._query_rows(X), None)
+
+    def predict_proba_from(self, X: Any, ids: Any, sq_distances: Any) -> np.ndarray:
+        """The same result as ``predict_proba``, from given neighbors; see ``predict_from``."""
         rows = self._query_rows(X)
-        return np.asarray(self._model.predict_proba(rows, self._threads()))
+        return self._probabilities(rows, self._neighbor_table(rows, ids, sq_distances))
+
+    def _probabilities(self, rows: np.ndarray, table: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+        values, present = self._model.predict_proba(rows, table, self._threads())
+        labels = self._all_labels(present)
+        if len(labels) == len(present):
+            return np.asarray(values)
+        position = {label: i for i, label in enumerate(labels)}
+        probability = np.zeros((len(values), len(labels)))
+        if len(present) == 1:
+            probability += (1.0 - values) / (len(labels) - 1)
+        probability[:, [position[label] for label in present]] = values
+        return probability
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Natural logarithm of the probability of each class, in the order of ``classes_``. It is -inf where a probability is
-        zero, which occurs only if ``prior_weight`` is zero or the probability is below the range of float64."""
+        zero: for a listed class without rows, if ``prior_weight`` is zero, or if the probability is below the range of float64."""
         probability = self.predict_proba(X)
         order = np.argsort(probability, axis=1, kind="stable")
         ascending = np.take_along_axis(probability, order, axis=1)
@@ -207,9 +244,13 @@ class NuqClassifier(Estimator):
         the training data at each row."""
         return self._uncertainty(self._predictions(X), _arrays.row_index(X))
 
+    def _decoded(self, columns: dict[str, Any]) -> dict[str, np.ndarray]:
+        # The labels come with the class numbers: another thread may change the classes after the prediction.
+        labels = self._labels(columns.pop("classes"))
+        return {"label": labels[columns.pop("class")], **columns}
+
     def _uncertainty(self, prediction: dict[str, np.ndarray], index: Any = None) -> Uncertainty:
-        columns = dict(prediction)
-        return Uncertainty({"label": self.classes_[columns.pop("class")], **columns}, index)
+        return Uncertainty(prediction, index)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Log density of the training data at each row, as the density estimators of scikit-learn return it."""
@@ -315,19 +356,20 @@ class NuqClassifier(Estimator):
         """Select ``n`` rows to label next. They have a high epistemic uncertainty and differ from each other. Returns their
         indices in the order of selection."""
         rows, n = self._query_rows(X), _arrays.integer(n, "n")
-        return _nuq.suggest(rows, self._predictions(rows)["log_epistemic"], n)
+        return _nuq.suggest(rows, self._predict_rows(rows)["log_epistemic"], n)
 
     def label_issues(self) -> Uncertainty:
         """Training rows whose label is less probable than another one, given all other training rows. The most doubtful row
         comes first."""
         self._check_fitted()
         issues = self._model.label_issues()
+        labels = self._labels(issues["classes"])
         return Uncertainty(
             {
                 "row": issues["row"],
-                "label": self.classes_[issues["given"]],
+                "label": labels[issues["given"]],
                 "probability": issues["probability_given"],
-                "likeliest": self.classes_[issues["likeliest"]],
+                "likeliest": labels[issues["likeliest"]],
                 "probability_of_likeliest": issues["probability_likeliest"],
             }
         )
@@ -335,9 +377,18 @@ class NuqClassifier(Estimator):
     @classmethod
     def _loaded(cls, model: Any) -> NuqClassifier:
         estimator = cls(**model.params(), variance=model.variance())
-        estimator.classes_ = _arrays.label_array(model.classes())
-        estimator._set_model(model)
+        estimator._state = State(model)
         return estimator
+
+
+def _check_listed(labels: list[_arrays.Label], listed: tuple[_arrays.Label, ...]) -> None:
+    """Check labels against the ``classes`` of the first ``partial_fit``."""
+    unknown = [label for label in labels if label not in listed]
+    if listed and unknown:
+        raise InvalidInputError(
+            f"The target label(s) {unknown} in y do not exist in the initial classes {list(listed)}: list them in the first "
+            "partial_fit"
+        )
 
 
 def _term(name: Any) -> str | None:

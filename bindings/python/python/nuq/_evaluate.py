@@ -179,15 +179,15 @@ def evaluate(
         if unknown:
             raise InvalidParameterError(f"{parameter} has the set {unknown[0]!r}, and the sets of ood are {list(sets)}: use the same names")
 
-    def arrays(rows: Any, logits: Any, members: Any) -> tuple[Any, Any, Any]:
+    def arrays(rows: np.ndarray, logits: Any, members: Any) -> tuple[Any, Any, Any]:
         return (
-            model._query_rows(rows),
+            rows,
             None if logits is None else _arrays.rows(logits, "logits"),
             _arrays.members(members),
         )
 
     others = [
-        (name, arrays(rows, set_logits.get(name), set_members.get(name))) for name, rows in sets.items()
+        (name, arrays(model._query_rows(given), set_logits.get(name), set_members.get(name))) for name, given in sets.items()
     ]
     decided = None
     if threshold is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _arrays, _nuq, _progress
-from ._base import Estimator
+from ._base import Estimator, State
 from ._classifier import _format_bandwidth, _term
 from ._result import Uncertainty
 from .calibrate import Request, Threshold
@@ -80,24 +80,24 @@ class NuqRegressor(Estimator):
         threads = self._threads()
         rows, targets = _arrays.rows(X), _targets(y, type(self).__name__)
         _arrays.check_lengths(rows, targets)
-        self._record_names(X, rows)
+        names = _arrays.column_names(X)
         timer = _progress.Timer(f"fitting {len(rows)} rows") if self.verbose else None
         with self._single_row_error(rows):
-            model = _nuq.Regressor.fit(self._extension_params(), rows, targets, threads, timer.tick if timer else None)
-        self._set_model(model)
+            model = _nuq.Regressor.fit(self._extension_params(), rows, targets, names, threads, timer.tick if timer else None)
+        self._state = State(model)
         if timer:
             timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self
 
     def partial_fit(self, X: Any, y: Any) -> NuqRegressor:
         """Insert rows into the model. The first call is the same as ``fit``. Later calls do not change the bandwidths. They
-        remove stored thresholds, because the guarantees of these thresholds hold only for the previous rows."""
+        remove stored thresholds, because the guarantees of these thresholds hold only for the previous rows. After an interrupt
+        (Ctrl-C), either all rows are inserted or none."""
         if self._model is None:
             return self.fit(X, y)
         rows, targets = self._query_rows(X), _targets(y, type(self).__name__)
         _arrays.check_lengths(rows, targets)
         self._model.insert(rows, targets)
-        self._set_model(self._model)
         return self
 
     def predict(self, X: Any, return_uncertainty: str | None = None) -> Any:
@@ -153,12 +153,12 @@ class NuqRegressor(Estimator):
         """Select ``n`` rows whose targets should be measured next. They have a high epistemic uncertainty and differ from each
         other. Returns their indices in the order of selection."""
         rows, n = self._query_rows(X), _arrays.integer(n, "n")
-        return _nuq.suggest(rows, self._predictions(rows)["log_epistemic"], n)
+        return _nuq.suggest(rows, self._predict_rows(rows)["log_epistemic"], n)
 
     @classmethod
     def _loaded(cls, model: Any) -> NuqRegressor:
         estimator = cls(**model.params())
-        estimator._set_model(model)
+        estimator._state = State(model)
         return estimator
 
 

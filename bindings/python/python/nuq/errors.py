@@ -24,6 +24,10 @@ class DimensionMismatchError(InvalidInputError):
     """Rows have another number of columns than the model was fitted to."""
 
 
+class ColumnNamesError(InvalidInputError):
+    """Rows have other column names, or the same in another order, than the model was fitted to."""
+
+
 class LengthMismatchError(InvalidInputError):
     """Two arrays that must have equal lengths have different lengths."""
 

@@ -53,7 +53,9 @@ Files:
   Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes,
   the column that --labels or --targets selects from the same file, and the columns that
   FILE:-NAME,NAME excludes. The first line of a table is a header if it holds the selected columns,
-  or no number while a line below holds one. --header yes or --header no decides it.";
+  or no number while a line below holds one. --header yes or --header no decides it.
+  The names of the columns are stored in the model. Other tables must have the same names in the
+  same order; columns without names, or named 0, 1, 2, …, are not compared.";
 
 /// Estimate the uncertainty of a trained network's predictions from its embeddings
 ///
@@ -199,6 +201,9 @@ pub(crate) struct SuggestArgs {
     pub(crate) embeddings: ArraySpec,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
+    #[arg(long)]
+    pub(crate) ignore_column_names: bool,
     /// Number of rows to choose
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) count: usize,
@@ -216,7 +221,7 @@ pub(crate) struct FitArgs {
     /// Training rows, one embedding each
     #[arg(long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
-    /// Labels of the training rows, integers or strings: fits a classifier
+    /// Labels of the training rows, integers, strings or booleans: fits a classifier
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<ArraySpec>,
     /// Targets of the training rows, finite numbers: fits a regressor
@@ -315,6 +320,9 @@ pub(crate) struct ScoreArgs {
     pub(crate) embeddings: ArraySpec,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
+    #[arg(long)]
+    pub(crate) ignore_column_names: bool,
     /// Output file, .csv, .tsv, .jsonl (these also with .gz or .zst), .npz or .parquet; - prints csv, with --json JSON lines, to
     /// standard output
     #[arg(long, value_name = "FILE")]
@@ -357,6 +365,9 @@ pub(crate) struct CalibrateArgs {
     pub(crate) logits: Option<ArraySpec>,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
+    #[arg(long)]
+    pub(crate) ignore_column_names: bool,
     /// Classes of the columns of the logits, as A,B,C [default: the labels in sorted order]
     #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
     pub(crate) classes: Vec<String>,
@@ -417,6 +428,9 @@ pub(crate) struct EvaluateArgs {
     pub(crate) ood_members: Vec<NamedArray>,
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
+    #[arg(long)]
+    pub(crate) ignore_column_names: bool,
     /// Classes of the columns of the logits and the members' logits, as A,B,C [default: the labels in sorted order]
     #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "predictions")]
     pub(crate) classes: Vec<String>,

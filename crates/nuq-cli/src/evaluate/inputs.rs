@@ -9,7 +9,8 @@ use nuq_io::ArraySpec;
 
 use crate::args::{EvaluateArgs, NamedArray, check_stdin};
 use crate::error::Error;
-use crate::{output, rows};
+use crate::output;
+use crate::rows::{self, ModelRows};
 
 /// Smallest number of bootstrap resamples that gives a 95 % interval.
 const MIN_RESAMPLES: usize = 100;
@@ -112,8 +113,14 @@ pub(super) fn read(
     model: &Model<'_>,
     classifier: &NuqClassifier<'_>,
 ) -> Result<Arrays, Error> {
+    let for_model = ModelRows {
+        model,
+        path: &options.model,
+        options: options.input.options(),
+        ignore_column_names: options.ignore_column_names,
+    };
     let set = |name: &str, spec: &ArraySpec, outputs: NetworkOutputs<'_>, others: &[&ArraySpec]| {
-        let embeddings = rows::read_for(model, &options.model, spec, others, options.input.options())?;
+        let embeddings = for_model.read(spec, others)?;
         let beside = (spec, embeddings.len());
         let logits = |of| {
             rows::logits(of, classifier, &options.classes, beside, options.input.options())
@@ -129,8 +136,12 @@ pub(super) fn read(
     };
     let outputs = NetworkOutputs { logits: options.logits.as_ref(), members: options.members.as_ref() };
     let test = set("test", &options.test, outputs, &[&options.labels])?;
-    let labels =
-        rows::labels(&options.labels, (&options.test, test.embeddings.len()), options.input.options())?;
+    let labels = rows::labels_for(
+        classifier,
+        &options.labels,
+        (&options.test, test.embeddings.len()),
+        options.input.options(),
+    )?;
     let ood = |NamedArray { name, spec }: &NamedArray| {
         let outputs = NetworkOutputs {
             logits: array_named(&options.ood_logits, name),

@@ -1,14 +1,14 @@
 //! Scores as the arrays of an npz file. The arrays are extended block by block and written at the end.
 //!
-//! An array has no empty cells. A skipped row has NaN for a number, 0 for an integer label, an empty string for any other label,
-//! false for the decision and -1 for the id of a neighbor; the array `scored` is false for such rows.
+//! An array has no empty cells. A skipped row has NaN for a number, 0 or false for a label that is an integer or a boolean, an empty
+//! string for any other label, false for the decision and -1 for the id of a neighbor; the array `scored` is false for such rows.
 
 use std::io::{self, Write};
 
 use nuq::Label;
 use nuq_io::{NpzArray, write_npz};
 
-use super::columns::{Columns, Neighbor, Truth, TruthKind, integer};
+use super::columns::{Columns, Neighbor, Truth, TruthKind, boolean, integer};
 use crate::column::Column;
 
 /// Arrays by name.
@@ -90,7 +90,7 @@ impl Array {
             Values::Integers(values) => NpzArray::integers(&self.name, values, self.width),
             Values::Numbers(values) => NpzArray::numbers(&self.name, values, self.width),
             Values::Strings(values) => NpzArray::strings(&self.name, values, self.width),
-            Values::Booleans(values) => NpzArray::booleans(&self.name, values),
+            Values::Booleans(values) => NpzArray::booleans(&self.name, values, self.width),
         }
     }
 }
@@ -106,6 +106,9 @@ fn values(column: &Column, kind: TruthKind) -> Values {
 
 fn labels<'l>(labels: impl Iterator<Item = &'l Option<Label>>, kind: TruthKind) -> Values {
     match kind {
+        TruthKind::Booleans => {
+            Values::Booleans(labels.map(|v| v.as_ref().and_then(boolean).unwrap_or_default()).collect())
+        }
         TruthKind::Integers => {
             Values::Integers(labels.map(|v| v.as_ref().and_then(integer).unwrap_or_default()).collect())
         }

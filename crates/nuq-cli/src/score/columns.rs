@@ -36,6 +36,8 @@ pub(super) struct Columns {
 /// The type of the training labels or targets; the same in every block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TruthKind {
+    /// Labels that are booleans.
+    Booleans,
     /// Labels that all fit into 64-bit integers.
     Integers,
     /// Labels as strings.
@@ -87,10 +89,13 @@ impl Columns {
             Truth::Label(model.classes().label(class as usize).clone())
         };
         let neighbors = nearest(predictions.neighbors(), layout.neighbors, block, truth);
-        let is_integer = |label: &Label| integer(label).is_some();
-        let truth_kind = match model.classes().labels().iter().all(is_integer) {
-            true => TruthKind::Integers,
-            false => TruthKind::Strings,
+        let labels = model.classes().labels();
+        let truth_kind = if labels.iter().all(|label| boolean(label).is_some()) {
+            TruthKind::Booleans
+        } else if labels.iter().all(|label| integer(label).is_some()) {
+            TruthKind::Integers
+        } else {
+            TruthKind::Strings
         };
         Self::new(columns, neighbors, truth_kind, layout, block)
     }
@@ -151,7 +156,15 @@ impl Columns {
 pub(super) fn integer(label: &Label) -> Option<i64> {
     match label {
         Label::Int(value) => i64::try_from(*value).ok(),
-        Label::Text(_) => None,
+        Label::Bool(_) | Label::Text(_) => None,
+    }
+}
+
+/// The label as a boolean, if it is one.
+pub(super) fn boolean(label: &Label) -> Option<bool> {
+    match label {
+        Label::Bool(value) => Some(*value),
+        Label::Int(_) | Label::Text(_) => None,
     }
 }
 

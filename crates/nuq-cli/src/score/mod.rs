@@ -18,8 +18,9 @@ use crate::args::{Common, OnBadRows, ScoreArgs};
 use crate::bad_rows;
 use crate::destination::{self, Destination};
 use crate::error::Error;
+use crate::output;
 use crate::progress::{Progress, message};
-use crate::{output, rows};
+use crate::rows::{self, ModelRows};
 use columns::{BlockRows, Columns, Layout, Rule};
 use sink::Sink;
 
@@ -46,9 +47,13 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let opened = nuq_io::open(&options.model)?;
     let model = &opened.model;
     let rule = rule(options, cost, model)?;
-    let reading = options.input.options().columns(model.index().dim());
-    let file = reading.embeddings(&options.embeddings, &[]);
-    let mut file = file.map_err(|error| rows::column_error(error.into(), &options.model))?;
+    let rows = ModelRows {
+        model,
+        path: &options.model,
+        options: options.input.options(),
+        ignore_column_names: options.ignore_column_names,
+    };
+    let mut file = rows.open(&options.embeddings, &[])?;
     let layout = Layout {
         rule,
         neighbors: options.output_neighbors.min(model.n_neighbors()),

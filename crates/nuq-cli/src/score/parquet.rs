@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use nuq::Label;
 use nuq_io::{ParquetColumn, ParquetWriter};
 
-use super::columns::{Columns, Neighbor, Truth, TruthKind, integer};
+use super::columns::{Columns, Neighbor, Truth, TruthKind, boolean, integer};
 use crate::column::Column;
 
 /// Whether this build can write parquet files.
@@ -33,6 +33,9 @@ fn cells(column: &Column, kind: TruthKind) -> ParquetColumn {
         Column::Integers(values) => ParquetColumn::Integers(values.clone()),
         Column::Numbers(values) => ParquetColumn::Numbers(values.clone()),
         Column::Booleans(values) => ParquetColumn::Booleans(values.clone()),
+        Column::Labels(values) if kind == TruthKind::Booleans => {
+            ParquetColumn::Booleans(values.iter().map(|v| v.as_ref().and_then(boolean)).collect())
+        }
         Column::Labels(values) if kind == TruthKind::Integers => {
             ParquetColumn::Integers(values.iter().map(|v| v.as_ref().and_then(integer)).collect())
         }
@@ -49,7 +52,7 @@ fn neighbors(block: &Columns) -> Vec<(&'static str, ParquetColumn)> {
         TruthKind::Integers => {
             ("neighbor_labels", ParquetColumn::IntegerLists(lists(rows, |n| label(n).and_then(integer))))
         }
-        TruthKind::Strings => {
+        TruthKind::Strings | TruthKind::Booleans => {
             ("neighbor_labels", ParquetColumn::StringLists(lists(rows, |n| label(n).map(Label::to_string))))
         }
         TruthKind::Targets => ("neighbor_targets", ParquetColumn::NumberLists(lists(rows, target))),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cli;
+mod column_names;
 mod commands;
 mod common;
 mod evaluate;

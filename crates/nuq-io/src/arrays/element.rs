@@ -141,6 +141,7 @@ impl Element {
         match self {
             Self::Unicode(_) => texts(unicode).map(Some),
             Self::Bytes(_) => texts(utf8).map(Some),
+            Self::Bool => Ok(Some(bytes.iter().map(|&byte| Label::Bool(byte != 0)).collect())),
             _ => Ok(self.integers(bytes).map(|values| values.into_iter().map(Label::Int).collect())),
         }
     }

@@ -62,7 +62,7 @@ use parquet_file::ParquetRows;
 #[cfg(feature = "parquet")]
 use parquet_rows::ParquetRows;
 use source::Source;
-use table::Table;
+use table::{Numbers, Table};
 
 /// An array of numbers or strings in a file. Its values have not been read.
 pub(crate) struct StoredArray {
@@ -89,6 +89,7 @@ pub struct EmbeddingsFile {
     spec: ArraySpec,
     rows: usize,
     dim: usize,
+    column_names: Option<Vec<String>>,
     source: RowSource,
 }
 
@@ -130,12 +131,12 @@ impl EmbeddingsFile {
         let columns =
             others.iter().filter(|other| other.is_same_file(spec)).filter_map(|other| other.name.clone());
         let without: Vec<String> = columns.chain(spec.excluded_columns().unwrap_or_default()).collect();
-        let (rows, dim, source) = match open(spec, &without, options, Contents::Rows)? {
-            ArrayFile::Stored(stored) => (stored.shape[0], stored.shape[1], RowSource::Stored(stored)),
+        let (rows, dim, names, source) = match open(spec, &without, options, Contents::Rows)? {
+            ArrayFile::Stored(stored) => (stored.shape[0], stored.shape[1], None, RowSource::Stored(stored)),
             ArrayFile::Parquet(file) => {
                 options.check_rows(spec, file.len())?;
                 let rows = file.embeddings(spec, &without)?;
-                (rows.len(), rows.dim(), RowSource::Parquet(Box::new(rows)))
+                (rows.len(), rows.dim(), rows.column_names(), RowSource::Parquet(Box::new(rows)))
             }
             ArrayFile::Table(table) => {
                 if let (Some(name), None) = (&spec.name, spec.excluded_columns()) {
@@ -144,13 +145,17 @@ impl EmbeddingsFile {
                     );
                     return Err(Error::BadFile { spec: spec.clone(), problem });
                 }
-                let (values, dim) = table.numbers(&without, options)?;
-                (values.len() / dim.max(1), dim, RowSource::Table(values))
+                let Numbers { values, dim, column_names } = table.numbers(&without, options)?;
+                (values.len() / dim.max(1), dim, column_names, RowSource::Table(values))
             }
         };
         options.check_columns(spec, dim)?;
         options.check_rows(spec, rows)?;
-        Ok(Self { spec: spec.clone(), rows, dim, source })
+        // pandas writes the numbers 0, 1, 2, … for columns without names.
+        let are_numbers =
+            |names: &Vec<String>| names.iter().enumerate().all(|(i, name)| *name == i.to_string());
+        let column_names = names.filter(|names| !are_numbers(names));
+        Ok(Self { spec: spec.clone(), rows, dim, column_names, source })
     }
 
     /// The number of rows.
@@ -166,6 +171,11 @@ impl EmbeddingsFile {
     /// The number of columns.
     pub fn dim(&self) -> usize {
         self.dim
+    }
+
+    /// The names of the columns; `None` for arrays and for tables whose columns are not named, or named 0, 1, 2, ….
+    pub fn column_names(&self) -> Option<&[String]> {
+        self.column_names.as_deref()
     }
 
     /// The file and array.

@@ -45,6 +45,10 @@ impl ParquetRows {
         match *self {}
     }
 
+    pub(crate) fn column_names(&self) -> Option<Vec<String>> {
+        match *self {}
+    }
+
     pub(crate) fn values(&mut self, _: &ArraySpec, _: Range<usize>) -> Result<Vec<f32>, Error> {
         match *self {}
     }

@@ -218,7 +218,7 @@ impl ParquetFile {
         self.rows.iter().sum()
     }
 
-    fn fields(&self) -> &[std::sync::Arc<Field>] {
+    pub(super) fn fields(&self) -> &[std::sync::Arc<Field>] {
         self.metadata.schema().fields()
     }
 

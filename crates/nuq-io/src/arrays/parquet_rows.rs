@@ -85,6 +85,16 @@ impl ParquetRows {
         self.dim
     }
 
+    /// The names of the columns; `None` if the coordinates are lists.
+    pub(crate) fn column_names(&self) -> Option<Vec<String>> {
+        match &self.coordinates {
+            Coordinates::List(_) => None,
+            Coordinates::Flat(columns) => {
+                Some(columns.iter().map(|&column| self.file.fields()[column].name().clone()).collect())
+            }
+        }
+    }
+
     /// Reads some of the rows in row-major order; nulls are NaN.
     pub(crate) fn values(&mut self, spec: &ArraySpec, rows: Range<usize>) -> Result<Vec<f32>, Error> {
         // `advance` takes the stream out and stores it again only on success: a panic leaves none behind.

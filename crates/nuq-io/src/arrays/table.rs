@@ -32,6 +32,16 @@ pub(crate) struct Table<'s> {
     has_index: bool,
 }
 
+/// The coordinates of a table.
+pub(crate) struct Numbers {
+    /// In row-major order.
+    pub(crate) values: Vec<f32>,
+    /// The number of columns.
+    pub(crate) dim: usize,
+    /// The names of the columns; `None` without a header.
+    pub(crate) column_names: Option<Vec<String>>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FirstLine {
     Header,
@@ -62,12 +72,8 @@ impl<'s> Table<'s> {
         Ok(Self { spec, records, header, first, first_line, has_index })
     }
 
-    /// All columns except `without` as numbers in row-major order, and the number of these columns.
-    pub(crate) fn numbers(
-        mut self,
-        without: &[String],
-        options: ReadOptions,
-    ) -> Result<(Vec<f32>, usize), Error> {
+    /// All columns except `without` as numbers.
+    pub(crate) fn numbers(mut self, without: &[String], options: ReadOptions) -> Result<Numbers, Error> {
         if self.first_line == FirstLine::Strings {
             self.first_line = FirstLine::Header;
         }
@@ -114,7 +120,11 @@ impl<'s> Table<'s> {
         if self.header == Header::Auto && names.is_none() && numbering.is_ambiguous() {
             return Err(self.ambiguous());
         }
-        Ok((values, dim))
+        let column_names = names.map(|names| {
+            let cells = names.cells.iter().enumerate().filter(|(column, _)| !excluded.contains(column));
+            cells.map(|(_, name)| name.trim().to_owned()).collect()
+        });
+        Ok(Numbers { values, dim, column_names })
     }
 
     pub(crate) fn targets(mut self, options: ReadOptions) -> Result<Vec<f64>, Error> {

@@ -56,7 +56,7 @@ fn every_type_and_order_gives_the_same_rows() {
 fn labels_are_integers_or_strings() {
     let read = |name: &str| read_labels(&data(name)).unwrap();
     assert_eq!(read("labels-int.npy"), ints(&[3, -1, 3, 1 << 40]));
-    assert_eq!(read("labels-bool.npy"), ints(&[1, 0, 1, 1]));
+    assert_eq!(read("labels-bool.npy"), [true, false, true, true].map(Label::Bool));
     assert_eq!(read("labels-float.npy"), ints(&[1, 2, 1, 0]));
     assert_eq!(read("labels-text.npy"), words(&["cat", "über", "", "dog"]));
     assert_eq!(read("labels-bytes.npy"), words(&["cat", "dog", "cat", "a"]));

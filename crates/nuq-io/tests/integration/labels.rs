@@ -76,8 +76,8 @@ fn labels_that_are_not_utf8_are_errors() {
 }
 
 #[test]
-fn booleans_are_zero_or_one() {
-    assert_eq!(npy("|b1", 3, &[0, 1, 2]).unwrap(), [0, 1, 1].map(Label::Int));
+fn boolean_arrays_are_boolean_labels() {
+    assert_eq!(npy("|b1", 3, &[0, 1, 2]).unwrap(), [false, true, true].map(Label::Bool));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use nuq::bandwidth::BandwidthRule;
 use nuq::nuq_neighbors::{Precision, SeededRng};
 use nuq::{
     Covariance, Density, DensityBandwidth, Dimension, Embeddings, FittedModel, HnswParams, IndexKind, Kernel,
-    Model, NeighborIndex, NuqClassifier, NuqRegressor, Shrinkage,
+    Label, Model, NeighborIndex, NuqClassifier, NuqRegressor, Shrinkage,
 };
 use nuq_io::Error;
 use nuq_testkit::battery::{self, Subject};
@@ -91,6 +91,40 @@ fn an_opened_model_predicts_the_same_bits() {
         nuq_io::save(&opened.model, &again).unwrap();
         assert_eq!(fs::read(&path).unwrap(), fs::read(&again).unwrap(), "model {i}");
     }
+}
+
+#[test]
+fn boolean_labels_are_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.nuq");
+    let (x, y) = data::clusters(60, 3, 2, 0.6, 3);
+    let flags: Vec<bool> = y.iter().map(|&class| class == 1).collect();
+    let model = Model::Classifier(NuqClassifier::params().fit(&x, &flags).unwrap());
+    nuq_io::save(&model, &path).unwrap();
+    let Model::Classifier(opened) = nuq_io::open(&path).unwrap().model else { unreachable!() };
+    assert_eq!(opened.classes().labels(), [false, true].map(Label::Bool));
+}
+
+#[test]
+fn column_names_are_stored_and_their_number_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.nuq");
+    let (x, y) = data::clusters(60, 3, 2, 0.6, 3);
+    let mut model = Model::Classifier(NuqClassifier::params().fit(&x, &y).unwrap());
+    nuq_io::save(&model, &path).unwrap();
+    assert_eq!(nuq_io::open(&path).unwrap().model.column_names(), None);
+    let names: Vec<String> = ["é", "b", "a b"].map(str::to_owned).to_vec();
+    assert!(model.set_column_names(Some(names[1..].to_vec())).is_err());
+    model.set_column_names(Some(names.clone())).unwrap();
+    nuq_io::save(&model, &path).unwrap();
+    let opened = nuq_io::open(&path).unwrap().model;
+    assert_eq!(opened.column_names(), Some(&names[..]));
+    assert!(opened.check_column_names(&["b", "é", "a b"]).is_err());
+    let Model::Classifier(opened) = opened else { unreachable!() };
+    let mut parts = opened.parts();
+    parts.smoother.column_names = Some(names[1..].to_vec());
+    let index = Model::Classifier(opened).into_index();
+    assert!(NuqClassifier::from_parts(parts, index).is_err());
 }
 
 /// An index after saving and opening.

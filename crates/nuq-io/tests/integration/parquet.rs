@@ -47,6 +47,9 @@ fn every_kind_of_column_gives_the_same_rows() {
             assert!(error.ends_with("it holds no column of numbers or of lists of numbers"), "{error}");
         }
     }
+    let named = open(&data("flat.parquet:-target"));
+    assert_eq!(named.column_names().unwrap().len(), 3);
+    assert_eq!(open(&data("list.parquet")).column_names(), None);
     let target = data("flat.parquet:target");
     assert_eq!(EmbeddingsFile::open_excluding(&data("flat.parquet"), &[&target]).unwrap().dim(), 3);
 }
@@ -70,7 +73,7 @@ fn columns_are_labels_and_targets() {
     assert_eq!(read("list.parquet:int"), ints(&[3, -1, 3, 1 << 40]));
     assert_eq!(read("several.parquet:text"), words(&["cat", "über", "", "dog"]));
     assert_eq!(read("several.parquet:dictionary"), words(&["cat", "über", "", "dog"]));
-    assert_eq!(read("several.parquet:bool"), ints(&[1, 0, 1, 1]));
+    assert_eq!(read("several.parquet:bool"), [true, false, true, true].map(Label::Bool));
     assert_eq!(read("flat.parquet:class"), words(&["a", "b", "a", "b"]));
     assert_eq!(read("flat.parquet:target"), ints(&[1, 2, 3, 4]));
     assert_eq!(read_targets(&data("several.parquet:float")).unwrap(), [1.0, 2.5, 1.0, 0.0]);

@@ -60,6 +60,23 @@ fn a_possible_column_name_among_labels_is_ambiguous() {
 }
 
 #[test]
+fn column_names_are_those_of_the_coordinates() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = |text: &str, name: Option<&str>, header| {
+        let spec = ArraySpec { name: name.map(str::to_owned), ..write(folder.path(), text) };
+        let file = ReadOptions::new().header(header).embeddings(&spec, &[]).unwrap();
+        file.column_names().map(|names| names.join(" "))
+    };
+    let table = "b, a ,class\n1,2,0\n3,4.5,1\n";
+    assert_eq!(names(table, None, Header::Auto).as_deref(), Some("b a class"));
+    assert_eq!(names(table, Some("-class"), Header::Auto).as_deref(), Some("b a"));
+    assert_eq!(names(",b,a\n0,1,2\n1,3,4.5\n", None, Header::Auto).as_deref(), Some("b a"));
+    assert_eq!(names("1,2.5\n3,4\n", None, Header::Auto), None);
+    assert_eq!(names("0,1,2\n3,4,5.5\n", None, Header::Auto), None, "pandas numbers columns without names");
+    assert_eq!(names("2,1,0\n3,4,5.5\n", None, Header::Yes).as_deref(), Some("2 1 0"));
+}
+
+#[test]
 fn a_repeated_name_of_a_selected_column_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let table = write(folder.path(), "class,x,class\n0,1,2\n1,3,4\n");

@@ -137,6 +137,10 @@ impl sealed::Sealed for NuqClassifier<'_> {
         &mut self.thresholds
     }
 
+    fn column_names_mut(&mut self) -> &mut Option<Vec<String>> {
+        &mut self.smoother.column_names
+    }
+
     fn prior(&self) -> f64 {
         self.prior.weight()
     }

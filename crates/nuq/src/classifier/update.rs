@@ -36,7 +36,7 @@ impl NuqClassifier<'_> {
     {
         check_lengths(("labels", labels.len()), ("new rows", rows.len()))?;
         let ids = self.smoother.insert(rows)?;
-        let labels: Vec<Label> = labels.iter().map(Label::from).collect();
+        let labels: Vec<Label> = labels.iter().map(|label| self.classes.convert(label.into())).collect();
         let (renumbering, inserted) = self.classes.insert(&labels);
         self.renumber(renumbering);
         self.of_row.resize(self.smoother.index.rows().id_bound(), 0);

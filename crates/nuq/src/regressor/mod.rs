@@ -101,6 +101,10 @@ impl sealed::Sealed for NuqRegressor<'_> {
         &mut self.thresholds
     }
 
+    fn column_names_mut(&mut self) -> &mut Option<Vec<String>> {
+        &mut self.smoother.column_names
+    }
+
     fn prior(&self) -> f64 {
         self.targets.prior_weight()
     }

@@ -51,6 +51,7 @@ pub(crate) fn fit<'a, T: Task, S>(
         n_neighbors: params.n_neighbors,
         log_scale_volume,
         normalize: params.normalize,
+        column_names: None,
         index,
         choice,
     };

@@ -23,6 +23,7 @@ pub struct KernelSmoother<'a> {
     /// The part of `ln h^d` that belongs to the scaled search space; see [`log_scale_volume`].
     pub(super) log_scale_volume: f64,
     pub(crate) normalize: bool,
+    pub(crate) column_names: Option<Vec<String>>,
 }
 
 impl fmt::Debug for KernelSmoother<'_> {
@@ -54,7 +55,8 @@ impl<'a> KernelSmoother<'a> {
     pub(crate) fn parts(&self) -> SmootherParts {
         let Self { kernel, dimension, n_neighbors, normalize, choice, .. } = *self;
         let (bandwidth, density) = (self.bandwidth.clone(), self.density.parts());
-        SmootherParts { kernel, bandwidth, density, dimension, n_neighbors, normalize, choice }
+        let column_names = self.column_names.clone();
+        SmootherParts { kernel, bandwidth, density, dimension, n_neighbors, normalize, choice, column_names }
     }
 
     /// Restores a smoother from its parts and an index that is scaled by the bandwidths per dimension, if there are any.
@@ -63,7 +65,16 @@ impl<'a> KernelSmoother<'a> {
         index: Box<dyn NeighborIndex + 'a>,
     ) -> Result<Self, Error> {
         parts.check(&*index)?;
-        let SmootherParts { kernel, bandwidth, density, dimension, n_neighbors, normalize, choice } = parts;
+        let SmootherParts {
+            kernel,
+            bandwidth,
+            density,
+            dimension,
+            n_neighbors,
+            normalize,
+            choice,
+            column_names,
+        } = parts;
         let log_scale_volume = log_scale_volume(&bandwidth, dimension);
         let density = FittedDensity::from_parts(density);
         Ok(Self {
@@ -76,6 +87,7 @@ impl<'a> KernelSmoother<'a> {
             n_neighbors,
             log_scale_volume,
             normalize,
+            column_names,
         })
     }
 

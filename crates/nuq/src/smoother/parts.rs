@@ -4,7 +4,7 @@ use nuq_neighbors::{IndexChoice, NeighborIndex};
 
 use crate::bandwidth::check_scalar;
 use crate::density::{AutoDensity, Covariance, Shrinkage};
-use crate::error::out_of_range;
+use crate::error::{check_lengths, out_of_range};
 use crate::{Bandwidth, Error, Kernel};
 
 /// Options and learned values that a classifier and a regressor have in common.
@@ -24,6 +24,8 @@ pub struct SmootherParts {
     pub normalize: bool,
     /// The kind of the index, with the reason for the choice.
     pub choice: IndexChoice,
+    /// The names of the columns; `None` if they have none.
+    pub column_names: Option<Vec<String>>,
 }
 
 /// A fitted density estimate. Gaussians are not stored: they are fitted to the training rows again when they are needed.
@@ -61,6 +63,9 @@ impl SmootherParts {
             self.density
         {
             check_scalar(h, "density bandwidth")?;
+        }
+        if let Some(names) = &self.column_names {
+            check_lengths(("column names", names.len()), ("columns", rows.dim()))?;
         }
         if self.n_neighbors == 0 {
             return Err(nuq_neighbors::Error::ZeroNeighbors.into());

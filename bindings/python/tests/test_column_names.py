@@ -1,0 +1,160 @@
+"""Column names are stored in the model and compared with those of all other rows, with and without scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import NuqClassifier, NuqRegressor
+from nuq.errors import ColumnNamesError, DimensionMismatchError
+
+pandas = pytest.importorskip("pandas")
+
+COLUMNS = list("abcde")
+
+
+@pytest.fixture
+def frame(blobs):
+    return pandas.DataFrame(blobs[0], columns=COLUMNS)
+
+
+@pytest.fixture
+def model(frame, blobs):
+    return NuqClassifier().fit(frame, blobs[1])
+
+
+def every_call(model, x, y):
+    """Every method that takes rows for a fitted model."""
+    ids = model.kneighbors(n_neighbors=3, return_distance=False)
+    yield lambda: model.predict(x)
+    yield lambda: model.predict_proba(x)
+    yield lambda: model.predict_uncertainty(x)
+    yield lambda: model.predict_from(x, ids, np.ones(ids.shape))
+    yield lambda: model.predict_proba_from(x, ids, np.ones(ids.shape))
+    yield lambda: model.measure(x, ids)
+    yield lambda: model.score_samples(x)
+    yield lambda: model.decision_function(x)
+    yield lambda: model.score(x, y)
+    yield lambda: model.accept(x, cost=0.1)
+    yield lambda: model.calibrate(x, coverage=0.9)
+    yield lambda: model.kneighbors(x)
+    yield lambda: model.suggest(x, 3)
+    yield lambda: model.partial_fit(x, y)
+    yield lambda: nuq.evaluate(model, x, y, resamples=100)
+
+
+def test_another_order_is_an_error_in_every_method(model, frame, blobs):
+    for call in every_call(model, frame[COLUMNS[::-1]], blobs[1]):
+        with pytest.raises(ColumnNamesError, match="column 0 is `e`, at fit it was `a`") as caught:
+            call()
+        text = str(caught.value)
+        assert "at fit: a, b, c, d, e; now: e, d, c, b, a" in text and "X.to_numpy()" in text
+        assert "must be in the same order" in text
+    with pytest.raises(ColumnNamesError):
+        nuq.evaluate(model, frame, blobs[1], ood={"far": frame[COLUMNS[::-1]]}, resamples=100)
+    assert model.n_samples_fit_ == 300
+
+
+def test_equal_names_and_arrays_are_accepted(model, frame, blobs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for call in every_call(model, frame, blobs[1]):
+            call()
+    with pytest.warns(UserWarning, match="X does not have valid feature names, but NuqClassifier was fitted with"):
+        model.predict(frame.to_numpy())
+    unnamed = NuqClassifier().fit(*blobs)
+    assert not hasattr(unnamed, "feature_names_in_")
+    with pytest.warns(UserWarning, match="X has feature names, but NuqClassifier was fitted without"):
+        unnamed.predict(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        unnamed.predict(pandas.DataFrame(blobs[0]))
+
+
+def test_other_names(model, frame):
+    renamed = frame.rename(columns={"c": "x"})
+    with pytest.raises(ColumnNamesError, match="(?s)unseen at fit time:\n- x\n.*now missing:\n- c\n.*column 2 is `x`"):
+        model.predict(renamed)
+    with pytest.raises(DimensionMismatchError, match="column 3 is missing, at fit it was `d`"):
+        model.predict(frame[["a", "b", "c"]])
+    with pytest.raises(ColumnNamesError, match="int and str"):
+        model.predict(frame.rename(columns={"c": 7}))
+    # A column may have any name.
+    NuqClassifier().fit(frame.rename(columns={"a": "column_names", "b": "schema"}), np.arange(300) % 2)
+
+
+@pytest.mark.parametrize("estimator", [NuqClassifier, NuqRegressor])
+def test_files_and_pickles_keep_the_names(estimator, frame, blobs, tmp_path):
+    model = estimator().fit(frame, blobs[1])
+    model.save(tmp_path / "model.nuq")
+    for restored in (nuq.load(tmp_path / "model.nuq"), pickle.loads(pickle.dumps(model))):
+        assert restored.feature_names_in_.tolist() == COLUMNS
+        assert restored.feature_names_in_.dtype == object
+        with pytest.raises(ColumnNamesError):
+            restored.predict(frame[COLUMNS[::-1]])
+    assert not hasattr(model.fit(*blobs), "feature_names_in_")
+
+
+def test_arrow_tables_and_data_frames_of_other_libraries(model, frame, blobs):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.Table.from_pandas(frame)
+    np.testing.assert_array_equal(model.predict(table), model.predict(frame))
+    with pytest.raises(ColumnNamesError):
+        model.predict(table.select(COLUMNS[::-1]))
+    assert NuqClassifier().fit(table, blobs[1]).feature_names_in_.tolist() == COLUMNS
+
+    class Frame:
+        """A data frame that lists its columns, as polars does."""
+
+        def __init__(self, frame):
+            self.columns, self._values = list(frame.columns), frame.to_numpy()
+
+        def __array__(self, dtype=None, copy=None):
+            return self._values
+
+    np.testing.assert_array_equal(model.predict(Frame(frame)), model.predict(frame))
+    with pytest.raises(ColumnNamesError):
+        model.predict(Frame(frame[COLUMNS[::-1]]))
+    polars = pytest.importorskip("polars")
+    with pytest.raises(ColumnNamesError):
+        model.predict(polars.from_pandas(frame[COLUMNS[::-1]]))
+
+
+WITHOUT_SKLEARN = """
+import sys
+import numpy as np, pandas
+import nuq
+frame = pandas.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=list("abc"))
+model = nuq.NuqClassifier().fit(frame, np.arange(60) % 2)
+try:
+    model.predict(frame[list("cba")])
+except nuq.errors.ColumnNamesError:
+    assert "sklearn" not in sys.modules
+    sys.exit(7)
+"""
+
+
+def test_names_are_compared_without_scikit_learn():
+    run = subprocess.run([sys.executable, "-c", WITHOUT_SKLEARN], capture_output=True, text=True)
+    assert run.returncode == 7, run.stderr
+
+
+def test_the_command_line_reads_and_writes_the_names(binary, model, frame, blobs, tmp_path):
+    def run(*arguments):
+        return subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True, cwd=tmp_path)
+
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame[COLUMNS[::-1]].to_csv(tmp_path / "reversed.csv", index=False)
+    np.save(tmp_path / "y.npy", blobs[1])
+    model.save(tmp_path / "python.nuq")
+    assert run("score", "--model", "python.nuq", "--embeddings", "x.csv", "--out", "s.csv").returncode == 0
+    refused = run("score", "--model", "python.nuq", "--embeddings", "reversed.csv", "--out", "s.csv")
+    assert refused.returncode == 1 and "--ignore-column-names" in refused.stderr
+    assert run("fit", "--embeddings", "x.csv", "--labels", "y.npy", "--out", "cli.nuq").returncode == 0
+    assert nuq.load(tmp_path / "cli.nuq").feature_names_in_.tolist() == COLUMNS

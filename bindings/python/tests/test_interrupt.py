@@ -1,0 +1,166 @@
+"""A change of a model is made completely or not at all, wherever an interrupt arrives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import NuqClassifier, NuqRegressor
+
+FOLDER = str(Path(nuq.__file__).parent)
+
+
+def interrupted_at(line: int, call) -> bool:
+    """Run ``call`` and raise KeyboardInterrupt at the given executed line of the package. False if there are fewer lines."""
+    count = 0
+
+    def trace(frame, event, _argument):
+        nonlocal count
+        if not frame.f_code.co_filename.startswith(FOLDER):
+            return None
+        if event in ("line", "return"):
+            count += 1
+            if count == line:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+def check(model, x, known):
+    """The estimator and its model agree: every label is predicted at its own rows."""
+    rows = model.n_samples_fit_
+    classes = model.classes_.tolist()
+    assert classes == model._model.classes()
+    assert rows == len(known) and set(classes) == set(known)
+    assert model.predict(x[:rows]).tolist() == known
+    assert model.predict_proba(x[:rows]).shape == (rows, len(classes))
+
+
+@pytest.mark.parametrize("update", ["partial_fit", "remove"])
+def test_an_interrupt_at_any_line_of_an_update(update):
+    x = 10 * np.arange(40, dtype=np.float32)[:, None] * np.ones((1, 2), dtype=np.float32)
+    # The new label comes first in the order of classes, so that all class numbers change.
+    y = ["m"] * 10 + ["z"] * 10 + ["a"] * 10
+    line, outcomes = 1, set()
+    while True:
+        model = NuqClassifier(n_neighbors=1, bandwidth=1.0, density_bandwidth=1.0, dimension="ambient")
+        if update == "partial_fit":
+            model.fit(x[:20], y[:20])
+            raised = interrupted_at(line, lambda: model.partial_fit(x[20:30], y[20:30]))
+        else:
+            model.fit(x[:30], y)
+            raised = interrupted_at(line, lambda: model.remove(np.arange(20, 30)))
+        assert model.n_samples_fit_ in (20, 30)
+        outcomes.add(model.n_samples_fit_)
+        check(model, x, y[: model.n_samples_fit_])
+        if not raised:
+            break
+        line += 1
+    assert line > 3 and outcomes == {20, 30}
+
+
+def test_an_interrupt_at_any_line_of_a_second_fit():
+    x = 10 * np.arange(40, dtype=np.float32)[:, None] * np.ones((1, 2), dtype=np.float32)
+    before, after = ["b"] * 10 + ["c"] * 10, [7] * 20 + [9] * 20
+    line = 1
+    while True:
+        model = NuqClassifier(n_neighbors=1, bandwidth=1.0, density_bandwidth=1.0, dimension="ambient").fit(x[:20], before)
+        raised = interrupted_at(line, lambda: model.fit(x, after))
+        check(model, x, before if model.n_samples_fit_ == 20 else after)
+        if not raised:
+            break
+        line += 1
+    assert model.n_samples_fit_ == 40
+
+
+#: An update waits for a query of another thread, or is interrupted while it runs.
+SIGNALLED = """
+import os, signal, sys, threading, time
+import numpy as np
+from nuq import NuqClassifier
+
+what, delay = sys.argv[1], float(sys.argv[2])
+signal.signal(signal.SIGINT, signal.default_int_handler)
+rng = np.random.default_rng(0)
+x = rng.normal(size=(30_000, 32)).astype(np.float32)
+y = rng.integers(0, 5, len(x))
+options = {"bandwidth": 1.0, "density_bandwidth": 1.0, "dimension": "ambient"}
+model = NuqClassifier(index="exact" if what == "waiting" else "hnsw", **options).fit(x[:10_000], y[:10_000])
+if what == "waiting":
+    query = threading.Thread(target=lambda: model.predict(np.tile(x, (4, 1))))
+    query.start()
+    time.sleep(0.2)
+threading.Timer(delay, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    model.partial_fit(x[10_000:], np.full(20_000, -1))
+    time.sleep(60)
+except KeyboardInterrupt:
+    pass
+rows = model.n_samples_fit_
+assert rows in (10_000, 30_000), rows
+assert model.classes_.tolist() == ([-1] if rows == 30_000 else []) + [0, 1, 2, 3, 4]
+if what == "waiting":
+    query.join()
+time.sleep(0.5)
+# The change does not arrive later.
+assert model.n_samples_fit_ == rows
+assert model.predict_proba(x[:10]).shape == (10, len(model.classes_))
+print(rows)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no os.kill with SIGINT for one process")
+@pytest.mark.parametrize("what, delay", [("waiting", 0.2), ("running", 0.05), ("running", 0.3)])
+def test_a_signal_during_an_update(what, delay):
+    run = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, what, str(delay)], capture_output=True, text=True, timeout=600
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() in ("10000", "30000")
+
+
+def test_labels_of_a_prediction_belong_to_the_same_classes(blobs):
+    """Another thread may change the classes during a prediction."""
+    import threading
+
+    x, y = blobs
+    names = np.array(["m", "n", "o"])[y]
+    model = NuqClassifier(bandwidth=1e-3, density_bandwidth=1.0, dimension="ambient").fit(x, names)
+    stop = threading.Event()
+
+    def change():
+        while not stop.is_set():
+            model.partial_fit(x[:1] + 100, ["a"])
+            model.remove([300])
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(100):
+            np.testing.assert_array_equal(model.predict(x), names)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_regressor_has_no_other_state(blobs):
+    x, _ = blobs
+    model = NuqRegressor(bandwidth=0.8, density_bandwidth=0.5, dimension="ambient").fit(x[:200], x[:200, 0])
+    line = 1
+    while interrupted_at(line, lambda: model.partial_fit(x[200:201], x[200:201, 0])):
+        line += 1
+        assert model.n_samples_fit_ == len(model._model.kneighbors(None, 1, None)[1])
+    assert line > 3

@@ -1,0 +1,79 @@
+//! Names of the columns of the training rows, and their comparison with the names of other rows.
+
+use std::fmt;
+
+use crate::Error;
+
+/// The column names of a model and of other rows, which differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DifferentNames {
+    /// The names of the training rows.
+    pub training: Vec<String>,
+    /// The names of the other rows.
+    pub given: Vec<String>,
+}
+
+/// Number of names that a message lists.
+const LISTED: usize = 5;
+
+/// Checks that both lists hold the same names in the same order.
+pub(crate) fn compare<S: AsRef<str>>(training: &[String], given: &[S]) -> Result<(), Error> {
+    if training.iter().map(String::as_str).eq(given.iter().map(AsRef::as_ref)) {
+        return Ok(());
+    }
+    let given = given.iter().map(|name| name.as_ref().to_owned()).collect();
+    Err(Error::ColumnNames(Box::new(DifferentNames { training: training.to_vec(), given })))
+}
+
+impl fmt::Display for DifferentNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { training, given } = self;
+        let same = training.iter().zip(given).take_while(|(one, other)| one == other).count();
+        let name =
+            |names: &[String]| names.get(same).map_or("missing".to_owned(), |name| format!("`{name}`"));
+        write!(
+            f,
+            "column {same} is {}, at fit it was {} (at fit: {}; now: {})",
+            name(given),
+            name(training),
+            list(training),
+            list(given)
+        )
+    }
+}
+
+/// The first names, and the number of all if there are more.
+fn list(names: &[String]) -> String {
+    let shown = names[..names.len().min(LISTED)].join(", ");
+    if names.len() > LISTED { format!("{shown}, … {} columns", names.len()) } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn only_equal_names_in_the_same_order_are_accepted() {
+        assert_eq!(compare(&names("a b c"), &["a", "b", "c"]), Ok(()));
+        for other in ["c b a", "a b", "a b c d", "a b C", ""] {
+            assert!(compare(&names("a b c"), &names(other)).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_message_has_the_first_difference_and_short_lists() {
+        let message = |given: &str| compare(&names("a b c d e f"), &names(given)).unwrap_err().to_string();
+        let text = message("a b c d e g");
+        assert!(text.contains("column 5 is `g`, at fit it was `f`"), "{text}");
+        assert!(
+            text.contains("at fit: a, b, c, d, e, … 6 columns; now: a, b, c, d, e, … 6 columns"),
+            "{text}"
+        );
+        assert!(message("a b").contains("column 2 is missing, at fit it was `c`"));
+        assert!(message("a b c d e f x").contains("column 6 is `x`, at fit it was missing"));
+    }
+}
