@@ -31,7 +31,7 @@ impl Progress {
         let is_bar = !common.quiet && common.progress == ProgressKind::Auto;
         let target = if is_bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style =
-            ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta}")
+            ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len} rows, {eta} left")
                 .expect("the template is valid");
         let bar = ProgressBar::with_draw_target(Some(total), target).with_style(style).with_message(what);
         let is_plain = !common.quiet && common.progress == ProgressKind::Plain;
@@ -65,7 +65,10 @@ impl Progress {
         let target = if is_bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template("{spinner} {prefix}: {msg} ({elapsed})")
             .expect("the template is valid");
-        let bar = ProgressBar::with_draw_target(None, target).with_style(style).with_prefix(what);
+        let bar = ProgressBar::with_draw_target(None, target)
+            .with_style(style)
+            .with_prefix(what)
+            .with_message("starting");
         bar.enable_steady_tick(Duration::from_millis(100));
         let is_plain = !common.quiet && common.progress == ProgressKind::Plain;
         Steps { bar, plain: is_plain.then_some(what) }

@@ -36,14 +36,16 @@ fn code(cell: &str) -> Option<&str> {
     cell.split('`').nth(1)
 }
 
-/// Every option of the command line as `COMMAND --OPTION`, with its visible aliases.
+/// Every option of the command line as `COMMAND --OPTION`, with its visible aliases and its short form.
 fn options() -> BTreeMap<String, clap::Arg> {
     let nuq = Args::command();
     let mut options = BTreeMap::new();
     for command in nuq.get_subcommands().chain([&nuq]) {
         for argument in command.get_arguments().filter(|argument| argument.get_long().is_some()) {
             let aliases = argument.get_visible_aliases().unwrap_or_default();
-            let aliases: String = aliases.iter().map(|alias| format!(", --{alias}")).collect();
+            let aliases = aliases.iter().map(|alias| format!(", --{alias}"));
+            let aliases: String =
+                aliases.chain(argument.get_short().map(|short| format!(", -{short}"))).collect();
             let name = format!("{} --{}{aliases}", command.get_name(), argument.get_long().unwrap());
             options.insert(name, argument.clone());
         }

@@ -87,7 +87,7 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "STYLE", default_value = "auto")]
     pub(crate) progress: ProgressKind,
     /// Print only results and errors; a command that writes a file prints nothing, unless --json is given
-    #[arg(long, global = true)]
+    #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     /// Number of threads, at least 1 and at most 16 per processor [default: the number of processors]
     #[arg(long, global = true, value_name = "N")]
@@ -159,14 +159,14 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
     /// Folder for the pages; created if missing
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
     /// Folder for the figure; created if missing
-    #[arg(long, value_name = "DIR", default_value = "nuq-demo")]
+    #[arg(short, long, value_name = "DIR", default_value = "nuq-demo")]
     pub(crate) out: PathBuf,
 }
 
@@ -184,20 +184,20 @@ pub(crate) struct LabelIssuesArgs {
     /// Model file of a classifier
     pub(crate) model: PathBuf,
     /// Largest number of rows to list [default: 20, with --out all]
-    #[arg(long, alias = "most", value_name = "N")]
+    #[arg(short = 'n', long, alias = "most", value_name = "N")]
     pub(crate) count: Option<usize>,
     /// Output file, .csv, .tsv or .jsonl, also with .gz or .zst; - prints csv, with --json JSON lines [default: print a table]
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SuggestArgs {
     /// Model file
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) model: PathBuf,
     /// Unlabeled rows, one embedding each
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
     #[command(flatten)]
     pub(crate) input: InputArgs,
@@ -205,10 +205,10 @@ pub(crate) struct SuggestArgs {
     #[arg(long)]
     pub(crate) ignore_column_names: bool,
     /// Number of rows to choose
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) count: usize,
     /// Output file, .csv, .tsv or .jsonl, also with .gz or .zst; - prints csv, with --json JSON lines [default: print a table]
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// What to do with rows that contain a NaN or an infinity
     #[arg(long, alias = "on-nan", value_name = "ACTION", default_value = "error")]
@@ -219,10 +219,10 @@ pub(crate) struct SuggestArgs {
 #[command(group(clap::ArgGroup::new("truth").required(true).args(["labels", "targets"])))]
 pub(crate) struct FitArgs {
     /// Training rows, one embedding each
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
     /// Labels of the training rows, integers, strings or booleans: fits a classifier
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) labels: Option<ArraySpec>,
     /// Targets of the training rows, finite numbers: fits a regressor
     #[arg(long, value_name = "FILE")]
@@ -230,14 +230,14 @@ pub(crate) struct FitArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Output file for the model; - writes it to standard output, and the fitted values to standard error
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 
     /// Values of the model options that are not given
     #[arg(long, default_value = "default", help_heading = "Model options")]
     pub(crate) preset: Preset,
     /// Number of nearest training rows K in every kernel sum, at least 1 [default: 20]
-    #[arg(long, visible_alias = "k", value_name = "N", help_heading = "Model options")]
+    #[arg(short = 'k', long, visible_alias = "k", value_name = "N", help_heading = "Model options")]
     pub(crate) n_neighbors: Option<usize>,
     /// Kernel that weights the neighbors [default: gaussian]
     #[arg(long, value_parser = choice::<Kernel>(), help_heading = "Model options")]
@@ -313,10 +313,10 @@ pub(crate) struct FitArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ScoreArgs {
     /// Model file
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) model: PathBuf,
     /// Rows to score, one embedding each
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
     #[command(flatten)]
     pub(crate) input: InputArgs,
@@ -325,7 +325,7 @@ pub(crate) struct ScoreArgs {
     pub(crate) ignore_column_names: bool,
     /// Output file, .csv, .tsv, .jsonl (these also with .gz or .zst), .npz or .parquet; - prints csv, with --json JSON lines, to
     /// standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Cost of an abstention relative to an error, between 0 and 1: accepts a row if the probability of an error is at most the
     /// cost
@@ -352,13 +352,13 @@ pub(crate) struct ScoreArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct CalibrateArgs {
     /// Model file
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) model: PathBuf,
     /// Held-out rows, one embedding each
-    #[arg(long, value_name = "FILE", required_unless_present = "remove")]
+    #[arg(short, long, value_name = "FILE", required_unless_present = "remove")]
     pub(crate) embeddings: Option<ArraySpec>,
     /// Labels of the held-out rows: required by --target risk, otherwise used to report the accuracy
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) labels: Option<ArraySpec>,
     /// Logits of the held-out rows: counts the errors of the network instead of those of NUQ's labels
     #[arg(long, value_name = "FILE", requires = "labels")]
@@ -394,7 +394,7 @@ pub(crate) struct CalibrateArgs {
     pub(crate) remove: Option<String>,
     /// Output file for the changed model; - writes it to standard output, and the result to standard error [default: replace the
     /// model file]
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
 
@@ -402,13 +402,13 @@ pub(crate) struct CalibrateArgs {
 #[command(group(clap::ArgGroup::new("predictions").multiple(true).args(["logits", "members"])))]
 pub(crate) struct EvaluateArgs {
     /// Model file of a classifier
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) model: PathBuf,
     /// Test rows, one embedding each: from the distribution of the training rows, but not among them
     #[arg(long, value_name = "FILE")]
     pub(crate) test: ArraySpec,
     /// Labels of the test rows
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) labels: ArraySpec,
     /// Logits of the test rows, rows × classes
     #[arg(long, value_name = "FILE")]

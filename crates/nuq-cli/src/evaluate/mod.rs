@@ -12,7 +12,7 @@ use nuq_report::{Report, ReportOptions};
 use crate::args::{Common, EvaluateArgs};
 use crate::error::Error;
 use crate::progress::{Progress, message};
-use crate::{escape, output, rows};
+use crate::{escape, output, rows, wrap};
 use inputs::Arrays;
 
 pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> {
@@ -43,7 +43,10 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
     write(options, common, &report)?;
     match common.json {
         true => output::print(&report.json()),
-        false => output::print(&escape::text(&format!("{}\n\n{}", report.summary, report.table()))),
+        false => {
+            let summary = wrap::for_terminal(format!("{}\n", report.summary));
+            output::print(&escape::text(&format!("{summary}\n{}", report.table())))
+        }
     }
 }
 

@@ -61,7 +61,7 @@ fn help_lists_the_commands() {
 
               [default: auto]
 
-          --quiet
+      -q, --quiet
               Print only results and errors; a command that writes a file prints nothing, unless --json
               is given
 
