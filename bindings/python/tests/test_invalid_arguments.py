@@ -41,7 +41,11 @@ CALLS = {
     "load": (nuq.load, {"path": "missing.nuq"}, {"path": [*NOT_A_PATH, "missing.nuq"]}),
     "fit": (NuqClassifier().fit, {"X": X, "y": Y}, {"X": NOT_ROWS, "y": NOT_LABELS}),
     "fit of a regressor": (NuqRegressor().fit, {"X": X, "y": Y}, {"X": NOT_ROWS, "y": [*NOT_SCORES, Y[:-1]]}),
-    "partial_fit": (CLASSIFIER.partial_fit, {"X": X, "y": Y}, {"X": NOT_ROWS, "y": NOT_LABELS}),
+    "partial_fit": (
+        CLASSIFIER.partial_fit,
+        {"X": X, "y": Y},
+        {"X": NOT_ROWS, "y": NOT_LABELS, "classes": [*WRONG_TYPES, 3.0, [], [0, 1], [0.5], ["a"]]},
+    ),
     "partial_fit of a regressor": (REGRESSOR.partial_fit, {"X": X, "y": Y}, {"X": NOT_ROWS, "y": [*NOT_SCORES, Y[:-1]]}),
     "set_params": (NuqClassifier().set_params, {}, {"unknown": [1]}),
     "predict": (CLASSIFIER.predict, {"X": X}, {"X": NOT_ROWS, "return_uncertainty": [v for v in NOT_A_CHOICE if v is not None]}),
@@ -59,6 +63,23 @@ CALLS = {
             "X": NOT_ROWS,
             "ids": [*WRONG_TYPES, None, 3.0, np.full((60, 5), 7), np.full((60, 5), -1), np.full((60, 5), 2**40), np.zeros((59, 5), int)],
             "sq_distances": [*WRONG_TYPES, None, 3.0, -np.ones((60, 5)), np.full((60, 5), np.nan), np.full((60, 5), "a")],
+        },
+    ),
+    "predict_proba_from": (
+        CLASSIFIER.predict_proba_from,
+        {"X": X, "ids": np.tile(np.arange(5), (60, 1)), "sq_distances": np.ones((60, 5))},
+        {
+            "X": NOT_ROWS,
+            "ids": [*WRONG_TYPES, None, 3.0, np.full((60, 5), 7), np.full((60, 5), -1), np.full((60, 5), 2**40), np.zeros((59, 5), int)],
+            "sq_distances": [*WRONG_TYPES, None, 3.0, -np.ones((60, 5)), np.full((60, 5), np.nan), np.full((60, 5), "a")],
+        },
+    ),
+    "measure": (
+        CLASSIFIER.measure,
+        {"X": X, "ids": np.tile(np.arange(5), (60, 1))},
+        {
+            "X": NOT_ROWS,
+            "ids": [*WRONG_TYPES, None, 3.0, np.full((60, 5), 60), np.full((60, 5), -1), np.full((60, 5), 2**40), np.zeros((59, 5), int)],
         },
     ),
     "score": (
