@@ -1,5 +1,6 @@
 //! Baseline scores: one function per family creates them, one class evaluates them.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -7,11 +8,12 @@ use numpy::PyReadonlyArray1;
 use nuq::{Embeddings, Label, Shrinkage, UnknownChoice};
 use nuq_eval::baselines::{
     Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, KnnDistance,
-    LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, React,
-    RelativeMahalanobis, Scorer, Sngp, SngpParams, Vim,
+    LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, Param, React,
+    RelativeMahalanobis, Scorer, Sngp, SngpParams, Uncertainties, Vim,
 };
+use nuq_io::BaselineFile;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 
 use crate::arrays::{column, copied_embeddings, embeddings};
 use crate::errors::{Failure, raise};
@@ -33,7 +35,14 @@ impl PyScorer {
         rows: Option<&Bound<'_, PyAny>>,
         logits: Option<&Bound<'_, PyAny>>,
         members: Option<Vec<Bound<'_, PyAny>>>,
+        uncertainties: Option<(PyReadonlyArray1<'_, f64>, PyReadonlyArray1<'_, f64>)>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let uncertainties = match uncertainties {
+            Some((aleatoric, epistemic)) => {
+                Some((aleatoric.as_slice()?.to_vec(), epistemic.as_slice()?.to_vec()))
+            }
+            None => None,
+        };
         let (rows, logits) = (rows.map(embeddings).transpose()?, logits.map(embeddings).transpose()?);
         let members = members.map(|all| self::members(&all)).transpose()?;
         let scorer = self.inner.clone();
@@ -42,11 +51,20 @@ impl PyScorer {
                 embeddings: rows.as_ref(),
                 logits: logits.as_ref(),
                 members: members.as_ref(),
+                uncertainties: uncertainties
+                    .as_ref()
+                    .map(|(aleatoric, epistemic)| Uncertainties { aleatoric, epistemic }),
                 ..Batch::default()
             };
             Ok(scorer.score(&batch)?)
         })?;
         Ok(column(py, &scores).into_any())
+    }
+
+    /// Writes the file of the baseline.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let scorer = self.inner.clone();
+        work::run(py, None, None, move || Ok(nuq_io::save_baseline(&*scorer, &path)?))
     }
 
     /// Display name.
@@ -64,6 +82,11 @@ pub(crate) fn members(all: &[Bound<'_, PyAny>]) -> PyResult<Members> {
 
 fn scorer(inner: impl Scorer + 'static) -> PyScorer {
     PyScorer { inner: Arc::new(inner) }
+}
+
+/// A scorer that was fitted to L2-normalized rows if `normalize`.
+fn wrap<S: Scorer + 'static>(scorer: S, normalize: bool) -> Arc<dyn Scorer> {
+    if normalize { Arc::new(Normalized::new(scorer)) } else { Arc::new(scorer) }
 }
 
 /// A score of logits, without a fit.
@@ -127,20 +150,17 @@ fn fitted(
     k: usize,
     shrinkage: Shrinkage,
 ) -> PyResult<Arc<dyn Scorer>> {
-    fn wrap<S: Scorer + 'static>(
-        scorer: Result<S, nuq_eval::Error>,
-        normalize: bool,
-    ) -> PyResult<Arc<dyn Scorer>> {
-        let scorer = scorer.map_err(Failure::from)?;
-        Ok(if normalize { Arc::new(Normalized::new(scorer)) } else { Arc::new(scorer) })
-    }
     match name {
-        "ddu" => wrap(Ddu::fit(rows, labels, shrinkage), normalize),
-        "mahalanobis" => wrap(Mahalanobis::fit(rows, labels, shrinkage), normalize),
-        "relative_mahalanobis" => wrap(RelativeMahalanobis::fit(rows, labels, shrinkage), normalize),
-        "knn_kth" => wrap(KnnDistance::kth(rows, k), normalize),
-        "knn_mean" => wrap(KnnDistance::mean(rows, k), normalize),
-        "lof" => wrap(LocalOutlierFactor::fit(rows, k), normalize),
+        "ddu" => Ok(wrap(Ddu::fit(rows, labels, shrinkage).map_err(Failure::from)?, normalize)),
+        "mahalanobis" => {
+            Ok(wrap(Mahalanobis::fit(rows, labels, shrinkage).map_err(Failure::from)?, normalize))
+        }
+        "relative_mahalanobis" => {
+            Ok(wrap(RelativeMahalanobis::fit(rows, labels, shrinkage).map_err(Failure::from)?, normalize))
+        }
+        "knn_kth" => Ok(wrap(KnnDistance::kth(rows, k).map_err(Failure::from)?, normalize)),
+        "knn_mean" => Ok(wrap(KnnDistance::mean(rows, k).map_err(Failure::from)?, normalize)),
+        "lof" => Ok(wrap(LocalOutlierFactor::fit(rows, k).map_err(Failure::from)?, normalize)),
         _ => Err(unknown(name)),
     }
 }
@@ -194,10 +214,14 @@ fn sngp(
     ridge: f64,
     seed: u64,
     reduction: &str,
+    normalize: bool,
 ) -> PyResult<PyScorer> {
     let (rows, labels) = (embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
     let params = SngpParams { features, length_scale, ridge, seed, score: parse_reduction(reduction)? };
-    work::run(py, None, None, move || Ok(scorer(Sngp::fit(&rows, &labels, params)?)))
+    work::run(py, None, None, move || {
+        let rows = if normalize { rows.l2_normalized() } else { rows };
+        Ok(PyScorer { inner: wrap(Sngp::fit(&rows, &labels, params)?, normalize) })
+    })
 }
 
 /// The last layer of DUQ, fitted to rows and labels.
@@ -215,48 +239,52 @@ fn duq(
     batch: usize,
     learning_rate: f64,
     seed: u64,
+    normalize: bool,
 ) -> PyResult<PyScorer> {
     let (rows, labels) = (embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
     let params = DuqParams { projection, length_scale, momentum, steps, batch, learning_rate, seed };
-    work::run(py, None, None, move || Ok(scorer(Duq::fit(&rows, &labels, params)?)))
+    work::run(py, None, None, move || {
+        let rows = if normalize { rows.l2_normalized() } else { rows };
+        Ok(PyScorer { inner: wrap(Duq::fit(&rows, &labels, params)?, normalize) })
+    })
 }
 
 /// Hybrid uncertainty, fitted to the uncertainties of reference rows.
-#[pyclass(name = "Huq", module = "nuq._nuq", frozen)]
-struct PyHuq {
-    inner: Huq,
+#[pyfunction]
+fn huq(
+    aleatoric: PyReadonlyArray1<'_, f64>,
+    epistemic: PyReadonlyArray1<'_, f64>,
+    alpha: f64,
+    known_quantile: f64,
+    ambiguous_quantile: f64,
+) -> PyResult<PyScorer> {
+    let (aleatoric, epistemic) = (aleatoric.as_slice()?, epistemic.as_slice()?);
+    let huq = Huq::fit(aleatoric, epistemic, alpha, known_quantile, ambiguous_quantile);
+    Ok(scorer(huq.map_err(Failure::from)?))
 }
 
-#[pymethods]
-impl PyHuq {
-    #[new]
-    fn new(
-        aleatoric: PyReadonlyArray1<'_, f64>,
-        epistemic: PyReadonlyArray1<'_, f64>,
-        alpha: f64,
-        known_quantile: f64,
-        ambiguous_quantile: f64,
-    ) -> PyResult<Self> {
-        let (aleatoric, epistemic) = (aleatoric.as_slice()?, epistemic.as_slice()?);
-        let inner = Huq::fit(aleatoric, epistemic, alpha, known_quantile, ambiguous_quantile);
-        Ok(Self { inner: inner.map_err(Failure::from)? })
+/// An opened baseline: the method without normalization, the parameters of the Python class, and the scorer.
+pub(crate) fn opened(py: Python<'_>, file: BaselineFile) -> PyResult<Py<PyAny>> {
+    let (method, is_normalized) = file.method.without_normalization();
+    let params = PyDict::new(py);
+    for (name, value) in &file.params {
+        match value {
+            Param::Default => params.set_item(name, py.None())?,
+            Param::Integer(value) => params.set_item(name, value)?,
+            Param::Number(value) => params.set_item(name, value)?,
+            Param::Word(word) => params.set_item(name, word)?,
+        }
     }
-
-    /// Score of each row. A higher score means a less certain prediction.
-    fn score<'py>(
-        &self,
-        py: Python<'py>,
-        aleatoric: PyReadonlyArray1<'_, f64>,
-        epistemic: PyReadonlyArray1<'_, f64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let scores = self.inner.score(aleatoric.as_slice()?, epistemic.as_slice()?);
-        Ok(column(py, &scores.map_err(Failure::from)?).into_any())
+    if method.normalized().is_some() {
+        params.set_item("normalize", is_normalized)?;
     }
+    let scorer = PyScorer { inner: file.scorer.into() };
+    Ok((method.name(), params, scorer).into_pyobject(py)?.into_any().unbind())
 }
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyScorer>()?;
-    module.add_class::<PyHuq>()?;
+    module.add_function(wrap_pyfunction!(huq, module)?)?;
     module.add_function(wrap_pyfunction!(sngp, module)?)?;
     module.add_function(wrap_pyfunction!(duq, module)?)?;
     module.add_function(wrap_pyfunction!(from_logits, module)?)?;

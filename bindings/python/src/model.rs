@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use numpy::PyReadonlyArray1;
 use nuq::Model;
+use nuq_io::Contents;
 use pyo3::prelude::*;
 
 use crate::arrays::{column, embeddings};
 use crate::classifier::PyClassifier;
 use crate::regressor::PyRegressor;
 use crate::shared::Shared;
-use crate::work;
+use crate::{baselines, work};
 
 /// Methods that both kinds of models share.
 macro_rules! common_methods {
@@ -142,10 +143,13 @@ macro_rules! common_methods {
 }
 pub(crate) use common_methods;
 
-/// Opens a model file of either kind.
+/// Opens the file of a model or of a baseline.
 #[pyfunction]
 fn load(py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>> {
-    let opened = work::run(py, None, None, move || Ok(nuq_io::open(&path)?))?;
+    let opened = match work::run(py, None, None, move || Ok(nuq_io::open_any(&path)?))? {
+        Contents::Model(file) => file,
+        Contents::Baseline(file) => return baselines::opened(py, file),
+    };
     Ok(match opened.model {
         Model::Classifier(model) => Py::new(py, PyClassifier { model: Shared::new(model) })?.into_any(),
         Model::Regressor(model) => Py::new(py, PyRegressor { model: Shared::new(model) })?.into_any(),

@@ -159,7 +159,6 @@ pub fn open(path: &Path) -> Result<ModelFile, Error> {
 
 /// The contents of a file of either kind.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Contents {
     /// A classifier or regressor.
     Model(ModelFile),

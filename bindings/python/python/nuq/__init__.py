@@ -43,13 +43,15 @@ __all__ = [
 ]
 
 
-def load(path: str | os.PathLike[str]) -> NuqClassifier | NuqRegressor:
-    """Open a model file that ``save`` or the command line has written.
+def load(path: str | os.PathLike[str]) -> NuqClassifier | NuqRegressor | baselines.Baseline:
+    """Open the file of a model or of a baseline that ``save`` or the command line has written.
 
     The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator are those
     of the fitted model: a bandwidth that was selected by a rule is returned as a number.
     """
     model = _nuq.load(_arrays.path(path))
+    if isinstance(model, tuple):
+        return baselines._loaded(*model)
     return (NuqClassifier if isinstance(model, _nuq.Classifier) else NuqRegressor)._loaded(model)
 
 

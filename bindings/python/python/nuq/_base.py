@@ -6,19 +6,15 @@ scikit-learn is used if it is already loaded, and never imported.
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
 import os
-import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from . import _arrays, _nuq, _progress
+from . import _arrays, _files, _progress
+from ._params import Parameters
 from ._result import Uncertainty
 from .calibrate import Threshold
 from .errors import (
@@ -27,7 +23,6 @@ from .errors import (
     InvalidParameterError,
     LengthMismatchError,
     NoSpreadError,
-    NotFittedError,
     OutOfRangeError,
     ParameterTypeError,
     UnknownIdError,
@@ -53,7 +48,7 @@ class State(NamedTuple):
     listed: tuple[bool | int | str, ...] = ()
 
 
-class Estimator:
+class Estimator(Parameters):
     """Parameters by the rules of scikit-learn, and the fitted model of the extension."""
 
     _state: State | None = None
@@ -61,36 +56,6 @@ class Estimator:
     n_neighbors: int
     n_jobs: int | None
     verbose: bool
-
-    # -- parameters -------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters of the constructor."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
-
-    def set_params(self: _Self, **changes: Any) -> _Self:
-        """Change parameters. They take effect at the next ``fit``."""
-        names = self._parameter_names()
-        for name, value in changes.items():
-            if name not in names:
-                raise InvalidParameterError(
-                    f"Invalid parameter {name!r} for estimator {self!r}. Valid parameters are: {names}."
-                )
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if not (value is defaults[name].default or np.array_equal(value, defaults[name].default))
-        ]
-        return f"{type(self).__name__}({', '.join(changed)})"
 
     def _extension_params(self) -> dict[str, Any]:
         """The parameters with the types that the extension accepts."""
@@ -156,14 +121,6 @@ class Estimator:
         self._check_names(_arrays.column_names(x))
         _arrays.check_columns(type(self).__name__, rows.shape[1], self.n_features_in_)
         return rows
-
-    def _check_fitted(self) -> None:
-        if self._model is None:
-            message = (
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-                "using this estimator."
-            )
-            raise _not_fitted()(message)
 
     def _predictions_from(self, x: Any, ids: Any, sq_distances: Any) -> dict[str, np.ndarray]:
         """The columns of the prediction from given neighbors."""
@@ -396,10 +353,7 @@ class Estimator:
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_state"}
         if self._state is not None:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "model.nuq"
-                self._model.save(path)
-                state["_stored"] = (path.read_bytes(), *self._state[1:])
+            state["_stored"] = (_files.to_bytes(self._model), *self._state[1:])
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -408,30 +362,7 @@ class Estimator:
         self.__dict__.update(state)
         if stored is not None:
             content, *rest = stored
-            # The model maps the file. Systems that cannot remove a mapped file leave it in place.
-            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-                path = Path(folder) / "model.nuq"
-                path.write_bytes(content)
-                self._state = State(_nuq.load(path), *rest)
-
-
-def _not_fitted() -> type[Exception]:
-    """The exception class, which is also that of scikit-learn if scikit-learn is loaded."""
-    exceptions = sys.modules.get("sklearn.exceptions")
-    if exceptions is None:
-        return NotFittedError
-    return _shared_not_fitted(exceptions.NotFittedError)
-
-
-@functools.cache
-def _shared_not_fitted(other: type[Exception]) -> type[Exception]:
-    # pickle cannot import this class by name, so that other processes create it again.
-    reduce = {"__module__": "nuq.errors", "__reduce__": lambda self: (_raised_not_fitted, self.args)}
-    return type("NotFittedError", (NotFittedError, other), reduce)
-
-
-def _raised_not_fitted(message: str) -> Exception:
-    return _not_fitted()(message)
+            self._state = State(_files.from_bytes(content), *rest)
 
 
 def _bandwidth(bandwidth: Any) -> Any:

@@ -3,6 +3,8 @@
 Methods that estimate parameters from training rows have ``fit``. ``score`` returns one score per row. A higher score means a
 less certain prediction.
 
+A fitted baseline can be pickled and copied. ``save`` writes it to a file, which ``nuq.load`` and the command line open.
+
 >>> import numpy as np
 >>> MaxProb().score(logits=np.array([[9.0, 0.0], [0.1, 0.0]])).round(2)
 array([0.  , 0.48])
@@ -10,14 +12,17 @@ array([0.  , 0.48])
 
 from __future__ import annotations
 
+import os
 from typing import Any, TypeVar
 
 import numpy as np
 
-from . import _arrays, _nuq
-from .errors import InvalidParameterError, NotFittedError, ParameterTypeError
+from . import _arrays, _files, _nuq
+from ._params import Parameters
+from .errors import DamagedFileError, InvalidParameterError, ParameterTypeError
 
 __all__ = [
+    "Baseline",
     "Ddu",
     "Duq",
     "Energy",
@@ -42,71 +47,134 @@ __all__ = [
 ]
 
 
-class Scorer:
+class Baseline(Parameters):
     """Base class of the baselines."""
 
-    _inner: _nuq.Scorer | None = None
+    #: The method in files and in the results of ``evaluate``, without the ending ``_l2``.
+    _method = ""
+    #: The fitted object of the extension.
+    _model: _nuq.Scorer | None = None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._model is not None
+
+    def _fitted(self) -> _nuq.Scorer:
+        self._check_fitted()
+        assert self._model is not None
+        return self._model
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file of the fitted baseline, in the same format as the command line. ``nuq.load`` opens it."""
+        self._fitted().save(_arrays.path(path))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name != "_model"}
+        if self._model is not None:
+            state["_stored"] = _files.to_bytes(self._model)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        stored = state.pop("_stored", None)
+        self.__dict__.update(state)
+        if stored is not None:
+            opened = _files.from_bytes(stored)
+            if not isinstance(opened, tuple):
+                raise DamagedFileError("the pickle of a baseline holds a model")
+            self._model = opened[2]
+
+
+class Scorer(Baseline):
+    """Base class of the baselines that score rows by their embeddings or logits."""
 
     def score(self, X: Any = None, logits: Any = None, members: Any = None) -> np.ndarray:
         """Score of each row. Pass the inputs that the method needs: embeddings ``X``, ``logits``, or ``members`` (the logits of
         several networks)."""
-        if self._inner is None:
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet. Call 'fit' first.")
+        scorer = self._fitted()
         rows = None if X is None else _arrays.rows(X)
-        return self._inner.score(rows, None if logits is None else _arrays.rows(logits, "logits"), _arrays.members(members))
+        logits = None if logits is None else _arrays.rows(logits, "logits")
+        return scorer.score(rows, logits, _arrays.members(members), None)
 
 
-class _FromLogits(Scorer):
-    _name = ""
+class _WithoutFit(Scorer):
+    """A score that has parameters at most, and nothing to fit. Parameters are checked by the constructor."""
 
+    def _create(self) -> _nuq.Scorer:
+        raise NotImplementedError
+
+    def _check_fitted(self) -> None:
+        # Parameters may have changed since the last call.
+        self._model = self._create()
+
+
+class _FromLogits(_WithoutFit):
     def __init__(self) -> None:
-        self._inner = _nuq.from_logits(self._name, 1.0, 0.1, 100)
+        self._model = self._create()
+
+    def _create(self) -> _nuq.Scorer:
+        return _nuq.from_logits(self._method, 1.0, 0.1, 100)
 
 
 class MaxProb(_FromLogits):
     """One minus the largest softmax probability (Hendrycks and Gimpel 2017)."""
 
-    _name = "max_prob"
+    _method = "max_prob"
 
 
 class Entropy(_FromLogits):
     """Entropy of the softmax probabilities."""
 
-    _name = "entropy"
+    _method = "entropy"
 
 
 class Margin(_FromLogits):
     """One minus the difference of the two largest softmax probabilities."""
 
-    _name = "margin"
+    _method = "margin"
 
 
 class MaxLogit(_FromLogits):
     """Negative largest logit (Hendrycks et al. 2022)."""
 
-    _name = "max_logit"
+    _method = "max_logit"
 
 
-class Energy(Scorer):
+class Energy(_WithoutFit):
     """Energy: negative log-sum-exp of the logits at a temperature (Liu et al. 2020)."""
 
+    _method = "energy"
+
     def __init__(self, temperature: float = 1.0) -> None:
-        self._inner = _nuq.from_logits("energy", _arrays.real(temperature, "temperature"), 0.1, 100)
+        self.temperature = temperature
+        self._model = self._create()
+
+    def _create(self) -> _nuq.Scorer:
+        return _nuq.from_logits("energy", _arrays.real(self.temperature, "temperature"), 0.1, 100)
 
 
-class Gen(Scorer):
+class Gen(_WithoutFit):
     """Generalized entropy of the ``top`` largest softmax probabilities (Liu, Lochman and Zach 2023)."""
 
+    _method = "gen"
+
     def __init__(self, gamma: float = 0.1, top: int = 100) -> None:
-        self._inner = _nuq.from_logits("gen", 1.0, _arrays.real(gamma, "gamma"), _arrays.integer(top, "top", 1))
+        self.gamma, self.top = gamma, top
+        self._model = self._create()
+
+    def _create(self) -> _nuq.Scorer:
+        return _nuq.from_logits("gen", 1.0, _arrays.real(self.gamma, "gamma"), _arrays.integer(self.top, "top", 1))
 
 
-class Ensemble(Scorer):
+class Ensemble(_WithoutFit):
     """Score of an ensemble: "entropy", "mutual_information", "mean_entropy", "std" or "max_prob" of the member predictions."""
 
     def __init__(self, reduction: str = "entropy") -> None:
+        self.reduction = reduction
+        self._model = self._create()
+
+    def _create(self) -> _nuq.Scorer:
         reductions = ("entropy", "mutual_information", "mean_entropy", "std", "max_prob")
-        self._inner = _nuq.from_members(_arrays.choice(reduction, "reduction", reductions))
+        return _nuq.from_members(_arrays.choice(self.reduction, "reduction", reductions))
 
 
 _Fitted = TypeVar("_Fitted", bound="_FromEmbeddings")
@@ -114,14 +182,13 @@ _Paired = TypeVar("_Paired", bound="_FromEmbeddingsAndLogits")
 
 
 class _FromEmbeddings(Scorer):
-    _name = ""
     _needs_labels = True
 
     def __init__(self, normalize: bool = False) -> None:
         self.normalize = normalize
 
     def _options(self) -> tuple[str, int, float | None]:
-        return self._name, 1, None
+        return self._method, 1, None
 
     def fit(self: _Fitted, X: Any, y: Any = None) -> _Fitted:
         """Fit to training rows, and to their labels if the method uses labels."""
@@ -132,7 +199,7 @@ class _FromEmbeddings(Scorer):
         _arrays.check_lengths(rows, numbers)
         name, k, shrinkage = self._options()
         normalize = _arrays.boolean(self.normalize, "normalize")
-        self._inner = _nuq.from_embeddings(name, rows, labels, numbers, normalize, k, shrinkage)
+        self._model = _nuq.from_embeddings(name, rows, labels, numbers, normalize, k, shrinkage)
         return self
 
 
@@ -142,7 +209,7 @@ class _Gaussian(_FromEmbeddings):
         self.shrinkage = shrinkage
 
     def _options(self) -> tuple[str, int, float | None]:
-        return self._name, 1, _shrinkage(self.shrinkage)
+        return self._method, 1, _shrinkage(self.shrinkage)
 
 
 def _shrinkage(value: Any) -> float | None:
@@ -157,24 +224,25 @@ def _shrinkage(value: Any) -> float | None:
 class Ddu(_Gaussian):
     """Negative log density of a mixture of one Gaussian per class (Mukhoti et al. 2023)."""
 
-    _name = "ddu"
+    _method = "ddu"
 
 
 class Mahalanobis(_Gaussian):
     """Squared Mahalanobis distance to the nearest class mean, with one covariance for all classes (Lee et al. 2018)."""
 
-    _name = "mahalanobis"
+    _method = "mahalanobis"
 
 
 class RelativeMahalanobis(_Gaussian):
     """Squared Mahalanobis distance to the nearest class mean, minus that to the mean of all rows (Ren et al. 2021)."""
 
-    _name = "relative_mahalanobis"
+    _method = "relative_mahalanobis"
 
 
 class KnnDistance(_FromEmbeddings):
     """Distance to the ``k``-th nearest training row, or mean distance to the ``k`` nearest (Sun et al. 2022)."""
 
+    _method = "knn_distance"
     _needs_labels = False
 
     def __init__(self, k: int = 20, reduction: str = "kth", normalize: bool = False) -> None:
@@ -188,6 +256,7 @@ class KnnDistance(_FromEmbeddings):
 class LocalOutlierFactor(_FromEmbeddings):
     """Local outlier factor: density at the neighbors of a row, divided by the density at the row (Breunig et al. 2000)."""
 
+    _method = "lof"
     _needs_labels = False
 
     def __init__(self, k: int = 20, normalize: bool = False) -> None:
@@ -202,8 +271,10 @@ class Sngp(Scorer):
     """Last layer of SNGP: a Gaussian process with random features and a Laplace approximation (Liu et al. 2020).
 
     If ``length_scale`` is None, the median distance between training rows is used. ``reduction`` is "max_prob" (one minus
-    the largest probability) or "dempster_shafer".
+    the largest probability) or "dempster_shafer". If ``normalize`` is True, rows are divided by their Euclidean length.
     """
+
+    _method = "sngp"
 
     def __init__(
         self,
@@ -212,16 +283,17 @@ class Sngp(Scorer):
         ridge: float = 1.0,
         seed: int = 0,
         reduction: str = "max_prob",
+        normalize: bool = False,
     ) -> None:
         self.features, self.length_scale, self.ridge = features, length_scale, ridge
-        self.seed, self.reduction = seed, reduction
+        self.seed, self.reduction, self.normalize = seed, reduction, normalize
 
     def fit(self, X: Any, y: Any) -> Sngp:
         """Fit to training rows and their labels."""
         rows = _arrays.rows(X)
         _, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
-        self._inner = _nuq.sngp(
+        self._model = _nuq.sngp(
             rows,
             labels,
             numbers,
@@ -230,12 +302,18 @@ class Sngp(Scorer):
             _arrays.real(self.ridge, "ridge"),
             _arrays.integer(self.seed, "seed"),
             _arrays.choice(self.reduction, "reduction", ("max_prob", "dempster_shafer")),
+            _arrays.boolean(self.normalize, "normalize"),
         )
         return self
 
 
 class Duq(Scorer):
-    """Last layer of DUQ: one kernel around a centroid per class, in a learned projection (van Amersfoort et al. 2020)."""
+    """Last layer of DUQ: one kernel around a centroid per class, in a learned projection (van Amersfoort et al. 2020).
+
+    If ``normalize`` is True, rows are divided by their Euclidean length.
+    """
+
+    _method = "duq"
 
     def __init__(
         self,
@@ -246,16 +324,18 @@ class Duq(Scorer):
         batch: int = 512,
         learning_rate: float = 1e-3,
         seed: int = 0,
+        normalize: bool = False,
     ) -> None:
         self.projection, self.length_scale, self.momentum = projection, length_scale, momentum
         self.steps, self.batch, self.learning_rate, self.seed = steps, batch, learning_rate, seed
+        self.normalize = normalize
 
     def fit(self, X: Any, y: Any) -> Duq:
         """Fit to training rows and their labels."""
         rows = _arrays.rows(X)
         _, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
-        self._inner = _nuq.duq(
+        self._model = _nuq.duq(
             rows,
             labels,
             numbers,
@@ -266,11 +346,12 @@ class Duq(Scorer):
             _arrays.integer(self.batch, "batch", 1),
             _arrays.real(self.learning_rate, "learning_rate"),
             _arrays.integer(self.seed, "seed"),
+            _arrays.boolean(self.normalize, "normalize"),
         )
         return self
 
 
-class Huq:
+class Huq(Baseline):
     """Hybrid uncertainty (Vazhentsev et al. 2023): a combination of the ranks of aleatoric and epistemic uncertainty.
 
     ``alpha`` is the weight of the aleatoric rank. A row is in-distribution if its epistemic uncertainty is at most the quantile
@@ -283,14 +364,14 @@ class Huq:
     True
     """
 
-    _inner: _nuq.Huq | None = None
+    _method = "huq"
 
     def __init__(self, alpha: float = 0.2, known_quantile: float = 0.95, ambiguous_quantile: float = 0.9) -> None:
         self.alpha, self.known_quantile, self.ambiguous_quantile = alpha, known_quantile, ambiguous_quantile
 
     def fit(self, aleatoric: Any, epistemic: Any) -> Huq:
         """Fit to the uncertainties of reference rows, which may be held-out or training rows."""
-        self._inner = _nuq.Huq(
+        self._model = _nuq.huq(
             _arrays.scores(aleatoric, "aleatoric"),
             _arrays.scores(epistemic, "epistemic"),
             _arrays.real(self.alpha, "alpha"),
@@ -301,22 +382,20 @@ class Huq:
 
     def score(self, aleatoric: Any, epistemic: Any) -> np.ndarray:
         """Score of each row from its two uncertainties. A higher score means a less certain prediction."""
-        if self._inner is None:
-            raise NotFittedError("This Huq is not fitted yet. Call 'fit' first.")
-        return self._inner.score(_arrays.scores(aleatoric, "aleatoric"), _arrays.scores(epistemic, "epistemic"))
+        scorer = self._fitted()
+        uncertainties = _arrays.scores(aleatoric, "aleatoric"), _arrays.scores(epistemic, "epistemic")
+        return scorer.score(None, None, None, uncertainties)
 
 
 class _FromEmbeddingsAndLogits(Scorer):
-    _name = ""
-
     def _options(self) -> tuple[int, float, int | None]:
         return 10, 0.9, None
 
     def fit(self: _Paired, X: Any, logits: Any) -> _Paired:
         """Fit to training rows and their logits. The weights of the last linear layer of the network are estimated
         from both."""
-        self._inner = _nuq.from_embeddings_and_logits(
-            self._name, _arrays.rows(X), _arrays.rows(logits, "logits"), *self._options()
+        self._model = _nuq.from_embeddings_and_logits(
+            self._method, _arrays.rows(X), _arrays.rows(logits, "logits"), *self._options()
         )
         return self
 
@@ -325,7 +404,7 @@ class Vim(_FromEmbeddingsAndLogits):
     """Virtual-logit matching (Wang et al. 2022). ``principal`` is the dimension of the principal subspace. If it is
     None, the dimension depends on the number of columns."""
 
-    _name = "vim"
+    _method = "vim"
 
     def __init__(self, principal: int | None = None) -> None:
         self.principal = principal
@@ -337,13 +416,13 @@ class Vim(_FromEmbeddingsAndLogits):
 class Fdbd(_FromEmbeddingsAndLogits):
     """Negative relative distance to the decision boundaries (Liu and Qin 2024)."""
 
-    _name = "fdbd"
+    _method = "fdbd"
 
 
 class NnGuide(_FromEmbeddingsAndLogits):
     """Energy scaled by the similarity to the nearest confident training rows (Park, Jung and Teoh 2023)."""
 
-    _name = "nnguide"
+    _method = "nnguide"
 
     def __init__(self, k: int = 10) -> None:
         self.k = k
@@ -355,7 +434,7 @@ class NnGuide(_FromEmbeddingsAndLogits):
 class React(_FromEmbeddingsAndLogits):
     """Energy of activations that are clipped at a quantile of the training activations (Sun, Guo and Li 2021)."""
 
-    _name = "react"
+    _method = "react"
 
     def __init__(self, quantile: float = 0.9) -> None:
         self.quantile = quantile
@@ -370,3 +449,36 @@ def temperature(logits: Any, classes: Any) -> float:
     ``classes`` holds the column number of the true class of each row.
     """
     return _nuq.temperature(_arrays.rows(logits, "logits"), _arrays.class_numbers(classes))
+
+
+_CLASSES: dict[str, type[Baseline]] = {
+    kind._method: kind
+    for kind in (
+        MaxProb,
+        Entropy,
+        Margin,
+        MaxLogit,
+        Energy,
+        Gen,
+        Ddu,
+        Mahalanobis,
+        RelativeMahalanobis,
+        KnnDistance,
+        LocalOutlierFactor,
+        Sngp,
+        Duq,
+        Huq,
+        Vim,
+        Fdbd,
+        NnGuide,
+        React,
+    )
+}
+
+
+def _loaded(method: str, params: dict[str, Any], model: _nuq.Scorer) -> Baseline:
+    """The baseline of an opened file."""
+    name, _, reduction = method.partition("_")
+    baseline = Ensemble(reduction) if name == "ensemble" else _CLASSES[method](**params)
+    baseline._model = model
+    return baseline

@@ -8,7 +8,8 @@
 //! | logits of several members | [`Ensemble`] |
 //! | aleatoric and epistemic uncertainties | [`Huq`] |
 //!
-//! Each type has its own `fit` or `new`, and scores rows through the trait [`Scorer`]. Methods that need the last layer of the
+//! Each type has its own `fit` or `new`, and scores rows through the trait [`Scorer`]. [`fit()`](fit()) fits the method of a
+//! [`MethodId`](crate::evaluate::MethodId). Methods that need the last layer of the
 //! network take a [`Head`], which [`Head::fit`] estimates from embeddings and logits.
 //!
 //! [`Scorer::parts`] gives a fitted score as plain arrays, and [`restore`] creates the score from them. The crate `nuq-io` writes
@@ -21,6 +22,7 @@ mod energy;
 mod ensemble;
 mod entropy;
 mod fdbd;
+mod fit;
 mod gaussians;
 mod generalized_entropy;
 mod head;
@@ -50,6 +52,8 @@ pub use energy::Energy;
 pub use ensemble::{Ensemble, Members, Reduction};
 pub use entropy::Entropy;
 pub use fdbd::Fdbd;
+pub(crate) use fit::{CLIP_QUANTILE, GUIDES};
+pub use fit::{FitInputs, Uses, fit};
 pub use generalized_entropy::Gen;
 pub use head::Head;
 pub use huq::Huq;

@@ -7,9 +7,9 @@ use super::shared::{SharedNeighbors, Training};
 use super::{Comparison, MethodId, Rows};
 use crate::Error;
 use crate::baselines::{
-    Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, Input, KnnDistance,
-    LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, NnGuide, Normalized, React, Reduction,
-    RelativeMahalanobis, Scorer, Sngp, SngpParams, Vim,
+    Batch, CLIP_QUANTILE, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, GUIDES, Gen, Head, Huq,
+    Input, KnnDistance, LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, NnGuide, Normalized,
+    React, Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, Vim,
 };
 use crate::error::out_of_range;
 use nuq::Shrinkage;
@@ -43,8 +43,6 @@ struct ScorerFactory<'t> {
     id: MethodId,
     /// Whether the scorer uses L2-normalized rows.
     is_normalized: bool,
-    /// Whether the scorer uses the last layer of the network, which is estimated from logits.
-    uses_head: bool,
     fit: Fit<'t>,
 }
 
@@ -115,7 +113,10 @@ fn score(
     let search_seconds = if scorer.takes_neighbors() { search_seconds } else { 0.0 };
     Ok(Ok(Scored {
         id: factory.id,
-        inputs: if factory.uses_head { &[Input::Embeddings, Input::Logits] } else { scorer.inputs() },
+        inputs: match FROM_BOTH.contains(&factory.id) {
+            true => &[Input::Embeddings, Input::Logits],
+            false => scorer.inputs(),
+        },
         test,
         ood: scores,
         fit_seconds: fitted.zip(start).map(|(fitted, start)| fitted - start),
@@ -198,15 +199,15 @@ fn fit_head(comparison: &Comparison<'_>, training: &Training) -> Result<Head, Er
 
 /// Methods whose input is given for some sets but not for all. If an input is given for no set, its methods are not listed.
 fn without_inputs(comparison: &Comparison<'_>, training: &Training) -> Vec<Skipped> {
-    let no_head = Err(Error::MissingInput { scorer: String::new(), input: "logits" });
-    let mut from_logits = from_logits();
+    let ids = |factories: Vec<ScorerFactory<'_>>| factories.iter().map(|factory| factory.id).collect();
+    let mut from_logits: Vec<MethodId> = ids(from_logits());
     if !training.is_normalized {
-        from_logits.extend(from_both(training, &no_head));
+        from_logits.extend(FROM_BOTH);
     }
     let mut skipped = vec![];
-    let inputs: [(&str, HasInput, Vec<ScorerFactory<'_>>); 2] = [
+    let inputs: [(&str, HasInput, Vec<MethodId>); 2] = [
         ("logits", |rows| rows.logits.is_some(), from_logits),
-        ("members' logits", |rows| rows.members.is_some(), from_members()),
+        ("members' logits", |rows| rows.members.is_some(), ids(from_members())),
     ];
     for (input, has_input, methods) in inputs {
         let test = ("the test rows", &comparison.test);
@@ -216,9 +217,9 @@ fn without_inputs(comparison: &Comparison<'_>, training: &Training) -> Vec<Skipp
             continue;
         }
         let reason = format!("{input} are missing for {}", missing.join(", "));
-        skipped.extend(methods.into_iter().map(|factory| Skipped {
-            id: factory.id,
-            name: factory.id.title().to_owned(),
+        skipped.extend(methods.into_iter().map(|id| Skipped {
+            id,
+            name: id.title().to_owned(),
             reason: reason.clone(),
         }));
     }
@@ -260,7 +261,7 @@ fn factories<'t>(
 
 fn factory<'t, S: Scorer + 't>(id: MethodId, fit: impl Fn() -> Result<S, Error> + 't) -> ScorerFactory<'t> {
     let fit: Fit<'t> = Box::new(move || fit().map(|scorer| Box::new(scorer) as Box<dyn Scorer + 't>));
-    ScorerFactory { id, is_normalized: false, uses_head: false, fit }
+    ScorerFactory { id, is_normalized: false, fit }
 }
 
 /// A factory of the same scorer for normalized rows.
@@ -345,17 +346,16 @@ fn trained<'t>(training: &'t Training, n_classes: usize) -> Vec<ScorerFactory<'t
     }
 }
 
-/// Number of neighbors of NNGuide, the default of its authors.
-const GUIDES: usize = 10;
+/// Methods that use embeddings and the last layer of the network, which is estimated from logits.
+const FROM_BOTH: [MethodId; 4] = [MethodId::Vim, MethodId::Fdbd, MethodId::NnGuide, MethodId::React];
 
 fn from_both<'t>(training: &'t Training, head: &'t Result<Head, Error>) -> Vec<ScorerFactory<'t>> {
     let rows = &training.rows;
     let head = || head.as_ref().map_err(Error::clone);
-    let factories = vec![
+    vec![
         factory(MethodId::Vim, move || Vim::fit(rows, head()?, None)),
         factory(MethodId::Fdbd, move || Fdbd::fit(rows, head()?)),
         factory(MethodId::NnGuide, move || NnGuide::fit(rows, &head()?.logits(rows)?, GUIDES)),
-        factory(MethodId::React, move || React::fit(rows, head()?, 0.9)),
-    ];
-    factories.into_iter().map(|factory| ScorerFactory { uses_head: true, ..factory }).collect()
+        factory(MethodId::React, move || React::fit(rows, head()?, CLIP_QUANTILE)),
+    ]
 }

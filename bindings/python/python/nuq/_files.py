@@ -1,0 +1,26 @@
+"""The file of a fitted model or baseline as bytes, for pickle."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from . import _nuq
+
+
+def to_bytes(model: Any) -> bytes:
+    """The file that ``model.save`` writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.nuq"
+        model.save(path)
+        return path.read_bytes()
+
+
+def from_bytes(content: bytes) -> Any:
+    """What ``_nuq.load`` returns for a file with this content."""
+    # The model maps the file. Systems that cannot remove a mapped file leave it in place.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / "model.nuq"
+        path.write_bytes(content)
+        return _nuq.load(path)

@@ -1,0 +1,81 @@
+"""Parameters of estimators and baselines by the rules of scikit-learn, and the error of a missing fit.
+
+scikit-learn is used if it is already loaded, and never imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .errors import InvalidParameterError, NotFittedError
+
+_Self = TypeVar("_Self", bound="Parameters")
+
+
+class Parameters:
+    """The parameters of the constructor."""
+
+    @classmethod
+    def _parameters(cls) -> dict[str, inspect.Parameter]:
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        signature = inspect.signature(cls.__init__).parameters
+        return {name: value for name, value in signature.items() if name != "self" and value.kind in named}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters of the constructor."""
+        return {name: getattr(self, name) for name in self._parameters()}
+
+    def set_params(self: _Self, **changes: Any) -> _Self:
+        """Change parameters. They take effect at the next ``fit``."""
+        names = list(self._parameters())
+        for name, value in changes.items():
+            if name not in names:
+                raise InvalidParameterError(
+                    f"Invalid parameter {name!r} for estimator {self!r}. Valid parameters are: {names}."
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = self._parameters()
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if not (value is defaults[name].default or np.array_equal(value, defaults[name].default))
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        raise NotImplementedError
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            message = (
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                "using this estimator."
+            )
+            raise _not_fitted()(message)
+
+
+def _not_fitted() -> type[Exception]:
+    """The exception class, which is also that of scikit-learn if scikit-learn is loaded."""
+    exceptions = sys.modules.get("sklearn.exceptions")
+    if exceptions is None:
+        return NotFittedError
+    return _shared_not_fitted(exceptions.NotFittedError)
+
+
+@functools.cache
+def _shared_not_fitted(other: type[Exception]) -> type[Exception]:
+    # pickle cannot import this class by name, so that other processes create it again.
+    reduce = {"__module__": "nuq.errors", "__reduce__": lambda self: (_raised_not_fitted, self.args)}
+    return type("NotFittedError", (NotFittedError, other), reduce)
+
+
+def _raised_not_fitted(message: str) -> Exception:
+    return _not_fitted()(message)

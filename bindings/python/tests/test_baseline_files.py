@@ -1,0 +1,151 @@
+"""Files, pickle, copies and parameters of every baseline."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import baselines
+from nuq.baselines import (
+    Ddu,
+    Duq,
+    Energy,
+    Ensemble,
+    Entropy,
+    Fdbd,
+    Gen,
+    Huq,
+    KnnDistance,
+    LocalOutlierFactor,
+    Mahalanobis,
+    Margin,
+    MaxLogit,
+    MaxProb,
+    NnGuide,
+    React,
+    RelativeMahalanobis,
+    Sngp,
+    Vim,
+)
+
+BASELINES = [
+    MaxProb(),
+    Entropy(),
+    Margin(),
+    MaxLogit(),
+    Energy(2.5),
+    Gen(0.3, 2),
+    *(Ensemble(reduction) for reduction in ("entropy", "mutual_information", "mean_entropy", "std", "max_prob")),
+    Ddu(),
+    Ddu(normalize=True, shrinkage=0.1),
+    Mahalanobis(),
+    Mahalanobis(normalize=True),
+    RelativeMahalanobis(shrinkage=0.5),
+    RelativeMahalanobis(normalize=True),
+    KnnDistance(7),
+    KnnDistance(7, "mean", normalize=True),
+    LocalOutlierFactor(5),
+    LocalOutlierFactor(5, normalize=True),
+    Sngp(features=16),
+    Sngp(16, 2.0, seed=3, reduction="dempster_shafer", normalize=True),
+    Duq(8, steps=3),
+    Duq(8, steps=3, normalize=True),
+    Huq(alpha=0.3),
+    Vim(),
+    Vim(2),
+    Fdbd(),
+    NnGuide(4),
+    React(0.8),
+]
+
+
+def fitted(baseline):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 4)), np.arange(60) % 3
+    logits = x @ rng.normal(size=(4, 3)) + 1
+    baseline = copy.copy(baseline)
+    if isinstance(baseline, Huq):
+        return baseline.fit(x[:, 0], x[:, 1])
+    if isinstance(baseline, (Vim, Fdbd, NnGuide, React)):
+        return baseline.fit(x, logits)
+    return baseline.fit(x, y.astype(str)) if hasattr(baseline, "fit") else baseline
+
+
+def scores(baseline):
+    rng = np.random.default_rng(1)
+    x, logits, members = rng.normal(size=(30, 4)), rng.normal(size=(30, 3)), rng.normal(size=(5, 30, 3))
+    return baseline.score(x[:, 0], x[:, 1]) if isinstance(baseline, Huq) else baseline.score(x, logits, members)
+
+
+def test_every_class_is_tested():
+    public = {getattr(baselines, name) for name in baselines.__all__}
+    classes = {kind for kind in public if inspect.isclass(kind)} - {baselines.Baseline, baselines.Scorer}
+    assert {type(baseline) for baseline in BASELINES} == classes
+
+
+@pytest.mark.parametrize("baseline", BASELINES, ids=repr)
+def test_files_pickles_and_copies_have_the_same_scores_and_parameters(baseline, tmp_path):
+    baseline = fitted(baseline)
+    expected = scores(baseline)
+    baseline.save(tmp_path / "baseline.nuq")
+    others = [
+        nuq.load(tmp_path / "baseline.nuq"),
+        pickle.loads(pickle.dumps(baseline)),
+        copy.copy(baseline),
+        copy.deepcopy(baseline),
+    ]
+    for other in others:
+        assert type(other) is type(baseline)
+        assert other.get_params() == baseline.get_params() and repr(other) == repr(baseline)
+        np.testing.assert_array_equal(scores(other), expected)
+    others[0].save(tmp_path / "again.nuq")
+    assert (tmp_path / "again.nuq").read_bytes() == (tmp_path / "baseline.nuq").read_bytes()
+
+
+@pytest.mark.parametrize("baseline", BASELINES, ids=repr)
+def test_a_clone_has_the_parameters_and_is_not_fitted(baseline):
+    base = pytest.importorskip("sklearn.base")
+    baseline = fitted(baseline)
+    clone = base.clone(baseline)
+    assert clone.get_params() == baseline.get_params()
+    if hasattr(clone, "fit"):
+        with pytest.raises(nuq.errors.NotFittedError, match=type(clone).__name__):
+            scores(clone)
+        np.testing.assert_array_equal(scores(fitted(clone)), scores(baseline))
+
+
+def test_parameters():
+    assert repr(KnnDistance(7, normalize=True)) == "KnnDistance(k=7, normalize=True)"
+    assert repr(Fdbd()) == "Fdbd()" and Fdbd().get_params() == {}
+    energy = Energy().set_params(temperature=2.0)
+    np.testing.assert_array_equal(scores(energy), scores(Energy(2.0)))
+    with pytest.raises(nuq.errors.OutOfRangeError):
+        scores(energy.set_params(temperature=0.0))
+    with pytest.raises(nuq.errors.InvalidParameterError, match="temprature"):
+        Energy().set_params(temprature=1.0)
+
+
+def test_a_baseline_that_is_not_fitted(tmp_path):
+    with pytest.raises(nuq.errors.NotFittedError, match="Mahalanobis"):
+        Mahalanobis().save(tmp_path / "baseline.nuq")
+    assert not (tmp_path / "baseline.nuq").exists()
+    other = pickle.loads(pickle.dumps(Mahalanobis(shrinkage=0.5)))
+    assert repr(other) == "Mahalanobis(shrinkage=0.5)"
+
+
+def test_damaged_files(tmp_path):
+    path = tmp_path / "baseline.nuq"
+    fitted(Mahalanobis()).save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-70])
+    with pytest.raises(nuq.errors.DamagedFileError):
+        nuq.load(path)
+    at = whole.rindex(b"mahalanobis")
+    path.write_bytes(whole[:at] + b"M" + whole[at + 1 :])
+    with pytest.raises(nuq.errors.DamagedFileError, match="section `baseline` is damaged"):
+        nuq.load(path)
