@@ -239,7 +239,7 @@ fn invalid_input_has_an_error_message_and_an_exit_code() {
         (
             words(&["score", "--model", "model.nuq", "--embeddings", &x, "--out", "s.xlsx"]),
             2,
-            "the output must be a .csv, .jsonl, .npz or .parquet file",
+            "the output must be a .csv, .tsv, .jsonl, .npz or .parquet file",
         ),
         (
             words(&[

@@ -190,7 +190,7 @@ fn coverage_words(share: f64) -> String {
 /// The smallest number of held-out rows for which a finite threshold has this coverage; `None` for a coverage of 1.
 fn sufficient_rows_for_coverage(share: f64) -> Option<usize> {
     let bound = share / (1.0 - share);
-    if !(bound < 1e15) {
+    if bound >= 1e15 {
         return None;
     }
     // The bound has rounding errors; the rank is the definition.

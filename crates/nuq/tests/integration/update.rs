@@ -70,7 +70,8 @@ fn left_out_predictions_are_in_the_order_of_the_remaining_ids() {
     let mut differing: Vec<u32> =
         (0..4998).filter(|&i| *left_out.label(i) != given(ids[i])).map(|i| ids[i]).collect();
     let mut issues: Vec<u32> = model.label_issues().unwrap().iter().map(|issue| issue.row).collect();
-    (differing.sort_unstable(), issues.sort_unstable());
+    differing.sort_unstable();
+    issues.sort_unstable();
     assert_eq!(differing, issues);
 }
 
