@@ -62,13 +62,13 @@ fn equal_rows_are_an_error_without_given_bandwidths() {
     }
     let gaussians = Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
     let fit = NuqClassifier::params().bandwidth(1.0).density(gaussians).fit(&x, &y);
-    let message = fit.err().expect("equal rows have no covariance").to_string();
+    let message = fit.expect_err("equal rows have no covariance").to_string();
     assert!(
         message.starts_with("the covariance of the density") && message.contains("density_bandwidth"),
         "{message}"
     );
     let fit = NuqClassifier::params().bandwidth(1.0).fit(&x, &y);
-    let message = fit.err().expect("equal rows have no density bandwidth").to_string();
+    let message = fit.expect_err("equal rows have no density bandwidth").to_string();
     assert!(message.starts_with("density_bandwidth cannot be estimated"), "{message}");
     // Each row equals its nearest neighbors.
     let two_places = Embeddings::new((0..60).map(|i| (i / 30) as f32).collect(), 1).unwrap();
