@@ -109,14 +109,19 @@ pub(crate) fn evaluate<'py>(
         let accuracy = (evaluation.accuracy.value, evaluation.accuracy.low, evaluation.accuracy.high);
         let skipped: Vec<(String, String)> =
             evaluation.skipped.iter().map(|skipped| (skipped.name.clone(), skipped.reason.clone())).collect();
-        Ok((accuracy, evaluation.errors_of, evaluation.is_error, evaluation.methods, skipped, report))
+        let order = evaluation.column_order.map(|order| {
+            let classes: Vec<String> = order.classes.iter().map(ToString::to_string).collect();
+            (classes, order.accuracy, order.given_accuracy)
+        });
+        Ok((accuracy, evaluation.errors_of, evaluation.is_error, evaluation.methods, skipped, report, order))
     })?;
-    let (accuracy, errors_of, is_error, methods, skipped, report) = results;
+    let (accuracy, errors_of, is_error, methods, skipped, report, order) = results;
     let results = PyDict::new(py);
     results.set_item("accuracy", accuracy)?;
     results.set_item("errors_of", errors_of.name())?;
     results.set_item("is_error", column(py, &is_error))?;
     results.set_item("skipped", skipped)?;
+    results.set_item("column_order", order)?;
     // Data without a projection, such as a single training row, has metrics but no report.
     match report {
         Ok(inner) => results.set_item("report", Py::new(py, PyReport { inner })?)?,

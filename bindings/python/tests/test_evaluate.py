@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -106,3 +107,17 @@ def test_to_pandas(evaluation):
     assert len(frame) == len(evaluation.methods) and ("svhn", "ROC-AUC") in frame.columns
     assert frame[("svhn", "ROC-AUC")].between(0.5, 1).any()
     assert "svhn" in repr(evaluation)
+
+
+def test_logits_in_another_order_than_the_classes_are_a_warning():
+    rng = np.random.default_rng(0)
+    classes = np.arange(240) % 12
+    rows = rng.normal(size=(240, 3)) + 10 * classes[:, None]
+    model = NuqClassifier(n_neighbors=5, bandwidth=1.0).fit(rows, classes.astype(str))
+    logits = 5.0 * np.eye(12)[classes]
+    with pytest.warns(UserWarning, match="in the order 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11; if that is their order"):
+        nuq.evaluate(model, rows, classes.astype(str), logits=logits, resamples=100)
+    columns = [int(name) for name in model.classes_]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        nuq.evaluate(model, rows, classes.astype(str), logits=logits[:, columns], resamples=100)

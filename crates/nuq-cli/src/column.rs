@@ -1,6 +1,7 @@
 //! A column of results and its cells as text or JSON.
 
 use nuq::Label;
+use nuq_io::KeptColumn;
 use serde_json::{Value, json};
 
 use crate::output::label_json;
@@ -11,6 +12,18 @@ pub(crate) enum Column {
     Numbers(Vec<Option<f64>>),
     Labels(Vec<Option<Label>>),
     Booleans(Vec<Option<bool>>),
+    Strings(Vec<Option<String>>),
+}
+
+impl From<KeptColumn> for Column {
+    fn from(column: KeptColumn) -> Self {
+        match column {
+            KeptColumn::Integers(values) => Self::Integers(values),
+            KeptColumn::Numbers(values) => Self::Numbers(values),
+            KeptColumn::Booleans(values) => Self::Booleans(values),
+            KeptColumn::Strings(values) => Self::Strings(values),
+        }
+    }
 }
 
 impl Column {
@@ -20,6 +33,7 @@ impl Column {
             Self::Numbers(values) => values.len(),
             Self::Labels(values) => values.len(),
             Self::Booleans(values) => values.len(),
+            Self::Strings(values) => values.len(),
         }
     }
 
@@ -30,6 +44,7 @@ impl Column {
             Self::Numbers(values) => values[row].map_or(String::new(), |v| v.to_string()),
             Self::Labels(values) => values[row].as_ref().map_or(String::new(), Label::to_string),
             Self::Booleans(values) => values[row].map_or(String::new(), |v| v.to_string()),
+            Self::Strings(values) => values[row].clone().unwrap_or_default(),
         }
     }
 
@@ -40,6 +55,7 @@ impl Column {
             Self::Numbers(values) => json!(values[row]),
             Self::Labels(values) => values[row].as_ref().map_or(Value::Null, label_json),
             Self::Booleans(values) => json!(values[row]),
+            Self::Strings(values) => json!(values[row]),
         }
     }
 }

@@ -32,7 +32,17 @@ pub(crate) struct ModelRows<'o> {
 impl ModelRows<'_> {
     /// Opens a file and checks its columns. A column of the same table that one of `others` selects is not a coordinate.
     pub(crate) fn open(&self, spec: &ArraySpec, others: &[&ArraySpec]) -> Result<EmbeddingsFile, Error> {
-        let file = self.options.columns(self.model.index().dim()).embeddings(spec, others);
+        self.open_keeping(spec, others, &[])
+    }
+
+    /// Opens a file as [`open`](Self::open) does. The columns `kept` are not coordinates either.
+    pub(crate) fn open_keeping(
+        &self,
+        spec: &ArraySpec,
+        others: &[&ArraySpec],
+        kept: &[String],
+    ) -> Result<EmbeddingsFile, Error> {
+        let file = self.options.columns(self.model.index().dim()).embeddings_keeping(spec, others, kept);
         let file = file.map_err(|error| column_error(error.into(), self.path))?;
         if let Some(names) = file.column_names().filter(|_| !self.ignore_column_names) {
             self.model.check_column_names(names).map_err(|error| {

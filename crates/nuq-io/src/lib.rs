@@ -28,7 +28,7 @@ mod threshold_meta;
 mod word;
 
 pub use arrays::{
-    ArraySpec, EmbeddingsFile, Format, Header, ReadOptions, npz_names, read_labels, read_members,
+    ArraySpec, EmbeddingsFile, Format, Header, KeptColumn, ReadOptions, npz_names, read_labels, read_members,
     read_targets,
 };
 pub use atomic::{check_writable, stop_writing, write_atomically};

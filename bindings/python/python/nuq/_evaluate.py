@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -167,6 +168,9 @@ def evaluate(
     ``logits`` of the network (one column per class, in the order of ``model.classes_``) or the logits of several ``members`` of
     an ensemble are included if these are given for all sets. The decisions of ``threshold``, or of a stored threshold of that
     name, are part of the report.
+
+    A ``UserWarning`` states if the columns of ``logits`` seem to be in another order than ``model.classes_``, for example the
+    numeric order of classes that are strings of digits.
     """
     if not isinstance(model, NuqClassifier):
         raise InvalidParameterError(f"model={model!r}: expected a fitted NuqClassifier")
@@ -195,4 +199,17 @@ def evaluate(
         decided = name, model._threshold(threshold)._inner
     resampling = _arrays.integer(resamples, "resamples", 1), _arrays.integer(seed, "seed")
     results = _nuq.evaluate(model._model, arrays(rows, logits, members), labels, numbers, others, *resampling, decided)
+    if results["column_order"] is not None:
+        _warn_column_order(model, *results["column_order"])
     return Evaluation(results, list(sets))
+
+
+def _warn_column_order(model: NuqClassifier, order: list[str], accuracy: float, given_accuracy: float) -> None:
+    sorted_names = ", ".join(str(name) for name in model.classes_)
+    warnings.warn(
+        f"the columns of logits seem to have another order than model.classes_ ({sorted_names}): the accuracy of the network is "
+        f"{given_accuracy:.1%} in this order, and {accuracy:.1%} in the order {', '.join(order)}; if that is their order, reorder "
+        "the columns of logits and ood_logits",
+        UserWarning,
+        stacklevel=3,
+    )

@@ -323,6 +323,12 @@ pub(crate) struct ScoreArgs {
     /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
     #[arg(long)]
     pub(crate) ignore_column_names: bool,
+    /// Column of the table with an id of each row: it is not a coordinate and is copied to the output
+    #[arg(long, value_name = "NAME")]
+    pub(crate) id_column: Option<String>,
+    /// Columns of the table that are not coordinates and are copied to the output, as A,B,C
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) keep_columns: Vec<String>,
     /// Output file, .csv, .tsv, .jsonl (these also with .gz or .zst), .npz or .parquet; - prints csv, with --json JSON lines, to
     /// standard output
     #[arg(short, long, value_name = "FILE")]

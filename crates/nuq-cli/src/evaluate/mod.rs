@@ -4,9 +4,10 @@ mod inputs;
 
 use std::time::Instant;
 
-use nuq::{Model, NuqClassifier};
-use nuq_eval::evaluate::{Comparison, Evaluation};
+use nuq::{Label, Model, NuqClassifier};
+use nuq_eval::evaluate::{ColumnOrder, Comparison, Evaluation};
 use nuq_eval::metrics::Resampling;
+use nuq_io::ArraySpec;
 use nuq_report::{Report, ReportOptions};
 
 use crate::args::{Common, EvaluateArgs};
@@ -38,6 +39,9 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
     let comparison = comparison(options, &arrays);
     let evaluation = evaluate(common, &comparison, model)?;
     print_notes(common, &arrays, &evaluation);
+    if let (Some(spec), Some(order)) = (&options.logits, &evaluation.column_order) {
+        message(common, &column_order_note(spec, model, &options.classes, order));
+    }
     rows::warn_training_rows(&options.test, evaluation.test.neighbors(), common);
     let report = Report::from_evaluation(model, &comparison, &evaluation, &report_options)?;
     write(options, common, &report)?;
@@ -91,6 +95,28 @@ fn print_notes(common: &Common, arrays: &Arrays, evaluation: &Evaluation<'_>) {
         }
         _ => {}
     }
+}
+
+/// States that the columns of the logits seem to have another order than `given`, or than the sorted classes if it is empty.
+fn column_order_note(
+    spec: &ArraySpec,
+    model: &NuqClassifier<'_>,
+    given: &[String],
+    order: &ColumnOrder,
+) -> String {
+    let sorted: Vec<String> = model.classes().labels().iter().map(Label::to_string).collect();
+    let given = if given.is_empty() { &sorted[..] } else { given };
+    // The columns were reordered to the model's classes; the option has the order of the file.
+    let column = |name: &String| sorted.iter().position(|other| other == name);
+    let suspected: Vec<String> =
+        given.iter().filter_map(|name| Some(order.classes[column(name)?].to_string())).collect();
+    let (before, after) = (100.0 * order.given_accuracy, 100.0 * order.accuracy);
+    format!(
+        "{spec}: the columns seem to have another order than {}: the accuracy is {before:.1} % in this order, and {after:.1} % \
+         in the order {}; if that is their order, give it with --classes",
+        given.join(","),
+        suspected.join(",")
+    )
 }
 
 /// Writes the page and the figures.

@@ -100,6 +100,9 @@ fn values(column: &Column, kind: TruthKind) -> Values {
         Column::Integers(values) => Values::Integers(values.iter().map(|v| v.unwrap_or_default()).collect()),
         Column::Numbers(values) => Values::Numbers(values.iter().map(|v| v.unwrap_or(f64::NAN)).collect()),
         Column::Labels(values) => labels(values.iter(), kind),
+        Column::Strings(values) => {
+            Values::Strings(values.iter().map(|v| v.clone().unwrap_or_default()).collect())
+        }
         Column::Booleans(values) => Values::Booleans(values.iter().map(|v| v.unwrap_or_default()).collect()),
     }
 }

@@ -1,7 +1,10 @@
 //! The results of a block as columns.
 
+use std::borrow::Cow;
+
 use nuq::calibrate::Threshold;
 use nuq::{Decision, Estimates, Label, Neighbors, NuqClassifier, NuqRegressor, Predictions, RejectRule};
+use nuq_io::KeptColumn;
 
 use crate::column::Column;
 
@@ -23,7 +26,7 @@ pub(super) enum Rule {
 /// The results of one block: named columns of equal length, and the nearest training rows of each row.
 pub(super) struct Columns {
     pub(super) rows: usize,
-    pub(super) columns: Vec<(&'static str, Column)>,
+    pub(super) columns: Vec<(Cow<'static, str>, Column)>,
     /// The neighbors of each row.
     pub(super) neighbors: Option<Vec<Vec<Neighbor>>>,
     pub(super) per_row: usize,
@@ -136,7 +139,23 @@ impl Columns {
         let scored =
             layout.has_scored_flags.then(|| block.scatter(|_| ()).iter().map(Option::is_some).collect());
         let (rows, per_row) = (block.count, layout.neighbors);
+        let columns = columns.into_iter().map(|(name, column)| (Cow::Borrowed(name), column)).collect();
         Self { rows, columns, neighbors, per_row, truth_kind, scored, skipped }
+    }
+
+    /// Inserts kept columns after the row numbers. The error is a name that the results have already.
+    pub(super) fn insert_kept(&mut self, names: &[String], kept: Vec<KeptColumn>) -> Result<(), String> {
+        let is_taken = |name: &&String| {
+            self.columns.iter().any(|(other, _)| other == *name)
+                || ["scored", "neighbors"].contains(&name.as_str())
+                || name.starts_with("neighbor_")
+        };
+        if let Some(name) = names.iter().find(is_taken) {
+            return Err(name.clone());
+        }
+        let kept = names.iter().zip(kept).map(|(name, column)| (Cow::Owned(name.clone()), column.into()));
+        self.columns.splice(1..1, kept);
+        Ok(())
     }
 
     pub(super) fn skipped(&self) -> usize {
@@ -144,8 +163,8 @@ impl Columns {
     }
 
     pub(super) fn rejected(&self) -> usize {
-        let flags = self.columns.iter().find_map(|(_, column)| match column {
-            Column::Booleans(flags) => Some(flags),
+        let flags = self.columns.iter().find_map(|(name, column)| match column {
+            Column::Booleans(flags) if name == "accept" => Some(flags),
             _ => None,
         });
         flags.map_or(0, |flags| flags.iter().filter(|flag| **flag == Some(false)).count())

@@ -53,7 +53,8 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         options: options.input.options(),
         ignore_column_names: options.ignore_column_names,
     };
-    let mut file = rows.open(&options.embeddings, &[])?;
+    let kept = kept_names(options)?;
+    let mut file = rows.open_keeping(&options.embeddings, &[], &kept)?;
     let layout = Layout {
         rule,
         neighbors: options.output_neighbors.min(model.n_neighbors()),
@@ -80,7 +81,8 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         for first in (0..file.len()).step_by(BLOCK) {
             let rows = first..file.len().min(first + BLOCK);
             let values = file.values(rows.clone())?;
-            let columns = score_block(options, model, &layout, first, values, file.dim())?;
+            let mut columns = score_block(options, model, &layout, first, values, file.dim())?;
+            columns.insert_kept(&kept, file.kept(rows.clone())?).map_err(taken)?;
             outcome.skipped += columns.skipped();
             if let Some(rejected) = &mut outcome.rejected {
                 *rejected += columns.rejected();
@@ -89,7 +91,9 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
             progress.advance(rows.len() as u64);
         }
         if file.is_empty() {
-            sink.write(&score_block(options, model, &layout, 0, vec![], file.dim())?)?;
+            let mut columns = score_block(options, model, &layout, 0, vec![], file.dim())?;
+            columns.insert_kept(&kept, file.kept(0..0)?).map_err(taken)?;
+            sink.write(&columns)?;
         }
         Ok(())
     })?;
@@ -102,6 +106,22 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let name = destination::name(&options.out);
     let line = format!("{name}: {} rows{skipped}{rejected}\n", outcome.rows);
     output::print_report(common, &options.out, &outcome, &line)
+}
+
+/// The columns of the table that are copied to the output, the id first.
+fn kept_names(options: &ScoreArgs) -> Result<Vec<String>, Error> {
+    let names: Vec<String> = options.id_column.iter().chain(&options.keep_columns).cloned().collect();
+    match (0..names.len()).find(|&i| names[..i].contains(&names[i])) {
+        Some(i) => Err(Error::Usage(format!("the column `{}` is kept twice: name it once", names[i]))),
+        None => Ok(names),
+    }
+}
+
+/// The error of a kept column with the name of a result.
+fn taken(name: String) -> Error {
+    Error::Usage(format!(
+        "the column `{name}` cannot be kept: the results have a column of this name; rename it in the table"
+    ))
 }
 
 /// The decision rule, if an option sets one.

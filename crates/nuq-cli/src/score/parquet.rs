@@ -18,7 +18,8 @@ pub(super) struct Groups(ParquetWriter);
 impl Groups {
     /// Adds the rows of a block.
     pub(super) fn append(&mut self, block: &Columns, to: &mut dyn Write) -> io::Result<()> {
-        let plain = block.columns.iter().map(|(name, column)| (*name, cells(column, block.truth_kind)));
+        let plain =
+            block.columns.iter().map(|(name, column)| (name.as_ref(), cells(column, block.truth_kind)));
         self.0.append(plain.chain(neighbors(block)).collect(), to)
     }
 
@@ -36,6 +37,7 @@ fn cells(column: &Column, kind: TruthKind) -> ParquetColumn {
         Column::Labels(values) if kind == TruthKind::Booleans => {
             ParquetColumn::Booleans(values.iter().map(|v| v.as_ref().and_then(boolean)).collect())
         }
+        Column::Strings(values) => ParquetColumn::Strings(values.clone()),
         Column::Labels(values) if kind == TruthKind::Integers => {
             ParquetColumn::Integers(values.iter().map(|v| v.as_ref().and_then(integer)).collect())
         }

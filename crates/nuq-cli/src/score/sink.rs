@@ -110,7 +110,7 @@ impl Sink<'_> {
     fn lines(&mut self, format: TableFormat, block: &Columns) -> io::Result<()> {
         if !self.has_header {
             self.has_header = true;
-            let mut names: Vec<String> = block.columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+            let mut names: Vec<String> = block.columns.iter().map(|(name, _)| name.to_string()).collect();
             for i in 1..=block.neighbors.as_ref().map_or(0, |_| block.per_row) {
                 let truth = if block.truth_kind == TruthKind::Targets { "target" } else { "label" };
                 names.extend(["id", "distance", truth].map(|field| format!("neighbor_{i}_{field}")));
@@ -139,7 +139,7 @@ impl Sink<'_> {
         for row in 0..block.rows {
             let mut object = Map::new();
             for (name, column) in &block.columns {
-                object.insert((*name).to_owned(), column.json(row));
+                object.insert(name.to_string(), column.json(row));
             }
             if let Some(neighbors) = &block.neighbors {
                 let list = neighbors[row].iter().map(|neighbor| match &neighbor.truth {

@@ -4,12 +4,14 @@
 
 mod cli;
 mod column_names;
+mod column_order;
 mod commands;
 mod common;
 mod evaluate;
 #[cfg(unix)]
 mod interrupt;
 mod json;
+mod kept_columns;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(unix)]

@@ -20,12 +20,14 @@
 //! # Ok::<(), nuq_eval::Error>(())
 //! ```
 
+mod column_order;
 mod compare;
 mod method;
 mod projection;
 mod registry;
 mod shared;
 
+pub use column_order::ColumnOrder;
 pub use compare::{DetectionResult, Measured, MethodResult};
 pub use method::MethodId;
 pub use projection::{Plane, principal_plane};
@@ -175,7 +177,10 @@ impl<'c> Comparison<'c> {
         let (scored, skipped) =
             registry::score_all(self, model, &training, (&test, &ood), seconds.map(|s| 1000.0 * s))?;
         let methods = compare::compare(scored, &is_error, &self.ood, self.resampling)?;
-        Ok(Evaluation { accuracy, errors_of, is_error, test, ood, methods, skipped })
+        let logits = self.test.logits;
+        let column_order =
+            logits.and_then(|logits| column_order::suspected_order(logits, &self.labels, model));
+        Ok(Evaluation { accuracy, errors_of, is_error, test, ood, methods, skipped, column_order })
     }
 
     /// The test rows.
@@ -213,9 +218,6 @@ impl<'c> Comparison<'c> {
         let classes = model.classes();
         match self.test.logits {
             Some(logits) => {
-                // Ties go to the first class, as in numpy.
-                let argmax =
-                    |row: &[f32]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
                 let wrong = |(row, truth): (&[f32], &Label)| classes.label(argmax(row)) != truth;
                 (logits.rows().zip(&self.labels).map(wrong).collect(), Predictor::Network)
             }
@@ -228,6 +230,11 @@ impl<'c> Comparison<'c> {
 }
 
 pub use nuq::calibrate::Predictor;
+
+/// The column with the largest value. Ties go to the first, as in numpy.
+fn argmax(row: &[f32]) -> usize {
+    (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best })
+}
 
 /// The result of a [`Comparison`].
 #[derive(Debug, Clone)]
@@ -246,6 +253,8 @@ pub struct Evaluation<'m> {
     pub methods: Vec<MethodResult>,
     /// Methods that could not be fitted.
     pub skipped: Vec<Skipped>,
+    /// Another order of the columns of the test logits, if it explains the labels much better than the order of the classes.
+    pub column_order: Option<ColumnOrder>,
 }
 
 impl Evaluation<'_> {

@@ -5,6 +5,7 @@
 
 mod baselines;
 mod cancel;
+mod column_order;
 mod evaluate_inputs;
 mod guarantees;
 mod peers;

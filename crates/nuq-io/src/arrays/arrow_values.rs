@@ -90,7 +90,7 @@ pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, Bad
 }
 
 /// Integers; nulls are 0. `None` for other types.
-fn integers(array: &ArrayRef) -> Option<Vec<i128>> {
+pub(super) fn integers(array: &ArrayRef) -> Option<Vec<i128>> {
     Some(match array.data_type() {
         DataType::Int8 => each::<Int8Type, i128>(array, 0, i128::from),
         DataType::Int16 => each::<Int16Type, i128>(array, 0, i128::from),

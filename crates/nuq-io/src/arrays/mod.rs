@@ -24,6 +24,7 @@ mod element;
 mod format;
 mod header;
 mod input;
+mod kept;
 mod members;
 mod npy;
 mod npz;
@@ -33,6 +34,8 @@ mod parquet_file;
 #[cfg(not(feature = "parquet"))]
 #[path = "no_parquet.rs"]
 mod parquet_file;
+#[cfg(feature = "parquet")]
+mod parquet_kept;
 #[cfg(feature = "parquet")]
 mod parquet_rows;
 mod python_literal;
@@ -45,6 +48,7 @@ mod table;
 
 pub use format::Format;
 pub use header::Header;
+pub use kept::KeptColumn;
 pub use members::read_members;
 pub use npz::npz_names;
 pub use options::ReadOptions;
@@ -62,7 +66,7 @@ use parquet_file::ParquetRows;
 #[cfg(feature = "parquet")]
 use parquet_rows::ParquetRows;
 use source::Source;
-use table::{Numbers, Table};
+use table::{Table, TableRows};
 
 /// An array of numbers or strings in a file. Its values have not been read.
 pub(crate) struct StoredArray {
@@ -95,7 +99,7 @@ pub struct EmbeddingsFile {
 
 enum RowSource {
     Stored(StoredArray),
-    Table(Vec<f32>),
+    Table(TableRows),
     Parquet(Box<ParquetRows>),
 }
 
@@ -124,18 +128,29 @@ impl EmbeddingsFile {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open_excluding(spec: &ArraySpec, others: &[&ArraySpec]) -> Result<Self, Error> {
-        Self::open_with(ReadOptions::new(), spec, others)
+        Self::open_with(ReadOptions::new(), spec, others, &[])
     }
 
-    fn open_with(options: ReadOptions, spec: &ArraySpec, others: &[&ArraySpec]) -> Result<Self, Error> {
+    fn open_with(
+        options: ReadOptions,
+        spec: &ArraySpec,
+        others: &[&ArraySpec],
+        kept: &[String],
+    ) -> Result<Self, Error> {
         let columns =
             others.iter().filter(|other| other.is_same_file(spec)).filter_map(|other| other.name.clone());
-        let without: Vec<String> = columns.chain(spec.excluded_columns().unwrap_or_default()).collect();
+        let excluded = spec.excluded_columns().unwrap_or_default();
+        let without: Vec<String> = columns.chain(excluded).chain(kept.iter().cloned()).collect();
         let (rows, dim, names, source) = match open(spec, &without, options, Contents::Rows)? {
-            ArrayFile::Stored(stored) => (stored.shape[0], stored.shape[1], None, RowSource::Stored(stored)),
+            ArrayFile::Stored(stored) => {
+                if let Some(name) = kept.first() {
+                    return Err(kept::no_columns(spec, name));
+                }
+                (stored.shape[0], stored.shape[1], None, RowSource::Stored(stored))
+            }
             ArrayFile::Parquet(file) => {
                 options.check_rows(spec, file.len())?;
-                let rows = file.embeddings(spec, &without)?;
+                let rows = file.embeddings(spec, &without, kept)?;
                 (rows.len(), rows.dim(), rows.column_names(), RowSource::Parquet(Box::new(rows)))
             }
             ArrayFile::Table(table) => {
@@ -145,8 +160,8 @@ impl EmbeddingsFile {
                     );
                     return Err(Error::BadFile { spec: spec.clone(), problem });
                 }
-                let Numbers { values, dim, column_names } = table.numbers(&without, options)?;
-                (values.len() / dim.max(1), dim, column_names, RowSource::Table(values))
+                let mut rows = table.numbers(&without, kept, options)?;
+                (rows.len(), rows.dim, rows.column_names.take(), RowSource::Table(rows))
             }
         };
         options.check_columns(spec, dim)?;
@@ -189,9 +204,21 @@ impl EmbeddingsFile {
     /// If the file cannot be read, is damaged, or holds a finite value that overflows `f32`.
     pub fn values(&mut self, rows: std::ops::Range<usize>) -> Result<Vec<f32>, Error> {
         match &mut self.source {
-            RowSource::Table(values) => Ok(values[rows.start * self.dim..rows.end * self.dim].to_vec()),
+            RowSource::Table(table) => Ok(table.values[rows.start * self.dim..rows.end * self.dim].to_vec()),
             RowSource::Stored(stored) => stored.rows(&self.spec, rows),
             RowSource::Parquet(file) => file.values(&self.spec, rows),
+        }
+    }
+
+    /// Reads some rows of the kept columns, in the order of their names in [`ReadOptions::embeddings_keeping`].
+    ///
+    /// # Errors
+    /// If the file cannot be read or is damaged.
+    pub fn kept(&mut self, rows: std::ops::Range<usize>) -> Result<Vec<KeptColumn>, Error> {
+        match &mut self.source {
+            RowSource::Table(table) => Ok(table.kept(rows)),
+            RowSource::Stored(_) => Ok(vec![]),
+            RowSource::Parquet(file) => file.kept(&self.spec, rows),
         }
     }
 

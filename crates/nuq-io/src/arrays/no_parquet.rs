@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use nuq::Label;
 
-use super::ArraySpec;
+use super::{ArraySpec, KeptColumn};
 use crate::Error;
 
 /// Type of an opened parquet file. It has no values.
@@ -23,7 +23,7 @@ impl ParquetFile {
         match *self {}
     }
 
-    pub(crate) fn embeddings(self, _: &ArraySpec, _: &[String]) -> Result<ParquetRows, Error> {
+    pub(crate) fn embeddings(self, _: &ArraySpec, _: &[String], _: &[String]) -> Result<ParquetRows, Error> {
         match self {}
     }
 
@@ -46,6 +46,10 @@ impl ParquetRows {
     }
 
     pub(crate) fn column_names(&self) -> Option<Vec<String>> {
+        match *self {}
+    }
+
+    pub(crate) fn kept(&mut self, _: &ArraySpec, _: Range<usize>) -> Result<Vec<KeptColumn>, Error> {
         match *self {}
     }
 

@@ -58,7 +58,33 @@ impl ReadOptions {
     /// # Errors
     /// As [`EmbeddingsFile::open_excluding`].
     pub fn embeddings(self, spec: &ArraySpec, others: &[&ArraySpec]) -> Result<EmbeddingsFile, Error> {
-        EmbeddingsFile::open_with(self, spec, others)
+        EmbeddingsFile::open_with(self, spec, others, &[])
+    }
+
+    /// As [`embeddings`](Self::embeddings). The columns `kept` of the table are not coordinates;
+    /// [`EmbeddingsFile::kept`] reads them.
+    ///
+    /// # Errors
+    /// As [`EmbeddingsFile::open_excluding`], and if the file has no such columns.
+    ///
+    /// ```
+    /// use nuq_io::{ArraySpec, KeptColumn, ReadOptions};
+    /// let path = std::env::temp_dir().join(format!("nuq-kept-{}.csv", std::process::id()));
+    /// std::fs::write(&path, "id,x\nimage 7,0.5\nimage 9,1.5\n")?;
+    /// let spec = ArraySpec { path, name: None };
+    /// let mut file = ReadOptions::new().embeddings_keeping(&spec, &[], &["id".to_owned()])?;
+    /// assert_eq!(file.values(1..2)?, [1.5]);
+    /// assert_eq!(file.kept(1..2)?, [KeptColumn::Strings(vec![Some("image 9".to_owned())])]);
+    /// # std::fs::remove_file(&spec.path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn embeddings_keeping(
+        self,
+        spec: &ArraySpec,
+        others: &[&ArraySpec],
+        kept: &[String],
+    ) -> Result<EmbeddingsFile, Error> {
+        EmbeddingsFile::open_with(self, spec, others, kept)
     }
 
     /// As [`read_labels`](crate::read_labels).

@@ -17,6 +17,7 @@ use parquet::file::metadata::RowGroupMetaData;
 use super::ArraySpec;
 use super::arrow_values::{self, BadEntry};
 use super::npz::choose;
+use super::parquet_kept::KeptRows;
 use super::parquet_rows::{Coordinates, ParquetRows};
 use crate::Error;
 use crate::panics::catch_panic;
@@ -55,13 +56,19 @@ impl ParquetFile {
     }
 
     /// The embeddings: a column of lists, or all columns of numbers except `without`.
-    pub(crate) fn embeddings(self, spec: &ArraySpec, without: &[String]) -> Result<ParquetRows, Error> {
+    pub(crate) fn embeddings(
+        self,
+        spec: &ArraySpec,
+        without: &[String],
+        kept: &[String],
+    ) -> Result<ParquetRows, Error> {
         let list = if spec.excluded_columns().is_some() { None } else { self.list(spec)? };
         let coordinates = match list {
             Some(column) => Coordinates::List(column),
             None => Coordinates::Flat(self.flat(spec, without)?),
         };
-        catching_panics(spec, || ParquetRows::open(self, spec, coordinates))
+        let kept = KeptRows::new(&self, spec, kept)?;
+        catching_panics(spec, || ParquetRows::open(self, spec, coordinates, kept))
     }
 
     /// The requested column of lists, or the only one; `None` if there is none.
@@ -222,7 +229,7 @@ impl ParquetFile {
         self.metadata.schema().fields()
     }
 
-    fn column(&self, spec: &ArraySpec, name: &str) -> Result<usize, Error> {
+    pub(super) fn column(&self, spec: &ArraySpec, name: &str) -> Result<usize, Error> {
         let mut found = (0..self.fields().len()).filter(|&i| self.fields()[i].name() == name);
         let (first, second) = (found.next(), found.next());
         if second.is_some() {

@@ -8,9 +8,10 @@ use arrow_array::{Array, RecordBatch};
 use nuq::nuq_neighbors::Error as IndexError;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
-use super::ArraySpec;
 use super::arrow_values;
 use super::parquet_file::{ParquetFile, catching_panics, next};
+use super::parquet_kept::KeptRows;
+use super::{ArraySpec, KeptColumn};
 use crate::Error;
 
 /// The columns that hold the coordinates.
@@ -28,6 +29,7 @@ pub(crate) struct ParquetRows {
     len: usize,
     dim: usize,
     stream: Option<Stream>,
+    kept: KeptRows,
 }
 
 /// A reader and its position in the file.
@@ -40,9 +42,14 @@ struct Stream {
 }
 
 impl ParquetRows {
-    pub(super) fn open(file: ParquetFile, spec: &ArraySpec, coordinates: Coordinates) -> Result<Self, Error> {
+    pub(super) fn open(
+        file: ParquetFile,
+        spec: &ArraySpec,
+        coordinates: Coordinates,
+        kept: KeptRows,
+    ) -> Result<Self, Error> {
         let len = file.len();
-        let mut rows = Self { file, coordinates, len, dim: 0, stream: None };
+        let mut rows = Self { file, coordinates, len, dim: 0, stream: None, kept };
         rows.dim = match &rows.coordinates {
             Coordinates::Flat(columns) => columns.len(),
             Coordinates::List(_) => rows.first_length(spec)?,
@@ -93,6 +100,11 @@ impl ParquetRows {
                 Some(columns.iter().map(|&column| self.file.fields()[column].name().clone()).collect())
             }
         }
+    }
+
+    /// Reads some rows of the kept columns.
+    pub(crate) fn kept(&mut self, spec: &ArraySpec, rows: Range<usize>) -> Result<Vec<KeptColumn>, Error> {
+        catching_panics(spec, || self.kept.read(&self.file, spec, rows))
     }
 
     /// Reads some of the rows in row-major order; nulls are NaN.

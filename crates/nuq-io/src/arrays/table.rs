@@ -17,7 +17,7 @@ use nuq::Label;
 
 use super::input::Input;
 use super::records::{Record, Records};
-use super::{ArraySpec, Header, ReadOptions};
+use super::{ArraySpec, Header, KeptColumn, ReadOptions};
 use crate::Error;
 
 /// A table of which the first line has been read.
@@ -32,14 +32,29 @@ pub(crate) struct Table<'s> {
     has_index: bool,
 }
 
-/// The coordinates of a table.
-pub(crate) struct Numbers {
-    /// In row-major order.
+/// The rows of a table of embeddings.
+pub(crate) struct TableRows {
+    /// The coordinates in row-major order.
     pub(crate) values: Vec<f32>,
-    /// The number of columns.
+    /// The number of coordinates.
     pub(crate) dim: usize,
-    /// The names of the columns; `None` without a header.
+    /// The names of the coordinates; `None` without a header.
     pub(crate) column_names: Option<Vec<String>>,
+    /// The cells of each kept column.
+    kept: Vec<Vec<String>>,
+}
+
+impl TableRows {
+    pub(crate) fn len(&self) -> usize {
+        self.values.len() / self.dim.max(1)
+    }
+
+    pub(crate) fn kept(&self, rows: std::ops::Range<usize>) -> Vec<KeptColumn> {
+        let cell = |cell: &String| (!cell.is_empty()).then(|| cell.clone());
+        let column =
+            |cells: &Vec<String>| KeptColumn::Strings(cells[rows.clone()].iter().map(cell).collect());
+        self.kept.iter().map(column).collect()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +87,13 @@ impl<'s> Table<'s> {
         Ok(Self { spec, records, header, first, first_line, has_index })
     }
 
-    /// All columns except `without` as numbers.
-    pub(crate) fn numbers(mut self, without: &[String], options: ReadOptions) -> Result<Numbers, Error> {
+    /// All columns except `without` as numbers, and the cells of the columns `kept`.
+    pub(crate) fn numbers(
+        mut self,
+        without: &[String],
+        kept: &[String],
+        options: ReadOptions,
+    ) -> Result<TableRows, Error> {
         if self.first_line == FirstLine::Strings {
             self.first_line = FirstLine::Header;
         }
@@ -81,6 +101,9 @@ impl<'s> Table<'s> {
         for name in without {
             excluded.insert(self.column(&self.spec.named(name))?);
         }
+        let kept = kept.iter().map(|name| self.column(&self.spec.named(name)));
+        let kept: Vec<usize> = kept.collect::<Result<_, _>>()?;
+        let mut kept_cells: Vec<Vec<String>> = vec![vec![]; kept.len()];
         excluded.extend(self.has_index.then_some(0));
         let columns = self.first.as_ref().map_or(0, |first| first.cells.len());
         let dim = columns - excluded.len();
@@ -111,6 +134,10 @@ impl<'s> Table<'s> {
                     })?,
                 });
             }
+            for (column, cells_of_column) in kept.iter().zip(&mut kept_cells) {
+                self.reserve(cells_of_column, 1)?;
+                cells_of_column.push(cells.get(*column).unwrap_or_default().to_owned());
+            }
             // A first row with strings is reported as such, not by the number of its columns.
             if numbering.rows == 1 {
                 options.check_columns(self.spec, dim)?;
@@ -124,7 +151,7 @@ impl<'s> Table<'s> {
             let cells = names.cells.iter().enumerate().filter(|(column, _)| !excluded.contains(column));
             cells.map(|(_, name)| name.trim().to_owned()).collect()
         });
-        Ok(Numbers { values, dim, column_names })
+        Ok(TableRows { values, dim, column_names, kept: kept_cells })
     }
 
     pub(crate) fn targets(mut self, options: ReadOptions) -> Result<Vec<f64>, Error> {

@@ -4,7 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nuq::Label;
-use nuq_io::{ArraySpec, EmbeddingsFile, Error, ParquetColumn, ParquetWriter, read_labels, read_targets};
+use nuq_io::{
+    ArraySpec, EmbeddingsFile, Error, KeptColumn, ParquetColumn, ParquetWriter, ReadOptions, read_labels,
+    read_targets,
+};
 
 fn data(name: &str) -> ArraySpec {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
@@ -217,4 +220,48 @@ fn a_changed_byte_is_an_error_or_harmless() {
             }
         }
     }
+}
+
+#[test]
+fn kept_columns_have_their_types() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = ArraySpec { path: folder.path().join("kept.parquet"), name: None };
+    const ROWS: i64 = 3000;
+    let integers: Vec<Option<i64>> = (0..ROWS).map(|i| (i % 7 > 0).then_some(i)).collect();
+    let numbers: Vec<Option<f64>> = (0..ROWS).map(|i| Some(i as f64 / 4.0)).collect();
+    let flags: Vec<Option<bool>> = (0..ROWS).map(|i| Some(i % 2 == 0)).collect();
+    let names: Vec<Option<String>> = (0..ROWS).map(|i| (i % 5 > 0).then(|| format!("image {i}"))).collect();
+    nuq_io::write_atomically(&spec.path, |file| {
+        let mut writer = ParquetWriter::default();
+        let columns = vec![
+            ("name", ParquetColumn::Strings(names.clone())),
+            ("x", ParquetColumn::Numbers(numbers.clone())),
+            ("id", ParquetColumn::Integers(integers.clone())),
+            ("flag", ParquetColumn::Booleans(flags.clone())),
+            ("weight", ParquetColumn::Numbers(numbers.clone())),
+            ("list", ParquetColumn::NumberLists((0..ROWS).map(|_| Some(vec![1.0])).collect())),
+        ];
+        writer.append(columns, file)?;
+        writer.finish(file)
+    })
+    .unwrap();
+    let spec = ArraySpec { name: Some("-weight,list".to_owned()), ..spec };
+    let kept = ["id", "name", "flag", "weight"].map(str::to_owned);
+    let mut file = ReadOptions::new().embeddings_keeping(&spec, &[], &kept).unwrap();
+    assert_eq!(file.dim(), 1);
+    for rows in [0..1000, 1000..2500, 2500..3000, 10..20] {
+        let expected = [
+            KeptColumn::Integers(integers[rows.clone()].to_vec()),
+            KeptColumn::Strings(names[rows.clone()].to_vec()),
+            KeptColumn::Booleans(flags[rows.clone()].to_vec()),
+            KeptColumn::Numbers(numbers[rows.clone()].to_vec()),
+        ];
+        assert_eq!(file.kept(rows.clone()).unwrap(), expected, "{rows:?}");
+    }
+    let error = ReadOptions::new().embeddings_keeping(&spec, &[], &["list".to_owned()]);
+    let error = error.err().unwrap().to_string();
+    assert!(
+        error.contains("column `list` has the type List(") && error.ends_with("convert it to strings"),
+        "{error}"
+    );
 }

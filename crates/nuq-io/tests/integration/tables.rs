@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use nuq_io::{ArraySpec, Header, ReadOptions};
+use nuq_io::{ArraySpec, Error, Header, KeptColumn, ReadOptions};
 
 const AMBIGUOUS: &str = "its first line may be a header or a row: choose with --header yes or --header no";
 
@@ -121,4 +121,57 @@ fn labels_of_several_columns_are_rejected_before_the_values_are_read() {
     assert!(error.contains("holds several arrays"), "{error}");
     let error = ReadOptions::new().targets(&spec).unwrap_err().to_string();
     assert!(error.contains("holds several arrays"), "{error}");
+}
+
+#[test]
+fn kept_columns_are_not_coordinates_and_are_read_in_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = write(folder.path(), "id,x,note,y\n007,1,\"a, b\",2\n008,3,,4\n009,5,c,6\n");
+    let kept = ["note".to_owned(), "id".to_owned()];
+    let mut file = ReadOptions::new().embeddings_keeping(&table, &[], &kept).unwrap();
+    assert_eq!((file.len(), file.dim()), (3, 2));
+    assert_eq!(file.values(1..3).unwrap(), [3.0, 4.0, 5.0, 6.0]);
+    let strings = |cells: &[&str]| {
+        let cell = |cell: &&str| (!cell.is_empty()).then(|| (*cell).to_owned());
+        KeptColumn::Strings(cells.iter().map(cell).collect())
+    };
+    assert_eq!(file.kept(0..2).unwrap(), [strings(&["a, b", ""]), strings(&["007", "008"])]);
+    assert_eq!(file.kept(2..3).unwrap(), [strings(&["c"]), strings(&["009"])]);
+    let error = |kept: &str| {
+        ReadOptions::new().embeddings_keeping(&table, &[], &[kept.to_owned()]).err().unwrap().to_string()
+    };
+    assert!(error("no").ends_with("holds no array `no`; there are: id, x, note, y"), "{}", error("no"));
+    let array = folder.path().join("x.npy");
+    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rows-f32.npy"), &array).unwrap();
+    let array = ArraySpec { path: array, name: None };
+    let error = ReadOptions::new().embeddings_keeping(&array, &[], &kept).err().unwrap().to_string();
+    assert!(error.contains("an array has no column `note`: only columns of csv, tsv and parquet"), "{error}");
+}
+
+#[test]
+fn expected_numbers_of_rows_and_columns_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = write(folder.path(), "1,2\n3,4\n5,6\n");
+    let open = |options: ReadOptions| options.embeddings(&table, &[]).map(|file| file.len());
+    assert_eq!(open(ReadOptions::new().rows(3).columns(2)).unwrap(), 3);
+    let error = open(ReadOptions::new().columns(4)).unwrap_err();
+    assert!(matches!(error, Error::ColumnCount { got: 2, expected: 4, .. }), "{error}");
+    // Reading stops at the first row that is too many.
+    let error = open(ReadOptions::new().rows(2)).unwrap_err();
+    assert!(matches!(error, Error::RowCount { got: None, expected: 2, .. }), "{error}");
+    assert!(error.to_string().ends_with("has more than 2 rows; needed: 2"), "{error}");
+    let error = open(ReadOptions::new().rows(4)).unwrap_err();
+    assert!(matches!(error, Error::RowCount { got: Some(3), expected: 4, .. }), "{error}");
+    let labels = write(folder.path(), "class\n1\n2\n3\n");
+    assert_eq!(ReadOptions::new().rows(3).labels(&labels).unwrap().len(), 3);
+    for rows in [1, 2, 4] {
+        assert!(
+            matches!(ReadOptions::new().rows(rows).labels(&labels), Err(Error::RowCount { .. })),
+            "{rows}"
+        );
+        assert!(
+            matches!(ReadOptions::new().rows(rows).targets(&labels), Err(Error::RowCount { .. })),
+            "{rows}"
+        );
+    }
 }

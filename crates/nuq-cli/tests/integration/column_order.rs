@@ -1,0 +1,66 @@
+//! `nuq evaluate` states that the columns of the logits seem to have another order than the classes.
+
+use std::fs;
+
+use crate::common::{err, nuq};
+
+#[test]
+fn digit_strings_in_numeric_order_are_stated_with_the_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, lines: Vec<String>| fs::write(folder.path().join(name), lines.concat()).unwrap();
+    // Sorted as text, the names are a9, c0, c1, c10, c2, …
+    let name = |class: usize| if class == 11 { "a9".to_owned() } else { format!("c{class}") };
+    let rows = || (0..240).map(|i| (i, i % 12));
+    write("x.csv", rows().map(|(i, class)| format!("{},{}.5\n", 10 * class, i % 7)).collect());
+    write("y.csv", rows().map(|(_, class)| format!("{}\n", name(class))).collect());
+    let logits =
+        |class: usize| (0..12).map(|c| if c == class { "5" } else { "0" }).collect::<Vec<_>>().join(",");
+    write("logits.csv", rows().map(|(_, class)| logits(class) + "\n").collect());
+    let fit = [
+        "fit",
+        "--embeddings",
+        "x.csv",
+        "--labels",
+        "y.csv",
+        "--bandwidth",
+        "1",
+        "--out",
+        "m.nuq",
+        "--header",
+        "no",
+    ];
+    let output = nuq(&fit, folder.path());
+    assert!(output.status.success(), "{}", err(&output));
+    let evaluate = [
+        "evaluate",
+        "--model",
+        "m.nuq",
+        "--test",
+        "x.csv",
+        "--labels",
+        "y.csv",
+        "--logits",
+        "logits.csv",
+        "--header",
+        "no",
+        "--resamples",
+        "100",
+    ];
+    let output = nuq(&evaluate, folder.path());
+    assert!(output.status.success(), "{}", err(&output));
+    let classes: Vec<String> = (0..12).map(name).collect();
+    let classes = classes.join(",");
+    let expected = format!("in the order {classes}; if that is their order, give it with --classes");
+    let stderr = err(&output).replace('\n', " ");
+    assert!(
+        stderr.contains("logits.csv: the columns seem to have another order than a9,c0,c1,c10,c2,"),
+        "{stderr}"
+    );
+    assert!(stderr.contains(&expected), "{stderr}");
+    let right = nuq(&[&evaluate[..], &["--classes", &classes]].concat(), folder.path());
+    assert!(right.status.success() && !err(&right).contains("another order"), "{}", err(&right));
+    // An option that is wrong is corrected in the order of the file.
+    let swapped = classes.replace("c0,c1,c2,", "c2,c0,c1,").replace("c3,c4,c5", "c5,c3,c4");
+    let wrong = nuq(&[&evaluate[..], &["--classes", &swapped]].concat(), folder.path());
+    assert!(err(&wrong).replace('\n', " ").contains(&expected), "{}", err(&wrong));
+}

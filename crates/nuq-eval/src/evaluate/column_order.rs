@@ -1,0 +1,86 @@
+//! Detects logits whose columns are in another order than the classes.
+//!
+//! Labels that are digits in strings are sorted as text (`0`, `1`, `10`, `2`), while a network usually numbers its classes. The
+//! logits then have the right shape and wrong columns.
+//!
+//! The class of each column is estimated from half of the rows and verified on the other half: the order is reported if its
+//! accuracy there is higher than that of the given order, with disjoint 95 % intervals, and wrong predictions are at most half
+//! as many.
+
+use std::collections::HashMap;
+
+use nuq::calibrate::binomial_interval;
+use nuq::{Label, NuqClassifier};
+use nuq_neighbors::Embeddings;
+
+use super::argmax;
+
+/// Another order of the columns of the logits that explains the labels much better than the order of the classes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnOrder {
+    /// The class that each column seems to belong to.
+    pub classes: Vec<Label>,
+    /// Accuracy of the network in this order, on half of the test rows.
+    pub accuracy: f64,
+    /// Accuracy of the network in the order of the sorted classes, on the same rows.
+    pub given_accuracy: f64,
+}
+
+/// The order of the columns, if it is clearly another one than that of the model's classes.
+pub(super) fn suspected_order(
+    logits: &Embeddings<'_>,
+    labels: &[Label],
+    model: &NuqClassifier<'_>,
+) -> Option<ColumnOrder> {
+    let classes = model.classes().labels();
+    let predicted: Vec<usize> = logits.rows().map(argmax).collect();
+    let class_of = |label: &Label| classes.binary_search(label).ok();
+    let truths: Vec<Option<usize>> = labels.iter().map(class_of).collect();
+    let pairs = predicted.into_iter().zip(truths).enumerate();
+    let (estimated, checked): (Vec<_>, Vec<_>) = pairs.partition(|(row, _)| is_estimated(*row));
+    let known = estimated.into_iter().filter_map(|(_, (column, class))| Some((column, class?)));
+    let order = estimate(known, classes.len());
+    let correct = |class_of_column: &dyn Fn(usize) -> usize| {
+        checked.iter().filter(|(_, (column, class))| Some(class_of_column(*column)) == *class).count()
+    };
+    let (given, reordered, rows) =
+        (correct(&|column| column), correct(&|column| order[column]), checked.len());
+    if rows == 0 {
+        return None;
+    }
+    let (_, given_high) = binomial_interval(given, rows);
+    let (reordered_low, _) = binomial_interval(reordered, rows);
+    let is_clear = reordered_low > given_high && 2 * (rows - reordered) <= rows - given;
+    is_clear.then(|| ColumnOrder {
+        classes: order.iter().map(|&class| classes[class].clone()).collect(),
+        accuracy: reordered as f64 / rows as f64,
+        given_accuracy: given as f64 / rows as f64,
+    })
+}
+
+/// Whether a row is in the half from which the order is estimated. The halves do not depend on a period of the labels.
+fn is_estimated(row: usize) -> bool {
+    (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 0
+}
+
+/// The class of each column: pairs of a predicted column and a true class are taken by decreasing frequency. Columns without a
+/// pair keep their class where it is free.
+fn estimate(pairs: impl Iterator<Item = (usize, usize)>, n_classes: usize) -> Vec<usize> {
+    let mut counts: HashMap<(usize, usize), usize> = HashMap::new();
+    pairs.for_each(|pair| *counts.entry(pair).or_default() += 1);
+    let mut counts: Vec<((usize, usize), usize)> = counts.into_iter().collect();
+    counts.sort_unstable_by_key(|&(pair, count)| (std::cmp::Reverse(count), pair));
+    let mut class_of: Vec<Option<usize>> = vec![None; n_classes];
+    let mut is_taken = vec![false; n_classes];
+    let own = (0..n_classes).map(|class| (class, class));
+    for (column, class) in counts.into_iter().map(|(pair, _)| pair).chain(own) {
+        if class_of[column].is_none() && !is_taken[class] {
+            class_of[column] = Some(class);
+            is_taken[class] = true;
+        }
+    }
+    let mut free = (0..n_classes).filter(|&class| !is_taken[class]);
+    let rest =
+        |class: Option<usize>| class.or_else(|| free.next()).expect("there are as many classes as columns");
+    class_of.into_iter().map(rest).collect()
+}

@@ -1,0 +1,150 @@
+//! Reads kept columns of a parquet file in blocks of rows.
+
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float32Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+
+use super::parquet_file::{ParquetFile, next};
+use super::{ArraySpec, KeptColumn, arrow_values};
+use crate::Error;
+
+/// The kept columns and a reader that advances through them.
+pub(super) struct KeptRows {
+    /// In the order of the names that were requested.
+    columns: Vec<usize>,
+    stream: Option<Stream>,
+}
+
+struct Stream {
+    reader: ParquetRecordBatchReader,
+    /// The next row.
+    row: usize,
+    /// Rows from that row on that have been decoded.
+    decoded: Option<RecordBatch>,
+}
+
+impl KeptRows {
+    pub(super) fn new(file: &ParquetFile, spec: &ArraySpec, names: &[String]) -> Result<Self, Error> {
+        let mut columns = Vec::new();
+        for name in names {
+            let column = file.column(&spec.named(name), name)?;
+            let kind = file.fields()[column].data_type();
+            if !arrow_values::are_labels(kind) {
+                let problem = format!(
+                    "column `{name}` has the type {kind}, which cannot be kept: convert it to strings"
+                );
+                return Err(Error::BadFile { spec: spec.clone(), problem });
+            }
+            columns.push(column);
+        }
+        Ok(Self { columns, stream: None })
+    }
+
+    pub(super) fn read(
+        &mut self,
+        file: &ParquetFile,
+        spec: &ArraySpec,
+        rows: Range<usize>,
+    ) -> Result<Vec<KeptColumn>, Error> {
+        let mut kept: Vec<Option<KeptColumn>> = self.columns.iter().map(|_| None).collect();
+        if self.columns.is_empty() {
+            return Ok(vec![]);
+        }
+        let mut stream = match self.stream.take() {
+            Some(stream) if stream.row == rows.start => stream,
+            _ => {
+                Stream { reader: file.read(spec, &self.columns, rows.start)?, row: rows.start, decoded: None }
+            }
+        };
+        while stream.row < rows.end {
+            let batch = match stream.decoded.take() {
+                Some(batch) => batch,
+                None => next(&mut stream.reader, spec)?.ok_or_else(|| {
+                    Error::damaged_parquet(spec, "it has fewer rows than its metadata states")
+                })?,
+            };
+            let used = batch.num_rows().min(rows.end - stream.row);
+            for (column, kept) in self.columns.iter().zip(&mut kept) {
+                // The columns of a batch are in the order of the file.
+                let position = self.columns.iter().filter(|other| *other < column).count();
+                let more = values(&batch.column(position).slice(0, used), spec, stream.row)?;
+                match kept {
+                    Some(kept) => append(kept, more),
+                    None => *kept = Some(more),
+                }
+            }
+            if used < batch.num_rows() {
+                stream.decoded = Some(batch.slice(used, batch.num_rows() - used));
+            }
+            stream.row += used;
+        }
+        self.stream = Some(stream);
+        let empty = || KeptColumn::Strings(vec![]);
+        Ok(kept.into_iter().map(|column| column.unwrap_or_else(empty)).collect())
+    }
+}
+
+/// The values of an array whose first row is `first`.
+fn values(array: &ArrayRef, spec: &ArraySpec, first: usize) -> Result<KeptColumn, Error> {
+    let is_valid = |i: &usize| array.is_valid(*i);
+    let rows = || (0..array.len()).map(|i| Some(i).filter(is_valid));
+    Ok(match array.data_type() {
+        DataType::Utf8 => {
+            let texts = array.as_string::<i32>();
+            KeptColumn::Strings(rows().map(|row| row.map(|i| texts.value(i).to_owned())).collect())
+        }
+        DataType::Binary => {
+            let texts = array.as_binary::<i32>();
+            let text = |i: usize| match str::from_utf8(texts.value(i)) {
+                Ok(text) => Ok(text.to_owned()),
+                Err(_) => {
+                    let problem = format!("row {} of a kept column is not valid UTF-8", first + i);
+                    Err(Error::BadFile { spec: spec.clone(), problem })
+                }
+            };
+            KeptColumn::Strings(rows().map(|row| row.map(text).transpose()).collect::<Result<_, _>>()?)
+        }
+        DataType::Boolean => {
+            let flags = array.as_boolean();
+            KeptColumn::Booleans(rows().map(|row| row.map(|i| flags.value(i))).collect())
+        }
+        DataType::Float32 => {
+            // The shortest decimal number of the value: 0.1, not 0.10000000149011612.
+            let numbers = array.as_primitive::<Float32Type>();
+            let number = |i: usize| numbers.value(i).to_string().parse().unwrap_or(f64::NAN);
+            KeptColumn::Numbers(rows().map(|row| row.map(number)).collect())
+        }
+        kind if kind.is_floating() => {
+            let numbers = arrow_values::f64s(array);
+            KeptColumn::Numbers(rows().map(|row| row.map(|i| numbers[i])).collect())
+        }
+        _ => {
+            let numbers = arrow_values::integers(array).unwrap_or_default();
+            let number = |i: usize| {
+                i64::try_from(numbers[i]).map_err(|_| {
+                    let problem = format!(
+                        "row {} of a kept column is {}, beyond 64-bit integers",
+                        first + i,
+                        numbers[i]
+                    );
+                    Error::BadFile { spec: spec.clone(), problem }
+                })
+            };
+            KeptColumn::Integers(rows().map(|row| row.map(number).transpose()).collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+fn append(column: &mut KeptColumn, more: KeptColumn) {
+    match (column, more) {
+        (KeptColumn::Integers(all), KeptColumn::Integers(more)) => all.extend(more),
+        (KeptColumn::Numbers(all), KeptColumn::Numbers(more)) => all.extend(more),
+        (KeptColumn::Booleans(all), KeptColumn::Booleans(more)) => all.extend(more),
+        (KeptColumn::Strings(all), KeptColumn::Strings(more)) => all.extend(more),
+        _ => unreachable!("a column has the same type in every batch"),
+    }
+}
