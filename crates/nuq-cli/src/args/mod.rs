@@ -114,7 +114,7 @@ pub(crate) enum Command {
     ///
     /// Columns: row, label, probability, aleatoric, epistemic, total, log_epistemic, log_density. A regressor has mean in place
     /// of label and probability. --threshold or --reject-cost adds accept (true or false); --output-neighbors adds the nearest
-    /// training rows. Rows are processed in blocks, so the file may be larger than memory.
+    /// training rows. Arrays and parquet files are processed in blocks, so they may be larger than memory.
     #[command(after_long_help = FILES)]
     Score(ScoreArgs),
     /// Choose a threshold on held-out rows and store it in the model
