@@ -9,8 +9,8 @@
 
 use std::collections::HashMap;
 
+use nuq::Label;
 use nuq::calibrate::binomial_interval;
-use nuq::{Label, NuqClassifier};
 use nuq_neighbors::Embeddings;
 
 use super::argmax;
@@ -26,13 +26,12 @@ pub struct ColumnOrder {
     pub given_accuracy: f64,
 }
 
-/// The order of the columns, if it is clearly another one than that of the model's classes.
+/// The order of the columns, if it is clearly another one than that of the sorted classes.
 pub(super) fn suspected_order(
     logits: &Embeddings<'_>,
     labels: &[Label],
-    model: &NuqClassifier<'_>,
+    classes: &[Label],
 ) -> Option<ColumnOrder> {
-    let classes = model.classes().labels();
     let predicted: Vec<usize> = logits.rows().map(argmax).collect();
     let class_of = |label: &Label| classes.binary_search(label).ok();
     let truths: Vec<Option<usize>> = labels.iter().map(class_of).collect();
@@ -83,4 +82,53 @@ fn estimate(pairs: impl Iterator<Item = (usize, usize)>, n_classes: usize) -> Ve
     let rest =
         |class: Option<usize>| class.or_else(|| free.next()).expect("there are as many classes as columns");
     class_of.into_iter().map(rest).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const CLASSES: usize = 12;
+    const ROWS: usize = 240;
+
+    /// The names of the classes in numeric order.
+    fn numeric() -> Vec<Label> {
+        (0..CLASSES).map(|class| Label::from(class.to_string().as_str())).collect()
+    }
+
+    /// The reported order for logits that are largest in the column `column_of(class)`, with one error in ten rows.
+    fn reported(column_of: impl Fn(usize) -> usize) -> Option<ColumnOrder> {
+        let mut logits = vec![0f32; ROWS * CLASSES];
+        for i in 0..ROWS {
+            let class = if i % 10 == 0 { (i + 1) % CLASSES } else { i % CLASSES };
+            logits[i * CLASSES + column_of(class)] = 5.0;
+        }
+        let labels: Vec<Label> = (0..ROWS).map(|i| numeric()[i % CLASSES].clone()).collect();
+        let mut sorted = numeric();
+        sorted.sort();
+        suspected_order(&Embeddings::new(logits, CLASSES).unwrap(), &labels, &sorted)
+    }
+
+    #[test]
+    fn columns_in_numeric_order_of_digit_strings_are_reported() {
+        let order = reported(|class| class).unwrap();
+        assert_eq!(order.classes, numeric());
+        // Only the columns of 0 and 1 are the same in both orders.
+        assert!(order.given_accuracy < 0.3 && order.accuracy > 0.8, "{order:?}");
+    }
+
+    #[test]
+    fn columns_in_sorted_order_are_not_reported() {
+        let mut sorted = numeric();
+        sorted.sort();
+        let column_of = |class: usize| sorted.iter().position(|name| *name == numeric()[class]).unwrap();
+        assert_eq!(reported(column_of), None);
+    }
+
+    #[test]
+    fn uninformative_logits_are_not_reported() {
+        assert_eq!(reported(|_| 0), None);
+        assert_eq!(reported(|class| class / 6), None);
+    }
 }

@@ -178,8 +178,8 @@ impl<'c> Comparison<'c> {
             registry::score_all(self, model, &training, (&test, &ood), seconds.map(|s| 1000.0 * s))?;
         let methods = compare::compare(scored, &is_error, &self.ood, self.resampling)?;
         let logits = self.test.logits;
-        let column_order =
-            logits.and_then(|logits| column_order::suspected_order(logits, &self.labels, model));
+        let column_order = logits
+            .and_then(|logits| column_order::suspected_order(logits, &self.labels, model.classes().labels()));
         Ok(Evaluation { accuracy, errors_of, is_error, test, ood, methods, skipped, column_order })
     }
 

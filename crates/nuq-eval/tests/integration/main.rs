@@ -5,7 +5,6 @@
 
 mod baselines;
 mod cancel;
-mod column_order;
 mod evaluate_inputs;
 mod guarantees;
 mod peers;
