@@ -56,7 +56,8 @@ mod tests {
     #[test]
     fn a_writer_escapes_what_it_writes() {
         let mut bytes = Vec::new();
-        writeln!(Escaped(&mut bytes), "{},ü", "cat\u{1b}").unwrap();
+        let label = "cat\u{1b}";
+        writeln!(Escaped(&mut bytes), "{label},ü").unwrap();
         assert_eq!(bytes, "cat\\u{1b},ü\n".as_bytes());
     }
 }

@@ -169,7 +169,7 @@ pub enum Error {
         /// The file and array.
         spec: ArraySpec,
         /// The invalid value.
-        source: nuq::Error,
+        source: Box<nuq::Error>,
     },
     /// The logits of one member are not valid.
     #[error("{spec}, member {member}: {source}")]
@@ -179,7 +179,7 @@ pub enum Error {
         /// The member, counted from zero.
         member: usize,
         /// The invalid value.
-        source: nuq::Error,
+        source: Box<nuq::Error>,
     },
     /// The values of a model contradict each other.
     #[error("{}: {source}", path.display())]

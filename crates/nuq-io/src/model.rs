@@ -159,6 +159,7 @@ pub fn open(path: &Path) -> Result<ModelFile, Error> {
 
 /// The contents of a file of either kind.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one value per opened file")]
 pub enum Contents {
     /// A classifier or regressor.
     Model(ModelFile),

@@ -111,5 +111,5 @@ fn checked(
         Some((at, value)) => Err(IndexError::OutOfRange { row: at / classes, column: at % classes, value }),
         None => Embeddings::new(values, classes),
     };
-    logits.map_err(|source| Error::Member { spec: spec.clone(), member, source: source.into() })
+    logits.map_err(|source| Error::Member { spec: spec.clone(), member, source: Box::new(source.into()) })
 }

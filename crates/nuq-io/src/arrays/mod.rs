@@ -229,7 +229,7 @@ impl EmbeddingsFile {
     pub fn read(mut self) -> Result<Embeddings<'static>, Error> {
         let values = self.values(0..self.rows)?;
         Embeddings::new(values, self.dim)
-            .map_err(|source| Error::Array { spec: self.spec, source: source.into() })
+            .map_err(|source| Error::Array { spec: self.spec, source: Box::new(source.into()) })
     }
 }
 
@@ -397,7 +397,7 @@ impl StoredArray {
             None => Ok(values),
             Some((row, column, value)) => {
                 let source = IndexError::OutOfRange { row: rows.start + row, column, value };
-                Err(Error::Array { spec: spec.clone(), source: source.into() })
+                Err(Error::Array { spec: spec.clone(), source: Box::new(source.into()) })
             }
         }
     }

@@ -203,5 +203,5 @@ impl ParquetRows {
 
 fn out_of_range(spec: &ArraySpec, row: usize, column: usize, value: f64) -> Error {
     let source = IndexError::OutOfRange { row, column, value };
-    Error::Array { spec: spec.clone(), source: source.into() }
+    Error::Array { spec: spec.clone(), source: Box::new(source.into()) }
 }
