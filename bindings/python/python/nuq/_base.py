@@ -170,6 +170,11 @@ class Estimator(Parameters):
     def _model(self) -> Any:
         return None if self._state is None else self._state.model
 
+    def _fitted_state(self) -> State:
+        self._check_fitted()
+        assert self._state is not None
+        return self._state
+
     def _learned(self, name: str) -> Any:
         self._check_fitted()
         return self._model.learned()[name]
@@ -177,7 +182,7 @@ class Estimator(Parameters):
     @property
     def n_features_in_(self) -> int:
         """Number of columns."""
-        return self._learned("n_columns")
+        return int(self._learned("n_columns"))
 
     @property
     def feature_names_in_(self) -> np.ndarray:
@@ -191,7 +196,7 @@ class Estimator(Parameters):
     @property
     def n_samples_fit_(self) -> int:
         """Number of training rows."""
-        return self._learned("n_rows")
+        return int(self._learned("n_rows"))
 
     @property
     def bandwidth_(self) -> Any:
@@ -203,17 +208,19 @@ class Estimator(Parameters):
     def bandwidth_curve_(self) -> dict[str, Any] | None:
         """Leave-one-out scores of the candidate bandwidths; None if the bandwidth was not selected by leave-one-out."""
         self._check_fitted()
-        return self._model.bandwidth_curve()
+        curve: dict[str, Any] | None = self._model.bandwidth_curve()
+        return curve
 
     @property
     def density_bandwidth_(self) -> float | None:
         """Bandwidth of the kernel density, if it has its own."""
-        return self._learned("density_bandwidth")
+        bandwidth: float | None = self._learned("density_bandwidth")
+        return bandwidth
 
     @property
     def dimension_(self) -> float:
         """Dimension in the formulas."""
-        return self._learned("dimension")
+        return float(self._learned("dimension"))
 
     @property
     def index_(self) -> str:

@@ -169,17 +169,17 @@ class NuqClassifier(Estimator):
         rows = self._query_rows(X)
         _, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
-        _check_listed(labels, listed or self._state.listed)
+        _check_listed(labels, listed or self._fitted_state().listed)
         self._model.insert(rows, labels, numbers)
         return self
 
     def _all_labels(self, present: list[_arrays.Label]) -> list[_arrays.Label]:
         """The labels of classes with rows, and those that were listed in the first ``partial_fit``, sorted."""
-        listed = self._state.listed
+        listed = self._fitted_state().listed
         return sorted({*present, *listed}) if listed else present
 
     def _labels(self, values: list[_arrays.Label]) -> np.ndarray:
-        return _arrays.label_array(values, self._state.label_type)
+        return _arrays.label_array(values, self._fitted_state().label_type)
 
     @property
     def classes_(self) -> np.ndarray:
