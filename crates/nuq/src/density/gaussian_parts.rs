@@ -171,7 +171,8 @@ mod tests {
     fn impossible_parts_are_errors() {
         let (x, y) = clusters(12, 20, 3, 1.0, 2);
         let model = ClassGaussians::fit(&x, &y, Covariance::Full, Shrinkage::LedoitWolf).unwrap();
-        let changes: [(&str, fn(&mut GaussianParts)); 12] = [
+        type Change = fn(&mut GaussianParts);
+        let changes: [(&str, Change); 12] = [
             ("means", |p| p.dim = 0),
             ("means", |p| p.means[3] = f64::NAN),
             ("means", |p| p.means.truncate(59)),
