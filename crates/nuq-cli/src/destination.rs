@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
+use nuq_eval::baselines::Scorer;
 use nuq_io::OutputCompression;
 
 use crate::error::Error;
@@ -81,8 +82,20 @@ pub(crate) fn save(model: &nuq::Model<'_>, out: &Path) -> Result<(), Error> {
     if !is_stdout(out) {
         return Ok(nuq_io::save(model, out)?);
     }
+    write_binary(|stdout| nuq_io::write_model(model, stdout))
+}
+
+/// Saves a baseline.
+pub(crate) fn save_baseline(scorer: &dyn Scorer, out: &Path) -> Result<(), Error> {
+    if !is_stdout(out) {
+        return Ok(nuq_io::save_baseline(scorer, out)?);
+    }
+    write_binary(|stdout| nuq_io::write_baseline(scorer, stdout))
+}
+
+fn write_binary(write: impl FnOnce(&mut dyn Write) -> Result<(), nuq_io::Error>) -> Result<(), Error> {
     let mut stdout = io::BufWriter::new(io::stdout().lock());
-    match nuq_io::write_model(model, &mut stdout) {
+    match write(&mut stdout) {
         Err(nuq_io::Error::Write { source, .. }) => Err(stdout_error(source)),
         written => Ok(written.map(|()| stdout.flush().map_err(stdout_error))??),
     }

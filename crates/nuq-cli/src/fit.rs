@@ -13,32 +13,36 @@ use crate::args::{Common, FitArgs, Preset, check_stdin};
 use crate::destination;
 use crate::error::Error;
 use crate::inspect::Summary;
-use crate::output;
 use crate::progress::{message, observe};
-use crate::rows;
+use crate::{baseline, output, rows};
 
 pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
+    if let Some(method) = options.method {
+        return baseline::fit(method, options, common);
+    }
     check_combinations(options)?;
     let task = Task::new(options)?;
+    let embeddings = options.embeddings.as_ref();
+    let embeddings = embeddings.ok_or_else(|| Error::Usage("--embeddings is required".to_owned()))?;
     let truths = options.labels.iter().map(|spec| ("--labels", spec));
     let truths = truths.chain(options.targets.iter().map(|spec| ("--targets", spec)));
-    let inputs: Vec<_> = std::iter::once(("--embeddings", &options.embeddings)).chain(truths).collect();
+    let inputs: Vec<_> = std::iter::once(("--embeddings", embeddings)).chain(truths).collect();
     check_stdin(inputs.iter().copied())?;
     let inputs: Vec<&Path> = inputs.into_iter().map(|(_, spec)| spec.path.as_path()).collect();
     output::check_out(&options.out, &inputs)?;
     destination::check_binary(&options.out)?;
-    let file = open_rows(options)?;
+    let file = open_rows(embeddings, options)?;
     let column_names = file.column_names().map(<[String]>::to_vec);
-    let x = rows::read(&options.embeddings, file)?;
-    message(common, &format!("read {} rows of {} columns from {}", x.len(), x.dim(), options.embeddings));
+    let x = rows::read(embeddings, file)?;
+    message(common, &format!("read {} rows of {} columns from {embeddings}", x.len(), x.dim()));
     let start = Instant::now();
     let mut model = match task {
         Task::Classification(labels, params) => {
-            let y = rows::labels(labels, (&options.embeddings, x.len()), options.input.options())?;
+            let y = rows::labels(labels, (embeddings, x.len()), options.input.options())?;
             Model::Classifier(observe("fitting", common, || params.fit(&x, &y))?)
         }
         Task::Regression(targets, params) => {
-            let y = rows::targets(targets, (&options.embeddings, x.len()), options.input.options())?;
+            let y = rows::targets(targets, (embeddings, x.len()), options.input.options())?;
             Model::Regressor(observe("fitting", common, || params.fit(&x, &y))?)
         }
     };
@@ -76,9 +80,9 @@ impl<'o> Task<'o> {
     }
 }
 
-fn open_rows(options: &FitArgs) -> Result<EmbeddingsFile, Error> {
+fn open_rows(embeddings: &ArraySpec, options: &FitArgs) -> Result<EmbeddingsFile, Error> {
     let others: Vec<&ArraySpec> = options.labels.iter().chain(&options.targets).collect();
-    Ok(options.input.options().embeddings(&options.embeddings, &others)?)
+    Ok(options.input.options().embeddings(embeddings, &others)?)
 }
 
 /// Reports properties of the data that limit the model.

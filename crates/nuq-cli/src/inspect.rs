@@ -1,7 +1,12 @@
 //! `nuq inspect`, and the summary that `nuq fit` prints: the options and fitted values of a model, as text or JSON.
 
+use std::collections::BTreeMap;
+
 use nuq::calibrate::{Measure, Threshold};
 use nuq::{FittedModel, Model};
+use nuq_eval::baselines::{Param, Scorer};
+use nuq_eval::evaluate::MethodId;
+use nuq_io::{BaselineFile, Contents, SectionInfo};
 use nuq_report::ModelSummary;
 use serde::Serialize;
 use serde_json::Value;
@@ -11,7 +16,10 @@ use crate::error::Error;
 use crate::{escape, output, wrap};
 
 pub(crate) fn run(options: &InspectArgs, common: &Common) -> Result<(), Error> {
-    let file = nuq_io::open(&options.model)?;
+    let file = match nuq_io::open_any(&options.model)? {
+        Contents::Model(file) => file,
+        Contents::Baseline(file) => return inspect_baseline(options, common, &file),
+    };
     if options.verify {
         file.verify()?;
     }
@@ -22,16 +30,19 @@ pub(crate) fn run(options: &InspectArgs, common: &Common) -> Result<(), Error> {
         summary.class_rows =
             pairs.map(|(label, &rows)| ClassSummary { label: output::label_json(label), rows }).collect();
     }
-    summary.file = Some(FileSummary {
-        written_by: file.written_by.clone(),
-        verified: options.verify,
-        sections: file
-            .sections
-            .iter()
-            .map(|section| SectionSummary { name: section.name.clone(), bytes: section.bytes })
-            .collect(),
-    });
+    summary.file = Some(FileSummary::new(&file.written_by, options.verify, &file.sections));
     output::print_result(common, &summary, &summary.text())
+}
+
+fn inspect_baseline(options: &InspectArgs, common: &Common, file: &BaselineFile) -> Result<(), Error> {
+    if options.verify {
+        file.verify()?;
+    }
+    let mut summary = BaselineSummary::new(file.method, &*file.scorer, &file.params);
+    let file = FileSummary::new(&file.written_by, options.verify, &file.sections);
+    let text = summary.text() + &lines(&file.facts());
+    summary.file = Some(file);
+    output::print_result(common, &summary, &text)
 }
 
 /// A model with its classes, thresholds and file.
@@ -122,6 +133,77 @@ struct SectionSummary {
     bytes: u64,
 }
 
+impl FileSummary {
+    fn new(written_by: &str, verified: bool, sections: &[SectionInfo]) -> Self {
+        let section =
+            |section: &SectionInfo| SectionSummary { name: section.name.clone(), bytes: section.bytes };
+        Self { written_by: written_by.to_owned(), verified, sections: sections.iter().map(section).collect() }
+    }
+
+    /// Names and values as text; an empty name continues the entry before it.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let verified = if self.verified { ", all checksums are correct" } else { "" };
+        let mut facts = vec![("file", format!("written by {}{verified}", self.written_by))];
+        for section in &self.sections {
+            facts.push(("", format!("{:<20} {:>14} bytes", section.name, section.bytes)));
+        }
+        facts
+    }
+}
+
+/// Method and parameters of a baseline.
+#[derive(Debug, Serialize)]
+pub(crate) struct BaselineSummary {
+    task: &'static str,
+    method: &'static str,
+    title: String,
+    inputs: Vec<&'static str>,
+    params: BTreeMap<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<FileSummary>,
+}
+
+impl BaselineSummary {
+    pub(crate) fn new(method: MethodId, scorer: &dyn Scorer, params: &BTreeMap<String, Param>) -> Self {
+        let value = |param: &Param| match param {
+            Param::Default => Value::Null,
+            Param::Integer(value) => (*value).into(),
+            Param::Number(value) => (*value).into(),
+            Param::Word(word) => word.as_str().into(),
+        };
+        Self {
+            task: "baseline",
+            method: method.name(),
+            title: scorer.name(),
+            inputs: scorer.inputs().iter().map(|input| input.name()).collect(),
+            params: params.iter().map(|(name, param)| (name.clone(), value(param))).collect(),
+            file: None,
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut facts = vec![
+            ("task", self.task.to_owned()),
+            ("method", format!("{} ({})", self.method, self.title)),
+            ("inputs", self.inputs.join(", ")),
+        ];
+        for (name, value) in &self.params {
+            let value = match value {
+                Value::String(word) => word.clone(),
+                Value::Null => "default".to_owned(),
+                number => number.to_string(),
+            };
+            facts.push((name, value));
+        }
+        lines(&facts)
+    }
+}
+
+/// One line for each name and value.
+fn lines(facts: &[(&str, String)]) -> String {
+    facts.iter().map(|(name, text)| format!("{name:<12} {text}\n")).collect()
+}
+
 impl Summary {
     pub(crate) fn new(model: &Model<'_>) -> Self {
         let threshold = |(name, threshold): (&String, &Threshold)| ThresholdSummary::new(name, threshold);
@@ -155,11 +237,7 @@ impl Summary {
             line("threshold", &format!("{}\n{}", threshold.rule(), threshold.statement));
         }
         if let Some(file) = &self.file {
-            let verified = if file.verified { ", all checksums are correct" } else { "" };
-            line("file", &format!("written by {}{verified}", file.written_by));
-            for section in &file.sections {
-                line("", &format!("{:<20} {:>14} bytes", section.name, section.bytes));
-            }
+            file.facts().into_iter().for_each(|(name, text)| line(name, &text));
         }
         wrap::for_terminal(text)
     }

@@ -5,6 +5,7 @@
 
 mod args;
 mod bad_rows;
+mod baseline;
 mod calibrate;
 mod column;
 mod demo;

@@ -116,6 +116,20 @@ fn row_error(error: Error, what: &str, of: &ArraySpec) -> Error {
     ))
 }
 
+/// Checks that an array has one entry for each row of the array `of`.
+pub(crate) fn check_length(
+    spec: &ArraySpec,
+    got: usize,
+    what: &str,
+    (of, expected): (&ArraySpec, usize),
+) -> Result<(), Error> {
+    if got == expected {
+        return Ok(());
+    }
+    let error = nuq_io::Error::RowCount { spec: spec.clone(), got: Some(got), expected };
+    Err(row_error(error.into(), what, of))
+}
+
 /// Reads the logits of a network, with one column for each class of the model, in the model's order. `names` is the order of the
 /// columns in the file; empty for the model's order.
 pub(crate) fn logits(

@@ -12,6 +12,7 @@ use nuq::{
     BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel,
     Precision, Shrinkage, SquaredError, Variance,
 };
+use nuq_eval::evaluate::MethodId;
 use nuq_io::{Format, Header};
 use serde_json::Value;
 
@@ -100,6 +101,7 @@ fn rust_value(option: &str, word: &str) -> Option<String> {
         "index" => format!("{:?}", word.parse::<IndexKind>().unwrap()),
         "precision" => format!("{:?}", word.parse::<Precision>().unwrap()),
         "measure" => format!("{:?}", word.parse::<Measure>().unwrap()),
+        "method" => format!("{:?}", word.parse::<MethodId>().unwrap()),
         "header" => format!("{:?}", word.parse::<Header>().unwrap()),
         "format" => format!("{:?}", word.parse::<Format>().unwrap()),
         _ => return None,

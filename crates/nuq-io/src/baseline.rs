@@ -1,6 +1,7 @@
 //! Saves a fitted baseline to one file and opens it.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 use nuq::nuq_neighbors::Error as IndexError;
@@ -79,6 +80,26 @@ enum ElementType {
 /// [`Error::Write`] if the file cannot be written, [`Error::UnknownScorer`] for a scorer that is not a method of `nuq-eval`,
 /// [`Error::Model`] if the baseline comes from a damaged file.
 pub fn save_baseline(scorer: &dyn Scorer, path: &Path) -> Result<(), Error> {
+    write(scorer, path, |sections| write_atomically(path, |file| container::write(file, sections)))
+}
+
+/// Writes a fitted baseline to a writer, such as standard output. The bytes are those of a file that [`save_baseline`] writes.
+///
+/// # Errors
+/// As [`save_baseline`].
+pub fn write_baseline(scorer: &dyn Scorer, to: &mut dyn Write) -> Result<(), Error> {
+    let path = Path::new("the output");
+    write(scorer, path, |sections| {
+        container::write(to, sections).map_err(|source| Error::Write { path: path.to_owned(), source })
+    })
+}
+
+/// Passes the sections of a baseline to `put`. `path` is the file in errors.
+fn write(
+    scorer: &dyn Scorer,
+    path: &Path,
+    put: impl FnOnce(&[Section<'_>]) -> Result<(), Error>,
+) -> Result<(), Error> {
     let parts = scorer
         .parts()
         .ok_or_else(|| Error::UnknownScorer { path: path.to_owned(), scorer: scorer.name() })?;
@@ -106,7 +127,7 @@ pub fn save_baseline(scorer: &dyn Scorer, path: &Path) -> Result<(), Error> {
     if let Some(index) = &index {
         sections.extend(index::sections(index));
     }
-    write_atomically(path, |file| container::write(file, &sections))
+    put(&sections)
 }
 
 /// An opened baseline and the metadata of its file.

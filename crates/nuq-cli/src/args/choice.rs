@@ -12,6 +12,8 @@ use nuq::{
     BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel,
     NamedCriterion, Precision, Shrinkage, SquaredError, UnknownChoice, Variance,
 };
+use nuq_eval::baselines::Uses;
+use nuq_eval::evaluate::MethodId;
 use nuq_io::{Format, Header};
 
 /// A type whose values are written as words on the command line.
@@ -41,6 +43,7 @@ words!(
     IndexKind => Self::ALL.iter().map(|kind| kind.name()).collect(),
     Precision => Self::ALL.iter().map(|precision| precision.name()).collect(),
     Measure => Self::ALL.iter().map(|measure| measure.name()).collect(),
+    MethodId => Self::ALL.iter().filter(|id| Uses::of(**id).is_some()).map(|id| id.name()).collect(),
     Header => Self::ALL.iter().map(|header| header.name()).collect(),
     Format => Self::ALL.iter().map(|format| format.name()).collect(),
     BandwidthWord => {

@@ -11,6 +11,7 @@ use nuq::calibrate::Measure;
 use nuq::{
     Covariance, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel, Precision, Shrinkage, Variance,
 };
+use nuq_eval::evaluate::MethodId;
 use nuq_io::ArraySpec;
 
 pub(crate) use choice::BandwidthWord;
@@ -107,14 +108,15 @@ pub(crate) enum Command {
     /// Fit a model to embeddings and labels (or targets), and save it
     ///
     /// Every model option has a default; the bandwidth is selected by leave-one-out cross-validation. The command prints the
-    /// fitted values, as `nuq inspect` does.
+    /// fitted values, as `nuq inspect` does. --method fits a baseline of `nuq evaluate` instead of a NUQ model.
     #[command(after_long_help = FILES)]
     Fit(Box<FitArgs>),
     /// Predict each row of a file: label, probability, uncertainties and decision
     ///
     /// Columns: row, label, probability, aleatoric, epistemic, total, log_epistemic, log_density. A regressor has mean in place
     /// of label and probability. --threshold or --reject-cost adds accept (true or false); --output-neighbors adds the nearest
-    /// training rows. Arrays and parquet files are processed in blocks, so they may be larger than memory.
+    /// training rows. Arrays and parquet files are processed in blocks, so they may be larger than memory. A baseline
+    /// (`nuq fit --method`) has the columns row and score; a higher score means less certain.
     #[command(after_long_help = FILES)]
     Score(ScoreArgs),
     /// Choose a threshold on held-out rows and store it in the model
@@ -172,7 +174,7 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct InspectArgs {
-    /// Model file
+    /// File of a model or of a baseline
     pub(crate) model: PathBuf,
     /// Also read the whole file and compare it with its checksums
     #[arg(long)]
@@ -216,17 +218,34 @@ pub(crate) struct SuggestArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("truth").required(true).args(["labels", "targets"])))]
+#[command(group(clap::ArgGroup::new("truth").required(true).multiple(true).args(["labels", "targets", "method"])))]
 pub(crate) struct FitArgs {
     /// Training rows, one embedding each
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) embeddings: ArraySpec,
+    #[arg(short, long, value_name = "FILE", required_unless_present = "method")]
+    pub(crate) embeddings: Option<ArraySpec>,
     /// Labels of the training rows, integers, strings or booleans: fits a classifier
     #[arg(short, long, value_name = "FILE")]
     pub(crate) labels: Option<ArraySpec>,
     /// Targets of the training rows, finite numbers: fits a regressor
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "labels")]
     pub(crate) targets: Option<ArraySpec>,
+    /// Fit this baseline of `nuq evaluate` instead of a NUQ model, with the settings of `nuq evaluate`
+    ///
+    /// Methods on logits or members alone need no training arrays. All methods on embeddings need --embeddings; ddu, mahalanobis,
+    /// relative_mahalanobis, sngp and duq also need --labels; vim, fdbd, nnguide and react need --logits. The ending _l2 stands
+    /// for rows that are divided by their Euclidean norm. --n-neighbors applies to knn_distance, lof and nnguide [default: 20, of
+    /// nnguide 10], --shrinkage to ddu, mahalanobis and relative_mahalanobis, --seed to sngp and duq.
+    #[arg(
+        long, value_parser = choice::<MethodId>(),
+        conflicts_with_all = [
+            "targets", "preset", "kernel", "bandwidth", "density", "density_bandwidth", "covariance", "prior_weight",
+            "variance", "dimension", "normalize", "selection_rows", "index", "recall", "precision", "expected_queries"
+        ]
+    )]
+    pub(crate) method: Option<MethodId>,
+    /// Logits of the training rows, rows × classes, for a --method that uses them
+    #[arg(long, value_name = "FILE", requires = "method")]
+    pub(crate) logits: Option<ArraySpec>,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Output file for the model; - writes it to standard output, and the fitted values to standard error
@@ -312,12 +331,18 @@ pub(crate) struct FitArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ScoreArgs {
-    /// Model file
+    /// File of a model or of a baseline
     #[arg(short, long, value_name = "FILE")]
     pub(crate) model: PathBuf,
-    /// Rows to score, one embedding each
+    /// Rows to score, one embedding each; required unless a baseline uses logits or members only
     #[arg(short, long, value_name = "FILE")]
-    pub(crate) embeddings: ArraySpec,
+    pub(crate) embeddings: Option<ArraySpec>,
+    /// Logits of the rows, rows × classes, for a baseline that uses them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) logits: Option<ArraySpec>,
+    /// Logits of several members, members × rows × classes, for a baseline that uses them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) members: Option<ArraySpec>,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position

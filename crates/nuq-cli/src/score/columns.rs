@@ -128,6 +128,13 @@ impl Columns {
         Self::new(columns, neighbors, TruthKind::Targets, layout, block)
     }
 
+    /// The scores of a baseline.
+    pub(super) fn of_baseline(scores: &[f64], layout: &Layout, block: &BlockRows<'_>) -> Self {
+        let columns =
+            vec![("row", block.numbers()), ("score", Column::Numbers(block.scatter(|i| scores[i])))];
+        Self::new(columns, None, TruthKind::Strings, layout, block)
+    }
+
     fn new(
         columns: Vec<(&'static str, Column)>,
         neighbors: Option<Vec<Vec<Neighbor>>>,

@@ -1,6 +1,7 @@
 //! `nuq score`: predicts each row of a file. Rows are processed in blocks, so memory does not depend on the size of the file.
 
 mod arrays;
+mod baseline;
 mod columns;
 #[cfg(not(feature = "parquet"))]
 #[path = "no_parquet.rs"]
@@ -9,12 +10,14 @@ mod parquet;
 mod parquet;
 mod sink;
 
+use std::path::Path;
 use std::time::Instant;
 
 use nuq::{Embeddings, FittedModel, Model, RejectRule};
+use nuq_io::{ArraySpec, Contents};
 use serde::Serialize;
 
-use crate::args::{Common, OnBadRows, ScoreArgs};
+use crate::args::{Common, OnBadRows, ScoreArgs, check_stdin};
 use crate::bad_rows;
 use crate::destination::{self, Destination};
 use crate::error::Error;
@@ -42,9 +45,22 @@ struct Outcome {
 pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let to = Destination::new(&options.out)?;
     let kind = sink::kind_of(&to, common.json)?;
-    output::check_out(&options.out, &[&options.model, &options.embeddings.path])?;
+    let arrays = [
+        ("--embeddings", &options.embeddings),
+        ("--logits", &options.logits),
+        ("--members", &options.members),
+    ];
+    let given = || arrays.iter().filter_map(|(name, spec)| spec.as_ref().map(|spec| (*name, spec)));
+    check_stdin(given())?;
+    let inputs: Vec<&Path> =
+        given().map(|(_, spec)| &*spec.path).chain(std::iter::once(&*options.model)).collect();
+    output::check_out(&options.out, &inputs)?;
     let cost = reject_rule(options)?;
-    let opened = nuq_io::open(&options.model)?;
+    let opened = match nuq_io::open_any(&options.model)? {
+        Contents::Model(opened) => opened,
+        Contents::Baseline(opened) => return baseline::run(options, common, (kind, &to), &opened),
+    };
+    let embeddings = model_inputs(options)?;
     let model = &opened.model;
     let rule = rule(options, cost, model)?;
     let rows = ModelRows {
@@ -54,7 +70,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         ignore_column_names: options.ignore_column_names,
     };
     let kept = kept_names(options)?;
-    let mut file = rows.open_keeping(&options.embeddings, &[], &kept)?;
+    let mut file = rows.open_keeping(embeddings, &[], &kept)?;
     let layout = Layout {
         rule,
         neighbors: options.output_neighbors.min(model.n_neighbors()),
@@ -68,20 +84,14 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         message(common, &text);
     }
     let start = Instant::now();
-    let mut outcome = Outcome {
-        rows: file.len(),
-        skipped: 0,
-        rejected: layout.rule.is_some().then_some(0),
-        seconds: 0.0,
-        rows_per_second: 0.0,
-        out: options.out.display().to_string(),
-    };
+    let mut outcome = Outcome::new(file.len(), options);
+    outcome.rejected = layout.rule.is_some().then_some(0);
     let mut progress = Progress::rows("scoring", file.len() as u64, common);
     Sink::with(kind, &to, |sink| {
         for first in (0..file.len()).step_by(BLOCK) {
             let rows = first..file.len().min(first + BLOCK);
             let values = file.values(rows.clone())?;
-            let mut columns = score_block(options, model, &layout, first, values, file.dim())?;
+            let mut columns = score_block((options, embeddings), model, &layout, first, values, file.dim())?;
             columns.insert_kept(&kept, file.kept(rows.clone())?).map_err(taken)?;
             outcome.skipped += columns.skipped();
             if let Some(rejected) = &mut outcome.rejected {
@@ -91,21 +101,46 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
             progress.advance(rows.len() as u64);
         }
         if file.is_empty() {
-            let mut columns = score_block(options, model, &layout, 0, vec![], file.dim())?;
+            let mut columns = score_block((options, embeddings), model, &layout, 0, vec![], file.dim())?;
             columns.insert_kept(&kept, file.kept(0..0)?).map_err(taken)?;
             sink.write(&columns)?;
         }
         Ok(())
     })?;
     drop(progress);
-    outcome.seconds = start.elapsed().as_secs_f64();
-    outcome.rows_per_second = outcome.rows as f64 / outcome.seconds.max(1e-9);
-    let skipped = if outcome.skipped > 0 { format!(", {} skipped", outcome.skipped) } else { String::new() };
-    let rejected = outcome.rejected.map_or(String::new(), |rejected| format!(", {rejected} rejected"));
-    message(common, &format!("{:.0} rows per second", outcome.rows_per_second));
-    let name = destination::name(&options.out);
-    let line = format!("{name}: {} rows{skipped}{rejected}\n", outcome.rows);
-    output::print_report(common, &options.out, &outcome, &line)
+    outcome.print(start, &options.out, common)
+}
+
+impl Outcome {
+    fn new(rows: usize, options: &ScoreArgs) -> Self {
+        let out = options.out.display().to_string();
+        Self { rows, skipped: 0, rejected: None, seconds: 0.0, rows_per_second: 0.0, out }
+    }
+
+    /// Prints the outcome of scoring that began at `start`.
+    fn print(mut self, start: Instant, out: &Path, common: &Common) -> Result<(), Error> {
+        self.seconds = start.elapsed().as_secs_f64();
+        self.rows_per_second = self.rows as f64 / self.seconds.max(1e-9);
+        let skipped = if self.skipped > 0 { format!(", {} skipped", self.skipped) } else { String::new() };
+        let rejected = self.rejected.map_or(String::new(), |rejected| format!(", {rejected} rejected"));
+        message(common, &format!("{:.0} rows per second", self.rows_per_second));
+        let line = format!("{}: {} rows{skipped}{rejected}\n", destination::name(out), self.rows);
+        output::print_report(common, out, &self, &line)
+    }
+}
+
+/// The embeddings; arrays that a model does not use are rejected.
+fn model_inputs(options: &ScoreArgs) -> Result<&ArraySpec, Error> {
+    for (name, array) in [("--logits", &options.logits), ("--members", &options.members)] {
+        if array.is_some() {
+            let text = format!(
+                "{name} requires a baseline: {} holds a NUQ model, which uses embeddings only",
+                options.model.display()
+            );
+            return Err(Error::Usage(text));
+        }
+    }
+    options.embeddings.as_ref().ok_or_else(|| Error::Usage("--embeddings is required".to_owned()))
 }
 
 /// The columns of the table that are copied to the output, the id first.
@@ -145,7 +180,7 @@ fn reject_rule(options: &ScoreArgs) -> Result<Option<RejectRule>, Error> {
 }
 
 fn score_block(
-    options: &ScoreArgs,
+    (options, embeddings): (&ScoreArgs, &ArraySpec),
     model: &Model<'_>,
     layout: &Layout,
     first: usize,
@@ -156,7 +191,7 @@ fn score_block(
     let bad = bad_rows::find(&values, dim);
     if !bad.is_empty() && options.on_bad_rows == OnBadRows::Error {
         let remedy = "use --on-bad-rows skip to score the others";
-        return Err(bad_rows::error(&options.embeddings, first, &bad, remedy));
+        return Err(bad_rows::error(embeddings, first, &bad, remedy));
     }
     let (good, values) = bad_rows::remove(&bad, values, dim);
     let queries = Embeddings::new(values, dim).map_err(nuq::Error::from)?;

@@ -220,7 +220,11 @@ fn invalid_input_has_an_error_message_and_an_exit_code() {
         (fit(&["--recall", "2", "--index", "hnsw"]), 1, "the requested recall is 2"),
         (fit(&["--recall", "0.9", "--index", "exact"]), 2, "requires --index hnsw or auto"),
         (fit(&["--threads", "0"]), 1, "--threads 0: at least 1 is required"),
-        (words(&["fit", "--embeddings", &x, "--out", "n.nuq"]), 2, "<--labels <FILE>|--targets <FILE>>"),
+        (
+            words(&["fit", "--embeddings", &x, "--out", "n.nuq"]),
+            2,
+            "<--labels <FILE>|--targets <FILE>|--method <METHOD>>",
+        ),
         (
             words(&["fit", "--embeddings", "one.npy:x", "--labels", &y, "--out", "n.nuq"]),
             1,

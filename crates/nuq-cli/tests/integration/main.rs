@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod baselines;
 mod cli;
 mod column_names;
 mod column_order;

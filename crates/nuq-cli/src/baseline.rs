@@ -1,0 +1,91 @@
+//! `nuq fit --method`: fits a baseline and saves it.
+
+use std::path::Path;
+use std::time::Instant;
+
+use nuq_eval::baselines::{FitInputs, Uses, fit as fit_method};
+use nuq_eval::evaluate::MethodId;
+use nuq_io::ArraySpec;
+
+use crate::args::{Common, FitArgs, check_stdin};
+use crate::error::Error;
+use crate::inspect::BaselineSummary;
+use crate::progress::{message, observe};
+use crate::{destination, output, rows};
+
+pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Result<(), Error> {
+    check_options(method, options)?;
+    let arrays =
+        [("--embeddings", &options.embeddings), ("--labels", &options.labels), ("--logits", &options.logits)];
+    let given = || arrays.iter().filter_map(|(name, spec)| spec.as_ref().map(|spec| (*name, spec)));
+    check_stdin(given())?;
+    let inputs: Vec<&Path> = given().map(|(_, spec)| &*spec.path).collect();
+    output::check_out(&options.out, &inputs)?;
+    destination::check_binary(&options.out)?;
+    let others: Vec<&ArraySpec> = options.labels.iter().collect();
+    let embeddings = match &options.embeddings {
+        Some(spec) => {
+            let rows = rows::read(spec, options.input.options().embeddings(spec, &others)?)?;
+            message(common, &format!("read {} rows of {} columns from {spec}", rows.len(), rows.dim()));
+            Some((spec, rows))
+        }
+        None => None,
+    };
+    let (mut labels, mut logits) = (None, None);
+    if let Some((of, x)) = &embeddings {
+        if let Some(spec) = &options.labels {
+            labels = Some(rows::labels(spec, (of, x.len()), options.input.options())?);
+        }
+        if let Some(spec) = &options.logits {
+            let z = rows::read(spec, options.input.options().embeddings(spec, &[])?)?;
+            rows::check_length(spec, z.len(), "rows of logits", (of, x.len()))?;
+            logits = Some(z);
+        }
+    }
+    let start = Instant::now();
+    let inputs = FitInputs {
+        embeddings: embeddings.as_ref().map(|(_, rows)| rows),
+        labels: labels.as_deref(),
+        logits: logits.as_ref(),
+        n_neighbors: options.n_neighbors,
+        shrinkage: options.shrinkage.unwrap_or_default(),
+        seed: options.seed,
+    };
+    let scorer = observe("fitting", common, || fit_method(method, &inputs))?;
+    let seconds = start.elapsed().as_secs_f64();
+    destination::save_baseline(&*scorer, &options.out)?;
+    message(common, &format!("fitted in {seconds:.2} s, saved as {}", destination::name(&options.out)));
+    let params = scorer.parts().map(|parts| parts.params).unwrap_or_default();
+    let summary = BaselineSummary::new(method, &*scorer, &params);
+    output::print_report(common, &options.out, &summary, &summary.text())
+}
+
+/// Rejects arrays and options that the method does not use, and missing arrays.
+fn check_options(method: MethodId, options: &FitArgs) -> Result<(), Error> {
+    let usage = |text: String| Err(Error::Usage(text));
+    let Some(uses) = Uses::of(method) else {
+        return usage(format!(
+            "--method {method}: it is computed from the predictions of a NUQ model, omit --method"
+        ));
+    };
+    let arrays = [
+        ("--embeddings", options.embeddings.is_some(), uses.embeddings),
+        ("--labels", options.labels.is_some(), uses.labels),
+        ("--logits", options.logits.is_some(), uses.logits),
+    ];
+    let unused = [
+        ("--n-neighbors", options.n_neighbors.is_some() && !uses.n_neighbors),
+        ("--shrinkage", options.shrinkage.is_some() && !uses.shrinkage),
+        ("--seed", options.seed != 0 && !uses.seed),
+    ];
+    if let Some((name, ..)) = arrays.iter().find(|(_, is_given, is_used)| *is_used && !is_given) {
+        return usage(format!("--method {method} requires {name}"));
+    }
+    let unused_array =
+        arrays.iter().find(|(_, is_given, is_used)| *is_given && !is_used).map(|(name, ..)| name);
+    let unused_option = unused.iter().find(|(_, is_unused)| *is_unused).map(|(name, _)| name);
+    match unused_array.or(unused_option) {
+        Some(name) => usage(format!("{name} is not used by --method {method}")),
+        None => Ok(()),
+    }
+}
