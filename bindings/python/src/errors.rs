@@ -124,7 +124,8 @@ fn class_of_io(error: &nuq_io::Error) -> &'static str {
         Read { .. } | Write { .. } => "FileError",
         NewerFormat { .. } => "NewerFormatError",
         NotAModel { .. } | Damaged { .. } => "DamagedFileError",
-        Model { source, .. } | Array { source, .. } => class_of(source),
+        Model { source, .. } => class_of(source),
+        Array { source, .. } => class_of(source),
         _ => "FileError",
     }
 }

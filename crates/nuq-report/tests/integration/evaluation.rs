@@ -67,8 +67,9 @@ fn evaluate<'d>(data: &'d Data, inputs: Inputs, options: &ReportOptions) -> (Eva
         (test, far) = (test.logits(&test_logits), far.logits(&far_logits));
     }
     let comparison = Comparison::new(test, &data.labels).ood("far", far).resampling(RESAMPLING);
-    let evaluation = comparison.run(&data.model).unwrap();
-    let report = Report::from_evaluation(&data.model, &comparison, &evaluation, options).unwrap();
+    let evaluation = comparison.run(&data.model).expect("the sample data are valid");
+    let report = Report::from_evaluation(&data.model, &comparison, &evaluation, options)
+        .expect("the sample evaluation has a report");
     (evaluation, report)
 }
 
