@@ -10,7 +10,7 @@ import pytest
 import nuq
 from nuq import NuqClassifier, NuqRegressor
 from nuq.calibrate import benjamini_hochberg, conformal_p_values
-from nuq.errors import CannotCertifyError, InvalidInputError, NotFiniteError
+from nuq.errors import CannotCertifyError, InvalidInputError, InvalidParameterError, NotFiniteError
 
 
 @pytest.fixture(scope="module")
@@ -154,3 +154,26 @@ def test_conformal_p_values_and_benjamini_hochberg():
     assert alarms[-2:].all() and alarms.mean() < 0.3
     with pytest.raises(nuq.NuqError):
         benjamini_hochberg([2.0], 0.1)
+
+
+def test_labels_of_another_kind_are_an_error(blobs):
+    """Text and integers are never equal: every prediction would count as an error."""
+    x, y = blobs
+    model = NuqClassifier().fit(x, y)
+    with pytest.raises(InvalidInputError, match="label '0' of row .* is text, and the classes of the model are integers"):
+        model.score(x[y == 0], y[y == 0].astype(str))
+    with pytest.raises(InvalidInputError, match="is text"):
+        model.calibrate(x, y.astype(str), risk=0.2)
+    with pytest.raises(InvalidInputError, match="is a number, and the classes of the model are text"):
+        NuqClassifier().fit(x, y.astype(str)).score(x, y)
+    with pytest.raises(NotFiniteError):
+        model.score(x, np.where(y == 0, np.nan, y))
+
+
+def test_deleted_thresholds_are_named_as_such(blobs):
+    x, y = blobs
+    model = NuqClassifier().fit(x[:200], y[:200])
+    model.calibrate(x[200:], coverage=0.9, name="guard")
+    model.partial_fit(x[200:210], y[200:210])
+    with pytest.raises(InvalidParameterError, match="partial_fit and remove delete the thresholds"):
+        model.accept(x, "guard")

@@ -285,11 +285,21 @@ def label_array(values: list[Label], dtype: np.dtype | None = None) -> np.ndarra
     return np.array(values, dtype=np.int64 if is_int64 else object)
 
 
-def equal_labels(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Compare labels element by element. Their data types may differ."""
-    if first.dtype.kind in "biuf" and second.dtype.kind in "biuf":
-        return np.asarray(first == second)
-    return np.array([label(a) == label(b) for a, b in zip(first.tolist(), second.tolist())], dtype=bool)
+def equal_labels(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Compare predicted with given labels element by element. Their data types may differ, but not their kind: text and integers
+    are never equal."""
+    if truth.dtype.kind == "f" and not np.isfinite(truth).all():
+        raise NotFiniteError("Input y contains NaN or infinity.")
+    if predicted.dtype.kind in "biuf" and truth.dtype.kind in "biuf":
+        return np.asarray(predicted == truth)
+    pairs = [(label(a), label(b)) for a, b in zip(predicted.tolist(), truth.tolist())]
+    for row, (known, given) in enumerate(pairs):
+        if isinstance(known, str) != isinstance(given, str):
+            kinds = ("text", "integers") if isinstance(given, str) else ("a number", "text")
+            raise InvalidInputError(
+                f"label {given!r} of row {row} is {kinds[0]}, and the classes of the model are {kinds[1]}: give labels of the same kind"
+            )
+    return np.array([known == given for known, given in pairs], dtype=bool)
 
 
 def column_names(values: Any) -> list[str] | None:

@@ -285,7 +285,8 @@ class Estimator(Parameters):
             raise ParameterTypeError(f"threshold={threshold!r}: expected a Threshold or the name of a stored one")
         if threshold not in stored:
             raise InvalidParameterError(
-                f"threshold={threshold!r}: the stored thresholds are {', '.join(map(repr, stored)) or 'none'}"
+                f"threshold={threshold!r}: the stored thresholds are {', '.join(map(repr, stored)) or 'none'} "
+                "(partial_fit and remove delete the thresholds of a model)"
             )
         return stored[threshold]
 
