@@ -82,9 +82,12 @@ impl<'s> Table<'s> {
             Header::No => FirstLine::Row,
             Header::Auto => cells.map_or(FirstLine::Row, |cells| first_line(cells, names)),
         };
+        let is_ambiguous =
+            header == Header::Auto && cells.is_some_and(|cells| may_be_row(cells, names, &first_line));
         let has_index = first_line == FirstLine::Header
             && cells.is_some_and(|cells| cells.len() > 1 && cells[0].trim().is_empty());
-        Ok(Self { spec, records, header, first, first_line, has_index })
+        let table = Self { spec, records, header, first, first_line, has_index };
+        if is_ambiguous { Err(table.ambiguous()) } else { Ok(table) }
     }
 
     /// All columns except `without` as numbers, and the cells of the columns `kept`.
@@ -316,6 +319,16 @@ fn first_line(cells: &StringRecord, names: &[String]) -> FirstLine {
         return FirstLine::Header;
     }
     if cells.iter().any(is_number) { FirstLine::Row } else { FirstLine::Strings }
+}
+
+/// Whether a line that has the requested names may be a row all the same: all its cells are numbers, and they do not number the
+/// columns.
+fn may_be_row(cells: &StringRecord, names: &[String], first_line: &FirstLine) -> bool {
+    let is_increasing = || {
+        let numbers: Option<Vec<u64>> = cells.iter().map(integer).collect();
+        numbers.is_some_and(|numbers| numbers.windows(2).all(|pair| pair[0] < pair[1]))
+    };
+    *first_line == FirstLine::Header && !names.is_empty() && cells.iter().all(is_number) && !is_increasing()
 }
 
 fn is_number(cell: &str) -> bool {

@@ -35,6 +35,21 @@ fn column_numbers_are_ambiguous() {
 }
 
 #[test]
+fn a_requested_name_in_a_row_of_numbers_is_ambiguous() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |text: &str, header| {
+        let spec = ArraySpec { name: Some("2".to_owned()), ..write(folder.path(), text) };
+        ReadOptions::new().header(header).labels(&spec)
+    };
+    let rows = "5.1,2,0\n4.9,2,0\n6.1,3,1\n";
+    let error = read(rows, Header::Auto).unwrap_err().to_string();
+    assert!(error.ends_with(AMBIGUOUS), "{error}");
+    assert_eq!(read(rows, Header::Yes).unwrap().len(), 2);
+    // Column numbers are a header.
+    assert_eq!(read("0,1,2\n5.1,2,0\n", Header::Auto).unwrap().len(), 1);
+}
+
+#[test]
 fn a_possible_column_name_among_labels_is_ambiguous() {
     let folder = tempfile::tempdir().unwrap();
     let labels = |text: &str, header| {
