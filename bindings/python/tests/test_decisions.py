@@ -177,3 +177,13 @@ def test_deleted_thresholds_are_named_as_such(blobs):
     model.partial_fit(x[200:210], y[200:210])
     with pytest.raises(InvalidParameterError, match="partial_fit and remove delete the thresholds"):
         model.accept(x, "guard")
+
+
+@pytest.mark.parametrize(
+    "measure, column",
+    [("aleatoric", "aleatoric"), ("epistemic", "log_epistemic"), ("total", "log_total"), ("density", "-log_density")],
+)
+def test_the_text_of_a_threshold_names_the_compared_column(blobs, measure, column):
+    x, y = blobs
+    threshold = NuqClassifier().fit(x[:200], y[:200]).calibrate(x[200:], coverage=0.9, measure=measure)
+    assert repr(threshold).startswith(f"Threshold({column} <= ")

@@ -74,7 +74,8 @@ class Threshold:
         return hash(self._inner.parts())
 
     def __repr__(self) -> str:
-        return f"Threshold({self.measure} <= {self.value:.6g}: {self.statement})"
+        column = "-log_density" if self.measure == "density" else _COLUMNS[self.measure]
+        return f"Threshold({column} <= {self.value:.6g}: {self.statement})"
 
 
 def _from_parts(*parts: Any) -> Threshold:

@@ -50,12 +50,8 @@ impl NuqRegressor<'_> {
     /// # Errors
     /// A model with a single row, or an index that comes from a damaged file.
     pub fn leave_one_out(&self) -> Result<Estimates, Error> {
-        let (mut rows, mut tables) = (Vec::new(), Vec::new());
-        self.smoother.for_left_out_blocks(|_, batch, neighbors| {
-            rows.extend(self.predict_batch(batch, neighbors)?);
-            tables.push(neighbors.clone());
-            Ok(())
-        })?;
-        Ok(Estimates::new(rows, Neighbors::concat(tables)))
+        let predict = |batch: Batch<'_>, neighbors: &Neighbors| self.predict_batch(batch, neighbors);
+        let (rows, neighbors) = self.smoother.predict_left_out(predict)?;
+        Ok(Estimates::new(rows, neighbors))
     }
 }

@@ -162,6 +162,20 @@ impl<'a> KernelSmoother<'a> {
         Ok(())
     }
 
+    /// The results of `predict` for all training rows, each without itself, and their neighbors among the other rows.
+    pub(crate) fn predict_left_out<T>(
+        &self,
+        mut predict: impl FnMut(Batch<'_>, &Neighbors) -> Result<Vec<T>, Error>,
+    ) -> Result<(Vec<T>, Neighbors), Error> {
+        let (mut rows, mut tables) = (Vec::new(), Vec::new());
+        self.for_left_out_blocks(|_, batch, neighbors| {
+            rows.extend(predict(batch, neighbors)?);
+            tables.push(neighbors.clone());
+            Ok(())
+        })?;
+        Ok((rows, Neighbors::concat(tables)))
+    }
+
     /// `ln h^d` at a query. With one bandwidth per training row, `h^(−d)` is the kernel-weighted mean of the neighbors'
     /// `h_k^(−d)`, so that `N h^d p̂` is the plain kernel sum if the density has the same bandwidths.
     pub(super) fn log_volume(&self, ids: &[u32], weights: &Weights) -> f64 {
