@@ -125,6 +125,8 @@ macro_rules! common_methods {
                 let values = pyo3::types::PyDict::new(py);
                 values.set_item("density_bandwidth", model.density_bandwidth())?;
                 values.set_item("dimension", model.dimension())?;
+                values.set_item("effective_neighbors", model.scale().sample_size())?;
+                values.set_item("density", $crate::params::density_text(&*model))?;
                 values.set_item("index", model.index().describe().to_string())?;
                 values.set_item("index_reason", model.index_choice().reason.to_string())?;
                 values.set_item("n_rows", model.index().len())?;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use numpy::{PyArray1, PyArrayMethods};
 use nuq::parts::FittedDensityParts;
 use nuq::{
-    Bandwidth, BandwidthRule, Density, DensityBandwidth, DensityKind, Dimension, Embeddings, FittedModel,
+    Bandwidth, BandwidthRule, Density, DensityBandwidth, DensityKind, Embeddings, FittedModel, GmmDensity,
     IndexKind, NamedCriterion, NuqClassifier, NuqRegressor, Params, Precision, Shrinkage, UnknownChoice,
 };
 use pyo3::prelude::*;
@@ -66,6 +66,7 @@ fn density(params: &Bound<'_, PyDict>) -> PyResult<Density> {
         Ok(amount) => Shrinkage::Fixed(amount),
         Err(_) => parse("shrinkage", &value)?,
     };
+    let scale_free = number(params, "scale_free", "True or False")?;
     let value = get(params, "density_bandwidth")?;
     let bandwidth = match value.extract::<f64>() {
         Ok(h) => DensityBandwidth::Fixed(h),
@@ -73,7 +74,10 @@ fn density(params: &Bound<'_, PyDict>) -> PyResult<Density> {
     };
     Ok(match kind {
         DensityKind::Kde => Density::Kde { bandwidth },
-        DensityKind::Gmm => Density::Gmm { covariance, shrinkage },
+        DensityKind::Gmm => Density::Gmm { covariance, shrinkage, scale_free },
+        DensityKind::Auto if bandwidth != DensityBandwidth::HalfMedian => {
+            return Err(invalid("density_bandwidth", &value, "\"half_median\" unless density=\"kde\""));
+        }
         DensityKind::Auto => Density::Auto,
     })
 }
@@ -97,7 +101,7 @@ fn shared<T: nuq::Task>(builder: Params<T>, params: &Bound<'_, PyDict>) -> PyRes
         .n_neighbors(number(params, "n_neighbors", "an integer of at least 1")?)
         .kernel(choice(params, "kernel")?)
         .density(density(params)?)
-        .dimension(choice(params, "dimension")?)
+        .scale(choice(params, "scale")?)
         .prior_weight(number(params, "prior_weight", "a number")?)
         .normalize(number(params, "normalize", "True or False")?)
         .recall(number::<f64>(params, "recall", "a number above 0 and at most 1")?)
@@ -129,7 +133,7 @@ pub(crate) fn regressor(params: &Bound<'_, PyDict>) -> PyResult<Params<nuq::Regr
 /// Parameters of a fitted model. The bandwidth is the selected value, not the rule that selected it. The exception is
 /// "adaptive", which has one value per training row.
 pub(crate) fn to_python<'py>(py: Python<'py>, model: &impl FittedModel) -> PyResult<Bound<'py, PyDict>> {
-    let (parts, dim) = (model.smoother_parts(), model.index().dim());
+    let parts = model.smoother_parts();
     let params = PyDict::new(py);
     params.set_item("n_neighbors", parts.n_neighbors)?;
     params.set_item("kernel", parts.kernel.name())?;
@@ -140,19 +144,23 @@ pub(crate) fn to_python<'py>(py: Python<'py>, model: &impl FittedModel) -> PyRes
         Bandwidth::PerDimension(values) => params.set_item("bandwidth", column(py, values))?,
         Bandwidth::PerPoint(_) => params.set_item("bandwidth", "adaptive")?,
     }
-    let dimension = if parts.dimension == dim as f64 { Dimension::Ambient } else { Dimension::Intrinsic };
-    params.set_item("dimension", dimension.name())?;
+    params.set_item("scale", parts.scale.kind().name())?;
     params.set_item("index", parts.choice.kind.name())?;
     if let IndexKind::Hnsw(graph) = parts.choice.kind {
         params.set_item("precision", graph.precision.name())?;
     }
     match parts.density {
         FittedDensityParts::Same => {
-            params.set_item("density_bandwidth", DensityBandwidth::Same.to_string())?
+            params.set_item("density", DensityKind::Kde.name())?;
+            params.set_item("density_bandwidth", DensityBandwidth::Same.to_string())?;
         }
-        FittedDensityParts::Kde(h) => params.set_item("density_bandwidth", h)?,
+        FittedDensityParts::Kde(h) => {
+            params.set_item("density", DensityKind::Kde.name())?;
+            params.set_item("density_bandwidth", h)?;
+        }
         FittedDensityParts::Auto(_) => params.set_item("density", DensityKind::Auto.name())?,
-        FittedDensityParts::Gmm { covariance, shrinkage } => {
+        FittedDensityParts::Gmm(GmmDensity { covariance, shrinkage, scale_free, .. }) => {
+            params.set_item("scale_free", scale_free.is_some())?;
             params.set_item("density", DensityKind::Gmm.name())?;
             params.set_item("covariance", covariance.name())?;
             match shrinkage {
@@ -162,4 +170,15 @@ pub(crate) fn to_python<'py>(py: Python<'py>, model: &impl FittedModel) -> PyRes
         }
     }
     Ok(params)
+}
+
+/// The fitted density in words; for "auto" with the parts that are used and the reason.
+pub(crate) fn density_text(model: &impl FittedModel) -> String {
+    match model.smoother_parts().density {
+        FittedDensityParts::Same | FittedDensityParts::Kde(_) => "kernel density".to_owned(),
+        FittedDensityParts::Auto(auto) => auto.to_string(),
+        FittedDensityParts::Gmm(GmmDensity { covariance, .. }) => {
+            format!("Gaussians, {covariance} covariance")
+        }
+    }
 }

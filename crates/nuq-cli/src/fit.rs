@@ -103,14 +103,17 @@ fn warn(options: &FitArgs, model: &Model<'_>, common: &Common) {
 /// Rejects options that the other options make meaningless.
 fn check_combinations(options: &FitArgs) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
-    let density = options.density.unwrap_or(DensityKind::Kde);
-    if density != DensityKind::Gmm && options.covariance.is_some() {
+    let density = options.density;
+    if density != Some(DensityKind::Gmm) && options.covariance.is_some() {
         return usage("--covariance requires --density gmm");
     }
-    if density != DensityKind::Gmm && options.shrinkage.is_some() {
+    if density != Some(DensityKind::Gmm) && options.shrinkage.is_some() {
         return usage("--shrinkage requires --density gmm");
     }
-    if density != DensityKind::Kde && options.density_bandwidth.is_some() {
+    if density != Some(DensityKind::Gmm) && options.scale_free {
+        return usage("--scale-free requires --density gmm");
+    }
+    if density.is_some_and(|density| density != DensityKind::Kde) && options.density_bandwidth.is_some() {
         return usage("--density-bandwidth requires --density kde");
     }
     if options.targets.is_some() && options.variance.is_some() {
@@ -167,8 +170,8 @@ where
     if let Some(weight) = options.prior_weight {
         params = params.prior_weight(weight);
     }
-    if let Some(dimension) = options.dimension {
-        params = params.dimension(dimension);
+    if let Some(scale) = options.scale {
+        params = params.scale(scale);
     }
     if let Some(density) = density(options) {
         params = params.density(density);
@@ -201,8 +204,12 @@ fn density(options: &FitArgs) -> Option<Density> {
         Some(DensityKind::Gmm) => Some(Density::Gmm {
             covariance: options.covariance.unwrap_or_default(),
             shrinkage: options.shrinkage.unwrap_or_default(),
+            scale_free: options.scale_free,
         }),
         Some(DensityKind::Auto) => Some(Density::Auto),
+        Some(DensityKind::Kde) if matches!(options.preset, Preset::Default) => {
+            Some(Density::Kde { bandwidth: options.density_bandwidth.unwrap_or_default() })
+        }
         Some(DensityKind::Kde) | None => {
             options.density_bandwidth.map(|bandwidth| Density::Kde { bandwidth })
         }

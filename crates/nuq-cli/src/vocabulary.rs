@@ -9,8 +9,8 @@ use std::path::Path;
 use clap::{CommandFactory, Parser};
 use nuq::calibrate::Measure;
 use nuq::{
-    BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel,
-    Precision, Shrinkage, SquaredError, Variance,
+    BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, IndexKind, Kernel, Precision, Scale,
+    Shrinkage, SquaredError, Variance,
 };
 use nuq_eval::evaluate::MethodId;
 use nuq_io::{Format, Header};
@@ -97,7 +97,7 @@ fn rust_value(option: &str, word: &str) -> Option<String> {
         "covariance" => format!("{:?}", word.parse::<Covariance>().unwrap()),
         "shrinkage" => format!("{:?}", word.parse::<Shrinkage>().unwrap()),
         "variance" => format!("{:?}", word.parse::<Variance>().unwrap()),
-        "dimension" => format!("{:?}", word.parse::<Dimension>().unwrap()),
+        "scale" => format!("{:?}", word.parse::<Scale>().unwrap()),
         "index" => format!("{:?}", word.parse::<IndexKind>().unwrap()),
         "precision" => format!("{:?}", word.parse::<Precision>().unwrap()),
         "measure" => format!("{:?}", word.parse::<Measure>().unwrap()),

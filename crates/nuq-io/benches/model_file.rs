@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use nuq::{Dimension, Embeddings, FittedModel, IndexKind, Model, NuqClassifier};
+use nuq::{Embeddings, FittedModel, IndexKind, Model, NuqClassifier};
 use nuq_testkit::data;
 
 const ROWS: usize = 100_000;
@@ -16,7 +16,7 @@ const DIM: usize = 64;
 static SAVED: LazyLock<PathBuf> = LazyLock::new(|| {
     let path = std::env::temp_dir().join(format!("nuq-bench-{}.nuq", std::process::id()));
     let (x, y) = data::clusters(ROWS, DIM, 10, 0.6, 1);
-    let params = NuqClassifier::params().index(IndexKind::Exact).bandwidth(1.0).dimension(Dimension::Ambient);
+    let params = NuqClassifier::params().index(IndexKind::Exact).bandwidth(1.0).scale(Scale::Ambient);
     let model = params.selection_rows(100).fit(&x, &y).expect("valid training data");
     nuq_io::save(&Model::Classifier(model), &path).expect("the temporary folder is writable");
     path

@@ -31,7 +31,7 @@ use crate::Error;
 const _: () = assert!(cfg!(target_endian = "little"), "model files are little-endian");
 
 /// Version of the model file format: the one that is written and the newest that is read.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"NUQMODEL";
 /// Length of the header in bytes.

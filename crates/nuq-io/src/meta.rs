@@ -9,8 +9,9 @@ use nuq::calibrate::Threshold;
 use nuq::nuq_neighbors::{HnswParams, IndexParts, MeasuredRecall, Precision, Reason, RowParts};
 use nuq::parts::{ClassifierParts, FittedDensityParts, RegressorParts, SmootherParts};
 use nuq::{
-    AutoDensity, Bandwidth, ClassificationScore, Covariance, FittedModel, IndexChoice, IndexKind, Kernel,
-    Label, LogisticTail, NuqClassifier, NuqRegressor, RegressionScore, SelectionCurve, Shrinkage, Variance,
+    AutoDensity, AutoGaussians, Bandwidth, ClassificationScore, Combination, Covariance, FittedModel,
+    FittedScale, GmmDensity, IndexChoice, IndexKind, Kernel, Label, LogLikelihoods, LogisticTail,
+    NuqClassifier, NuqRegressor, RadialCorrection, RegressionScore, SelectionCurve, Shrinkage, Variance,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -75,6 +76,9 @@ pub(crate) struct SmootherMeta {
     bandwidth: BandwidthMeta,
     density: DensityMeta,
     dimension: f64,
+    /// Absent before version 3, which had the asymptotic formula only.
+    #[serde(default)]
+    scale: Option<ScaleMeta>,
     /// Version 1 calls this field `neighbors`.
     #[serde(alias = "neighbors")]
     n_neighbors: usize,
@@ -97,6 +101,15 @@ enum BandwidthMeta {
     PerPoint,
 }
 
+/// The formula of `n(x)`.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum ScaleMeta {
+    Effective { sample_size: f64, log_density: f64 },
+    Intrinsic,
+    Ambient,
+}
+
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum DensityMeta {
@@ -111,24 +124,133 @@ enum DensityMeta {
         covariance: Covariance,
         /// `null` for Ledoit-Wolf.
         shrinkage: Option<f64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scale_free: Option<RadialMeta>,
+        /// Absent before version 3.
+        #[serde(default)]
+        tail: Option<TailMeta>,
     },
-    Auto(#[serde(with = "AutoDensityFields")] AutoDensity),
+    Auto(AutoMeta),
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "AutoDensity")]
-struct AutoDensityFields {
-    #[serde(rename = "h")]
-    bandwidth: f64,
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct AutoMeta {
+    h: f64,
     /// Version 1 calls this field `kernel`.
-    #[serde(with = "TailFields", rename = "kde", alias = "kernel")]
-    kernel: LogisticTail,
-    /// Version 1 calls this field `gaussians`.
-    #[serde(with = "TailFields", rename = "gmm", alias = "gaussians")]
-    gaussians: LogisticTail,
+    #[serde(alias = "kernel")]
+    kde: TailMeta,
+    /// `null` if Gaussians are not used. Version 1 calls this field `gaussians`.
+    #[serde(alias = "gaussians")]
+    gmm: Option<TailMeta>,
+    #[serde(flatten)]
+    radial: Option<RadialMeta>,
+    /// Absent before version 3, which had sums only.
+    #[serde(default)]
+    combination: CombinationMeta,
+    offset: f64,
+    #[serde(default)]
+    log_likelihoods: Option<LogLikelihoodsMeta>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CombinationMeta {
+    #[default]
+    Sum,
+    Max,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct LogLikelihoodsMeta {
+    kde: f64,
+    gmm: f64,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct RadialMeta {
     columns: usize,
     least_length: f64,
-    offset: f64,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(transparent)]
+struct TailMeta(#[serde(with = "TailFields")] LogisticTail);
+
+impl From<AutoDensity> for AutoMeta {
+    fn from(auto: AutoDensity) -> Self {
+        let part = auto.gaussians;
+        Self {
+            h: auto.bandwidth,
+            kde: TailMeta(auto.kernel),
+            gmm: part.map(|part| TailMeta(part.tail)),
+            radial: part.map(|part| part.correction.into()),
+            combination: match part.map(|part| part.combination) {
+                Some(Combination::Sum) => CombinationMeta::Sum,
+                Some(Combination::Max) | None => CombinationMeta::Max,
+            },
+            offset: auto.offset,
+            log_likelihoods: auto.log_likelihoods.map(|LogLikelihoods { kernel, gaussians }| {
+                LogLikelihoodsMeta { kde: kernel, gmm: gaussians }
+            }),
+        }
+    }
+}
+
+impl From<AutoMeta> for AutoDensity {
+    fn from(meta: AutoMeta) -> Self {
+        let combination = match meta.combination {
+            CombinationMeta::Sum => Combination::Sum,
+            CombinationMeta::Max => Combination::Max,
+        };
+        let gaussians = meta.gmm.zip(meta.radial).map(|(tail, radial)| AutoGaussians {
+            tail: tail.0,
+            correction: radial.into(),
+            combination,
+        });
+        Self {
+            bandwidth: meta.h,
+            kernel: meta.kde.0,
+            gaussians,
+            offset: meta.offset,
+            log_likelihoods: meta
+                .log_likelihoods
+                .map(|of| LogLikelihoods { kernel: of.kde, gaussians: of.gmm }),
+        }
+    }
+}
+
+impl From<RadialCorrection> for RadialMeta {
+    fn from(RadialCorrection { columns, least_length }: RadialCorrection) -> Self {
+        Self { columns, least_length }
+    }
+}
+
+impl From<RadialMeta> for RadialCorrection {
+    fn from(RadialMeta { columns, least_length }: RadialMeta) -> Self {
+        Self { columns, least_length }
+    }
+}
+
+impl From<FittedScale> for ScaleMeta {
+    fn from(scale: FittedScale) -> Self {
+        match scale {
+            FittedScale::Effective { sample_size, log_density } => {
+                Self::Effective { sample_size, log_density }
+            }
+            FittedScale::Intrinsic => Self::Intrinsic,
+            FittedScale::Ambient => Self::Ambient,
+        }
+    }
+}
+
+impl From<ScaleMeta> for FittedScale {
+    fn from(scale: ScaleMeta) -> Self {
+        match scale {
+            ScaleMeta::Effective { sample_size, log_density } => Self::Effective { sample_size, log_density },
+            ScaleMeta::Intrinsic => Self::Intrinsic,
+            ScaleMeta::Ambient => Self::Ambient,
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -268,16 +390,21 @@ impl SmootherMeta {
             density: match parts.density {
                 FittedDensityParts::Same => DensityMeta::Same,
                 FittedDensityParts::Kde(h) => DensityMeta::Kde { h },
-                FittedDensityParts::Auto(auto) => DensityMeta::Auto(auto),
-                FittedDensityParts::Gmm { covariance, shrinkage } => DensityMeta::Gmm {
-                    covariance,
-                    shrinkage: match shrinkage {
-                        Shrinkage::LedoitWolf => None,
-                        Shrinkage::Fixed(amount) => Some(amount),
-                    },
-                },
+                FittedDensityParts::Auto(auto) => DensityMeta::Auto(auto.into()),
+                FittedDensityParts::Gmm(GmmDensity { covariance, shrinkage, scale_free, tail }) => {
+                    DensityMeta::Gmm {
+                        covariance,
+                        shrinkage: match shrinkage {
+                            Shrinkage::LedoitWolf => None,
+                            Shrinkage::Fixed(amount) => Some(amount),
+                        },
+                        scale_free: scale_free.map(RadialMeta::from),
+                        tail: tail.map(TailMeta),
+                    }
+                }
             },
             dimension: parts.dimension,
+            scale: Some(parts.scale.into()),
             n_neighbors: parts.n_neighbors,
             normalize: parts.normalize,
             prior_weight: model.prior_weight(),
@@ -291,8 +418,9 @@ impl SmootherMeta {
         }
     }
 
-    /// The parts of a smoother. `bandwidths` holds the section of that name, empty if there is none.
-    pub(crate) fn parts(&self, bandwidths: Vec<f64>, graph: Option<&GraphMeta>) -> SmootherParts {
+    /// The parts of a smoother. `bandwidths` holds the section of that name, empty if there is none; `dim` is the number of
+    /// columns.
+    pub(crate) fn parts(&self, bandwidths: Vec<f64>, dim: usize, graph: Option<&GraphMeta>) -> SmootherParts {
         SmootherParts {
             kernel: self.kernel,
             bandwidth: match self.bandwidth {
@@ -303,13 +431,22 @@ impl SmootherMeta {
             density: match self.density {
                 DensityMeta::Same => FittedDensityParts::Same,
                 DensityMeta::Kde { h } => FittedDensityParts::Kde(h),
-                DensityMeta::Auto(auto) => FittedDensityParts::Auto(auto),
-                DensityMeta::Gmm { covariance, shrinkage } => FittedDensityParts::Gmm {
-                    covariance,
-                    shrinkage: shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed),
-                },
+                DensityMeta::Auto(auto) => FittedDensityParts::Auto(auto.into()),
+                DensityMeta::Gmm { covariance, shrinkage, scale_free, tail } => {
+                    FittedDensityParts::Gmm(GmmDensity {
+                        covariance,
+                        shrinkage: shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed),
+                        scale_free: scale_free.map(RadialCorrection::from),
+                        tail: tail.map(|tail| tail.0),
+                    })
+                }
             },
             dimension: self.dimension,
+            scale: match self.scale {
+                Some(scale) => scale.into(),
+                None if self.dimension == dim as f64 => FittedScale::Ambient,
+                None => FittedScale::Intrinsic,
+            },
             n_neighbors: self.n_neighbors,
             normalize: self.normalize,
             choice: IndexChoice {

@@ -199,7 +199,7 @@ fn read(container: Container) -> Result<ModelFile, Error> {
         true => numbers::<f64>(&container, BANDWIDTHS)?,
         false => vec![],
     };
-    let smoother = meta.smoother.parts(bandwidths, meta.index.graph.as_ref());
+    let smoother = meta.smoother.parts(bandwidths, meta.index.dim, meta.index.graph.as_ref());
     let contradiction = || Error::damaged(path, META, "its values contradict each other");
     let invalid = |source| Error::Model { path: path.to_owned(), source };
     let model = match meta.task {

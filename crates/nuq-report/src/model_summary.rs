@@ -2,7 +2,7 @@
 
 use nuq::parts::{FittedDensityParts, SmootherParts};
 use nuq::{
-    Bandwidth, DensityBandwidth, DensityKind, FittedModel, Model, NuqClassifier, NuqRegressor, Shrinkage,
+    Bandwidth, DensityBandwidth, DensityKind, FittedModel, GmmDensity, Model, NuqClassifier, NuqRegressor, Shrinkage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -44,10 +44,20 @@ pub struct ModelSummary {
     #[serde(flatten)]
     density: DensitySummary,
     dimension: f64,
+    scale: ScaleSummary,
     prior_weight: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     variance: Option<&'static str>,
     normalize: bool,
+}
+
+/// The formula of `n(x)` and its learned value.
+#[derive(Debug, Clone, Serialize)]
+struct ScaleSummary {
+    kind: &'static str,
+    /// `n̄`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sample_size: Option<f64>,
 }
 
 /// The density and the options that it has.
@@ -62,6 +72,11 @@ struct DensitySummary {
     /// A number, or `ledoit_wolf`.
     #[serde(skip_serializing_if = "Option::is_none")]
     shrinkage: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scale_free: Option<bool>,
+    /// The parts that `auto` uses, with their likelihoods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auto: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -83,7 +98,8 @@ struct SelectionSummary {
     log_likelihood: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     squared_error: Option<f64>,
-    at_edge: bool,
+    at_lower_edge: bool,
+    at_upper_edge: bool,
 }
 
 impl ModelSummary {
@@ -106,7 +122,8 @@ impl ModelSummary {
                 accuracy: Some(score.accuracy),
                 log_likelihood: Some(score.log_likelihood),
                 squared_error: None,
-                at_edge: curve.is_at_edge(),
+                at_lower_edge: curve.is_at_lower_edge(),
+                at_upper_edge: curve.is_at_upper_edge(),
             }
         });
         Self {
@@ -124,7 +141,8 @@ impl ModelSummary {
             accuracy: None,
             log_likelihood: None,
             squared_error: Some(curve.points[curve.chosen].score.squared_error),
-            at_edge: curve.is_at_edge(),
+            at_lower_edge: curve.is_at_lower_edge(),
+            at_upper_edge: curve.is_at_upper_edge(),
         });
         Self::common("regression", model, model.smoother_parts(), selection)
     }
@@ -136,7 +154,7 @@ impl ModelSummary {
         smoother: SmootherParts,
         selection: Option<SelectionSummary>,
     ) -> Self {
-        let SmootherParts { kernel, bandwidth, density, dimension, n_neighbors, normalize, choice, .. } =
+        let SmootherParts { kernel, bandwidth, density, dimension, scale, n_neighbors, normalize, choice, .. } =
             smoother;
         let index = model.index();
         let description = index.describe();
@@ -159,6 +177,7 @@ impl ModelSummary {
             bandwidth: BandwidthSummary { kind: bandwidth.name(), values, selection },
             density: DensitySummary::new(&density),
             dimension,
+            scale: ScaleSummary { kind: scale.kind().name(), sample_size: scale.sample_size() },
             prior_weight: model.prior_weight(),
             variance: None,
             normalize,
@@ -180,11 +199,19 @@ impl ModelSummary {
             Some(("bandwidth", self.bandwidth.text())),
             Some(("density", self.density.text())),
             Some(("dimension", format!("{:.2}", self.dimension))),
+            Some(("scale", self.scale.text())),
             Some(("prior_weight", self.prior_weight.to_string())),
             self.variance.map(|variance| ("variance", variance.to_owned())),
             self.normalize.then(|| ("normalize", "true".to_owned())),
         ];
         facts.into_iter().flatten().map(|(name, value)| Fact { name: name.to_owned(), value }).collect()
+    }
+}
+
+impl ScaleSummary {
+    fn text(&self) -> String {
+        let size = self.sample_size.map(|n| format!(", {n:.1} effective neighbors at a typical row"));
+        format!("{}{}", self.kind, size.unwrap_or_default())
     }
 }
 
@@ -199,10 +226,10 @@ impl BandwidthSummary {
             (_, Some(error)) => format!("squared error {}", number(error)),
             _ => String::new(),
         };
-        let edge = if selection.at_edge {
-            "; the best value is at the edge of the grid: rankings change little beyond it, --bandwidth NUMBER sets another"
-        } else {
-            ""
+        let edge = match (selection.at_lower_edge, selection.at_upper_edge) {
+            (true, _) => "; the smallest value of the grid: --bandwidth NUMBER sets another",
+            (_, true) => "; the largest value of the grid: all neighbors weigh nearly alike",
+            _ => "",
         };
         format!("{text}, by leave-one-out on {} rows ({score}{edge})", selection.rows)
     }
@@ -224,15 +251,17 @@ impl DensitySummary {
             FittedDensityParts::Auto(parts) => Self {
                 density: DensityKind::Auto.name(),
                 density_bandwidth: Some(parts.bandwidth.into()),
+                auto: Some(parts.to_string()),
                 ..Self::default()
             },
-            FittedDensityParts::Gmm { covariance, shrinkage } => Self {
+            FittedDensityParts::Gmm(GmmDensity { covariance, shrinkage, scale_free, .. }) => Self {
                 density: DensityKind::Gmm.name(),
                 covariance: Some(covariance.name()),
                 shrinkage: Some(match shrinkage {
                     Shrinkage::Fixed(amount) => (*amount).into(),
                     rule => rule.to_string().into(),
                 }),
+                scale_free: Some(scale_free.is_some()),
                 ..Self::default()
             },
         }
@@ -250,6 +279,8 @@ impl DensitySummary {
         text += &self.density_bandwidth.as_ref().map_or(String::new(), |h| option("bandwidth", h));
         text += &self.covariance.map_or(String::new(), |word| format!(", covariance {word}"));
         text += &self.shrinkage.as_ref().map_or(String::new(), |amount| option("shrinkage", amount));
+        text += if self.scale_free == Some(true) { ", scale-free" } else { "" };
+        text += &self.auto.as_ref().map_or(String::new(), |parts| format!(": {parts}"));
         text
     }
 }

@@ -62,6 +62,8 @@ pub struct Model<'m> {
     pub density: Density,
     /// The intrinsic dimension `m` in the constants.
     pub dimension: f64,
+    /// `n̄` and `ln p̄` of the effective scale; `None` for the asymptotic formula.
+    pub effective: Option<(f64, f64)>,
     /// The weight of the prior.
     pub prior_weight: f64,
 }
@@ -225,9 +227,12 @@ impl Model<'_> {
         }
     }
 
-    /// `ln ‖K‖₂² / (N h^m p̂)`. With a bandwidth per row, `h^(−m)` is the kernel-weighted mean of the neighbors' `h_i^(−m)`. If the density
+    /// `−ln n(x)`. For the asymptotic formula `ln ‖K‖₂² / (N h^m p̂)`: with a bandwidth per row, `h^(−m)` is the kernel-weighted mean of the neighbors' `h_i^(−m)`. If the density
     /// has the same bandwidths, `N h^m p̂` is then the plain kernel sum.
     fn log_variance_scale(&self, q: &[f64], neighbors: &[usize], sq: &[f64], log_density: f64) -> f64 {
+        if let Some((sample_size, typical)) = self.effective {
+            return typical - sample_size.ln() - log_density;
+        }
         let log_volume = match &self.bandwidth {
             Bandwidth::PerPoint(_) => {
                 let (weights, _, _) = self.relative_weights(q, neighbors, sq);
@@ -238,6 +243,14 @@ impl Model<'_> {
             _ => self.log_volume(0),
         };
         self.log_roughness() - (self.x.len() as f64).ln() - log_volume - log_density
+    }
+
+    /// Kish's effective sample size `(Σ w)² / Σ w²` of the kernel weights, and `ln p̂`.
+    pub fn effective_sample(&self, q: &[f64], neighbors: &[usize], sq: &[f64]) -> (f64, f64) {
+        let (weights, _, _) = self.relative_weights(q, neighbors, sq);
+        let sum: f64 = weights.iter().map(|log| log.exp()).sum();
+        let squares: f64 = weights.iter().map(|log| (2.0 * log).exp()).sum();
+        (sum * sum / squares, self.log_density(q, neighbors, sq))
     }
 
     /// Classifies a query, with labels `y` in `0..classes`.

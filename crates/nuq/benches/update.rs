@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p nuq --bench update`
 
-use nuq::{Density, Dimension, Embeddings, IndexKind, NuqClassifier};
+use nuq::{Density, Embeddings, IndexKind, NuqClassifier};
 use nuq_testkit::data;
 
 const DIM: usize = 8;
@@ -14,7 +14,7 @@ fn main() {
 
 fn model(rows: usize) -> NuqClassifier<'static> {
     let (x, y) = data::clusters(rows, DIM, CLASSES, 1.0, 1);
-    let params = NuqClassifier::params().index(IndexKind::Exact).bandwidth(1.0).dimension(Dimension::Ambient);
+    let params = NuqClassifier::params().index(IndexKind::Exact).bandwidth(1.0).scale(Scale::Ambient);
     let density = Density::Kde { bandwidth: nuq::DensityBandwidth::Same };
     params.density(density).fit(&x, &y).expect("valid training data")
 }

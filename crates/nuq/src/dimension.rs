@@ -7,23 +7,7 @@
 //! 1/m = 1/(n (k−1)) Σ_{i=1..n} Σ_{j=1..k−1} ln T_k(x_i)/T_j(x_i)
 //! ```
 
-use nuq_neighbors::{Neighbors, choices};
-
-/// The dimension `d` in the constants `R(k)^d`, `h^d` and `(2π)^(d/2)`.
-///
-/// Another dimension adds a constant to `ln U_e`. Rankings do not change; total uncertainties and decisions of the reject
-/// rule do. Product kernels and Gaussian densities use all coordinates and therefore always
-/// [`Ambient`](Dimension::Ambient). [`FittedModel::dimension`](crate::FittedModel::dimension) gives the used value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Dimension {
-    /// The dimension estimated from the data, at most the number of columns.
-    #[default]
-    Intrinsic,
-    /// The number of columns, as in the paper.
-    Ambient,
-}
-
-choices!(Dimension, "dimension", { Intrinsic => "intrinsic", Ambient => "ambient" });
+use nuq_neighbors::Neighbors;
 
 /// The estimate from a leave-one-out table, at most `ambient`. Zero distances (duplicates) are skipped. The result is
 /// `ambient` if no distance remains.

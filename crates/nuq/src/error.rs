@@ -76,6 +76,11 @@ pub enum Error {
         /// The given shrinkage.
         shrinkage: f64,
     },
+    /// The scale `intrinsic` with a kernel or a density of all coordinates.
+    #[error(
+        "scale intrinsic needs the kernel gaussian or student and the density kde or auto: use scale effective or ambient"
+    )]
+    IntrinsicScale,
     /// Rows were to be inserted into a model with one bandwidth per training row.
     #[error("a model with one bandwidth per training row cannot insert rows: fit it again")]
     PerPointBandwidthFixed,

@@ -1,8 +1,10 @@
 //! Mean and uncertainties of one query of a regressor.
 //!
 //! ```text
-//! aleatoric σ²,   epistemic τ² = ‖K‖₂² σ² / (N h^d p̂(x)),   total σ² + τ²
+//! aleatoric σ²,   epistemic τ² = σ² / n(x),   total σ² + τ²
 //! ```
+//!
+//! [`Scale`](crate::Scale) defines `n(x)`.
 
 use crate::log_space::log_add;
 use crate::smoother::Neighborhood;
@@ -24,7 +26,7 @@ pub struct Estimate {
 
 impl Estimate {
     pub(crate) fn new((mean, log_aleatoric): (f64, f64), neighborhood: &Neighborhood) -> Self {
-        let log_epistemic = log_aleatoric + neighborhood.log_variance_scale;
+        let log_epistemic = log_aleatoric - neighborhood.log_sample_size;
         let log_total = log_add(log_aleatoric, log_epistemic);
         Self { mean, log_aleatoric, log_epistemic, log_total, log_density: neighborhood.log_density }
     }

@@ -8,9 +8,13 @@ use nuq_neighbors::progress::{self, Steps};
 use nuq_neighbors::{NeighborIndex, Neighbors};
 use rayon::prelude::*;
 
+use crate::bandwidth::{CurvePoint, SelectionCurve, Selector};
 use crate::error::no_bandwidth;
 use crate::weights::{Weights, scaled_differences, weigh};
 use crate::{Bandwidth, Error, Kernel};
+
+/// Bandwidths of the finer grid on each side of the best one.
+const FINER_POINTS: usize = 4;
 
 /// Training rows and their nearest neighbors, each row without itself.
 pub(crate) struct LeaveOneOut<'t> {
@@ -21,20 +25,54 @@ pub(crate) struct LeaveOneOut<'t> {
 }
 
 impl LeaveOneOut<'_> {
-    /// `points` values in geometric progression from the smallest positive neighbor distance to the largest.
-    pub(crate) fn grid(&self, points: usize) -> Result<Vec<f64>, Error> {
-        let (mut low, mut high) = (f64::INFINITY, 0f64);
+    /// `points` bandwidths in geometric progression, for a prior of weight `w`.
+    ///
+    /// The first is the 1 % quantile of the positive distances to the nearest neighbor, divided by `√(2 ln(1/w))` (by 4 without a
+    /// prior): at smaller bandwidths even the nearest neighbor weighs less than the prior. The last is twice the 99 % quantile of
+    /// the distances to the K-th neighbor: at larger ones all neighbors weigh alike.
+    pub(crate) fn grid(&self, points: usize, prior_weight: f64) -> Result<Vec<f64>, Error> {
+        let (mut nearest, mut farthest) = (Vec::new(), Vec::new());
         for i in 0..self.rows.len() {
-            for &sq in self.neighbors.sq_distances(i).iter().filter(|&&sq| sq > 0.0) {
-                (low, high) = (low.min(sq), high.max(sq));
+            let sq = self.neighbors.sq_distances(i);
+            let positive = &sq[sq.partition_point(|&sq| sq == 0.0)..];
+            if let [first, ..] = positive {
+                nearest.push(first.sqrt());
+                farthest.push(sq[sq.len() - 1].sqrt());
             }
         }
-        if high == 0.0 {
+        if nearest.is_empty() {
             return Err(no_bandwidth(self.index.len()));
         }
-        let (low, high) = (0.5 * low.ln(), 0.5 * high.ln());
+        nearest.sort_unstable_by(f64::total_cmp);
+        farthest.sort_unstable_by(f64::total_cmp);
+        let at = |sorted: &[f64], share: f64| sorted[(share * (sorted.len() - 1) as f64).round() as usize];
+        // A prior that weighs more than e^(−1/2) would move the end above the distance itself.
+        let divisor = if prior_weight > 0.0 { (-2.0 * prior_weight.ln()).max(1.0).sqrt() } else { 4.0 };
+        let (low, high) = ((at(&nearest, 0.01) / divisor).ln(), (2.0 * at(&farthest, 0.99)).ln());
         let step = (high - low) / (points - 1) as f64;
         Ok((0..points).map(|i| (low + step * i as f64).exp()).collect())
+    }
+
+    /// Scores the grid, then [`FINER_POINTS`] bandwidths on each side of the best one, and selects the best of all.
+    pub(crate) fn select<S: Selector>(&self, grid: &[f64], selector: &S) -> SelectionCurve<S::Score> {
+        let rows = self.rows.len();
+        let scored = |grid: Vec<f64>| {
+            let scores = selector.scores(self, &grid);
+            grid.into_iter().zip(scores).map(|(bandwidth, score)| CurvePoint { bandwidth, score })
+        };
+        let mut points: Vec<CurvePoint<S::Score>> = scored(grid.to_vec()).collect();
+        let best = selector.choose(&points, rows);
+        let finer = points[best.saturating_sub(1)..(best + 2).min(points.len())]
+            .windows(2)
+            .flat_map(|pair| {
+                let (low, high) = (pair[0].bandwidth.ln(), pair[1].bandwidth.ln());
+                let step = (high - low) / (FINER_POINTS + 1) as f64;
+                (1..=FINER_POINTS).map(move |i| (low + step * i as f64).exp())
+            })
+            .collect();
+        points.extend(scored(finer));
+        points.sort_by(|a, b| a.bandwidth.total_cmp(&b.bandwidth));
+        SelectionCurve { chosen: selector.choose(&points, rows), points, rows }
     }
 
     /// For each `h` the sum over rows of `score(scratch, row, weights of its neighbors)`. The order of summation does not

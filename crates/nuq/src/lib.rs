@@ -45,6 +45,7 @@ pub mod parts;
 mod posterior;
 mod regressor;
 mod reject;
+mod scale;
 mod selection;
 mod smoother;
 mod suggest;
@@ -55,9 +56,9 @@ pub use bandwidth::{Bandwidth, BandwidthRule, Criterion, NamedCriterion, Selecti
 pub use classifier::{ClassificationScore, LabelIssue, NuqClassifier, Predictions, Probabilities};
 pub use column_names::DifferentNames;
 pub use density::{
-    AutoDensity, ClassGaussians, Covariance, Density, DensityBandwidth, DensityKind, LogisticTail, Shrinkage,
+    AutoDensity, AutoGaussians, ClassGaussians, Combination, Covariance, Density, DensityBandwidth,
+    DensityKind, GmmDensity, LogLikelihoods, LogisticTail, RadialCorrection, Shrinkage,
 };
-pub use dimension::Dimension;
 pub use error::Error;
 pub use estimate::Estimate;
 pub use kernel::Kernel;
@@ -70,6 +71,7 @@ pub use nuq_neighbors::{
 pub use params::{Classification, Params, Regression, Task, Variance};
 pub use regressor::{Estimates, NuqRegressor, RegressionScore};
 pub use reject::{Decision, RejectRule};
+pub use scale::{FittedScale, Scale};
 pub use suggest::suggest;
 pub use uncertainty::Prediction;
 

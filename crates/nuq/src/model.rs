@@ -8,7 +8,7 @@ use crate::calibrate::Threshold;
 use crate::column_names;
 use crate::error::check_lengths;
 use crate::parts::SmootherParts;
-use crate::{Bandwidth, Error, Kernel, NuqClassifier, NuqRegressor};
+use crate::{Bandwidth, Error, FittedScale, Kernel, NuqClassifier, NuqRegressor};
 
 /// Thresholds by name.
 pub(crate) type Thresholds = BTreeMap<String, Threshold>;
@@ -69,9 +69,15 @@ pub trait FittedModel: sealed::Sealed {
         self.smoother().density.bandwidth()
     }
 
-    /// The dimension `d` in the constants `h^d` and `‖K‖₂²`.
+    /// The dimension in the constants of density and kernel: the intrinsic dimension of the data for a radial kernel and the
+    /// density `kde` or `auto`, unless the scale is `ambient`; otherwise the number of columns.
     fn dimension(&self) -> f64 {
         self.smoother().dimension
+    }
+
+    /// The formula of `n(x)`, the number of training rows that support an estimate, with its learned values.
+    fn scale(&self) -> FittedScale {
+        self.smoother().scale
     }
 
     /// Whether rows and queries are divided by their Euclidean norm.

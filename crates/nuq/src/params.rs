@@ -3,13 +3,16 @@
 use crate::bandwidth::{Bandwidth, BandwidthRule, Criterion, SquaredError, check_scalar};
 use crate::density::{Density, DensityBandwidth, check_shrinkage};
 use crate::error::out_of_range;
-use crate::{Dimension, Error, IndexKind, Kernel};
+use crate::{Error, IndexKind, Kernel, Scale};
 use nuq_neighbors::{IndexRequest, choices};
 
 /// The task: classification or regression.
 pub trait Task: sealed::Sealed + Clone + Default {
     /// The criterion by which leave-one-out selects the bandwidth.
     type Criterion: Clone + Default + PartialEq + std::fmt::Debug;
+
+    /// The default density.
+    const DENSITY: Density;
 }
 
 mod sealed {
@@ -30,10 +33,12 @@ pub struct Regression;
 
 impl Task for Classification {
     type Criterion = Criterion;
+    const DENSITY: Density = Density::Auto;
 }
 
 impl Task for Regression {
     type Criterion = SquaredError;
+    const DENSITY: Density = Density::Kde { bandwidth: DensityBandwidth::HalfMedian };
 }
 
 /// The variance term `v(η)` of the epistemic uncertainty.
@@ -70,7 +75,7 @@ pub struct Params<T: Task> {
     pub(crate) kernel: Kernel,
     pub(crate) bandwidth: BandwidthRule<T::Criterion>,
     pub(crate) density: Density,
-    pub(crate) dimension: Dimension,
+    pub(crate) scale: Scale,
     pub(crate) prior_weight: f64,
     pub(crate) normalize: bool,
     pub(crate) index: IndexRequest,
@@ -85,8 +90,8 @@ impl<T: Task> Default for Params<T> {
             n_neighbors: 20,
             kernel: Kernel::default(),
             bandwidth: BandwidthRule::default(),
-            density: Density::default(),
-            dimension: Dimension::default(),
+            density: T::DENSITY,
+            scale: Scale::default(),
             prior_weight: 1e-3,
             normalize: false,
             index: IndexRequest::default(),
@@ -119,17 +124,18 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The density estimate (default: kernel density with its own bandwidth).
+    /// The density estimate (default: [`Density::Auto`] for a classifier, a kernel density with its own bandwidth for a
+    /// regressor).
     #[must_use]
     pub fn density(mut self, density: Density) -> Self {
         self.density = density;
         self
     }
 
-    /// The dimension `d` in the constants `h^d` and `‖K‖₂²` (default: the intrinsic dimension of the data).
+    /// The formula of `n(x)`, the number of training rows that support an estimate (default: [`Scale::Effective`]).
     #[must_use]
-    pub fn dimension(mut self, dimension: Dimension) -> Self {
-        self.dimension = dimension;
+    pub fn scale(mut self, scale: Scale) -> Self {
+        self.scale = scale;
         self
     }
 
@@ -209,6 +215,10 @@ impl<T: Task> Params<T> {
         if let Density::Gmm { shrinkage, .. } = self.density {
             check_shrinkage(shrinkage)?;
         }
+        let uses_all_columns = !self.kernel.is_radial() || matches!(self.density, Density::Gmm { .. });
+        if self.scale == Scale::Intrinsic && uses_all_columns {
+            return Err(Error::IntrinsicScale);
+        }
         match self.bandwidth {
             BandwidthRule::Fixed(Bandwidth::Scalar(h)) => check_scalar(h, "bandwidth"),
             BandwidthRule::LeaveOneOut { points, .. } if points < 2 => {
@@ -229,7 +239,7 @@ impl Params<Classification> {
     }
 
     /// Algorithm 1 as printed in the paper: no prior, the largest class variance, one bandwidth selected by accuracy for
-    /// posterior and density, the ambient dimension. The epistemic uncertainty is then zero if all neighbors have
+    /// posterior and density, `n(x)` in the ambient dimension. The epistemic uncertainty is then zero if all neighbors have
     /// the same class, also far from the data.
     #[must_use]
     pub fn paper() -> Self {
@@ -238,7 +248,7 @@ impl Params<Classification> {
             .variance(Variance::Max)
             .bandwidth(Criterion::Accuracy)
             .density(Density::Kde { bandwidth: DensityBandwidth::Same })
-            .dimension(Dimension::Ambient)
+            .scale(Scale::Ambient)
     }
 }
 

@@ -48,8 +48,8 @@ impl RejectRule {
     /// Algorithm 2: accepts if the probability of error is at most `cost` with a margin at level `level` in (0, 1/2).
     ///
     /// The margin is an asymptotic standard error. It is zero without variance: for neighbors of one class with a
-    /// prior weight of 0, as in the preset `paper`. It depends on the magnitude of `p̂` and `h^d`: with tens of
-    /// intrinsic dimensions it is too small, and a threshold that is calibrated on held-out data is preferable.
+    /// prior weight of 0, as in the preset `paper`. Under the scales `intrinsic` and `ambient` it is too small in tens of
+    /// dimensions. A threshold that is calibrated on held-out data has a guarantee.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a cost outside (0, 1) or a level outside (0, 1/2).

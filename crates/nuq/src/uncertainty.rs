@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! U_a = 1 − max_c η_c
-//! τ²  = ‖K‖₂² v(η) / (N h^d p̂(x))
+//! τ²  = v(η) / n(x)
 //! U_e = 2 √(2/π) τ
 //! U_t = U_a + U_e
 //! ```
 //!
-//! Higher values mean less certain.
+//! Higher values mean less certain. [`Scale`](crate::Scale) defines `n(x)`.
 
 use crate::log_space::log_add;
 use crate::params::Variance;
@@ -47,7 +47,7 @@ impl Prediction {
             Variance::Sum => summary.log_variance_sum,
             Variance::Max => summary.log_variance_max,
         };
-        let log_epistemic = log_excess() + 0.5 * (log_variance + neighborhood.log_variance_scale);
+        let log_epistemic = log_excess() + 0.5 * (log_variance - neighborhood.log_sample_size);
         Self {
             class: summary.class as usize,
             probability: summary.log_top.exp(),
@@ -55,7 +55,7 @@ impl Prediction {
             log_epistemic,
             log_total: log_add(summary.log_error, log_epistemic),
             log_density: neighborhood.log_density,
-            log_standard_error: 0.5 * (summary.log_variance_max + neighborhood.log_variance_scale),
+            log_standard_error: 0.5 * (summary.log_variance_max - neighborhood.log_sample_size),
         }
     }
 

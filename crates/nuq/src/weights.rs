@@ -75,6 +75,15 @@ impl Weights {
         self.log_top + self.log_relative_sum()
     }
 
+    /// Kish's effective sample size `(Σ_k w_k)² / Σ_k w_k²`, between 1 and the number of weights.
+    pub(crate) fn effective_sample_size(&self) -> f64 {
+        let (sum, squares) = self.log_relative.iter().fold((0.0, 0.0), |(sum, squares), ratio| {
+            let weight = ratio.exp();
+            (sum + weight, squares + weight * weight)
+        });
+        sum * sum / squares
+    }
+
     fn log_relative_sum(&self) -> f64 {
         self.log_relative.iter().map(|ratio| ratio.exp()).sum::<f64>().ln()
     }
@@ -163,6 +172,14 @@ mod tests {
             let got = weights.log_mean_exp([2f64.ln(), 3f64.ln()].into_iter());
             assert!((got - want).abs() < 1e-15, "{far}");
         }
+    }
+
+    #[test]
+    fn the_effective_sample_size_matches_a_manual_calculation() {
+        assert!((Weights::of(&[-5e19; 7]).effective_sample_size() - 7.0).abs() < 1e-12);
+        assert!((Weights::of(&[0.0, -900.0]).effective_sample_size() - 1.0).abs() < 1e-12);
+        // Weights 1 and 1/2: (3/2)² / (5/4).
+        assert!((Weights::of(&[0.0, 0.5f64.ln()]).effective_sample_size() - 1.8).abs() < 1e-15);
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Variant {
 
 /// One full-covariance Gaussian per class, as in DDU.
 pub(super) fn gaussians() -> Density {
-    Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf }
+    Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf, scale_free: false }
 }
 
 /// A method of the MNIST experiments.

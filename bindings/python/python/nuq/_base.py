@@ -218,9 +218,20 @@ class Estimator(Parameters):
         return bandwidth
 
     @property
+    def density_(self) -> str:
+        """Fitted density in words; for "auto" with the parts that are used and their likelihoods."""
+        return str(self._learned("density"))
+
+    @property
     def dimension_(self) -> float:
-        """Dimension in the formulas."""
+        """Dimension in the constants of density and kernel."""
         return float(self._learned("dimension"))
+
+    @property
+    def effective_neighbors_(self) -> float | None:
+        """Effective number of neighbors of a typical training row, for scale="effective"."""
+        neighbors: float | None = self._learned("effective_neighbors")
+        return neighbors
 
     @property
     def index_(self) -> str:

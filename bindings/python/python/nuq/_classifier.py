@@ -24,15 +24,18 @@ class NuqClassifier(Estimator):
     bandwidth : bandwidth of the kernel of the class probabilities. "log_likelihood" and "accuracy" select it by
         leave-one-out; "silverman", "scott" and "isj" are plug-in rules; "adaptive" uses one bandwidth per training row, the
         distance to its K-th neighbor. A number, or one number per column, is used as given.
-    density : "kde" (kernel density), "gmm" (one Gaussian per class) or "auto" (both combined). "auto" is the safest choice
-        if rows unlike the training data are ranked by ``log_density`` and the shape of the data is unknown.
+    density : "auto" (kernel density combined with Gaussians of one covariance; the kernel density alone if it fits left-out
+        rows better), "kde" (kernel density) or "gmm" (one Gaussian per class).
     density_bandwidth : bandwidth of the kernel density: "half_median" (half the median distance to the K-th neighbor),
-        "same" (that of the class probabilities), or a number.
+        "same" (that of the class probabilities), or a number; the latter two with density="kde" only.
     covariance : covariances of the Gaussians: "full", "tied" or "diagonal".
     shrinkage : shrinkage of the covariances: "ledoit_wolf" or a number in [0, 1].
+    scale_free : take the density of the Gaussians relative to the measure dx/|x|^d (density="gmm").
     prior_weight : weight of the class frequencies, in units of one training row at distance zero.
     variance : variance term of the epistemic uncertainty: "sum" over the classes, or "max" as in the paper.
-    dimension : dimension in the formulas: "intrinsic" (estimated from the data) or "ambient" (number of columns).
+    scale : number n(x) of training rows behind an estimate: "effective" (effective neighbors of a typical training row, times
+        the relative density), "intrinsic" or "ambient" (the asymptotic formula in the intrinsic dimension of the data, or in
+        all columns as in the paper).
     normalize : divide each row by its Euclidean norm.
     index : neighbor search: "exact", "hnsw" (graph), or "auto" by the expected cost.
     recall : required share of the true neighbors in the result of a graph, measured on a sample of training rows.
@@ -63,13 +66,14 @@ class NuqClassifier(Estimator):
         n_neighbors: int = 20,
         kernel: str = "gaussian",
         bandwidth: Any = "log_likelihood",
-        density: str = "kde",
+        density: str = "auto",
         density_bandwidth: str | float = "half_median",
         covariance: str = "full",
         shrinkage: str | float = "ledoit_wolf",
+        scale_free: bool = False,
         prior_weight: float = 1e-3,
         variance: str = "sum",
-        dimension: str = "intrinsic",
+        scale: str = "effective",
         normalize: bool = False,
         index: str = "auto",
         recall: float = 0.99,
@@ -88,9 +92,10 @@ class NuqClassifier(Estimator):
         self.density_bandwidth = density_bandwidth
         self.covariance = covariance
         self.shrinkage = shrinkage
+        self.scale_free = scale_free
         self.prior_weight = prior_weight
         self.variance = variance
-        self.dimension = dimension
+        self.scale = scale
         self.normalize = normalize
         self.index = index
         self.recall = recall
@@ -107,15 +112,16 @@ class NuqClassifier(Estimator):
         """Parameters of Algorithm 1 as printed in the paper, for comparison.
 
         There is no prior, the variance term is the maximum over the classes, the same bandwidth, selected by accuracy, is used
-        for the class probabilities and the density, and the dimension is the number of columns. A row whose neighbors all
+        for the class probabilities and the density, and the scale is "ambient". A row whose neighbors all
         have the same class then has an epistemic uncertainty of zero at any distance.
         """
         paper_params = {
             "prior_weight": 0.0,
             "variance": "max",
             "bandwidth": "accuracy",
+            "density": "kde",
             "density_bandwidth": "same",
-            "dimension": "ambient",
+            "scale": "ambient",
             "normalize": False,
         }
         return cls(**{**paper_params, **changes})

@@ -39,8 +39,9 @@ class NuqRegressor(Estimator):
         density_bandwidth: str | float = "half_median",
         covariance: str = "full",
         shrinkage: str | float = "ledoit_wolf",
+        scale_free: bool = False,
         prior_weight: float = 1e-3,
-        dimension: str = "intrinsic",
+        scale: str = "effective",
         normalize: bool = False,
         index: str = "auto",
         recall: float = 0.99,
@@ -59,8 +60,9 @@ class NuqRegressor(Estimator):
         self.density_bandwidth = density_bandwidth
         self.covariance = covariance
         self.shrinkage = shrinkage
+        self.scale_free = scale_free
         self.prior_weight = prior_weight
-        self.dimension = dimension
+        self.scale = scale
         self.normalize = normalize
         self.index = index
         self.recall = recall

@@ -9,8 +9,8 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use nuq::calibrate::Measure;
 use nuq::{
-    BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel,
-    NamedCriterion, Precision, Shrinkage, SquaredError, UnknownChoice, Variance,
+    BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, IndexKind, Kernel, NamedCriterion,
+    Precision, Scale, Shrinkage, SquaredError, UnknownChoice, Variance,
 };
 use nuq_eval::baselines::Uses;
 use nuq_eval::evaluate::MethodId;
@@ -39,7 +39,7 @@ words!(
     Covariance => Self::ALL.iter().map(|covariance| covariance.name()).collect(),
     Shrinkage => Self::NAMES.to_vec(),
     Variance => Self::ALL.iter().map(|variance| variance.name()).collect(),
-    Dimension => Self::ALL.iter().map(|dimension| dimension.name()).collect(),
+    Scale => Self::ALL.iter().map(|scale| scale.name()).collect(),
     IndexKind => Self::ALL.iter().map(|kind| kind.name()).collect(),
     Precision => Self::ALL.iter().map(|precision| precision.name()).collect(),
     Measure => Self::ALL.iter().map(|measure| measure.name()).collect(),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use nuq::calibrate::Measure;
 use nuq::{
-    Covariance, DensityBandwidth, DensityKind, Dimension, IndexKind, Kernel, Precision, Shrinkage, Variance,
+    Covariance, DensityBandwidth, DensityKind, IndexKind, Kernel, Precision, Scale, Shrinkage, Variance,
 };
 use nuq_eval::evaluate::MethodId;
 use nuq_io::ArraySpec;
@@ -272,9 +272,11 @@ pub(crate) struct FitArgs {
         help_heading = "Model options"
     )]
     pub(crate) bandwidth: Option<BandwidthWord>,
-    /// Density of the training embeddings: kernel density, one Gaussian per class, or both combined [default: kde]
+    /// Density of the training embeddings: kernel density, one Gaussian per class, or the combination auto [default: auto, of a
+    /// regressor and with --density-bandwidth kde]
     ///
-    /// auto is recommended for ranking rows by how unlike the training data they are.
+    /// auto combines a kernel density with Gaussians of one covariance, and uses the kernel density alone if it fits left-out
+    /// rows better.
     #[arg(long, value_parser = choice::<DensityKind>(), help_heading = "Model options")]
     pub(crate) density: Option<DensityKind>,
     /// Bandwidth of the kernel density: a rule, or a positive number [default: half_median]
@@ -295,15 +297,20 @@ pub(crate) struct FitArgs {
         help_heading = "Model options"
     )]
     pub(crate) shrinkage: Option<Shrinkage>,
+    /// Density of the Gaussians relative to the measure dx/|x|^d, for --density gmm: in many dimensions a Gaussian is densest near its
+    /// center, where there are no rows
+    #[arg(long, help_heading = "Model options")]
+    pub(crate) scale_free: bool,
     /// Weight of the prior, in training rows at the position of the query, at least 0 [default: 0.001]
     #[arg(long, allow_negative_numbers = true, value_name = "W", help_heading = "Model options")]
     pub(crate) prior_weight: Option<f64>,
     /// Variance term of a classifier's epistemic uncertainty: sum or maximum over the classes [default: sum]
     #[arg(long, value_parser = choice::<Variance>(), help_heading = "Model options")]
     pub(crate) variance: Option<Variance>,
-    /// Dimension d in the constants of the uncertainties: estimated from the data, or the number of columns [default: intrinsic]
-    #[arg(long, value_parser = choice::<Dimension>(), help_heading = "Model options")]
-    pub(crate) dimension: Option<Dimension>,
+    /// Number n(x) of training rows behind an estimate: effective neighbors of a typical row times the relative density, or the
+    /// asymptotic formula in the intrinsic dimension or in all columns [default: effective]
+    #[arg(long, value_parser = choice::<Scale>(), help_heading = "Model options")]
+    pub(crate) scale: Option<Scale>,
     /// Divide every row, also of queries, by its Euclidean norm
     #[arg(long, help_heading = "Model options")]
     pub(crate) normalize: bool,
@@ -495,6 +502,6 @@ pub(crate) enum OnBadRows {
 pub(crate) enum Preset {
     /// Recommended values
     Default,
-    /// Algorithm 1 of the paper: no prior, variance max, bandwidth accuracy, density bandwidth same, dimension ambient
+    /// Algorithm 1 of the paper: no prior, variance max, bandwidth accuracy, density bandwidth same, scale ambient
     Paper,
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use nuq::bandwidth::BandwidthRule;
 use nuq::nuq_neighbors::{Precision, SeededRng};
 use nuq::{
-    Covariance, Density, DensityBandwidth, Dimension, Embeddings, FittedModel, HnswParams, IndexKind, Kernel,
-    Label, Model, NeighborIndex, NuqClassifier, NuqRegressor, Shrinkage,
+    Covariance, Density, DensityBandwidth, Embeddings, FittedModel, HnswParams, IndexKind, Kernel, Label, Model,
+    NeighborIndex, NuqClassifier, NuqRegressor, Shrinkage,
 };
 use nuq_io::Error;
 use nuq_testkit::battery::{self, Subject};
@@ -44,7 +44,8 @@ fn an_opened_model_predicts_the_same_bits() {
     let (q, _) = data::clusters(60, 40, 4, 0.6, 4);
     let words: Vec<String> = y.iter().map(|class| format!("class {class} é")).collect();
     let targets: Vec<f64> = y.iter().map(|&class| class as f64 - 0.5).collect();
-    let gaussians = |covariance| Density::Gmm { covariance, shrinkage: Shrinkage::LedoitWolf };
+    let gaussians =
+        |covariance| Density::Gmm { covariance, shrinkage: Shrinkage::LedoitWolf, scale_free: false };
     let plain = NuqClassifier::params().selection_rows(200);
     let mut models = Vec::new();
     for params in [
@@ -134,7 +135,7 @@ fn reopened<'x>(x: &Embeddings<'_>, kind: IndexKind) -> Box<dyn NeighborIndex + 
     let model = NuqRegressor::params()
         .bandwidth(1.0)
         .density(Density::Kde { bandwidth: DensityBandwidth::Fixed(1.0) })
-        .dimension(Dimension::Ambient)
+        .scale(Scale::Ambient)
         .index(kind)
         .recall(None)
         .fit(x, &vec![0.0; x.len()])

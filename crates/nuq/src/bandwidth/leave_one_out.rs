@@ -2,6 +2,8 @@
 
 use nuq_neighbors::choices;
 
+use crate::leave_one_out::LeaveOneOut;
+
 /// The criterion that selects a classifier's bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Criterion {
@@ -19,6 +21,18 @@ choices!(Criterion, "bandwidth", { LogLikelihood => "log_likelihood", Accuracy =
 /// The criterion that selects a regressor's bandwidth: the mean squared error of the left-out targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SquaredError;
+
+/// Scores of bandwidths and the choice among them.
+pub(crate) trait Selector {
+    type Score: Clone;
+
+    /// The leave-one-out score of each bandwidth.
+    fn scores(&self, table: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<Self::Score>;
+
+    /// The position of the best bandwidth, given the number of left-out rows; among equal scores the largest bandwidth. `points`
+    /// is not empty.
+    fn choose(&self, points: &[CurvePoint<Self::Score>], rows: usize) -> usize;
+}
 
 /// One bandwidth of the grid with its leave-one-out score.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,9 +61,23 @@ impl<S> SelectionCurve<S> {
         self.points[self.chosen].bandwidth
     }
 
-    /// Whether the selected bandwidth is the first or the last of the grid, so that the optimum may lie outside.
+    /// The same curve with other scores.
+    pub(crate) fn map<T>(self, score: impl Fn(S) -> T) -> SelectionCurve<T> {
+        let map = |point: CurvePoint<S>| CurvePoint { bandwidth: point.bandwidth, score: score(point.score) };
+        let Self { points, chosen, rows } = self;
+        SelectionCurve { points: points.into_iter().map(map).collect(), chosen, rows }
+    }
+
+    /// Whether the selected bandwidth is the smallest of the grid, so that the optimum may lie outside.
     #[must_use]
-    pub fn is_at_edge(&self) -> bool {
-        self.chosen == 0 || self.chosen + 1 == self.points.len()
+    pub fn is_at_lower_edge(&self) -> bool {
+        self.chosen == 0
+    }
+
+    /// Whether the selected bandwidth is the largest of the grid, where all neighbors weigh nearly alike. A larger one would
+    /// give the same predictions. It is selected if no other class occurs among the neighbors of most training rows.
+    #[must_use]
+    pub fn is_at_upper_edge(&self) -> bool {
+        self.chosen + 1 == self.points.len()
     }
 }

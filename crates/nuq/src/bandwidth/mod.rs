@@ -7,6 +7,7 @@ mod leave_one_out;
 mod plug_in;
 mod sheather_jones;
 
+pub(crate) use leave_one_out::Selector;
 pub use leave_one_out::{Criterion, CurvePoint, SelectionCurve, SquaredError};
 pub use plug_in::{scott, silverman};
 pub use sheather_jones::{improved_sheather_jones, improved_sheather_jones_kdepy};
@@ -73,8 +74,10 @@ fn is_usable(h: f64) -> bool {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum BandwidthRule<C> {
-    /// Leave-one-out over a geometric grid of `points` values between the smallest positive and the largest
-    /// neighbor distance.
+    /// Leave-one-out over a geometric grid of `points` values, and over a finer grid around the best of them.
+    ///
+    /// At the lower end even the nearest neighbor of most rows weighs less than the prior; at the upper end all neighbors
+    /// weigh nearly alike.
     LeaveOneOut {
         /// The optimized criterion.
         criterion: C,

@@ -11,6 +11,7 @@ pub use label_issues::LabelIssue;
 pub use parts::ClassifierParts;
 pub use predictions::{Predictions, Probabilities};
 pub use select::ClassificationScore;
+use select::ClassificationSelector;
 
 use nuq_neighbors::{Embeddings, Neighbors};
 
@@ -70,8 +71,8 @@ impl Params<Classification> {
         let (classes, of_row) = Classes::encode(labels);
         let prior = Prior::new(&classes, self.prior_weight);
         let groups = Groups::ByClass { classes: &classes, of_row: &of_row };
-        let (smoother, curve) = smoother::fit(self, embeddings, groups, |table, criterion, grid| {
-            select::select(table, *criterion, grid, &prior, &of_row)
+        let (smoother, curve) = smoother::fit(self, embeddings, groups, |criterion| {
+            ClassificationSelector { criterion, prior: &prior, of_row: &of_row }
         })?;
         let (variance, thresholds) = (self.task.variance, Thresholds::new());
         Ok(NuqClassifier { smoother, classes, of_row, prior, variance, curve, thresholds })

@@ -7,18 +7,20 @@
 //! ```text
 //! s₁ = −ln Σ_k K(z_k)/K(0)
 //! s₂ = −ln Σ_c π_c e^(−D_c/2) − d′ ln ‖x‖
-//! ln p̂ = a − Σ_{i=1,2} ln(1 + e^((s_i − m_i)/c_i))
+//! ln p̂ = a − max_{i=1,2} ln(1 + e^((s_i − m_i)/c_i))
 //! ```
 //!
 //! - `D_c` is the squared Mahalanobis distance to class `c`. `−d′ ln ‖x‖` is the [`RadialCorrection`].
-//! - `ln(1 + e^z)` is minus the log of the probability that a logistic variable exceeds `z`, so that the sum is Fisher's
-//!   combination of two p-values. It is linear for large `z`, so that it does not saturate. It is nearly zero for typical
-//!   rows, so that one estimate cannot hide the tail score of the other.
+//! - `ln(1 + e^z)` is minus the log of the probability that a logistic variable exceeds `z`, so that the maximum is Tippett's
+//!   combination of two p-values. It is linear for large `z`, so that it does not saturate.
 //! - `m_i` and `c_i` are the [`LogisticTail`]s of the scores of left-out training rows.
-//! - `a` makes the median of `ln p̂` over left-out training rows equal to that of the log kernel density, so that magnitudes are
-//!   comparable.
+//! - `a` makes the median of `ln p̂` over left-out training rows equal to that of the log kernel density.
+//! - Gaussians are not used if the kernel density has the higher mean log-likelihood of left-out rows
+//!   ([`kernel_log_likelihood`]), for example for rings in the plane.
 //!
 //! The fit needs no out-of-distribution rows.
+
+use std::fmt;
 
 use nuq_neighbors::Embeddings;
 
@@ -33,56 +35,146 @@ pub struct AutoDensity {
     pub bandwidth: f64,
     /// The tail of the kernel scores `s₁`.
     pub kernel: LogisticTail,
-    /// The tail of the Gaussian scores `s₂`.
-    pub gaussians: LogisticTail,
-    /// `d′`, the number of columns that are not constant.
-    pub columns: usize,
-    /// Lower bound of the norm `‖x‖`.
-    pub least_length: f64,
+    /// The Gaussian part; `None` if it is not used.
+    pub gaussians: Option<AutoGaussians>,
     /// `a`.
     pub offset: f64,
+    /// The comparison that decides whether Gaussians are used; `None` if they cannot be fitted to the rows, and in files that
+    /// were written before the comparison existed.
+    pub log_likelihoods: Option<LogLikelihoods>,
+}
+
+/// The Gaussian part of [`AutoDensity`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AutoGaussians {
+    /// The tail of the Gaussian scores `s₂`.
+    pub tail: LogisticTail,
+    /// The term `−d′ ln ‖x‖`.
+    pub correction: RadialCorrection,
+    /// The rule that combines both tail scores.
+    pub combination: Combination,
+}
+
+/// The rule that combines two tail scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Combination {
+    /// The larger one: the logarithm of the smaller p-value (Tippett).
+    Max,
+    /// The sum: the logarithm of the product of both p-values (Fisher). Only files of earlier versions have it.
+    Sum,
+}
+
+/// Mean log-likelihoods of left-out training rows in the space of all columns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LogLikelihoods {
+    /// That of the kernel density, at the bandwidth where it is largest.
+    pub kernel: f64,
+    /// That of the class Gaussians with one covariance.
+    pub gaussians: f64,
+}
+
+/// The scores of left-out training rows under the Gaussians; `None` for the only row of a class.
+pub(crate) struct GaussianScores {
+    pub(crate) correction: RadialCorrection,
+    pub(crate) scores: Vec<Option<f64>>,
+}
+
+impl Combination {
+    fn of(self, kernel: f64, gaussians: f64) -> f64 {
+        match self {
+            Combination::Max => kernel.max(gaussians),
+            Combination::Sum => kernel + gaussians,
+        }
+    }
 }
 
 impl AutoDensity {
-    /// Learns tails and offset from left-out rows: their scores `s₁`, their scores `s₂` (`None` for the only row of a class)
-    /// and their log kernel densities.
+    /// Learns tails and offset from left-out rows: their log kernel sums, their log kernel densities, and their Gaussian scores
+    /// if Gaussians are used.
     pub(crate) fn learn(
         bandwidth: f64,
-        correction: &RadialCorrection,
-        kernel_scores: &[f64],
-        gaussian_scores: &[Option<f64>],
+        log_sums: &[f64],
         log_kernel_densities: &[f64],
+        gaussians: Option<&GaussianScores>,
+        log_likelihoods: Option<LogLikelihoods>,
     ) -> Self {
-        let known: Vec<f64> = gaussian_scores.iter().flatten().copied().collect();
-        let kernel = LogisticTail::of(kernel_scores);
-        let gaussians = LogisticTail::of(&known);
-        let tail_score =
-            |i: usize| Some(kernel.tail_score(kernel_scores[i]) + gaussians.tail_score(gaussian_scores[i]?));
-        let mut tail_scores: Vec<f64> = (0..kernel_scores.len()).filter_map(tail_score).collect();
-        let offset = median(&mut log_kernel_densities.to_vec()) + median(&mut tail_scores);
-        let RadialCorrection { columns, least_length } = *correction;
-        Self { bandwidth, kernel, gaussians, columns, least_length, offset }
+        let kernel_scores: Vec<f64> = log_sums.iter().map(|log_sum| -log_sum).collect();
+        let learn_gaussians = |of: &GaussianScores| AutoGaussians {
+            tail: LogisticTail::of(&of.scores.iter().flatten().copied().collect::<Vec<f64>>()),
+            correction: of.correction,
+            combination: Combination::Max,
+        };
+        let mut learned = Self {
+            bandwidth,
+            kernel: LogisticTail::of(&kernel_scores),
+            gaussians: gaussians.map(learn_gaussians),
+            offset: 0.0,
+            log_likelihoods,
+        };
+        let tail_scores = learned.left_out_tail_scores(gaussians, log_sums.len());
+        let mut left_out: Vec<f64> = log_sums
+            .iter()
+            .zip(tail_scores)
+            .filter_map(|(&log_sum, tail_score)| Some(learned.log_density(log_sum, tail_score?)))
+            .collect();
+        learned.offset = median(&mut log_kernel_densities.to_vec()) - median(&mut left_out);
+        learned
     }
 
-    /// The tail score of the Gaussians for each query.
-    pub(crate) fn gaussian_tail_scores(
+    /// The tail scores of left-out rows under the Gaussians, zeros if these are not used; `None` for the only row of a class.
+    pub(crate) fn left_out_tail_scores(
+        &self,
+        gaussians: Option<&GaussianScores>,
+        rows: usize,
+    ) -> Vec<Option<f64>> {
+        match (&self.gaussians, gaussians) {
+            (Some(part), Some(of)) => {
+                of.scores.iter().map(|score| score.map(|score| part.tail.tail_score(score))).collect()
+            }
+            _ => vec![Some(0.0); rows],
+        }
+    }
+
+    /// `ln p̂` from the log kernel sum and the tail score of the Gaussians, which is not read if these are not used.
+    pub(crate) fn log_density(&self, log_sum: f64, gaussian_tail_score: f64) -> f64 {
+        let kernel = self.kernel.tail_score(-log_sum);
+        let tail_score =
+            self.gaussians.map_or(kernel, |part| part.combination.of(kernel, gaussian_tail_score));
+        self.offset - tail_score
+    }
+}
+
+/// The parts that are used, and the reason.
+impl fmt::Display for AutoDensity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.gaussians {
+            Some(_) => "kernel density and tied Gaussians",
+            None => "kernel density",
+        })?;
+        match self.log_likelihoods {
+            Some(LogLikelihoods { kernel, gaussians }) => {
+                write!(f, " (left-out log-likelihood {kernel:.1} and {gaussians:.1})")
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl AutoGaussians {
+    /// The tail score of each query.
+    pub(crate) fn tail_scores(
         &self,
         gaussians: &ClassGaussians<'_>,
         queries: &Embeddings<'_>,
     ) -> Result<Vec<f64>, Error> {
-        let correction = RadialCorrection { columns: self.columns, least_length: self.least_length };
         let tail_score =
-            |(log_mixture, row): (f64, &[f32])| self.gaussians.tail_score(correction.score(log_mixture, row));
+            |(log_mixture, row): (f64, &[f32])| self.tail.tail_score(self.correction.score(log_mixture, row));
         Ok(gaussians.log_mixture(queries)?.into_iter().zip(queries.rows()).map(tail_score).collect())
-    }
-
-    /// `ln p̂` from the log kernel sum and the tail score of the Gaussians.
-    pub(crate) fn log_density(&self, log_sum: f64, gaussian_tail_score: f64) -> f64 {
-        self.offset - self.kernel.tail_score(-log_sum) - gaussian_tail_score
     }
 }
 
-fn median(values: &mut [f64]) -> f64 {
+/// The median of values that are not empty; sorts them.
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     0.5 * (values[(n - 1) / 2] + values[n / 2])

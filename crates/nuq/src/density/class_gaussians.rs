@@ -90,8 +90,7 @@ impl<'a> ClassGaussians<'a> {
     /// # Errors
     /// A dimension mismatch between queries and training rows.
     pub fn log_density(&self, queries: &Embeddings<'_>) -> Result<Vec<f64>, Error> {
-        let constants: Vec<f64> =
-            (0..self.means.len()).map(|class| self.log_weights[class] + self.log_peak(class)).collect();
+        let constants: Vec<f64> = (0..self.means.len()).map(|class| self.log_constant(class)).collect();
         self.each_query(queries, |sq_distances| {
             let terms = constants.iter().zip(sq_distances).map(|(constant, sq)| constant - 0.5 * sq);
             terms.fold(f64::NEG_INFINITY, log_add)
@@ -165,10 +164,11 @@ impl<'a> ClassGaussians<'a> {
         sq_distances
     }
 
-    /// `ln N(μ_c; μ_c, Σ_c)`.
-    fn log_peak(&self, class: usize) -> f64 {
+    /// `ln π_c N(μ_c; μ_c, Σ_c)`.
+    pub(super) fn log_constant(&self, class: usize) -> f64 {
         let dim = self.embeddings.dim() as f64;
-        -0.5 * (dim * (2.0 * std::f64::consts::PI).ln() + self.covariances.whitener(class).log_det())
+        let log_det = self.covariances.whitener(class).log_det();
+        self.log_weights[class] - 0.5 * (dim * (2.0 * std::f64::consts::PI).ln() + log_det)
     }
 
     /// The number of columns.
@@ -185,7 +185,7 @@ impl<'a> ClassGaussians<'a> {
 }
 
 /// The queries minus a mean, one per column.
-fn offsets(block: &[f32], mean: &[f64]) -> Mat<f64> {
+pub(super) fn offsets(block: &[f32], mean: &[f64]) -> Mat<f64> {
     let dim = mean.len();
     Mat::from_fn(dim, block.len() / dim, |j, i| f64::from(block[i * dim + j]) - mean[j])
 }

@@ -1,58 +1,114 @@
-//! Log mixtures of training rows, each left out of the Gaussians that it is evaluated with.
+//! Densities of training rows, each left out of the Gaussians that it is evaluated with.
 //!
-//! For one covariance of all classes. Without row `x` of class `c` the mean of its class moves away from it,
-//! `x − μ_c′ = f (x − μ_c)` with `f = n_c/(n_c − 1)`, and the covariance loses `b (x − μ_c)(x − μ_c)ᵀ` with
-//! `b = (1−ρ) f / N`. By the Sherman-Morrison formula, with `q = D_c` and `t_k = (x − μ_k)ᵀ Σ⁻¹ (x − μ_c)`:
+//! Without row `x` of class `c` the mean of its class moves away from it, `x − μ_c′ = f (x − μ_c)` with `f = n_c/(n_c − 1)`, and
+//! the covariance loses `b (x − μ_c)(x − μ_c)ᵀ`. With one covariance for all classes, `b = (1−ρ) f / N`, and by the
+//! Sherman-Morrison formula, with `q = D_c` and `t_k = (x − μ_k)ᵀ Σ⁻¹ (x − μ_c)`:
 //!
 //! ```text
 //! D_c′ = f² q / (1 − bq)
 //! D_k′ = D_k + b t_k² / (1 − bq)
+//! ln det Σ′ = ln det Σ + ln(1 − bq)
 //! ```
+//!
+//! With one covariance per class, `b = (1−ρ) f / n_c`, and `D_k` of the other classes does not change. With diagonal covariances
+//! the formulas for `D_c′` and the determinant hold for each column. Shrinkage, divisors and class frequencies are those of all
+//! rows.
 
 use nuq_neighbors::Embeddings;
 use nuq_neighbors::cancel::Checkpoint;
 use rayon::prelude::*;
 
+use super::centered_rows::ClassRows;
 use super::class_covariances::ClassCovariances;
-use super::class_gaussians::{ClassGaussians, QUERIES};
+use super::class_gaussians::{ClassGaussians, QUERIES, offsets};
+use crate::log_space::log_add;
+
+/// The mixture at a training row that is left out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeftOut {
+    /// `ln Σ_c π_c e^(−D_c/2)`.
+    pub(crate) log_mixture: f64,
+    /// `ln p̂(x)`.
+    pub(crate) log_density: f64,
+}
+
+/// Lower bound of `1 − bq`, which rounding can make zero.
+const MIN_REMAINDER: f64 = 1e-6;
 
 impl ClassGaussians<'_> {
-    /// [`log_mixture`](Self::log_mixture) of training rows, each without itself; shrinkage and class frequencies are those
-    /// of all rows. `None` for the only row of a class. `classes` holds the class number of each of `rows`.
-    pub(crate) fn left_out_log_mixture(&self, rows: &Embeddings<'_>, classes: &[u32]) -> Vec<Option<f64>> {
-        let ClassCovariances::Tied { whitener, whitened_means, of_row } = &self.covariances else {
-            unreachable!("called for tied covariances only")
-        };
-        let mut counts = vec![0usize; self.means.len()];
-        of_row.iter().for_each(|&class| counts[class as usize] += 1);
-        let total = of_row.len() as f64;
-        let between = |k: usize, c: usize| (whitened_means.col(k) - whitened_means.col(c)).squared_norm_l2();
-        let left_out = |sq: &[f64], own: usize| {
-            let n = counts[own] as f64;
-            if n < 2.0 {
-                return None;
-            }
-            let (f, q) = (n / (n - 1.0), sq[own]);
-            let b = (1.0 - whitener.shrinkage()) * f / total;
-            let rest = (1.0 - b * q).max(1e-6);
-            let without = |(k, &d): (usize, &f64)| match k == own {
-                true => f * f * q / rest,
-                false => d + b / rest * (0.5 * (d + q - between(k, own))).powi(2),
-            };
-            Some(self.mixed(sq.iter().enumerate().map(without)))
-        };
-        let (width, here) = (self.means.len(), Checkpoint::current());
+    /// The mixture at training rows, each without itself. `None` for the only row of a class. `classes` holds the class number
+    /// of each of `rows`.
+    pub(crate) fn left_out(&self, rows: &Embeddings<'_>, classes: &[u32]) -> Vec<Option<LeftOut>> {
+        let (width, sizes, here) = (self.means.len(), self.class_sizes(), Checkpoint::current());
         let blocks = rows.as_slice().par_chunks(QUERIES * rows.dim()).zip(classes.par_chunks(QUERIES));
         blocks
             .flat_map_iter(|(block, classes)| {
                 let sq = here.enter(|| self.sq_distances(block));
                 let of = |(i, &class): (usize, &u32)| {
                     here.check();
-                    left_out(&sq[i * width..][..width], class as usize)
+                    let row = &block[i * rows.dim()..][..rows.dim()];
+                    self.left_out_row(row, &sq[i * width..][..width], class as usize, &sizes)
                 };
                 classes.iter().enumerate().map(of).collect::<Vec<_>>()
             })
             .collect()
+    }
+
+    /// The same for one row with its squared distances to the classes.
+    fn left_out_row(&self, row: &[f32], sq: &[f64], own: usize, sizes: &[usize]) -> Option<LeftOut> {
+        let n = sizes[own] as f64;
+        if n < 2.0 {
+            return None;
+        }
+        let f = n / (n - 1.0);
+        let (sq, log_det_own, log_det_others) = match &self.covariances {
+            ClassCovariances::Tied { whitener, whitened_means, of_row } => {
+                let between = |k: usize| (whitened_means.col(k) - whitened_means.col(own)).squared_norm_l2();
+                let b = (1.0 - whitener.shrinkage()) * f / of_row.len() as f64;
+                let q = sq[own];
+                let rest = (1.0 - b * q).max(MIN_REMAINDER);
+                let without = |(k, &d): (usize, &f64)| match k == own {
+                    true => f * f * q / rest,
+                    false => d + b / rest * (0.5 * (d + q - between(k))).powi(2),
+                };
+                (sq.iter().enumerate().map(without).collect::<Vec<f64>>(), rest.ln(), rest.ln())
+            }
+            ClassCovariances::Separate { whiteners, members } => {
+                let (whitener, mean) = (&whiteners[own], &self.means[own]);
+                let class_rows = ClassRows { embeddings: &self.embeddings, ids: &members[own], mean };
+                let whitened = whitener.whiten(offsets(row, mean), &class_rows);
+                let b = (1.0 - whitener.shrinkage()) * f / n;
+                let remainder = |sq: f64| (1.0 - b * sq).max(MIN_REMAINDER);
+                let (own_sq, log_det) = if whitener.is_diagonal() {
+                    let squares = || whitened.col(0).iter().map(|u| u * u);
+                    let own_sq: f64 = squares().map(|sq| f * f * sq / remainder(sq)).sum();
+                    (own_sq, squares().map(|sq| remainder(sq).ln()).sum())
+                } else {
+                    let rest = remainder(sq[own]);
+                    (f * f * sq[own] / rest, rest.ln())
+                };
+                let mut without = sq.to_vec();
+                without[own] = own_sq;
+                (without, log_det, 0.0)
+            }
+        };
+        let log_det = |class: usize| if class == own { log_det_own } else { log_det_others };
+        let log_density = (0..sq.len())
+            .map(|class| self.log_constant(class) - 0.5 * (sq[class] + log_det(class)))
+            .fold(f64::NEG_INFINITY, log_add);
+        Some(LeftOut { log_mixture: self.mixed(sq.iter().copied()), log_density })
+    }
+
+    /// The number of training rows of each class.
+    fn class_sizes(&self) -> Vec<usize> {
+        match &self.covariances {
+            ClassCovariances::Separate { members, .. } => members.iter().map(Vec::len).collect(),
+            ClassCovariances::Tied { of_row, .. } => {
+                let mut sizes = vec![0; self.means.len()];
+                of_row.iter().for_each(|&class| sizes[class as usize] += 1);
+                sizes
+            }
+        }
     }
 }
 
@@ -94,7 +150,7 @@ mod tests {
         let rows = Embeddings::from_rows(&ROWS).unwrap();
         let rho = 0.2;
         let model = ClassGaussians::fit(&rows, &CLASSES, Covariance::Tied, Shrinkage::Fixed(rho)).unwrap();
-        let left_out = model.left_out_log_mixture(&rows, &CLASSES);
+        let left_out = model.left_out(&rows, &CLASSES);
         // The multiple of the identity is computed from all rows.
         let (_, all) = fit(|_| true);
         let target = 0.5 * (all[0] + all[2]);
@@ -111,8 +167,57 @@ mod tests {
                     weight * (-0.5 * sq_distance(ROWS[i].map(f64::from), means[c], sigma)).exp()
                 })
                 .sum();
-            assert!((left_out[i].unwrap() - density.ln()).abs() < 1e-10, "row {i}");
+            let [mixture, log_density] = left_out[i].map(|of| [of.log_mixture, of.log_density]).unwrap();
+            assert!((mixture - density.ln()).abs() < 1e-10, "row {i}");
+            let det = sigma[0] * sigma[2] - sigma[1] * sigma[1];
+            let log_peak = -(2.0 * std::f64::consts::PI).ln() - 0.5 * det.ln();
+            assert!((log_density - density.ln() - log_peak).abs() < 1e-10, "row {i}");
         }
-        assert_eq!(left_out[6], None, "the only row of its class");
+        assert!(left_out[6].is_none(), "the only row of its class");
+    }
+
+    /// The density of row `i` without itself, with one covariance per class and the divisor of all rows of the class. `diagonal` sets
+    /// the covariances of different columns to zero.
+    fn separate_without(i: usize, rho: f64, diagonal: bool) -> f64 {
+        let at = |i: usize| ROWS[i].map(f64::from);
+        let mut density = 0.0;
+        for class in 0..2u32 {
+            let ids = || (0..6).filter(move |&j| CLASSES[j] == class);
+            let moments = |left_out: Option<usize>| {
+                let used: Vec<usize> = ids().filter(|&j| Some(j) != left_out).collect();
+                let mean = [0, 1].map(|c| used.iter().map(|&j| at(j)[c]).sum::<f64>() / used.len() as f64);
+                let mut scatter = [0.0; 3];
+                for &j in &used {
+                    let (u, v) = (at(j)[0] - mean[0], at(j)[1] - mean[1]);
+                    [u * u, u * v, v * v].iter().zip(&mut scatter).for_each(|(t, s)| *s += t / 3.0);
+                }
+                (mean, scatter)
+            };
+            let (_, all) = moments(None);
+            let target = 0.5 * (all[0] + all[2]);
+            let (mean, scatter) = moments(Some(i));
+            let sigma = [
+                (1.0 - rho) * scatter[0] + rho * target,
+                if diagonal { 0.0 } else { (1.0 - rho) * scatter[1] },
+                (1.0 - rho) * scatter[2] + rho * target,
+            ];
+            let det = sigma[0] * sigma[2] - sigma[1] * sigma[1];
+            density += 0.5 * (-0.5 * sq_distance(at(i), mean, sigma)).exp()
+                / (2.0 * std::f64::consts::PI * det.sqrt());
+        }
+        density.ln()
+    }
+
+    #[test]
+    fn left_out_values_of_separate_covariances_equal_a_fit_to_the_other_rows() {
+        let rows = Embeddings::from_rows(&ROWS[..6]).unwrap();
+        let rho = 0.2;
+        for covariance in [Covariance::Full, Covariance::Diagonal] {
+            let model = ClassGaussians::fit(&rows, &CLASSES[..6], covariance, Shrinkage::Fixed(rho)).unwrap();
+            for (i, of) in model.left_out(&rows, &CLASSES[..6]).iter().enumerate() {
+                let want = separate_without(i, rho, covariance == Covariance::Diagonal);
+                assert!((of.unwrap().log_density - want).abs() < 1e-10, "{covariance} row {i}");
+            }
+        }
     }
 }

@@ -13,7 +13,7 @@ pub struct LogisticTail {
 
 impl LogisticTail {
     /// Fits the distribution to scores; `scores` is not empty.
-    pub(super) fn of(scores: &[f64]) -> Self {
+    pub(crate) fn of(scores: &[f64]) -> Self {
         let mut sorted = scores.to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = |share: f64| sorted[(share * (sorted.len() - 1) as f64).round() as usize];
@@ -25,7 +25,7 @@ impl LogisticTail {
     }
 
     /// `ln(1 + e^((s − m)/c))`, minus the log of the probability that a variable of this distribution exceeds `s`.
-    pub(super) fn tail_score(&self, score: f64) -> f64 {
+    pub(crate) fn tail_score(&self, score: f64) -> f64 {
         let z = (score - self.center) / self.scale;
         z.max(0.0) + (-z.abs()).exp().ln_1p()
     }

@@ -14,19 +14,24 @@ mod class_covariances;
 mod class_gaussians;
 mod covariance;
 mod gaussian_parts;
+mod gmm;
+mod kernel_log_likelihood;
 mod left_out;
 mod logistic_tail;
 mod radial_correction;
 mod whitener;
 
-pub use auto::AutoDensity;
+pub use auto::{AutoDensity, AutoGaussians, Combination, LogLikelihoods};
 pub(crate) use centered_rows::scatter_of_all;
 pub use class_gaussians::ClassGaussians;
 pub(crate) use covariance::check_shrinkage;
 pub use covariance::{Covariance, Shrinkage};
 pub use gaussian_parts::GaussianParts;
+pub use gmm::GmmDensity;
+pub(crate) use kernel_log_likelihood::kernel_log_likelihood;
+pub(crate) use left_out::LeftOut;
 pub use logistic_tail::LogisticTail;
-pub(crate) use radial_correction::RadialCorrection;
+pub use radial_correction::RadialCorrection;
 
 /// The estimate of `p̂(x)`.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +47,9 @@ pub enum Density {
         covariance: Covariance,
         /// The shrinkage that makes `Σ_c` positive definite.
         shrinkage: Shrinkage,
+        /// Whether the density is taken relative to the measure `dx/‖x‖^d′`, `d′` the number of columns that are not
+        /// constant. In many dimensions a Gaussian is densest near its center, where no row is.
+        scale_free: bool,
     },
     /// A kernel density and Gaussians with one covariance, combined by the tail scores of both. It ranks
     /// out-of-distribution rows well if it is not known which estimate fits the data. See [`AutoDensity`].

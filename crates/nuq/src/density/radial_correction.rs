@@ -10,11 +10,12 @@ const MIN_RELATIVE_NORM: f64 = 1e-3;
 /// In many dimensions a Gaussian is densest near its center, where no row is: a row shrunk towards the center would look
 /// more typical than any training row. Relative to the scale-free measure `dx / ‖x‖^d` the Gaussian is densest where rows
 /// are. For a correct model the factor is `d` by Stein's identity.
-pub(crate) struct RadialCorrection {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RadialCorrection {
     /// `d′`, the number of columns that are not constant.
-    pub(crate) columns: usize,
+    pub columns: usize,
     /// Lower bound of the norm of a row.
-    pub(crate) least_length: f64,
+    pub least_length: f64,
 }
 
 impl RadialCorrection {
@@ -30,7 +31,7 @@ impl RadialCorrection {
         Self { columns: varies.iter().filter(|varies| **varies).count(), least_length }
     }
 
-    /// The score `s₂` of a row from its log mixture.
+    /// `−ln p̂ − d′ ln ‖x‖` of a row from its log density or log mixture.
     pub(crate) fn score(&self, log_mixture: f64, row: &[f32]) -> f64 {
         -log_mixture - self.columns as f64 * norm(row).max(self.least_length).ln()
     }

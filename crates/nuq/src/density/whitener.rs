@@ -182,6 +182,11 @@ impl Whitener {
         self.shrinkage
     }
 
+    /// Whether `Σ` is diagonal.
+    pub(super) fn is_diagonal(&self) -> bool {
+        matches!(self.map, Map::Diagonal { .. })
+    }
+
     /// The number of stored `f64` values.
     pub(super) fn n_values(&self) -> usize {
         match &self.map {

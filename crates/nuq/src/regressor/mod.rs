@@ -10,6 +10,7 @@ mod update;
 pub use estimates::Estimates;
 pub use parts::RegressorParts;
 pub use select::RegressionScore;
+use select::RegressionSelector;
 
 use nuq_neighbors::Embeddings;
 
@@ -52,9 +53,10 @@ impl Params<Regression> {
     pub fn fit<'a>(&self, embeddings: &Embeddings<'a>, targets: &[f64]) -> Result<NuqRegressor<'a>, Error> {
         check_lengths(("targets", targets.len()), ("training rows", embeddings.len()))?;
         let targets = Targets::new(targets, self.prior_weight)?;
-        let (smoother, curve) = smoother::fit(self, embeddings, Groups::Single, |table, _, grid| {
-            select::select(table, grid, &targets)
-        })?;
+        let (smoother, curve) =
+            smoother::fit(self, embeddings, Groups::Single, |_| RegressionSelector { targets: &targets })?;
+        let score = |error: f64| RegressionScore { squared_error: error * targets.unit().powi(2) };
+        let curve = curve.map(|curve| curve.map(score));
         Ok(NuqRegressor { smoother, targets, curve, thresholds: Thresholds::new() })
     }
 }

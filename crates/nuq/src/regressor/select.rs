@@ -1,7 +1,7 @@
 //! Leave-one-out selection of a regressor's bandwidth.
 
 use super::targets::Targets;
-use crate::bandwidth::{CurvePoint, SelectionCurve};
+use crate::bandwidth::{CurvePoint, Selector};
 use crate::leave_one_out::LeaveOneOut;
 
 /// The leave-one-out score of a bandwidth of a regressor.
@@ -11,23 +11,28 @@ pub struct RegressionScore {
     pub squared_error: f64,
 }
 
-/// Scores every `h` of the grid and selects the one with the smallest error; among equal errors the largest `h`.
-pub(super) fn select(
-    table: &LeaveOneOut<'_>,
-    grid: &[f64],
-    targets: &Targets,
-) -> SelectionCurve<RegressionScore> {
-    let rows = table.rows.len();
-    let sums = table.sums(grid, |_: &mut (), i, weights| {
-        let (mean, _) = targets.moments(table.neighbors.ids(i), weights);
-        [((targets.value(table.rows[i]) - mean) / targets.unit()).powi(2)]
-    });
-    // Errors are compared in units of the largest deviation of the targets, so that squares do not underflow.
-    let chosen = (0..sums.len()).reduce(|best, i| if sums[i] <= sums[best] { i } else { best });
-    let point = |(&bandwidth, [sum]): (&f64, &[f64; 1])| CurvePoint {
-        bandwidth,
-        score: RegressionScore { squared_error: sum / rows as f64 * targets.unit().powi(2) },
-    };
-    let points: Vec<CurvePoint<RegressionScore>> = grid.iter().zip(&sums).map(point).collect();
-    SelectionCurve { chosen: chosen.expect("the grid is not empty"), points, rows }
+/// Selects the bandwidth with the smallest error. Errors are in units of the largest deviation of the targets, so that squares do
+/// not underflow.
+pub(super) struct RegressionSelector<'s> {
+    pub(super) targets: &'s Targets,
+}
+
+impl Selector for RegressionSelector<'_> {
+    type Score = f64;
+
+    fn scores(&self, table: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<f64> {
+        let Self { targets } = *self;
+        let rows = table.rows.len() as f64;
+        let sums = table.sums(grid, |_: &mut (), i, weights| {
+            let (mean, _) = targets.moments(table.neighbors.ids(i), weights);
+            [((targets.value(table.rows[i]) - mean) / targets.unit()).powi(2)]
+        });
+        sums.into_iter().map(|[sum]| sum / rows).collect()
+    }
+
+    fn choose(&self, points: &[CurvePoint<f64>], _rows: usize) -> usize {
+        let best =
+            (0..points.len()).reduce(|best, i| if points[i].score <= points[best].score { i } else { best });
+        best.expect("the grid is not empty")
+    }
 }

@@ -1,11 +1,11 @@
-//! Kernel weights, density and variance factor of a batch of queries.
+//! Kernel weights, density and effective sample size of a batch of queries.
 
 use nuq_neighbors::{Embeddings, Neighbors};
 
 use super::fitted_density::FittedDensity;
 use super::{Groups, KernelSmoother};
 use crate::weights::{Weights, scaled_differences, weigh};
-use crate::{Bandwidth, Error};
+use crate::{Bandwidth, Error, FittedScale};
 
 /// The neighborhood of one query.
 pub(crate) struct Neighborhood {
@@ -13,8 +13,8 @@ pub(crate) struct Neighborhood {
     pub(crate) weights: Weights,
     /// `ln p̂(x)`.
     pub(crate) log_density: f64,
-    /// `ln ‖K‖₂² / (N h^d p̂(x))`: the variance of the estimate is this factor times the variance of the labels.
-    pub(crate) log_variance_scale: f64,
+    /// `ln n(x)`: the variance of the estimate is the variance of the labels divided by `n(x)`.
+    pub(crate) log_sample_size: f64,
 }
 
 /// Prepared queries with their neighbors.
@@ -53,6 +53,11 @@ impl<'b> Batch<'b> {
         Ok(Self { gaussian_values, ..self })
     }
 
+    /// Uses given values of the Gaussians, for left-out training rows.
+    pub(super) fn with_gaussian_values(self, gaussian_values: Option<Vec<f64>>) -> Self {
+        Self { gaussian_values, ..self }
+    }
+
     /// Weights of the neighbors of query `i` at the bandwidth of the posterior.
     pub(crate) fn weights(&self, i: usize) -> Weights {
         self.weights_at(i, &self.smoother.bandwidth)
@@ -69,7 +74,7 @@ impl<'b> Batch<'b> {
     }
 
     pub(crate) fn neighborhood(&self, i: usize) -> Neighborhood {
-        let KernelSmoother { kernel, density, dimension, log_scale_volume, .. } = self.smoother;
+        let KernelSmoother { kernel, density, dimension, scale, log_scale_volume, .. } = self.smoother;
         let (log_n, d) = ((self.rows as f64).ln(), *dimension);
         let weights = self.weights(i);
         let log_volume = self.smoother.log_volume(self.neighbors.ids(i), &weights);
@@ -88,7 +93,14 @@ impl<'b> Batch<'b> {
                 unreachable!("with_density evaluates the Gaussians first")
             }
         };
-        let log_variance_scale = kernel.log_sq_norm(d) - log_n - log_volume - log_density;
-        Neighborhood { weights, log_density, log_variance_scale }
+        let log_sample_size = match scale {
+            FittedScale::Effective { sample_size, log_density: typical } => {
+                sample_size.ln() + density.calibrated(log_density) - typical
+            }
+            FittedScale::Intrinsic | FittedScale::Ambient => {
+                log_n + log_volume + log_density - kernel.log_sq_norm(d)
+            }
+        };
+        Neighborhood { weights, log_density, log_sample_size }
     }
 }

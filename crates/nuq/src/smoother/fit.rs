@@ -1,28 +1,32 @@
-//! Fits index, bandwidth, dimension and density. A callback selects the bandwidth from leave-one-out predictions, which
+//! Fits index, bandwidth, dimension, density and scale. A callback selects the bandwidth from leave-one-out predictions, which
 //! depend on labels or targets.
 
 use std::cell::OnceCell;
 
 use nuq_neighbors::{Embeddings, IndexChoice, IndexRequest, NeighborIndex, progress};
+use rayon::prelude::*;
 
+use super::batch::Neighborhood;
 use super::fit_density::fit_density;
 use super::kernel_smoother::log_scale_volume;
 use super::{Groups, KernelSmoother};
 use crate::Error;
-use crate::bandwidth::{self, Bandwidth, BandwidthRule, SelectionCurve};
+use crate::bandwidth::{self, Bandwidth, BandwidthRule, SelectionCurve, Selector};
 use crate::density::Density;
-use crate::dimension::{Dimension, intrinsic_dimension};
+use crate::density::auto::median;
+use crate::dimension::intrinsic_dimension;
 use crate::leave_one_out::LeaveOneOut;
 use crate::params::{Params, Task};
+use crate::scale::{FittedScale, Scale};
 use crate::selection::Selection;
 
-/// Fits a smoother. `select` scores a grid of bandwidths if the rule is leave-one-out.
-pub(crate) fn fit<'a, T: Task, S>(
+/// Fits a smoother. `selector` gives the scores of bandwidths if the rule is leave-one-out.
+pub(crate) fn fit<'a, T: Task, S: Selector>(
     params: &Params<T>,
     embeddings: &Embeddings<'a>,
     groups: Groups<'_>,
-    select: impl FnOnce(&LeaveOneOut<'_>, &T::Criterion, &[f64]) -> SelectionCurve<S>,
-) -> Result<(KernelSmoother<'a>, Option<SelectionCurve<S>>), Error> {
+    selector: impl FnOnce(T::Criterion) -> S,
+) -> Result<(KernelSmoother<'a>, Option<SelectionCurve<S::Score>>), Error> {
     params.check()?;
     let normalized = params.normalize.then(|| embeddings.l2_normalized());
     let embeddings: &Embeddings<'a> = normalized.as_ref().unwrap_or(embeddings);
@@ -36,18 +40,23 @@ pub(crate) fn fit<'a, T: Task, S>(
         Plan::LeaveOneOut { criterion, points } => {
             let Selection { rows, neighbors } = sample.get()?;
             let table = LeaveOneOut { index: &*index, rows, neighbors, kernel: params.kernel };
-            let curve = select(&table, criterion, &table.grid(points)?);
+            let curve = table.select(&table.grid(points, params.prior_weight)?, &selector(criterion.clone()));
             (Bandwidth::Scalar(curve.bandwidth()), Some(curve))
         }
     };
     let dimension = dimension(params, embeddings, &sample)?;
     let log_scale_volume = log_scale_volume(&bandwidth, dimension);
-    let density = fit_density(embeddings, groups, &sample, (dimension, log_scale_volume))?;
-    let smoother = KernelSmoother {
+    let (density, left_out) = fit_density(embeddings, groups, &sample, (dimension, log_scale_volume))?;
+    if params.scale == Scale::Effective && embeddings.len() > 1 {
+        sample.get()?;
+    }
+    let selection = sample.drawn.into_inner();
+    let mut smoother = KernelSmoother {
         kernel: params.kernel,
         bandwidth,
         density,
         dimension,
+        scale: FittedScale::Ambient,
         n_neighbors: params.n_neighbors,
         log_scale_volume,
         normalize: params.normalize,
@@ -55,7 +64,41 @@ pub(crate) fn fit<'a, T: Task, S>(
         index,
         choice,
     };
+    smoother.scale = match params.scale {
+        Scale::Effective => effective_scale(&smoother, selection, left_out)?,
+        Scale::Intrinsic => FittedScale::Intrinsic,
+        Scale::Ambient => FittedScale::Ambient,
+    };
     Ok((smoother, curve))
+}
+
+/// The medians of effective sample size and log density over the left-out rows of the sample. `gaussian_values` are those of the
+/// Gaussians for these rows, if the density has any. A single row cannot be left out; it counts as its own neighbor.
+fn effective_scale(
+    smoother: &KernelSmoother<'_>,
+    selection: Option<Selection>,
+    gaussian_values: Option<Vec<Option<f64>>>,
+) -> Result<FittedScale, Error> {
+    let index = &*smoother.index;
+    let (ids, neighbors) = match selection {
+        Some(Selection { rows, neighbors }) => (rows, neighbors),
+        None => (vec![0], index.search(&index.rows().gather(&[0])?, 1)?),
+    };
+    let is_known = |i: &usize| gaussian_values.as_ref().is_none_or(|values| values[*i].is_some());
+    let known: Vec<usize> = (0..ids.len()).filter(is_known).collect();
+    let values = gaussian_values
+        .as_ref()
+        .map(|values| values.iter().map(|value| value.unwrap_or(0.0)).collect::<Vec<f64>>());
+    let rows = index.rows().gather(&ids)?;
+    let batch = smoother.batch(&rows, &neighbors)?.with_gaussian_values(values);
+    let (mut sizes, mut log_densities): (Vec<f64>, Vec<f64>) = known
+        .into_par_iter()
+        .map(|i| {
+            let Neighborhood { weights, log_density, .. } = batch.neighborhood(i);
+            (weights.effective_sample_size(), smoother.density.calibrated(log_density))
+        })
+        .unzip();
+    Ok(FittedScale::Effective { sample_size: median(&mut sizes), log_density: median(&mut log_densities) })
 }
 
 /// The bandwidth, or the rule that selects it after the index is built.
@@ -121,12 +164,10 @@ fn dimension<T: Task>(
     // Product kernels and Gaussians are densities of all coordinates.
     let allows_intrinsic =
         params.kernel.is_radial() && matches!(params.density, Density::Kde { .. } | Density::Auto);
-    match params.dimension {
-        Dimension::Intrinsic if allows_intrinsic && embeddings.len() > 1 => {
-            Ok(intrinsic_dimension(&sample.get()?.neighbors, ambient))
-        }
-        _ => Ok(ambient as f64),
+    if params.scale != Scale::Ambient && allows_intrinsic && embeddings.len() > 1 {
+        return Ok(intrinsic_dimension(&sample.get()?.neighbors, ambient));
     }
+    Ok(ambient as f64)
 }
 
 /// The sample from which bandwidths and dimension are estimated. It is drawn once, on first use.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use nuq_neighbors::{Embeddings, NeighborIndex};
 
 use super::{FittedDensityParts, Groups};
-use crate::density::{AutoDensity, ClassGaussians, Covariance, Shrinkage, auto};
+use crate::density::{AutoDensity, ClassGaussians, GmmDensity, auto};
 use crate::{Classes, Error};
 
 pub(crate) enum FittedDensity<'a> {
@@ -14,8 +14,7 @@ pub(crate) enum FittedDensity<'a> {
     /// Kernel density with its own bandwidth.
     Kde(f64),
     Gmm {
-        covariance: Covariance,
-        shrinkage: Shrinkage,
+        learned: GmmDensity,
         gaussians: Gaussians<'a>,
     },
     Auto {
@@ -38,9 +37,7 @@ impl FittedDensity<'_> {
             FittedDensityParts::Same => FittedDensity::Same,
             FittedDensityParts::Kde(h) => FittedDensity::Kde(h),
             FittedDensityParts::Auto(learned) => FittedDensity::Auto { learned, gaussians },
-            FittedDensityParts::Gmm { covariance, shrinkage } => {
-                FittedDensity::Gmm { covariance, shrinkage, gaussians }
-            }
+            FittedDensityParts::Gmm(learned) => FittedDensity::Gmm { learned, gaussians },
         }
     }
 
@@ -49,9 +46,7 @@ impl FittedDensity<'_> {
             FittedDensity::Same => FittedDensityParts::Same,
             FittedDensity::Kde(h) => FittedDensityParts::Kde(h),
             FittedDensity::Auto { learned, .. } => FittedDensityParts::Auto(learned),
-            FittedDensity::Gmm { covariance, shrinkage, .. } => {
-                FittedDensityParts::Gmm { covariance, shrinkage }
-            }
+            FittedDensity::Gmm { learned, .. } => FittedDensityParts::Gmm(learned),
         }
     }
 
@@ -61,6 +56,14 @@ impl FittedDensity<'_> {
             FittedDensity::Kde(h) => Some(*h),
             FittedDensity::Auto { learned, .. } => Some(learned.bandwidth),
             FittedDensity::Same | FittedDensity::Gmm { .. } => None,
+        }
+    }
+
+    /// The log density on the scale of `n(x)`: for Gaussians minus their tail score, otherwise the log density itself.
+    pub(super) fn calibrated(&self, log_density: f64) -> f64 {
+        match self {
+            FittedDensity::Gmm { learned, .. } => learned.calibrated(log_density),
+            FittedDensity::Same | FittedDensity::Kde(_) | FittedDensity::Auto { .. } => log_density,
         }
     }
 
@@ -80,16 +83,17 @@ impl FittedDensity<'_> {
         queries: &Embeddings<'_>,
     ) -> Result<Option<Vec<f64>>, Error> {
         match self {
-            FittedDensity::Gmm { covariance, shrinkage, gaussians } => {
+            FittedDensity::Gmm { learned, gaussians } => {
                 let fit = |rows: &Embeddings<'static>, classes: &Classes, of_row: &[u32]| {
-                    ClassGaussians::fit_encoded(rows, classes, of_row, *covariance, *shrinkage)
+                    learned.fit(rows, classes, of_row)
                 };
-                gaussians.get(index, groups, fit)?.log_density(queries).map(Some)
+                learned.log_densities(gaussians.get(index, groups, fit)?, queries).map(Some)
             }
-            FittedDensity::Auto { learned, gaussians } => {
+            FittedDensity::Auto { learned: AutoDensity { gaussians: Some(part), .. }, gaussians } => {
                 let gaussians = gaussians.get(index, groups, auto::fit_gaussians)?;
-                learned.gaussian_tail_scores(gaussians, queries).map(Some)
+                part.tail_scores(gaussians, queries).map(Some)
             }
+            FittedDensity::Auto { .. } => Ok(Some(vec![0.0; queries.len()])),
             FittedDensity::Same | FittedDensity::Kde(_) => Ok(None),
         }
     }

@@ -8,7 +8,7 @@ use super::SmootherParts;
 use super::batch::Batch;
 use super::fitted_density::FittedDensity;
 use crate::weights::Weights;
-use crate::{Bandwidth, Error, Kernel};
+use crate::{Bandwidth, Error, FittedScale, Kernel};
 
 /// Neighbor search, kernel, bandwidths and density of a fitted model.
 pub struct KernelSmoother<'a> {
@@ -17,8 +17,9 @@ pub struct KernelSmoother<'a> {
     pub(crate) kernel: Kernel,
     pub(crate) bandwidth: Bandwidth,
     pub(crate) density: FittedDensity<'a>,
-    /// The dimension `d` in the constants.
+    /// The dimension in the constants of density and kernel.
     pub(crate) dimension: f64,
+    pub(crate) scale: FittedScale,
     pub(crate) n_neighbors: usize,
     /// The part of `ln h^d` that belongs to the scaled search space; see [`log_scale_volume`].
     pub(super) log_scale_volume: f64,
@@ -36,6 +37,7 @@ impl fmt::Debug for KernelSmoother<'_> {
             .field("kernel", &self.kernel)
             .field("bandwidth", &self.bandwidth)
             .field("dimension", &self.dimension)
+            .field("scale", &self.scale)
             .finish_non_exhaustive()
     }
 }
@@ -53,10 +55,20 @@ pub(super) fn log_scale_volume(bandwidth: &Bandwidth, dimension: f64) -> f64 {
 
 impl<'a> KernelSmoother<'a> {
     pub(crate) fn parts(&self) -> SmootherParts {
-        let Self { kernel, dimension, n_neighbors, normalize, choice, .. } = *self;
+        let Self { kernel, dimension, scale, n_neighbors, normalize, choice, .. } = *self;
         let (bandwidth, density) = (self.bandwidth.clone(), self.density.parts());
         let column_names = self.column_names.clone();
-        SmootherParts { kernel, bandwidth, density, dimension, n_neighbors, normalize, choice, column_names }
+        SmootherParts {
+            kernel,
+            bandwidth,
+            density,
+            dimension,
+            scale,
+            n_neighbors,
+            normalize,
+            choice,
+            column_names,
+        }
     }
 
     /// Restores a smoother from its parts and an index that is scaled by the bandwidths per dimension, if there are any.
@@ -70,6 +82,7 @@ impl<'a> KernelSmoother<'a> {
             bandwidth,
             density,
             dimension,
+            scale,
             n_neighbors,
             normalize,
             choice,
@@ -84,6 +97,7 @@ impl<'a> KernelSmoother<'a> {
             bandwidth,
             density,
             dimension,
+            scale,
             n_neighbors,
             log_scale_volume,
             normalize,
@@ -91,7 +105,7 @@ impl<'a> KernelSmoother<'a> {
         })
     }
 
-    /// Inserts rows in the user's space and returns their ids. Bandwidths and dimension are not fitted again.
+    /// Inserts rows in the user's space and returns their ids. Bandwidths, dimension and scale are not fitted again.
     pub(crate) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
         if matches!(self.bandwidth, Bandwidth::PerPoint(_)) {
             return Err(Error::PerPointBandwidthFixed);

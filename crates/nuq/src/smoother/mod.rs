@@ -1,7 +1,7 @@
 //! The kernel smoother: everything a model computes for a query before it uses labels or targets.
 //!
-//! For each query it gives the kernel weights of the neighbors, the log density and the factor that turns the variance of
-//! the labels into the variance of the estimate. The classifier and the regressor are built on it.
+//! For each query it gives the kernel weights of the neighbors, the log density and the effective sample size, by which the
+//! variance of the labels is divided. The classifier and the regressor are built on it.
 
 mod batch;
 mod fit;

@@ -3,9 +3,9 @@
 use nuq_neighbors::{IndexChoice, NeighborIndex};
 
 use crate::bandwidth::check_scalar;
-use crate::density::{AutoDensity, Covariance, Shrinkage};
+use crate::density::{AutoDensity, GmmDensity};
 use crate::error::{check_lengths, out_of_range};
-use crate::{Bandwidth, Error, Kernel};
+use crate::{Bandwidth, Error, FittedScale, Kernel};
 
 /// Options and learned values that a classifier and a regressor have in common.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,8 +16,10 @@ pub struct SmootherParts {
     pub bandwidth: Bandwidth,
     /// The density estimate.
     pub density: FittedDensityParts,
-    /// The dimension `d` in the constants `h^d` and `‖K‖₂²`.
+    /// The dimension in the constants of density and kernel.
     pub dimension: f64,
+    /// The formula of `n(x)`, with its learned values.
+    pub scale: FittedScale,
     /// `K`, the number of neighbors.
     pub n_neighbors: usize,
     /// Whether rows and queries are divided by their Euclidean norm.
@@ -38,12 +40,7 @@ pub enum FittedDensityParts {
     /// Kernel density combined with Gaussians.
     Auto(AutoDensity),
     /// Gaussians of the classes.
-    Gmm {
-        /// The structure of their covariances.
-        covariance: Covariance,
-        /// The shrinkage of their covariances.
-        shrinkage: Shrinkage,
-    },
+    Gmm(GmmDensity),
 }
 
 impl SmootherParts {
@@ -73,6 +70,6 @@ impl SmootherParts {
         if !(self.dimension.is_finite() && self.dimension > 0.0) {
             return Err(out_of_range("dimension", self.dimension, "it must be positive and finite"));
         }
-        Ok(())
+        self.scale.check()
     }
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use nuq::bandwidth::{improved_sheather_jones, improved_sheather_jones_kdepy, scott, silverman};
 use nuq::{
-    Bandwidth, Density, DensityBandwidth, Dimension, Embeddings, FittedModel, Kernel, Neighbors,
-    NuqClassifier, NuqRegressor, Variance,
+    Bandwidth, Density, DensityBandwidth, Embeddings, FittedModel, Kernel, Neighbors, NuqClassifier,
+    NuqRegressor, Scale, Variance,
 };
 use nuq_testkit::golden::Golden;
 use nuq_testkit::oracle::log_sum_exp;
@@ -99,7 +99,7 @@ fn classifiers_agree() {
                             .bandwidth(bandwidth.clone())
                             .prior_weight(weight)
                             .variance(Variance::Max)
-                            .dimension(Dimension::Ambient)
+                            .scale(Scale::Ambient)
                             .density(Density::Kde { bandwidth: DensityBandwidth::Same })
                             .fit(&x, &labels)
                             .unwrap();
@@ -207,7 +207,7 @@ fn regressors_agree() {
                         .kernel(kernel)
                         .bandwidth(bandwidth.clone())
                         .prior_weight(weight)
-                        .dimension(Dimension::Ambient)
+                        .scale(Scale::Ambient)
                         .density(Density::Kde { bandwidth: DensityBandwidth::Same })
                         .fit(&x, &targets)
                         .unwrap();

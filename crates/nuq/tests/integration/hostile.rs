@@ -60,7 +60,8 @@ fn equal_rows_are_an_error_without_given_bandwidths() {
     ] {
         assert_eq!(NuqClassifier::params().bandwidth(rule).fit(&x, &y).err(), Some(no_bandwidth(20)));
     }
-    let gaussians = Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
+    let gaussians =
+        Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf, scale_free: false };
     let fit = NuqClassifier::params().bandwidth(1.0).density(gaussians).fit(&x, &y);
     let message = fit.expect_err("equal rows have no covariance").to_string();
     assert!(
@@ -175,7 +176,11 @@ fn parameters_outside_their_range_are_errors() {
         NuqClassifier::params().selection_rows(1).fit(&x, &y).err(),
         Some(Error::OutOfRange { name: "selection_rows", .. })
     ));
-    let density = |amount| Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::Fixed(amount) };
+    let density = |amount| Density::Gmm {
+        covariance: Covariance::Full,
+        shrinkage: Shrinkage::Fixed(amount),
+        scale_free: false,
+    };
     for amount in [-0.1, 1.1, f64::NAN] {
         let fit = NuqClassifier::params().density(density(amount)).fit(&x, &y);
         assert!(matches!(fit.err(), Some(Error::OutOfRange { name: "shrinkage", .. })));
@@ -237,7 +242,7 @@ fn classes_of_one_point_and_a_single_class_work() {
     let mut labels = vec!["common"; 30];
     labels[13] = "rare";
     for covariance in [Covariance::Full, Covariance::Tied, Covariance::Diagonal] {
-        let density = Density::Gmm { covariance, shrinkage: Shrinkage::LedoitWolf };
+        let density = Density::Gmm { covariance, shrinkage: Shrinkage::LedoitWolf, scale_free: false };
         let model = NuqClassifier::params().density(density).fit(&x, &labels).unwrap();
         assert_eq!(model.classes().counts(), [29, 1]);
         assert!(model.predict(&x).unwrap().iter().all(|p| p.log_density.is_finite()));
@@ -271,7 +276,7 @@ fn without_shrinkage_a_singular_covariance_is_an_error_that_names_the_class() {
     let x = Embeddings::new(values, 3).unwrap();
     let labels: Vec<&str> = (0..40).map(|i| if i < 20 { "flat" } else { "full" }).collect();
     for covariance in [Covariance::Full, Covariance::Diagonal] {
-        let density = |shrinkage| Density::Gmm { covariance, shrinkage };
+        let density = |shrinkage| Density::Gmm { covariance, shrinkage, scale_free: false };
         let error =
             NuqClassifier::params().density(density(Shrinkage::Fixed(0.0))).fit(&x, &labels).err().unwrap();
         assert_eq!(error.to_string(), "the covariance of class flat is singular: give a shrinkage above 0",);
@@ -279,7 +284,8 @@ fn without_shrinkage_a_singular_covariance_is_an_error_that_names_the_class() {
     }
     // Fewer points than dimensions, and no shrinkage at all.
     let (x, y) = data::clusters(6, 10, 2, 1.0, 1);
-    let density = Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::Fixed(0.0) };
+    let density =
+        Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::Fixed(0.0), scale_free: false };
     let error = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &y).err().unwrap();
     assert!(matches!(error, Error::SingularCovariance { .. }), "{error}");
 }
@@ -288,7 +294,8 @@ fn without_shrinkage_a_singular_covariance_is_an_error_that_names_the_class() {
 #[test]
 fn a_thousand_classes_in_2048_dimensions_fit_in_memory() {
     let (x, y) = data::clusters(5000, 2048, 1000, 1.0, 1);
-    let density = Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
+    let density =
+        Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf, scale_free: false };
     let model = NuqClassifier::params().bandwidth(10.0).density(density).fit(&x, &y).unwrap();
     let predictions = model.predict(&x.gather(&[0, 1, 2])).unwrap();
     assert!(predictions.iter().all(|p| p.log_density.is_finite()));

@@ -2,8 +2,8 @@
 
 use nuq::bandwidth::BandwidthRule;
 use nuq::{
-    Bandwidth, Criterion, Density, DensityBandwidth, Dimension, Embeddings, FittedModel, Kernel,
-    NuqClassifier, NuqRegressor, SquaredError, Variance,
+    Bandwidth, Criterion, Density, DensityBandwidth, Embeddings, FittedModel, Kernel, NuqClassifier,
+    NuqRegressor, Scale, SquaredError, Variance,
 };
 use nuq_testkit::{data, oracle};
 
@@ -175,7 +175,7 @@ fn the_paper_preset_is_algorithm_1() {
         .variance(Variance::Max)
         .bandwidth(Criterion::Accuracy)
         .density(Density::Kde { bandwidth: DensityBandwidth::Same })
-        .dimension(Dimension::Ambient)
+        .scale(Scale::Ambient)
         .normalize(false);
     assert_eq!(NuqClassifier::paper(), explicit);
     let model = NuqClassifier::paper().fit(&x, &y).unwrap();

@@ -3,8 +3,8 @@
 
 use nuq::bandwidth::BandwidthRule;
 use nuq::{
-    Bandwidth, Covariance, Density, DensityBandwidth, Dimension, Embeddings, FittedModel, Kernel,
-    NuqClassifier, NuqRegressor, Shrinkage, Variance,
+    Bandwidth, Covariance, Density, DensityBandwidth, Embeddings, FittedModel, FittedScale, Kernel,
+    NuqClassifier, NuqRegressor, Scale, Shrinkage, Variance,
 };
 use nuq_neighbors::SeededRng;
 use nuq_testkit::{data, gaussians, oracle};
@@ -40,6 +40,7 @@ fn gaussian_density(shape: gaussians::Shape, shrinkage: Option<f64>) -> Density 
             gaussians::Shape::Diagonal => Covariance::Diagonal,
         },
         shrinkage: shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed),
+        scale_free: false,
     }
 }
 
@@ -61,6 +62,14 @@ fn assert_close(got: f64, want: f64, exponent: f64, what: &str) {
     }
     let tolerance = 1e-10 + 5e-14 * want.abs() + 1e-14 * exponent;
     assert!((got - want).abs() <= tolerance, "{what}: got {got}, want {want}");
+}
+
+/// `n̄` and `ln p̄` of a model.
+fn effective(scale: FittedScale) -> Option<(f64, f64)> {
+    match scale {
+        FittedScale::Effective { sample_size, log_density } => Some((sample_size, log_density)),
+        FittedScale::Intrinsic | FittedScale::Ambient => None,
+    }
 }
 
 struct Case<'c> {
@@ -92,6 +101,7 @@ fn check_classifier(case: Case<'_>) {
             bandwidth: bandwidth.clone(),
             density: density(i, sum.density_bandwidth()),
             dimension: sum.dimension(),
+            effective: effective(sum.scale()),
             prior_weight,
         };
         let ids: Vec<usize> = predictions.neighbors().ids(i).iter().map(|&id| id as usize).collect();
@@ -131,7 +141,10 @@ fn classifier_with_kernel_densities() {
         for (kernel, oracle_kernel) in KERNELS {
             for (bandwidth, oracle_bandwidth) in &bandwidths(dim) {
                 for prior_weight in [0.0, 1e-3, 1.0] {
-                    for dimension in [Dimension::Intrinsic, Dimension::Ambient] {
+                    for scale in [Scale::Effective, Scale::Intrinsic, Scale::Ambient] {
+                        if scale == Scale::Intrinsic && !kernel.is_radial() {
+                            continue;
+                        }
                         for density in [
                             DensityBandwidth::Same,
                             DensityBandwidth::HalfMedian,
@@ -143,7 +156,7 @@ fn classifier_with_kernel_densities() {
                                     .kernel(kernel)
                                     .bandwidth(bandwidth.clone())
                                     .prior_weight(prior_weight)
-                                    .dimension(dimension)
+                                    .scale(scale)
                                     .density(Density::Kde { bandwidth: density }),
                                 x: &x,
                                 labels: &labels,
@@ -152,9 +165,7 @@ fn classifier_with_kernel_densities() {
                                 bandwidth: oracle_bandwidth,
                                 prior_weight,
                                 density: &|_, own| own.map_or(oracle::Density::Same, oracle::Density::Own),
-                                name: format!(
-                                    "{kernel:?} {density:?} w={prior_weight} d={dim} {dimension:?}"
-                                ),
+                                name: format!("{kernel:?} {density:?} w={prior_weight} d={dim} {scale}"),
                             });
                         }
                     }
@@ -190,6 +201,7 @@ fn classifier_with_class_gaussians() {
                                     .kernel(kernel)
                                     .bandwidth(bandwidth.clone())
                                     .prior_weight(prior_weight)
+                                    .scale(Scale::Ambient)
                                     .density(gaussian_density(shape, shrinkage)),
                                 x: &x,
                                 labels: &labels,
@@ -251,6 +263,7 @@ fn regressor_with_every_kernel_and_bandwidth() {
                             bandwidth: oracle_bandwidth.clone(),
                             density: oracle::Density::Own(model.density_bandwidth().unwrap()),
                             dimension: model.dimension(),
+                            effective: effective(model.scale()),
                             prior_weight,
                         };
                         let ids: Vec<usize> =
@@ -281,7 +294,6 @@ fn the_selection_curve_matches_leave_one_out_with_the_oracle() {
         let model =
             NuqClassifier::params().n_neighbors(K).kernel(kernel).bandwidth(rule).fit(&x, &labels).unwrap();
         let curve = model.bandwidth_curve().unwrap();
-        let mut distances = Vec::new();
         for point in &curve.points {
             let (mut right, mut log_likelihood) = (0.0, 0.0);
             for (i, row) in rows.iter().enumerate() {
@@ -291,13 +303,13 @@ fn the_selection_curve_matches_leave_one_out_with_the_oracle() {
                     .take(K)
                     .collect();
                 let (sq, ids): (Vec<f64>, Vec<usize>) = others.into_iter().unzip();
-                distances.extend(sq.iter().map(|sq| sq.sqrt()));
                 let textbook = oracle::Model {
                     x: &rows,
                     kernel: oracle_kernel,
                     bandwidth: oracle::Bandwidth::Scalar(point.bandwidth),
                     density: oracle::Density::Same,
                     dimension: 3.0,
+                    effective: None,
                     prior_weight: 1e-3,
                 };
                 let answer = textbook.classify(&y, 3, row, &ids, &sq);
@@ -309,11 +321,70 @@ fn the_selection_curve_matches_leave_one_out_with_the_oracle() {
         }
         let best = curve.points.iter().map(|p| p.score.log_likelihood).fold(f64::NEG_INFINITY, f64::max);
         assert_eq!(curve.points[curve.chosen].score.log_likelihood, best);
-        let (low, high) = (
-            distances.iter().copied().fold(f64::MAX, f64::min),
-            distances.iter().copied().fold(0.0, f64::max),
-        );
+        // The 1 % quantile of the nearest and the 99 % quantile of the K-th distances.
+        let quantile = |rank: usize, share: f64| {
+            let distance = |(i, row): (usize, &Vec<f64>)| {
+                let others = oracle::by_distance(&rows, row, &[1.0; 3]);
+                others.into_iter().filter(|&(_, id)| id != i).nth(rank).unwrap().0.sqrt()
+            };
+            let mut distances: Vec<f64> = rows.iter().enumerate().map(distance).collect();
+            distances.sort_by(f64::total_cmp);
+            distances[(share * 79.0f64).round() as usize]
+        };
+        let (low, high) = (quantile(0, 0.01) / (2.0 * 1e3f64.ln()).sqrt(), 2.0 * quantile(K - 1, 0.99));
         assert!((curve.points[0].bandwidth / low - 1.0).abs() < 1e-12);
-        assert!((curve.points[8].bandwidth / high - 1.0).abs() < 1e-12);
+        assert!((curve.points.last().unwrap().bandwidth / high - 1.0).abs() < 1e-12);
+        // Nine points of the grid and four finer ones on each side of the best.
+        assert_eq!(curve.points.len(), if curve.chosen == 0 || curve.is_at_upper_edge() { 13 } else { 17 });
+    }
+}
+
+/// `n̄` and `ln p̄` are medians over left-out rows.
+#[test]
+fn the_effective_scale_matches_leave_one_out_with_the_oracle() {
+    let dim = 3;
+    let (x, labels) = data::clusters(ROWS, dim, CLASSES, 1.0, 20);
+    let rows = data::to_rows(&x);
+    for (kernel, oracle_kernel) in KERNELS {
+        for (bandwidth, oracle_bandwidth) in &bandwidths(dim) {
+            for density in [DensityBandwidth::Same, DensityBandwidth::HalfMedian] {
+                let model = NuqClassifier::params()
+                    .n_neighbors(K)
+                    .kernel(kernel)
+                    .bandwidth(bandwidth.clone())
+                    .density(Density::Kde { bandwidth: density })
+                    .fit(&x, &labels)
+                    .unwrap();
+                let scale = match oracle_bandwidth {
+                    oracle::Bandwidth::PerDimension(scale) => scale.clone(),
+                    _ => vec![1.0; dim],
+                };
+                let definition = oracle::Model {
+                    x: &rows,
+                    kernel: oracle_kernel,
+                    bandwidth: oracle_bandwidth.clone(),
+                    density: model.density_bandwidth().map_or(oracle::Density::Same, oracle::Density::Own),
+                    dimension: model.dimension(),
+                    effective: None,
+                    prior_weight: 1e-3,
+                };
+                let (mut sizes, mut log_densities): (Vec<f64>, Vec<f64>) = (0..ROWS)
+                    .map(|i| {
+                        let others = oracle::by_distance(&rows, &rows[i], &scale);
+                        let others = others.into_iter().filter(|&(_, id)| id != i).take(K);
+                        let (sq, ids): (Vec<f64>, Vec<usize>) = others.unzip();
+                        definition.effective_sample(&rows[i], &ids, &sq)
+                    })
+                    .unzip();
+                let median = |values: &mut Vec<f64>| {
+                    values.sort_by(f64::total_cmp);
+                    0.5 * (values[ROWS / 2 - 1] + values[ROWS / 2])
+                };
+                let (size, log_density) = effective(model.scale()).unwrap();
+                let name = format!("{kernel} {} {density}", bandwidth.name());
+                assert!((size - median(&mut sizes)).abs() < 1e-9, "{name}: sample size {size}");
+                assert!((log_density - median(&mut log_densities)).abs() < 1e-9, "{name}: {log_density}");
+            }
+        }
     }
 }

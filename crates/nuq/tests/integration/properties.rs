@@ -1,8 +1,8 @@
 //! Properties that hold for any data.
 
 use nuq::{
-    Bandwidth, Density, DensityBandwidth, Dimension, Embeddings, Kernel, Neighbors, NuqClassifier,
-    NuqRegressor, RejectRule, Variance,
+    Bandwidth, Density, DensityBandwidth, Embeddings, Kernel, Neighbors, NuqClassifier, NuqRegressor,
+    RejectRule, Scale, Variance,
 };
 use nuq_testkit::data;
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ proptest! {
             let model = NuqClassifier::params()
                 .kernel(kernel)
                 .density(same())
-                .dimension(Dimension::Ambient)
+                .scale(Scale::Ambient)
                 .bandwidth(h * factor)
                 .fit(&x, &y)
                 .unwrap();
@@ -167,7 +167,7 @@ proptest! {
                 .kernel(kernel)
                 .prior_weight(0.0)
                 .density(same())
-                .dimension(Dimension::Ambient)
+                .scale(Scale::Ambient)
                 .bandwidth(bandwidth(y.len()))
                 .fit(x, y)
                 .unwrap();

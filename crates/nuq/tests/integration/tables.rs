@@ -142,8 +142,11 @@ fn scaled_normalized_product_kernel_and_half_precision_models_work_with_a_graph(
 #[test]
 fn a_fitted_model_does_not_depend_on_the_number_of_threads() {
     let (x, y) = data::clusters(3000, 12, 5, 1.0, 1);
-    let density =
-        nuq::Density::Gmm { covariance: nuq::Covariance::Full, shrinkage: nuq::Shrinkage::LedoitWolf };
+    let density = nuq::Density::Gmm {
+        covariance: nuq::Covariance::Full,
+        shrinkage: nuq::Shrinkage::LedoitWolf,
+        scale_free: false,
+    };
     for params in [NuqClassifier::params(), NuqClassifier::params().density(density)] {
         let with = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

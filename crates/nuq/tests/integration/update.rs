@@ -12,8 +12,10 @@ fn inserting_and_removing_rows_gives_the_model_of_the_remaining_rows() {
     let first: Vec<u32> = (0..200).collect();
     let rest: Vec<u32> = (200..300).collect();
     let labels = |ids: &[u32]| -> Vec<i64> { ids.iter().map(|&id| y[id as usize]).collect() };
-    let densities =
-        [Density::default(), Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf }];
+    let densities = [
+        Density::default(),
+        Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf, scale_free: false },
+    ];
     for density in densities {
         let params = NuqClassifier::params().n_neighbors(10).bandwidth(0.7).density(density);
         let mut model = params.fit(&x.gather(&first), &labels(&first)).unwrap();

@@ -1,0 +1,87 @@
+//! The number `n(x)` of training rows that support the estimate at a query.
+//!
+//! The variance of the estimate is the variance of the labels divided by `n(x)`:
+//!
+//! ```text
+//! effective            n(x) = n̄ p̂(x) / p̄
+//! intrinsic, ambient   n(x) = N h^m p̂(x) / ‖K‖₂²
+//! ```
+//!
+//! `n̄` is the median of Kish's effective sample size `(Σ_k w_k)² / Σ_k w_k²` of the kernel weights of left-out training rows,
+//! and `ln p̄` is the median of `ln p̂` of the same rows. So at a typical training row the standard error is that of the weighted
+//! mean of its neighbors' labels; elsewhere it changes with the density as in the paper.
+//!
+//! The asymptotic formula assumes that the kernel averages over all rows in its range, but the estimate averages over `K`
+//! neighbors. In tens of dimensions it exceeds `K` by many orders of magnitude.
+
+use nuq_neighbors::choices;
+
+use crate::Error;
+use crate::error::out_of_range;
+
+/// The formula of `n(x)`, the number of training rows that support an estimate.
+///
+/// With a kernel density the three formulas differ by one constant in `ln U_e` per model, so that rankings do not change. Total
+/// uncertainties and decisions of the reject rule do change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scale {
+    /// `n̄ p̂(x)/p̄`: the effective number of neighbors of a typical training row, times the relative density.
+    #[default]
+    Effective,
+    /// `N h^m p̂(x)/‖K‖₂²` with the intrinsic dimension `m` of the data. Product kernels and Gaussian densities are densities of
+    /// all coordinates and do not have it.
+    Intrinsic,
+    /// `N h^d p̂(x)/‖K‖₂²` with the number of columns `d`, as in the paper.
+    Ambient,
+}
+
+choices!(Scale, "scale", { Effective => "effective", Intrinsic => "intrinsic", Ambient => "ambient" });
+
+/// The learned values of a [`Scale`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FittedScale {
+    /// [`Scale::Effective`].
+    Effective {
+        /// `n̄`, the effective number of neighbors of a typical training row, between 1 and `K`.
+        sample_size: f64,
+        /// `ln p̄`, the log density of a typical training row.
+        log_density: f64,
+    },
+    /// [`Scale::Intrinsic`]. The dimension is that of the model.
+    Intrinsic,
+    /// [`Scale::Ambient`].
+    Ambient,
+}
+
+impl FittedScale {
+    /// The formula.
+    #[must_use]
+    pub fn kind(&self) -> Scale {
+        match self {
+            FittedScale::Effective { .. } => Scale::Effective,
+            FittedScale::Intrinsic => Scale::Intrinsic,
+            FittedScale::Ambient => Scale::Ambient,
+        }
+    }
+
+    /// `n̄`, for [`Scale::Effective`].
+    #[must_use]
+    pub fn sample_size(&self) -> Option<f64> {
+        match self {
+            FittedScale::Effective { sample_size, .. } => Some(*sample_size),
+            FittedScale::Intrinsic | FittedScale::Ambient => None,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match *self {
+            FittedScale::Effective { sample_size, .. } if !(sample_size.is_finite() && sample_size > 0.0) => {
+                Err(out_of_range("effective sample size", sample_size, "it must be positive and finite"))
+            }
+            FittedScale::Effective { log_density, .. } if !log_density.is_finite() => {
+                Err(out_of_range("typical log density", log_density, "it must be finite"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
