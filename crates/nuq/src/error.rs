@@ -99,6 +99,17 @@ pub enum Error {
         row: usize,
     },
     /// A label that cannot equal a class of the model, because they are of different kinds.
+    /// Given probabilities that are negative or do not sum to one.
+    #[error(
+        "probabilities of row {row} sum to {sum} or are negative: give probabilities, or logits as logits"
+    )]
+    BadProbabilities {
+        /// The row.
+        row: usize,
+        /// The sum of its values.
+        sum: f64,
+    },
+    /// A label that cannot equal a class of the model, because one is text and the other an integer.
     #[error(
         "label {label} of row {row} is {kind}, and the classes of the model are {expected}: give labels of the same kind"
     )]

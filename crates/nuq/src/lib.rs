@@ -40,6 +40,7 @@ mod leave_one_out;
 pub mod log_space;
 mod model;
 pub mod moments;
+mod network;
 mod params;
 pub mod parts;
 mod posterior;
@@ -64,6 +65,7 @@ pub use estimate::Estimate;
 pub use kernel::Kernel;
 pub use labels::{Classes, Label};
 pub use model::{FittedModel, Model};
+pub use network::NetworkProbabilities;
 pub use nuq_neighbors::{
     self, CancelToken, Cancelled, Embeddings, ExactIndex, HnswIndex, HnswParams, IndexChoice, IndexKind,
     IndexSummary, NeighborIndex, Neighbors, Precision, Progress, UnknownChoice,

@@ -5,10 +5,10 @@ use nuq_neighbors::{Embeddings, Neighbors};
 use rayon::prelude::*;
 
 use super::{NuqClassifier, Predictions, Probabilities};
-use crate::Error;
 use crate::posterior::Scratch;
 use crate::smoother::Batch;
 use crate::uncertainty::Prediction;
+use crate::{Error, NetworkProbabilities};
 
 impl NuqClassifier<'_> {
     /// Label, probability and uncertainties of each query.
@@ -36,6 +36,40 @@ impl NuqClassifier<'_> {
         neighbors: &Neighbors,
     ) -> Result<Predictions<'_>, Error> {
         self.predict_prepared(&self.smoother.prepare(queries), neighbors.clone())
+    }
+
+    /// The predictions of the network itself, with uncertainties by this model: the network's class probabilities take the
+    /// place of `η` in label, probability and uncertainties; density and `n(x)` are those of the model.
+    ///
+    /// ```
+    /// use nuq::{Embeddings, NetworkProbabilities, NuqClassifier};
+    /// let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]])?;
+    /// let model = NuqClassifier::params().n_neighbors(2).fit(&x, &["a", "a", "b", "b"])?;
+    /// // The network is sure of "b" for both rows; the second is far from the training rows.
+    /// let network = NetworkProbabilities::from_logits(&[0.0, 5.0, 0.0, 5.0], 2, 1.0)?;
+    /// let predictions = model.predict_with(&Embeddings::from_rows(&[[1.05], [40.0]])?, &network)?;
+    /// assert_eq!(predictions.label(1), "b");
+    /// assert_eq!(predictions[0].aleatoric, predictions[1].aleatoric);
+    /// assert!(predictions[1].log_epistemic > predictions[0].log_epistemic + 3.0);
+    /// # Ok::<(), nuq::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A dimension mismatch, or network outputs with another number of rows or classes.
+    pub fn predict_with(
+        &self,
+        queries: &Embeddings<'_>,
+        network: &NetworkProbabilities,
+    ) -> Result<Predictions<'_>, Error> {
+        network.check(queries.len(), self.classes.len())?;
+        let queries = self.smoother.prepare(queries);
+        let neighbors = self.smoother.search(&queries)?;
+        let batch = self.smoother.batch(&queries, &neighbors)?.with_density(self.groups())?;
+        let prediction =
+            |i: usize| Prediction::new(&network.summarize(i), &batch.neighborhood(i), self.variance);
+        let rows = (0..batch.len()).into_par_iter().map(prediction).collect();
+        drop(batch);
+        Ok(Predictions::new(rows, neighbors, &self.classes))
     }
 
     fn predict_prepared(
