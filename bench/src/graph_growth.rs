@@ -95,6 +95,7 @@ pub(crate) fn measure(rows: &str) -> Result<(), String> {
         bandwidth: Bandwidth::Scalar(1.0),
         density: FittedDensityParts::Same,
         dimension: 1.0,
+        scale: nuq::FittedScale::Ambient,
         n_neighbors: 20,
         normalize: false,
         choice: IndexChoice { kind: IndexKind::Hnsw(params), reason: Reason::Requested },

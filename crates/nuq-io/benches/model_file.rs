@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use nuq::{Embeddings, FittedModel, IndexKind, Model, NuqClassifier};
+use nuq::{Embeddings, FittedModel, IndexKind, Model, NuqClassifier, Scale};
 use nuq_testkit::data;
 
 const ROWS: usize = 100_000;

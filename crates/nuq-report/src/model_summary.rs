@@ -2,7 +2,8 @@
 
 use nuq::parts::{FittedDensityParts, SmootherParts};
 use nuq::{
-    Bandwidth, DensityBandwidth, DensityKind, FittedModel, GmmDensity, Model, NuqClassifier, NuqRegressor, Shrinkage,
+    Bandwidth, DensityBandwidth, DensityKind, FittedModel, GmmDensity, Model, NuqClassifier, NuqRegressor,
+    Shrinkage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -154,8 +155,17 @@ impl ModelSummary {
         smoother: SmootherParts,
         selection: Option<SelectionSummary>,
     ) -> Self {
-        let SmootherParts { kernel, bandwidth, density, dimension, scale, n_neighbors, normalize, choice, .. } =
-            smoother;
+        let SmootherParts {
+            kernel,
+            bandwidth,
+            density,
+            dimension,
+            scale,
+            n_neighbors,
+            normalize,
+            choice,
+            ..
+        } = smoother;
         let index = model.index();
         let description = index.describe();
         let values = match &bandwidth {

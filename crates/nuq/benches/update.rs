@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p nuq --bench update`
 
-use nuq::{Density, Embeddings, IndexKind, NuqClassifier};
+use nuq::{Density, Embeddings, IndexKind, NuqClassifier, Scale};
 use nuq_testkit::data;
 
 const DIM: usize = 8;

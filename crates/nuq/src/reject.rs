@@ -147,6 +147,7 @@ mod tests {
             log_epistemic: 0.0,
             log_total: 0.0,
             log_density: 0.0,
+            log_sample_size: 0.0,
             log_standard_error: standard_error.ln(),
         }
     }

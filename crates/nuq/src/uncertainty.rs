@@ -30,6 +30,8 @@ pub struct Prediction {
     pub log_total: f64,
     /// `ln p̂(x)`.
     pub log_density: f64,
+    /// `ln n(x)`, the log of the number of training rows that support the estimate ([`Scale`](crate::Scale)).
+    pub log_sample_size: f64,
     /// `ln max_c τ_c`, the log of the largest standard error of a class probability. [`RejectRule`](crate::RejectRule) uses
     /// it, independently of the variance term of `U_e`.
     pub log_standard_error: f64,
@@ -43,19 +45,29 @@ fn log_excess() -> f64 {
 
 impl Prediction {
     pub(crate) fn new(summary: &Summary, neighborhood: &Neighborhood, variance: Variance) -> Self {
+        Self::of(summary, variance, neighborhood.log_density, neighborhood.log_sample_size)
+    }
+
+    /// The prediction with other class probabilities, for example those of the network.
+    pub(crate) fn with_summary(&self, summary: &Summary, variance: Variance) -> Self {
+        Self::of(summary, variance, self.log_density, self.log_sample_size)
+    }
+
+    fn of(summary: &Summary, variance: Variance, log_density: f64, log_sample_size: f64) -> Self {
         let log_variance = match variance {
             Variance::Sum => summary.log_variance_sum,
             Variance::Max => summary.log_variance_max,
         };
-        let log_epistemic = log_excess() + 0.5 * (log_variance - neighborhood.log_sample_size);
+        let log_epistemic = log_excess() + 0.5 * (log_variance - log_sample_size);
         Self {
             class: summary.class as usize,
             probability: summary.log_top.exp(),
             aleatoric: summary.log_error.exp(),
             log_epistemic,
             log_total: log_add(summary.log_error, log_epistemic),
-            log_density: neighborhood.log_density,
-            log_standard_error: 0.5 * (summary.log_variance_max - neighborhood.log_sample_size),
+            log_density,
+            log_sample_size,
+            log_standard_error: 0.5 * (summary.log_variance_max - log_sample_size),
         }
     }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use nuq::bandwidth::BandwidthRule;
 use nuq::nuq_neighbors::{Precision, SeededRng};
 use nuq::{
-    Covariance, Density, DensityBandwidth, Embeddings, FittedModel, HnswParams, IndexKind, Kernel, Label, Model,
-    NeighborIndex, NuqClassifier, NuqRegressor, Shrinkage,
+    Covariance, Density, DensityBandwidth, Embeddings, FittedModel, HnswParams, IndexKind, Kernel, Label,
+    Model, NeighborIndex, NuqClassifier, NuqRegressor, Scale, Shrinkage,
 };
 use nuq_io::Error;
 use nuq_testkit::battery::{self, Subject};

@@ -62,14 +62,22 @@ impl NuqClassifier<'_> {
         network: &NetworkProbabilities,
     ) -> Result<Predictions<'_>, Error> {
         network.check(queries.len(), self.classes.len())?;
-        let queries = self.smoother.prepare(queries);
-        let neighbors = self.smoother.search(&queries)?;
-        let batch = self.smoother.batch(&queries, &neighbors)?.with_density(self.groups())?;
-        let prediction =
-            |i: usize| Prediction::new(&network.summarize(i), &batch.neighborhood(i), self.variance);
-        let rows = (0..batch.len()).into_par_iter().map(prediction).collect();
-        drop(batch);
-        Ok(Predictions::new(rows, neighbors, &self.classes))
+        self.with_network(&self.predict(queries)?, network)
+    }
+
+    /// The same from predictions of this model for the same queries.
+    ///
+    /// # Errors
+    /// Network outputs with another number of rows or classes.
+    pub fn with_network<'m>(
+        &'m self,
+        predictions: &Predictions<'_>,
+        network: &NetworkProbabilities,
+    ) -> Result<Predictions<'m>, Error> {
+        network.check(predictions.len(), self.classes.len())?;
+        let prediction = |i: usize| predictions[i].with_summary(&network.summarize(i), self.variance);
+        let rows = (0..predictions.len()).into_par_iter().with_checkpoints().map(prediction).collect();
+        Ok(Predictions::new(rows, predictions.neighbors().clone(), &self.classes))
     }
 
     fn predict_prepared(

@@ -7,7 +7,8 @@ use nuq::{
 use nuq_testkit::cancel::{assert_checks_often, cancel_at_check_points};
 use nuq_testkit::data::{clusters, normal};
 
-const GMM: Density = Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf };
+const GMM: Density =
+    Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf, scale_free: false };
 
 fn predictions(model: &NuqClassifier<'_>, queries: &Embeddings<'_>) -> Vec<Prediction> {
     model.predict(queries).unwrap().to_vec()
