@@ -27,7 +27,7 @@ pub(crate) fn run() -> Result<(), String> {
         y_title: "seconds".to_owned(),
         lines: vec![
             LogLogLine { name: "fit".to_owned(), points: fit },
-            LogLogLine { name: format!("predict {QUERIES}"), points: predict },
+            LogLogLine { name: format!("predict {QUERIES} rows"), points: predict },
         ],
     }
     .draw();

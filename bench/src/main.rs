@@ -7,11 +7,13 @@
 //! | `score` | time and memory of `nuq score` on a file of 2 GB |
 //! | `baselines` | baselines against those of pytorch-ood |
 //! | `growth` | time and memory of models and graphs by number of rows |
+//! | `coverage` | size of the epistemic uncertainty against the error, in simulations with a known posterior |
 //! | `results` | detection metrics of every method on real embeddings |
 //!
 //! Without an argument: `search` and `fit`.
 
 mod baselines;
+mod coverage;
 mod data;
 mod fit;
 mod graph;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
             ["search", "graph"] => graph::run(),
             ["fit"] => fit::run(),
             ["score"] => score::run(),
+            ["coverage"] => coverage::run(),
             ["results"] => results::run(),
             ["baselines"] => baselines::run(),
             ["growth"] => growth::run().and_then(|()| graph_growth::run()),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nuq::calibrate::Measure;
-use nuq::{Density, Embeddings, Label, NuqClassifier, Predictions};
+use nuq::{Decision, Density, Embeddings, Label, NuqClassifier, Predictions, RejectRule};
 use nuq_eval::baselines::Members;
 use nuq_eval::evaluate::{Comparison, Rows};
 use nuq_eval::metrics::{Resampling, roc_auc};
@@ -15,8 +15,8 @@ const HEAD: &str = "\
 
 Written by `cargo xtask results` from the arrays in the folder that `NUQ_DATA` names: a ResNet-18 with spectral normalization on
 CIFAR-10 (25,000 training rows, 10,000 test rows, four outlier sets), and MiniLM fine-tuned on fractions of text sets. All
-methods use the same rows and their default parameters; none is fitted to outliers. *NUQ* is the default model, *auto* the same
-with `density = auto`. Errors are those of the network. The best value of each column is bold, whether or not the difference is
+methods use the same rows and their default parameters; none is fitted to outliers. *NUQ* is the default model (`density = auto`),
+*kde* the same with `density = kde`. Errors are those of the network. The best value of each column is bold, whether or not the difference is
 significant; `nuq evaluate` tests significance on your arrays.
 
 *Ensemble* rows use additional predictions: on CIFAR-10 those of four further networks (four times the training and inference
@@ -106,10 +106,40 @@ fn text(folder: &Path, name: &'static str, file: &str, ood: &[&str]) -> Result<S
     })
 }
 
-/// The mean ROC-AUC and the RCC-AUC of each method, in the order of the methods.
+/// The results of one data set.
 struct Column {
     name: &'static str,
-    methods: Vec<(String, Option<f64>, Option<f64>)>,
+    /// The mean ROC-AUC and the RCC-AUC of each method, in the order of the methods.
+    methods: Vec<Method>,
+    /// The decisions of the reject rules, in the order of [`RULES`]. Empty for a set without outliers.
+    rejections: Vec<Rejections>,
+}
+
+/// A reject rule and the density of the model.
+struct Rule {
+    name: &'static str,
+    /// Algorithm 2 with this level, or the plug-in rule.
+    level: Option<f64>,
+    /// Whether the density is `auto`, otherwise `kde`.
+    is_auto: bool,
+}
+
+/// The compared reject rules. The cost of a rejection is [`COST`].
+const RULES: [Rule; 3] = [
+    Rule { name: "plug-in rule", level: None, is_auto: true },
+    Rule { name: "Algorithm 2, kde", level: Some(0.05), is_auto: false },
+    Rule { name: "Algorithm 2, auto", level: Some(0.05), is_auto: true },
+];
+const COST: f64 = 0.1;
+
+/// Decisions of a reject rule.
+struct Rejections {
+    /// Share of rejected test rows.
+    test: f64,
+    /// Mean share of rejected rows of the outlier sets.
+    outliers: f64,
+    /// Share of errors of NUQ's label among accepted test rows.
+    risk: f64,
 }
 
 fn measure(set: &Set) -> Result<Column, String> {
@@ -122,18 +152,48 @@ fn measure(set: &Set) -> Result<Column, String> {
         comparison = comparison.ood(name, arrays.rows());
     }
     let evaluation = comparison.run(&model).map_err(with_name)?;
-    let mut methods: Vec<(String, Option<f64>, Option<f64>)> = evaluation
+    let mut methods: Vec<Method> = evaluation
         .methods
         .iter()
         .map(|method| (method.name.clone(), method.mean_roc_auc, Some(method.rcc_auc.interval.value)))
         .collect();
-    let auto = NuqClassifier::params().density(Density::Auto).fit(x, y).map_err(|e| with_name(e.into()))?;
+    let kde = NuqClassifier::params().density(Density::default());
+    let kde = kde.fit(x, y).map_err(|e| with_name(e.into()))?;
     for (place, name, measure) in
-        [(4, "NUQ density, auto", Measure::Density), (5, "NUQ epistemic, auto", Measure::Epistemic)]
+        [(4, "NUQ density, kde", Measure::Density), (5, "NUQ epistemic, kde", Measure::Epistemic)]
     {
-        methods.insert(place, (name.to_owned(), mean_auc(&auto, set, measure).map_err(with_name)?, None));
+        methods.insert(place, (name.to_owned(), mean_auc(&kde, set, measure).map_err(with_name)?, None));
     }
-    Ok(Column { name: set.name, methods })
+    let rejections = if set.ood.is_empty() {
+        vec![]
+    } else {
+        let rejections = |rule: &Rule| reject(rule, if rule.is_auto { &model } else { &kde }, set);
+        RULES.iter().map(rejections).collect::<Result<_, _>>().map_err(|e| with_name(e.into()))?
+    };
+    Ok(Column { name: set.name, methods, rejections })
+}
+
+/// The decisions of a rule on the rows of a set.
+fn reject(rule: &Rule, model: &NuqClassifier<'_>, set: &Set) -> Result<Rejections, nuq::Error> {
+    let decide = match rule.level {
+        Some(level) => RejectRule::confident(COST, level)?,
+        None => RejectRule::plug_in(COST)?,
+    };
+    let classes = model.classes().len();
+    let is_rejected = |p: &nuq::Prediction| decide.decide(p, classes) != Decision::Accept;
+    let share = |predictions: &Predictions<'_>| {
+        predictions.iter().filter(|p| is_rejected(p)).count() as f64 / predictions.len() as f64
+    };
+    let test = model.predict(&set.test.rows)?;
+    let outliers = set.ood.iter().map(|(_, arrays)| Ok(share(&model.predict(&arrays.rows)?)));
+    let outliers: Vec<f64> = outliers.collect::<Result<_, nuq::Error>>()?;
+    let accepted: Vec<usize> = (0..test.len()).filter(|&i| !is_rejected(&test[i])).collect();
+    let errors = accepted.iter().filter(|&&i| *test.label(i) != set.labels[i]).count();
+    Ok(Rejections {
+        test: share(&test),
+        outliers: outliers.iter().sum::<f64>() / outliers.len() as f64,
+        risk: errors as f64 / accepted.len() as f64,
+    })
 }
 
 fn mean_auc(model: &NuqClassifier<'_>, set: &Set, measure: Measure) -> Result<Option<f64>, nuq_eval::Error> {
@@ -172,10 +232,21 @@ pub(crate) fn run() -> Result<(), String> {
     table(&columns, |(_, roc_auc, _)| *roc_auc, f64::max, 4);
     println!("\n### Errors: RCC-AUC, lower is better\n");
     table(&columns, |(_, _, rcc_auc)| *rcc_auc, f64::min, 0);
+    println!("\n### Abstaining: rejected test rows / rejected outliers / errors among accepted test rows\n");
+    println!(
+        "The cost of a rejection is {COST}, the level of Algorithm 2 is 0.05. Errors are those of NUQ's label.\n"
+    );
+    println!("| set |{}", RULES.map(|rule| format!(" {} |", rule.name)).concat());
+    println!("| --- |{}", " --- |".repeat(RULES.len()));
+    for column in columns.iter().filter(|column| !column.rejections.is_empty()) {
+        let cell = |of: &Rejections| format!(" {:.3} / {:.3} / {:.3} |", of.test, of.outliers, of.risk);
+        println!("| {} |{}", column.name, column.rejections.iter().map(cell).collect::<String>());
+    }
     print!("\n{}", include_str!("../results-notes.md"));
     Ok(())
 }
 
+/// Name, mean ROC-AUC and RCC-AUC.
 type Method = (String, Option<f64>, Option<f64>);
 
 /// Prints one row per method, with the best value of each column in bold and the mean over the first `averaged` columns.

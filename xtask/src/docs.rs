@@ -12,11 +12,25 @@ pub(crate) fn figures() -> Result<(), Failed> {
 
 /// Evaluates every method on real embeddings and writes `docs/results.md`.
 pub(crate) fn write_results() -> Result<(), Failed> {
-    let page = cargo_output(&["run", "--quiet", "--release", "--package", "nuq-bench", "--", "results"])?;
+    let page = bench_page("results")?;
     if page.is_empty() {
         return Err(Failed("results: set NUQ_DATA to the folder of the embeddings".to_owned()));
     }
-    let path = root().join("docs/results.md");
+    write_page("results.md", &page)
+}
+
+/// Runs the simulations of the epistemic uncertainty and writes `docs/coverage.md` and its figure.
+pub(crate) fn write_coverage() -> Result<(), Failed> {
+    let page = bench_page("coverage")?;
+    write_page("coverage.md", &format!("{}\n", page.trim_end()))
+}
+
+fn bench_page(name: &str) -> Result<String, Failed> {
+    cargo_output(&["run", "--quiet", "--release", "--package", "nuq-bench", "--", name])
+}
+
+fn write_page(name: &str, page: &str) -> Result<(), Failed> {
+    let path = root().join("docs").join(name);
     fs::write(&path, page).map_err(|e| Failed(format!("{}: {e}", path.display())))
 }
 

@@ -21,6 +21,7 @@ cargo xtask COMMAND
   bench python                  the Python package compared with Rust
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
+  docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
   docs figures | BENCH...       the figures only, or the tables of these benchmarks only
 ";
 
@@ -39,8 +40,11 @@ fn main() -> ExitCode {
         ["test", "lab"] => test_lab(),
         ["bench", "python"] => python::bench().map(|table| print!("{table}")),
         ["bench", rest @ ..] => bench(rest),
-        ["docs"] => docs::figures().and_then(|()| benchmarks::write(&[])),
+        ["docs"] => {
+            docs::figures().and_then(|()| docs::write_coverage()).and_then(|()| benchmarks::write(&[]))
+        }
         ["docs", "figures"] => docs::figures(),
+        ["docs", "coverage"] => docs::write_coverage(),
         ["docs", names @ ..] => benchmarks::write(names),
         ["results"] => docs::write_results(),
         [] | ["help" | "--help" | "-h"] => {

@@ -15,11 +15,11 @@ from nuq import NuqClassifier, NuqRegressor
 CHOICES = [
     ([], {}),
     (["--k", "7", "--kernel", "logistic"], {"n_neighbors": 7, "kernel": "logistic"}),
-    (["--bandwidth", "0.8", "--density-bandwidth", "same"], {"bandwidth": 0.8, "density_bandwidth": "same"}),
+    (["--bandwidth", "0.8", "--density-bandwidth", "same"], {"bandwidth": 0.8, "density": "kde", "density_bandwidth": "same"}),
     (["--density", "gmm"], {"density": "gmm"}),
     (["--index", "hnsw"], {"index": "hnsw"}),
     (["--variance", "max", "--prior-weight", "0", "--normalize"], {"variance": "max", "prior_weight": 0, "normalize": True}),
-    (["--bandwidth", "silverman", "--dimension", "ambient"], {"bandwidth": "silverman", "dimension": "ambient"}),
+    (["--bandwidth", "silverman", "--scale", "ambient"], {"bandwidth": "silverman", "scale": "ambient"}),
 ]
 
 

@@ -56,7 +56,7 @@ def test_an_interrupt_at_any_line_of_an_update(update):
     y = ["m"] * 10 + ["z"] * 10 + ["a"] * 10
     line, outcomes = 1, set()
     while True:
-        model = NuqClassifier(n_neighbors=1, bandwidth=1.0, density_bandwidth=1.0, dimension="ambient")
+        model = NuqClassifier(n_neighbors=1, bandwidth=1.0, density="kde", density_bandwidth=1.0, scale="ambient")
         if update == "partial_fit":
             model.fit(x[:20], y[:20])
             raised = interrupted_at(line, lambda: model.partial_fit(x[20:30], y[20:30]))
@@ -77,7 +77,7 @@ def test_an_interrupt_at_any_line_of_a_second_fit():
     before, after = ["b"] * 10 + ["c"] * 10, [7] * 20 + [9] * 20
     line = 1
     while True:
-        model = NuqClassifier(n_neighbors=1, bandwidth=1.0, density_bandwidth=1.0, dimension="ambient").fit(x[:20], before)
+        model = NuqClassifier(n_neighbors=1, bandwidth=1.0, density="kde", density_bandwidth=1.0, scale="ambient").fit(x[:20], before)
         raised = interrupted_at(line, lambda: model.fit(x, after))
         check(model, x, before if model.n_samples_fit_ == 20 else after)
         if not raised:
@@ -97,7 +97,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 rng = np.random.default_rng(0)
 x = rng.normal(size=(30_000, 32)).astype(np.float32)
 y = rng.integers(0, 5, len(x))
-options = {"bandwidth": 1.0, "density_bandwidth": 1.0, "dimension": "ambient"}
+options = {"bandwidth": 1.0, "density": "kde", "density_bandwidth": 1.0, "scale": "ambient"}
 model = NuqClassifier(index="exact" if what == "waiting" else "hnsw", **options).fit(x[:10_000], y[:10_000])
 if what == "waiting":
     query = threading.Thread(target=lambda: model.predict(np.tile(x, (4, 1))))
@@ -138,7 +138,7 @@ def test_labels_of_a_prediction_belong_to_the_same_classes(blobs):
 
     x, y = blobs
     names = np.array(["m", "n", "o"])[y]
-    model = NuqClassifier(bandwidth=1e-3, density_bandwidth=1.0, dimension="ambient").fit(x, names)
+    model = NuqClassifier(bandwidth=1e-3, density="kde", density_bandwidth=1.0, scale="ambient").fit(x, names)
     stop = threading.Event()
 
     def change():
@@ -158,7 +158,7 @@ def test_labels_of_a_prediction_belong_to_the_same_classes(blobs):
 
 def test_a_regressor_has_no_other_state(blobs):
     x, _ = blobs
-    model = NuqRegressor(bandwidth=0.8, density_bandwidth=0.5, dimension="ambient").fit(x[:200], x[:200, 0])
+    model = NuqRegressor(bandwidth=0.8, density_bandwidth=0.5, scale="ambient").fit(x[:200], x[:200, 0])
     line = 1
     while interrupted_at(line, lambda: model.partial_fit(x[200:201], x[200:201, 0])):
         line += 1

@@ -73,4 +73,4 @@ def test_regressors_return_means_and_a_log_variance(blobs):
 def test_parameters_of_the_paper():
     model = NuqClassifier.paper(n_neighbors=9)
     assert (model.prior_weight, model.variance, model.bandwidth) == (0.0, "max", "accuracy")
-    assert (model.density_bandwidth, model.dimension, model.n_neighbors) == ("same", "ambient", 9)
+    assert (model.density_bandwidth, model.scale, model.n_neighbors) == ("same", "ambient", 9)

@@ -20,7 +20,7 @@ INVALID = {
     "shrinkage": ["some", -0.1, 1.5, None],
     "prior_weight": [-1.0, "much", float("nan"), None],
     "variance": ["mean", None],
-    "dimension": ["two", 3],
+    "scale": ["two", 3],
     "normalize": ["yes", None, 2],
     "index": ["tree", None],
     "recall": [0.0, 1.5, "all", None],

@@ -121,7 +121,7 @@ def rows(count, columns):
     return rng.normal(size=(count, columns)).astype(np.float32)
 
 def model_of(x, **options):
-    return NuqClassifier(bandwidth=1.0, density_bandwidth=1.0, dimension="ambient", **options).fit(x, np.arange(len(x)) % 5)
+    return NuqClassifier(bandwidth=1.0, density="kde", density_bandwidth=1.0, scale="ambient", **options).fit(x, np.arange(len(x)) % 5)
 
 what = sys.argv[1]
 if what == "graph":

@@ -34,17 +34,17 @@ def test_partial_fits_equal_one_fit(blobs, labels):
     # The middle class comes last, so that class numbers change.
     order = np.argsort(y == 1, kind="stable")
     x, names = x[order], names[order]
-    model = NuqClassifier(bandwidth=0.8, density_bandwidth=0.5, dimension="ambient")
+    model = NuqClassifier(bandwidth=0.8, density="kde", density_bandwidth=0.5, scale="ambient")
     for part in np.array_split(np.arange(300), 4):
         assert model.partial_fit(x[part], names[part]) is model
     assert model.classes_.tolist() == sorted(labels) and model.n_samples_fit_ == 300
-    at_once = NuqClassifier(bandwidth=0.8, density_bandwidth=0.5, dimension="ambient").fit(x, names)
+    at_once = NuqClassifier(bandwidth=0.8, density="kde", density_bandwidth=0.5, scale="ambient").fit(x, names)
     assert_same(model, at_once, x)
 
 
 def test_removal_undoes_insertion(blobs):
     x, y = blobs
-    fixed = {"bandwidth": 0.8, "density_bandwidth": 0.5, "dimension": "ambient"}
+    fixed = {"bandwidth": 0.8, "density": "kde", "density_bandwidth": 0.5, "scale": "ambient"}
     model = NuqClassifier(**fixed).fit(x, y)
     model.partial_fit(x[:10] + 50, np.full(10, 9))
     assert model.classes_.tolist() == [0, 1, 2, 9]
@@ -66,7 +66,7 @@ def test_removal_of_all_rows_of_a_class(blobs):
 
 def test_regressor(blobs):
     x, _ = blobs
-    fixed = {"bandwidth": 0.8, "density_bandwidth": 0.5, "dimension": "ambient"}
+    fixed = {"bandwidth": 0.8, "density": "kde", "density_bandwidth": 0.5, "scale": "ambient"}
     model = NuqRegressor(**fixed).partial_fit(x[:200], x[:200, 0]).partial_fit(x[200:], x[200:, 0])
     np.testing.assert_array_equal(model.predict(x), NuqRegressor(**fixed).fit(x, x[:, 0]).predict(x))
     assert model.remove([0, 1]).n_samples_fit_ == 298

@@ -179,7 +179,7 @@ fn at<'v>(model: &'v Value, path: &str) -> Option<&'v Value> {
 fn listed_keys_exist_in_the_model_file() {
     let example = Example::new();
     let mut models = vec![
-        example.fit(&["--density", "gmm", "--index", "hnsw"]),
+        example.fit(&["--density", "gmm", "--scale-free", "--index", "hnsw"]),
         example.fit(&["--density-bandwidth", "1"]),
         example.calibrate(&["--target", "risk=0.9"]),
     ];

@@ -33,6 +33,41 @@ pub fn to_rows(embeddings: &Embeddings<'_>) -> Vec<Vec<f64>> {
     embeddings.rows().map(|row| row.iter().map(|&v| f64::from(v)).collect()).collect()
 }
 
+/// Two Gaussian classes, two standard deviations apart, in a subspace of the columns. The posterior is known.
+#[derive(Clone, Copy)]
+pub struct TwoGaussians {
+    /// The dimension of the subspace.
+    pub latent: usize,
+    /// The number of columns.
+    pub dim: usize,
+}
+
+impl TwoGaussians {
+    /// A sample of `n` rows with their labels and `P(y = 1 | x)`.
+    pub fn sample(self, n: usize, seed: u64) -> (Embeddings<'static>, Vec<i64>, Vec<f64>) {
+        let mut rng = SeededRng::new(seed);
+        // A Householder reflection is orthogonal: distances do not change, and no column is constant.
+        let mut axis: Vec<f64> = (0..self.dim).map(|j| ((j * j) as f64 + 1.0).sin()).collect();
+        let length = axis.iter().map(|v| v * v).sum::<f64>().sqrt();
+        axis.iter_mut().for_each(|v| *v /= length);
+        let (mut values, mut labels, mut posterior) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..n {
+            let label = i64::from(rng.uniform() < 0.5);
+            let mut row: Vec<f64> =
+                (0..self.dim).map(|j| if j < self.latent { rng.normal() } else { 0.0 }).collect();
+            row[0] += if label == 1 { 1.0 } else { -1.0 };
+            labels.push(label);
+            posterior.push(1.0 / (1.0 + (-2.0 * row[0]).exp()));
+            if self.dim > self.latent {
+                let along: f64 = row.iter().zip(&axis).map(|(x, a)| x * a).sum();
+                row.iter_mut().zip(&axis).for_each(|(x, a)| *x -= 2.0 * along * a);
+            }
+            values.extend(row.iter().map(|&x| x as f32));
+        }
+        (Embeddings::new(values, self.dim).expect("normal draws are finite"), labels, posterior)
+    }
+}
+
 /// A binary problem in one dimension with a known posterior: three normal components, of which the middle one is class 1.
 pub struct Mixture;
 

@@ -239,7 +239,7 @@ pub(crate) struct FitArgs {
         long, value_parser = choice::<MethodId>(),
         conflicts_with_all = [
             "targets", "preset", "kernel", "bandwidth", "density", "density_bandwidth", "covariance", "prior_weight",
-            "variance", "dimension", "normalize", "selection_rows", "index", "recall", "precision", "expected_queries"
+            "variance", "scale", "scale_free", "normalize", "selection_rows", "index", "recall", "precision", "expected_queries"
         ]
     )]
     pub(crate) method: Option<MethodId>,

@@ -85,7 +85,7 @@ fn every_option_of_fit_is_set_in_the_model() {
         "1.5",
         "--prior-weight",
         "0.5",
-        "--dimension",
+        "--scale",
         "ambient",
         "--normalize",
         "--index",

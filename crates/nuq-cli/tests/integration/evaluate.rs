@@ -141,8 +141,8 @@ fn invalid_input_is_reported_before_files_are_written() {
         (
             format!("{calibrate} {labels} --target risk=0.0001"),
             1,
-            "no threshold keeps the risk at 0.0001 with confidence 0.95: 77 of 1000 held-out predictions are wrong; the smallest \
-             risk that can be certified with these rows is 0.0083;",
+            "no threshold keeps the risk at 0.0001 with confidence 0.95: 76 of 1000 held-out predictions are wrong; the smallest \
+             risk that can be certified with these rows is 0.00968;",
         ),
         (format!("{calibrate} --labels @svhn.npz:logits --target risk=0.1"), 1, "one entry per row"),
         (

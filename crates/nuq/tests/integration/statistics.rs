@@ -1,11 +1,10 @@
 //! Coverage of the epistemic uncertainty and excess risk on a 1-D mixture with known η, as in the paper's appendix.
 
-use nuq::nuq_neighbors::SeededRng;
 use nuq::{
     Classification, Decision, Density, DensityBandwidth, Embeddings, NuqClassifier, Params, RejectRule,
     Scale, Variance,
 };
-use nuq_testkit::data::Mixture;
+use nuq_testkit::data::{Mixture, TwoGaussians};
 
 /// A grid over the central region of the mixture.
 fn grid() -> Vec<f32> {
@@ -71,38 +70,10 @@ fn the_excess_risk_of_the_reject_rule_falls_to_zero() {
     assert!(risks[3] < 0.005 && risks[3] < 0.1 * risks[0], "{risks:?}");
 }
 
-/// Two Gaussian classes two standard deviations apart in `latent` dimensions, reflected into `dim` columns, with `η` of class 1.
-fn two_gaussians(
-    n: usize,
-    latent: usize,
-    dim: usize,
-    seed: u64,
-) -> (Embeddings<'static>, Vec<i64>, Vec<f64>) {
-    let mut rng = SeededRng::new(seed);
-    // A Householder reflection is orthogonal: distances do not change, and no column is constant.
-    let mut axis: Vec<f64> = (0..dim).map(|j| ((j * j) as f64 + 1.0).sin()).collect();
-    let length = axis.iter().map(|v| v * v).sum::<f64>().sqrt();
-    axis.iter_mut().for_each(|v| *v /= length);
-    let (mut values, mut labels, mut eta) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..n {
-        let label = i64::from(rng.uniform() < 0.5);
-        let mut row: Vec<f64> = (0..dim).map(|j| if j < latent { rng.normal() } else { 0.0 }).collect();
-        row[0] += if label == 1 { 1.0 } else { -1.0 };
-        labels.push(label);
-        eta.push(1.0 / (1.0 + (-2.0 * row[0]).exp()));
-        if dim > latent {
-            let along: f64 = row.iter().zip(&axis).map(|(x, a)| x * a).sum();
-            row.iter_mut().zip(&axis).for_each(|(x, a)| *x -= 2.0 * along * a);
-        }
-        values.extend(row.iter().map(|&x| x as f32));
-    }
-    (Embeddings::new(values, dim).unwrap(), labels, eta)
-}
-
 /// The share of queries with `|η̂ − η| ≤ U_e`, and whether the bandwidth is the smallest of its grid.
-fn coverage(params: &Params<Classification>, n: usize, latent: usize, dim: usize) -> (f64, bool) {
-    let (x, labels, _) = two_gaussians(n, latent, dim, 1);
-    let (queries, _, eta) = two_gaussians(1000, latent, dim, 2);
+fn coverage(params: &Params<Classification>, n: usize, data: TwoGaussians) -> (f64, bool) {
+    let (x, labels, _) = data.sample(n, 1);
+    let (queries, _, eta) = data.sample(1000, 2);
     let model = params.fit(&x, &labels).unwrap();
     let (predictions, estimates) = (model.predict(&queries).unwrap(), model.predict_proba(&queries).unwrap());
     let covered = (0..eta.len())
@@ -114,13 +85,14 @@ fn coverage(params: &Params<Classification>, n: usize, latent: usize, dim: usize
 /// With `scale = effective` the epistemic uncertainty is of the size of the error in any dimension.
 #[test]
 fn the_effective_scale_covers_the_error_in_low_and_high_dimension() {
-    let kernel = NuqClassifier::params().density(Density::default());
-    for params in [NuqClassifier::params(), kernel] {
+    // The bandwidth is selected on a sample, which is enough for its value and saves most of the time.
+    let params = NuqClassifier::params().selection_rows(2000);
+    for params in [params.clone(), params.density(Density::default())] {
         for (latent, dim, floor) in
             [(1, 1, 0.7), (2, 2, 0.7), (5, 5, 0.7), (10, 64, 0.7), (20, 64, 0.7), (50, 128, 0.5)]
         {
             for n in [500, 20_000] {
-                let (share, at_lower_edge) = coverage(&params, n, latent, dim);
+                let (share, at_lower_edge) = coverage(&params, n, TwoGaussians { latent, dim });
                 assert!(share >= floor, "{latent} dimensions, {n} rows: {share}");
                 assert!(!at_lower_edge, "{latent} dimensions, {n} rows");
             }
@@ -128,18 +100,12 @@ fn the_effective_scale_covers_the_error_in_low_and_high_dimension() {
     }
 }
 
-/// The asymptotic formula does not: in 50 dimensions it is too small by orders of magnitude.
-#[test]
-fn the_intrinsic_scale_does_not_cover_the_error_in_high_dimension() {
-    let (share, _) = coverage(&NuqClassifier::params().scale(Scale::Intrinsic), 500, 50, 128);
-    assert!(share < 0.1, "{share}");
-}
-
 /// The three scales differ by one constant in `ln U_e`, so that rankings do not change.
 #[test]
 fn scales_differ_by_a_constant_per_model() {
-    let (x, labels, _) = two_gaussians(400, 3, 5, 3);
-    let (queries, _, _) = two_gaussians(50, 3, 5, 4);
+    let data = TwoGaussians { latent: 3, dim: 5 };
+    let (x, labels, _) = data.sample(400, 3);
+    let (queries, _, _) = data.sample(50, 4);
     for density in [Density::default(), Density::Auto] {
         let log_epistemic = |scale: Scale| -> Vec<f64> {
             let params = NuqClassifier::params().density(density.clone()).scale(scale);
