@@ -112,7 +112,7 @@ impl PyClassifier {
         Ok(column(py, &accepted).into_any())
     }
 
-    /// Training rows with doubtful labels: row, given and likeliest class, the probabilities of both, and the labels to which the
+    /// Training rows with doubtful labels: row, given and predicted class, the probabilities of both, and the labels to which the
     /// class numbers refer.
     fn label_issues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (issues, classes) = self
@@ -126,9 +126,9 @@ impl PyClassifier {
         columns.set_item("row", numbers(|issue| issue.row.into()))?;
         columns.set_item("classes", labels::to_python(py, &classes)?)?;
         columns.set_item("given", numbers(|issue| issue.given.into()))?;
-        columns.set_item("likeliest", numbers(|issue| issue.likeliest.into()))?;
+        columns.set_item("predicted_label", numbers(|issue| issue.predicted_label.into()))?;
         columns.set_item("probability_given", probabilities(|issue| issue.probability_given))?;
-        columns.set_item("probability_likeliest", probabilities(|issue| issue.probability_likeliest))?;
+        columns.set_item("predicted_probability", probabilities(|issue| issue.predicted_probability))?;
         Ok(columns)
     }
 

@@ -86,8 +86,8 @@ fn scod_risk(inliers: Scores<'_>, is_error: Flags<'_>, outliers: Scores<'_>, cov
 }
 
 #[pyfunction]
-fn calibration_error(confidence: Scores<'_>, is_right: Flags<'_>, bins: usize) -> PyResult<f64> {
-    let error = metrics::calibration_error(confidence.as_slice()?, is_right.as_slice()?, bins);
+fn calibration_error(confidence: Scores<'_>, is_correct: Flags<'_>, bins: usize) -> PyResult<f64> {
+    let error = metrics::calibration_error(confidence.as_slice()?, is_correct.as_slice()?, bins);
     Ok(error.map_err(Failure::from)?)
 }
 

@@ -69,8 +69,8 @@ def test_label_issues_contain_the_wrong_labels(cifar10):
     first = issues.row[:40]
     assert len(set(first) & set(wrong)) >= 36
     np.testing.assert_array_equal(issues.label, labels[issues.row])
-    assert (issues.probability < issues.probability_of_likeliest).all()
-    right = issues.likeliest[:40] == train["labels"][first]
+    assert (issues.probability < issues.predicted_probability).all()
+    right = issues.predicted_label[:40] == train["labels"][first]
     assert right.mean() > 0.85
 
 
@@ -106,7 +106,7 @@ def test_to_pandas(fitted, blobs):
     np.testing.assert_array_equal(frame["total"], result.total)
 
 
-@pytest.mark.parametrize("estimator", [NuqClassifier(prior_weight=0.0), NuqRegressor(prior_weight=0.0)], ids=repr)
+@pytest.mark.parametrize("estimator", [NuqClassifier(density="kde", prior_weight=0.0), NuqRegressor(prior_weight=0.0)], ids=repr)
 def test_leave_one_out_equals_predictions_without_the_row(blobs, estimator):
     x, y = blobs
     model = estimator.fit(x, y)

@@ -34,8 +34,8 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
             row: issue.row,
             label: label(issue.given),
             probability: issue.probability_given,
-            likeliest: label(issue.likeliest),
-            probability_of_likeliest: issue.probability_likeliest,
+            predicted_label: label(issue.predicted_label),
+            predicted_probability: issue.predicted_probability,
         })
         .collect();
     let rows = model.index().len();
@@ -61,8 +61,8 @@ struct Issue<'m> {
     /// Probability of its label, given the other rows.
     probability: f64,
     /// The most probable label, given the other rows.
-    likeliest: &'m Label,
-    probability_of_likeliest: f64,
+    predicted_label: &'m Label,
+    predicted_probability: f64,
 }
 
 impl Issue<'_> {
@@ -71,8 +71,8 @@ impl Issue<'_> {
             "row": self.row,
             "label": label_json(self.label),
             "probability": self.probability,
-            "likeliest": label_json(self.likeliest),
-            "probability_of_likeliest": self.probability_of_likeliest,
+            "predicted_label": label_json(self.predicted_label),
+            "predicted_probability": self.predicted_probability,
         })
     }
 }
@@ -87,18 +87,18 @@ fn columns(issues: &[Issue<'_>]) -> [(&'static str, Column); 5] {
         ("row", Column::Integers(issues.iter().map(|issue| Some(i64::from(issue.row))).collect())),
         ("label", labels(|issue| issue.label.clone())),
         ("probability", numbers(|issue| issue.probability)),
-        ("likeliest", labels(|issue| issue.likeliest.clone())),
-        ("probability_of_likeliest", numbers(|issue| issue.probability_of_likeliest)),
+        ("predicted_label", labels(|issue| issue.predicted_label.clone())),
+        ("predicted_probability", numbers(|issue| issue.predicted_probability)),
     ]
 }
 
 fn table(issues: &[Issue<'_>]) -> String {
     let name = |label: &Label| escape::name(&label.to_string()).into_owned();
-    let names = issues.iter().flat_map(|issue| [name(issue.label), name(issue.likeliest)]);
-    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).max("likeliest".len());
+    let names = issues.iter().flat_map(|issue| [name(issue.label), name(issue.predicted_label)]);
+    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).max("predicted".len());
     let mut text = format!(
         "{:>8}  {:<width$} {:>12}  {:<width$} {:>12}\n",
-        "row", "label", "probability", "likeliest", "probability"
+        "row", "label", "probability", "predicted", "probability"
     );
     for issue in issues {
         text += &format!(
@@ -106,8 +106,8 @@ fn table(issues: &[Issue<'_>]) -> String {
             issue.row,
             name(issue.label),
             issue.probability,
-            name(issue.likeliest),
-            issue.probability_of_likeliest
+            name(issue.predicted_label),
+            issue.predicted_probability
         );
     }
     text

@@ -19,7 +19,9 @@ pub(super) type Scores = Vec<Vec<f64>>;
 /// Kernel and density of NUQ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Variant {
-    /// Defaults: Gaussian kernel for posterior and density.
+    /// Defaults: Gaussian kernel, and a density that combines a kernel density and Gaussians.
+    Default,
+    /// Gaussian kernel for posterior and density.
     Rbf,
     /// Logistic kernel for posterior and density.
     Logistic,
@@ -31,8 +33,9 @@ impl Variant {
     fn params(self) -> Params<Classification> {
         let params = NuqClassifier::params();
         match self {
-            Variant::Rbf => params,
-            Variant::Logistic => params.kernel(Kernel::Logistic),
+            Variant::Default => params,
+            Variant::Rbf => params.density(Density::default()),
+            Variant::Logistic => params.density(Density::default()).kernel(Kernel::Logistic),
             Variant::Gaussians => params.density(gaussians()),
         }
     }
@@ -61,7 +64,7 @@ pub(super) const MAIN_METHODS: [Method; 5] =
     [NUQ, Method::Ddu(Layer::Features), Method::Ensemble, Method::Entropy, Method::MaxProb];
 /// Further methods in tables: NUQ and DDU on logits, MC dropout, DUQ and SNGP.
 pub(super) const OTHER_METHODS: [Method; 5] = [
-    Method::Nuq(Layer::Logits, Variant::Rbf),
+    Method::Nuq(Layer::Logits, Variant::Default),
     Method::Ddu(Layer::Logits),
     Method::Dropout,
     Method::Duq,
@@ -70,15 +73,17 @@ pub(super) const OTHER_METHODS: [Method; 5] = [
 /// Number of forward passes of MC dropout.
 const DROPOUT_PASSES: usize = 10;
 /// NUQ with default parameters on features.
-pub(super) const NUQ: Method = Method::Nuq(Layer::Features, Variant::Rbf);
+pub(super) const NUQ: Method = Method::Nuq(Layer::Features, Variant::Default);
 
 impl Method {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Method::Nuq(Layer::Features, Variant::Rbf) => "NUQ",
+            Method::Nuq(Layer::Features, Variant::Default) => "NUQ",
+            Method::Nuq(Layer::Features, Variant::Rbf) => "NUQ, RBF",
             Method::Nuq(Layer::Features, Variant::Logistic) => "NUQ, logistic",
             Method::Nuq(Layer::Features, Variant::Gaussians) => "NUQ, GMM",
-            Method::Nuq(Layer::Logits, Variant::Rbf) => "NUQ on logits",
+            Method::Nuq(Layer::Logits, Variant::Default) => "NUQ on logits",
+            Method::Nuq(Layer::Logits, Variant::Rbf) => "NUQ on logits, RBF",
             Method::Nuq(Layer::Logits, Variant::Logistic) => "NUQ on logits, logistic",
             Method::Nuq(Layer::Logits, Variant::Gaussians) => "NUQ on logits, GMM",
             Method::Ddu(Layer::Features) => "DDU",

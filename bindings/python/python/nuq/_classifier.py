@@ -375,8 +375,8 @@ class NuqClassifier(Estimator):
                 "row": issues["row"],
                 "label": labels[issues["given"]],
                 "probability": issues["probability_given"],
-                "likeliest": labels[issues["likeliest"]],
-                "probability_of_likeliest": issues["probability_likeliest"],
+                "predicted_label": labels[issues["predicted_label"]],
+                "predicted_probability": issues["predicted_probability"],
             }
         )
 

@@ -364,7 +364,10 @@ fn integer_labels_are_written_as_integers() {
     assert_eq!(neighbors.as_slice(), [7.0, 7.0, 0.0, 0.0, -9.0, -9.0]);
     let issues = out(&nuq(&["label-issues", "m.nuq", "--json"], folder.path()));
     let issues: Value = serde_json::from_str(&issues).unwrap();
-    assert_eq!((&issues["worst"][0]["label"], &issues["worst"][0]["likeliest"]), (&(-9).into(), &7.into()));
+    assert_eq!(
+        (&issues["worst"][0]["label"], &issues["worst"][0]["predicted_label"]),
+        (&(-9).into(), &7.into())
+    );
 }
 
 #[cfg(not(feature = "parquet"))]

@@ -37,7 +37,10 @@ fn every_command_prints_one_json_object() {
         assert_eq!(printed[key], value, "{arguments:?}: {printed}");
     }
     let issues = fs::read_to_string(folder.path().join("issues.csv")).unwrap();
-    assert!(issues.starts_with("row,label,probability,likeliest,probability_of_likeliest\n2,b,"), "{issues}");
+    assert!(
+        issues.starts_with("row,label,probability,predicted_label,predicted_probability\n2,b,"),
+        "{issues}"
+    );
     assert!(!out(&nuq(&["inspect", "m.nuq"], folder.path())).contains("half"), "the threshold is removed");
 }
 

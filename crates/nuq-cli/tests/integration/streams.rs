@@ -218,10 +218,13 @@ fn suggestions_and_label_issues_are_written_as_tables() {
     let issues = |more: &[&str]| nuq(&[&["label-issues", "w.nuq", "--out"], more].concat(), folder.path());
     let csv = out(&issues(&["-"]));
     let lines: Vec<&str> = csv.lines().collect();
-    assert_eq!(lines[0], "row,label,probability,likeliest,probability_of_likeliest");
+    assert_eq!(lines[0], "row,label,probability,predicted_label,predicted_probability");
     assert!(lines[1].starts_with("2,b,") && lines.len() == 2, "{csv}");
     let json = out(&issues(&["-", "--json"]));
-    assert!(json.starts_with("{\"label\":\"b\",\"likeliest\":\"a\"") && json.lines().count() == 1, "{json}");
+    assert!(
+        json.starts_with("{\"label\":\"b\",\"predicted_label\":\"a\"") && json.lines().count() == 1,
+        "{json}"
+    );
     let report = out(&issues(&["i.tsv"]));
     assert!(report.starts_with("i.tsv: 1 rows\n1 of 6 rows have a label"), "{report}");
     assert_eq!(fs::read_to_string(folder.path().join("i.tsv")).unwrap(), csv.replace(',', "\t"));

@@ -35,8 +35,8 @@ fn check_probabilities(values: &[f64]) -> Result<(), Error> {
 ///
 /// # Errors
 /// No rows, unequal lengths, confidences outside [0, 1], or zero bins.
-pub fn calibration_error(confidence: &[f64], is_right: &[bool], bins: usize) -> Result<f64, Error> {
-    check_lengths("correctness flags", is_right.len(), "confidences", confidence.len())?;
+pub fn calibration_error(confidence: &[f64], is_correct: &[bool], bins: usize) -> Result<f64, Error> {
+    check_lengths("correctness flags", is_correct.len(), "confidences", confidence.len())?;
     check_probabilities(confidence)?;
     if bins == 0 {
         return Err(crate::error::out_of_range("bins", 0.0, "at least one is needed"));
@@ -44,8 +44,8 @@ pub fn calibration_error(confidence: &[f64], is_right: &[bool], bins: usize) -> 
     // Bins are half-open, (low, high], so that 1 is in the last one.
     let bin = |p: f64| ((p * bins as f64).ceil() as usize).clamp(1, bins) - 1;
     let mut gap = vec![0.0; bins];
-    for (&p, &right) in confidence.iter().zip(is_right) {
-        gap[bin(p)] += p - f64::from(u8::from(right));
+    for (&p, &correct) in confidence.iter().zip(is_correct) {
+        gap[bin(p)] += p - f64::from(u8::from(correct));
     }
     Ok(gap.iter().map(|gap| gap.abs()).sum::<f64>() / confidence.len() as f64)
 }

@@ -16,7 +16,7 @@ pub struct Report {
     /// Methods in display order.
     pub methods: Vec<Method>,
     /// Skipped methods with reasons.
-    pub left_out: Vec<Fact>,
+    pub skipped: Vec<Fact>,
     /// Risk-coverage curves of selected methods: (share of rows kept, error rate among them).
     pub risk_coverage: Vec<Curve>,
     /// ROC curves of selected methods for each set of `ood`: (false positive rate, true positive rate).
@@ -33,7 +33,7 @@ pub struct Report {
     /// Most uncertain rows of each set.
     pub most_uncertain: Vec<UncertainRow>,
     /// Command, versions and bootstrap parameters of the report.
-    pub made_by: Provenance,
+    pub provenance: Provenance,
 }
 
 /// A name and a value.

@@ -91,7 +91,7 @@ fn a_report_has_the_numbers_of_the_evaluation() {
     assert_eq!(family("MaxProb"), Some(Family::Logits));
     assert_eq!(family("Mahalanobis"), Some(Family::Embeddings));
     assert_eq!(family("ReAct"), Some(Family::Both));
-    assert_eq!((report.made_by.seed, report.made_by.resamples), (5, 100));
+    assert_eq!((report.provenance.seed, report.provenance.resamples), (5, 100));
     assert!(report.test.rejected.is_none() && !report.summary.contains("threshold"));
     let lines: Vec<&str> = report.summary.lines().collect();
     assert!(lines[0].starts_with("The network has an accuracy of "), "{}", lines[0]);

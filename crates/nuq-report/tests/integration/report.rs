@@ -96,7 +96,7 @@ fn text_from_data_is_escaped() {
     let mut report = sample(&[markup]);
     report.summary = markup.to_owned();
     report.test.name = markup.to_owned();
-    report.made_by.command = markup.to_owned();
+    report.provenance.command = markup.to_owned();
     report.methods[0].name = markup.to_owned();
     report.risk_coverage[0].name = markup.to_owned();
     report.histograms[0].score = markup.to_owned();

@@ -15,11 +15,11 @@ pub struct LabelIssue {
     /// The class number of its label.
     pub given: u32,
     /// The number of the most probable class, computed without this row.
-    pub likeliest: u32,
+    pub predicted_label: u32,
     /// The probability of its label, computed without this row.
     pub probability_given: f64,
     /// The probability of the most probable class, computed without this row.
-    pub probability_likeliest: f64,
+    pub predicted_probability: f64,
 }
 
 impl NuqClassifier<'_> {
@@ -45,19 +45,19 @@ impl NuqClassifier<'_> {
             let issue = |(probabilities, scratch): &mut (Vec<f64>, Scratch), i: usize| {
                 let classes = self.classes_of(neighbors, i);
                 self.prior.probabilities(classes, &batch.weights(i), scratch, probabilities);
-                let mut likeliest = 0;
+                let mut predicted = 0;
                 for (class, &p) in probabilities.iter().enumerate() {
-                    if p > probabilities[likeliest] {
-                        likeliest = class;
+                    if p > probabilities[predicted] {
+                        predicted = class;
                     }
                 }
                 let given = self.of_row[ids[i] as usize];
-                (likeliest != given as usize).then(|| LabelIssue {
+                (predicted != given as usize).then(|| LabelIssue {
                     row: ids[i],
                     given,
-                    likeliest: likeliest as u32,
+                    predicted_label: predicted as u32,
                     probability_given: probabilities[given as usize],
-                    probability_likeliest: probabilities[likeliest],
+                    predicted_probability: probabilities[predicted],
                 })
             };
             let buffers = || (vec![0.0; self.classes.len()], Scratch::default());

@@ -99,8 +99,8 @@ fn accuracy_selects_the_best_likelihood_within_one_standard_error_of_the_best_ac
         assert!(point.score.log_likelihood <= chosen.log_likelihood);
     }
     // The accuracy excludes the bandwidth with the highest likelihood; otherwise both criteria would choose the same one.
-    let likeliest = curve.points.iter().map(|p| p.score.log_likelihood).fold(f64::NEG_INFINITY, f64::max);
-    assert!(chosen.log_likelihood < likeliest, "{} and {likeliest}", chosen.log_likelihood);
+    let best = curve.points.iter().map(|p| p.score.log_likelihood).fold(f64::NEG_INFINITY, f64::max);
+    assert!(chosen.log_likelihood < best, "{} and {best}", chosen.log_likelihood);
 }
 
 #[test]

@@ -125,7 +125,7 @@ impl Source<'_> {
                 })
                 .collect(),
             methods: methods.iter().map(method).collect(),
-            left_out: skipped
+            skipped: skipped
                 .iter()
                 .map(|skipped| Fact { name: skipped.name.clone(), value: skipped.reason.clone() })
                 .collect(),
@@ -136,7 +136,7 @@ impl Source<'_> {
             bandwidth: self.bandwidth(),
             map: Some(map::map(self.model, &sets, self.comparison.bootstrap().seed)?),
             most_uncertain: self.most_uncertain(&sets),
-            made_by: self.provenance(),
+            provenance: self.provenance(),
         })
     }
 

@@ -17,7 +17,7 @@ pub(super) fn model(report: &Report) -> String {
 
 /// Section on how the report was produced.
 pub(super) fn provenance(report: &Report) -> String {
-    let provenance = &report.made_by;
+    let provenance = &report.provenance;
     let facts = [
         ("Command", command(&provenance.command)),
         ("Program", safe(&provenance.version)),

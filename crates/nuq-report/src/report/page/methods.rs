@@ -62,15 +62,15 @@ const LEGEND: &str = "<p class=\"legend-note\"><b class=\"best\">Bold</b>: no ot
 /// Collapsible list of skipped methods with reasons.
 fn skipped(report: &Report) -> String {
     let item = |fact: &Fact| format!("<li><b>{}</b>: {}</li>", safe(&fact.name), safe(&fact.value));
-    match report.left_out.is_empty() {
+    match report.skipped.is_empty() {
         true => String::new(),
         false => format!(
             "<details class=\"legend-note\"><summary>{} skipped</summary><ul>{}</ul></details>\n",
-            match report.left_out.len() {
+            match report.skipped.len() {
                 1 => "1 method was".to_owned(),
                 count => format!("{count} methods were"),
             },
-            report.left_out.iter().map(item).collect::<String>()
+            report.skipped.iter().map(item).collect::<String>()
         ),
     }
 }

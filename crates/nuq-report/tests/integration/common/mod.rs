@@ -90,11 +90,11 @@ pub(crate) fn sample(ood: &[&str]) -> Report {
         map: Some(map(&mut random, ood)),
         most_uncertain: (0..12).map(|i| uncertain_row(&mut random, i, ood)).collect(),
         methods,
-        left_out: vec![Fact {
+        skipped: vec![Fact {
             name: "ViM".to_owned(),
             value: "500 rows do not determine the last layer of the network: at least 513 are needed".to_owned(),
         }],
-        made_by: Provenance {
+        provenance: Provenance {
             command: "nuq evaluate --model cifar10.nuq --embeddings examples/cifar10/test.npz:embeddings --labels \
                       examples/cifar10/test.npz:labels --ood svhn=examples/cifar10/svhn.npz:embeddings --report report.html"
                 .to_owned(),
