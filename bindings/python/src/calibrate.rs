@@ -47,7 +47,7 @@ impl PyThreshold {
         Ok(parse_target(target, share, delta).check().map_err(Failure::from)?)
     }
 
-    /// Chooses a threshold on held-out scores. `errors_of` is the predictor of `is_error`: "network" or "nuq".
+    /// Chooses a threshold on held-out scores. `predictor` is that of scores and errors: "network" or "nuq".
     #[staticmethod]
     fn calibrate(
         measure: &str,
@@ -56,18 +56,25 @@ impl PyThreshold {
         target: &str,
         share: f64,
         delta: f64,
-        errors_of: &str,
+        predictor: &str,
     ) -> PyResult<Self> {
         let (measure, target) = (parse("measure", measure)?, parse_target(target, share, delta));
         let is_error = is_error.as_ref().map(|wrong| wrong.as_slice()).transpose()?;
         let threshold = nuq::calibrate::calibrate(measure, scores.as_slice()?, is_error, target);
         let threshold = threshold.map_err(Failure::from)?;
-        Ok(Self { inner: threshold.with_errors_of(parse("errors_of", errors_of)?) })
+        Ok(Self { inner: threshold.of_predictor(parse("predictor", predictor)?) })
     }
 
     /// Inverse of `parts`.
     #[staticmethod]
-    fn from_parts(measure: &str, value: f64, rows: usize, guarantee: GuaranteeTuple) -> PyResult<Self> {
+    #[pyo3(signature = (measure, value, rows, guarantee, predictor = "nuq"))]
+    fn from_parts(
+        measure: &str,
+        value: f64,
+        rows: usize,
+        guarantee: GuaranteeTuple,
+        predictor: &str,
+    ) -> PyResult<Self> {
         let guarantee = match guarantee {
             GuaranteeTuple::Accepts(share, (low, high), accepted) => {
                 Guarantee::Coverage { share, low, high, accepted }
@@ -76,11 +83,12 @@ impl PyThreshold {
                 Guarantee::Risk { risk, delta, accepted, errors, errors_of: parse("errors_of", &errors_of)? }
             }
         };
-        Ok(Self { inner: Threshold { measure: parse("measure", measure)?, value, guarantee, rows } })
+        let (measure, predictor) = (parse("measure", measure)?, parse("predictor", predictor)?);
+        Ok(Self { inner: Threshold { measure, value, guarantee, rows, predictor } })
     }
 
     /// All fields, for pickle.
-    fn parts(&self) -> (String, f64, usize, GuaranteeTuple) {
+    fn parts(&self) -> (String, f64, usize, GuaranteeTuple, String) {
         let guarantee = match self.inner.guarantee {
             Guarantee::Coverage { share, low, high, accepted } => {
                 GuaranteeTuple::Accepts(share, (low, high), accepted)
@@ -89,7 +97,8 @@ impl PyThreshold {
                 GuaranteeTuple::Errs(risk, delta, accepted, errors, errors_of.to_string())
             }
         };
-        (self.inner.measure.to_string(), self.inner.value, self.inner.rows, guarantee)
+        let Threshold { measure, value, rows, predictor, .. } = self.inner;
+        (measure.to_string(), value, rows, guarantee, predictor.to_string())
     }
 
     /// Name of the measure that is compared.
@@ -108,6 +117,17 @@ impl PyThreshold {
     #[getter]
     fn rows(&self) -> usize {
         self.inner.rows
+    }
+
+    /// Predictor whose uncertainty is compared: "network" or "nuq".
+    #[getter]
+    fn predictor(&self) -> String {
+        self.inner.predictor.to_string()
+    }
+
+    /// Whether the threshold can be applied to predictions of a predictor.
+    fn compares(&self, predictor: &str) -> PyResult<bool> {
+        Ok(self.inner.compares(parse("predictor", predictor)?))
     }
 
     /// The guarantee as a sentence.

@@ -1,7 +1,7 @@
 //! The fitted classifier.
 
 use numpy::PyReadonlyArray1;
-use nuq::{Decision, FittedModel, Label, NuqClassifier, RejectRule};
+use nuq::{Decision, Embeddings, FittedModel, Label, NetworkProbabilities, NuqClassifier, RejectRule};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -44,21 +44,27 @@ impl PyClassifier {
     }
 
     /// Predictions as columns, and the labels to which the class numbers refer. With `neighbors`, ids and squared distances of each
-    /// row, there is no search.
+    /// row, there is no search. With `network`, the predictions are those of the network.
+    #[pyo3(signature = (x, neighbors, n_jobs, network = None))]
     fn predict<'py>(
         &self,
         py: Python<'py>,
         x: &Bound<'_, PyAny>,
         neighbors: Option<NeighborArrays<'_>>,
         n_jobs: Option<usize>,
+        network: Option<NetworkArrays<'_>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (x, neighbors) = (embeddings(x)?, neighbors.map(neighbor_table).transpose()?);
+        let network = network.map(NetworkOutputs::new).transpose()?;
         let (rows, classes) = self.model.query(py, n_jobs, move |model| {
-            let rows = match neighbors {
-                Some(neighbors) => model.predict_from(&x, &neighbors)?.to_vec(),
-                None => model.predict(&x)?.to_vec(),
+            let mut predictions = match neighbors {
+                Some(neighbors) => model.predict_from(&x, &neighbors)?,
+                None => model.predict(&x)?,
             };
-            Ok((rows, model.classes().labels().to_vec()))
+            if let Some(network) = network {
+                predictions = model.with_network(&predictions, &network.probabilities()?)?;
+            }
+            Ok((predictions.to_vec(), model.classes().labels().to_vec()))
         })?;
         columns_of(py, &rows, &classes)
     }
@@ -91,7 +97,8 @@ impl PyClassifier {
         Ok((values.into_any(), labels::to_python(py, &classes)?))
     }
 
-    /// True for each row that the reject rule accepts.
+    /// True for each row that the reject rule accepts. `network` as in `predict`.
+    #[pyo3(signature = (x, cost, level, n_jobs, network = None))]
     fn accept<'py>(
         &self,
         py: Python<'py>,
@@ -99,14 +106,20 @@ impl PyClassifier {
         cost: f64,
         level: Option<f64>,
         n_jobs: Option<usize>,
+        network: Option<NetworkArrays<'_>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let network = network.map(NetworkOutputs::new).transpose()?;
         let rule = match level {
             Some(level) => RejectRule::confident(cost, level),
             None => RejectRule::plug_in(cost),
         };
         let (x, rule) = (embeddings(x)?, rule.map_err(Failure::from)?);
         let accepted = self.model.query(py, n_jobs, move |model| {
-            let decisions = model.predict(&x)?.decide(&rule);
+            let mut predictions = model.predict(&x)?;
+            if let Some(network) = network {
+                predictions = model.with_network(&predictions, &network.probabilities()?)?;
+            }
+            let decisions = predictions.decide(&rule);
             Ok(decisions.iter().map(|decision| *decision == Decision::Accept).collect::<Vec<bool>>())
         })?;
         Ok(column(py, &accepted).into_any())
@@ -180,6 +193,30 @@ impl PyClassifier {
         columns.set_item("chosen", curve.chosen)?;
         columns.set_item("rows", curve.rows)?;
         Ok(Some(columns))
+    }
+}
+
+/// Logits or probabilities of the network, one column per class, and whether they are logits.
+type NetworkArrays<'py> = (Bound<'py, PyAny>, bool);
+
+/// The outputs of the network, in the order of the classes.
+struct NetworkOutputs {
+    values: Embeddings<'static>,
+    are_logits: bool,
+}
+
+impl NetworkOutputs {
+    fn new((array, are_logits): NetworkArrays<'_>) -> PyResult<Self> {
+        Ok(Self { values: embeddings(&array)?, are_logits })
+    }
+
+    fn probabilities(&self) -> Result<NetworkProbabilities, nuq::Error> {
+        let (values, classes) = (self.values.as_slice(), self.values.dim());
+        if self.are_logits {
+            NetworkProbabilities::from_logits(values, classes, 1.0)
+        } else {
+            NetworkProbabilities::from_probabilities(values, classes)
+        }
     }
 }
 

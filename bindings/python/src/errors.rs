@@ -86,7 +86,7 @@ fn class_of(error: &nuq::Error) -> &'static str {
         NoRows { .. } => "EmptyError",
         NanScore { .. } => "NotFiniteError",
         ColumnNames(_) => "ColumnNamesError",
-        EqualScores { .. } | LabelKind { .. } => "InvalidInputError",
+        EqualScores { .. } | LabelKind { .. } | BadProbabilities { .. } => "InvalidInputError",
         CannotCertify { .. } => "CannotCertifyError",
         _ => "NuqError",
     }

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use nuq::calibrate::{Measure, Predictor, Target, Threshold, calibrate};
-use nuq::{Decision, FittedModel, Label, Model, NuqClassifier, Predictions};
+use nuq::{
+    Decision, Embeddings, FittedModel, Label, Model, NetworkProbabilities, NuqClassifier, Predictions,
+};
 use nuq_io::{ArraySpec, ModelLock};
 use serde::Serialize;
 use serde_json::json;
@@ -68,11 +70,10 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
                 }
                 None => None,
             };
-            let predictions = model.predict(&held_out)?;
+            let predictions = predict(options, embeddings, model, &held_out)?;
             rows::warn_training_rows(embeddings, predictions.neighbors(), common);
-            let predicted = predicted_labels(options, embeddings, model, &predictions)?;
             let is_error = |labels: Vec<Label>| -> Vec<bool> {
-                labels.iter().zip(predicted).map(|(label, predicted)| predicted != label).collect()
+                labels.iter().enumerate().map(|(i, label)| predictions.label(i) != label).collect()
             };
             (predictions.iter().map(|p| measure.of(p)).collect::<Vec<f64>>(), labels.map(is_error))
         }
@@ -81,7 +82,7 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         }
     };
     let predictor = if options.logits.is_some() { Predictor::Network } else { Predictor::Nuq };
-    let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?.with_errors_of(predictor);
+    let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?.of_predictor(predictor);
     if threshold.value == f64::INFINITY && !matches!(target, Target::Risk { .. }) {
         message(common, &format!("warning: {threshold}"));
     }
@@ -155,30 +156,26 @@ fn check_labels_and_classes(options: &CalibrateArgs, model: &Model<'_>) -> Resul
             let text = "--labels requires a classifier: the errors of a regressor are not counted";
             Err(Error::Usage(text.to_owned()))
         }
+        Model::Regressor(_) if options.logits.is_some() => {
+            Err(Error::Usage("--logits requires a classifier".to_owned()))
+        }
         Model::Regressor(_) => Ok(()),
         Model::Classifier(model) => rows::check_class_names(model, &options.classes),
     }
 }
 
-/// The predicted label of each row: by the network if its logits are given, otherwise by NUQ.
-fn predicted_labels<'m>(
+/// The prediction for each row: of the network if its logits are given, otherwise of NUQ.
+fn predict<'m>(
     options: &CalibrateArgs,
     embeddings: &ArraySpec,
     model: &'m NuqClassifier<'_>,
-    predictions: &Predictions<'m>,
-) -> Result<Vec<&'m Label>, Error> {
-    let Some(spec) = &options.logits else {
-        return Ok((0..predictions.len()).map(|i| predictions.label(i)).collect());
-    };
-    let logits = rows::logits(
-        spec,
-        model,
-        &options.classes,
-        (embeddings, predictions.len()),
-        options.input.options(),
-    )?;
-    let best = |row: &[f32]| (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best });
-    Ok(logits.rows().map(|row| model.classes().label(best(row))).collect())
+    held_out: &Embeddings<'_>,
+) -> Result<Predictions<'m>, Error> {
+    let Some(spec) = &options.logits else { return Ok(model.predict(held_out)?) };
+    let rows = (embeddings, held_out.len());
+    let logits = rows::logits(spec, model, &options.classes, rows, options.input.options())?;
+    let network = NetworkProbabilities::from_logits(logits.as_slice(), logits.dim(), 1.0)?;
+    Ok(model.predict_with(held_out, &network)?)
 }
 
 fn target(options: &CalibrateArgs, spec: TargetSpec) -> Result<Target, Error> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nuq::calibrate::{Measure, Threshold};
+use nuq::calibrate::{Measure, Predictor, Threshold};
 use nuq::{FittedModel, Model};
 use nuq_eval::baselines::{Param, Scorer};
 use nuq_eval::evaluate::MethodId;
@@ -83,6 +83,9 @@ pub(crate) struct ThresholdSummary {
     rows: usize,
     /// The guarantee as a sentence.
     statement: String,
+    /// `network` if the uncertainties of the network's predictions are compared; otherwise absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predictor: Option<&'static str>,
     #[serde(skip)]
     column: &'static str,
 }
@@ -101,6 +104,7 @@ impl ThresholdSummary {
             value: threshold.value.is_finite().then_some(threshold.value),
             rows: threshold.rows,
             statement: threshold.to_string(),
+            predictor: (threshold.predictor == Predictor::Network).then_some("network"),
             column,
         }
     }
@@ -113,7 +117,9 @@ impl ThresholdSummary {
     pub(crate) fn rule(&self) -> String {
         match self.value {
             Some(value) => {
-                format!("{}: accept if {} ≤ {}", escape::name(&self.name), self.column, number(value))
+                let with_logits = if self.predictor.is_some() { ", with logits" } else { "" };
+                let (name, value) = (escape::name(&self.name), number(value));
+                format!("{name}: accept if {} ≤ {value}{with_logits}", self.column)
             }
             None => format!("{}: accept every row", escape::name(&self.name)),
         }

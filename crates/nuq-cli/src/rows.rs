@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nuq::calibrate::{Predictor, Threshold};
 use nuq::{Embeddings, FittedModel, Label, Model, Neighbors, NuqClassifier};
 use nuq_eval::baselines::Members;
 use nuq_io::{ArraySpec, EmbeddingsFile, ReadOptions};
@@ -139,10 +140,23 @@ pub(crate) fn logits(
     rows: (&ArraySpec, usize),
     options: ReadOptions,
 ) -> Result<Embeddings<'static>, Error> {
+    let logits = read(spec, open_logits(spec, model, rows, options)?);
+    reorder(logits.map_err(|error| logits_error(error, rows.0))?, model, names)
+}
+
+/// Opens a file of logits, with one column for each class of the model and one row for each row of another array.
+pub(crate) fn open_logits(
+    spec: &ArraySpec,
+    model: &NuqClassifier<'_>,
+    rows: (&ArraySpec, usize),
+    options: ReadOptions,
+) -> Result<EmbeddingsFile, Error> {
     let file = options.rows(rows.1).columns(model.classes().len()).embeddings(spec, &[]);
-    let logits = file.map_err(Error::from).and_then(|file| read(spec, file));
-    let logits = logits.map_err(|error| class_error(row_error(error, "rows of logits", rows.0)))?;
-    reorder(logits, model, names)
+    file.map_err(|error| logits_error(error.into(), rows.0))
+}
+
+fn logits_error(error: Error, of: &ArraySpec) -> Error {
+    class_error(row_error(error, "rows of logits", of))
 }
 
 /// Explains a number of columns that differs from the number of classes.
@@ -175,26 +189,32 @@ fn reorder(
     model: &NuqClassifier<'_>,
     names: &[String],
 ) -> Result<Embeddings<'static>, Error> {
-    if names.is_empty() {
-        return Ok(logits);
+    match class_order(model, names)? {
+        Some(order) => Ok(Embeddings::new(reordered(logits.rows(), &order), order.len())?),
+        None => Ok(logits),
     }
-    let order = class_order(model, names)?;
-    let values = logits.rows().flat_map(|row| order.iter().map(|&j| row[j])).collect();
-    Ok(Embeddings::new(values, model.classes().len())?)
+}
+
+/// The columns of each row in the given order.
+pub(crate) fn reordered<'r>(rows: impl Iterator<Item = &'r [f32]>, order: &[usize]) -> Vec<f32> {
+    rows.flat_map(|row| order.iter().map(|&j| row[j])).collect()
 }
 
 /// Checks `--classes` before rows are read. An empty list is the model's order.
 pub(crate) fn check_class_names(model: &NuqClassifier<'_>, names: &[String]) -> Result<(), Error> {
-    if names.is_empty() { Ok(()) } else { class_order(model, names).map(|_| ()) }
+    class_order(model, names).map(|_| ())
 }
 
-/// The position in `names` of each class of the model.
-fn class_order(model: &NuqClassifier<'_>, names: &[String]) -> Result<Vec<usize>, Error> {
+/// The position in `names` of each class of the model; `None` for an empty list, which is the model's order.
+pub(crate) fn class_order(model: &NuqClassifier<'_>, names: &[String]) -> Result<Option<Vec<usize>>, Error> {
+    if names.is_empty() {
+        return Ok(None);
+    }
     let known: Vec<String> = model.classes().labels().iter().map(Label::to_string).collect();
     let position = |label: &String| names.iter().position(|name| name == label);
     let order: Option<Vec<usize>> = known.iter().map(position).collect();
     match order {
-        Some(order) if names.len() == known.len() => Ok(order),
+        Some(order) if names.len() == known.len() => Ok(Some(order)),
         _ => Err(Error::Usage(format!(
             "--classes {} must list each of the {} classes of the model once: {}",
             names.join(","),
@@ -252,11 +272,7 @@ pub(crate) fn warn_training_rows(spec: &ArraySpec, neighbors: &Neighbors, common
 }
 
 /// The threshold of a model with this name; the error lists the names that exist.
-pub(crate) fn threshold(
-    model: &Model<'_>,
-    path: &Path,
-    name: &str,
-) -> Result<nuq::calibrate::Threshold, Error> {
+pub(crate) fn threshold(model: &Model<'_>, path: &Path, name: &str) -> Result<Threshold, Error> {
     let thresholds = model.thresholds();
     thresholds.get(name).copied().ok_or_else(|| {
         let names: Vec<&str> = thresholds.keys().map(String::as_str).collect();
@@ -266,4 +282,19 @@ pub(crate) fn threshold(
         };
         Error::Data(format!("{} has no threshold `{name}`; {present}", path.display()))
     })
+}
+
+/// Checks that a threshold compares the uncertainty of the predictor whose predictions are scored: of the network with
+/// `--logits`, otherwise of NUQ.
+pub(crate) fn check_predictor(name: &str, threshold: &Threshold, has_logits: bool) -> Result<(), Error> {
+    let predictor = if has_logits { Predictor::Network } else { Predictor::Nuq };
+    if threshold.compares(predictor) {
+        return Ok(());
+    }
+    Err(Error::Usage(match predictor {
+        Predictor::Nuq => format!("the threshold `{name}` was chosen with logits: --logits is required"),
+        Predictor::Network => format!(
+            "the threshold `{name}` was chosen without logits: omit --logits, or choose a threshold with `nuq calibrate --logits`"
+        ),
+    }))
 }

@@ -21,6 +21,9 @@ struct ThresholdFields {
     #[serde(with = "GuaranteeFields", alias = "promise")]
     guarantee: Guarantee,
     rows: usize,
+    /// Absent for `nuq`.
+    #[serde(default, with = "word", skip_serializing_if = "is_nuq")]
+    predictor: Predictor,
 }
 
 #[derive(Serialize, Deserialize)]

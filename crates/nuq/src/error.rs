@@ -98,7 +98,6 @@ pub enum Error {
         /// The first row with NaN.
         row: usize,
     },
-    /// A label that cannot equal a class of the model, because they are of different kinds.
     /// Given probabilities that are negative or do not sum to one.
     #[error(
         "probabilities of row {row} sum to {sum} or are negative: give probabilities, or logits as logits"

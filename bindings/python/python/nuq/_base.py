@@ -141,13 +141,13 @@ class Estimator(Parameters):
         """The columns of the prediction."""
         return self._predict_rows(self._query_rows(x))
 
-    def _predict_rows(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+    def _predict_rows(self, rows: np.ndarray, network: tuple[np.ndarray, bool] | None = None) -> dict[str, np.ndarray]:
         """The columns of the prediction, computed in blocks if progress is shown."""
         threads = self._threads()
         if not self.verbose or len(rows) <= BLOCK:
-            return self._decoded(self._model.predict(rows, None, threads))
+            return self._decoded(self._model.predict(rows, None, threads, *_block_of(network, slice(None))))
         parts = [
-            self._decoded(self._model.predict(rows[block], None, threads))
+            self._decoded(self._model.predict(rows[block], None, threads, *_block_of(network, block)))
             for block in _progress.blocks(len(rows), BLOCK, type(self).__name__)
         ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -281,12 +281,13 @@ class Estimator(Parameters):
     def accept(self, X: Any, threshold: Threshold | str | Sequence[Threshold | str]) -> np.ndarray:
         """True where a threshold, given directly or by the name of a stored one, accepts the prediction. With a list of
         thresholds, all of them must accept it."""
+        return _all_accept(self._thresholds(threshold), self.predict_uncertainty(X))
+
+    def _thresholds(self, threshold: Threshold | str | Sequence[Threshold | str]) -> list[Threshold]:
         several: list[Any] = list(threshold) if isinstance(threshold, (list, tuple)) else [threshold]
         if not several:
             raise InvalidParameterError("threshold=[]: give at least one threshold")
-        thresholds = [self._threshold(one) for one in several]
-        uncertainty = self.predict_uncertainty(X)
-        return np.asarray(np.logical_and.reduce([one.accept(uncertainty) for one in thresholds]))
+        return [self._threshold(one) for one in several]
 
     def _threshold(self, threshold: Threshold | str) -> Threshold:
         if isinstance(threshold, Threshold):
@@ -407,3 +408,13 @@ def _seed(random_state: Any) -> int:
     if isinstance(random_state, (int, np.integer)) and random_state >= 0:
         return int(random_state)
     raise InvalidParameterError(f"random_state={random_state!r}: expected an integer of at least 0, a numpy generator or None")
+
+
+def _all_accept(thresholds: list[Threshold], uncertainty: Uncertainty) -> np.ndarray:
+    """True where all thresholds accept."""
+    return np.asarray(np.logical_and.reduce([one.accept(uncertainty) for one in thresholds]))
+
+
+def _block_of(network: tuple[np.ndarray, bool] | None, block: slice) -> tuple[Any, ...]:
+    """The outputs of the network for a block of rows, as an optional last argument of the extension."""
+    return () if network is None else ((network[0][block], network[1]),)

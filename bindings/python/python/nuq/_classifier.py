@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _arrays, _nuq, _progress
-from ._base import Estimator, State
+from ._base import Estimator, State, _all_accept
 from ._result import Uncertainty
 from .calibrate import Request, Threshold
 from .errors import InvalidInputError, InvalidParameterError, LengthMismatchError, NotFiniteError
@@ -245,10 +245,48 @@ class NuqClassifier(Estimator):
         np.put_along_axis(result, order, logs, axis=1)
         return result
 
-    def predict_uncertainty(self, X: Any) -> Uncertainty:
+    def predict_uncertainty(
+        self, X: Any, *, logits: Any = None, probabilities: Any = None, classes: Any = None
+    ) -> Uncertainty:
         """Label and its probability, aleatoric, epistemic and total uncertainty with their logarithms, and the log density of
-        the training data at each row."""
-        return self._uncertainty(self._predictions(X), _arrays.row_index(X))
+        the training data at each row.
+
+        With the ``logits`` of the network for the same rows, or its ``probabilities``, label, probability and uncertainties are
+        those of the network's prediction; the density, and the number of training rows behind it, are those of the model. Both
+        have one column per class, in the order of ``classes``, or of ``classes_`` if it is not given.
+        """
+        rows = self._query_rows(X)
+        network = self._network(len(rows), logits, probabilities, classes)
+        return Uncertainty(
+            self._predict_rows(rows, network), _arrays.row_index(X), "nuq" if network is None else "network"
+        )
+
+    def _network(self, n: int, logits: Any, probabilities: Any, classes: Any) -> tuple[np.ndarray, bool] | None:
+        """The outputs of the network in the order of the model's classes, and whether they are logits."""
+        if logits is None and probabilities is None:
+            if classes is not None:
+                raise InvalidParameterError("classes= is the order of the columns of logits or probabilities: give one of them")
+            return None
+        if logits is not None and probabilities is not None:
+            raise InvalidParameterError("give logits or probabilities, not both")
+        name = "probabilities" if logits is None else "logits"
+        matrix = _arrays.rows(probabilities if logits is None else logits, name)
+        known = list(self._model.classes())
+        missing = [label for label in self._all_labels(known) if label not in known]
+        if missing:
+            raise InvalidInputError(
+                f"{name} need training rows of every class, and the listed classes {missing} have none: add rows with partial_fit"
+            )
+        order = None if classes is None else _class_order(classes, known, type(self).__name__)
+        if matrix.shape != (n, len(known)):
+            raise LengthMismatchError(
+                f"{name} has shape {matrix.shape}: expected {n} rows, one per row of X, and {len(known)} columns, one per class"
+                + (" in the order of classes_" if order is None else "")
+            )
+        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+        if len(bad):
+            raise NotFiniteError(f"row {bad[0]} of {name} contains NaN or infinity")
+        return (matrix if order is None else np.ascontiguousarray(matrix[:, order])), logits is not None
 
     def _decoded(self, columns: dict[str, Any]) -> dict[str, np.ndarray]:
         # The labels come with the class numbers: another thread may change the classes after the prediction.
@@ -286,6 +324,9 @@ class NuqClassifier(Estimator):
         *,
         cost: float | None = None,
         level: float | None = None,
+        logits: Any = None,
+        probabilities: Any = None,
+        classes: Any = None,
     ) -> np.ndarray:
         """True where the prediction is accepted, False where the classifier abstains.
 
@@ -293,6 +334,9 @@ class NuqClassifier(Estimator):
         uncertainty; of several thresholds in a list, all must accept. With the ``cost`` of an abstention relative to that of an error, a prediction is accepted if the
         probability of an error is at most ``cost``. With ``cost`` and ``level``, an upper confidence bound of the
         probability of an error is compared instead (Algorithm 2 of the paper).
+
+        With ``logits`` or ``probabilities`` of the network, its predictions are accepted or not, as in ``predict_uncertainty``.
+        A threshold that was chosen with them needs them.
         """
         if (threshold is None) == (cost is None):
             raise InvalidParameterError("give one of threshold and cost")
@@ -300,10 +344,13 @@ class NuqClassifier(Estimator):
             if level is not None:
                 raise InvalidParameterError(f"level={level!r}: it belongs to cost, not to a threshold")
             assert threshold is not None
-            return super().accept(X, threshold)
+            thresholds = self._thresholds(threshold)
+            uncertainty = self.predict_uncertainty(X, logits=logits, probabilities=probabilities, classes=classes)
+            return _all_accept(thresholds, uncertainty)
         rows = self._query_rows(X)
+        network = self._network(len(rows), logits, probabilities, classes)
         level = None if level is None else _arrays.real(level, "level")
-        return np.asarray(self._model.accept(rows, _arrays.real(cost, "cost"), level, self._threads()))
+        return np.asarray(self._model.accept(rows, _arrays.real(cost, "cost"), level, self._threads(), network))
 
     def calibrate(
         self,
@@ -317,6 +364,8 @@ class NuqClassifier(Estimator):
         measure: str | None = None,
         name: str | None = None,
         logits: Any = None,
+        probabilities: Any = None,
+        classes: Any = None,
     ) -> Threshold:
         """Choose a threshold on held-out rows, with a statistical guarantee for new rows of the same distribution.
 
@@ -325,9 +374,9 @@ class NuqClassifier(Estimator):
         confidence 1 - ``delta``; this needs the labels ``y``. ``measure`` is the compared uncertainty: "aleatoric",
         "epistemic", "total" or "density". A threshold with a ``name`` is stored in the model and in its file.
 
-        The errors of ``risk`` are those of the labels that this classifier predicts, or with ``logits`` those of the labels that
-        the network predicts: ``logits`` has one column per class, in the order of ``classes_``. A warning is shown if the
-        held-out rows are too few for the target and the threshold accepts every row.
+        With the ``logits`` or ``probabilities`` of the network for the held-out rows, the threshold is on the uncertainty of its
+        predictions, as in ``predict_uncertainty``, and ``risk`` counts their errors. Such a threshold is applied to results with
+        logits only. A warning is shown if the held-out rows are too few for the target and the threshold accepts every row.
         """
         name = None if name is None else _arrays.text(name, "name")
         targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm}
@@ -337,24 +386,9 @@ class NuqClassifier(Estimator):
         truth = None if y is None else _arrays.column(y, type(self).__name__)
         if truth is not None:
             _arrays.check_lengths(rows, truth)
-        network = None if logits is None else self._network_labels(logits, len(rows))
-        uncertainty = self.predict_uncertainty(X)
-        predicted = uncertainty.label if network is None else network
-        is_error = None if truth is None else ~_arrays.equal_labels(predicted, truth)
-        errors_of = "nuq" if network is None else "network"
-        return self._store_threshold(request.threshold(uncertainty, is_error, errors_of), name)
-
-    def _network_labels(self, logits: Any, n: int) -> np.ndarray:
-        """The labels that the network predicts."""
-        matrix = _arrays.rows(logits, "logits")
-        if matrix.shape != (n, len(self.classes_)):
-            raise LengthMismatchError(
-                f"logits has shape {matrix.shape}: expected {n} rows, one per row of X, and {len(self.classes_)} columns, one "
-                "per class in the order of classes_"
-            )
-        if not np.isfinite(matrix).all():
-            raise NotFiniteError("logits contains NaN or infinity")
-        return np.asarray(self.classes_[matrix.argmax(axis=1)])
+        uncertainty = self.predict_uncertainty(X, logits=logits, probabilities=probabilities, classes=classes)
+        is_error = None if truth is None else ~_arrays.equal_labels(uncertainty.label, truth)
+        return self._store_threshold(request.threshold(uncertainty, is_error), name)
 
     # -- training data ---------------------------------------------------------------------------------------------
 
@@ -395,6 +429,16 @@ def _check_listed(labels: list[_arrays.Label], listed: tuple[_arrays.Label, ...]
             f"The target label(s) {unknown} in y do not exist in the initial classes {list(listed)}: list them in the first "
             "partial_fit"
         )
+
+
+def _class_order(classes: Any, known: list[_arrays.Label], owner: str) -> list[int]:
+    """The column of each class of the model."""
+    columns = [_arrays.label(value) for value in _arrays.column(classes, owner).tolist()]
+    if sorted(columns, key=repr) != sorted(known, key=repr):
+        raise InvalidParameterError(
+            f"classes={columns!r} must list each of the {len(known)} classes of the model once: {known!r}"
+        )
+    return [columns.index(label) for label in known]
 
 
 def _term(name: Any) -> str | None:

@@ -196,7 +196,10 @@ def evaluate(
     decided = None
     if threshold is not None:
         name = threshold if isinstance(threshold, str) else "threshold"
-        decided = name, model._threshold(threshold)._inner
+        chosen = model._threshold(threshold)
+        if chosen.predictor == "network" and (logits is None or any(name not in set_logits for name in sets)):
+            raise InvalidParameterError("the threshold was chosen with logits: give logits, and ood_logits for each set")
+        decided = name, chosen._inner
     resampling = _arrays.integer(resamples, "resamples", 1), _arrays.integer(seed, "seed")
     results = _nuq.evaluate(model._model, arrays(rows, logits, members), labels, numbers, others, *resampling, decided)
     if results["column_order"] is not None:

@@ -149,7 +149,7 @@ class NuqRegressor(Estimator):
         """
         name = None if name is None else _arrays.text(name, "name")
         request = Request.checked({"coverage": coverage, "false_alarm": false_alarm}, 0.05, measure, has_errors=False)
-        return self._store_threshold(request.threshold(self.predict_uncertainty(X), None, "nuq"), name)
+        return self._store_threshold(request.threshold(self.predict_uncertainty(X), None), name)
 
     def suggest(self, X: Any, n: int = 20) -> np.ndarray:
         """Select ``n`` rows whose targets should be measured next. They have a high epistemic uncertainty and differ from each

@@ -28,9 +28,11 @@ class Uncertainty:
     ['total']
     """
 
-    def __init__(self, columns: dict[str, np.ndarray], index: Any = None) -> None:
+    def __init__(self, columns: dict[str, np.ndarray], index: Any = None, predictor: str = "nuq") -> None:
         self._columns = columns
         self._index = index
+        # The predictor of labels and uncertainties: "nuq" or "network".
+        self._predictor = predictor
 
     def __getattr__(self, name: str) -> np.ndarray:
         columns: dict[str, np.ndarray] = self.__dict__.get("_columns", {})
@@ -57,7 +59,7 @@ class Uncertainty:
             raise InvalidInputError(f"rows {key!r} cannot be selected from {len(self)} rows: {error}") from None
         if isinstance(rows, int):
             return columns
-        return Uncertainty(columns, None if self._index is None else self._index[rows])
+        return Uncertainty(columns, None if self._index is None else self._index[rows], self._predictor)
 
     def keys(self) -> KeysView[str]:
         """Names of the columns."""
@@ -81,7 +83,7 @@ class Uncertainty:
         return [*super().__dir__(), *self._columns]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Uncertainty, (self._columns, self._index))
+        return (Uncertainty, (self._columns, self._index, self._predictor))
 
     def __repr__(self) -> str:
         return f"Uncertainty of {len(self)} rows: {', '.join(self._columns)}"

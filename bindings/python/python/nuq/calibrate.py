@@ -45,6 +45,12 @@ class Threshold:
         return self._inner.value
 
     @property
+    def predictor(self) -> str:
+        """Predictor whose uncertainty is compared: "network" if the threshold was chosen with ``logits`` or ``probabilities``,
+        otherwise "nuq"."""
+        return self._inner.predictor
+
+    @property
     def n_samples(self) -> int:
         """Number of held-out rows on which the threshold was chosen."""
         return self._inner.rows
@@ -62,7 +68,20 @@ class Threshold:
         of several thresholds should accept, combine them: ``first.accept(u) & second.accept(u)``, or pass a list of
         thresholds to ``accept`` of the model.
         """
+        if isinstance(uncertainty, Uncertainty):
+            self._check_predictor(uncertainty._predictor)
         return self._inner.accept(_measured(uncertainty, self.measure))
+
+    def _check_predictor(self, predictor: str) -> None:
+        """Check that the guarantee applies to predictions of a predictor."""
+        if self._inner.compares(predictor):
+            return
+        raise InvalidParameterError(
+            "the threshold was chosen with the logits or probabilities of the network: give those of the rows to "
+            "predict_uncertainty or accept"
+            if predictor == "nuq"
+            else "the threshold was chosen without logits: calibrate one with logits= or probabilities=, or omit them"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_parts, self._inner.parts()
@@ -75,7 +94,8 @@ class Threshold:
 
     def __repr__(self) -> str:
         column = "-log_density" if self.measure == "density" else _COLUMNS[self.measure]
-        return f"Threshold({column} <= {self.value:.6g}: {self.statement})"
+        with_logits = ", with logits" if self.predictor == "network" else ""
+        return f"Threshold({column} <= {self.value:.6g}{with_logits}: {self.statement})"
 
 
 def _from_parts(*parts: Any) -> Threshold:
@@ -109,11 +129,12 @@ class Request(NamedTuple):
             raise InvalidParameterError("risk= requires y, the labels of the held-out rows")
         return request
 
-    def threshold(self, uncertainty: Uncertainty, is_error: np.ndarray | None, errors_of: str) -> Threshold:
+    def threshold(self, uncertainty: Uncertainty, is_error: np.ndarray | None) -> Threshold:
         """The threshold for held-out rows with these uncertainties."""
+        predictor = uncertainty._predictor
         scores = _measured(uncertainty, self.measure)
         flags = None if is_error is None else np.ascontiguousarray(is_error, dtype=bool)
-        inner = _nuq.Threshold.calibrate(self.measure, scores, flags, self.target, self.share, self.delta, errors_of)
+        inner = _nuq.Threshold.calibrate(self.measure, scores, flags, self.target, self.share, self.delta, predictor)
         if np.isinf(inner.value) and self.target != "risk":
             # The caller of `calibrate` of an estimator.
             warnings.warn(inner.statement, UserWarning, stacklevel=3)

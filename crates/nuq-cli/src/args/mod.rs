@@ -344,9 +344,13 @@ pub(crate) struct ScoreArgs {
     /// Rows to score, one embedding each; required unless a baseline uses logits or members only
     #[arg(short, long, value_name = "FILE")]
     pub(crate) embeddings: Option<ArraySpec>,
-    /// Logits of the rows, rows × classes, for a baseline that uses them
+    /// Logits of the rows, rows × classes: with a model, label, probability and uncertainties are those of the network's
+    /// prediction; a baseline may require them
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<ArraySpec>,
+    /// Classes of the columns of the logits, as A,B,C [default: the labels in sorted order]
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
+    pub(crate) classes: Vec<String>,
     /// Logits of several members, members × rows × classes, for a baseline that uses them
     #[arg(long, value_name = "FILE")]
     pub(crate) members: Option<ArraySpec>,
@@ -398,8 +402,9 @@ pub(crate) struct CalibrateArgs {
     /// Labels of the held-out rows: required by --target risk, otherwise used to report the accuracy
     #[arg(short, long, value_name = "FILE")]
     pub(crate) labels: Option<ArraySpec>,
-    /// Logits of the held-out rows: counts the errors of the network instead of those of NUQ's labels
-    #[arg(long, value_name = "FILE", requires = "labels")]
+    /// Logits of the held-out rows: the threshold is on the uncertainty of the network's predictions, and their errors are
+    /// counted; it then needs the logits of the scored rows too
+    #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<ArraySpec>,
     #[command(flatten)]
     pub(crate) input: InputArgs,

@@ -4,6 +4,7 @@ mod inputs;
 
 use std::time::Instant;
 
+use nuq::calibrate::Predictor;
 use nuq::{Label, Model, NuqClassifier};
 use nuq_eval::evaluate::{ColumnOrder, Comparison, Evaluation};
 use nuq_eval::metrics::Resampling;
@@ -32,6 +33,14 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
         command: command(),
         model_written_by: opened.written_by.clone(),
     };
+    if let Some((name, threshold)) = &report_options.threshold {
+        let has_logits = options.logits.is_some() && options.ood.len() == options.ood_logits.len();
+        if threshold.predictor == Predictor::Network && !has_logits {
+            return Err(Error::Usage(format!(
+                "the threshold `{name}` was chosen with logits: --logits, and --ood-logits for each set, are required"
+            )));
+        }
+    }
     rows::check_class_names(model, &options.classes)?;
     let arrays = inputs::read(options, &opened.model, model)?;
     rows::check_labels(&options.labels, &arrays.labels, model, common)?;

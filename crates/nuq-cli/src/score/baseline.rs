@@ -55,6 +55,7 @@ fn check_options(options: &ScoreArgs, baseline: &BaselineFile) -> Result<(), Err
         ("--ignore-column-names", options.ignore_column_names),
         ("--id-column", options.id_column.is_some()),
         ("--keep-columns", !options.keep_columns.is_empty()),
+        ("--classes", !options.classes.is_empty()),
     ];
     if let Some((name, _)) = of_models.iter().find(|(_, is_given)| *is_given) {
         return usage(format!("{name} requires a NUQ model: {file} holds the baseline {method}"));

@@ -3,6 +3,7 @@
 mod arrays;
 mod baseline;
 mod columns;
+mod logits;
 #[cfg(not(feature = "parquet"))]
 #[path = "no_parquet.rs"]
 mod parquet;
@@ -10,11 +11,12 @@ mod parquet;
 mod parquet;
 mod sink;
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-use nuq::{Embeddings, FittedModel, Model, RejectRule};
-use nuq_io::{ArraySpec, Contents};
+use nuq::{Embeddings, FittedModel, Model, NetworkProbabilities, RejectRule};
+use nuq_io::{ArraySpec, Contents, EmbeddingsFile};
 use serde::Serialize;
 
 use crate::args::{Common, OnBadRows, ScoreArgs, check_stdin};
@@ -25,6 +27,7 @@ use crate::output;
 use crate::progress::{Progress, message};
 use crate::rows::{self, ModelRows};
 use columns::{BlockRows, Columns, Layout, Rule};
+use logits::LogitsFile;
 use sink::Sink;
 
 /// Number of rows that are read, predicted and written at a time.
@@ -70,7 +73,8 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         ignore_column_names: options.ignore_column_names,
     };
     let kept = kept_names(options)?;
-    let mut file = rows.open_keeping(embeddings, &[], &kept)?;
+    let mut inputs = Inputs::open(options, &rows, embeddings, &kept)?;
+    let len = inputs.file.len();
     let layout = Layout {
         rule,
         neighbors: options.output_neighbors.min(model.n_neighbors()),
@@ -84,26 +88,21 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         message(common, &text);
     }
     let start = Instant::now();
-    let mut outcome = Outcome::new(file.len(), options);
+    let mut outcome = Outcome::new(len, options);
     outcome.rejected = layout.rule.is_some().then_some(0);
-    let mut progress = Progress::rows("scoring", file.len() as u64, common);
+    let mut progress = Progress::rows("scoring", len as u64, common);
     Sink::with(kind, &to, |sink| {
-        for first in (0..file.len()).step_by(BLOCK) {
-            let rows = first..file.len().min(first + BLOCK);
-            let values = file.values(rows.clone())?;
-            let mut columns = score_block((options, embeddings), model, &layout, first, values, file.dim())?;
-            columns.insert_kept(&kept, file.kept(rows.clone())?).map_err(taken)?;
+        // An empty file has one empty block, so that the output has its columns.
+        for first in (0..len.max(1)).step_by(BLOCK) {
+            let rows = first..len.min(first + BLOCK);
+            let mut columns = inputs.score(options, model, &layout, rows.clone())?;
+            columns.insert_kept(&kept, inputs.file.kept(rows.clone())?).map_err(taken)?;
             outcome.skipped += columns.skipped();
             if let Some(rejected) = &mut outcome.rejected {
                 *rejected += columns.rejected();
             }
             sink.write(&columns)?;
             progress.advance(rows.len() as u64);
-        }
-        if file.is_empty() {
-            let mut columns = score_block((options, embeddings), model, &layout, 0, vec![], file.dim())?;
-            columns.insert_kept(&kept, file.kept(0..0)?).map_err(taken)?;
-            sink.write(&columns)?;
         }
         Ok(())
     })?;
@@ -131,14 +130,12 @@ impl Outcome {
 
 /// The embeddings; arrays that a model does not use are rejected.
 fn model_inputs(options: &ScoreArgs) -> Result<&ArraySpec, Error> {
-    for (name, array) in [("--logits", &options.logits), ("--members", &options.members)] {
-        if array.is_some() {
-            let text = format!(
-                "{name} requires a baseline: {} holds a NUQ model, which uses embeddings only",
-                options.model.display()
-            );
-            return Err(Error::Usage(text));
-        }
+    if options.members.is_some() {
+        let text = format!(
+            "--members requires a baseline: {} holds a NUQ model, which uses embeddings and logits",
+            options.model.display()
+        );
+        return Err(Error::Usage(text));
     }
     options.embeddings.as_ref().ok_or_else(|| Error::Usage("--embeddings is required".to_owned()))
 }
@@ -166,7 +163,11 @@ fn rule(options: &ScoreArgs, cost: Option<RejectRule>, model: &Model<'_>) -> Res
             "--reject-cost requires a classifier: a regressor has no error probability".to_owned(),
         )),
         (Some(cost), _) => Ok(Some(Rule::Cost(cost))),
-        (None, Some(name)) => Ok(Some(Rule::Threshold(rows::threshold(model, &options.model, name)?))),
+        (None, Some(name)) => {
+            let threshold = rows::threshold(model, &options.model, name)?;
+            rows::check_predictor(name, &threshold, options.logits.is_some())?;
+            Ok(Some(Rule::Threshold(threshold)))
+        }
         (None, None) => Ok(None),
     }
 }
@@ -179,25 +180,81 @@ fn reject_rule(options: &ScoreArgs) -> Result<Option<RejectRule>, Error> {
     }
 }
 
-fn score_block(
-    (options, embeddings): (&ScoreArgs, &ArraySpec),
-    model: &Model<'_>,
-    layout: &Layout,
-    first: usize,
-    values: Vec<f32>,
-    dim: usize,
-) -> Result<Columns, Error> {
-    let count = values.len() / dim;
-    let bad = bad_rows::find(&values, dim);
-    if !bad.is_empty() && options.on_bad_rows == OnBadRows::Error {
-        let remedy = "use --on-bad-rows skip to score the others";
-        return Err(bad_rows::error(embeddings, first, &bad, remedy));
+/// The arrays of the scored rows.
+struct Inputs<'o> {
+    embeddings: &'o ArraySpec,
+    file: EmbeddingsFile,
+    logits: Option<LogitsFile<'o>>,
+}
+
+impl<'o> Inputs<'o> {
+    fn open(
+        options: &'o ScoreArgs,
+        rows: &ModelRows<'_>,
+        embeddings: &'o ArraySpec,
+        kept: &[String],
+    ) -> Result<Self, Error> {
+        let file = rows.open_keeping(embeddings, &[], kept)?;
+        let logits = match rows.model {
+            Model::Classifier(model) => LogitsFile::open(options, model, (embeddings, file.len()))?,
+            Model::Regressor(_) if options.logits.is_some() => {
+                return Err(Error::Usage(format!(
+                    "--logits requires a classifier: {} holds a regressor",
+                    options.model.display()
+                )));
+            }
+            Model::Regressor(_) => None,
+        };
+        Ok(Self { embeddings, file, logits })
     }
-    let (good, values) = bad_rows::remove(&bad, values, dim);
-    let queries = Embeddings::new(values, dim).map_err(nuq::Error::from)?;
-    let block = BlockRows { first, count, scored: &good };
-    Ok(match model {
-        Model::Classifier(model) => Columns::of_classifier(model, &model.predict(&queries)?, layout, &block),
-        Model::Regressor(model) => Columns::of_regressor(model, &model.predict(&queries)?, layout, &block),
-    })
+
+    /// The results of some rows.
+    fn score(
+        &mut self,
+        options: &ScoreArgs,
+        model: &Model<'_>,
+        layout: &Layout,
+        rows: Range<usize>,
+    ) -> Result<Columns, Error> {
+        let (dim, first, count) = (self.file.dim(), rows.start, rows.len());
+        let check = |spec: &ArraySpec, bad: &[usize]| match options.on_bad_rows {
+            OnBadRows::Error if !bad.is_empty() => {
+                let remedy = "use --on-bad-rows skip to score the others";
+                Err(bad_rows::error(spec, first, bad, remedy))
+            }
+            _ => Ok(()),
+        };
+        let values = self.file.values(rows.clone())?;
+        let mut bad = bad_rows::find(&values, dim);
+        check(self.embeddings, &bad)?;
+        let mut logits = None;
+        if let (Some(file), Model::Classifier(model)) = (&mut self.logits, model) {
+            let (values, classes) = (file.values(rows)?, model.classes().len());
+            let found = bad_rows::find(&values, classes);
+            check(file.spec, &found)?;
+            bad.extend(found);
+            bad.sort_unstable();
+            bad.dedup();
+            logits = Some((values, classes));
+        }
+        let (good, values) = bad_rows::remove(&bad, values, dim);
+        let queries = Embeddings::new(values, dim).map_err(nuq::Error::from)?;
+        let block = BlockRows { first, count, scored: &good };
+        Ok(match model {
+            Model::Classifier(model) => {
+                let predictions = match logits {
+                    Some((values, classes)) => {
+                        let (_, values) = bad_rows::remove(&bad, values, classes);
+                        let network = NetworkProbabilities::from_logits(&values, classes, 1.0)?;
+                        model.predict_with(&queries, &network)?
+                    }
+                    None => model.predict(&queries)?,
+                };
+                Columns::of_classifier(model, &predictions, layout, &block)
+            }
+            Model::Regressor(model) => {
+                Columns::of_regressor(model, &model.predict(&queries)?, layout, &block)
+            }
+        })
+    }
 }

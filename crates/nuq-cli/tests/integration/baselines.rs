@@ -95,7 +95,7 @@ fn options_and_arrays_that_do_not_apply_are_named() {
     let at = folder.path();
     assert!(nuq(&["fit", "--method", "energy", "--out", "e.nuq"], at).status.success());
     fs::write(at.join("z.csv"), "1,2\n3,4\n").unwrap();
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 12] = [
         (&["fit", "--method", "energy", "--kernel", "student", "--out", "f.nuq"], "--kernel"),
         (
             &["fit", "--method", "energy", "--labels", "z.csv", "--out", "f.nuq"],
@@ -134,20 +134,6 @@ fn options_and_arrays_that_do_not_apply_are_named() {
             "--threshold requires a NUQ model",
         ),
         (&["score", "--model", "model.nuq", "--out", "s.csv"], "--embeddings is required"),
-        (
-            &[
-                "score",
-                "--model",
-                "model.nuq",
-                "--embeddings",
-                "z.csv",
-                "--logits",
-                "z.csv",
-                "--out",
-                "s.csv",
-            ],
-            "--logits requires a baseline: model.nuq holds a NUQ model",
-        ),
         (
             &["score", "--model", "e.nuq", "--logits", "z.csv", "--reject-cost", "0.1", "--out", "s.csv"],
             "--reject-cost requires a NUQ model",

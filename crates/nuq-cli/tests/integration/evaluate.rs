@@ -174,7 +174,6 @@ fn invalid_input_is_reported_before_files_are_written() {
             1,
             "1000 of 1000 labels are not classes of the model",
         ),
-        (format!("{calibrate} --logits @held_out.npz:logits --target coverage=0.9"), 2, "--labels"),
         // The target is checked before files are opened.
         (
             "calibrate --model none.nuq --embeddings none.npy --target coverage=1.5".to_owned(),

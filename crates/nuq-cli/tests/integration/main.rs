@@ -15,6 +15,7 @@ mod json;
 mod kept_columns;
 #[cfg(target_os = "linux")]
 mod memory;
+mod network;
 #[cfg(unix)]
 mod processes;
 mod readme;

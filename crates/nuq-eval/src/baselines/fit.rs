@@ -62,6 +62,8 @@ impl Uses {
             | MethodId::NuqTotal
             | MethodId::NuqAleatoric
             | MethodId::NuqDensity
+            | MethodId::NuqEpistemicWithLogits
+            | MethodId::NuqTotalWithLogits
             | MethodId::Huq => return None,
             MethodId::Ddu | MethodId::Mahalanobis | MethodId::RelativeMahalanobis => {
                 Self { labels: true, shrinkage: true, ..rows }

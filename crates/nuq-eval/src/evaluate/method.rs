@@ -22,6 +22,10 @@ pub enum MethodId {
     NuqAleatoric,
     /// Negative log density of NUQ.
     NuqDensity,
+    /// Epistemic uncertainty of NUQ about the prediction of the network, from its logits.
+    NuqEpistemicWithLogits,
+    /// Total uncertainty of NUQ about the prediction of the network, from its logits.
+    NuqTotalWithLogits,
     /// [`Huq`](crate::baselines::Huq) of the aleatoric and epistemic uncertainties of NUQ.
     Huq,
     /// [`MaxProb`](crate::baselines::MaxProb).
@@ -93,6 +97,8 @@ impl MethodId {
             Self::NuqTotal => "NUQ total",
             Self::NuqAleatoric => "NUQ aleatoric",
             Self::NuqDensity => "NUQ density",
+            Self::NuqEpistemicWithLogits => "NUQ epistemic, with logits",
+            Self::NuqTotalWithLogits => "NUQ total, with logits",
             Self::Huq => "HUQ",
             Self::MaxProb => "MaxProb",
             Self::Entropy => "Entropy",
@@ -144,7 +150,15 @@ impl MethodId {
     /// Whether the score is an uncertainty of NUQ itself. [`MethodId::Huq`], which combines two of them, is a baseline.
     #[must_use]
     pub fn is_nuq(self) -> bool {
-        matches!(self, Self::NuqEpistemic | Self::NuqTotal | Self::NuqAleatoric | Self::NuqDensity)
+        matches!(
+            self,
+            Self::NuqEpistemic
+                | Self::NuqTotal
+                | Self::NuqAleatoric
+                | Self::NuqDensity
+                | Self::NuqEpistemicWithLogits
+                | Self::NuqTotalWithLogits
+        )
     }
 }
 
@@ -164,6 +178,8 @@ nuq_neighbors::choices!(MethodId, "method", {
     NuqTotal => "nuq_total",
     NuqAleatoric => "nuq_aleatoric",
     NuqDensity => "nuq_density",
+    NuqEpistemicWithLogits => "nuq_epistemic_with_logits",
+    NuqTotalWithLogits => "nuq_total_with_logits",
     Huq => "huq",
     MaxProb => "max_prob",
     Entropy => "entropy",

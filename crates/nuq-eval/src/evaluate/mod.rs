@@ -40,7 +40,7 @@ use crate::baselines::Members;
 use crate::error::length_mismatch;
 use crate::metrics::{Interval, Resampling};
 use nuq::calibrate::binomial_interval;
-use nuq::{Label, NuqClassifier, Predictions};
+use nuq::{Label, NetworkProbabilities, NuqClassifier, Predictions};
 use shared::Training;
 
 /// The arrays of one set of rows.
@@ -71,6 +71,17 @@ impl<'r> Rows<'r> {
     #[must_use]
     pub fn members(self, members: &'r Members) -> Self {
         Self { members: Some(members), ..self }
+    }
+
+    /// The predictions of the network, with uncertainties by the model; `None` without logits.
+    fn with_logits<'m>(
+        &self,
+        model: &'m NuqClassifier<'_>,
+        predictions: &Predictions<'_>,
+    ) -> Result<Option<Predictions<'m>>, Error> {
+        let Some(logits) = self.logits else { return Ok(None) };
+        let network = NetworkProbabilities::from_logits(logits.as_slice(), logits.dim(), 1.0)?;
+        Ok(Some(model.with_network(predictions, &network)?))
     }
 
     fn check(&self, n_classes: usize) -> Result<(), Error> {
@@ -169,18 +180,40 @@ impl<'c> Comparison<'c> {
         let seconds = self.clock.zip(start).map(|(clock, start)| (clock() - start) / test.len() as f64);
         let ood: Vec<Predictions<'_>> =
             self.ood.iter().map(|(_, rows)| model.predict(rows.embeddings)).collect::<Result<_, _>>()?;
+        let test_with_logits = self.test.with_logits(model, &test)?;
+        let pairs = self.ood.iter().zip(&ood);
+        let ood_with_logits =
+            pairs.map(|((_, rows), set)| rows.with_logits(model, set)).collect::<Result<Vec<_>, _>>()?;
         let (is_error, errors_of) = self.errors(model, &test);
         let correct = is_error.iter().filter(|wrong| !**wrong).count();
         let (low, high) = binomial_interval(correct, is_error.len());
         let accuracy = Interval { value: correct as f64 / is_error.len() as f64, low, high };
         let training = Training::from_model(model)?;
+        let predictions = registry::AllPredictions {
+            nuq: std::iter::once(&test).chain(&ood).collect(),
+            with_logits: std::iter::once(&test_with_logits)
+                .chain(&ood_with_logits)
+                .map(Option::as_ref)
+                .collect(),
+        };
         let (scored, skipped) =
-            registry::score_all(self, model, &training, (&test, &ood), seconds.map(|s| 1000.0 * s))?;
+            registry::score_all(self, model, &training, &predictions, seconds.map(|s| 1000.0 * s))?;
         let methods = compare::compare(scored, &is_error, &self.ood, self.resampling)?;
         let logits = self.test.logits;
         let column_order = logits
             .and_then(|logits| column_order::suspected_order(logits, &self.labels, model.classes().labels()));
-        Ok(Evaluation { accuracy, errors_of, is_error, test, ood, methods, skipped, column_order })
+        Ok(Evaluation {
+            accuracy,
+            errors_of,
+            is_error,
+            test,
+            ood,
+            test_with_logits,
+            ood_with_logits,
+            methods,
+            skipped,
+            column_order,
+        })
     }
 
     /// The test rows.
@@ -249,6 +282,10 @@ pub struct Evaluation<'m> {
     pub test: Predictions<'m>,
     /// The model's predictions for each other set.
     pub ood: Vec<Predictions<'m>>,
+    /// The network's predictions for the test rows, with uncertainties by the model; `None` without logits.
+    pub test_with_logits: Option<Predictions<'m>>,
+    /// The same for each other set.
+    pub ood_with_logits: Vec<Option<Predictions<'m>>>,
     /// The methods: first the uncertainties of NUQ, then the baselines.
     pub methods: Vec<MethodResult>,
     /// Methods that could not be fitted.

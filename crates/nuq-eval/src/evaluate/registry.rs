@@ -48,22 +48,29 @@ struct ScorerFactory<'t> {
 
 type Fit<'t> = Box<dyn Fn() -> Result<Box<dyn Scorer + 't>, Error> + 't>;
 
+/// The predictions of all sets, the test rows first.
+pub(super) struct AllPredictions<'p, 'm> {
+    pub(super) nuq: Vec<&'p Predictions<'m>>,
+    /// Those of the network; `None` for a set without logits.
+    pub(super) with_logits: Vec<Option<&'p Predictions<'m>>>,
+}
+
 /// Runs every method that the arrays allow. `seconds` is the time that NUQ took to predict 1000 rows.
 pub(super) fn score_all(
     comparison: &Comparison<'_>,
     model: &NuqClassifier<'_>,
     training: &Training,
-    (test, ood): (&Predictions<'_>, &[Predictions<'_>]),
+    predictions: &AllPredictions<'_, '_>,
     seconds: Option<f64>,
 ) -> Result<(Vec<Scored>, Vec<Skipped>), Error> {
     report_progress(comparison, "NUQ");
-    let mut scored = nuq_scores(model, test, ood, seconds)?;
+    let mut scored = nuq_scores(model, predictions, seconds)?;
     let mut skipped = without_inputs(comparison, training);
     let head = fit_head(comparison, training);
     report_progress(comparison, "neighbors of normalized rows");
-    let predictions: Vec<&Predictions<'_>> = std::iter::once(test).chain(ood).collect();
     // The time of the neighbor search is estimated by NUQ's prediction time, nearly all of which is the search.
-    let shared = SharedNeighbors::search(comparison, model, training, &predictions, seconds.unwrap_or(0.0))?;
+    let shared =
+        SharedNeighbors::search(comparison, model, training, &predictions.nuq, seconds.unwrap_or(0.0))?;
     let batches = shared.batches(comparison);
     for factory in factories(comparison, model, training, &head) {
         report_progress(comparison, factory.id.title());
@@ -125,21 +132,27 @@ fn score(
     }))
 }
 
-/// The uncertainties that NUQ's predictions contain, and HUQ, which combines two of them.
+/// The uncertainties that NUQ's predictions contain, those about the network's predictions if all sets have logits, and HUQ,
+/// which combines two of the former.
 fn nuq_scores(
     model: &NuqClassifier<'_>,
-    test: &Predictions<'_>,
-    ood: &[Predictions<'_>],
+    predictions: &AllPredictions<'_, '_>,
     seconds_per_1000: Option<f64>,
 ) -> Result<Vec<Scored>, Error> {
-    let scored = |id: MethodId, test: Vec<f64>, ood: Vec<Vec<f64>>| Scored {
+    let scored = |id: MethodId, mut sets: Vec<Vec<f64>>| Scored {
         id,
-        inputs: &[Input::Embeddings],
-        test,
-        ood,
+        inputs: match WITH_LOGITS.iter().any(|(with_logits, _)| *with_logits == id) {
+            true => &[Input::Embeddings, Input::Logits],
+            false => &[Input::Embeddings],
+        },
+        test: sets.remove(0),
+        ood: sets,
         fit_seconds: None,
         seconds_per_1000,
         bytes: 0,
+    };
+    let of_sets = |sets: &[&Predictions<'_>], measure: Measure| -> Vec<Vec<f64>> {
+        sets.iter().map(|set| values(set, measure)).collect()
     };
     let measures = [
         (MethodId::NuqEpistemic, Measure::Epistemic),
@@ -147,19 +160,23 @@ fn nuq_scores(
         (MethodId::NuqAleatoric, Measure::Aleatoric),
         (MethodId::NuqDensity, Measure::Density),
     ];
-    let mut methods: Vec<Scored> = measures
-        .into_iter()
-        .map(|(id, measure)| {
-            scored(id, values(test, measure), ood.iter().map(|set| values(set, measure)).collect())
-        })
-        .collect();
+    let sets = &predictions.nuq;
+    let mut methods: Vec<Scored> =
+        measures.into_iter().map(|(id, measure)| scored(id, of_sets(sets, measure))).collect();
+    if let Some(sets) = predictions.with_logits.iter().copied().collect::<Option<Vec<_>>>() {
+        methods.extend(WITH_LOGITS.map(|(id, measure)| scored(id, of_sets(&sets, measure))));
+    }
     let huq = fit_huq(model)?;
-    let hybrid =
-        |set: &[Prediction]| huq.score(&values(set, Measure::Aleatoric), &values(set, Measure::Epistemic));
-    let of_sets = ood.iter().map(|set| hybrid(set)).collect::<Result<_, _>>()?;
-    methods.push(scored(MethodId::Huq, hybrid(test)?, of_sets));
+    let hybrid = |set: &&Predictions<'_>| {
+        huq.score(&values(set, Measure::Aleatoric), &values(set, Measure::Epistemic))
+    };
+    methods.push(scored(MethodId::Huq, sets.iter().map(hybrid).collect::<Result<_, _>>()?));
     Ok(methods)
 }
+
+/// Uncertainties about the network's predictions.
+const WITH_LOGITS: [(MethodId, Measure); 2] =
+    [(MethodId::NuqEpistemicWithLogits, Measure::Epistemic), (MethodId::NuqTotalWithLogits, Measure::Total)];
 
 fn values(predictions: &[Prediction], measure: Measure) -> Vec<f64> {
     predictions.iter().map(|prediction| measure.of(prediction)).collect()
@@ -200,7 +217,8 @@ fn fit_head(comparison: &Comparison<'_>, training: &Training) -> Result<Head, Er
 /// Methods whose input is given for some sets but not for all. If an input is given for no set, its methods are not listed.
 fn without_inputs(comparison: &Comparison<'_>, training: &Training) -> Vec<Skipped> {
     let ids = |factories: Vec<ScorerFactory<'_>>| factories.iter().map(|factory| factory.id).collect();
-    let mut from_logits: Vec<MethodId> = ids(from_logits());
+    let mut from_logits: Vec<MethodId> = WITH_LOGITS.iter().map(|(id, _)| *id).collect();
+    from_logits.extend(ids(self::from_logits()));
     if !training.is_normalized {
         from_logits.extend(FROM_BOTH);
     }

@@ -1,8 +1,8 @@
-//! The predictor whose errors are counted.
+//! The predictor of labels and uncertainties.
 
 use nuq_neighbors::choices;
 
-/// The predictor whose errors are counted.
+/// The predictor whose errors are counted, or whose uncertainties are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Predictor {
     /// The network, by its logits.

@@ -82,19 +82,31 @@ pub struct Threshold {
     pub guarantee: Guarantee,
     /// The number of held-out rows that it was chosen on.
     pub rows: usize,
+    /// The predictor whose uncertainty is compared. The density does not depend on it: a threshold on
+    /// [`Measure::Density`] has [`Predictor::Nuq`].
+    pub predictor: Predictor,
 }
 
 impl Threshold {
-    /// The same threshold, chosen on the errors of `predictor`. [`calibrate`] assumes the errors of the NUQ model.
+    /// The same threshold, chosen on the errors and uncertainties of `predictor`. [`calibrate`] assumes those of the NUQ model.
     #[must_use]
-    pub fn with_errors_of(mut self, predictor: Predictor) -> Self {
+    pub fn of_predictor(mut self, predictor: Predictor) -> Self {
         if let Guarantee::Risk { errors_of, .. } = &mut self.guarantee {
             *errors_of = predictor;
+        }
+        if self.measure != Measure::Density {
+            self.predictor = predictor;
         }
         self
     }
 
-    /// The decision for a prediction of a classifier.
+    /// Whether the guarantee applies to predictions of `predictor`.
+    #[must_use]
+    pub fn compares(&self, predictor: Predictor) -> bool {
+        self.measure == Measure::Density || self.predictor == predictor
+    }
+
+    /// The decision for a prediction of a classifier, by the predictor of the threshold.
     #[must_use]
     pub fn decide(&self, prediction: &Prediction) -> Decision {
         self.decide_score(self.measure.of(prediction))
@@ -235,7 +247,7 @@ pub fn calibrate(
     if rows > 1 && value < f64::INFINITY && scores.iter().all(|score| *score == scores[0]) {
         return Err(Error::EqualScores { measure, value: scores[0] });
     }
-    Ok(Threshold { measure, value, guarantee, rows })
+    Ok(Threshold { measure, value, guarantee, rows, predictor: Predictor::default() })
 }
 
 fn cannot_certify(scores: &[f64], is_error: &[bool], risk: f64, delta: f64) -> Error {
@@ -298,7 +310,7 @@ mod tests {
         let threshold = calibrate(Measure::Total, &scores, Some(&wrong), target).unwrap();
         let text = "With 90 % confidence, at most 5 % of the accepted predictions of NUQ are wrong. Of the 999 held-out rows, ";
         assert!(threshold.to_string().starts_with(text), "{threshold}");
-        let of_network = threshold.with_errors_of(Predictor::Network).to_string();
+        let of_network = threshold.of_predictor(Predictor::Network).to_string();
         assert!(of_network.contains("accepted predictions of the network"), "{of_network}");
         let target = Target::Risk { risk: 0.2, delta: 0.1 };
         let everything = calibrate(Measure::Total, &scores, Some(&wrong), target).unwrap();

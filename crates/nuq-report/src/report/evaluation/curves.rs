@@ -55,7 +55,10 @@ pub(super) fn risk_coverage(evaluation: &Evaluation<'_>) -> Result<Vec<Curve>, E
     let points = |risks: Vec<f64>| {
         risks.into_iter().enumerate().map(|(i, risk)| ((i + 1) as f64 / rows, risk)).collect()
     };
-    let of_nuq = [MethodId::NuqTotal, MethodId::NuqAleatoric];
+    let of_nuq = match evaluation.method(MethodId::NuqTotalWithLogits) {
+        Some(_) => [MethodId::NuqTotalWithLogits, MethodId::NuqTotal],
+        None => [MethodId::NuqTotal, MethodId::NuqAleatoric],
+    };
     let methods = selected(evaluation, &of_nuq, |method| -method.rcc_auc.interval.value);
     let mut curves = vec![];
     let mut optimum = None;

@@ -1,6 +1,6 @@
 //! Histograms of NUQ's uncertainties.
 
-use nuq::calibrate::{Measure, Threshold};
+use nuq::calibrate::{Measure, Predictor, Threshold};
 
 use super::Set;
 use crate::report::{Histogram, HistogramSet, Mark};
@@ -12,22 +12,24 @@ const SHORT_TAIL: f64 = 0.25;
 
 /// Histograms of epistemic and total uncertainty, and of the measure of the threshold.
 pub(super) fn histograms(sets: &[Set<'_>], threshold: Option<&(String, Threshold)>) -> Vec<Histogram> {
-    let mut measures = vec![Measure::Epistemic, Measure::Total];
-    measures.extend(threshold.map(|(_, threshold)| threshold.measure));
-    if measures.len() == 3 && measures[..2].contains(&measures[2]) {
-        measures.pop();
+    let mut compared = vec![(Measure::Epistemic, Predictor::Nuq), (Measure::Total, Predictor::Nuq)];
+    compared.extend(threshold.map(|(_, threshold)| (threshold.measure, threshold.predictor)));
+    if compared.len() == 3 && compared[..2].contains(&compared[2]) {
+        compared.pop();
     }
-    let of_measure = |measure: Measure| {
-        let scores: Vec<(&str, Vec<f64>)> = sets
-            .iter()
-            .map(|set| (set.name, set.predictions.iter().map(|p| measure.of(p)).collect()))
-            .collect();
+    let of_measure = |(measure, predictor): (Measure, Predictor)| {
+        let scores = |set: &Set<'_>| -> Option<Vec<f64>> {
+            Some(set.by(predictor)?.iter().map(|p| measure.of(p)).collect())
+        };
+        let scores: Vec<(&str, Vec<f64>)> =
+            sets.iter().map(|set| Some((set.name, scores(set)?))).collect::<Option<_>>()?;
         let mark = threshold
-            .filter(|(_, threshold)| threshold.measure == measure)
+            .filter(|(_, threshold)| (threshold.measure, threshold.predictor) == (measure, predictor))
             .map(|(name, threshold)| Mark { name: name.clone(), value: threshold.value });
-        histogram(title(measure), &scores, mark)
+        let with_logits = if predictor == Predictor::Network { ", with logits" } else { "" };
+        histogram(&format!("{}{with_logits}", title(measure)), &scores, mark)
     };
-    measures.into_iter().filter_map(of_measure).collect()
+    compared.into_iter().filter_map(of_measure).collect()
 }
 
 fn title(measure: Measure) -> &'static str {

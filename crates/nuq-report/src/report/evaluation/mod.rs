@@ -5,8 +5,8 @@ mod histograms;
 mod map;
 mod summary;
 
-use nuq::calibrate::Threshold;
-use nuq::{Decision, Label, NuqClassifier, Prediction, Predictions};
+use nuq::calibrate::{Predictor, Threshold};
+use nuq::{Decision, Label, NuqClassifier, Predictions};
 use nuq_eval::Error;
 use nuq_eval::baselines::Input;
 use nuq_eval::evaluate::{Comparison, Evaluation, Measured, MethodResult};
@@ -89,11 +89,21 @@ struct Set<'s> {
     name: &'s str,
     embeddings: &'s Embeddings<'s>,
     predictions: &'s Predictions<'s>,
+    /// Predictions of the network; `None` without logits.
+    with_logits: Option<&'s Predictions<'s>>,
     /// Labels of the test set; `None` for other sets.
     labels: Option<&'s [Label]>,
 }
 
 impl Set<'_> {
+    /// The predictions of one predictor; `None` if there are no logits.
+    fn by(&self, predictor: Predictor) -> Option<&Predictions<'_>> {
+        match predictor {
+            Predictor::Nuq => Some(self.predictions),
+            Predictor::Network => self.with_logits,
+        }
+    }
+
     fn truth(&self, row: usize) -> Option<String> {
         self.labels.map(|labels| labels[row].to_string())
     }
@@ -114,14 +124,14 @@ impl Source<'_> {
                 name: TEST_NAME.to_owned(),
                 rows: test.len(),
                 accuracy: interval(self.evaluation.accuracy),
-                rejected: self.rejected(test),
+                rejected: self.rejected(&sets[0]),
             },
             ood: sets[1..]
                 .iter()
                 .map(|set| OodSet {
                     name: set.name.to_owned(),
                     rows: set.predictions.len(),
-                    rejected: self.rejected(set.predictions),
+                    rejected: self.rejected(set),
                 })
                 .collect(),
             methods: methods.iter().map(method).collect(),
@@ -146,12 +156,16 @@ impl Source<'_> {
             name: TEST_NAME,
             embeddings: self.comparison.test().embeddings,
             predictions: &self.evaluation.test,
+            with_logits: self.evaluation.test_with_logits.as_ref(),
             labels: Some(self.comparison.labels()),
         };
-        let ood =
-            self.comparison.ood_sets().iter().zip(&self.evaluation.ood).map(|((name, rows), predictions)| {
-                Set { name, embeddings: rows.embeddings, predictions, labels: None }
-            });
+        let ood = self.comparison.ood_sets().iter().enumerate().map(|(i, (name, rows))| Set {
+            name,
+            embeddings: rows.embeddings,
+            predictions: &self.evaluation.ood[i],
+            with_logits: self.evaluation.ood_with_logits[i].as_ref(),
+            labels: None,
+        });
         std::iter::once(test).chain(ood).collect()
     }
 
@@ -163,16 +177,18 @@ impl Source<'_> {
         facts
     }
 
-    fn is_accepted(&self, prediction: &Prediction) -> Option<bool> {
+    /// Whether the threshold accepts each row; `None` without a threshold, or without the logits that it needs.
+    fn accepted(&self, set: &Set<'_>) -> Option<Vec<bool>> {
         let (_, threshold) = self.options.threshold.as_ref()?;
-        Some(threshold.decide(prediction) == Decision::Accept)
+        let predictions = set.by(threshold.predictor)?;
+        Some(predictions.iter().map(|p| threshold.decide(p) == Decision::Accept).collect())
     }
 
     /// Share of predictions that the threshold rejects.
-    fn rejected(&self, predictions: &Predictions<'_>) -> Option<f64> {
-        let decisions: Vec<bool> = predictions.iter().map(|p| self.is_accepted(p)).collect::<Option<_>>()?;
-        let rejected = decisions.iter().filter(|accepted| !**accepted).count();
-        Some(rejected as f64 / predictions.len() as f64)
+    fn rejected(&self, set: &Set<'_>) -> Option<f64> {
+        let accepted = self.accepted(set)?;
+        let rejected = accepted.iter().filter(|accepted| !**accepted).count();
+        Some(rejected as f64 / accepted.len() as f64)
     }
 
     fn bandwidth(&self) -> Option<BandwidthCurve> {

@@ -37,31 +37,34 @@ impl Source<'_> {
         };
         let (accuracy, rows) = (percent(evaluation.accuracy.value), evaluation.test.len());
         let mut text = format!("The {predictor} has an accuracy of {accuracy} on {rows} test rows");
-        if let Some(total) = evaluation.method(MethodId::NuqTotal) {
+        if let Some((total, name)) = self.total() {
             let risk = Selective::new(&total.test, &evaluation.is_error)?.risk_at(COVERAGE);
             let share = 100.0 * COVERAGE;
-            text +=
-                &format!(", and {} on the {share} % with the lowest total uncertainty", percent(1.0 - risk));
+            text += &format!(", and {} on the {share} % with the lowest {name}", percent(1.0 - risk));
         }
         Ok(text + ".")
     }
 
+    /// The total uncertainty of the predictor whose errors are counted, and its name.
+    fn total(&self) -> Option<(&MethodResult, &'static str)> {
+        let method = |id: MethodId, name: &'static str| Some((self.evaluation.method(id)?, name));
+        let with_logits = method(MethodId::NuqTotalWithLogits, "total uncertainty with logits");
+        with_logits.or_else(|| method(MethodId::NuqTotal, "total uncertainty"))
+    }
+
     /// The method that ranks the errors best; `None` if it is one of NUQ.
     fn ranking_line(&self) -> Option<String> {
-        let total = self.evaluation.method(MethodId::NuqTotal)?;
+        let (total, name) = self.total()?;
         let area = |method: &MethodResult| method.rcc_auc.interval.value;
         let best = self.evaluation.methods.iter().min_by(|a, b| area(a).total_cmp(&area(b)))?;
         let values = format!("RCC-AUC {:.4} and {:.4}", area(best), area(total));
         let text = if total.rcc_auc.is_best {
             format!(
-                "“{}” ranks the errors slightly better than total uncertainty ({values}); the difference is not significant.",
+                "“{}” ranks the errors slightly better than {name} ({values}); the difference is not significant.",
                 best.name
             )
         } else {
-            format!(
-                "“{}” ranks the errors significantly better than total uncertainty ({values}).",
-                best.name
-            )
+            format!("“{}” ranks the errors significantly better than {name} ({values}).", best.name)
         };
         (!best.id.is_nuq() && area(best) < area(total)).then_some(text)
     }
@@ -92,7 +95,7 @@ impl Source<'_> {
             .enumerate()
             .map(|(i, set)| {
                 let of_set = if i == 0 { "the test rows" } else { set.name };
-                Some(format!("{} of {of_set}", percent(self.rejected(set.predictions)?)))
+                Some(format!("{} of {of_set}", percent(self.rejected(set)?)))
             })
             .collect::<Option<_>>()?;
         let mut text = format!("The threshold “{name}” rejects {}", enumeration(&rejected));
@@ -105,8 +108,8 @@ impl Source<'_> {
     /// Share of correct predictions among the test rows that the threshold accepts.
     fn accuracy_of_accepted(&self) -> Option<f64> {
         let evaluation = self.evaluation;
-        let is_accepted = |i: &usize| self.is_accepted(&evaluation.test[*i]).unwrap_or(false);
-        let accepted: Vec<usize> = (0..evaluation.test.len()).filter(is_accepted).collect();
+        let is_accepted = self.accepted(&self.sets()[0])?;
+        let accepted: Vec<usize> = (0..is_accepted.len()).filter(|&i| is_accepted[i]).collect();
         let correct = accepted.iter().filter(|&&i| !evaluation.is_error[i]).count();
         (!accepted.is_empty()).then(|| correct as f64 / accepted.len() as f64)
     }
