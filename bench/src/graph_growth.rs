@@ -104,7 +104,7 @@ pub(crate) fn measure(rows: &str) -> Result<(), String> {
     let parts = RegressorParts {
         smoother,
         prior_weight: 1e-3,
-        thresholds: Default::default(),
+        rules: Default::default(),
         targets: vec![0.0; rows],
         curve: None,
     };

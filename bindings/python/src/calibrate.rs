@@ -24,7 +24,7 @@ enum GuaranteeTuple {
     Errs(f64, f64, usize, usize, String),
 }
 
-fn parse<T: FromStr<Err = UnknownChoice>>(name: &str, value: &str) -> PyResult<T> {
+pub(crate) fn parse<T: FromStr<Err = UnknownChoice>>(name: &str, value: &str) -> PyResult<T> {
     value.parse().map_err(|unknown: UnknownChoice| {
         raise("InvalidParameterError", format!("{name}={value:?}: expected {}", unknown.list()))
     })

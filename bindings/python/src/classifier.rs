@@ -1,13 +1,18 @@
 //! The fitted classifier.
 
 use numpy::PyReadonlyArray1;
-use nuq::{Decision, Embeddings, FittedModel, Label, NetworkProbabilities, NuqClassifier, RejectRule};
+use nuq::calibrate::{Predictor, SetRule, SetTarget};
+use nuq::{
+    Decision, Embeddings, FittedModel, Label, NetworkProbabilities, NuqClassifier, Probabilities, RejectRule,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arrays::{NeighborArrays, column, embeddings, matrix, neighbor_table};
+use crate::calibrate::parse;
 use crate::errors::Failure;
 use crate::model::common_methods;
+use crate::rules::PySetRule;
 use crate::shared::Shared;
 use crate::{labels, params, work};
 
@@ -62,7 +67,7 @@ impl PyClassifier {
                 None => model.predict(&x)?,
             };
             if let Some(network) = network {
-                predictions = model.with_network(&predictions, &network.probabilities()?)?;
+                predictions = model.with_network(&predictions, &network.probabilities(model)?)?;
             }
             Ok((predictions.to_vec(), model.classes().labels().to_vec()))
         })?;
@@ -117,12 +122,85 @@ impl PyClassifier {
         let accepted = self.model.query(py, n_jobs, move |model| {
             let mut predictions = model.predict(&x)?;
             if let Some(network) = network {
-                predictions = model.with_network(&predictions, &network.probabilities()?)?;
+                predictions = model.with_network(&predictions, &network.probabilities(model)?)?;
             }
             let decisions = predictions.decide(&rule);
             Ok(decisions.iter().map(|decision| *decision == Decision::Accept).collect::<Vec<bool>>())
         })?;
         Ok(column(py, &accepted).into_any())
+    }
+
+    /// Chooses prediction sets on held-out rows. `network` as in `predict`.
+    #[pyo3(signature = (x, classes, numbers, coverage, score, by_class, n_jobs, network = None))]
+    #[allow(clippy::too_many_arguments, reason = "the options of prediction sets")]
+    fn calibrate_sets(
+        &self,
+        py: Python<'_>,
+        x: &Bound<'_, PyAny>,
+        classes: &Bound<'_, PyList>,
+        numbers: PyReadonlyArray1<'_, i64>,
+        coverage: f64,
+        score: &str,
+        by_class: bool,
+        n_jobs: Option<usize>,
+        network: Option<NetworkArrays<'_>>,
+    ) -> PyResult<PySetRule> {
+        let (x, y) = (embeddings(x)?, labels::of_rows(classes, numbers.as_slice()?)?);
+        let target = SetTarget { coverage, score: parse("set_score", score)?, by_class };
+        let network = network.map(NetworkOutputs::new).transpose()?;
+        let inner = self.model.query(py, n_jobs, move |model| {
+            let (probabilities, predictor) = class_probabilities(model, &x, network.as_ref())?;
+            let rule = SetRule::calibrate(target, &x, &probabilities, model.classes(), &y)?;
+            Ok(rule.of_predictor(predictor))
+        })?;
+        Ok(PySetRule { inner })
+    }
+
+    /// The set of each row as flags, and the labels of the columns. `network` as in `predict`.
+    #[pyo3(signature = (x, rule, n_jobs, network = None))]
+    fn predict_sets<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'_, PyAny>,
+        rule: &PySetRule,
+        n_jobs: Option<usize>,
+        network: Option<NetworkArrays<'_>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
+        let (x, rule) = (embeddings(x)?, rule.inner.clone());
+        let network = network.map(NetworkOutputs::new).transpose()?;
+        let (sets, classes) = self.model.query(py, n_jobs, move |model| {
+            let (probabilities, _) = class_probabilities(model, &x, network.as_ref())?;
+            Ok((rule.sets(&x, &probabilities)?, model.classes().labels().to_vec()))
+        })?;
+        Ok((matrix(py, sets.as_slice(), classes.len())?.into_any(), labels::to_python(py, &classes)?))
+    }
+
+    /// Stores prediction sets under a name.
+    fn set_sets(&self, py: Python<'_>, name: String, rule: &PySetRule) -> PyResult<()> {
+        let rule = rule.inner.clone();
+        self.model.update(py, move |model| {
+            model.rules_mut().sets.insert(name, rule);
+            Ok(())
+        })
+    }
+
+    /// Stored prediction sets by name.
+    fn sets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let values = PyDict::new(py);
+        for (name, rule) in &self.model.read(py)?.rules().sets {
+            values.set_item(name, PySetRule { inner: rule.clone() })?;
+        }
+        Ok(values)
+    }
+
+    /// The temperature that divides logits; `None` if none was fitted.
+    fn temperature(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        Ok(self.model.read(py)?.rules().fitted_temperature())
+    }
+
+    /// Sets the temperature that divides logits.
+    fn set_temperature(&self, py: Python<'_>, temperature: Option<f64>) -> PyResult<()> {
+        self.model.update(py, move |model| Ok(model.rules_mut().set_temperature(temperature)?))
     }
 
     /// Training rows with doubtful labels: row, given and predicted class, the probabilities of both, and the labels to which the
@@ -210,13 +288,24 @@ impl NetworkOutputs {
         Ok(Self { values: embeddings(&array)?, are_logits })
     }
 
-    fn probabilities(&self) -> Result<NetworkProbabilities, nuq::Error> {
-        let (values, classes) = (self.values.as_slice(), self.values.dim());
+    fn probabilities(&self, model: &NuqClassifier<'_>) -> Result<NetworkProbabilities, nuq::Error> {
         if self.are_logits {
-            NetworkProbabilities::from_logits(values, classes, 1.0)
+            model.network(&self.values)
         } else {
-            NetworkProbabilities::from_probabilities(values, classes)
+            NetworkProbabilities::from_probabilities(self.values.as_slice(), self.values.dim())
         }
+    }
+}
+
+/// The class probabilities of the network, or of the model without its outputs.
+fn class_probabilities(
+    model: &NuqClassifier<'_>,
+    x: &Embeddings<'_>,
+    network: Option<&NetworkOutputs>,
+) -> Result<(Probabilities, Predictor), nuq::Error> {
+    match network {
+        Some(network) => Ok((network.probabilities(model)?.probabilities(), Predictor::Network)),
+        None => Ok((model.predict_proba(x)?, Predictor::Nuq)),
     }
 }
 

@@ -88,6 +88,7 @@ fn class_of(error: &nuq::Error) -> &'static str {
         ColumnNames(_) => "ColumnNamesError",
         EqualScores { .. } | LabelKind { .. } | BadProbabilities { .. } => "InvalidInputError",
         CannotCertify { .. } => "CannotCertifyError",
+        FewHeldOutRows { .. } => "FewRowsError",
         _ => "NuqError",
     }
 }

@@ -16,6 +16,7 @@ mod metrics;
 mod model;
 mod params;
 mod regressor;
+mod rules;
 mod shared;
 mod work;
 
@@ -33,6 +34,8 @@ mod _nuq {
     use super::evaluate::{PyReport, evaluate};
     #[pymodule_export]
     use super::regressor::PyRegressor;
+    #[pymodule_export]
+    use super::rules::{PyIntervalRule, PySetRule};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

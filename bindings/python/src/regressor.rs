@@ -7,6 +7,7 @@ use pyo3::types::PyDict;
 
 use crate::arrays::{NeighborArrays, column, embeddings, neighbor_table};
 use crate::model::common_methods;
+use crate::rules::PyIntervalRule;
 use crate::shared::Shared;
 use crate::{params, work};
 
@@ -74,6 +75,24 @@ impl PyRegressor {
         let (x, y) = (embeddings(x)?, y.as_slice()?.to_vec());
         let ids = self.model.update(py, move |model| Ok(model.insert(&x, &y)?))?;
         Ok(column(py, &ids.iter().map(|&id| i64::from(id)).collect::<Vec<i64>>()).into_any())
+    }
+
+    /// Stores prediction intervals under a name.
+    fn set_intervals(&self, py: Python<'_>, name: String, rule: &PyIntervalRule) -> PyResult<()> {
+        let rule = rule.inner;
+        self.model.update(py, move |model| {
+            model.rules_mut().intervals.insert(name, rule);
+            Ok(())
+        })
+    }
+
+    /// Stored prediction intervals by name.
+    fn intervals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let values = PyDict::new(py);
+        for (name, rule) in &self.model.read(py)?.rules().intervals {
+            values.set_item(name, PyIntervalRule { inner: *rule })?;
+        }
+        Ok(values)
     }
 
     /// Leave-one-out scores of the candidate bandwidths, and the index of the selected one.

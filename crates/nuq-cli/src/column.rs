@@ -13,6 +13,13 @@ pub(crate) enum Column {
     Labels(Vec<Option<Label>>),
     Booleans(Vec<Option<bool>>),
     Strings(Vec<Option<String>>),
+    /// Sets of labels, separated by `|` in text.
+    Sets(Vec<Option<Vec<Label>>>),
+}
+
+/// The labels of a set as text.
+pub(crate) fn set_text(labels: &[Label]) -> String {
+    labels.iter().map(Label::to_string).collect::<Vec<String>>().join("|")
 }
 
 impl From<KeptColumn> for Column {
@@ -34,6 +41,7 @@ impl Column {
             Self::Labels(values) => values.len(),
             Self::Booleans(values) => values.len(),
             Self::Strings(values) => values.len(),
+            Self::Sets(values) => values.len(),
         }
     }
 
@@ -45,6 +53,7 @@ impl Column {
             Self::Labels(values) => values[row].as_ref().map_or(String::new(), Label::to_string),
             Self::Booleans(values) => values[row].map_or(String::new(), |v| v.to_string()),
             Self::Strings(values) => values[row].clone().unwrap_or_default(),
+            Self::Sets(values) => values[row].as_deref().map_or(String::new(), set_text),
         }
     }
 
@@ -56,6 +65,9 @@ impl Column {
             Self::Labels(values) => values[row].as_ref().map_or(Value::Null, label_json),
             Self::Booleans(values) => json!(values[row]),
             Self::Strings(values) => json!(values[row]),
+            Self::Sets(values) => {
+                json!(values[row].as_ref().map(|set| set.iter().map(label_json).collect::<Vec<_>>()))
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nuq::calibrate::{Measure, Predictor, Threshold};
+use nuq::calibrate::{IntervalRule, Measure, Predictor, SetRule, Threshold};
 use nuq::{FittedModel, Model};
 use nuq_eval::baselines::{Param, Scorer};
 use nuq_eval::evaluate::MethodId;
@@ -56,6 +56,12 @@ pub(crate) struct Summary {
     class_rows: Vec<ClassSummary>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     thresholds: Vec<ThresholdSummary>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sets: Vec<RuleSummary>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    intervals: Vec<RuleSummary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<FileSummary>,
 }
@@ -65,6 +71,46 @@ pub(crate) struct Summary {
 struct ClassSummary {
     label: Value,
     rows: u64,
+}
+
+/// Prediction sets or intervals of a model.
+#[derive(Debug, Serialize)]
+struct RuleSummary {
+    name: String,
+    coverage: f64,
+    /// The score of the sets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<&'static str>,
+    /// `network` for sets of the network's probabilities; otherwise absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predictor: Option<&'static str>,
+    rows: usize,
+    /// The guarantee as a sentence.
+    statement: String,
+}
+
+impl RuleSummary {
+    fn of_sets((name, rule): (&String, &SetRule)) -> Self {
+        Self {
+            name: name.clone(),
+            coverage: rule.coverage,
+            score: Some(rule.score.name()),
+            predictor: (rule.predictor == Predictor::Network).then_some("network"),
+            rows: rule.rows,
+            statement: rule.to_string(),
+        }
+    }
+
+    fn of_intervals((name, rule): (&String, &IntervalRule)) -> Self {
+        let (coverage, rows, statement) = (rule.coverage, rule.rows, rule.to_string());
+        Self { name: name.clone(), coverage, score: None, predictor: None, rows, statement }
+    }
+
+    fn text(&self) -> String {
+        let score = self.score.map_or(String::new(), |score| format!(", score {score}"));
+        let with_logits = if self.predictor.is_some() { ", with logits" } else { "" };
+        format!("{}{score}{with_logits}\n{}", escape::name(&self.name), self.statement)
+    }
 }
 
 /// Largest number of classes that the text lists.
@@ -218,6 +264,9 @@ impl Summary {
             column_names: model.column_names().map(<[String]>::to_vec),
             class_rows: vec![],
             thresholds: model.thresholds().iter().map(threshold).collect(),
+            sets: model.rules().sets.iter().map(RuleSummary::of_sets).collect(),
+            intervals: model.rules().intervals.iter().map(RuleSummary::of_intervals).collect(),
+            temperature: model.rules().fitted_temperature(),
             file: None,
         }
     }
@@ -241,6 +290,11 @@ impl Summary {
         }
         for threshold in &self.thresholds {
             line("threshold", &format!("{}\n{}", threshold.rule(), threshold.statement));
+        }
+        self.sets.iter().for_each(|rule| line("sets", &rule.text()));
+        self.intervals.iter().for_each(|rule| line("intervals", &rule.text()));
+        if let Some(temperature) = self.temperature {
+            line("temperature", &format!("{temperature:.4}, of the logits"));
         }
         if let Some(file) = &self.file {
             file.facts().into_iter().for_each(|(name, text)| line(name, &text));

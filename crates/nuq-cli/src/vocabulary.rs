@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use clap::{CommandFactory, Parser};
-use nuq::calibrate::Measure;
+use nuq::calibrate::{Measure, SetScore};
 use nuq::{
     BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, IndexKind, Kernel, Precision, Scale,
     Shrinkage, SquaredError, Variance,
@@ -101,6 +101,7 @@ fn rust_value(option: &str, word: &str) -> Option<String> {
         "index" => format!("{:?}", word.parse::<IndexKind>().unwrap()),
         "precision" => format!("{:?}", word.parse::<Precision>().unwrap()),
         "measure" => format!("{:?}", word.parse::<Measure>().unwrap()),
+        "set_score" => format!("{:?}", word.parse::<SetScore>().unwrap()),
         "method" => format!("{:?}", word.parse::<MethodId>().unwrap()),
         "header" => format!("{:?}", word.parse::<Header>().unwrap()),
         "format" => format!("{:?}", word.parse::<Format>().unwrap()),
@@ -170,6 +171,24 @@ impl Example {
     }
 }
 
+impl Example {
+    /// The section `model` after a temperature was fitted.
+    fn fit_temperature(&self) -> Value {
+        let (z, y, m) = (self.path("z.csv"), self.path("y.csv"), self.path("m.nuq"));
+        fs::write(&z, "1,0\n0,2\n1,0\n1,0\n".repeat(10)).unwrap();
+        run(&["calibrate", "--model", &m, "--temperature", "--logits", &z, "--labels", &y]);
+        model_section(Path::new(&m))
+    }
+
+    /// The section `model` of a regressor with intervals.
+    fn intervals(&self) -> Value {
+        let (x, y, m) = (self.path("x.csv"), self.path("y.csv"), self.path("r.nuq"));
+        run(&["fit", "--embeddings", &x, "--targets", &y, "--out", &m]);
+        run(&["calibrate", "--model", &m, "--embeddings", &x, "--targets", &y, "--target", "intervals=0.5"]);
+        model_section(Path::new(&m))
+    }
+}
+
 /// The value at a path of keys, as `smoother.density.kind`.
 fn at<'v>(model: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(model, |value, key| value.get(key))
@@ -184,6 +203,9 @@ fn listed_keys_exist_in_the_model_file() {
         example.calibrate(&["--target", "risk=0.9"]),
     ];
     models.push(example.calibrate(&["--target", "coverage=0.5"]));
+    models.push(example.calibrate(&["--target", "sets=0.5"]));
+    models.push(example.fit_temperature());
+    models.push(example.intervals());
     let rows = [tables("Options"), tables("Choices")].concat();
     for row in rows.iter().filter(|row| !row.last().unwrap().starts_with("section")) {
         let Some(path) = code(row.last().unwrap()) else { continue };
@@ -203,6 +225,10 @@ fn the_model_file_stores_the_word_of_each_choice() {
                 example.fit(&[]);
                 example.calibrate(&["--target", "coverage=0.5", &flag, word])
             }
+            "set_score" => {
+                example.fit(&[]);
+                example.calibrate(&["--target", "sets=0.5", &flag, word])
+            }
             "covariance" => example.fit(&["--density", "gmm", &flag, word]),
             "precision" => example.fit(&["--index", "hnsw", &flag, word]),
             _ => example.fit(&[&flag, word]),
@@ -217,7 +243,9 @@ fn columns_of_score_are_listed() {
     example.fit(&[]);
     let (x, m, out) = (example.path("x.csv"), example.path("m.nuq"), example.path("s.csv"));
     let score = ["score", "--model", &m, "--embeddings", &x, "--out", &out];
-    run(&[&score[..], &["--reject-cost", "0.5", "--output-neighbors", "1"]].concat());
+    example.calibrate(&["--target", "sets=0.5"]);
+    let options = ["--reject-cost", "0.5", "--output-neighbors", "1", "--sets", "NAME"];
+    run(&[&score[..], &options].concat());
     let scores = fs::read_to_string(&out).unwrap();
     let columns: Vec<&str> = scores.lines().next().unwrap().split(',').collect();
     let listed = tables("Results");

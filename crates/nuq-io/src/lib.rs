@@ -24,6 +24,7 @@ mod output_compression;
 mod panics;
 #[cfg(feature = "parquet")]
 mod parquet_writer;
+mod rules_meta;
 mod threshold_meta;
 mod word;
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use nuq::bandwidth::CurvePoint;
-use nuq::calibrate::Threshold;
+use nuq::calibrate::Rules;
 use nuq::nuq_neighbors::{HnswParams, IndexParts, MeasuredRecall, Precision, Reason, RowParts};
 use nuq::parts::{ClassifierParts, FittedDensityParts, RegressorParts, SmootherParts};
 use nuq::{
@@ -15,6 +15,7 @@ use nuq::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::rules_meta::{IntervalMeta, SetMeta};
 use crate::threshold_meta::ThresholdMeta;
 use crate::word;
 
@@ -88,6 +89,13 @@ pub(crate) struct SmootherMeta {
     index_reason: Reason,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     thresholds: BTreeMap<String, ThresholdMeta>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    sets: BTreeMap<String, SetMeta>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    intervals: BTreeMap<String, IntervalMeta>,
+    /// Absent if no temperature was fitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
     /// Absent if the columns have no names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     column_names: Option<Vec<String>>,
@@ -409,11 +417,10 @@ impl SmootherMeta {
             normalize: parts.normalize,
             prior_weight: model.prior_weight(),
             index_reason: parts.choice.reason,
-            thresholds: model
-                .thresholds()
-                .iter()
-                .map(|(name, &t)| (name.clone(), ThresholdMeta(t)))
-                .collect(),
+            thresholds: named(&model.rules().thresholds, |&threshold| ThresholdMeta(threshold)),
+            sets: named(&model.rules().sets, |rule| SetMeta(rule.clone())),
+            intervals: named(&model.rules().intervals, |&rule| IntervalMeta(rule)),
+            temperature: model.rules().fitted_temperature(),
             column_names: parts.column_names.clone(),
         }
     }
@@ -457,9 +464,14 @@ impl SmootherMeta {
         }
     }
 
-    /// The thresholds, by name.
-    fn thresholds(&self) -> BTreeMap<String, Threshold> {
-        self.thresholds.iter().map(|(name, threshold)| (name.clone(), threshold.0)).collect()
+    /// What was chosen on held-out rows; `None` if a value is out of range.
+    fn rules(&self) -> Option<Rules> {
+        let mut rules = Rules::default();
+        rules.set_temperature(self.temperature).ok()?;
+        rules.thresholds = named(&self.thresholds, |threshold| threshold.0);
+        rules.sets = named(&self.sets, |rule| rule.0.clone());
+        rules.intervals = named(&self.intervals, |rule| rule.0);
+        Some(rules)
     }
 
     /// Whether the file has a section `bandwidths`.
@@ -531,6 +543,11 @@ impl CurveMeta {
     }
 }
 
+/// Converts the values of a map by name.
+fn named<A, B>(map: &BTreeMap<String, A>, convert: impl Fn(&A) -> B) -> BTreeMap<String, B> {
+    map.iter().map(|(name, value)| (name.clone(), convert(value))).collect()
+}
+
 /// The parts of a classifier; `None` if they contradict each other.
 pub(crate) fn classifier_parts(
     (labels, variance, curve): (Vec<LabelMeta>, Variance, Option<CurveMeta>),
@@ -538,13 +555,13 @@ pub(crate) fn classifier_parts(
     smoother: SmootherParts,
     of_row: Vec<u32>,
 ) -> Option<ClassifierParts> {
-    let (prior_weight, thresholds) = (meta.prior_weight, meta.thresholds());
+    let (prior_weight, rules) = (meta.prior_weight, meta.rules()?);
     let labels = labels.into_iter().map(LabelMeta::label).collect::<Option<Vec<Label>>>()?;
     let curve = match curve {
         Some(curve) => Some(curve.of_classifier()?),
         None => None,
     };
-    Some(ClassifierParts { smoother, prior_weight, thresholds, labels, of_row, variance, curve })
+    Some(ClassifierParts { smoother, prior_weight, rules, labels, of_row, variance, curve })
 }
 
 /// The parts of a regressor; `None` if they contradict each other.
@@ -554,10 +571,10 @@ pub(crate) fn regressor_parts(
     smoother: SmootherParts,
     targets: Vec<f64>,
 ) -> Option<RegressorParts> {
-    let (prior_weight, thresholds) = (meta.prior_weight, meta.thresholds());
+    let (prior_weight, rules) = (meta.prior_weight, meta.rules()?);
     let curve = match curve {
         Some(curve) => Some(curve.of_regressor()?),
         None => None,
     };
-    Some(RegressorParts { smoother, prior_weight, thresholds, targets, curve })
+    Some(RegressorParts { smoother, prior_weight, rules, targets, curve })
 }

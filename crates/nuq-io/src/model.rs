@@ -214,7 +214,7 @@ fn read(container: Container) -> Result<ModelFile, Error> {
             let parts = regressor_parts(curve, &meta.smoother, smoother, targets);
             let mut parts = parts.ok_or_else(contradiction)?;
             if container.version() < 2 {
-                parts.thresholds.values_mut().for_each(upgrade_regressor_threshold);
+                parts.rules.thresholds.values_mut().for_each(upgrade_regressor_threshold);
             }
             Model::Regressor(NuqRegressor::from_parts(parts, index).map_err(invalid)?)
         }

@@ -52,12 +52,12 @@ enum GuaranteeFields {
     },
 }
 
-fn is_nuq(predictor: &Predictor) -> bool {
+pub(crate) fn is_nuq(predictor: &Predictor) -> bool {
     *predictor == Predictor::Nuq
 }
 
 /// JSON cannot represent infinity: +∞ is written as `null`, and -∞ as the smallest finite number.
-fn finite_or_null<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn finite_or_null<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     (*value < f64::INFINITY).then_some(value.max(f64::MIN)).serialize(serializer)
 }
 
@@ -68,6 +68,6 @@ pub(crate) fn upgrade_regressor_threshold(threshold: &mut Threshold) {
     }
 }
 
-fn infinity_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+pub(crate) fn infinity_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }

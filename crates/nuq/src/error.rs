@@ -136,6 +136,22 @@ pub enum Error {
         /// The common value.
         value: f64,
     },
+    /// Too few held-out rows for prediction sets or intervals of a given coverage.
+    #[error(
+        "{rows} held-out rows cannot guarantee a coverage of {coverage}: {}",
+        match needed {
+            Some(needed) => format!("at least {needed} held-out rows are needed"),
+            None => "give a smaller coverage".to_owned(),
+        }
+    )]
+    FewHeldOutRows {
+        /// The number of held-out rows.
+        rows: usize,
+        /// The required coverage.
+        coverage: f64,
+        /// The smallest number of rows that is sufficient; `None` if there is none.
+        needed: Option<usize>,
+    },
     /// A target risk that cannot be certified with the held-out rows.
     #[error(
         "no threshold keeps the risk at {risk} with confidence {}: {errors} of {rows} held-out predictions are wrong; {}",

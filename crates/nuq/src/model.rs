@@ -4,23 +4,20 @@ use std::collections::BTreeMap;
 
 use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors};
 
-use crate::calibrate::Threshold;
+use crate::calibrate::{Rules, Threshold};
 use crate::column_names;
 use crate::error::check_lengths;
 use crate::parts::SmootherParts;
 use crate::{Bandwidth, Error, FittedScale, Kernel, NuqClassifier, NuqRegressor};
 
-/// Thresholds by name.
-pub(crate) type Thresholds = BTreeMap<String, Threshold>;
-
 pub(crate) mod sealed {
-    use super::Thresholds;
+    use crate::calibrate::Rules;
     use crate::smoother::KernelSmoother;
 
     pub trait Sealed {
         fn smoother(&self) -> &KernelSmoother<'_>;
-        fn thresholds_ref(&self) -> &Thresholds;
-        fn thresholds_mut(&mut self) -> &mut Thresholds;
+        fn rules_ref(&self) -> &Rules;
+        fn rules_mut_ref(&mut self) -> &mut Rules;
         fn column_names_mut(&mut self) -> &mut Option<Vec<String>>;
         fn prior(&self) -> f64;
     }
@@ -154,17 +151,27 @@ pub trait FittedModel: sealed::Sealed {
 
     /// The thresholds, by name.
     fn thresholds(&self) -> &BTreeMap<String, Threshold> {
-        self.thresholds_ref()
+        &self.rules_ref().thresholds
     }
 
     /// Stores a threshold with the model and returns the former threshold of this name.
     fn set_threshold(&mut self, name: &str, threshold: Threshold) -> Option<Threshold> {
-        self.thresholds_mut().insert(name.to_owned(), threshold)
+        self.rules_mut_ref().thresholds.insert(name.to_owned(), threshold)
     }
 
     /// Removes a threshold and returns it.
     fn remove_threshold(&mut self, name: &str) -> Option<Threshold> {
-        self.thresholds_mut().remove(name)
+        self.rules_mut_ref().thresholds.remove(name)
+    }
+
+    /// Thresholds, rules for sets and intervals, and the temperature of the logits.
+    fn rules(&self) -> &Rules {
+        self.rules_ref()
+    }
+
+    /// The same, to store or remove some.
+    fn rules_mut(&mut self) -> &mut Rules {
+        self.rules_mut_ref()
     }
 }
 
@@ -212,17 +219,17 @@ impl sealed::Sealed for Model<'_> {
         }
     }
 
-    fn thresholds_ref(&self) -> &Thresholds {
+    fn rules_ref(&self) -> &Rules {
         match self {
-            Model::Classifier(model) => model.thresholds_ref(),
-            Model::Regressor(model) => model.thresholds_ref(),
+            Model::Classifier(model) => model.rules_ref(),
+            Model::Regressor(model) => model.rules_ref(),
         }
     }
 
-    fn thresholds_mut(&mut self) -> &mut Thresholds {
+    fn rules_mut_ref(&mut self) -> &mut Rules {
         match self {
-            Model::Classifier(model) => model.thresholds_mut(),
-            Model::Regressor(model) => model.thresholds_mut(),
+            Model::Classifier(model) => model.rules_mut_ref(),
+            Model::Regressor(model) => model.rules_mut_ref(),
         }
     }
 

@@ -7,10 +7,10 @@
 //! U_a = 1 − max_c π_c,   U_e = 2 √(2/π) √(v(π)/n(x)),   U_t = U_a + U_e
 //! ```
 
-use crate::Error;
 use crate::error::{check_lengths, out_of_range};
 use crate::log_space::{log_complement, log_sum};
 use crate::posterior::Summary;
+use crate::{Error, Probabilities};
 
 /// The class probabilities of a network for each query, in the order of the model's classes.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +68,12 @@ impl NetworkProbabilities {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.log_values.is_empty()
+    }
+
+    /// The probabilities of each class.
+    #[must_use]
+    pub fn probabilities(&self) -> Probabilities {
+        Probabilities::new(self.log_values.iter().map(|log| log.exp()).collect(), self.classes)
     }
 
     /// Checks the numbers of rows and classes.

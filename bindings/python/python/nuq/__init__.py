@@ -19,16 +19,18 @@ from ._evaluate import Evaluation, evaluate
 from ._pipeline import final_step, predict_uncertainty
 from ._regressor import NuqRegressor
 from ._result import Uncertainty
-from .calibrate import Threshold
+from .calibrate import IntervalRule, SetRule, Threshold
 from .errors import NuqError
 
 __version__ = _nuq.__version__
 
 __all__ = [
     "Evaluation",
+    "IntervalRule",
     "NuqClassifier",
     "NuqError",
     "NuqRegressor",
+    "SetRule",
     "Threshold",
     "Uncertainty",
     "baselines",

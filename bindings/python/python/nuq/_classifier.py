@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from . import _arrays, _nuq, _progress
 from ._base import Estimator, State, _all_accept
 from ._result import Uncertainty
-from .calibrate import Request, Threshold
-from .errors import InvalidInputError, InvalidParameterError, LengthMismatchError, NotFiniteError
+from .calibrate import Request, SetRule, Threshold, one_target
+from .errors import InvalidInputError, InvalidParameterError, LengthMismatchError, NotFiniteError, ParameterTypeError
 
 
 class NuqClassifier(Estimator):
@@ -352,6 +353,7 @@ class NuqClassifier(Estimator):
         level = None if level is None else _arrays.real(level, "level")
         return np.asarray(self._model.accept(rows, _arrays.real(cost, "cost"), level, self._threads(), network))
 
+    @overload
     def calibrate(
         self,
         X: Any,
@@ -360,26 +362,70 @@ class NuqClassifier(Estimator):
         coverage: float | None = None,
         risk: float | None = None,
         false_alarm: float | None = None,
+        sets: None = None,
         delta: float = 0.05,
         measure: str | None = None,
         name: str | None = None,
         logits: Any = None,
         probabilities: Any = None,
         classes: Any = None,
-    ) -> Threshold:
-        """Choose a threshold on held-out rows, with a statistical guarantee for new rows of the same distribution.
+    ) -> Threshold: ...
 
-        Give one of three targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a
+    @overload
+    def calibrate(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sets: float,
+        set_score: str = "lac",
+        by_class: bool = False,
+        name: str | None = None,
+        logits: Any = None,
+        probabilities: Any = None,
+        classes: Any = None,
+    ) -> SetRule: ...
+
+    def calibrate(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        coverage: float | None = None,
+        risk: float | None = None,
+        false_alarm: float | None = None,
+        sets: float | None = None,
+        delta: float = 0.05,
+        measure: str | None = None,
+        set_score: str = "lac",
+        by_class: bool = False,
+        name: str | None = None,
+        logits: Any = None,
+        probabilities: Any = None,
+        classes: Any = None,
+    ) -> Threshold | SetRule:
+        """Choose a threshold or prediction sets on held-out rows, with a statistical guarantee for new rows of the same distribution.
+
+        Give one of four targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a
         new row is rejected with at most this probability. ``risk``: among accepted rows at most this share is wrong, with
         confidence 1 - ``delta``; this needs the labels ``y``. ``measure`` is the compared uncertainty: "aleatoric",
         "epistemic", "total" or "density". A threshold with a ``name`` is stored in the model and in its file.
+
+        ``sets``: the result is a ``SetRule`` for ``predict_set``. The set of a new row contains its class with at least this
+        probability, or with ``by_class`` for the rows of each class. A class is in the set if its ``set_score`` is at most a limit:
+        "lac" is 1 minus its probability and gives small sets; "aps" is the probability of the more probable classes plus a random
+        share of its own, and adapts the size to the row. The random share is a function of the row. This needs the labels ``y``.
 
         With the ``logits`` or ``probabilities`` of the network for the held-out rows, the threshold is on the uncertainty of its
         predictions, as in ``predict_uncertainty``, and ``risk`` counts their errors. Such a threshold is applied to results with
         logits only. A warning is shown if the held-out rows are too few for the target and the threshold accepts every row.
         """
         name = None if name is None else _arrays.text(name, "name")
-        targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm}
+        targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm, "sets": sets}
+        if one_target(targets) == "sets":
+            outputs = {"logits": logits, "probabilities": probabilities, "classes": classes}
+            return self._calibrate_sets(X, y, sets, set_score, by_class, name, outputs)
+        del targets["sets"]
         request = Request.checked(targets, delta, measure, y is not None)
         self._check_fitted()
         rows = _arrays.rows(X)
@@ -389,6 +435,103 @@ class NuqClassifier(Estimator):
         uncertainty = self.predict_uncertainty(X, logits=logits, probabilities=probabilities, classes=classes)
         is_error = None if truth is None else ~_arrays.equal_labels(uncertainty.label, truth)
         return self._store_threshold(request.threshold(uncertainty, is_error), name)
+
+    def _calibrate_sets(
+        self, X: Any, y: Any, coverage: Any, score: Any, by_class: Any, name: str | None, outputs: dict[str, Any]
+    ) -> SetRule:
+        share, by_class = _arrays.real(coverage, "sets"), _arrays.boolean(by_class, "by_class")
+        score = _arrays.choice(score, "set_score", ("lac", "aps"))
+        if y is None:
+            raise InvalidParameterError("sets= requires y, the labels of the held-out rows")
+        rows = self._query_rows(X)
+        _, numbers, labels = _arrays.labels(y, type(self).__name__)
+        _arrays.check_lengths(rows, numbers)
+        network = self._network(len(rows), **outputs)
+        inner = self._model.calibrate_sets(rows, labels, numbers, share, score, by_class, self._threads(), network)
+        if inner.unlimited_classes:
+            warnings.warn(inner.statement, UserWarning, stacklevel=3)
+        if name is not None:
+            self._model.set_sets(name, inner)
+        return SetRule(inner)
+
+    @property
+    def sets_(self) -> dict[str, SetRule]:
+        """The stored prediction sets by name."""
+        self._check_fitted()
+        return {name: SetRule(inner) for name, inner in self._model.sets().items()}
+
+    def predict_set(
+        self,
+        X: Any,
+        sets: SetRule | str,
+        threshold: Threshold | str | Sequence[Threshold | str] | None = None,
+        *,
+        logits: Any = None,
+        probabilities: Any = None,
+        classes: Any = None,
+    ) -> np.ndarray:
+        """The prediction set of each row: True for the classes in it, one column per class in the order of ``classes_``.
+
+        ``sets`` is the result of ``calibrate(X, y, sets=0.9)``, or the name of a stored one. An empty set means that the row belongs to
+        none of the known classes. With a ``threshold``, for example ``calibrate(X, false_alarm=0.01)``, the sets of rows that it
+        rejects are empty too; the coverage is then lower by at most the false alarm rate. ``logits`` and ``probabilities`` as in
+        ``predict_uncertainty``; sets that were chosen with them need them.
+        """
+        rule = self._set_rule(sets)
+        thresholds = [] if threshold is None else self._thresholds(threshold)
+        rows = self._query_rows(X)
+        network = self._network(len(rows), logits, probabilities, classes)
+        if (network is None) == (rule.predictor == "network"):
+            raise InvalidParameterError(
+                "the sets were chosen with the logits or probabilities of the network: give those of the rows"
+                if network is None
+                else "the sets were chosen without logits: calibrate them with logits= or probabilities=, or omit these"
+            )
+        values, present = self._model.predict_sets(rows, rule._inner, self._threads(), network)
+        labels = self._all_labels(present)
+        included = np.zeros((len(rows), len(labels)), dtype=bool)
+        included[:, [labels.index(label) for label in present]] = values
+        if thresholds:
+            uncertainty = Uncertainty(self._predict_rows(rows, network), None, rule.predictor)
+            included[~_all_accept(thresholds, uncertainty)] = False
+        return included
+
+    def _set_rule(self, sets: Any) -> SetRule:
+        if isinstance(sets, SetRule):
+            return sets
+        if not isinstance(sets, str):
+            raise ParameterTypeError(f"sets={sets!r}: expected a SetRule or the name of a stored one")
+        stored = self.sets_
+        if sets not in stored:
+            raise InvalidParameterError(
+                f"sets={sets!r}: the stored sets are {', '.join(map(repr, stored)) or 'none'} (partial_fit and remove delete them)"
+            )
+        return stored[sets]
+
+    # -- temperature ------------------------------------------------------------------------------------------------
+
+    @property
+    def temperature_(self) -> float | None:
+        """Temperature that divides the logits of the network; None if none was fitted."""
+        self._check_fitted()
+        return self._model.temperature()
+
+    def fit_temperature(self, logits: Any, y: Any, *, classes: Any = None) -> NuqClassifier:
+        """Fit the temperature that divides all ``logits`` from now on: the one that maximizes the likelihood of the labels ``y`` of
+        held-out rows (Guo et al. 2017). It is stored in the model and in its file. Thresholds and sets that were chosen with logits are
+        removed. Labels that are not classes of the model are left out."""
+        self._check_fitted()
+        truth = _arrays.column(y, type(self).__name__)
+        network = self._network(len(truth), logits, None, classes)
+        if network is None:
+            raise InvalidParameterError("logits are required")
+        known = {label: i for i, label in enumerate(self._model.classes())}
+        numbers = np.array([known.get(_arrays.label(label), -1) for label in truth.tolist()], dtype=np.int64)
+        if (numbers < 0).all():
+            raise InvalidInputError("no label in y is a class of the model")
+        matrix = np.ascontiguousarray(network[0][numbers >= 0])
+        self._model.set_temperature(_nuq.temperature(matrix, numbers[numbers >= 0]))
+        return self
 
     # -- training data ---------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from . import _arrays, _nuq, _progress
 from ._base import Estimator, State
 from ._classifier import _format_bandwidth, _term
 from ._result import Uncertainty
-from .calibrate import Request, Threshold
-from .errors import NotFiniteError
+from .calibrate import IntervalRule, Request, Threshold, one_target
+from .errors import InvalidParameterError, NotFiniteError, ParameterTypeError
 
 
 class NuqRegressor(Estimator):
@@ -131,25 +131,83 @@ class NuqRegressor(Estimator):
         residual = np.sum(weights * (truth - predicted) ** 2)
         return float(1.0 - residual / total) if total > 0 else float(residual == 0)
 
+    @overload
     def calibrate(
         self,
         X: Any,
+        y: Any = None,
         *,
         coverage: float | None = None,
         false_alarm: float | None = None,
+        intervals: None = None,
         measure: str | None = None,
         name: str | None = None,
-    ) -> Threshold:
-        """Choose a threshold on held-out rows, with a statistical guarantee for new rows of the same distribution.
+    ) -> Threshold: ...
 
-        Give one of two targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a new
+    @overload
+    def calibrate(self, X: Any, y: Any = None, *, intervals: float, name: str | None = None) -> IntervalRule: ...
+
+    def calibrate(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        coverage: float | None = None,
+        false_alarm: float | None = None,
+        intervals: float | None = None,
+        measure: str | None = None,
+        name: str | None = None,
+    ) -> Threshold | IntervalRule:
+        """Choose a threshold or prediction intervals on held-out rows, with a statistical guarantee for new rows of the same distribution.
+
+        Give one of three targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a new
         row is rejected with at most this probability. ``measure`` is the compared uncertainty: "aleatoric", "epistemic",
         "total" or "density". A threshold with a ``name`` is stored in the model and in its file. A warning is shown if the
         held-out rows are too few for the target and the threshold accepts every row.
+
+        ``intervals``: the result is an ``IntervalRule`` for ``predict_interval``. The interval of a new row contains its target with at
+        least this probability. This needs the targets ``y``.
         """
         name = None if name is None else _arrays.text(name, "name")
-        request = Request.checked({"coverage": coverage, "false_alarm": false_alarm}, 0.05, measure, has_errors=False)
+        targets = {"coverage": coverage, "false_alarm": false_alarm, "intervals": intervals}
+        if one_target(targets) == "intervals":
+            return self._calibrate_intervals(X, y, intervals, name)
+        del targets["intervals"]
+        request = Request.checked(targets, 0.05, measure, has_errors=False)
         return self._store_threshold(request.threshold(self.predict_uncertainty(X), None), name)
+
+    def _calibrate_intervals(self, X: Any, y: Any, coverage: Any, name: str | None) -> IntervalRule:
+        share = _arrays.real(coverage, "intervals")
+        if y is None:
+            raise InvalidParameterError("intervals= requires y, the targets of the held-out rows")
+        targets, estimates = _targets(y, type(self).__name__), self._predictions(X)
+        _arrays.check_lengths(estimates["mean"], targets)
+        inner = _nuq.IntervalRule.calibrate(share, estimates["mean"], estimates["log_total"], targets)
+        if name is not None:
+            self._model.set_intervals(name, inner)
+        return IntervalRule(inner)
+
+    @property
+    def intervals_(self) -> dict[str, IntervalRule]:
+        """The stored prediction intervals by name."""
+        self._check_fitted()
+        return {name: IntervalRule(inner) for name, inner in self._model.intervals().items()}
+
+    def predict_interval(self, X: Any, intervals: IntervalRule | str) -> np.ndarray:
+        """The prediction interval of each row: two columns, its ends. ``intervals`` is the result of ``calibrate(X, y, intervals=0.9)``,
+        or the name of a stored one."""
+        if isinstance(intervals, str):
+            stored = self.intervals_
+            if intervals not in stored:
+                raise InvalidParameterError(
+                    f"intervals={intervals!r}: the stored intervals are {', '.join(map(repr, stored)) or 'none'} (partial_fit and "
+                    "remove delete them)"
+                )
+            intervals = stored[intervals]
+        if not isinstance(intervals, IntervalRule):
+            raise ParameterTypeError(f"intervals={intervals!r}: expected an IntervalRule or the name of a stored one")
+        estimates = self._predictions(X)
+        return np.column_stack(intervals._inner.intervals(estimates["mean"], estimates["log_total"]))
 
     def suggest(self, X: Any, n: int = 20) -> np.ndarray:
         """Select ``n`` rows whose targets should be measured next. They have a high epistemic uncertainty and differ from each

@@ -12,7 +12,7 @@ from . import _arrays, _nuq
 from ._result import Uncertainty
 from .errors import InvalidInputError, InvalidParameterError, NotFiniteError, ParameterTypeError
 
-__all__ = ["Threshold", "benjamini_hochberg", "conformal_p_values"]
+__all__ = ["IntervalRule", "SetRule", "Threshold", "benjamini_hochberg", "conformal_p_values"]
 
 #: The column that each measure compares; the sign of the density is reversed.
 _COLUMNS = {
@@ -102,6 +102,121 @@ def _from_parts(*parts: Any) -> Threshold:
     return Threshold(_nuq.Threshold.from_parts(*parts))
 
 
+class SetRule:
+    """Prediction sets: a class is in the set of a row if its score is at most a limit. ``statement`` describes the guarantee.
+
+    ``calibrate(X, y, sets=0.9)`` of a classifier creates it; ``predict_set`` applies it.
+    """
+
+    def __init__(self, inner: _nuq.SetRule) -> None:
+        if not isinstance(inner, _nuq.SetRule):
+            raise ParameterTypeError("prediction sets are created by the method calibrate of a fitted classifier")
+        self._inner = inner
+
+    @property
+    def coverage(self) -> float:
+        """Probability that a set contains the true class."""
+        return self._inner.parts()[0]
+
+    @property
+    def score(self) -> str:
+        """Score of a class: "lac" or "aps"."""
+        return self._inner.parts()[1]
+
+    @property
+    def limit(self) -> float | np.ndarray:
+        """Largest score of a class in a set; one number for each class with ``by_class=True``."""
+        limit = self._inner.parts()[2]
+        return limit if isinstance(limit, float) else np.array(limit)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of held-out rows on which the limit was chosen."""
+        return self._inner.parts()[3]
+
+    @property
+    def predictor(self) -> str:
+        """Predictor whose probabilities are compared: "network" if ``logits`` or ``probabilities`` were given, otherwise "nuq"."""
+        return self._inner.parts()[4]
+
+    @property
+    def statement(self) -> str:
+        """The guarantee as a sentence."""
+        return self._inner.statement
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _set_rule, self._inner.parts()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SetRule) and self._inner.parts() == other._inner.parts()
+
+    def __hash__(self) -> int:
+        return hash(repr(self._inner.parts()))
+
+    def __repr__(self) -> str:
+        return f"SetRule({self.score}: {self.statement})"
+
+
+class IntervalRule:
+    """Prediction intervals: the mean plus and minus ``factor`` standard deviations. ``statement`` describes the guarantee.
+
+    ``calibrate(X, y, intervals=0.9)`` of a regressor creates it; ``predict_interval`` applies it.
+    """
+
+    def __init__(self, inner: _nuq.IntervalRule) -> None:
+        if not isinstance(inner, _nuq.IntervalRule):
+            raise ParameterTypeError("prediction intervals are created by the method calibrate of a fitted regressor")
+        self._inner = inner
+
+    @property
+    def coverage(self) -> float:
+        """Probability that an interval contains the target."""
+        return self._inner.parts()[0]
+
+    @property
+    def factor(self) -> float:
+        """Half-width in standard deviations, the square root of the total variance."""
+        return self._inner.parts()[1]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of held-out rows on which the factor was chosen."""
+        return self._inner.parts()[2]
+
+    @property
+    def statement(self) -> str:
+        """The guarantee as a sentence."""
+        return self._inner.statement
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _interval_rule, self._inner.parts()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IntervalRule) and self._inner.parts() == other._inner.parts()
+
+    def __hash__(self) -> int:
+        return hash(self._inner.parts())
+
+    def __repr__(self) -> str:
+        return f"IntervalRule(mean ± {self.factor:.4g} sd: {self.statement})"
+
+
+def _set_rule(*parts: Any) -> SetRule:
+    return SetRule(_nuq.SetRule.from_parts(*parts))
+
+
+def _interval_rule(*parts: Any) -> IntervalRule:
+    return IntervalRule(_nuq.IntervalRule.from_parts(*parts))
+
+
+def one_target(targets: dict[str, Any]) -> str:
+    """The name of the only target that is given."""
+    given = [name for name, share in targets.items() if share is not None]
+    if len(given) != 1:
+        raise InvalidParameterError(f"give one of {', '.join(f'{name}=' for name in targets)}")
+    return given[0]
+
+
 class Request(NamedTuple):
     """The checked parameters of a call of ``calibrate``."""
 
@@ -112,10 +227,8 @@ class Request(NamedTuple):
 
     @classmethod
     def checked(cls, targets: dict[str, Any], delta: Any, measure: Any, has_errors: bool) -> Request:
-        given = {name: share for name, share in targets.items() if share is not None}
-        if len(given) != 1:
-            raise InvalidParameterError(f"give one of {', '.join(f'{name}=' for name in targets)}")
-        ((target, share),) = given.items()
+        target = one_target(targets)
+        share = targets[target]
         if measure is None:
             measure = "epistemic" if target == "false_alarm" else "total"
         request = cls(

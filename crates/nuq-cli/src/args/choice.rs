@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use nuq::calibrate::Measure;
+use nuq::calibrate::{Measure, SetScore};
 use nuq::{
     BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, IndexKind, Kernel, NamedCriterion,
     Precision, Scale, Shrinkage, SquaredError, UnknownChoice, Variance,
@@ -43,6 +43,7 @@ words!(
     IndexKind => Self::ALL.iter().map(|kind| kind.name()).collect(),
     Precision => Self::ALL.iter().map(|precision| precision.name()).collect(),
     Measure => Self::ALL.iter().map(|measure| measure.name()).collect(),
+    SetScore => Self::ALL.iter().map(|score| score.name()).collect(),
     MethodId => Self::ALL.iter().filter(|id| Uses::of(**id).is_some()).map(|id| id.name()).collect(),
     Header => Self::ALL.iter().map(|header| header.name()).collect(),
     Format => Self::ALL.iter().map(|format| format.name()).collect(),

@@ -7,7 +7,7 @@ mod values;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use nuq::calibrate::Measure;
+use nuq::calibrate::{Measure, SetScore};
 use nuq::{
     Covariance, DensityBandwidth, DensityKind, IndexKind, Kernel, Precision, Scale, Shrinkage, Variance,
 };
@@ -380,6 +380,13 @@ pub(crate) struct ScoreArgs {
     /// Name of a threshold of the model (see `nuq calibrate`): accepts a row if its uncertainty is at most the threshold
     #[arg(long, value_name = "NAME", conflicts_with = "reject_cost")]
     pub(crate) threshold: Option<String>,
+    /// Name of prediction sets of the model (see `nuq calibrate --target sets=0.9`): writes the set of each row, empty for rows that
+    /// --threshold rejects
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sets: Option<String>,
+    /// Name of prediction intervals of the model (see `nuq calibrate --target intervals=0.9`): writes the ends `low` and `high`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) intervals: Option<String>,
     /// Number of nearest training rows to write for each row (id, distance, label or target), at most the model's n_neighbors
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) output_neighbors: usize,
@@ -397,11 +404,14 @@ pub(crate) struct CalibrateArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) model: PathBuf,
     /// Held-out rows, one embedding each
-    #[arg(short, long, value_name = "FILE", required_unless_present = "remove")]
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["remove", "temperature"])]
     pub(crate) embeddings: Option<ArraySpec>,
-    /// Labels of the held-out rows: required by --target risk, otherwise used to report the accuracy
+    /// Labels of the held-out rows: required by --target risk and sets, otherwise used to report the accuracy
     #[arg(short, long, value_name = "FILE")]
     pub(crate) labels: Option<ArraySpec>,
+    /// Targets of the held-out rows of a regressor, for --target intervals
+    #[arg(long, value_name = "FILE")]
+    pub(crate) targets: Option<ArraySpec>,
     /// Logits of the held-out rows: the threshold is on the uncertainty of the network's predictions, and their errors are
     /// counted; it then needs the logits of the scored rows too
     #[arg(long, value_name = "FILE")]
@@ -414,11 +424,12 @@ pub(crate) struct CalibrateArgs {
     /// Classes of the columns of the logits, as A,B,C [default: the labels in sorted order]
     #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
     pub(crate) classes: Vec<String>,
-    /// What the threshold guarantees: coverage=SHARE, risk=SHARE or false_alarm=SHARE, each between 0 and 1
+    /// What is guaranteed: coverage=SHARE, risk=SHARE, false_alarm=SHARE, sets=SHARE or intervals=SHARE, each between 0 and 1
     ///
     /// coverage: at least this share of rows is accepted. risk: at most this share of the accepted rows is wrong.
-    /// false_alarm: at most this share of rows is rejected.
-    #[arg(long, value_name = "TARGET", required_unless_present = "remove")]
+    /// false_alarm: at most this share of rows is rejected. sets: a set of classes contains the true one with at least this
+    /// probability. intervals: an interval contains the target of a regressor with at least this probability.
+    #[arg(long, value_name = "TARGET", required_unless_present_any = ["remove", "temperature"])]
     pub(crate) target: Option<TargetSpec>,
     /// Probability that the guarantee of --target risk fails, over draws of held-out rows, between 0 and 1 [default: 0.05]
     #[arg(long, allow_negative_numbers = true, value_name = "PROBABILITY")]
@@ -426,13 +437,29 @@ pub(crate) struct CalibrateArgs {
     /// Uncertainty that is compared with the threshold [default: epistemic for false_alarm, total otherwise]
     #[arg(long, value_parser = choice::<Measure>())]
     pub(crate) measure: Option<Measure>,
+    /// Score of a class for --target sets: 1 - probability, or the probability of the more probable classes [default: lac]
+    #[arg(long, value_parser = choice::<SetScore>(), value_name = "SCORE")]
+    pub(crate) set_score: Option<SetScore>,
+    /// Coverage of the sets for each class instead of over all rows
+    #[arg(long)]
+    pub(crate) by_class: bool,
+    /// Fit a temperature that divides all logits from now on, on --logits and --labels; thresholds that were chosen with logits
+    /// are removed
+    #[arg(
+        long, requires = "logits", requires = "labels",
+        conflicts_with_all = ["embeddings", "targets", "target", "delta", "measure", "name", "set_score", "by_class"]
+    )]
+    pub(crate) temperature: bool,
     /// Name of the threshold in the model [default: the target, for example coverage=0.9]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Remove the threshold of this name from the model instead
+    /// Remove the threshold, sets or intervals of this name from the model instead
     #[arg(
         long, value_name = "NAME",
-        conflicts_with_all = ["embeddings", "labels", "logits", "classes", "target", "delta", "measure", "name"]
+        conflicts_with_all = [
+            "embeddings", "labels", "targets", "logits", "classes", "target", "delta", "measure", "set_score", "by_class",
+            "temperature", "name"
+        ]
     )]
     pub(crate) remove: Option<String>,
     /// Output file for the changed model; - writes it to standard output, and the result to standard error [default: replace the

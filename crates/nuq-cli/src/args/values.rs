@@ -6,12 +6,14 @@ use std::str::FromStr;
 use nuq::nuq_neighbors::normalized;
 use nuq_io::ArraySpec;
 
-/// The value of `--target`: `coverage=SHARE`, `risk=SHARE` or `false_alarm=SHARE`.
+/// The value of `--target`: `coverage=SHARE`, `risk=SHARE`, `false_alarm=SHARE`, `sets=SHARE` or `intervals=SHARE`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum TargetSpec {
     Coverage(f64),
     Risk(f64),
     FalseAlarm(f64),
+    Sets(f64),
+    Intervals(f64),
 }
 
 impl FromStr for TargetSpec {
@@ -19,7 +21,8 @@ impl FromStr for TargetSpec {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let malformed = || {
-            "expected coverage=SHARE, risk=SHARE or false_alarm=SHARE, for example coverage=0.9".to_owned()
+            "expected coverage=SHARE, risk=SHARE, false_alarm=SHARE, sets=SHARE or intervals=SHARE, for example coverage=0.9"
+                .to_owned()
         };
         let (kind, share) = text.split_once('=').ok_or_else(malformed)?;
         let share = share.parse().map_err(|_| malformed())?;
@@ -27,6 +30,8 @@ impl FromStr for TargetSpec {
             "coverage" => Ok(Self::Coverage(share)),
             "risk" => Ok(Self::Risk(share)),
             "false_alarm" => Ok(Self::FalseAlarm(share)),
+            "sets" => Ok(Self::Sets(share)),
+            "intervals" => Ok(Self::Intervals(share)),
             _ => Err(malformed()),
         }
     }
@@ -38,6 +43,8 @@ impl fmt::Display for TargetSpec {
             Self::Coverage(share) => write!(f, "coverage={share}"),
             Self::Risk(share) => write!(f, "risk={share}"),
             Self::FalseAlarm(share) => write!(f, "false_alarm={share}"),
+            Self::Sets(share) => write!(f, "sets={share}"),
+            Self::Intervals(share) => write!(f, "intervals={share}"),
         }
     }
 }

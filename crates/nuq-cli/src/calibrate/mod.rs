@@ -1,11 +1,13 @@
-//! `nuq calibrate`: chooses a threshold on held-out rows and stores it in the model, or removes one.
+//! `nuq calibrate`: chooses a threshold, prediction sets or intervals on held-out rows and stores them in the model, or removes
+//! some.
+
+mod conformal;
+mod temperature;
 
 use std::path::Path;
 
 use nuq::calibrate::{Measure, Predictor, Target, Threshold, calibrate};
-use nuq::{
-    Decision, Embeddings, FittedModel, Label, Model, NetworkProbabilities, NuqClassifier, Predictions,
-};
+use nuq::{Decision, Embeddings, FittedModel, Label, Model, NuqClassifier, Predictions};
 use nuq_io::{ArraySpec, ModelLock};
 use serde::Serialize;
 use serde_json::json;
@@ -41,12 +43,20 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     if let Some(name) = &options.remove {
         return remove(options, name, common);
     }
+    if options.temperature {
+        return temperature::run(options, common);
+    }
     let (Some(embeddings), Some(target_spec)) = (&options.embeddings, options.target) else {
         return Err(Error::Usage("--embeddings and --target, or --remove, are required".to_owned()));
     };
     let labels = options.labels.iter().map(|spec| ("--labels", spec));
     let logits = options.logits.iter().map(|spec| ("--logits", spec));
-    check_stdin([("--embeddings", embeddings)].into_iter().chain(labels).chain(logits))?;
+    let targets = options.targets.iter().map(|spec| ("--targets", spec));
+    check_stdin([("--embeddings", embeddings)].into_iter().chain(labels).chain(logits).chain(targets))?;
+    conformal::check_options(options, target_spec)?;
+    if let TargetSpec::Sets(share) | TargetSpec::Intervals(share) = target_spec {
+        return conformal::run(options, common, embeddings, (target_spec, share));
+    }
     let target = target(options, target_spec)?;
     let mut model_file = ChangedModel::open(options, common)?;
     check_labels_and_classes(options, &model_file.model)?;
@@ -101,10 +111,11 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
 /// Removes a threshold from the model.
 fn remove(options: &CalibrateArgs, name: &str, common: &Common) -> Result<(), Error> {
     let mut model_file = ChangedModel::open(options, common)?;
-    rows::threshold(&model_file.model, &options.model, name)?;
-    model_file.model.remove_threshold(name);
+    if !model_file.model.rules_mut().remove(name) {
+        rows::threshold(&model_file.model, &options.model, name)?;
+    }
     let out = model_file.save()?;
-    let text = format!("removed the threshold `{}` from {}\n", escape::name(name), destination::name(out));
+    let text = format!("removed `{}` from {}\n", escape::name(name), destination::name(out));
     let json = json!({ "removed": name, "out": out.display().to_string() });
     output::print_report(common, out, &json, &text)
 }
@@ -121,6 +132,7 @@ impl<'o> ChangedModel<'o> {
         let (out, lock) = match &options.out {
             Some(out) => {
                 let inputs = options.embeddings.iter().chain(&options.labels).chain(&options.logits);
+                let inputs = inputs.chain(&options.targets);
                 output::check_out(out, &inputs.map(|spec| spec.path.as_path()).collect::<Vec<_>>())?;
                 destination::check_binary(out)?;
                 (out, None)
@@ -174,8 +186,7 @@ fn predict<'m>(
     let Some(spec) = &options.logits else { return Ok(model.predict(held_out)?) };
     let rows = (embeddings, held_out.len());
     let logits = rows::logits(spec, model, &options.classes, rows, options.input.options())?;
-    let network = NetworkProbabilities::from_logits(logits.as_slice(), logits.dim(), 1.0)?;
-    Ok(model.predict_with(held_out, &network)?)
+    Ok(model.predict_with(held_out, &model.network(&logits)?)?)
 }
 
 fn target(options: &CalibrateArgs, spec: TargetSpec) -> Result<Target, Error> {
@@ -188,6 +199,9 @@ fn target(options: &CalibrateArgs, spec: TargetSpec) -> Result<Target, Error> {
         (_, Some(_)) => return usage("--delta requires --target risk"),
         (TargetSpec::Coverage(share), None) => Target::Coverage(share),
         (TargetSpec::FalseAlarm(share), None) => Target::FalseAlarm(share),
+        (TargetSpec::Sets(_) | TargetSpec::Intervals(_), None) => {
+            unreachable!("sets and intervals have no threshold")
+        }
     };
     target.check()?;
     Ok(target)
@@ -196,7 +210,7 @@ fn target(options: &CalibrateArgs, spec: TargetSpec) -> Result<Target, Error> {
 fn measure(options: &CalibrateArgs, target: TargetSpec) -> Measure {
     options.measure.unwrap_or(match target {
         TargetSpec::FalseAlarm(_) => Measure::Epistemic,
-        TargetSpec::Coverage(_) | TargetSpec::Risk(_) => Measure::Total,
+        _ => Measure::Total,
     })
 }
 

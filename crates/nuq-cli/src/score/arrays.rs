@@ -9,7 +9,7 @@ use nuq::Label;
 use nuq_io::{NpzArray, write_npz};
 
 use super::columns::{Columns, Neighbor, Truth, TruthKind, boolean, integer};
-use crate::column::Column;
+use crate::column::{Column, set_text};
 
 /// Arrays by name.
 #[derive(Default)]
@@ -100,6 +100,9 @@ fn values(column: &Column, kind: TruthKind) -> Values {
         Column::Integers(values) => Values::Integers(values.iter().map(|v| v.unwrap_or_default()).collect()),
         Column::Numbers(values) => Values::Numbers(values.iter().map(|v| v.unwrap_or(f64::NAN)).collect()),
         Column::Labels(values) => labels(values.iter(), kind),
+        Column::Sets(values) => {
+            Values::Strings(values.iter().map(|set| set.as_deref().map_or(String::new(), set_text)).collect())
+        }
         Column::Strings(values) => {
             Values::Strings(values.iter().map(|v| v.clone().unwrap_or_default()).collect())
         }

@@ -22,8 +22,11 @@ pub(super) fn run(
     baseline: &BaselineFile,
 ) -> Result<(), Error> {
     check_options(options, baseline)?;
-    let layout =
-        Layout { rule: None, neighbors: 0, has_scored_flags: options.on_bad_rows == OnBadRows::Skip };
+    let layout = Layout {
+        neighbors: 0,
+        has_scored_flags: options.on_bad_rows == OnBadRows::Skip,
+        ..Layout::default()
+    };
     let mut inputs = Inputs::open(options)?;
     let (len, start) = (inputs.len, Instant::now());
     // The logits of several members are in memory already.
@@ -56,6 +59,8 @@ fn check_options(options: &ScoreArgs, baseline: &BaselineFile) -> Result<(), Err
         ("--id-column", options.id_column.is_some()),
         ("--keep-columns", !options.keep_columns.is_empty()),
         ("--classes", !options.classes.is_empty()),
+        ("--sets", options.sets.is_some()),
+        ("--intervals", options.intervals.is_some()),
     ];
     if let Some((name, _)) = of_models.iter().find(|(_, is_given)| *is_given) {
         return usage(format!("{name} requires a NUQ model: {file} holds the baseline {method}"));

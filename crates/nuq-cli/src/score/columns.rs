@@ -2,15 +2,20 @@
 
 use std::borrow::Cow;
 
-use nuq::calibrate::Threshold;
+use nuq::calibrate::{IntervalRule, PredictionSets, SetRule, Threshold};
 use nuq::{Decision, Estimates, Label, Neighbors, NuqClassifier, NuqRegressor, Predictions, RejectRule};
 use nuq_io::KeptColumn;
 
 use crate::column::Column;
 
 /// The optional columns.
+#[derive(Default)]
 pub(super) struct Layout {
     pub(super) rule: Option<Rule>,
+    /// Prediction sets of a classifier.
+    pub(super) sets: Option<SetRule>,
+    /// Prediction intervals of a regressor.
+    pub(super) intervals: Option<IntervalRule>,
     /// Number of nearest training rows per row.
     pub(super) neighbors: usize,
     /// Whether npz files, which have no empty cells, get an array that marks the scored rows.
@@ -64,6 +69,7 @@ impl Columns {
     pub(super) fn of_classifier(
         model: &NuqClassifier<'_>,
         predictions: &Predictions<'_>,
+        sets: Option<&PredictionSets>,
         layout: &Layout,
         block: &BlockRows<'_>,
     ) -> Self {
@@ -78,14 +84,25 @@ impl Columns {
             ("log_epistemic", numbers(&|i| predictions[i].log_epistemic)),
             ("log_density", numbers(&|i| predictions[i].log_density)),
         ];
+        let mut accepted = None;
         if let Some(rule) = &layout.rule {
             let classes = model.classes().len();
             let decide = |i: usize| match rule {
                 Rule::Cost(rule) => rule.decide(&predictions[i], classes),
                 Rule::Threshold(threshold) => threshold.decide(&predictions[i]),
             };
-            let accept = |i: usize| decide(i) == Decision::Accept;
-            columns.push(("accept", Column::Booleans(block.scatter(accept))));
+            let accept: Vec<bool> = (0..predictions.len()).map(|i| decide(i) == Decision::Accept).collect();
+            columns.push(("accept", Column::Booleans(block.scatter(|i| accept[i]))));
+            accepted = Some(accept);
+        }
+        if let Some(sets) = sets {
+            // A row that the rule rejects belongs to none of the known classes.
+            let is_known = |i: usize| accepted.as_ref().is_none_or(|accepted| accepted[i]);
+            let set = |i: usize| -> Vec<Label> {
+                let included = model.classes().labels().iter().zip(sets.row(i)).filter(|(_, is_in)| **is_in);
+                included.filter(|_| is_known(i)).map(|(label, _)| label.clone()).collect()
+            };
+            columns.push(("set", Column::Sets(block.scatter(set))));
         }
         let truth = |id: u32| {
             let class = model.training_classes()[id as usize];
@@ -122,6 +139,10 @@ impl Columns {
         if let Some(Rule::Threshold(threshold)) = &layout.rule {
             let accept = |i: usize| threshold.decide_estimate(&estimates[i]) == Decision::Accept;
             columns.push(("accept", Column::Booleans(block.scatter(accept))));
+        }
+        if let Some(rule) = &layout.intervals {
+            columns.push(("low", numbers(&|i| rule.interval(&estimates[i]).0)));
+            columns.push(("high", numbers(&|i| rule.interval(&estimates[i]).1)));
         }
         let truth = |id: u32| Truth::Target(model.target(id));
         let neighbors = nearest(estimates.neighbors(), layout.neighbors, block, truth);

@@ -15,7 +15,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-use nuq::{Embeddings, FittedModel, Model, NetworkProbabilities, RejectRule};
+use nuq::calibrate::{IntervalRule, Predictor, SetRule};
+use nuq::{Embeddings, FittedModel, Model, RejectRule};
 use nuq_io::{ArraySpec, Contents, EmbeddingsFile};
 use serde::Serialize;
 
@@ -75,8 +76,11 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let kept = kept_names(options)?;
     let mut inputs = Inputs::open(options, &rows, embeddings, &kept)?;
     let len = inputs.file.len();
+    let (sets, intervals) = conformal_rules(options, model)?;
     let layout = Layout {
         rule,
+        sets,
+        intervals,
         neighbors: options.output_neighbors.min(model.n_neighbors()),
         has_scored_flags: options.on_bad_rows == OnBadRows::Skip,
     };
@@ -172,6 +176,49 @@ fn rule(options: &ScoreArgs, cost: Option<RejectRule>, model: &Model<'_>) -> Res
     }
 }
 
+/// The rules of `--sets` and `--intervals`.
+fn conformal_rules(
+    options: &ScoreArgs,
+    model: &Model<'_>,
+) -> Result<(Option<SetRule>, Option<IntervalRule>), Error> {
+    let rules = model.rules();
+    let missing = |what: &str, name: &str, names: Vec<&String>| {
+        let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+        let present = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Error::Data(format!(
+            "{} has no {what} `{name}`; its {what}: {present}; `nuq calibrate --target {what}=0.9` adds them",
+            options.model.display()
+        ))
+    };
+    let sets = match &options.sets {
+        None => None,
+        Some(name) => {
+            let rule = rules.sets.get(name);
+            let rule = rule.ok_or_else(|| missing("sets", name, rules.sets.keys().collect()))?;
+            let is_network = rule.predictor == Predictor::Network;
+            match (is_network, options.logits.is_some()) {
+                (true, false) => {
+                    let text = format!("the sets `{name}` were chosen with logits: --logits is required");
+                    return Err(Error::Usage(text));
+                }
+                (false, true) => {
+                    let text = format!("the sets `{name}` were chosen without logits: omit --logits");
+                    return Err(Error::Usage(text));
+                }
+                _ => Some(rule.clone()),
+            }
+        }
+    };
+    let intervals = match &options.intervals {
+        None => None,
+        Some(name) => {
+            let rule = rules.intervals.get(name);
+            Some(*rule.ok_or_else(|| missing("intervals", name, rules.intervals.keys().collect()))?)
+        }
+    };
+    Ok((sets, intervals))
+}
+
 fn reject_rule(options: &ScoreArgs) -> Result<Option<RejectRule>, Error> {
     match (options.reject_cost, options.level) {
         (None, _) => Ok(None),
@@ -242,15 +289,26 @@ impl<'o> Inputs<'o> {
         let block = BlockRows { first, count, scored: &good };
         Ok(match model {
             Model::Classifier(model) => {
-                let predictions = match logits {
+                let network = match logits {
                     Some((values, classes)) => {
                         let (_, values) = bad_rows::remove(&bad, values, classes);
-                        let network = NetworkProbabilities::from_logits(&values, classes, 1.0)?;
-                        model.predict_with(&queries, &network)?
+                        Some(model.network(&Embeddings::new(values, classes).map_err(nuq::Error::from)?)?)
                     }
+                    None => None,
+                };
+                let predictions = match &network {
+                    Some(network) => model.predict_with(&queries, network)?,
                     None => model.predict(&queries)?,
                 };
-                Columns::of_classifier(model, &predictions, layout, &block)
+                let sets = match (&layout.sets, &network) {
+                    (None, _) => None,
+                    (Some(rule), Some(network)) => Some(rule.sets(&queries, &network.probabilities())?),
+                    (Some(rule), None) => {
+                        let probabilities = model.predict_proba_from(&queries, predictions.neighbors())?;
+                        Some(rule.sets(&queries, &probabilities)?)
+                    }
+                };
+                Columns::of_classifier(model, &predictions, sets.as_ref(), layout, &block)
             }
             Model::Regressor(model) => {
                 Columns::of_regressor(model, &model.predict(&queries)?, layout, &block)

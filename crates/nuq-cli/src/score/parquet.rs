@@ -6,7 +6,7 @@ use nuq::Label;
 use nuq_io::{ParquetColumn, ParquetWriter};
 
 use super::columns::{Columns, Neighbor, Truth, TruthKind, boolean, integer};
-use crate::column::Column;
+use crate::column::{Column, set_text};
 
 /// Whether this build can write parquet files.
 pub(super) const IS_AVAILABLE: bool = true;
@@ -38,6 +38,9 @@ fn cells(column: &Column, kind: TruthKind) -> ParquetColumn {
             ParquetColumn::Booleans(values.iter().map(|v| v.as_ref().and_then(boolean)).collect())
         }
         Column::Strings(values) => ParquetColumn::Strings(values.clone()),
+        Column::Sets(values) => {
+            ParquetColumn::Strings(values.iter().map(|set| set.as_deref().map(set_text)).collect())
+        }
         Column::Labels(values) if kind == TruthKind::Integers => {
             ParquetColumn::Integers(values.iter().map(|v| v.as_ref().and_then(integer)).collect())
         }

@@ -8,6 +8,7 @@ mod column_names;
 mod column_order;
 mod commands;
 mod common;
+mod conformal;
 mod evaluate;
 #[cfg(unix)]
 mod interrupt;

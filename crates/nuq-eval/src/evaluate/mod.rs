@@ -40,7 +40,7 @@ use crate::baselines::Members;
 use crate::error::length_mismatch;
 use crate::metrics::{Interval, Resampling};
 use nuq::calibrate::binomial_interval;
-use nuq::{Label, NetworkProbabilities, NuqClassifier, Predictions};
+use nuq::{Label, NuqClassifier, Predictions};
 use shared::Training;
 
 /// The arrays of one set of rows.
@@ -80,8 +80,7 @@ impl<'r> Rows<'r> {
         predictions: &Predictions<'_>,
     ) -> Result<Option<Predictions<'m>>, Error> {
         let Some(logits) = self.logits else { return Ok(None) };
-        let network = NetworkProbabilities::from_logits(logits.as_slice(), logits.dim(), 1.0)?;
-        Ok(Some(model.with_network(predictions, &network)?))
+        Ok(Some(model.with_network(predictions, &model.network(logits)?)?))
     }
 
     fn check(&self, n_classes: usize) -> Result<(), Error> {

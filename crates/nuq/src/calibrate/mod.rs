@@ -1,4 +1,4 @@
-//! Thresholds with finite-sample guarantees, chosen on held-out rows.
+//! Thresholds, prediction sets and intervals with finite-sample guarantees, chosen on held-out rows.
 //!
 //! A [`Threshold`] accepts a prediction whose [`Measure`] is at most its value. [`calibrate`] chooses the value for a
 //! [`Target`] from held-out rows. These must be exchangeable with future rows, and the model must not be fitted to them.
@@ -10,21 +10,31 @@
 //! - `Risk { risk, delta }`: the largest threshold such that, with probability `1 − δ` over held-out sets, at most the share
 //!   `risk` of accepted predictions is wrong (Learn then Test; Angelopoulos et al. 2021); see [`selective_risk()`].
 //!
+//! A [`SetRule`] gives sets of classes that contain the true one with a required probability, an [`IntervalRule`] gives intervals of a
+//! regressor that contain the target. [`Rules`] are what a model stores.
+//!
 //! [`conformal_p_values`] and [`benjamini_hochberg`] are for a whole batch: the second keeps the expected share of false
 //! alarms among all alarms at or below a level.
 
 mod beta;
 mod conformal;
+mod intervals;
 mod measure;
 mod predictor;
+mod rank;
+mod rules;
 mod scores;
 mod selective_risk;
+mod sets;
 mod threshold;
 
 pub use conformal::{benjamini_hochberg, conformal_p_values};
+pub use intervals::IntervalRule;
 pub use measure::Measure;
 pub use predictor::Predictor;
+pub use rules::Rules;
 pub use selective_risk::{CertifiedRisk, selective_risk};
+pub use sets::{PredictionSets, SetLimits, SetRule, SetScore, SetTarget};
 pub use threshold::{Guarantee, Target, Threshold, calibrate};
 
 pub(crate) use beta::beta_quantile;

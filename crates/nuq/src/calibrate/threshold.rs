@@ -5,6 +5,7 @@ use std::fmt;
 use super::check_scores;
 use super::measure::Measure;
 use super::predictor::Predictor;
+use super::rank::{self, coverage_rank, percent};
 use super::selective_risk::{selective_risk, smallest_risk, sufficient_rows};
 use super::{beta_quantile, binomial_interval, check_share};
 use crate::{Decision, Error, Estimate, Prediction};
@@ -131,7 +132,7 @@ impl fmt::Display for Threshold {
         let n = self.rows;
         match self.guarantee {
             Guarantee::Coverage { share, .. } if self.value == f64::INFINITY => {
-                let (target, needed) = (coverage_words(share), sufficient_rows_for_coverage(share));
+                let (target, needed) = (coverage_words(share), rank::sufficient_rows(share));
                 match needed {
                     Some(needed) if n < needed => write!(
                         f,
@@ -190,24 +191,8 @@ impl fmt::Display for Threshold {
     }
 }
 
-fn percent(share: f64) -> String {
-    let text = format!("{:.2}", 100.0 * share);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned() + " %"
-}
-
 fn coverage_words(share: f64) -> String {
     format!("a probability of at least {} (at most {} false alarms)", percent(share), percent(1.0 - share))
-}
-
-/// The smallest number of held-out rows for which a finite threshold has this coverage; `None` for a coverage of 1.
-fn sufficient_rows_for_coverage(share: f64) -> Option<usize> {
-    let bound = share / (1.0 - share);
-    if bound >= 1e15 {
-        return None;
-    }
-    // The bound has rounding errors; the rank is the definition.
-    let near = (bound as usize).saturating_sub(1);
-    (near..near + 4).find(|&rows| coverage_rank(rows, share) <= rows)
 }
 
 /// Chooses a threshold on held-out scores. `is_error` marks wrong held-out predictions; only a target risk needs it.
@@ -273,12 +258,6 @@ fn for_coverage(scores: &[f64], share: f64) -> (f64, Guarantee) {
     // Ties at the threshold are accepted too; the share that rows with this value have is only known from their number.
     let high = if accepted > rank { binomial_interval(accepted, n).1 } else { beta_quantile(0.975, a, b) };
     (value, Guarantee::Coverage { share, low, high, accepted })
-}
-
-/// `⌈(n + 1) share⌉`, at least 1: the rank of the held-out score that has the required coverage.
-fn coverage_rank(rows: usize, share: f64) -> usize {
-    // The product has a rounding error of a few units in the last place, which must not increase the rank.
-    (((rows + 1) as f64 * share * (1.0 - 4.0 * f64::EPSILON)).ceil() as usize).max(1)
 }
 
 #[cfg(test)]

@@ -16,9 +16,10 @@ use select::ClassificationSelector;
 use nuq_neighbors::{Embeddings, Neighbors};
 
 use crate::bandwidth::SelectionCurve;
+use crate::calibrate::Rules;
 use crate::error::check_lengths;
 use crate::labels::Label;
-use crate::model::{Thresholds, sealed};
+use crate::model::sealed;
 use crate::params::{Classification, Params, Variance};
 use crate::posterior::Prior;
 use crate::smoother::{self, Groups, KernelSmoother};
@@ -51,7 +52,7 @@ pub struct NuqClassifier<'a> {
     prior: Prior,
     variance: Variance,
     curve: Option<SelectionCurve<ClassificationScore>>,
-    thresholds: Thresholds,
+    rules: Rules,
 }
 
 impl Params<Classification> {
@@ -74,8 +75,8 @@ impl Params<Classification> {
         let (smoother, curve) = smoother::fit(self, embeddings, groups, |criterion| {
             ClassificationSelector { criterion, prior: &prior, of_row: &of_row }
         })?;
-        let (variance, thresholds) = (self.task.variance, Thresholds::new());
-        Ok(NuqClassifier { smoother, classes, of_row, prior, variance, curve, thresholds })
+        let (variance, rules) = (self.task.variance, Rules::default());
+        Ok(NuqClassifier { smoother, classes, of_row, prior, variance, curve, rules })
     }
 }
 
@@ -130,12 +131,12 @@ impl sealed::Sealed for NuqClassifier<'_> {
         &self.smoother
     }
 
-    fn thresholds_ref(&self) -> &Thresholds {
-        &self.thresholds
+    fn rules_ref(&self) -> &Rules {
+        &self.rules
     }
 
-    fn thresholds_mut(&mut self) -> &mut Thresholds {
-        &mut self.thresholds
+    fn rules_mut_ref(&mut self) -> &mut Rules {
+        &mut self.rules
     }
 
     fn column_names_mut(&mut self) -> &mut Option<Vec<String>> {

@@ -1,12 +1,10 @@
 //! Conversion of a classifier to plain data and back.
 
-use std::collections::BTreeMap;
-
 use nuq_neighbors::NeighborIndex;
 
 use super::{ClassificationScore, NuqClassifier};
 use crate::bandwidth::SelectionCurve;
-use crate::calibrate::Threshold;
+use crate::calibrate::Rules;
 use crate::error::check_lengths;
 use crate::params::{Variance, check_prior_weight};
 use crate::posterior::Prior;
@@ -20,8 +18,8 @@ pub struct ClassifierParts {
     pub smoother: SmootherParts,
     /// `w`, the weight of the prior.
     pub prior_weight: f64,
-    /// Thresholds by name.
-    pub thresholds: BTreeMap<String, Threshold>,
+    /// Values that were chosen on held-out rows.
+    pub rules: Rules,
     /// The labels of the classes, sorted.
     pub labels: Vec<Label>,
     /// The class number of each id. The value of an id that names no row is an arbitrary class number.
@@ -39,7 +37,7 @@ impl<'a> NuqClassifier<'a> {
         ClassifierParts {
             smoother: self.smoother.parts(),
             prior_weight: self.prior.weight(),
-            thresholds: self.thresholds.clone(),
+            rules: self.rules.clone(),
             labels: self.classes.labels().to_vec(),
             of_row: self.of_row.clone(),
             variance: self.variance,
@@ -52,7 +50,7 @@ impl<'a> NuqClassifier<'a> {
     /// # Errors
     /// Values out of range, or parts that do not fit together.
     pub fn from_parts(parts: ClassifierParts, index: Box<dyn NeighborIndex + 'a>) -> Result<Self, Error> {
-        let ClassifierParts { smoother, prior_weight, thresholds, labels, of_row, variance, curve } = parts;
+        let ClassifierParts { smoother, prior_weight, rules, labels, of_row, variance, curve } = parts;
         check_prior_weight(prior_weight)?;
         check_lengths(("labels", of_row.len()), ("training rows", index.rows().id_bound()))?;
         let live: Vec<u32> = index.rows().live_ids().iter().map(|&id| of_row[id as usize]).collect();
@@ -63,6 +61,6 @@ impl<'a> NuqClassifier<'a> {
         })?;
         let prior = Prior::new(&classes, prior_weight);
         let smoother = KernelSmoother::from_parts(smoother, index)?;
-        Ok(Self { smoother, classes, of_row, prior, variance, curve, thresholds })
+        Ok(Self { smoother, classes, of_row, prior, variance, curve, rules })
     }
 }

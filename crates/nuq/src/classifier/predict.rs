@@ -5,6 +5,7 @@ use nuq_neighbors::{Embeddings, Neighbors};
 use rayon::prelude::*;
 
 use super::{NuqClassifier, Predictions, Probabilities};
+use crate::error::check_lengths;
 use crate::posterior::Scratch;
 use crate::smoother::Batch;
 use crate::uncertainty::Prediction;
@@ -36,6 +37,16 @@ impl NuqClassifier<'_> {
         neighbors: &Neighbors,
     ) -> Result<Predictions<'_>, Error> {
         self.predict_prepared(&self.smoother.prepare(queries), neighbors.clone())
+    }
+
+    /// The class probabilities of the network from its logits, one column per class, divided by the fitted temperature if there is one
+    /// ([`Rules::set_temperature`](crate::calibrate::Rules::set_temperature)).
+    ///
+    /// # Errors
+    /// Logits with another number of columns than classes.
+    pub fn network(&self, logits: &Embeddings<'_>) -> Result<NetworkProbabilities, Error> {
+        check_lengths(("columns of logits", logits.dim()), ("classes", self.classes.len()))?;
+        NetworkProbabilities::from_logits(logits.as_slice(), logits.dim(), self.rules.temperature())
     }
 
     /// The predictions of the network itself, with uncertainties by this model: the network's class probabilities take the

@@ -69,8 +69,26 @@ pub struct Probabilities {
 }
 
 impl Probabilities {
-    pub(super) fn new(values: Vec<f64>, classes: usize) -> Self {
+    pub(crate) fn new(values: Vec<f64>, classes: usize) -> Self {
         Self { values, classes }
+    }
+
+    /// The number of queries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len() / self.classes
+    }
+
+    /// Whether there are no queries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The number of classes.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.classes
     }
 
     /// The probabilities of query `i`, in the order of the classes.

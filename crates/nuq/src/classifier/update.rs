@@ -70,6 +70,6 @@ impl NuqClassifier<'_> {
 
     fn follow_classes(&mut self) {
         self.prior = Prior::new(&self.classes, self.prior.weight());
-        self.thresholds.clear();
+        self.rules.clear();
     }
 }

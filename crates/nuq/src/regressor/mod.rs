@@ -16,8 +16,9 @@ use nuq_neighbors::Embeddings;
 
 use crate::Error;
 use crate::bandwidth::SelectionCurve;
+use crate::calibrate::Rules;
 use crate::error::check_lengths;
-use crate::model::{Thresholds, sealed};
+use crate::model::sealed;
 use crate::params::{Params, Regression};
 use crate::smoother::{self, Groups, KernelSmoother};
 use targets::Targets;
@@ -41,7 +42,7 @@ pub struct NuqRegressor<'a> {
     pub(crate) smoother: KernelSmoother<'a>,
     targets: Targets,
     curve: Option<SelectionCurve<RegressionScore>>,
-    thresholds: Thresholds,
+    rules: Rules,
 }
 
 impl Params<Regression> {
@@ -57,7 +58,7 @@ impl Params<Regression> {
             smoother::fit(self, embeddings, Groups::Single, |_| RegressionSelector { targets: &targets })?;
         let score = |error: f64| RegressionScore { squared_error: error * targets.unit().powi(2) };
         let curve = curve.map(|curve| curve.map(score));
-        Ok(NuqRegressor { smoother, targets, curve, thresholds: Thresholds::new() })
+        Ok(NuqRegressor { smoother, targets, curve, rules: Rules::default() })
     }
 }
 
@@ -95,12 +96,12 @@ impl sealed::Sealed for NuqRegressor<'_> {
         &self.smoother
     }
 
-    fn thresholds_ref(&self) -> &Thresholds {
-        &self.thresholds
+    fn rules_ref(&self) -> &Rules {
+        &self.rules
     }
 
-    fn thresholds_mut(&mut self) -> &mut Thresholds {
-        &mut self.thresholds
+    fn rules_mut_ref(&mut self) -> &mut Rules {
+        &mut self.rules
     }
 
     fn column_names_mut(&mut self) -> &mut Option<Vec<String>> {

@@ -1,14 +1,12 @@
 //! Conversion of a regressor to plain data and back.
 
-use std::collections::BTreeMap;
-
 use nuq_neighbors::NeighborIndex;
 
 use super::targets::Targets;
 use super::{NuqRegressor, RegressionScore};
 use crate::Error;
 use crate::bandwidth::SelectionCurve;
-use crate::calibrate::Threshold;
+use crate::calibrate::Rules;
 use crate::error::check_lengths;
 use crate::params::check_prior_weight;
 use crate::smoother::{KernelSmoother, SmootherParts};
@@ -20,8 +18,8 @@ pub struct RegressorParts {
     pub smoother: SmootherParts,
     /// `w`, the weight of the prior.
     pub prior_weight: f64,
-    /// Thresholds by name.
-    pub thresholds: BTreeMap<String, Threshold>,
+    /// Values that were chosen on held-out rows.
+    pub rules: Rules,
     /// The target of each id. The value of an id that names no row is an arbitrary valid target.
     pub targets: Vec<f64>,
     /// The selection of the bandwidth; `None` if it was not selected by leave-one-out.
@@ -35,7 +33,7 @@ impl<'a> NuqRegressor<'a> {
         RegressorParts {
             smoother: self.smoother.parts(),
             prior_weight: self.targets.prior_weight(),
-            thresholds: self.thresholds.clone(),
+            rules: self.rules.clone(),
             targets: self.targets.values().to_vec(),
             curve: self.curve.clone(),
         }
@@ -46,11 +44,11 @@ impl<'a> NuqRegressor<'a> {
     /// # Errors
     /// Values out of range, or parts that do not fit together.
     pub fn from_parts(parts: RegressorParts, index: Box<dyn NeighborIndex + 'a>) -> Result<Self, Error> {
-        let RegressorParts { smoother, prior_weight, thresholds, targets, curve } = parts;
+        let RegressorParts { smoother, prior_weight, rules, targets, curve } = parts;
         check_prior_weight(prior_weight)?;
         check_lengths(("targets", targets.len()), ("training rows", index.rows().id_bound()))?;
         let targets = Targets::of_rows(targets, &index.rows().live_ids(), prior_weight)?;
         let smoother = KernelSmoother::from_parts(smoother, index)?;
-        Ok(Self { smoother, targets, curve, thresholds })
+        Ok(Self { smoother, targets, curve, rules })
     }
 }

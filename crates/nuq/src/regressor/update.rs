@@ -39,7 +39,7 @@ impl NuqRegressor<'_> {
     fn follow_rows(&mut self, values: Vec<f64>) -> Result<(), Error> {
         let live = self.smoother.index.rows().live_ids();
         self.targets = Targets::of_rows(values, &live, self.targets.prior_weight())?;
-        self.thresholds.clear();
+        self.rules.clear();
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 
 mod auto;
 mod cancel;
+mod conformal;
 mod golden;
 mod hostile;
 mod learned;

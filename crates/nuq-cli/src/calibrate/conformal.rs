@@ -1,0 +1,164 @@
+//! `nuq calibrate --target sets=…` and `--target intervals=…`.
+
+use nuq::calibrate::{IntervalRule, Predictor, SetRule, SetTarget};
+use nuq::{Embeddings, FittedModel, Model, NuqClassifier};
+use nuq_io::ArraySpec;
+use serde::Serialize;
+
+use super::ChangedModel;
+use crate::args::{CalibrateArgs, Common, TargetSpec};
+use crate::error::Error;
+use crate::progress::message;
+use crate::rows::{self, ModelRows};
+use crate::{destination, escape, output, wrap};
+
+/// The result that the command prints.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    name: String,
+    coverage: f64,
+    rows: usize,
+    statement: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_size: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    empty: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    factor: Option<f64>,
+    out: String,
+}
+
+/// Rejects options of other targets, and missing arrays.
+pub(super) fn check_options(options: &CalibrateArgs, target: TargetSpec) -> Result<(), Error> {
+    let usage = |text: &str| Err(Error::Usage(text.to_owned()));
+    let is_sets = matches!(target, TargetSpec::Sets(_));
+    let is_intervals = matches!(target, TargetSpec::Intervals(_));
+    if !is_sets && options.set_score.is_some() {
+        return usage("--set-score requires --target sets");
+    }
+    if !is_sets && options.by_class {
+        return usage("--by-class requires --target sets");
+    }
+    if !is_intervals && options.targets.is_some() {
+        return usage("--targets requires --target intervals");
+    }
+    if (is_sets || is_intervals) && options.measure.is_some() {
+        return usage("--measure requires a threshold: --target coverage, risk or false_alarm");
+    }
+    if (is_sets || is_intervals) && options.delta.is_some() {
+        return usage("--delta requires --target risk");
+    }
+    if is_sets && options.labels.is_none() {
+        return usage("--target sets requires --labels, those of the held-out rows");
+    }
+    if is_intervals && options.targets.is_none() {
+        return usage("--target intervals requires --targets, those of the held-out rows");
+    }
+    Ok(())
+}
+
+pub(super) fn run(
+    options: &CalibrateArgs,
+    common: &Common,
+    embeddings: &ArraySpec,
+    (target, coverage): (TargetSpec, f64),
+) -> Result<(), Error> {
+    if !(coverage > 0.0 && coverage < 1.0) {
+        return Err(Error::Data(format!("--target {target}: it must lie strictly between 0 and 1")));
+    }
+    let mut model_file = ChangedModel::open(options, common)?;
+    super::check_labels_and_classes(options, &model_file.model)?;
+    let others: Vec<_> = options.labels.iter().chain(&options.targets).collect();
+    let rows = ModelRows {
+        model: &model_file.model,
+        path: &options.model,
+        options: options.input.options(),
+        ignore_column_names: options.ignore_column_names,
+    };
+    let held_out = rows.read(embeddings, &others)?;
+    let name = options.name.clone().unwrap_or_else(|| target.to_string());
+    let mut outcome = Outcome {
+        name: name.clone(),
+        coverage,
+        rows: held_out.len(),
+        statement: String::new(),
+        mean_size: None,
+        empty: None,
+        factor: None,
+        out: destination::name(model_file.out),
+    };
+    match (target, &mut model_file.model) {
+        (TargetSpec::Sets(_), Model::Classifier(model)) => {
+            let rule = sets(options, common, (embeddings, &held_out), model, coverage, &mut outcome)?;
+            if rule.unlimited_classes() > 0 {
+                message(common, &format!("warning: {rule}"));
+            }
+            outcome.statement = rule.to_string();
+            model.rules_mut().sets.insert(name, rule);
+        }
+        (TargetSpec::Intervals(_), Model::Regressor(model)) => {
+            let spec = options.targets.as_ref().expect("check_options requires the targets");
+            let targets = rows::targets(spec, (embeddings, held_out.len()), options.input.options())?;
+            let rule = IntervalRule::calibrate(coverage, &model.predict(&held_out)?, &targets)?;
+            outcome.statement = rule.to_string();
+            outcome.factor = rule.factor.is_finite().then_some(rule.factor);
+            model.rules_mut().intervals.insert(name, rule);
+        }
+        (TargetSpec::Sets(_), _) => {
+            return Err(Error::Usage("--target sets requires a classifier; use intervals".to_owned()));
+        }
+        _ => return Err(Error::Usage("--target intervals requires a regressor; use sets".to_owned())),
+    }
+    let out = model_file.save()?;
+    output::print_report(common, out, &outcome, &outcome.text())
+}
+
+/// Chooses the sets of a classifier.
+fn sets(
+    options: &CalibrateArgs,
+    common: &Common,
+    (embeddings, held_out): (&ArraySpec, &Embeddings<'_>),
+    model: &NuqClassifier<'_>,
+    coverage: f64,
+    outcome: &mut Outcome,
+) -> Result<SetRule, Error> {
+    let spec = options.labels.as_ref().expect("check_options requires the labels");
+    let of = (embeddings, held_out.len());
+    let labels = rows::labels_for(model, spec, of, options.input.options())?;
+    rows::check_labels(spec, &labels, model, common)?;
+    let neighbors = model.neighbors_of(held_out, model.n_neighbors())?;
+    rows::warn_training_rows(embeddings, &neighbors, common);
+    let (probabilities, predictor) = match &options.logits {
+        Some(spec) => {
+            let logits = rows::logits(spec, model, &options.classes, of, options.input.options())?;
+            (model.network(&logits)?.probabilities(), Predictor::Network)
+        }
+        None => (model.predict_proba_from(held_out, &neighbors)?, Predictor::Nuq),
+    };
+    let score = options.set_score.unwrap_or_default();
+    let target = SetTarget { coverage, score, by_class: options.by_class };
+    let rule = SetRule::calibrate(target, held_out, &probabilities, model.classes(), &labels)?;
+    let sets = rule.sets(held_out, &probabilities)?;
+    let sizes: Vec<usize> =
+        (0..sets.len()).map(|i| sets.row(i).iter().filter(|included| **included).count()).collect();
+    let rows = sizes.len() as f64;
+    outcome.mean_size = Some(sizes.iter().sum::<usize>() as f64 / rows);
+    outcome.empty = Some(sizes.iter().filter(|size| **size == 0).count() as f64 / rows);
+    Ok(rule.of_predictor(predictor))
+}
+
+impl Outcome {
+    fn text(&self) -> String {
+        let name = escape::name(&self.name);
+        let details = match (self.mean_size, self.empty, self.factor) {
+            (Some(size), Some(empty), _) => format!(
+                "\nmean size of the sets of the held-out rows: {size:.2}; empty sets: {:.2} %",
+                100.0 * empty
+            ),
+            (_, _, Some(factor)) => format!("\nhalf-width of the intervals: {factor:.4} standard deviations"),
+            _ => "\nintervals are infinite".to_owned(),
+        };
+        let (statement, out) = (&self.statement, &self.out);
+        wrap::for_terminal(format!("{name}: {statement}{details}\nstored in {out}\n"))
+    }
+}

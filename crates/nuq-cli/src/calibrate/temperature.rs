@@ -1,0 +1,55 @@
+//! `nuq calibrate --temperature`: fits the temperature of the network's logits.
+
+use nuq::{FittedModel, Label, Model};
+use nuq_eval::baselines;
+use serde_json::json;
+
+use super::ChangedModel;
+use crate::args::{CalibrateArgs, Common, check_stdin};
+use crate::error::Error;
+use crate::{destination, output, rows};
+
+pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error> {
+    let (Some(spec), Some(labels_spec)) = (&options.logits, &options.labels) else {
+        return Err(Error::Usage("--temperature requires --logits and --labels".to_owned()));
+    };
+    check_stdin([("--logits", spec), ("--labels", labels_spec)])?;
+    let mut model_file = ChangedModel::open(options, common)?;
+    let Model::Classifier(model) = &mut model_file.model else {
+        return Err(Error::Usage("--temperature requires a classifier".to_owned()));
+    };
+    rows::check_class_names(model, &options.classes)?;
+    let labels = options.input.options().labels(labels_spec)?;
+    let labels: Vec<Label> = labels.into_iter().map(|label| model.classes().convert(label)).collect();
+    rows::check_labels(labels_spec, &labels, model, common)?;
+    let of = (labels_spec, labels.len());
+    let logits = rows::logits(spec, model, &options.classes, of, options.input.options())?;
+    let class_of = |label: &Label| model.classes().labels().binary_search(label).ok();
+    let known: Vec<(u32, u32)> = labels
+        .iter()
+        .enumerate()
+        .filter_map(|(row, label)| Some((row as u32, class_of(label)? as u32)))
+        .collect();
+    let (kept, classes): (Vec<u32>, Vec<u32>) = known.into_iter().unzip();
+    let temperature = baselines::temperature(&logits.gather(&kept), &classes)?;
+    let rules = model.rules_mut();
+    let before = rules.thresholds.len() + rules.sets.len();
+    rules.set_temperature(Some(temperature))?;
+    let removed = before - rules.thresholds.len() - rules.sets.len();
+    let out = model_file.save()?;
+    let removed_text = match removed {
+        0 => String::new(),
+        _ => format!(
+            "\nremoved {removed} thresholds and sets that were chosen with logits at another temperature"
+        ),
+    };
+    let text = format!(
+        "temperature {temperature:.4}, on {} held-out rows{removed_text}\nstored in {}\n",
+        classes.len(),
+        destination::name(out)
+    );
+    let json = json!({
+        "temperature": temperature, "rows": classes.len(), "removed": removed, "out": destination::name(out)
+    });
+    output::print_report(common, out, &json, &text)
+}

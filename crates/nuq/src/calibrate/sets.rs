@@ -1,0 +1,361 @@
+//! Prediction sets with a coverage guarantee: split conformal prediction.
+//!
+//! A set contains each class whose score is at most a limit. With class probabilities `p` of the model or of the network, the score
+//! of class `y` is
+//!
+//! ```text
+//! lac   s(x, y) = 1 − p_y                          (Sadinle, Lei and Wasserman 2019)
+//! aps   s(x, y) = Σ_{c before y} p_c + u(x) p_y    (Romano, Sesia and Candès 2020)
+//! ```
+//!
+//! where the classes are ordered by descending probability. The limit is the k-th smallest score of the true classes of `n` held-out
+//! rows, `k = ⌈(n+1) coverage⌉`. The set of a new row of the same distribution then contains its class with a probability of at least
+//! `coverage`, and below `coverage + 1/(n+1)` if no scores are equal. Limits by class (Mondrian) give this guarantee for the rows of
+//! each class.
+//!
+//! `aps` is randomized, because sets of whole classes cannot have a coverage that is exact at each row. `u(x)` in [0, 1) is a hash of
+//! the query: the set of a row is the same in each call, on each machine, and in each order of the rows.
+//!
+//! A set can be empty. It then means that no known class is as probable as the true class of a typical row.
+
+use std::fmt;
+
+use nuq_neighbors::{Embeddings, choices};
+
+use super::rank::{coverage_interval, coverage_rank, percent, sufficient_rows};
+use super::{Predictor, check_share};
+use crate::error::check_lengths;
+use crate::{Classes, Error, Label, Probabilities};
+
+/// The score of a class. Higher values mean less plausible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SetScore {
+    /// `1 − p_y`: the smallest sets on average.
+    #[default]
+    Lac,
+    /// The probability of the classes that are more probable than `y`, plus a random share of its own: sizes follow the difficulty of
+    /// the row.
+    Aps,
+}
+
+choices!(SetScore, "score", { Lac => "lac", Aps => "aps" });
+
+/// The options of prediction sets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SetTarget {
+    /// The probability that a set contains the true class, in (0, 1).
+    pub coverage: f64,
+    /// The score of a class.
+    pub score: SetScore,
+    /// Whether the coverage holds for each class (Mondrian) instead of over all rows.
+    pub by_class: bool,
+}
+
+/// The largest score of a class in a set. It is infinite if the class is in every set.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SetLimits {
+    /// The limit for all classes.
+    All(f64),
+    /// One limit for each class.
+    ByClass(Vec<f64>),
+}
+
+/// A rule for prediction sets, chosen on held-out rows. It is separate from the fitted model: changing it needs no refit.
+///
+/// ```
+/// use nuq::calibrate::{SetRule, SetScore, SetTarget};
+/// use nuq::{Embeddings, NuqClassifier};
+///
+/// let x = Embeddings::from_rows(&[[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]])?;
+/// let model = NuqClassifier::params().n_neighbors(3).bandwidth(0.3).fit(&x, &["a", "a", "a", "b", "b", "b"])?;
+/// let held_out = Embeddings::from_rows(&[[0.05], [0.4], [0.5], [0.7], [1.15]])?;
+/// let target = SetTarget { coverage: 0.8, score: SetScore::Lac, by_class: false };
+/// let probabilities = model.predict_proba(&held_out)?;
+/// let rule = SetRule::calibrate(target, &held_out, &probabilities, model.classes(), &["a", "a", "b", "b", "b"])?;
+///
+/// let new = Embeddings::from_rows(&[[0.1], [0.55]])?;
+/// let sets = rule.sets(&new, &model.predict_proba(&new)?)?;
+/// assert_eq!(sets.row(0), [true, false]); // the set {a}
+/// assert_eq!(sets.row(1), [true, true]); // both classes are plausible
+/// # Ok::<(), nuq::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetRule {
+    /// The probability that a set contains the true class.
+    pub coverage: f64,
+    /// The score of a class.
+    pub score: SetScore,
+    /// The largest score of a class in a set.
+    pub limits: SetLimits,
+    /// The number of held-out rows that it was chosen on.
+    pub rows: usize,
+    /// The predictor whose probabilities are compared.
+    pub predictor: Predictor,
+}
+
+impl SetRule {
+    /// Chooses the limits on held-out rows: their embeddings, class probabilities and true labels. A label that is not a class of the
+    /// model is in no set; limits by class leave such rows out.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::FewHeldOutRows`] if no finite limit has
+    /// the coverage. With limits by class this is an error if it holds for all classes; otherwise each set contains the classes with
+    /// too few rows.
+    pub fn calibrate<'l, L>(
+        target: SetTarget,
+        held_out: &Embeddings<'_>,
+        probabilities: &Probabilities,
+        classes: &Classes,
+        labels: &'l [L],
+    ) -> Result<Self, Error>
+    where
+        Label: From<&'l L>,
+    {
+        let SetTarget { coverage, score, by_class } = target;
+        check_share("sets", coverage)?;
+        check_lengths(("labels", labels.len()), ("held-out rows", held_out.len()))?;
+        check_lengths(("rows of probabilities", probabilities.len()), ("held-out rows", held_out.len()))?;
+        let labels: Vec<Label> = labels.iter().map(|label| classes.convert(label.into())).collect();
+        classes.check_kind(&labels)?;
+        let class_of = |label: &Label| classes.labels().binary_search(label).ok();
+        let mut of_class: Vec<Vec<f64>> = vec![vec![]; classes.len()];
+        let mut all = vec![];
+        for (i, label) in labels.iter().enumerate() {
+            let Some(class) = class_of(label) else {
+                all.push(f64::INFINITY);
+                continue;
+            };
+            let value = class_scores(score, probabilities.row(i), uniform_of(held_out.row(i)))[class];
+            of_class[class].push(value);
+            all.push(value);
+        }
+        let limits = match by_class {
+            false => SetLimits::All(limit(&mut all, coverage)?),
+            true => {
+                let limits: Vec<Result<f64, Error>> =
+                    of_class.iter_mut().map(|scores| limit(scores, coverage)).collect();
+                if let Some(Err(error)) =
+                    limits.iter().find(|limit| limit.is_ok()).is_none().then(|| &limits[0])
+                {
+                    return Err(error.clone());
+                }
+                SetLimits::ByClass(limits.into_iter().map(|limit| limit.unwrap_or(f64::INFINITY)).collect())
+            }
+        };
+        Ok(Self { coverage, score, limits, rows: labels.len(), predictor: Predictor::default() })
+    }
+
+    /// The same rule, chosen on the probabilities of `predictor`. [`calibrate`](Self::calibrate) assumes those of the NUQ model.
+    #[must_use]
+    pub fn of_predictor(self, predictor: Predictor) -> Self {
+        Self { predictor, ..self }
+    }
+
+    /// The set of each query, from its class probabilities by the predictor of this rule.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] for another number of rows, or of classes if there are limits by class.
+    pub fn sets(
+        &self,
+        queries: &Embeddings<'_>,
+        probabilities: &Probabilities,
+    ) -> Result<PredictionSets, Error> {
+        check_lengths(("rows of probabilities", probabilities.len()), ("queries", queries.len()))?;
+        let classes = probabilities.classes();
+        if let SetLimits::ByClass(limits) = &self.limits {
+            check_lengths(("limits", limits.len()), ("classes", classes))?;
+        }
+        let limit = |class: usize| match &self.limits {
+            SetLimits::All(limit) => *limit,
+            SetLimits::ByClass(limits) => limits[class],
+        };
+        let mut included = Vec::with_capacity(queries.len() * classes);
+        for i in 0..queries.len() {
+            let scores = class_scores(self.score, probabilities.row(i), uniform_of(queries.row(i)));
+            included.extend(scores.iter().enumerate().map(|(class, &score)| score <= limit(class)));
+        }
+        Ok(PredictionSets { included, classes })
+    }
+
+    /// The number of classes that each set contains, because they have too few held-out rows.
+    #[must_use]
+    pub fn unlimited_classes(&self) -> usize {
+        match &self.limits {
+            SetLimits::All(_) => 0,
+            SetLimits::ByClass(limits) => limits.iter().filter(|limit| **limit == f64::INFINITY).count(),
+        }
+    }
+}
+
+/// The k-th smallest score, `k = ⌈(n+1) coverage⌉`.
+pub(super) fn limit(scores: &mut [f64], coverage: f64) -> Result<f64, Error> {
+    scores.sort_by(f64::total_cmp);
+    let rank = coverage_rank(scores.len(), coverage);
+    scores.get(rank - 1).copied().ok_or_else(|| Error::FewHeldOutRows {
+        rows: scores.len(),
+        coverage,
+        needed: sufficient_rows(coverage),
+    })
+}
+
+/// The score of each class.
+fn class_scores(score: SetScore, probabilities: &[f64], u: f64) -> Vec<f64> {
+    let p = probabilities;
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&a, &b| p[b].total_cmp(&p[a]).then(a.cmp(&b)));
+    let mut scores = vec![0.0; p.len()];
+    match score {
+        SetScore::Lac => {
+            (0..p.len()).for_each(|class| scores[class] = 1.0 - p[class]);
+            // Probabilities near one: the sum of the others does not cancel.
+            if p.len() > 1 {
+                scores[order[0]] = order[1..].iter().rev().map(|&class| p[class]).sum();
+            }
+        }
+        SetScore::Aps => {
+            let mut before = 0.0;
+            for class in order {
+                scores[class] = before + u * p[class];
+                before += p[class];
+            }
+        }
+    }
+    scores
+}
+
+/// A number in [0, 1) that depends on the values of a row only.
+fn uniform_of(row: &[f32]) -> f64 {
+    // SplitMix64 over the bits of the values. Adding zero gives both zeros the same bits.
+    let mix = |state: u64| {
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    let add = |state: u64, value: &f32| {
+        mix(state.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ u64::from((value + 0.0).to_bits()))
+    };
+    (row.iter().fold(0, add) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// The set of each query: a row-major matrix of flags, one for each class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PredictionSets {
+    included: Vec<bool>,
+    classes: usize,
+}
+
+impl PredictionSets {
+    /// The number of queries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.included.len() / self.classes
+    }
+
+    /// Whether there are no queries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.included.is_empty()
+    }
+
+    /// Whether each class is in the set of query `i`.
+    ///
+    /// # Panics
+    /// If there are not that many queries.
+    #[must_use]
+    pub fn row(&self, i: usize) -> &[bool] {
+        &self.included[i * self.classes..][..self.classes]
+    }
+
+    /// All flags, row after row.
+    #[must_use]
+    pub fn as_slice(&self) -> &[bool] {
+        &self.included
+    }
+
+    /// Empties the sets of the queries that `is_accepted` does not mark, for example those whose epistemic uncertainty exceeds a
+    /// threshold. An empty set means that the row belongs to none of the known classes.
+    ///
+    /// If the sets have coverage `c` and a row of the same distribution is accepted with a probability of at least `1 − a`, the coverage
+    /// afterwards is at least `c − a`.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] if there is not one flag for each query.
+    pub fn restrict(&mut self, is_accepted: &[bool]) -> Result<(), Error> {
+        check_lengths(("decisions", is_accepted.len()), ("queries", self.len()))?;
+        for (row, _) in
+            self.included.chunks_mut(self.classes).zip(is_accepted).filter(|(_, accepted)| !**accepted)
+        {
+            row.fill(false);
+        }
+        Ok(())
+    }
+}
+
+/// The guarantee in words.
+impl fmt::Display for SetRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (n, share) = (self.rows, percent(self.coverage));
+        match &self.limits {
+            SetLimits::All(_) => {
+                let (low, high) = coverage_interval(n, self.coverage);
+                write!(
+                    f,
+                    "The set of a new row of the same distribution as the {n} held-out rows contains its class with a probability of at \
+                     least {share}. With 95 % confidence, {} to {} of such sets contain it.",
+                    percent(low),
+                    percent(high)
+                )
+            }
+            SetLimits::ByClass(limits) => {
+                write!(
+                    f,
+                    "For each class, the set of a new row of this class and of the same distribution as the {n} held-out rows contains \
+                     the class with a probability of at least {share}."
+                )?;
+                match (self.unlimited_classes(), sufficient_rows(self.coverage)) {
+                    (0, _) | (_, None) => Ok(()),
+                    (unlimited, Some(needed)) => write!(
+                        f,
+                        " {unlimited} of {} classes are in every set: at least {needed} held-out rows of a class are needed.",
+                        limits.len()
+                    ),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_match_manual_calculations() {
+        let p = [0.2, 0.5, 0.3];
+        let close = |got: &[f64], expected: [f64; 3]| {
+            assert!(got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-15), "{got:?}");
+        };
+        close(&class_scores(SetScore::Lac, &p, 0.7), [0.8, 0.5, 0.7]);
+        close(&class_scores(SetScore::Aps, &p, 0.0), [0.8, 0.0, 0.5]);
+        close(&class_scores(SetScore::Aps, &p, 0.5), [0.9, 0.25, 0.65]);
+        // Equal probabilities are ordered by class.
+        close(&class_scores(SetScore::Aps, &[0.25, 0.5, 0.25], 0.0), [0.5, 0.0, 0.75]);
+    }
+
+    #[test]
+    fn small_error_probabilities_are_not_lost() {
+        let scores = class_scores(SetScore::Lac, &[1e-30, 1.0, 1e-31], 0.0);
+        assert!((scores[1] - 1.1e-30).abs() < 1e-45);
+        assert_eq!(class_scores(SetScore::Lac, &[0.75], 0.0), [0.25]);
+    }
+
+    #[test]
+    fn hashed_numbers_are_uniform_and_do_not_depend_on_the_sign_of_zero() {
+        let mut values: Vec<f64> = (0..4000).map(|i| uniform_of(&[i as f32, 1.5])).collect();
+        values.sort_by(f64::total_cmp);
+        let distance = (0..4000).map(|i| (values[i] - (i as f64 + 0.5) / 4000.0).abs()).fold(0.0, f64::max);
+        assert!(distance < 1.63 / 4000f64.sqrt(), "Kolmogorov distance {distance}");
+        assert_eq!(uniform_of(&[0.0, 1.0]), uniform_of(&[-0.0, 1.0]));
+        assert_ne!(uniform_of(&[0.0, 1.0]), uniform_of(&[1.0, 0.0]));
+    }
+}
