@@ -91,19 +91,30 @@ fn cifar(folder: &Path) -> Result<Set, String> {
 /// MiniLM on a text set: all arrays in one file.
 fn text(folder: &Path, name: &'static str, file: &str, ood: &[&str]) -> Result<Set, String> {
     let path = folder.join("text").join(format!("{file}.npz"));
+    let train_labels = labels(&path, "train_labels")?;
     let arrays = |name: &str| {
         let part = |what: &str| array(&path, &format!("{name}_{what}"));
         let members = members(&path, &format!("{name}_mc_logits"))?;
-        Ok::<_, String>(Arrays { rows: part("feat")?, logits: part("logits")?, members })
+        let logits = known_columns(&part("logits")?, &train_labels)?;
+        Ok::<_, String>(Arrays { rows: part("feat")?, logits, members })
     };
     let set = |name: &&str| Ok::<_, String>(((*name).to_owned(), arrays(&format!("ood_{name}"))?));
     Ok(Set {
         name,
-        train: (array(&path, "train_feat")?, labels(&path, "train_labels")?),
+        train: (array(&path, "train_feat")?, train_labels.clone()),
         test: arrays("test")?,
         labels: labels(&path, "test_labels")?,
         ood: ood.iter().map(set).collect::<Result<_, _>>()?,
     })
+}
+
+/// The columns of the logits, numbered by class, whose class has training rows. One class of ROSTD has none, and the network never
+/// predicts it.
+fn known_columns(logits: &Embeddings<'_>, train_labels: &[Label]) -> Result<Embeddings<'static>, String> {
+    let is_known = |column: &usize| train_labels.contains(&Label::from(&(*column as i64)));
+    let columns: Vec<usize> = (0..logits.dim()).filter(is_known).collect();
+    let values = logits.rows().flat_map(|row| columns.iter().map(|&column| row[column])).collect();
+    Embeddings::new(values, columns.len()).map_err(|e| e.to_string())
 }
 
 /// The results of one data set.
