@@ -100,6 +100,7 @@ pub(crate) fn measure(rows: &str) -> Result<(), String> {
         normalize: false,
         choice: IndexChoice { kind: IndexKind::Hnsw(params), reason: Reason::Requested },
         column_names: None,
+        sample_weights: None,
     };
     let parts = RegressorParts {
         smoother,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use half::f16;
 use numpy::{
-    PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods, ToPyArray,
+    PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray,
+    PyUntypedArrayMethods, ToPyArray,
 };
 use nuq::{Embeddings, Neighbors};
 use pyo3::prelude::*;
@@ -130,4 +131,9 @@ pub(crate) fn column<'py, T: numpy::Element + Clone>(
     values: &[T],
 ) -> Bound<'py, PyArray1<T>> {
     values.to_pyarray(py)
+}
+
+/// Sample weights as a list that another thread can use.
+pub(crate) fn sample_weights(weights: Option<PyReadonlyArray1<'_, f64>>) -> PyResult<Option<Vec<f64>>> {
+    weights.map(|weights| Ok(weights.as_slice()?.to_vec())).transpose()
 }

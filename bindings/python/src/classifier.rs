@@ -8,7 +8,7 @@ use nuq::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::arrays::{NeighborArrays, column, embeddings, matrix, neighbor_table};
+use crate::arrays::{NeighborArrays, column, embeddings, matrix, neighbor_table, sample_weights};
 use crate::calibrate::parse;
 use crate::errors::Failure;
 use crate::model::common_methods;
@@ -24,9 +24,10 @@ pub(crate) struct PyClassifier {
 
 #[pymethods]
 impl PyClassifier {
-    /// Fits a classifier. The label of row `i` is `classes[numbers[i]]`; `names` are those of the columns.
+    /// Fits a classifier. The label of row `i` is `classes[numbers[i]]`; `names` are those of the columns; `weights` are sample
+    /// weights.
     #[staticmethod]
-    #[pyo3(signature = (params, x, classes, numbers, names, n_jobs, tick))]
+    #[pyo3(signature = (params, x, classes, numbers, weights, names, n_jobs, tick))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]
     fn fit(
         py: Python<'_>,
@@ -34,14 +35,19 @@ impl PyClassifier {
         x: &Bound<'_, PyAny>,
         classes: &Bound<'_, PyList>,
         numbers: PyReadonlyArray1<'_, i64>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
         names: Option<Vec<String>>,
         n_jobs: Option<usize>,
         tick: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let parsed = params::classifier(params)?;
         let (x, y) = (params::training_rows(params, x)?, labels::of_rows(classes, numbers.as_slice()?)?);
+        let weights = sample_weights(weights)?;
         let model = work::run(py, n_jobs, tick, move || {
-            let mut model = parsed.fit(&x, &y)?;
+            let mut model = match weights {
+                Some(weights) => parsed.fit_weighted(&x, &y, &weights)?,
+                None => parsed.fit(&x, &y)?,
+            };
             model.set_column_names(names)?;
             Ok(model)
         })?;
@@ -230,12 +236,17 @@ impl PyClassifier {
         x: &Bound<'_, PyAny>,
         classes: &Bound<'_, PyList>,
         numbers: PyReadonlyArray1<'_, i64>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (x, y) = (embeddings(x)?, labels::of_rows(classes, numbers.as_slice()?)?);
+        let weights = sample_weights(weights)?;
         let ids = self.model.update(py, move |model| {
             let y: Vec<Label> = y.into_iter().map(|label| model.classes().convert(label)).collect();
             model.classes().check_kind(&y)?;
-            Ok(model.insert(&x, &y)?)
+            Ok(match weights {
+                Some(weights) => model.insert_weighted(&x, &y, &weights)?,
+                None => model.insert(&x, &y)?,
+            })
         })?;
         Ok(column(py, &ids.iter().map(|&id| i64::from(id)).collect::<Vec<i64>>()).into_any())
     }

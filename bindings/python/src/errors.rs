@@ -78,6 +78,7 @@ fn class_of(error: &nuq::Error) -> &'static str {
         Neighbors(error) => class_of_rows(error),
         LengthMismatch { .. } => "LengthMismatchError",
         BadTarget { .. } => "BadTargetError",
+        BadSampleWeight { .. } => "InvalidInputError",
         BadBandwidth { .. } | BandwidthCount { .. } => "BandwidthError",
         NoSpread { .. } => "NoSpreadError",
         OutOfRange { .. } => "OutOfRangeError",

@@ -5,7 +5,7 @@ use nuq::{FittedModel, NuqRegressor};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arrays::{NeighborArrays, column, embeddings, neighbor_table};
+use crate::arrays::{NeighborArrays, column, embeddings, neighbor_table, sample_weights};
 use crate::model::common_methods;
 use crate::rules::PyIntervalRule;
 use crate::shared::Shared;
@@ -19,22 +19,28 @@ pub(crate) struct PyRegressor {
 
 #[pymethods]
 impl PyRegressor {
-    /// Fits a regressor. `names` are those of the columns.
+    /// Fits a regressor. `names` are those of the columns; `weights` are sample weights.
     #[staticmethod]
-    #[pyo3(signature = (params, x, y, names, n_jobs, tick))]
+    #[pyo3(signature = (params, x, y, weights, names, n_jobs, tick))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]
     fn fit(
         py: Python<'_>,
         params: &Bound<'_, PyDict>,
         x: &Bound<'_, PyAny>,
         y: PyReadonlyArray1<'_, f64>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
         names: Option<Vec<String>>,
         n_jobs: Option<usize>,
         tick: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let parsed = params::regressor(params)?;
         let (x, y) = (params::training_rows(params, x)?, y.as_slice()?.to_vec());
+        let weights = sample_weights(weights)?;
         let model = work::run(py, n_jobs, tick, move || {
-            let mut model = parsed.fit(&x, &y)?;
+            let mut model = match weights {
+                Some(weights) => parsed.fit_weighted(&x, &y, &weights)?,
+                None => parsed.fit(&x, &y)?,
+            };
             model.set_column_names(names)?;
             Ok(model)
         })?;
@@ -71,9 +77,15 @@ impl PyRegressor {
         py: Python<'py>,
         x: &Bound<'_, PyAny>,
         y: PyReadonlyArray1<'_, f64>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (x, y) = (embeddings(x)?, y.as_slice()?.to_vec());
-        let ids = self.model.update(py, move |model| Ok(model.insert(&x, &y)?))?;
+        let (x, y, weights) = (embeddings(x)?, y.as_slice()?.to_vec(), sample_weights(weights)?);
+        let ids = self.model.update(py, move |model| {
+            Ok(match weights {
+                Some(weights) => model.insert_weighted(&x, &y, &weights)?,
+                None => model.insert(&x, &y)?,
+            })
+        })?;
         Ok(column(py, &ids.iter().map(|&id| i64::from(id)).collect::<Vec<i64>>()).into_any())
     }
 

@@ -18,7 +18,11 @@ import nuq
 from nuq import NuqClassifier, NuqRegressor
 
 #: Checks that are allowed to fail, with the reason.
-EXPECTED_FAILURES: dict[str, str] = {}
+_REPEATED = (
+    "a repeated row is several of the K neighbors, and its copies are not left out with it; with K >= N and a given bandwidth "
+    "the check passes (test_sample_weight.py)"
+)
+EXPECTED_FAILURES: dict[str, str] = {"check_sample_weight_equivalence_on_dense_data": _REPEATED}
 
 
 @pytest.mark.parametrize("estimator", [NuqClassifier(), NuqRegressor()], ids=repr)

@@ -26,6 +26,7 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let embeddings = embeddings.ok_or_else(|| Error::Usage("--embeddings is required".to_owned()))?;
     let truths = options.labels.iter().map(|spec| ("--labels", spec));
     let truths = truths.chain(options.targets.iter().map(|spec| ("--targets", spec)));
+    let truths = truths.chain(options.weights.iter().map(|spec| ("--weights", spec)));
     let inputs: Vec<_> = std::iter::once(("--embeddings", embeddings)).chain(truths).collect();
     check_stdin(inputs.iter().copied())?;
     let inputs: Vec<&Path> = inputs.into_iter().map(|(_, spec)| spec.path.as_path()).collect();
@@ -35,15 +36,24 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let column_names = file.column_names().map(<[String]>::to_vec);
     let x = rows::read(embeddings, file)?;
     message(common, &format!("read {} rows of {} columns from {embeddings}", x.len(), x.dim()));
+    let (of, input) = ((embeddings, x.len()), options.input.options());
+    let weights =
+        options.weights.as_ref().map(|spec| rows::numbers(spec, "weights", of, input)).transpose()?;
     let start = Instant::now();
     let mut model = match task {
         Task::Classification(labels, params) => {
-            let y = rows::labels(labels, (embeddings, x.len()), options.input.options())?;
-            Model::Classifier(observe("fitting", common, || params.fit(&x, &y))?)
+            let y = rows::labels(labels, of, input)?;
+            Model::Classifier(observe("fitting", common, || match &weights {
+                Some(weights) => params.fit_weighted(&x, &y, weights),
+                None => params.fit(&x, &y),
+            })?)
         }
         Task::Regression(targets, params) => {
-            let y = rows::targets(targets, (embeddings, x.len()), options.input.options())?;
-            Model::Regressor(observe("fitting", common, || params.fit(&x, &y))?)
+            let y = rows::numbers(targets, "targets", of, input)?;
+            Model::Regressor(observe("fitting", common, || match &weights {
+                Some(weights) => params.fit_weighted(&x, &y, weights),
+                None => params.fit(&x, &y),
+            })?)
         }
     };
     let seconds = start.elapsed().as_secs_f64();
@@ -81,7 +91,8 @@ impl<'o> Task<'o> {
 }
 
 fn open_rows(embeddings: &ArraySpec, options: &FitArgs) -> Result<EmbeddingsFile, Error> {
-    let others: Vec<&ArraySpec> = options.labels.iter().chain(&options.targets).collect();
+    let others: Vec<&ArraySpec> =
+        options.labels.iter().chain(&options.targets).chain(&options.weights).collect();
     Ok(options.input.options().embeddings(embeddings, &others)?)
 }
 

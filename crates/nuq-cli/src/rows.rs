@@ -92,14 +92,15 @@ pub(crate) fn labels(
     labels.map_err(|error| row_error(error.into(), "labels", rows.0))
 }
 
-/// Reads targets, one for each row of another array.
-pub(crate) fn targets(
+/// Reads targets or weights, named `what` in errors, one for each row of another array.
+pub(crate) fn numbers(
     spec: &ArraySpec,
+    what: &str,
     rows: (&ArraySpec, usize),
     options: ReadOptions,
 ) -> Result<Vec<f64>, Error> {
-    let targets = options.rows(rows.1).targets(spec);
-    targets.map_err(|error| row_error(error.into(), "targets", rows.0))
+    let numbers = options.rows(rows.1).targets(spec);
+    numbers.map_err(|error| row_error(error.into(), what, rows.0))
 }
 
 /// Explains a number of entries that differs from the number of rows of the array `of`.

@@ -425,8 +425,8 @@ impl SmootherMeta {
         }
     }
 
-    /// The parts of a smoother. `bandwidths` holds the section of that name, empty if there is none; `dim` is the number of
-    /// columns.
+    /// The parts of a smoother without sample weights. `bandwidths` holds the section of that name, empty if there is none; `dim`
+    /// is the number of columns.
     pub(crate) fn parts(&self, bandwidths: Vec<f64>, dim: usize, graph: Option<&GraphMeta>) -> SmootherParts {
         SmootherParts {
             kernel: self.kernel,
@@ -461,6 +461,7 @@ impl SmootherMeta {
                 reason: self.index_reason,
             },
             column_names: self.column_names.clone(),
+            sample_weights: None,
         }
     }
 

@@ -15,6 +15,7 @@ const META: &str = "model";
 const CLASSES: &str = "classes";
 const TARGETS: &str = "targets";
 const BANDWIDTHS: &str = "bandwidths";
+const SAMPLE_WEIGHTS: &str = "sample_weights";
 
 /// Name and version of this program, for the metadata of a file.
 pub(crate) const WRITTEN_BY: &str = concat!("nuq ", env!("CARGO_PKG_VERSION"));
@@ -116,6 +117,9 @@ fn write(
     if let Bandwidth::PerDimension(many) | Bandwidth::PerPoint(many) = &smoother.bandwidth {
         sections.push(Section { name: BANDWIDTHS, bytes: bytemuck::cast_slice(many) });
     }
+    if let Some(weights) = &smoother.sample_weights {
+        sections.push(Section { name: SAMPLE_WEIGHTS, bytes: bytemuck::cast_slice(weights) });
+    }
     sections.extend(index::sections(&parts));
     put(&sections)
 }
@@ -199,7 +203,10 @@ fn read(container: Container) -> Result<ModelFile, Error> {
         true => numbers::<f64>(&container, BANDWIDTHS)?,
         false => vec![],
     };
-    let smoother = meta.smoother.parts(bandwidths, meta.index.dim, meta.index.graph.as_ref());
+    let mut smoother = meta.smoother.parts(bandwidths, meta.index.dim, meta.index.graph.as_ref());
+    if container.has(SAMPLE_WEIGHTS) {
+        smoother.sample_weights = Some(numbers::<f64>(&container, SAMPLE_WEIGHTS)?);
+    }
     let contradiction = || Error::damaged(path, META, "its values contradict each other");
     let invalid = |source| Error::Model { path: path.to_owned(), source };
     let model = match meta.task {

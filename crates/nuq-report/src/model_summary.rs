@@ -2,8 +2,8 @@
 
 use nuq::parts::{FittedDensityParts, SmootherParts};
 use nuq::{
-    Bandwidth, DensityBandwidth, DensityKind, FittedModel, GmmDensity, Model, NuqClassifier, NuqRegressor,
-    Shrinkage,
+    Bandwidth, DensityBandwidth, DensityKind, FittedModel, GmmDensity, Model, NeighborIndex, NuqClassifier,
+    NuqRegressor, Shrinkage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -30,6 +30,8 @@ pub struct ModelSummary {
     columns: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     classes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sample_weights: Option<WeightSummary>,
     index: &'static str,
     index_description: String,
     index_reason: String,
@@ -50,6 +52,14 @@ pub struct ModelSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     variance: Option<&'static str>,
     normalize: bool,
+}
+
+/// The sample weights of the training rows, if they are not all 1.
+#[derive(Debug, Clone, Serialize)]
+struct WeightSummary {
+    sum: f64,
+    smallest: f64,
+    largest: f64,
 }
 
 /// The formula of `n(x)` and its learned value.
@@ -170,13 +180,14 @@ impl ModelSummary {
         let description = index.describe();
         let values = match &bandwidth {
             Bandwidth::Scalar(h) => vec![*h],
-            Bandwidth::PerDimension(values) | Bandwidth::PerPoint(values) => extremes(values),
+            Bandwidth::PerDimension(values) | Bandwidth::PerPoint(values) => extremes(values).to_vec(),
         };
         Self {
             task,
             rows: index.len(),
             columns: index.dim(),
             classes: None,
+            sample_weights: model.sample_weights().map(|weights| WeightSummary::new(weights, index)),
             index: choice.kind.name(),
             index_description: description.to_string(),
             index_reason: choice.reason.to_string(),
@@ -198,11 +209,13 @@ impl ModelSummary {
     #[must_use]
     pub fn facts(&self) -> Vec<Fact> {
         let classes = self.classes.map_or(String::new(), |classes| format!(", {classes} classes"));
+        let weights =
+            self.sample_weights.as_ref().map_or(String::new(), |weights| format!(", {}", weights.text()));
         let requested =
             self.n_neighbors_requested.map_or(String::new(), |k| format!(" (all rows; {k} requested)"));
         let facts = [
             Some(("task", self.task.to_owned())),
-            Some(("rows", format!("{} × {}{classes}", self.rows, self.columns))),
+            Some(("rows", format!("{} × {}{classes}{weights}", self.rows, self.columns))),
             Some(("index", format!("{}\n{}", self.index_description, self.index_reason))),
             Some(("n_neighbors", format!("{}{requested}", self.n_neighbors))),
             Some(("kernel", self.kernel.to_owned())),
@@ -215,6 +228,19 @@ impl ModelSummary {
             self.normalize.then(|| ("normalize", "true".to_owned())),
         ];
         facts.into_iter().flatten().map(|(name, value)| Fact { name: name.to_owned(), value }).collect()
+    }
+}
+
+impl WeightSummary {
+    fn new(weights: &[f64], index: &dyn NeighborIndex) -> Self {
+        let weights: Vec<f64> = index.rows().live_ids().into_iter().map(|id| weights[id as usize]).collect();
+        let [smallest, largest] = extremes(&weights);
+        Self { sum: weights.iter().sum(), smallest, largest }
+    }
+
+    fn text(&self) -> String {
+        let [sum, smallest, largest] = [self.sum, self.smallest, self.largest].map(number);
+        format!("sample weights {smallest} to {largest}, sum {sum}")
     }
 }
 
@@ -296,10 +322,10 @@ impl DensitySummary {
 }
 
 /// The smallest and the largest value.
-fn extremes(values: &[f64]) -> Vec<f64> {
+fn extremes(values: &[f64]) -> [f64; 2] {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(0.0, f64::max);
-    vec![low, high]
+    [low, high]
 }
 
 /// Four decimals, or scientific notation for very small and very large values.
@@ -314,9 +340,21 @@ mod tests {
 
     #[test]
     fn per_row_bandwidths_are_given_as_a_range() {
-        let bandwidth =
-            BandwidthSummary { kind: "per_point", values: extremes(&[0.5, 2.0, 1.0]), selection: None };
+        let bandwidth = BandwidthSummary {
+            kind: "per_point",
+            values: extremes(&[0.5, 2.0, 1.0]).to_vec(),
+            selection: None,
+        };
         assert_eq!(bandwidth.text(), "per_point, 0.5000 to 2.0000");
+    }
+
+    #[test]
+    fn sample_weights_are_given_as_a_range() {
+        let x = nuq::Embeddings::from_rows(&[[0.0], [1.0], [2.0], [3.0]]).unwrap();
+        let params = NuqRegressor::params().n_neighbors(2).bandwidth(0.5);
+        let model = params.fit_weighted(&x, &[0.0, 1.0, 4.0, 9.0], &[0.5, 2.0, 0.0, 1.0]).unwrap();
+        let facts = ModelSummary::of_regressor(&model).facts();
+        assert_eq!(facts[1].value, "3 × 1, sample weights 0.5000 to 2.0000, sum 3.5000");
     }
 
     #[test]

@@ -30,6 +30,14 @@ pub enum Error {
         /// The target of that row.
         value: f64,
     },
+    /// A sample weight that is negative, not finite, or too small or large.
+    #[error("sample weight of row {row} is {value:?}: weights must be 0, or between 1e-100 and 1e100")]
+    BadSampleWeight {
+        /// The training row.
+        row: usize,
+        /// Its weight.
+        value: f64,
+    },
     /// A bandwidth that is zero, negative or not finite.
     #[error("{what} is {value:?}: it must be positive and finite (1e-100 to 1e100)")]
     BadBandwidth {

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use crate::bandwidth::{CurvePoint, SelectionCurve, Selector};
 use crate::error::no_bandwidth;
+use crate::sample_weights::SampleWeights;
 use crate::weights::{Weights, scaled_differences, weigh};
 use crate::{Bandwidth, Error, Kernel};
 
@@ -22,6 +23,7 @@ pub(crate) struct LeaveOneOut<'t> {
     pub(crate) rows: &'t [u32],
     pub(crate) neighbors: &'t Neighbors,
     pub(crate) kernel: Kernel,
+    pub(crate) sample_weights: &'t SampleWeights,
 }
 
 impl LeaveOneOut<'_> {
@@ -75,7 +77,12 @@ impl LeaveOneOut<'_> {
         SelectionCurve { chosen: selector.choose(&points, rows), points, rows }
     }
 
-    /// For each `h` the sum over rows of `score(scratch, row, weights of its neighbors)`. The order of summation does not
+    /// The sum of the sample weights of the left-out rows.
+    pub(crate) fn total_weight(&self) -> f64 {
+        self.rows.iter().map(|&id| self.sample_weights.of(id)).sum()
+    }
+
+    /// For each `h` the sum over rows of `score(scratch, row, weights of its neighbors)` times the sample weight of the row. The order of summation does not
     /// depend on the number of threads.
     pub(crate) fn sums<T: Default, const N: usize>(
         &self,
@@ -91,7 +98,8 @@ impl LeaveOneOut<'_> {
                     here.check();
                     self.weigh(i, h, &mut weights);
                     let scores = score(&mut scratch, i, &weights);
-                    sums.iter_mut().zip(scores).for_each(|(sum, s)| *sum += s);
+                    let own = self.sample_weights.of(self.rows[i]);
+                    sums.iter_mut().zip(scores).for_each(|(sum, s)| *sum += own * s);
                 }
                 steps.add(1);
                 sums
@@ -114,5 +122,6 @@ impl LeaveOneOut<'_> {
         let z = |id: u32, h: f64| scaled_differences(&row, stored.row(id), stored.scale(), h);
         let (ids, sq) = (self.neighbors.ids(i), self.neighbors.sq_distances(i));
         weigh(self.kernel, &Bandwidth::Scalar(h), ids, sq, z, weights);
+        self.sample_weights.apply(ids, weights);
     }
 }

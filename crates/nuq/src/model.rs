@@ -111,6 +111,11 @@ pub trait FittedModel: sealed::Sealed {
         Ok(smoother.index.rows().measure(&smoother.prepare(queries), k, ids)?)
     }
 
+    /// The sample weight of each id; `None` if all are 1. The value of an id that names no row has no meaning.
+    fn sample_weights(&self) -> Option<&[f64]> {
+        self.smoother().sample_weights.by_id()
+    }
+
     /// The names of the columns of the training rows; `None` if they have none.
     fn column_names(&self) -> Option<&[String]> {
         self.smoother().column_names.as_deref()

@@ -23,6 +23,7 @@ use crate::weights::Weights;
 pub(crate) struct Prior {
     weight: f64,
     log_weight: f64,
+    /// Integers `n_c` that are proportional to the class frequencies: numbers of rows, or sums of sample weights.
     counts: Vec<u64>,
     /// `Σ n_c` over the classes of the prior, which are those of the rows, and one more of count 1 if all rows have one class.
     total: u64,
@@ -71,19 +72,37 @@ struct Mass {
 impl Prior {
     pub(crate) fn new(classes: &Classes, weight: f64) -> Self {
         let counts = classes.counts().to_vec();
+        let has_one_class = counts.iter().filter(|&&count| count > 0).count() == 1;
+        Self::of_counts(counts, u64::from(has_one_class), weight)
+    }
+
+    /// The prior from the sum of sample weights of each class.
+    ///
+    /// Frequencies are exact ratios of integers, as without sample weights: sums that are not integers are rounded to
+    /// multiples of a power of two, about 2⁻⁶² of the total.
+    pub(crate) fn weighted(sums: &[f64], weight: f64) -> Self {
+        let has_one_class = sums.iter().filter(|&&sum| sum > 0.0).count() == 1;
+        let unseen = if has_one_class { 1.0 } else { 0.0 };
+        let total = sums.iter().sum::<f64>() + unseen;
+        let is_exact = total < 2f64.powi(53) && sums.iter().all(|sum| sum.fract() == 0.0);
+        let units = if is_exact { 1.0 } else { 2f64.powi(61 - total.log2().ceil() as i32) };
+        let count = |sum: f64| if sum > 0.0 { (sum * units).round().max(1.0) as u64 } else { 0 };
+        Self::of_counts(sums.iter().map(|&sum| count(sum)).collect(), count(unseen), weight)
+    }
+
+    /// The prior from integers that are proportional to the class frequencies; `unseen` is that of a class without rows.
+    fn of_counts(counts: Vec<u64>, unseen: u64, weight: f64) -> Self {
         let mut most_frequent = 0;
         for (class, &count) in counts.iter().enumerate() {
             if count > counts[most_frequent] {
                 most_frequent = class;
             }
         }
-        let has_one_class = counts.iter().filter(|&&count| count > 0).count() == 1;
-        let unseen = u64::from(has_one_class);
         Self {
             weight,
             log_weight: weight.ln(),
             total: counts.iter().sum::<u64>() + unseen,
-            sum_of_squares: counts.iter().map(|&n| u128::from(n).pow(2)).sum::<u128>() + u128::from(unseen),
+            sum_of_squares: counts.iter().chain([&unseen]).map(|&n| u128::from(n).pow(2)).sum(),
             most_frequent: most_frequent as u32,
             counts,
         }
@@ -270,6 +289,30 @@ mod tests {
         let mut eta = [0.0];
         prior.probabilities([0].into_iter(), &weights, &mut Scratch::default(), &mut eta);
         assert!((eta[0] - 0.9).abs() < 1e-15);
+    }
+
+    #[test]
+    fn sums_of_sample_weights_are_frequencies() {
+        let weights = Weights::of(&[0.0, 0.5f64.ln()]);
+        let eta = |prior: &Prior| {
+            let mut eta = [0.0; 3];
+            prior.probabilities([0, 1].into_iter(), &weights, &mut Scratch::default(), &mut eta);
+            eta
+        };
+        assert_eq!(eta(&Prior::weighted(&[2.0, 1.0, 1.0], 0.5)), eta(&prior(&[0, 0, 1, 2], 0.5)));
+        for factor in [1e-100, 0.3, 1e90] {
+            let scaled = Prior::weighted(&[2.0 * factor, factor, factor], 0.5);
+            for (a, b) in eta(&scaled).into_iter().zip(eta(&prior(&[0, 0, 1, 2], 0.5))) {
+                assert!((a - b).abs() < 1e-15, "{factor}");
+            }
+        }
+        // One class: π = 0.3/1.3, and S = 0.
+        let s = Prior::weighted(&[0.3], 1.0).summarize(
+            [0].into_iter(),
+            &Weights::of(&[-1e9]),
+            &mut Scratch::default(),
+        );
+        assert!((s.log_top.exp() - 0.3 / 1.3).abs() < 1e-15);
     }
 
     #[test]

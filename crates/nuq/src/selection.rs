@@ -41,7 +41,9 @@ impl Selection {
         let by_kernel =
             if kernel.is_radial() { n } else { MAX_KERNEL_TERMS / (k * index.dim() * grid_points) };
         let count = max_rows.min(by_table.min(by_kernel).max(MIN_ROWS));
-        let rows = SeededRng::new(seed).sample(n, count);
+        let live = index.rows().live_ids();
+        let rows: Vec<u32> =
+            SeededRng::new(seed).sample(n, count).into_iter().map(|i| live[i as usize]).collect();
         progress::start("searching neighbors of sampled rows", rows.len());
         let neighbors = index.leave_one_out(&rows, k)?;
         Ok(Self { rows, neighbors })

@@ -44,6 +44,16 @@ impl Weights {
         self.log_top = log_anchor + top;
     }
 
+    /// Multiplies each weight by a positive factor.
+    pub(crate) fn multiply(&mut self, factors: impl Iterator<Item = f64>) {
+        self.log_relative.iter_mut().zip(factors).for_each(|(ratio, factor)| *ratio += factor.ln());
+        let top = self.log_relative.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if top.is_finite() {
+            self.log_relative.iter_mut().for_each(|ratio| *ratio -= top);
+            self.log_top += top;
+        }
+    }
+
     /// The weights of a Gaussian kernel with one bandwidth per neighbor, relative to the first:
     /// `−(s_k − s_0)/(2h_k²) − s_0 (h_k⁻² − h_0⁻²)/2` with squared distances `s_k`. There is no cancellation where bandwidths are
     /// equal.
@@ -75,11 +85,13 @@ impl Weights {
         self.log_top + self.log_relative_sum()
     }
 
-    /// Kish's effective sample size `(Σ_k w_k)² / Σ_k w_k²`, between 1 and the number of weights.
-    pub(crate) fn effective_sample_size(&self) -> f64 {
-        let (sum, squares) = self.log_relative.iter().fold((0.0, 0.0), |(sum, squares), ratio| {
+    /// Kish's effective sample size `(Σ_k w_k)² / Σ_k w_k²/s_k` of weights `w_k` that are multiplied by sample weights `s_k`: a
+    /// neighbor of sample weight `s` counts as `s` equal rows.
+    pub(crate) fn effective_sample_size(&self, sample_weights: impl Iterator<Item = f64>) -> f64 {
+        let terms = self.log_relative.iter().zip(sample_weights);
+        let (sum, squares) = terms.fold((0.0, 0.0), |(sum, squares), (ratio, sample_weight)| {
             let weight = ratio.exp();
-            (sum + weight, squares + weight * weight)
+            (sum + weight, squares + weight * weight / sample_weight)
         });
         sum * sum / squares
     }
@@ -176,10 +188,23 @@ mod tests {
 
     #[test]
     fn the_effective_sample_size_matches_a_manual_calculation() {
-        assert!((Weights::of(&[-5e19; 7]).effective_sample_size() - 7.0).abs() < 1e-12);
-        assert!((Weights::of(&[0.0, -900.0]).effective_sample_size() - 1.0).abs() < 1e-12);
+        let size = |log_ratios: &[f64]| Weights::of(log_ratios).effective_sample_size([1.0; 7].into_iter());
+        assert!((size(&[-5e19; 7]) - 7.0).abs() < 1e-12);
+        assert!((size(&[0.0, -900.0]) - 1.0).abs() < 1e-12);
         // Weights 1 and 1/2: (3/2)² / (5/4).
-        assert!((Weights::of(&[0.0, 0.5f64.ln()]).effective_sample_size() - 1.8).abs() < 1e-15);
+        assert!((size(&[0.0, 0.5f64.ln()]) - 1.8).abs() < 1e-15);
+    }
+
+    #[test]
+    fn a_sample_weight_counts_as_equal_rows() {
+        let mut weights = Weights::of(&[-0.3, -2.0]);
+        weights.multiply([1.0, 3.0].into_iter());
+        let repeated = Weights::of(&[-0.3, -2.0, -2.0, -2.0]);
+        assert!((weights.log_sum() - repeated.log_sum()).abs() < 1e-15);
+        let size = weights.effective_sample_size([1.0, 3.0].into_iter());
+        assert!((size - repeated.effective_sample_size([1.0; 4].into_iter())).abs() < 1e-14);
+        weights.multiply([1e-100, 1e100].into_iter());
+        assert_eq!(weights.log_relative[1], 0.0);
     }
 
     #[test]

@@ -130,31 +130,35 @@ class NuqClassifier(Estimator):
     def __sklearn_tags__(self) -> Any:
         return self._tags("classifier")
 
-    def fit(self, X: Any, y: Any) -> NuqClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuqClassifier:
         """Fit the model to rows and their labels: booleans, integers or strings.
+
+        A row of ``sample_weight`` s counts as s equal rows in the kernel sums, the class frequencies, the density and the
+        selection of the bandwidth, but as one of the K neighbors. A row of weight 0 is left out: its id names no row.
 
         The column names of a data frame are stored in the model. Rows with other names, or in another order, raise
         ``ColumnNamesError``; pass ``X.to_numpy()`` to match columns by position.
         """
-        return self._fit(X, y, ())
+        return self._fit(X, y, sample_weight, ())
 
-    def _fit(self, X: Any, y: Any, listed: tuple[_arrays.Label, ...]) -> NuqClassifier:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, listed: tuple[_arrays.Label, ...]) -> NuqClassifier:
         threads = self._threads()
         rows = _arrays.rows(X)
         label_type, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
+        weights = _arrays.weights(sample_weight, len(rows))
         _check_listed(labels, listed)
         names = _arrays.column_names(X)
         timer = _progress.Timer(f"fitting {len(rows)} rows") if self.verbose else None
         tick = timer.tick if timer else None
         with self._single_row_error(rows):
-            model = _nuq.Classifier.fit(self._extension_params(), rows, labels, numbers, names, threads, tick)
+            model = _nuq.Classifier.fit(self._extension_params(), rows, labels, numbers, weights, names, threads, tick)
         self._state = State(model, label_type, listed)
         if timer:
             timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> NuqClassifier:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NuqClassifier:
         """Insert rows into the model. The first call is the same as ``fit``. Later calls do not change the bandwidths. They remove
         stored thresholds, because the guarantees of these thresholds hold only for the previous rows. After an interrupt
         (Ctrl-C), either all rows are inserted or none.
@@ -163,12 +167,14 @@ class NuqClassifier(Estimator):
         columns of ``predict_proba`` contain all of them; classes without rows have probability 0. If all rows have one class, the
         other listed classes share the rest of its probability equally. The list belongs to the Python object: pickle keeps it,
         a model file does not. Without ``classes``, later calls may add new classes.
+
+        ``sample_weight`` is that of ``fit``, for the rows of this call.
         """
         listed = None if classes is None else tuple(sorted(_arrays.labels(classes, type(self).__name__)[2]))
         if listed == ():
             raise InvalidParameterError("classes is empty: list all labels that may occur, or omit it")
         if self._model is None:
-            return self._fit(X, y, listed or ())
+            return self._fit(X, y, sample_weight, listed or ())
         if listed is not None and list(listed) != self._all_labels(self._model.classes()):
             raise InvalidParameterError(
                 f"classes={classes!r} is not the same as before: the classes of the model are {self.classes_.tolist()}"
@@ -176,8 +182,9 @@ class NuqClassifier(Estimator):
         rows = self._query_rows(X)
         _, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
+        weights = _arrays.weights(sample_weight, len(rows))
         _check_listed(labels, listed or self._fitted_state().listed)
-        self._model.insert(rows, labels, numbers)
+        self._model.insert(rows, labels, numbers, weights)
         return self
 
     def _all_labels(self, present: list[_arrays.Label]) -> list[_arrays.Label]:

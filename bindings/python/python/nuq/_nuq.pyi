@@ -50,6 +50,7 @@ class Classifier(_Model):
         x: _Rows,
         classes: _Labels,
         numbers: _Numbers,
+        weights: _Floats | None,
         names: Sequence[str] | None,
         n_jobs: int | None,
         tick: Callable[[], None] | None,
@@ -66,7 +67,7 @@ class Classifier(_Model):
         network: tuple[_Rows, bool] | None = None,
     ) -> _Flags: ...
     def label_issues(self) -> dict[str, Any]: ...
-    def insert(self, x: _Rows, classes: _Labels, numbers: _Numbers) -> _Numbers: ...
+    def insert(self, x: _Rows, classes: _Labels, numbers: _Numbers, weights: _Floats | None) -> _Numbers: ...
     def calibrate_sets(
         self,
         x: _Rows,
@@ -96,11 +97,12 @@ class Regressor(_Model):
         params: dict[str, Any],
         x: _Rows,
         y: _Floats,
+        weights: _Floats | None,
         names: Sequence[str] | None,
         n_jobs: int | None,
         tick: Callable[[], None] | None,
     ) -> Regressor: ...
-    def insert(self, x: _Rows, y: _Floats) -> _Numbers: ...
+    def insert(self, x: _Rows, y: _Floats, weights: _Floats | None) -> _Numbers: ...
     def set_intervals(self, name: str, rule: IntervalRule) -> None: ...
     def intervals(self) -> dict[str, IntervalRule]: ...
 

@@ -77,29 +77,34 @@ class NuqRegressor(Estimator):
     def __sklearn_tags__(self) -> Any:
         return self._tags("regressor")
 
-    def fit(self, X: Any, y: Any) -> NuqRegressor:
-        """Fit the model to rows and their targets."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuqRegressor:
+        """Fit the model to rows and their targets.
+
+        A row of ``sample_weight`` s counts as s equal rows in the kernel sums, the prior, the density and the selection of the
+        bandwidth, but as one of the K neighbors. A row of weight 0 is left out: its id names no row.
+        """
         threads = self._threads()
         rows, targets = _arrays.rows(X), _targets(y, type(self).__name__)
         _arrays.check_lengths(rows, targets)
-        names = _arrays.column_names(X)
+        names, weights = _arrays.column_names(X), _arrays.weights(sample_weight, len(rows))
         timer = _progress.Timer(f"fitting {len(rows)} rows") if self.verbose else None
         with self._single_row_error(rows):
-            model = _nuq.Regressor.fit(self._extension_params(), rows, targets, names, threads, timer.tick if timer else None)
+            tick = timer.tick if timer else None
+            model = _nuq.Regressor.fit(self._extension_params(), rows, targets, weights, names, threads, tick)
         self._state = State(model)
         if timer:
             timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self
 
-    def partial_fit(self, X: Any, y: Any) -> NuqRegressor:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuqRegressor:
         """Insert rows into the model. The first call is the same as ``fit``. Later calls do not change the bandwidths. They
         remove stored thresholds, because the guarantees of these thresholds hold only for the previous rows. After an interrupt
-        (Ctrl-C), either all rows are inserted or none."""
+        (Ctrl-C), either all rows are inserted or none. ``sample_weight`` is that of ``fit``, for the rows of this call."""
         if self._model is None:
-            return self.fit(X, y)
+            return self.fit(X, y, sample_weight)
         rows, targets = self._query_rows(X), _targets(y, type(self).__name__)
         _arrays.check_lengths(rows, targets)
-        self._model.insert(rows, targets)
+        self._model.insert(rows, targets, _arrays.weights(sample_weight, len(rows)))
         return self
 
     def predict(self, X: Any, return_uncertainty: str | None = None) -> Any:

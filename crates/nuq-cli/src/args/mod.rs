@@ -52,7 +52,7 @@ Files:
   Arrays and parquet files are read in blocks. csv and tsv tables are held in memory, four bytes per
   number, and so are arrays in Fortran order that are compressed or come from standard input.
   Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes,
-  the column that --labels or --targets selects from the same file, and the columns that
+  the columns that --labels, --targets or --weights select from the same file, and the columns that
   FILE:-NAME,NAME excludes. The first line of a table is a header if it holds the selected columns,
   or no number while a line below holds one. --header yes or --header no decides it.
   The names of the columns are stored in the model. Other tables must have the same names in the
@@ -229,6 +229,9 @@ pub(crate) struct FitArgs {
     /// Targets of the training rows, finite numbers: fits a regressor
     #[arg(long, value_name = "FILE", conflicts_with = "labels")]
     pub(crate) targets: Option<ArraySpec>,
+    /// Weights of the training rows, 0 or positive: a row of weight 2 counts as two equal rows, a row of weight 0 is left out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) weights: Option<ArraySpec>,
     /// Fit this baseline of `nuq evaluate` instead of a NUQ model, with the settings of `nuq evaluate`
     ///
     /// Methods on logits or members alone need no training arrays. All methods on embeddings need --embeddings; ddu, mahalanobis,
@@ -239,7 +242,8 @@ pub(crate) struct FitArgs {
         long, value_parser = choice::<MethodId>(),
         conflicts_with_all = [
             "targets", "preset", "kernel", "bandwidth", "density", "density_bandwidth", "covariance", "prior_weight",
-            "variance", "scale", "scale_free", "normalize", "selection_rows", "index", "recall", "precision", "expected_queries"
+            "variance", "scale", "scale_free", "normalize", "weights", "selection_rows", "index", "recall", "precision",
+            "expected_queries"
         ]
     )]
     pub(crate) method: Option<MethodId>,

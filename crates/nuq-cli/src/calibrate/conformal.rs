@@ -98,7 +98,8 @@ pub(super) fn run(
         }
         (TargetSpec::Intervals(_), Model::Regressor(model)) => {
             let spec = options.targets.as_ref().expect("check_options requires the targets");
-            let targets = rows::targets(spec, (embeddings, held_out.len()), options.input.options())?;
+            let targets =
+                rows::numbers(spec, "targets", (embeddings, held_out.len()), options.input.options())?;
             let rule = IntervalRule::calibrate(coverage, &model.predict(&held_out)?, &targets)?;
             outcome.statement = rule.to_string();
             outcome.factor = rule.factor.is_finite().then_some(rule.factor);

@@ -24,3 +24,4 @@ mod readme;
 mod sparse_file;
 #[cfg(unix)]
 mod streams;
+mod weights;

@@ -73,6 +73,11 @@ fn an_opened_model_predicts_the_same_bits() {
         let params = NuqRegressor::params().selection_rows(200).index(kind);
         models.push(Model::Regressor(params.fit(&x, &targets).unwrap()));
     }
+    let weights: Vec<f64> = (0..y.len()).map(|i| [1.0, 0.5, 0.0, 3.0][i % 4]).collect();
+    let params = NuqClassifier::params().selection_rows(200);
+    models.push(Model::Classifier(params.fit_weighted(&x, &words, &weights).unwrap()));
+    let params = NuqRegressor::params().selection_rows(200).index(graph(Precision::F16));
+    models.push(Model::Regressor(params.fit_weighted(&x, &targets, &weights).unwrap()));
     for (i, model) in models.iter().enumerate() {
         nuq_io::save(model, &path).unwrap();
         let opened = nuq_io::open(&path).unwrap();

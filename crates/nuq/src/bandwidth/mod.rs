@@ -203,8 +203,8 @@ impl From<Criterion> for BandwidthRule<Criterion> {
     }
 }
 
-/// The distance of each training row to its k-th neighbor. A row with k duplicates has the smallest positive distance of all
-/// rows.
+/// The distance of each training row to its k-th neighbor, by id. A row with k duplicates, or an id that names no row, has the
+/// smallest positive distance of all rows.
 pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Result<Vec<f64>, Error> {
     // Blocks, because one table of all rows could exceed the size of the embeddings.
     const ROWS: usize = 8192;
@@ -212,12 +212,14 @@ pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Res
     if rows < 2 {
         return Err(no_bandwidth(rows));
     }
-    let ids: Vec<u32> = (0..rows as u32).collect();
-    let mut distances = Vec::with_capacity(rows);
+    let ids = index.rows().live_ids();
+    let mut distances = vec![0.0; index.rows().id_bound()];
     progress::start("searching neighbors of training rows", rows);
     for block in ids.chunks(ROWS) {
         let table = index.leave_one_out(block, k)?;
-        distances.extend((0..block.len()).map(|i| table.sq_distances(i)[table.k() - 1].sqrt()));
+        for (i, &id) in block.iter().enumerate() {
+            distances[id as usize] = table.sq_distances(i)[table.k() - 1].sqrt();
+        }
     }
     let smallest = distances.iter().copied().filter(|&h| h > 0.0).fold(f64::INFINITY, f64::min);
     if smallest.is_infinite() {

@@ -22,6 +22,7 @@ use crate::labels::Label;
 use crate::model::sealed;
 use crate::params::{Classification, Params, Variance};
 use crate::posterior::Prior;
+use crate::sample_weights::SampleWeights;
 use crate::smoother::{self, Groups, KernelSmoother};
 use crate::{Classes, Error};
 
@@ -68,11 +69,58 @@ impl Params<Classification> {
     where
         Label: From<&'l L>,
     {
+        self.fit_rows(embeddings, labels, (SampleWeights::ones(embeddings.len()), vec![]))
+    }
+
+    /// Fits a classifier to rows with sample weights. A row of weight `s` counts as `s` equal rows in the kernel sums, the class
+    /// frequencies and the density, but as one of the `K` neighbors. A row of weight 0 is removed: its id names no row.
+    ///
+    /// ```
+    /// use nuq::{Embeddings, NuqClassifier};
+    /// let x = Embeddings::from_rows(&[[0.0], [1.0], [3.0]])?;
+    /// let params = NuqClassifier::params().bandwidth(1.0).prior_weight(0.0);
+    /// let model = params.fit_weighted(&x, &["a", "b", "b"], &[3.0, 1.0, 0.0])?;
+    /// // Both rows have the same distance to 0.5; the first counts three times.
+    /// let probability = model.predict(&Embeddings::from_rows(&[[0.5]])?)?[0].probability;
+    /// assert!((probability - 0.75).abs() < 1e-12);
+    /// # Ok::<(), nuq::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is negative or not finite, and
+    /// [`Error::OutOfRange`] if all weights are 0.
+    pub fn fit_weighted<'a, 'l, L>(
+        &self,
+        embeddings: &Embeddings<'a>,
+        labels: &'l [L],
+        sample_weights: &[f64],
+    ) -> Result<NuqClassifier<'a>, Error>
+    where
+        Label: From<&'l L>,
+    {
+        self.fit_rows(embeddings, labels, SampleWeights::given(sample_weights, embeddings.len())?)
+    }
+
+    fn fit_rows<'a, 'l, L>(
+        &self,
+        embeddings: &Embeddings<'a>,
+        labels: &'l [L],
+        (sample_weights, removed): (SampleWeights, Vec<u32>),
+    ) -> Result<NuqClassifier<'a>, Error>
+    where
+        Label: From<&'l L>,
+    {
         check_lengths(("labels", labels.len()), ("training rows", embeddings.len()))?;
-        let (classes, of_row) = Classes::encode(labels);
-        let prior = Prior::new(&classes, self.prior_weight);
+        let (mut classes, mut of_row) = Classes::encode(labels);
+        let renumbering = classes.remove(removed.iter().map(|&row| of_row[row as usize]));
+        removed.iter().for_each(|&row| of_row[row as usize] = 0);
+        renumber(&mut of_row, renumbering);
+        let live: Vec<u32> =
+            (0..labels.len() as u32).filter(|row| removed.binary_search(row).is_err()).collect();
+        let prior = sample_weights.prior(&classes, &of_row, &live, self.prior_weight);
         let groups = Groups::ByClass { classes: &classes, of_row: &of_row };
-        let (smoother, curve) = smoother::fit(self, embeddings, groups, |criterion| {
+        let weights = (sample_weights, &removed[..]);
+        let (smoother, curve) = smoother::fit(self, embeddings, groups, weights, |criterion| {
             ClassificationSelector { criterion, prior: &prior, of_row: &of_row }
         })?;
         let (variance, rules) = (self.task.variance, Rules::default());
@@ -123,6 +171,13 @@ impl NuqClassifier<'_> {
 
     fn classes_of<'n>(&'n self, neighbors: &'n Neighbors, i: usize) -> impl Iterator<Item = u32> + 'n {
         neighbors.ids(i).iter().map(|&id| self.of_row[id as usize])
+    }
+}
+
+/// Applies new class numbers to all rows.
+fn renumber(of_row: &mut [u32], renumbering: Option<Vec<u32>>) {
+    if let Some(number) = renumbering {
+        of_row.iter_mut().for_each(|class| *class = number[*class as usize]);
     }
 }
 

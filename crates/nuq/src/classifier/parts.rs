@@ -7,7 +7,6 @@ use crate::bandwidth::SelectionCurve;
 use crate::calibrate::Rules;
 use crate::error::check_lengths;
 use crate::params::{Variance, check_prior_weight};
-use crate::posterior::Prior;
 use crate::smoother::{KernelSmoother, SmootherParts};
 use crate::{Classes, Error, Label};
 
@@ -59,8 +58,9 @@ impl<'a> NuqClassifier<'a> {
             let problem = "labels are not sorted and distinct, or a row has no class".to_owned();
             nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }
         })?;
-        let prior = Prior::new(&classes, prior_weight);
         let smoother = KernelSmoother::from_parts(smoother, index)?;
+        let live = smoother.index.rows().live_ids();
+        let prior = smoother.sample_weights.prior(&classes, &of_row, &live, prior_weight);
         Ok(Self { smoother, classes, of_row, prior, variance, curve, rules })
     }
 }

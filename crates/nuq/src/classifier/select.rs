@@ -27,7 +27,7 @@ impl Selector for ClassificationSelector<'_> {
 
     fn scores(&self, table: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<ClassificationScore> {
         let Self { prior, of_row, .. } = *self;
-        let rows = table.rows.len() as f64;
+        let total = table.total_weight();
         let score = |scratch: &mut Scratch, i: usize, weights: &Weights| {
             let class = of_row[table.rows[i] as usize];
             let classes = || table.neighbors.ids(i).iter().map(|&id| of_row[id as usize]);
@@ -39,8 +39,8 @@ impl Selector for ClassificationSelector<'_> {
         };
         let sums = table.sums(grid, score).into_iter();
         sums.map(|[correct, log_probability, counted]| ClassificationScore {
-            accuracy: correct / rows,
-            log_likelihood: log_probability / counted.max(1.0),
+            accuracy: correct / total,
+            log_likelihood: if counted > 0.0 { log_probability / counted } else { 0.0 },
         })
         .collect()
     }

@@ -2,10 +2,9 @@
 
 use nuq_neighbors::Embeddings;
 
-use super::NuqClassifier;
+use super::{NuqClassifier, renumber};
 use crate::error::check_lengths;
-use crate::posterior::Prior;
-use crate::{Error, Label};
+use crate::{Error, Label, sample_weights};
 
 impl NuqClassifier<'_> {
     /// Inserts training rows, also of new classes, and returns their ids. Ids of removed rows are used first.
@@ -34,11 +33,45 @@ impl NuqClassifier<'_> {
     where
         Label: From<&'l L>,
     {
+        self.insert_rows(rows, labels, None)
+    }
+
+    /// The same as [`insert`](Self::insert) with one sample weight per row. Rows of weight 0 are not inserted: their ids name no
+    /// row.
+    ///
+    /// # Errors
+    /// Those of [`insert`](Self::insert), and those of the weights in [`Params::fit_weighted`](crate::Params::fit_weighted).
+    pub fn insert_weighted<'l, L>(
+        &mut self,
+        rows: &Embeddings<'_>,
+        labels: &'l [L],
+        sample_weights: &[f64],
+    ) -> Result<Vec<u32>, Error>
+    where
+        Label: From<&'l L>,
+    {
+        let zeros = sample_weights::zeros(sample_weights, rows.len())?;
+        let ids = self.insert_rows(rows, labels, Some(&sample_weights::with_ones(sample_weights)))?;
+        if !zeros.is_empty() {
+            self.remove(&zeros.iter().map(|&row| ids[row as usize]).collect::<Vec<u32>>())?;
+        }
+        Ok(ids)
+    }
+
+    fn insert_rows<'l, L>(
+        &mut self,
+        rows: &Embeddings<'_>,
+        labels: &'l [L],
+        sample_weights: Option<&[f64]>,
+    ) -> Result<Vec<u32>, Error>
+    where
+        Label: From<&'l L>,
+    {
         check_lengths(("labels", labels.len()), ("new rows", rows.len()))?;
-        let ids = self.smoother.insert(rows)?;
+        let ids = self.smoother.insert(rows, sample_weights)?;
         let labels: Vec<Label> = labels.iter().map(|label| self.classes.convert(label.into())).collect();
         let (renumbering, inserted) = self.classes.insert(&labels);
-        self.renumber(renumbering);
+        renumber(&mut self.of_row, renumbering);
         self.of_row.resize(self.smoother.index.rows().id_bound(), 0);
         for (&id, class) in ids.iter().zip(inserted) {
             self.of_row[id as usize] = class;
@@ -56,20 +89,17 @@ impl NuqClassifier<'_> {
         let renumbering = self.classes.remove(ids.iter().map(|&id| self.of_row[id as usize]));
         // The class of an id that names no row is not used, but it must be a valid class number.
         ids.iter().for_each(|&id| self.of_row[id as usize] = 0);
-        self.renumber(renumbering);
+        renumber(&mut self.of_row, renumbering);
         self.follow_classes();
         Ok(())
     }
 
-    /// Applies new class numbers to all rows.
-    fn renumber(&mut self, renumbering: Option<Vec<u32>>) {
-        if let Some(number) = renumbering {
-            self.of_row.iter_mut().for_each(|class| *class = number[*class as usize]);
-        }
-    }
-
     fn follow_classes(&mut self) {
-        self.prior = Prior::new(&self.classes, self.prior.weight());
+        let smoother = &self.smoother;
+        // Without sample weights the prior does not depend on the rows, and an update takes no time per row.
+        let live = smoother.sample_weights.by_id().map_or(vec![], |_| smoother.index.rows().live_ids());
+        let weight = self.prior.weight();
+        self.prior = smoother.sample_weights.prior(&self.classes, &self.of_row, &live, weight);
         self.rules.clear();
     }
 }

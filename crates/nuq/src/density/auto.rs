@@ -24,7 +24,8 @@ use std::fmt;
 
 use nuq_neighbors::Embeddings;
 
-use super::{ClassGaussians, Covariance, LogisticTail, RadialCorrection, Shrinkage};
+use super::{ClassGaussians, Covariance, LogisticTail, RadialCorrection, RowClasses, Shrinkage};
+use crate::quantiles::Quantiles;
 use crate::{Classes, Error};
 
 /// The learned values of the density, without its Gaussians. The module documentation of `density/auto.rs` defines the
@@ -89,18 +90,27 @@ impl Combination {
 }
 
 impl AutoDensity {
-    /// Learns tails and offset from left-out rows: their log kernel sums, their log kernel densities, and their Gaussian scores
-    /// if Gaussians are used.
+    /// Learns tails and offset from left-out rows with sample weights: their log kernel sums, their log kernel densities, and
+    /// their Gaussian scores if Gaussians are used.
     pub(crate) fn learn(
         bandwidth: f64,
+        weights: &[f64],
         log_sums: &[f64],
         log_kernel_densities: &[f64],
         gaussians: Option<&GaussianScores>,
         log_likelihoods: Option<LogLikelihoods>,
     ) -> Self {
-        let kernel_scores: Vec<f64> = log_sums.iter().map(|log_sum| -log_sum).collect();
+        let weighted = |i: usize, value: Option<f64>| Some((value?, weights[i]));
+        let kernel_scores: Vec<(f64, f64)> =
+            log_sums.iter().zip(weights).map(|(log_sum, &weight)| (-log_sum, weight)).collect();
         let learn_gaussians = |of: &GaussianScores| AutoGaussians {
-            tail: LogisticTail::of(&of.scores.iter().flatten().copied().collect::<Vec<f64>>()),
+            tail: LogisticTail::of(
+                &of.scores
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(i, score)| weighted(i, *score))
+                    .collect::<Vec<_>>(),
+            ),
             correction: of.correction,
             combination: Combination::Max,
         };
@@ -112,12 +122,11 @@ impl AutoDensity {
             log_likelihoods,
         };
         let tail_scores = learned.left_out_tail_scores(gaussians, log_sums.len());
-        let mut left_out: Vec<f64> = log_sums
-            .iter()
-            .zip(tail_scores)
-            .filter_map(|(&log_sum, tail_score)| Some(learned.log_density(log_sum, tail_score?)))
-            .collect();
-        learned.offset = median(&mut log_kernel_densities.to_vec()) - median(&mut left_out);
+        let left_out = log_sums.iter().zip(tail_scores).enumerate().filter_map(|(i, (&log_sum, score))| {
+            weighted(i, score.map(|tail_score| learned.log_density(log_sum, tail_score)))
+        });
+        let of_kernel = Quantiles::of(log_kernel_densities.iter().copied().zip(weights.iter().copied()));
+        learned.offset = of_kernel.median() - Quantiles::of(left_out).median();
         learned
     }
 
@@ -173,25 +182,18 @@ impl AutoGaussians {
     }
 }
 
-/// The median of values that are not empty; sorts them.
-pub(crate) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    0.5 * (values[(n - 1) / 2] + values[n / 2])
-}
-
 /// Fits the Gaussians with one covariance for all classes. If every class is a single row, all rows are one class.
 pub(crate) fn fit_gaussians<'a>(
     rows: &Embeddings<'a>,
-    classes: &Classes,
-    of_row: &[u32],
+    classes: RowClasses<'_>,
 ) -> Result<ClassGaussians<'a>, Error> {
     let (covariance, shrinkage) = (Covariance::Tied, Shrinkage::LedoitWolf);
-    if has_only_singletons(classes) {
-        let one = Classes::single(rows.len());
-        return ClassGaussians::fit_encoded(rows, &one, &vec![0; rows.len()], covariance, shrinkage);
+    if has_only_singletons(classes.classes) {
+        let (one, of_row) = (Classes::single(rows.len()), vec![0; rows.len()]);
+        let classes = RowClasses { classes: &one, of_row: &of_row, ..classes };
+        return ClassGaussians::fit_encoded(rows, classes, covariance, shrinkage);
     }
-    ClassGaussians::fit_encoded(rows, classes, of_row, covariance, shrinkage)
+    ClassGaussians::fit_encoded(rows, classes, covariance, shrinkage)
 }
 
 pub(crate) fn has_only_singletons(classes: &Classes) -> bool {

@@ -15,10 +15,17 @@ const TILE: usize = 128;
 pub(super) trait CenteredRows: Sync {
     fn len(&self) -> usize;
     fn dim(&self) -> usize;
-    /// Writes row `i` minus its mean.
+    /// The sample weight `s` of row `i`.
+    fn weight(&self, i: usize) -> f64;
+    /// Writes row `i` minus its mean, times `√s`.
     fn write(&self, i: usize, row: &mut [f64]);
 
-    /// Rows `first..last` as the columns of a matrix.
+    /// The sum of the sample weights, `n`.
+    fn total(&self) -> f64 {
+        (0..self.len()).map(|i| self.weight(i)).sum()
+    }
+
+    /// Rows `first..last` minus their means, times `√s`, as the columns of a matrix.
     fn columns(&self, first: usize, last: usize) -> Mat<f64> {
         let mut rows = Mat::zeros(self.dim(), last - first);
         for (i, column) in (first..last).zip(rows.col_iter_mut()) {
@@ -35,6 +42,8 @@ pub(super) struct ClassRows<'r> {
     pub(super) embeddings: &'r Embeddings<'r>,
     pub(super) ids: &'r [u32],
     pub(super) mean: &'r [f64],
+    /// The sample weight of each row of `embeddings`; `None` if all are 1.
+    pub(super) weights: Option<&'r [f64]>,
 }
 
 impl CenteredRows for ClassRows<'_> {
@@ -44,8 +53,11 @@ impl CenteredRows for ClassRows<'_> {
     fn dim(&self) -> usize {
         self.embeddings.dim()
     }
+    fn weight(&self, i: usize) -> f64 {
+        self.weights.map_or(1.0, |weights| weights[self.ids[i] as usize])
+    }
     fn write(&self, i: usize, row: &mut [f64]) {
-        write_centered(self.embeddings.row(self.ids[i] as usize), self.mean, row);
+        write_centered(self.embeddings.row(self.ids[i] as usize), self.mean, self.weight(i), row);
     }
 }
 
@@ -54,6 +66,8 @@ pub(super) struct AllRows<'r> {
     pub(super) embeddings: &'r Embeddings<'r>,
     pub(super) of_row: &'r [u32],
     pub(super) means: &'r [Vec<f64>],
+    /// The sample weight of each row; `None` if all are 1.
+    pub(super) weights: Option<&'r [f64]>,
 }
 
 impl CenteredRows for AllRows<'_> {
@@ -63,33 +77,39 @@ impl CenteredRows for AllRows<'_> {
     fn dim(&self) -> usize {
         self.embeddings.dim()
     }
+    fn weight(&self, i: usize) -> f64 {
+        self.weights.map_or(1.0, |weights| weights[i])
+    }
     fn write(&self, i: usize, row: &mut [f64]) {
-        write_centered(self.embeddings.row(i), &self.means[self.of_row[i] as usize], row);
+        write_centered(self.embeddings.row(i), &self.means[self.of_row[i] as usize], self.weight(i), row);
     }
 }
 
-fn write_centered(row: &[f32], mean: &[f64], centered: &mut [f64]) {
+fn write_centered(row: &[f32], mean: &[f64], weight: f64, centered: &mut [f64]) {
+    let factor = weight.sqrt();
     for ((c, x), m) in centered.iter_mut().zip(row).zip(mean) {
-        *c = f64::from(*x) - m;
+        *c = factor * (f64::from(*x) - m);
     }
 }
 
-/// The mean of the rows with these ids. Equal rows give exactly that row.
-pub(super) fn mean(embeddings: &Embeddings<'_>, ids: &[u32]) -> Vec<f64> {
+/// The weighted mean of the rows with these ids. Equal rows give exactly that row.
+pub(super) fn mean(embeddings: &Embeddings<'_>, ids: &[u32], weights: Option<&[f64]>) -> Vec<f64> {
     let first = embeddings.row(ids[0] as usize);
-    let mut mean = vec![0.0; embeddings.dim()];
+    let (mut mean, mut total) = (vec![0.0; embeddings.dim()], 0.0);
     for ids in ids.chunks(CHUNK) {
         checkpoint();
         for &id in ids {
+            let weight = weights.map_or(1.0, |weights| weights[id as usize]);
+            total += weight;
             let row = embeddings.row(id as usize).iter().zip(first);
-            mean.iter_mut().zip(row).for_each(|(m, (x, f))| *m += f64::from(*x) - f64::from(*f));
+            mean.iter_mut().zip(row).for_each(|(m, (x, f))| *m += weight * (f64::from(*x) - f64::from(*f)));
         }
     }
-    mean.iter_mut().zip(first).for_each(|(m, f)| *m = *m / ids.len() as f64 + f64::from(*f));
+    mean.iter_mut().zip(first).for_each(|(m, f)| *m = *m / total + f64::from(*f));
     mean
 }
 
-/// `Σ_i ‖x_i‖²` of centered rows.
+/// `Σ_i s_i ‖x_i‖²` of centered rows.
 pub(super) fn sq_sum(rows: &dyn CenteredRows) -> f64 {
     let mut row = vec![0.0; rows.dim()];
     (0..rows.len())
@@ -101,11 +121,11 @@ pub(super) fn sq_sum(rows: &dyn CenteredRows) -> f64 {
         .sum()
 }
 
-/// The lower triangle of `S = (1/n) Σ_i x_i x_iᵀ`, and `(1/n) Σ_i ‖x_i‖⁴`.
+/// The lower triangle of `S = (1/n) Σ_i s_i x_i x_iᵀ`, and `(1/n) Σ_i s_i ‖x_i‖⁴`, `n = Σ_i s_i`.
 ///
 /// Tiles are computed in parallel, chunks of rows in order, so that the sums do not depend on the number of threads.
 pub(super) fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
-    let (n, d) = (rows.len(), rows.dim());
+    let (n, d, total) = (rows.len(), rows.dim(), rows.total());
     let corners = (0..d).step_by(TILE).flat_map(|j| (j..d).step_by(TILE).map(move |i| (i, j)));
     let mut tiles: Vec<(usize, usize, Mat<f64>)> =
         corners.map(|(i, j)| (i, j, Mat::zeros(TILE.min(d - i), TILE.min(d - j)))).collect();
@@ -122,11 +142,12 @@ pub(super) fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
                 row.iter().map(|x| x * x).sum()
             })
             .collect();
-        fourth += sq_norms.iter().map(|sq| sq * sq).sum::<f64>() / n as f64;
+        let squares = sq_norms.iter().enumerate().map(|(i, sq)| sq * sq / rows.weight(first + i));
+        fourth += squares.sum::<f64>() / total;
         let chunk = MatRef::from_column_major_slice(values, d, count);
         tiles.par_iter_mut().with_checkpoints().for_each(|(i, j, tile)| {
             let (across, down) = (chunk.subrows(*i, tile.nrows()), chunk.subrows(*j, tile.ncols()));
-            matmul(tile, Accum::Add, across, down.transpose(), 1.0 / n as f64, Par::Seq);
+            matmul(tile, Accum::Add, across, down.transpose(), 1.0 / total, Par::Seq);
         });
     }
     let mut lower = Mat::zeros(d, d);
@@ -139,5 +160,5 @@ pub(super) fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
 /// The scatter of all rows around a center; see [`scatter_around`](crate::moments::scatter_around).
 pub(crate) fn scatter_of_all(embeddings: &Embeddings<'_>, center: &[f64]) -> Mat<f64> {
     let ids: Vec<u32> = (0..embeddings.len() as u32).collect();
-    scatter(&ClassRows { embeddings, ids: &ids, mean: center }).0
+    scatter(&ClassRows { embeddings, ids: &ids, mean: center, weights: None }).0
 }

@@ -7,9 +7,9 @@ use rayon::prelude::*;
 
 use super::centered_rows::{AllRows, ClassRows, mean, sq_sum};
 use super::whitener::Whitener;
-use super::{Covariance, Shrinkage};
+use super::{Covariance, RowClasses, Shrinkage};
+use crate::Error;
 use crate::error::no_covariance;
-use crate::{Classes, Error};
 
 pub(super) enum ClassCovariances {
     /// One covariance per class, with the training rows of each class.
@@ -40,17 +40,18 @@ impl ClassCovariances {
 
 pub(super) fn fit_separate(
     embeddings: &Embeddings<'_>,
-    classes: &Classes,
+    RowClasses { classes, weights, .. }: RowClasses<'_>,
     members: Vec<Vec<u32>>,
     means: &[Vec<f64>],
     covariance: Covariance,
     shrinkage: Shrinkage,
 ) -> Result<ClassCovariances, Error> {
-    let class_rows = |class: usize| ClassRows { embeddings, ids: &members[class], mean: &means[class] };
+    let class_rows =
+        |class: usize| ClassRows { embeddings, ids: &members[class], mean: &means[class], weights };
     let here = Checkpoint::current();
     let sum = |class: usize| here.enter(|| sq_sum(&class_rows(class)));
     let sums: Vec<f64> = (0..members.len()).into_par_iter().map(sum).collect();
-    let fallback = mean_variance(embeddings, sums.iter().sum());
+    let fallback = mean_variance(embeddings, weights, sums.iter().sum());
     let fit = |class: usize| {
         let rows = class_rows(class);
         if sums[class] == 0.0 {
@@ -72,13 +73,14 @@ pub(super) fn fit_separate(
 
 pub(super) fn fit_tied(
     embeddings: &Embeddings<'_>,
-    of_row: &[u32],
+    RowClasses { of_row, weights, .. }: RowClasses<'_>,
     means: &[Vec<f64>],
     shrinkage: Shrinkage,
 ) -> Result<ClassCovariances, Error> {
-    let rows = AllRows { embeddings, of_row, means };
+    let rows = AllRows { embeddings, of_row, means, weights };
     let whitener = if sq_sum(&rows) == 0.0 {
-        let variance = mean_variance(embeddings, 0.0).ok_or_else(|| no_covariance(embeddings.len()))?;
+        let variance =
+            mean_variance(embeddings, weights, 0.0).ok_or_else(|| no_covariance(embeddings.len()))?;
         Whitener::isotropic(embeddings.dim(), variance)
     } else {
         Whitener::full(&rows, shrinkage).ok_or_else(|| singular("all (tied)".to_owned(), shrinkage))?
@@ -103,13 +105,14 @@ fn singular(class: String, shrinkage: Shrinkage) -> Error {
 
 /// The mean variance per column around the class means, given the sum of squared distances to them. If that sum is zero,
 /// the mean variance around the overall mean; `None` if that is zero too.
-fn mean_variance(embeddings: &Embeddings<'_>, within: f64) -> Option<f64> {
+fn mean_variance(embeddings: &Embeddings<'_>, weights: Option<&[f64]>, within: f64) -> Option<f64> {
     let sum = if within > 0.0 {
         within
     } else {
         let ids: Vec<u32> = (0..embeddings.len() as u32).collect();
-        let mean = mean(embeddings, &ids);
-        sq_sum(&ClassRows { embeddings, ids: &ids, mean: &mean })
+        let mean = mean(embeddings, &ids, weights);
+        sq_sum(&ClassRows { embeddings, ids: &ids, mean: &mean, weights })
     };
-    (sum > 0.0).then(|| sum / (embeddings.len() * embeddings.dim()) as f64)
+    let total = weights.map_or(embeddings.len() as f64, |weights| weights.iter().sum());
+    (sum > 0.0).then(|| sum / (total * embeddings.dim() as f64))
 }

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::centered_rows::{AllRows, ClassRows, mean};
 use super::class_covariances::{ClassCovariances, fit_separate, fit_tied};
-use super::{Covariance, Shrinkage, check_shrinkage};
+use super::{Covariance, RowClasses, Shrinkage, check_shrinkage};
 use crate::error::check_lengths;
 use crate::log_space::log_add;
 use crate::{Classes, Error, Label};
@@ -32,6 +32,8 @@ pub struct ClassGaussians<'a> {
     pub(super) means: Vec<Vec<f64>>,
     pub(super) log_weights: Vec<f64>,
     pub(super) covariances: ClassCovariances,
+    /// The sample weight of each row of `embeddings`; `None` if all are 1.
+    pub(super) weights: Option<Vec<f64>>,
 }
 
 /// Queries per parallel task.
@@ -57,32 +59,39 @@ impl<'a> ClassGaussians<'a> {
             return Err(nuq_neighbors::Error::Empty.into());
         }
         let (classes, of_row) = Classes::encode(labels);
-        Self::fit_encoded(embeddings, &classes, &of_row, covariance, shrinkage)
+        let classes = RowClasses { classes: &classes, of_row: &of_row, weights: None };
+        Self::fit_encoded(embeddings, classes, covariance, shrinkage)
     }
 
     /// The same for encoded labels.
     pub(crate) fn fit_encoded(
         embeddings: &Embeddings<'a>,
-        classes: &Classes,
-        of_row: &[u32],
+        classes: RowClasses<'_>,
         covariance: Covariance,
         shrinkage: Shrinkage,
     ) -> Result<Self, Error> {
         check_shrinkage(shrinkage)?;
-        let mut members = vec![Vec::new(); classes.len()];
-        for (row, &class) in of_row.iter().enumerate() {
+        let weights = classes.weights;
+        let mut members = vec![Vec::new(); classes.classes.len()];
+        for (row, &class) in classes.of_row.iter().enumerate() {
             members[class as usize].push(row as u32);
         }
         let here = Checkpoint::current();
         let means: Vec<Vec<f64>> =
-            members.par_iter().map(|ids| here.enter(|| mean(embeddings, ids))).collect();
-        let total = embeddings.len() as f64;
-        let log_weights = members.iter().map(|ids| (ids.len() as f64 / total).ln()).collect();
+            members.par_iter().map(|ids| here.enter(|| mean(embeddings, ids, weights))).collect();
+        let sum = |ids: &Vec<u32>| match weights {
+            Some(weights) => ids.iter().map(|&id| weights[id as usize]).sum::<f64>(),
+            None => ids.len() as f64,
+        };
+        let sums: Vec<f64> = members.iter().map(sum).collect();
+        let total: f64 = sums.iter().sum();
+        let log_weights = sums.iter().map(|sum| (sum / total).ln()).collect();
         let covariances = match covariance {
-            Covariance::Tied => fit_tied(embeddings, of_row, &means, shrinkage)?,
+            Covariance::Tied => fit_tied(embeddings, classes, &means, shrinkage)?,
             _ => fit_separate(embeddings, classes, members, &means, covariance, shrinkage)?,
         };
-        Ok(Self { embeddings: embeddings.clone(), means, log_weights, covariances })
+        let weights = weights.map(<[f64]>::to_vec);
+        Ok(Self { embeddings: embeddings.clone(), means, log_weights, covariances, weights })
     }
 
     /// `ln p̂(x)` of each query.
@@ -138,12 +147,14 @@ impl<'a> ClassGaussians<'a> {
     pub(super) fn sq_distances(&self, block: &[f32]) -> Vec<f64> {
         let classes = self.means.len();
         let mut sq_distances = vec![0.0; block.len() / self.embeddings.dim() * classes];
+        let weights = self.weights.as_deref();
         match &self.covariances {
             ClassCovariances::Separate { whiteners, members } => {
                 for (class, whitener) in whiteners.iter().enumerate() {
                     checkpoint();
                     let mean = &self.means[class];
-                    let rows = ClassRows { embeddings: &self.embeddings, ids: &members[class], mean };
+                    let rows =
+                        ClassRows { embeddings: &self.embeddings, ids: &members[class], mean, weights };
                     let whitened = whitener.whiten(offsets(block, mean), &rows);
                     let of_class = sq_distances.iter_mut().skip(class).step_by(classes);
                     of_class.zip(whitened.col_iter()).for_each(|(sq, column)| *sq = column.squared_norm_l2());
@@ -151,7 +162,7 @@ impl<'a> ClassGaussians<'a> {
             }
             // The map is linear: all class distances follow from the whitened query and the whitened means.
             ClassCovariances::Tied { whitener, whitened_means, of_row } => {
-                let rows = AllRows { embeddings: &self.embeddings, of_row, means: &self.means };
+                let rows = AllRows { embeddings: &self.embeddings, of_row, means: &self.means, weights };
                 let whitened = whitener.whiten(offsets(block, &self.means[0]), &rows);
                 for (of_query, query) in sq_distances.chunks_mut(classes).zip(whitened.col_iter()) {
                     checkpoint();

@@ -39,6 +39,7 @@ impl ClassGaussians<'_> {
     /// The mixture as plain arrays.
     #[must_use]
     pub fn parts(&self) -> GaussianParts {
+        debug_assert!(self.weights.is_none(), "the public constructors have no sample weights");
         let dim = self.embeddings.dim();
         let (whiteners, of_row): (Vec<&Whitener>, Vec<u32>) = match &self.covariances {
             ClassCovariances::Tied { whitener, of_row, .. } => (vec![whitener], of_row.clone()),
@@ -115,13 +116,13 @@ impl ClassGaussians<'static> {
         let means: Vec<Vec<f64>> = means.chunks(dim).map(<[f64]>::to_vec).collect();
         let covariances = if is_tied {
             let whitener = whiteners.remove(0);
-            let rows = AllRows { embeddings: &embeddings, of_row: &of_row, means: &means };
+            let rows = AllRows { embeddings: &embeddings, of_row: &of_row, means: &means, weights: None };
             let whitened_means = whitened_means(&whitener, &rows);
             ClassCovariances::Tied { whitener, whitened_means, of_row }
         } else {
             ClassCovariances::Separate { whiteners, members }
         };
-        Ok(Self { embeddings, means, log_weights, covariances })
+        Ok(Self { embeddings, means, log_weights, covariances, weights: None })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use nuq_neighbors::Embeddings;
 
-use super::{ClassGaussians, Covariance, LogisticTail, RadialCorrection, Shrinkage};
-use crate::{Classes, Error};
+use super::{ClassGaussians, Covariance, LogisticTail, RadialCorrection, RowClasses, Shrinkage};
+use crate::Error;
 
 /// Options and learned values of the density `gmm`, without its Gaussians.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,10 +24,9 @@ impl GmmDensity {
     pub(crate) fn fit<'a>(
         &self,
         rows: &Embeddings<'a>,
-        classes: &Classes,
-        of_row: &[u32],
+        classes: RowClasses<'_>,
     ) -> Result<ClassGaussians<'a>, Error> {
-        ClassGaussians::fit_encoded(rows, classes, of_row, self.covariance, self.shrinkage)
+        ClassGaussians::fit_encoded(rows, classes, self.covariance, self.shrinkage)
     }
 
     /// `ln p̂` of each query, relative to the measure `dx/‖x‖^d′` if it is scale-free.

@@ -1,6 +1,8 @@
 //! The largest mean log-likelihood that a kernel density reaches on left-out training rows.
 
 use nuq_neighbors::Neighbors;
+
+use crate::sample_weights::SampleWeights;
 use rayon::prelude::*;
 
 /// Bandwidths per pass.
@@ -8,39 +10,47 @@ const POINTS: usize = 40;
 
 /// The mean over rows of `ln p̂` of a Gaussian kernel density in `dim` dimensions, at the bandwidth where it is largest.
 ///
-/// `neighbors` holds the nearest of the `others` other rows of each left-out row. Zero distances are skipped: with duplicates the
+/// `neighbors` holds the nearest of the other rows of each left-out row. Zero distances are skipped: with duplicates the
 /// likelihood would grow without bound as `h → 0`. `None` if a row of `is_used` has no other distance.
 pub(crate) fn kernel_log_likelihood(
+    left_out: &[u32],
     neighbors: &Neighbors,
     is_used: impl Fn(usize) -> bool,
-    others: usize,
+    sample_weights: &SampleWeights,
     dim: usize,
 ) -> Option<f64> {
-    let rows: Vec<&[f64]> = (0..neighbors.len())
+    let rows: Vec<Row<'_>> = (0..neighbors.len())
         .filter(|&i| is_used(i))
         .map(|i| {
             let sq = neighbors.sq_distances(i);
-            &sq[sq.partition_point(|&sq| sq == 0.0)..]
+            let first = sq.partition_point(|&sq| sq == 0.0);
+            Row {
+                sq: &sq[first..],
+                weights: sample_weights.gather(&neighbors.ids(i)[first..]),
+                own: sample_weights.of(left_out[i]),
+                log_others: sample_weights.total_without(left_out[i]).ln(),
+            }
         })
         .collect();
-    if rows.is_empty() || rows.iter().any(|sq| sq.is_empty()) {
+    if rows.is_empty() || rows.iter().any(|row| row.sq.is_empty()) {
         return None;
     }
-    let (count, dim) = (rows.len() as f64, dim as f64);
+    let (total, dim) = (rows.iter().map(|row| row.own).sum::<f64>(), dim as f64);
     // The sum is relative to the nearest row, which does not underflow.
     let mean_log_sum = |h: f64| {
-        let log_sum = |sq: &&[f64]| {
-            let nearest = sq[0];
-            let sum: f64 = sq.iter().map(|sq| (-0.5 * (sq - nearest) / (h * h)).exp()).sum();
-            sum.ln() - 0.5 * nearest / (h * h)
+        let log_sum = |row: &Row<'_>| {
+            let nearest = row.sq[0];
+            let terms = row.sq.iter().zip(&row.weights);
+            let sum: f64 = terms.map(|(sq, weight)| weight * (-0.5 * (sq - nearest) / (h * h)).exp()).sum();
+            row.own * (sum.ln() - 0.5 * nearest / (h * h) - row.log_others)
         };
-        rows.iter().map(log_sum).sum::<f64>() / count
+        rows.iter().map(log_sum).sum::<f64>() / total
     };
-    let constant = -0.5 * dim * (2.0 * std::f64::consts::PI).ln() - (others as f64).ln();
+    let constant = -0.5 * dim * (2.0 * std::f64::consts::PI).ln();
     let log_likelihood = |log_h: &f64| mean_log_sum(log_h.exp()) + constant - dim * log_h;
     // The likelihood of one neighbor at distance r is largest at h = r/√d.
-    let nearest = rows.iter().map(|sq| sq[0]).fold(f64::INFINITY, f64::min).sqrt();
-    let farthest = rows.iter().map(|sq| sq[sq.len() - 1]).fold(0.0, f64::max).sqrt();
+    let nearest = rows.iter().map(|row| row.sq[0]).fold(f64::INFINITY, f64::min).sqrt();
+    let farthest = rows.iter().map(|row| row.sq[row.sq.len() - 1]).fold(0.0, f64::max).sqrt();
     let (mut low, mut high) = ((nearest / dim.sqrt()).ln(), (2.0 * farthest).ln());
     let mut best = f64::NEG_INFINITY;
     for _ in 0..3 {
@@ -54,6 +64,18 @@ pub(crate) fn kernel_log_likelihood(
     Some(best)
 }
 
+/// A left-out row.
+struct Row<'r> {
+    /// Positive squared distances of its neighbors, ascending.
+    sq: &'r [f64],
+    /// Sample weights of these neighbors.
+    weights: Vec<f64>,
+    /// Its own sample weight.
+    own: f64,
+    /// The log of the sum of the sample weights of all other rows.
+    log_others: f64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,7 +86,7 @@ mod tests {
         let table = Neighbors::new(1, vec![1], vec![9.0]).unwrap();
         let (r, d) = (3.0f64, 5.0f64);
         let want = -0.5 * d * (2.0 * std::f64::consts::PI).ln() - 0.5 * d - d * (r / d.sqrt()).ln();
-        let got = kernel_log_likelihood(&table, |_| true, 1, 5).unwrap();
+        let got = kernel_log_likelihood(&[0], &table, |_| true, &SampleWeights::ones(2), 5).unwrap();
         assert!((got - want).abs() < 1e-6, "{got} {want}");
     }
 
@@ -72,9 +94,9 @@ mod tests {
     fn duplicates_are_skipped() {
         let with = Neighbors::new(2, vec![1, 2], vec![0.0, 9.0]).unwrap();
         let without = Neighbors::new(1, vec![2], vec![9.0]).unwrap();
-        let of = |table: &Neighbors| kernel_log_likelihood(table, |_| true, 2, 5);
+        let of = |table: &Neighbors| kernel_log_likelihood(&[0], table, |_| true, &SampleWeights::ones(3), 5);
         assert_eq!(of(&with), of(&without));
         let only = Neighbors::new(1, vec![1], vec![0.0]).unwrap();
-        assert_eq!(kernel_log_likelihood(&only, |_| true, 1, 5), None);
+        assert_eq!(kernel_log_likelihood(&[0], &only, |_| true, &SampleWeights::ones(2), 5), None);
     }
 }

@@ -10,6 +10,9 @@
 //! ln det Σ′ = ln det Σ + ln(1 − bq)
 //! ```
 //!
+//! A row of sample weight `s` is left out with all its weight: `n_c` and `N` are sums of sample weights, `f = n_c/(n_c − s)`, and `b` is
+//! multiplied by `s`.
+//!
 //! With one covariance per class, `b = (1−ρ) f / n_c`, and `D_k` of the other classes does not change. With diagonal covariances
 //! the formulas for `D_c′` and the determinant hold for each column. Shrinkage, divisors and class frequencies are those of all
 //! rows.
@@ -36,35 +39,48 @@ pub(crate) struct LeftOut {
 const MIN_REMAINDER: f64 = 1e-6;
 
 impl ClassGaussians<'_> {
-    /// The mixture at training rows, each without itself. `None` for the only row of a class. `classes` holds the class number
-    /// of each of `rows`.
-    pub(crate) fn left_out(&self, rows: &Embeddings<'_>, classes: &[u32]) -> Vec<Option<LeftOut>> {
+    /// The mixture at training rows, each without itself. `None` for the only row of a class. `classes` and `weights` hold the class
+    /// number and the sample weight of each of `rows`.
+    pub(crate) fn left_out(
+        &self,
+        rows: &Embeddings<'_>,
+        classes: &[u32],
+        weights: &[f64],
+    ) -> Vec<Option<LeftOut>> {
         let (width, sizes, here) = (self.means.len(), self.class_sizes(), Checkpoint::current());
         let blocks = rows.as_slice().par_chunks(QUERIES * rows.dim()).zip(classes.par_chunks(QUERIES));
         blocks
-            .flat_map_iter(|(block, classes)| {
+            .zip(weights.par_chunks(QUERIES))
+            .flat_map_iter(|((block, classes), weights)| {
                 let sq = here.enter(|| self.sq_distances(block));
                 let of = |(i, &class): (usize, &u32)| {
                     here.check();
                     let row = &block[i * rows.dim()..][..rows.dim()];
-                    self.left_out_row(row, &sq[i * width..][..width], class as usize, &sizes)
+                    self.left_out_row((row, weights[i]), &sq[i * width..][..width], class as usize, &sizes)
                 };
                 classes.iter().enumerate().map(of).collect::<Vec<_>>()
             })
             .collect()
     }
 
-    /// The same for one row with its squared distances to the classes.
-    fn left_out_row(&self, row: &[f32], sq: &[f64], own: usize, sizes: &[usize]) -> Option<LeftOut> {
-        let n = sizes[own] as f64;
-        if n < 2.0 {
+    /// The same for one row and its weight, with its squared distances to the classes.
+    fn left_out_row(
+        &self,
+        (row, weight): (&[f32], f64),
+        sq: &[f64],
+        own: usize,
+        sizes: &[f64],
+    ) -> Option<LeftOut> {
+        let n = sizes[own];
+        if n - weight <= 0.0 {
             return None;
         }
-        let f = n / (n - 1.0);
+        let f = n / (n - weight);
+        let row_weights = self.weights.as_deref();
         let (sq, log_det_own, log_det_others) = match &self.covariances {
-            ClassCovariances::Tied { whitener, whitened_means, of_row } => {
+            ClassCovariances::Tied { whitener, whitened_means, .. } => {
                 let between = |k: usize| (whitened_means.col(k) - whitened_means.col(own)).squared_norm_l2();
-                let b = (1.0 - whitener.shrinkage()) * f / of_row.len() as f64;
+                let b = (1.0 - whitener.shrinkage()) * weight * f / sizes.iter().sum::<f64>();
                 let q = sq[own];
                 let rest = (1.0 - b * q).max(MIN_REMAINDER);
                 let without = |(k, &d): (usize, &f64)| match k == own {
@@ -75,9 +91,14 @@ impl ClassGaussians<'_> {
             }
             ClassCovariances::Separate { whiteners, members } => {
                 let (whitener, mean) = (&whiteners[own], &self.means[own]);
-                let class_rows = ClassRows { embeddings: &self.embeddings, ids: &members[own], mean };
+                let class_rows = ClassRows {
+                    embeddings: &self.embeddings,
+                    ids: &members[own],
+                    mean,
+                    weights: row_weights,
+                };
                 let whitened = whitener.whiten(offsets(row, mean), &class_rows);
-                let b = (1.0 - whitener.shrinkage()) * f / n;
+                let b = (1.0 - whitener.shrinkage()) * weight * f / n;
                 let remainder = |sq: f64| (1.0 - b * sq).max(MIN_REMAINDER);
                 let (own_sq, log_det) = if whitener.is_diagonal() {
                     let squares = || whitened.col(0).iter().map(|u| u * u);
@@ -99,13 +120,16 @@ impl ClassGaussians<'_> {
         Some(LeftOut { log_mixture: self.mixed(sq.iter().copied()), log_density })
     }
 
-    /// The number of training rows of each class.
-    fn class_sizes(&self) -> Vec<usize> {
+    /// The sum of the sample weights of each class.
+    fn class_sizes(&self) -> Vec<f64> {
+        let weight = |row: u32| self.weights.as_ref().map_or(1.0, |weights| weights[row as usize]);
         match &self.covariances {
-            ClassCovariances::Separate { members, .. } => members.iter().map(Vec::len).collect(),
+            ClassCovariances::Separate { members, .. } => {
+                members.iter().map(|ids| ids.iter().map(|&id| weight(id)).sum()).collect()
+            }
             ClassCovariances::Tied { of_row, .. } => {
-                let mut sizes = vec![0; self.means.len()];
-                of_row.iter().for_each(|&class| sizes[class as usize] += 1);
+                let mut sizes = vec![0.0; self.means.len()];
+                (0..).zip(of_row).for_each(|(row, &class)| sizes[class as usize] += weight(row));
                 sizes
             }
         }
@@ -115,6 +139,7 @@ impl ClassGaussians<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::density::RowClasses;
     use crate::{Covariance, Shrinkage};
 
     const ROWS: [[f32; 2]; 7] =
@@ -127,35 +152,39 @@ mod tests {
         (c * u * u - 2.0 * b * u * v + a * v * v) / (a * c - b * b)
     }
 
-    /// Class means and the scatter around them, of the rows for which `is_used` holds; the divisor is seven.
-    fn fit(is_used: impl Fn(usize) -> bool) -> (Vec<[f64; 2]>, [f64; 3]) {
+    /// Class means and the scatter around them, of the rows for which `is_used` holds; the divisor is the weight of all rows.
+    fn fit(weights: &[f64; 7], is_used: impl Fn(usize) -> bool) -> (Vec<[f64; 2]>, [f64; 3]) {
+        let total: f64 = weights.iter().sum();
         let at = |i: usize| ROWS[i].map(f64::from);
         let mut means = vec![];
         let mut scatter = [0.0; 3];
         for class in 0..3 {
             let ids: Vec<usize> = (0..7).filter(|&i| CLASSES[i] == class && is_used(i)).collect();
-            let n = ids.len() as f64;
-            let mean = [0, 1].map(|j| ids.iter().map(|&i| at(i)[j]).sum::<f64>() / n);
+            let n = ids.iter().map(|&i| weights[i]).sum::<f64>();
+            let mean = [0, 1].map(|j| ids.iter().map(|&i| weights[i] * at(i)[j]).sum::<f64>() / n);
             for &i in &ids {
                 let (u, v) = (at(i)[0] - mean[0], at(i)[1] - mean[1]);
-                [u * u, u * v, v * v].iter().zip(&mut scatter).for_each(|(term, sum)| *sum += term / 7.0);
+                let terms = [u * u, u * v, v * v];
+                terms.iter().zip(&mut scatter).for_each(|(term, sum)| *sum += weights[i] * term / total);
             }
             means.push(mean);
         }
         (means, scatter)
     }
 
-    #[test]
-    fn left_out_values_equal_a_fit_to_the_other_rows() {
+    fn check_left_out(weights: [f64; 7]) {
         let rows = Embeddings::from_rows(&ROWS).unwrap();
-        let rho = 0.2;
-        let model = ClassGaussians::fit(&rows, &CLASSES, Covariance::Tied, Shrinkage::Fixed(rho)).unwrap();
-        let left_out = model.left_out(&rows, &CLASSES);
+        let (rho, total) = (0.2, weights.iter().sum::<f64>());
+        let (classes, of_row) = crate::Classes::encode(&CLASSES);
+        let classes = RowClasses { classes: &classes, of_row: &of_row, weights: Some(&weights) };
+        let model =
+            ClassGaussians::fit_encoded(&rows, classes, Covariance::Tied, Shrinkage::Fixed(rho)).unwrap();
+        let left_out = model.left_out(&rows, &CLASSES, &weights);
         // The multiple of the identity is computed from all rows.
-        let (_, all) = fit(|_| true);
+        let (_, all) = fit(&weights, |_| true);
         let target = 0.5 * (all[0] + all[2]);
         for i in 0..6 {
-            let (means, scatter) = fit(|other| other != i);
+            let (means, scatter) = fit(&weights, |other| other != i);
             let sigma = [
                 (1.0 - rho) * scatter[0] + rho * target,
                 (1.0 - rho) * scatter[1],
@@ -163,8 +192,9 @@ mod tests {
             ];
             let density: f64 = (0..3)
                 .map(|c| {
-                    let weight = [3.0, 3.0, 1.0][c] / 7.0;
-                    weight * (-0.5 * sq_distance(ROWS[i].map(f64::from), means[c], sigma)).exp()
+                    let of_class = (0..7).filter(|&i| CLASSES[i] == c).map(|i| weights[i]).sum::<f64>();
+                    let sq = sq_distance(ROWS[i].map(f64::from), means[c as usize], sigma);
+                    of_class / total * (-0.5 * sq).exp()
                 })
                 .sum();
             let [mixture, log_density] = left_out[i].map(|of| [of.log_mixture, of.log_density]).unwrap();
@@ -174,6 +204,16 @@ mod tests {
             assert!((log_density - density.ln() - log_peak).abs() < 1e-10, "row {i}");
         }
         assert!(left_out[6].is_none(), "the only row of its class");
+    }
+
+    #[test]
+    fn left_out_values_equal_a_fit_to_the_other_rows() {
+        check_left_out([1.0; 7]);
+    }
+
+    #[test]
+    fn a_row_is_left_out_with_its_weight() {
+        check_left_out([1.0, 0.5, 4.0, 2.0, 0.1, 1.0, 3.0]);
     }
 
     /// The density of row `i` without itself, with one covariance per class and the divisor of all rows of the class. `diagonal` sets
@@ -214,7 +254,7 @@ mod tests {
         let rho = 0.2;
         for covariance in [Covariance::Full, Covariance::Diagonal] {
             let model = ClassGaussians::fit(&rows, &CLASSES[..6], covariance, Shrinkage::Fixed(rho)).unwrap();
-            for (i, of) in model.left_out(&rows, &CLASSES[..6]).iter().enumerate() {
+            for (i, of) in model.left_out(&rows, &CLASSES[..6], &[1.0; 6]).iter().enumerate() {
                 let want = separate_without(i, rho, covariance == Covariance::Diagonal);
                 assert!((of.unwrap().log_density - want).abs() < 1e-10, "{covariance} row {i}");
             }

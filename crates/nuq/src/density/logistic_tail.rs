@@ -1,5 +1,7 @@
 //! The upper tail of a score, as a logistic distribution.
 
+use crate::quantiles::Quantiles;
+
 /// A logistic distribution through the 80 and 98 % quantiles of the scores of left-out training rows.
 ///
 /// It describes the upper tail of the scores; a few extreme rows do not change it.
@@ -12,11 +14,10 @@ pub struct LogisticTail {
 }
 
 impl LogisticTail {
-    /// Fits the distribution to scores; `scores` is not empty.
-    pub(crate) fn of(scores: &[f64]) -> Self {
-        let mut sorted = scores.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let at = |share: f64| sorted[(share * (sorted.len() - 1) as f64).round() as usize];
+    /// Fits the distribution to scores with sample weights; `scores` is not empty.
+    pub(crate) fn of(scores: &[(f64, f64)]) -> Self {
+        let quantiles = Quantiles::of(scores.iter().copied());
+        let at = |share: f64| quantiles.at(share);
         // The standard logistic distribution has its 80 and 98 % quantiles at ln 4 and ln 49.
         let (low, high) = (4f64.ln(), 49f64.ln());
         let scale = (at(0.98) - at(0.8)) / (high - low);
@@ -31,10 +32,10 @@ impl LogisticTail {
     }
 }
 
-fn deviation(values: &[f64]) -> f64 {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt()
+fn deviation(values: &[(f64, f64)]) -> f64 {
+    let total: f64 = values.iter().map(|(_, weight)| weight).sum();
+    let mean = values.iter().map(|(v, weight)| weight * v).sum::<f64>() / total;
+    (values.iter().map(|(v, weight)| weight * (v - mean).powi(2)).sum::<f64>() / total).sqrt()
 }
 
 #[cfg(test)]
@@ -44,8 +45,8 @@ mod tests {
     #[test]
     fn a_tail_has_the_quantiles_of_its_scores_and_does_not_saturate() {
         // Quantiles ln(p / (1 − p)) of the standard logistic distribution.
-        let scores: Vec<f64> =
-            (1..=9999).map(|i| (f64::from(i) / 1e4).ln() - (1.0 - f64::from(i) / 1e4).ln()).collect();
+        let quantile = |share: f64| (share.ln() - (1.0 - share).ln(), 1.0);
+        let scores: Vec<(f64, f64)> = (1..=9999).map(|i| quantile(f64::from(i) / 1e4)).collect();
         let tail = LogisticTail::of(&scores);
         assert!(tail.center.abs() < 1e-2 && (tail.scale - 1.0).abs() < 1e-2, "{tail:?}");
         let tail = LogisticTail { center: 1.0, scale: 2.0 };
@@ -57,6 +58,6 @@ mod tests {
 
     #[test]
     fn equal_scores_have_scale_one() {
-        assert_eq!(LogisticTail::of(&[3.0; 5]).scale, 1.0);
+        assert_eq!(LogisticTail::of(&[(3.0, 1.0); 5]).scale, 1.0);
     }
 }

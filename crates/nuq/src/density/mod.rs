@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use nuq_neighbors::{UnknownChoice, choices, normalized};
 
+use crate::Classes;
+
 pub(crate) mod auto;
 mod centered_rows;
 mod class_covariances;
@@ -32,6 +34,16 @@ pub(crate) use kernel_log_likelihood::kernel_log_likelihood;
 pub(crate) use left_out::LeftOut;
 pub use logistic_tail::LogisticTail;
 pub use radial_correction::RadialCorrection;
+
+/// The classes of the rows that Gaussians are fitted to.
+#[derive(Clone, Copy)]
+pub(crate) struct RowClasses<'r> {
+    pub(crate) classes: &'r Classes,
+    /// The class number of each row.
+    pub(crate) of_row: &'r [u32],
+    /// The sample weight of each row; `None` if all are 1.
+    pub(crate) weights: Option<&'r [f64]>,
+}
 
 /// The estimate of `p̂(x)`.
 #[derive(Debug, Clone, PartialEq)]

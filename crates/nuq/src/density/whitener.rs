@@ -1,5 +1,7 @@
 //! Shrunk covariances that are always positive definite, as maps that turn Mahalanobis into Euclidean distances.
 //!
+//! Rows count with their sample weights `s_i`; `x_i` stands for `√s_i (x_i − μ)`, and `n` for `Σ_i s_i` in divisors.
+//!
 //! A covariance is shrunk towards a multiple of the identity with the same trace, `Σ = (1−ρ) S + ρ t I` with `t = tr S / d`.
 //! With fewer rows than dimensions, `n < d`, `S = XᵀX / n` has rank below `n`, and the computation uses the `n × n` matrix
 //! `M = aI + bXXᵀ` with `a = ρt` and `b = (1−ρ)/n`. With `α = M⁻¹ X u`:
@@ -52,14 +54,14 @@ impl Whitener {
 
     /// One variance per column. `None` if it is singular because no shrinkage is allowed.
     pub(super) fn diagonal(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
-        let (n, d) = (rows.len() as f64, rows.dim());
+        let (n, d) = (rows.total(), rows.dim());
         let (mut second, mut fourth, mut row) = (vec![0.0; d], vec![0.0; d], vec![0.0; d]);
         for i in 0..rows.len() {
             checkpoint();
             rows.write(i, &mut row);
             for ((second, fourth), x) in second.iter_mut().zip(&mut fourth).zip(&row) {
                 *second += x * x / n;
-                *fourth += x.powi(4) / n;
+                *fourth += x.powi(4) / (n * rows.weight(i));
             }
         }
         let target = second.iter().sum::<f64>() / d as f64;
@@ -76,7 +78,7 @@ impl Whitener {
     }
 
     fn dense(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
-        let (n, d) = (rows.len() as f64, rows.dim());
+        let (n, d) = (rows.total(), rows.dim());
         let (mut sigma, fourth) = scatter(rows);
         let target = (0..d).map(|j| sigma[(j, j)]).sum::<f64>() / d as f64;
         let sq_norm = sq_norm_of_lower(sigma.as_ref());
@@ -96,10 +98,10 @@ impl Whitener {
         let x = rows.columns(0, n);
         let mut gram: Mat<f64> = Mat::zeros(n, n);
         matmul(&mut gram, Accum::Replace, x.transpose(), &x, 1.0, Par::Seq);
-        let (count, dim) = (n as f64, d as f64);
+        let (count, dim) = (rows.total(), d as f64);
         let target = (0..n).map(|i| gram[(i, i)]).sum::<f64>() / (count * dim);
         let sq_norm = sq_norm_of_lower(gram.as_ref()) / (count * count);
-        let fourth = (0..n).map(|i| gram[(i, i)].powi(2)).sum::<f64>() / count;
+        let fourth = (0..n).map(|i| gram[(i, i)].powi(2) / rows.weight(i)).sum::<f64>() / count;
         let rho = amount(shrinkage, (fourth - sq_norm) / count, sq_norm - dim * target * target);
         let (a, b) = (rho * target, (1.0 - rho) / count);
         if a <= 0.0 {

@@ -20,6 +20,7 @@ use crate::calibrate::Rules;
 use crate::error::check_lengths;
 use crate::model::sealed;
 use crate::params::{Params, Regression};
+use crate::sample_weights::SampleWeights;
 use crate::smoother::{self, Groups, KernelSmoother};
 use targets::Targets;
 
@@ -52,10 +53,36 @@ impl Params<Regression> {
     /// Parameters out of range, [`Error::LengthMismatch`], [`Error::BadTarget`], or [`Error::NoSpread`] if all rows are
     /// equal.
     pub fn fit<'a>(&self, embeddings: &Embeddings<'a>, targets: &[f64]) -> Result<NuqRegressor<'a>, Error> {
+        self.fit_rows(embeddings, targets, (SampleWeights::ones(embeddings.len()), vec![]))
+    }
+
+    /// Fits a regressor to rows with sample weights; see
+    /// [`Params::<Classification>::fit_weighted`](Params::<crate::Classification>::fit_weighted).
+    ///
+    /// # Errors
+    /// Those of [`fit`](Self::fit), and [`Error::BadSampleWeight`] for a weight that is negative or not finite.
+    pub fn fit_weighted<'a>(
+        &self,
+        embeddings: &Embeddings<'a>,
+        targets: &[f64],
+        sample_weights: &[f64],
+    ) -> Result<NuqRegressor<'a>, Error> {
+        self.fit_rows(embeddings, targets, SampleWeights::given(sample_weights, embeddings.len())?)
+    }
+
+    fn fit_rows<'a>(
+        &self,
+        embeddings: &Embeddings<'a>,
+        targets: &[f64],
+        (sample_weights, removed): (SampleWeights, Vec<u32>),
+    ) -> Result<NuqRegressor<'a>, Error> {
         check_lengths(("targets", targets.len()), ("training rows", embeddings.len()))?;
-        let targets = Targets::new(targets, self.prior_weight)?;
-        let (smoother, curve) =
-            smoother::fit(self, embeddings, Groups::Single, |_| RegressionSelector { targets: &targets })?;
+        let live: Vec<u32> =
+            (0..targets.len() as u32).filter(|row| removed.binary_search(row).is_err()).collect();
+        let targets = Targets::of_rows(targets.to_vec(), &live, &sample_weights, self.prior_weight)?;
+        let weights = (sample_weights, &removed[..]);
+        let selector = |_| RegressionSelector { targets: &targets };
+        let (smoother, curve) = smoother::fit(self, embeddings, Groups::Single, weights, selector)?;
         let score = |error: f64| RegressionScore { squared_error: error * targets.unit().powi(2) };
         let curve = curve.map(|curve| curve.map(score));
         Ok(NuqRegressor { smoother, targets, curve, rules: Rules::default() })

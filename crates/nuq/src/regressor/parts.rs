@@ -47,8 +47,9 @@ impl<'a> NuqRegressor<'a> {
         let RegressorParts { smoother, prior_weight, rules, targets, curve } = parts;
         check_prior_weight(prior_weight)?;
         check_lengths(("targets", targets.len()), ("training rows", index.rows().id_bound()))?;
-        let targets = Targets::of_rows(targets, &index.rows().live_ids(), prior_weight)?;
         let smoother = KernelSmoother::from_parts(smoother, index)?;
+        let live = smoother.index.rows().live_ids();
+        let targets = Targets::of_rows(targets, &live, &smoother.sample_weights, prior_weight)?;
         Ok(Self { smoother, targets, curve, rules })
     }
 }

@@ -22,12 +22,12 @@ impl Selector for RegressionSelector<'_> {
 
     fn scores(&self, table: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<f64> {
         let Self { targets } = *self;
-        let rows = table.rows.len() as f64;
+        let total = table.total_weight();
         let sums = table.sums(grid, |_: &mut (), i, weights| {
             let (mean, _) = targets.moments(table.neighbors.ids(i), weights);
             [((targets.value(table.rows[i]) - mean) / targets.unit()).powi(2)]
         });
-        sums.into_iter().map(|[sum]| sum / rows).collect()
+        sums.into_iter().map(|[sum]| sum / total).collect()
     }
 
     fn choose(&self, points: &[CurvePoint<f64>], _rows: usize) -> usize {

@@ -7,6 +7,7 @@
 
 use crate::Error;
 use crate::log_space::log_sum;
+use crate::sample_weights::SampleWeights;
 use crate::weights::Weights;
 
 /// The training targets by id, with the mean and variance of the targets of existing rows.
@@ -27,23 +28,30 @@ const MAX_TARGET: f64 = 1e150;
 impl Targets {
     pub(super) fn new(values: &[f64], prior_weight: f64) -> Result<Self, Error> {
         let all: Vec<u32> = (0..values.len() as u32).collect();
-        Self::of_rows(values.to_vec(), &all, prior_weight)
+        Self::of_rows(values.to_vec(), &all, &SampleWeights::ones(all.len()), prior_weight)
     }
 
     /// Targets by id; `live` holds the ids that name a row.
-    pub(super) fn of_rows(values: Vec<f64>, live: &[u32], prior_weight: f64) -> Result<Self, Error> {
+    pub(super) fn of_rows(
+        values: Vec<f64>,
+        live: &[u32],
+        sample_weights: &SampleWeights,
+        prior_weight: f64,
+    ) -> Result<Self, Error> {
         if let Some(row) = values.iter().position(|y| y.is_nan() || y.abs() >= MAX_TARGET) {
             return Err(Error::BadTarget { row, value: values[row] });
         }
-        let n = live.len() as f64;
+        let total = sample_weights.total();
+        let weighted = || live.iter().map(|&id| (sample_weights.of(id), values[id as usize]));
         let used = || live.iter().map(|&id| values[id as usize]);
         let first = used().next().unwrap_or(0.0);
-        let mean_offset = used().map(|y| (y - first) / n).sum::<f64>();
+        let mean_offset = weighted().map(|(weight, y)| weight * (y - first) / total).sum::<f64>();
         // Squares are computed in units of the largest deviation; squares of values near 1e-170 would underflow.
         let deviation = |y: f64| y - first - mean_offset;
         let unit = used().map(|y| deviation(y).abs()).fold(0.0, f64::max);
         let unit = if unit > 0.0 { unit } else { 1.0 };
-        let variance = used().map(|y| (deviation(y) / unit).powi(2) / n).sum::<f64>();
+        let square = |(weight, y): (f64, f64)| weight * (deviation(y) / unit).powi(2) / total;
+        let variance = weighted().map(square).sum::<f64>();
         Ok(Self {
             weight: prior_weight,
             log_weight: prior_weight.ln(),

@@ -4,8 +4,8 @@ use nuq_neighbors::Embeddings;
 
 use super::NuqRegressor;
 use super::targets::Targets;
-use crate::Error;
 use crate::error::check_lengths;
+use crate::{Error, sample_weights};
 
 impl NuqRegressor<'_> {
     /// Inserts training rows and returns their ids, as [`NuqClassifier::insert`](crate::NuqClassifier::insert) does. Mean and
@@ -15,10 +15,39 @@ impl NuqRegressor<'_> {
     /// [`Error::LengthMismatch`], [`Error::BadTarget`], [`Error::PerPointBandwidthFixed`], or rows that the index does not
     /// accept. The model is then unchanged.
     pub fn insert(&mut self, rows: &Embeddings<'_>, targets: &[f64]) -> Result<Vec<u32>, Error> {
+        self.insert_rows(rows, targets, None)
+    }
+
+    /// The same as [`insert`](Self::insert) with one sample weight per row, as
+    /// [`NuqClassifier::insert_weighted`](crate::NuqClassifier::insert_weighted) has it.
+    ///
+    /// # Errors
+    /// Those of [`insert`](Self::insert), and those of the weights in [`Params::fit_weighted`](crate::Params::fit_weighted).
+    pub fn insert_weighted(
+        &mut self,
+        rows: &Embeddings<'_>,
+        targets: &[f64],
+        sample_weights: &[f64],
+    ) -> Result<Vec<u32>, Error> {
+        let zeros = sample_weights::zeros(sample_weights, rows.len())?;
+        let positive: Vec<f64> = sample_weights::with_ones(sample_weights);
+        let ids = self.insert_rows(rows, targets, Some(&positive))?;
+        if !zeros.is_empty() {
+            self.remove(&zeros.iter().map(|&row| ids[row as usize]).collect::<Vec<u32>>())?;
+        }
+        Ok(ids)
+    }
+
+    fn insert_rows(
+        &mut self,
+        rows: &Embeddings<'_>,
+        targets: &[f64],
+        sample_weights: Option<&[f64]>,
+    ) -> Result<Vec<u32>, Error> {
         check_lengths(("targets", targets.len()), ("new rows", rows.len()))?;
         // Check the targets before the index changes.
         Targets::new(targets, self.targets.prior_weight())?;
-        let ids = self.smoother.insert(rows)?;
+        let ids = self.smoother.insert(rows, sample_weights)?;
         let mut values = self.targets.take_values();
         values.resize(self.smoother.index.rows().id_bound(), 0.0);
         ids.iter().zip(targets).for_each(|(&id, &target)| values[id as usize] = target);
@@ -38,7 +67,8 @@ impl NuqRegressor<'_> {
 
     fn follow_rows(&mut self, values: Vec<f64>) -> Result<(), Error> {
         let live = self.smoother.index.rows().live_ids();
-        self.targets = Targets::of_rows(values, &live, self.targets.prior_weight())?;
+        self.targets =
+            Targets::of_rows(values, &live, &self.smoother.sample_weights, self.targets.prior_weight())?;
         self.rules.clear();
         Ok(())
     }

@@ -22,8 +22,8 @@ pub(crate) struct Batch<'b> {
     smoother: &'b KernelSmoother<'b>,
     queries: &'b Embeddings<'b>,
     neighbors: &'b Neighbors,
-    /// `N`, the number of training rows in the sums.
-    rows: usize,
+    /// The ids of the queries if these are training rows, and the sums run over the others.
+    left_out: Option<&'b [u32]>,
     /// See [`FittedDensity::gaussian_values`].
     gaussian_values: Option<Vec<f64>>,
 }
@@ -34,12 +34,12 @@ impl<'b> Batch<'b> {
         queries: &'b Embeddings<'b>,
         neighbors: &'b Neighbors,
     ) -> Self {
-        Self { smoother, queries, neighbors, rows: smoother.index.len(), gaussian_values: None }
+        Self { smoother, queries, neighbors, left_out: None, gaussian_values: None }
     }
 
-    /// Counts one training row less: each query is a training row, and the sums run over the others.
-    pub(super) fn without_own_row(self) -> Self {
-        Self { rows: self.rows - 1, ..self }
+    /// Does not count the training row that each query is: the sums run over the others.
+    pub(super) fn without_own_rows(self, ids: &'b [u32]) -> Self {
+        Self { left_out: Some(ids), ..self }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -48,8 +48,8 @@ impl<'b> Batch<'b> {
 
     /// Evaluates the Gaussians for the whole batch. [`neighborhood`](Self::neighborhood) requires it.
     pub(crate) fn with_density(self, groups: Groups<'_>) -> Result<Self, Error> {
-        let KernelSmoother { density, index, .. } = self.smoother;
-        let gaussian_values = density.gaussian_values(&**index, groups, self.queries)?;
+        let KernelSmoother { density, index, sample_weights, .. } = self.smoother;
+        let gaussian_values = density.gaussian_values(&**index, groups, sample_weights, self.queries)?;
         Ok(Self { gaussian_values, ..self })
     }
 
@@ -64,18 +64,21 @@ impl<'b> Batch<'b> {
     }
 
     fn weights_at(&self, i: usize, bandwidth: &Bandwidth) -> Weights {
-        let KernelSmoother { index, kernel, .. } = self.smoother;
+        let KernelSmoother { index, kernel, sample_weights, .. } = self.smoother;
         let stored = index.rows();
         let z = |id: u32, h: f64| scaled_differences(self.queries.row(i), stored.row(id), stored.scale(), h);
         let mut weights = Weights::default();
         let (ids, sq) = (self.neighbors.ids(i), self.neighbors.sq_distances(i));
         weigh(*kernel, bandwidth, ids, sq, z, &mut weights);
+        sample_weights.apply(ids, &mut weights);
         weights
     }
 
     pub(crate) fn neighborhood(&self, i: usize) -> Neighborhood {
-        let KernelSmoother { kernel, density, dimension, scale, log_scale_volume, .. } = self.smoother;
-        let (log_n, d) = ((self.rows as f64).ln(), *dimension);
+        let KernelSmoother { kernel, density, dimension, scale, log_scale_volume, sample_weights, .. } =
+            self.smoother;
+        let rows = self.left_out.map_or(sample_weights.total(), |ids| sample_weights.total_without(ids[i]));
+        let (log_n, d) = (rows.ln(), *dimension);
         let weights = self.weights(i);
         let log_volume = self.smoother.log_volume(self.neighbors.ids(i), &weights);
         let log_density = match (density, &self.gaussian_values) {

@@ -13,18 +13,21 @@ use super::{Groups, KernelSmoother};
 use crate::Error;
 use crate::bandwidth::{self, Bandwidth, BandwidthRule, SelectionCurve, Selector};
 use crate::density::Density;
-use crate::density::auto::median;
 use crate::dimension::intrinsic_dimension;
 use crate::leave_one_out::LeaveOneOut;
 use crate::params::{Params, Task};
+use crate::quantiles::Quantiles;
+use crate::sample_weights::SampleWeights;
 use crate::scale::{FittedScale, Scale};
 use crate::selection::Selection;
 
-/// Fits a smoother. `selector` gives the scores of bandwidths if the rule is leave-one-out.
+/// Fits a smoother. `selector` gives the scores of bandwidths if the rule is leave-one-out. `removed` are the rows of sample weight
+/// 0, which are not counted by `groups`.
 pub(crate) fn fit<'a, T: Task, S: Selector>(
     params: &Params<T>,
     embeddings: &Embeddings<'a>,
     groups: Groups<'_>,
+    (sample_weights, removed): (SampleWeights, &[u32]),
     selector: impl FnOnce(T::Criterion) -> S,
 ) -> Result<(KernelSmoother<'a>, Option<SelectionCurve<S::Score>>), Error> {
     params.check()?;
@@ -33,21 +36,20 @@ pub(crate) fn fit<'a, T: Task, S: Selector>(
     if embeddings.is_empty() {
         return Err(nuq_neighbors::Error::Empty.into());
     }
-    let (plan, index, choice) = plan(params, embeddings)?;
-    let sample = Sample { index: &*index, params, drawn: OnceCell::new() };
+    let (plan, index, choice) = plan(params, embeddings, removed)?;
+    let sample = Sample { index: &*index, params, sample_weights: &sample_weights, drawn: OnceCell::new() };
     let (bandwidth, curve) = match plan {
         Plan::Known(bandwidth) => (bandwidth, None),
         Plan::LeaveOneOut { criterion, points } => {
-            let Selection { rows, neighbors } = sample.get()?;
-            let table = LeaveOneOut { index: &*index, rows, neighbors, kernel: params.kernel };
+            let table = sample.table()?;
             let curve = table.select(&table.grid(points, params.prior_weight)?, &selector(criterion.clone()));
             (Bandwidth::Scalar(curve.bandwidth()), Some(curve))
         }
     };
-    let dimension = dimension(params, embeddings, &sample)?;
+    let dimension = dimension(&sample)?;
     let log_scale_volume = log_scale_volume(&bandwidth, dimension);
     let (density, left_out) = fit_density(embeddings, groups, &sample, (dimension, log_scale_volume))?;
-    if params.scale == Scale::Effective && embeddings.len() > 1 {
+    if params.scale == Scale::Effective && index.len() > 1 {
         sample.get()?;
     }
     let selection = sample.drawn.into_inner();
@@ -61,6 +63,7 @@ pub(crate) fn fit<'a, T: Task, S: Selector>(
         log_scale_volume,
         normalize: params.normalize,
         column_names: None,
+        sample_weights,
         index,
         choice,
     };
@@ -82,7 +85,11 @@ fn effective_scale(
     let index = &*smoother.index;
     let (ids, neighbors) = match selection {
         Some(Selection { rows, neighbors }) => (rows, neighbors),
-        None => (vec![0], index.search(&index.rows().gather(&[0])?, 1)?),
+        None => {
+            let only = index.rows().live_ids();
+            let neighbors = index.search(&index.rows().gather(&only)?, 1)?;
+            (only, neighbors)
+        }
     };
     let is_known = |i: &usize| gaussian_values.as_ref().is_none_or(|values| values[*i].is_some());
     let known: Vec<usize> = (0..ids.len()).filter(is_known).collect();
@@ -91,14 +98,19 @@ fn effective_scale(
         .map(|values| values.iter().map(|value| value.unwrap_or(0.0)).collect::<Vec<f64>>());
     let rows = index.rows().gather(&ids)?;
     let batch = smoother.batch(&rows, &neighbors)?.with_gaussian_values(values);
-    let (mut sizes, mut log_densities): (Vec<f64>, Vec<f64>) = known
+    let sample_weights = &smoother.sample_weights;
+    let (sizes, log_densities): (Vec<(f64, f64)>, Vec<(f64, f64)>) = known
         .into_par_iter()
         .map(|i| {
             let Neighborhood { weights, log_density, .. } = batch.neighborhood(i);
-            (weights.effective_sample_size(), smoother.density.calibrated(log_density))
+            let of_neighbors = neighbors.ids(i).iter().map(|&id| sample_weights.of(id));
+            let (size, own) = (weights.effective_sample_size(of_neighbors), sample_weights.of(ids[i]));
+            ((size, own), (smoother.density.calibrated(log_density), own))
         })
         .unzip();
-    Ok(FittedScale::Effective { sample_size: median(&mut sizes), log_density: median(&mut log_densities) })
+    let [sample_size, log_density] =
+        [sizes, log_densities].map(|values| Quantiles::of(values.into_iter()).median());
+    Ok(FittedScale::Effective { sample_size, log_density })
 }
 
 /// The bandwidth, or the rule that selects it after the index is built.
@@ -110,14 +122,15 @@ enum Plan<'p, C> {
 /// The bandwidth plan, the index in the scaled space, and the reason for its kind.
 type Planned<'p, 'a, C> = (Plan<'p, C>, Box<dyn NeighborIndex + 'a>, IndexChoice);
 
-/// Computes bandwidths that need no neighbors and builds the index.
+/// Computes bandwidths that need no neighbors, builds the index and removes rows from it.
 fn plan<'p, 'a, T: Task>(
     params: &'p Params<T>,
     embeddings: &Embeddings<'a>,
+    removed: &[u32],
 ) -> Result<Planned<'p, 'a, T::Criterion>, Error> {
     let per_dimension = |rule: fn(&[f64]) -> Option<f64>| {
         progress::start("selecting the bandwidth of each column", 0);
-        bandwidth::per_dimension(embeddings, rule).map(Bandwidth::PerDimension)
+        bandwidth::per_dimension(&without(embeddings, removed), rule).map(Bandwidth::PerDimension)
     };
     // Fitting searches the neighbors of its sample, which counts as queries.
     let queries = params.index.queries.saturating_add(params.selection_rows.min(embeddings.len()) as u64);
@@ -140,7 +153,10 @@ fn plan<'p, 'a, T: Task>(
         Some(Bandwidth::PerDimension(scale)) => Some(scale.clone()),
         _ => None,
     };
-    let (index, choice) = request.build(embeddings, scale)?;
+    let (mut index, choice) = request.build(embeddings, scale)?;
+    if !removed.is_empty() {
+        index.remove(removed)?;
+    }
     let plan = match (known, &params.bandwidth) {
         (Some(bandwidth), _) => Plan::Known(bandwidth),
         (None, BandwidthRule::LeaveOneOut { criterion, points }) => {
@@ -154,17 +170,22 @@ fn plan<'p, 'a, T: Task>(
     Ok((plan, index, choice))
 }
 
+/// The rows without some of them, which are sorted.
+fn without<'e>(embeddings: &Embeddings<'e>, removed: &[u32]) -> Embeddings<'e> {
+    if removed.is_empty() {
+        return embeddings.clone();
+    }
+    let rows = 0..embeddings.len() as u32;
+    embeddings.gather(&rows.filter(|row| removed.binary_search(row).is_err()).collect::<Vec<u32>>())
+}
+
 /// The dimension in the constants. A single row has no intrinsic dimension and gives the ambient one.
-fn dimension<T: Task>(
-    params: &Params<T>,
-    embeddings: &Embeddings<'_>,
-    sample: &Sample<'_, T>,
-) -> Result<f64, Error> {
-    let ambient = embeddings.dim();
+fn dimension<T: Task>(sample: &Sample<'_, T>) -> Result<f64, Error> {
+    let (params, ambient) = (sample.params, sample.index.dim());
     // Product kernels and Gaussians are densities of all coordinates.
     let allows_intrinsic =
         params.kernel.is_radial() && matches!(params.density, Density::Kde { .. } | Density::Auto);
-    if params.scale != Scale::Ambient && allows_intrinsic && embeddings.len() > 1 {
+    if params.scale != Scale::Ambient && allows_intrinsic && sample.index.len() > 1 {
         return Ok(intrinsic_dimension(&sample.get()?.neighbors, ambient));
     }
     Ok(ambient as f64)
@@ -174,6 +195,7 @@ fn dimension<T: Task>(
 pub(super) struct Sample<'s, T: Task> {
     pub(super) index: &'s dyn NeighborIndex,
     pub(super) params: &'s Params<T>,
+    pub(super) sample_weights: &'s SampleWeights,
     drawn: OnceCell<Selection>,
 }
 
@@ -189,5 +211,12 @@ impl<T: Task> Sample<'_, T> {
         };
         let drawn = Selection::draw(self.index, kernel, n_neighbors, points, selection_rows, seed)?;
         Ok(self.drawn.get_or_init(|| drawn))
+    }
+
+    /// The sampled rows with their neighbors.
+    pub(super) fn table(&self) -> Result<LeaveOneOut<'_>, Error> {
+        let Selection { rows, neighbors } = self.get()?;
+        let Self { index, params, sample_weights, .. } = *self;
+        Ok(LeaveOneOut { index, rows, neighbors, kernel: params.kernel, sample_weights })
     }
 }

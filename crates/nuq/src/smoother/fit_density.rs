@@ -5,15 +5,15 @@ use nuq_neighbors::{Embeddings, NeighborIndex, Precision, progress};
 use super::Groups;
 use super::fit::Sample;
 use super::fitted_density::{FittedDensity, Gaussians};
-use crate::Error;
 use crate::density::auto::{self, GaussianScores};
 use crate::density::{
     AutoDensity, Density, DensityBandwidth, GmmDensity, LogLikelihoods, LogisticTail, RadialCorrection,
-    kernel_log_likelihood,
+    RowClasses, kernel_log_likelihood,
 };
-use crate::leave_one_out::LeaveOneOut;
 use crate::params::Task;
+use crate::sample_weights::SampleWeights;
 use crate::selection::Selection;
+use crate::{Classes, Error};
 
 /// A density with the values of its Gaussians for the left-out rows of the sample, in the form of
 /// [`FittedDensity::gaussian_values`]. `None` for the only row of a class.
@@ -35,7 +35,7 @@ pub(super) fn fit_density<'a, T: Task>(
         Density::Kde { bandwidth: DensityBandwidth::Same } => (FittedDensity::Same, None),
         Density::Kde { bandwidth: DensityBandwidth::Fixed(h) } => kernel(h),
         Density::Kde { bandwidth: DensityBandwidth::HalfMedian } => {
-            kernel(sample.get()?.half_median_distance(embeddings.len())?)
+            kernel(sample.get()?.half_median_distance(sample.index.len())?)
         }
         Density::Gmm { covariance, shrinkage, scale_free } => {
             let options = GmmDensity { covariance, shrinkage, scale_free: None, tail: None };
@@ -44,14 +44,30 @@ pub(super) fn fit_density<'a, T: Task>(
     })
 }
 
-/// The rows in the precision of the index. Gaussians are fitted to these, so that they are the same after the model was
+/// The rows of the index, in its precision. Gaussians are fitted to these, so that they are the same after the model was
 /// saved and opened.
-fn as_stored<'a>(embeddings: &Embeddings<'a>, index: &dyn NeighborIndex) -> Result<Embeddings<'a>, Error> {
-    if index.rows().precision() == Precision::F16 {
-        let ids: Vec<u32> = (0..index.rows().id_bound() as u32).collect();
-        Ok(index.rows().gather(&ids)?)
-    } else {
-        Ok(embeddings.clone())
+struct StoredRows<'a> {
+    rows: Embeddings<'a>,
+    of_row: Vec<u32>,
+    weights: Option<Vec<f64>>,
+}
+
+impl<'a> StoredRows<'a> {
+    fn of(
+        embeddings: &Embeddings<'a>,
+        index: &dyn NeighborIndex,
+        groups: Groups<'_>,
+        sample_weights: &SampleWeights,
+    ) -> Result<Self, Error> {
+        let ids = index.rows().live_ids();
+        let is_original = index.rows().precision() != Precision::F16 && ids.len() == embeddings.len();
+        let rows = if is_original { embeddings.clone() } else { index.rows().gather(&ids)? };
+        let weights = sample_weights.by_id().map(|_| sample_weights.gather(&ids));
+        Ok(Self { rows, of_row: groups.of_ids(ids.into_iter()), weights })
+    }
+
+    fn classes<'r>(&'r self, classes: &'r Classes) -> RowClasses<'r> {
+        RowClasses { classes, of_row: &self.of_row, weights: self.weights.as_deref() }
     }
 }
 
@@ -63,27 +79,26 @@ fn gmm_density<'a, T: Task>(
     groups: Groups<'_>,
     sample: &Sample<'_, T>,
 ) -> Result<WithLeftOut<'a>, Error> {
-    let rows = as_stored(embeddings, sample.index)?;
-    let of_row = groups.of_ids(0..rows.len() as u32);
-    let gaussians = learned.fit(&rows, &groups.classes(rows.len()), &of_row)?;
-    learned.scale_free = scale_free.then(|| RadialCorrection::of(&rows));
+    let stored = StoredRows::of(embeddings, sample.index, groups, sample.sample_weights)?;
+    let rows = &stored.rows;
+    let gaussians = learned.fit(rows, stored.classes(&groups.classes(rows.len())))?;
+    learned.scale_free = scale_free.then(|| RadialCorrection::of(rows));
     let selection = sample.get()?;
-    let left_out = rows.gather(&selection.rows);
+    let left_out = sample.index.rows().gather(&selection.rows)?;
+    let weights = sample.sample_weights.gather(&selection.rows);
     let log_densities: Vec<Option<f64>> = gaussians
-        .left_out(&left_out, &groups.of_ids(selection.rows.iter().copied()))
+        .left_out(&left_out, &groups.of_ids(selection.rows.iter().copied()), &weights)
         .into_iter()
         .zip(left_out.rows())
         .map(|(of, row)| Some(learned.corrected(of?.log_density, row)))
         .collect();
-    let scores: Vec<f64> = log_densities.iter().flatten().map(|log| -log).collect();
     // If every class has one row, no row can be left out, and the densities of the rows themselves are used.
-    let (scores, log_densities) = match scores.is_empty() {
-        false => (scores, log_densities),
-        true => {
-            let own = learned.log_densities(&gaussians, &left_out)?;
-            (own.iter().map(|log| -log).collect(), own.into_iter().map(Some).collect())
-        }
+    let log_densities = match log_densities.iter().any(Option::is_some) {
+        true => log_densities,
+        false => learned.log_densities(&gaussians, &left_out)?.into_iter().map(Some).collect(),
     };
+    let score = |(log, &weight): (&Option<f64>, &f64)| Some((-(*log)?, weight));
+    let scores: Vec<(f64, f64)> = log_densities.iter().zip(&weights).filter_map(score).collect();
     learned.tail = Some(LogisticTail::of(&scores));
     let gaussians = Gaussians::Fitted(Box::new(gaussians));
     Ok((FittedDensity::Gmm { learned, gaussians }, Some(log_densities)))
@@ -98,29 +113,33 @@ fn auto_density<'a, T: Task>(
 ) -> Result<WithLeftOut<'a>, Error> {
     let selection = sample.get()?;
     let (index, kernel) = (sample.index, sample.params.kernel);
-    let h = selection.half_median_distance(embeddings.len())?;
-    let table = LeaveOneOut { index, rows: &selection.rows, neighbors: &selection.neighbors, kernel };
-    let log_sums = table.log_sums(h);
-    let constant =
-        kernel.log_peak(dimension) - dimension * h.ln() - log_scale_volume - (index.len() as f64).ln();
+    let h = selection.half_median_distance(index.len())?;
+    let log_sums = sample.table()?.log_sums(h);
+    let constant = kernel.log_peak(dimension)
+        - dimension * h.ln()
+        - log_scale_volume
+        - sample.sample_weights.total().ln();
     let log_densities: Vec<f64> = log_sums.iter().map(|log_sum| log_sum + constant).collect();
 
-    let rows = as_stored(embeddings, index)?;
+    let stored = StoredRows::of(embeddings, index, groups, sample.sample_weights)?;
+    let rows = &stored.rows;
     let classes = groups.classes(rows.len());
-    let gaussians = auto::fit_gaussians(&rows, &classes, &groups.of_ids(0..rows.len() as u32))?;
+    let gaussians = auto::fit_gaussians(rows, stored.classes(&classes))?;
     let own_class = match auto::has_only_singletons(&classes) {
         true => vec![0; selection.rows.len()],
         false => groups.of_ids(selection.rows.iter().copied()),
     };
-    let left_out_rows = rows.gather(&selection.rows);
-    let left_out = gaussians.left_out(&left_out_rows, &own_class);
+    let left_out_rows = index.rows().gather(&selection.rows)?;
+    let weights = sample.sample_weights.gather(&selection.rows);
+    let left_out = gaussians.left_out(&left_out_rows, &own_class, &weights);
     let likelihoods = log_likelihoods(
         index,
         selection,
+        sample.sample_weights,
         &left_out.iter().map(|of| of.map(|of| of.log_density)).collect::<Vec<_>>(),
     );
     let uses_gaussians = likelihoods.is_some_and(|of| of.gaussians >= of.kernel);
-    let correction = RadialCorrection::of(&rows);
+    let correction = RadialCorrection::of(rows);
     let scores = || {
         let score = |(of, row): (Option<crate::density::LeftOut>, &[f32])| {
             Some(correction.score(of?.log_mixture, row))
@@ -131,7 +150,7 @@ fn auto_density<'a, T: Task>(
         }
     };
     let scores = uses_gaussians.then(scores);
-    let learned = AutoDensity::learn(h, &log_sums, &log_densities, scores.as_ref(), likelihoods);
+    let learned = AutoDensity::learn(h, &weights, &log_sums, &log_densities, scores.as_ref(), likelihoods);
     let tail_scores = learned.left_out_tail_scores(scores.as_ref(), log_sums.len());
     let gaussians = Gaussians::Fitted(Box::new(gaussians));
     Ok((FittedDensity::Auto { learned, gaussians }, Some(tail_scores)))
@@ -141,14 +160,16 @@ fn auto_density<'a, T: Task>(
 /// `None` if there is no such row, or if such a row has duplicates only.
 fn log_likelihoods(
     index: &dyn NeighborIndex,
-    Selection { neighbors, .. }: &Selection,
+    Selection { rows, neighbors }: &Selection,
+    sample_weights: &SampleWeights,
     gaussians: &[Option<f64>],
 ) -> Option<LogLikelihoods> {
-    let known: Vec<f64> = gaussians.iter().flatten().copied().collect();
+    let known = || rows.iter().zip(gaussians).filter_map(|(&id, log)| Some((sample_weights.of(id), (*log)?)));
     let is_used = |i: usize| gaussians[i].is_some();
     let log_volume = index.rows().scale().map_or(0.0, |scale| scale.iter().map(|h| h.ln()).sum());
     Some(LogLikelihoods {
-        kernel: kernel_log_likelihood(neighbors, is_used, index.len() - 1, index.dim())? - log_volume,
-        gaussians: known.iter().sum::<f64>() / known.len() as f64,
+        kernel: kernel_log_likelihood(rows, neighbors, is_used, sample_weights, index.dim())? - log_volume,
+        gaussians: known().map(|(weight, log)| weight * log).sum::<f64>()
+            / known().map(|(weight, _)| weight).sum::<f64>(),
     })
 }

@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 use nuq_neighbors::{Embeddings, NeighborIndex};
 
 use super::{FittedDensityParts, Groups};
-use crate::density::{AutoDensity, ClassGaussians, GmmDensity, auto};
-use crate::{Classes, Error};
+use crate::Error;
+use crate::density::{AutoDensity, ClassGaussians, GmmDensity, RowClasses, auto};
+use crate::sample_weights::SampleWeights;
 
 pub(crate) enum FittedDensity<'a> {
     /// Kernel density with the bandwidth of the posterior.
@@ -80,17 +81,16 @@ impl FittedDensity<'_> {
         &self,
         index: &dyn NeighborIndex,
         groups: Groups<'_>,
+        sample_weights: &SampleWeights,
         queries: &Embeddings<'_>,
     ) -> Result<Option<Vec<f64>>, Error> {
         match self {
             FittedDensity::Gmm { learned, gaussians } => {
-                let fit = |rows: &Embeddings<'static>, classes: &Classes, of_row: &[u32]| {
-                    learned.fit(rows, classes, of_row)
-                };
-                learned.log_densities(gaussians.get(index, groups, fit)?, queries).map(Some)
+                let fit = |rows: &Embeddings<'static>, classes: RowClasses<'_>| learned.fit(rows, classes);
+                learned.log_densities(gaussians.get(index, groups, sample_weights, fit)?, queries).map(Some)
             }
             FittedDensity::Auto { learned: AutoDensity { gaussians: Some(part), .. }, gaussians } => {
-                let gaussians = gaussians.get(index, groups, auto::fit_gaussians)?;
+                let gaussians = gaussians.get(index, groups, sample_weights, auto::fit_gaussians)?;
                 part.tail_scores(gaussians, queries).map(Some)
             }
             FittedDensity::Auto { .. } => Ok(Some(vec![0.0; queries.len()])),
@@ -105,16 +105,19 @@ impl Gaussians<'_> {
         &self,
         index: &dyn NeighborIndex,
         groups: Groups<'_>,
-        fit: impl FnOnce(&Embeddings<'static>, &Classes, &[u32]) -> Result<ClassGaussians<'static>, Error>,
+        sample_weights: &SampleWeights,
+        fit: impl FnOnce(&Embeddings<'static>, RowClasses<'_>) -> Result<ClassGaussians<'static>, Error>,
     ) -> Result<&ClassGaussians<'_>, Error> {
         match self {
             Gaussians::Fitted(fitted) => Ok(fitted),
             Gaussians::Deferred(fitted) => {
                 if fitted.get().is_none() {
                     let ids = index.rows().live_ids();
-                    let of_row = groups.of_ids(ids.iter().copied());
-                    let rows = index.rows().gather(&ids)?;
-                    let _ = fitted.set(Box::new(fit(&rows, &groups.classes(ids.len()), &of_row)?));
+                    let (classes, of_row) = (groups.classes(ids.len()), groups.of_ids(ids.iter().copied()));
+                    let weights = sample_weights.by_id().map(|_| sample_weights.gather(&ids));
+                    let classes =
+                        RowClasses { classes: &classes, of_row: &of_row, weights: weights.as_deref() };
+                    let _ = fitted.set(Box::new(fit(&index.rows().gather(&ids)?, classes)?));
                 }
                 Ok(fitted.get().expect("the Gaussians were set above"))
             }

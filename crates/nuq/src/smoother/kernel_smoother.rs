@@ -7,6 +7,7 @@ use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors, progress}
 use super::SmootherParts;
 use super::batch::Batch;
 use super::fitted_density::FittedDensity;
+use crate::sample_weights::SampleWeights;
 use crate::weights::Weights;
 use crate::{Bandwidth, Error, FittedScale, Kernel};
 
@@ -25,6 +26,7 @@ pub struct KernelSmoother<'a> {
     pub(super) log_scale_volume: f64,
     pub(crate) normalize: bool,
     pub(crate) column_names: Option<Vec<String>>,
+    pub(crate) sample_weights: SampleWeights,
 }
 
 impl fmt::Debug for KernelSmoother<'_> {
@@ -58,6 +60,7 @@ impl<'a> KernelSmoother<'a> {
         let Self { kernel, dimension, scale, n_neighbors, normalize, choice, .. } = *self;
         let (bandwidth, density) = (self.bandwidth.clone(), self.density.parts());
         let column_names = self.column_names.clone();
+        let sample_weights = self.sample_weights.by_id().map(<[f64]>::to_vec);
         SmootherParts {
             kernel,
             bandwidth,
@@ -68,6 +71,7 @@ impl<'a> KernelSmoother<'a> {
             normalize,
             choice,
             column_names,
+            sample_weights,
         }
     }
 
@@ -87,7 +91,10 @@ impl<'a> KernelSmoother<'a> {
             normalize,
             choice,
             column_names,
+            sample_weights,
         } = parts;
+        let rows = index.rows();
+        let sample_weights = SampleWeights::restored(sample_weights, &rows.live_ids(), rows.id_bound())?;
         let log_scale_volume = log_scale_volume(&bandwidth, dimension);
         let density = FittedDensity::from_parts(density);
         Ok(Self {
@@ -102,16 +109,23 @@ impl<'a> KernelSmoother<'a> {
             log_scale_volume,
             normalize,
             column_names,
+            sample_weights,
         })
     }
 
-    /// Inserts rows in the user's space and returns their ids. Bandwidths, dimension and scale are not fitted again.
-    pub(crate) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
+    /// Inserts rows in the user's space and returns their ids. Bandwidths, dimension and scale are not fitted again. Weights of 0
+    /// are not allowed.
+    pub(crate) fn insert(
+        &mut self,
+        rows: &Embeddings<'_>,
+        sample_weights: Option<&[f64]>,
+    ) -> Result<Vec<u32>, Error> {
         if matches!(self.bandwidth, Bandwidth::PerPoint(_)) {
             return Err(Error::PerPointBandwidthFixed);
         }
         let ids = self.index.insert(&self.prepare(rows))?;
-        self.density.invalidate();
+        self.sample_weights.insert(&ids, sample_weights, self.index.rows().id_bound());
+        self.follow_rows();
         Ok(ids)
     }
 
@@ -124,8 +138,16 @@ impl<'a> KernelSmoother<'a> {
             return Err(Error::NoRows { what: "training rows left" });
         }
         self.index.remove(ids)?;
-        self.density.invalidate();
+        self.follow_rows();
         Ok(())
+    }
+
+    fn follow_rows(&mut self) {
+        match self.sample_weights.by_id() {
+            None => self.sample_weights = SampleWeights::ones(self.index.len()),
+            Some(_) => self.sample_weights.follow_rows(&self.index.rows().live_ids()),
+        }
+        self.density.invalidate();
     }
 
     /// Converts queries from the user's space to that of the index.
@@ -171,7 +193,7 @@ impl<'a> KernelSmoother<'a> {
         for ids in ids.chunks(ROWS) {
             let neighbors = self.index.leave_one_out(ids, self.n_neighbors)?;
             let rows = self.index.rows().gather(ids)?;
-            work(ids, self.batch(&rows, &neighbors)?.without_own_row(), &neighbors)?;
+            work(ids, self.batch(&rows, &neighbors)?.without_own_rows(ids), &neighbors)?;
         }
         Ok(())
     }

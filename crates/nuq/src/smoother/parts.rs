@@ -28,6 +28,8 @@ pub struct SmootherParts {
     pub choice: IndexChoice,
     /// The names of the columns; `None` if they have none.
     pub column_names: Option<Vec<String>>,
+    /// The sample weight of each id; `None` if all are 1. The value of an id that names no row is an arbitrary valid weight.
+    pub sample_weights: Option<Vec<f64>>,
 }
 
 /// A fitted density estimate. Gaussians are not stored: they are fitted to the training rows again when they are needed.

@@ -10,6 +10,7 @@ mod hostile;
 mod learned;
 mod oracle;
 mod properties;
+mod sample_weights;
 mod statistics;
 mod tables;
 mod update;

@@ -1,0 +1,95 @@
+"""Mistakes that are easy to make at first are errors or warnings."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import NuqClassifier, NuqRegressor, baselines
+from nuq.errors import InvalidInputError, InvalidParameterError, MissingInputError, NotNumbersError
+
+
+@pytest.fixture(scope="module")
+def models(blobs):
+    x, y = blobs
+    return NuqClassifier(n_neighbors=5).fit(x[::2], y[::2]), NuqRegressor(n_neighbors=5).fit(x[::2], x[::2, 0])
+
+
+def test_training_rows_are_not_held_out(blobs, models):
+    x, y = blobs
+    for model in models:
+        with pytest.warns(UserWarning, match="150 of 150 rows are training rows"):
+            model.calibrate(x[::2], coverage=0.9)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.calibrate(x[1::2], coverage=0.9)
+    with pytest.warns(UserWarning, match="rows are training rows"):
+        nuq.evaluate(models[0], x, y, resamples=10)
+
+
+def test_a_threshold_belongs_to_a_classifier_or_a_regressor(blobs, models, tmp_path):
+    x = blobs[0][1::2]
+    classifier, regressor = models
+    for model, other, name in ((classifier, regressor, "classifier"), (regressor, classifier, "regressor")):
+        threshold = model.calibrate(x, coverage=0.9, name="main")
+        model.save(tmp_path / "model.nuq")
+        stored = nuq.load(tmp_path / "model.nuq").thresholds_["main"]
+        for one in (threshold, stored, model.thresholds_["main"], pickle.loads(pickle.dumps(threshold))):
+            assert one.accept(model.predict_uncertainty(x)).mean() > 0.8
+            with pytest.raises(InvalidInputError, match=f"calibrated for a {name}"):
+                one.accept(other.predict_uncertainty(x))
+            with pytest.raises(InvalidInputError, match=f"calibrated for a {name}"):
+                other.accept(x, one)
+
+
+def test_a_regressor_has_no_risk(blobs, models):
+    with pytest.raises(InvalidParameterError, match="requires a classifier"):
+        models[1].calibrate(blobs[0][1::2], risk=0.1)
+
+
+def test_equal_labels_and_targets_are_stated(blobs):
+    x = blobs[0]
+    with pytest.warns(UserWarning, match="all labels are equal"):
+        NuqClassifier().fit(x, np.zeros(300, int))
+    with pytest.warns(UserWarning, match="all targets are equal"):
+        NuqRegressor().fit(x, np.full(300, 2.5))
+
+
+def test_targets_are_numbers(blobs):
+    x = blobs[0]
+    for text in (["1.5"] * 300, np.array(["1", "2", "3"] * 100, dtype=object), [b"1"] * 300):
+        with pytest.raises(NotNumbersError, match="y is text"):
+            NuqRegressor().fit(x, text)
+
+
+def test_inputs_of_baselines_are_named(blobs):
+    x, y = blobs
+    with pytest.raises(MissingInputError, match=r"Energy does not use X: call score\(logits=\.\.\.\)"):
+        baselines.Energy().score(x)
+    with pytest.raises(MissingInputError, match=r"KnnDistance needs X: call score\(X=\.\.\.\)"):
+        baselines.KnnDistance().fit(x).score()
+    with pytest.raises(MissingInputError, match="does not use logits"):
+        baselines.Mahalanobis().fit(x, y).score(x, x)
+
+
+def test_pipelines_of_evaluate_and_baselines(blobs):
+    pytest.importorskip("sklearn")
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    x, y = blobs
+    pipeline = make_pipeline(StandardScaler(), NuqClassifier(n_neighbors=5)).fit(x[::2], y[::2])
+    model, rows = nuq.final_step(pipeline, x[1::2])
+    far = x[1::2] + 9
+    through = nuq.evaluate(pipeline, x[1::2], y[1::2], ood={"far": far}, resamples=10)
+    direct = nuq.evaluate(model, rows, y[1::2], ood={"far": nuq.final_step(pipeline, far)[1]}, resamples=10)
+    assert through.methods[0].roc_auc["far"].value == direct.methods[0].roc_auc["far"].value
+    distances = make_pipeline(StandardScaler(), baselines.Mahalanobis()).fit(x, y)
+    baseline, rows = nuq.final_step(distances, x)
+    np.testing.assert_array_equal(distances.score(x), baseline.score(rows))
+    with pytest.raises(nuq.errors.ParameterTypeError, match="baseline"):
+        nuq.predict_uncertainty(distances, x)
