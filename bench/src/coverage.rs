@@ -61,7 +61,7 @@ pub(crate) fn run() -> Result<(), String> {
     }
     let chart = Chart {
         title: "The error is below the epistemic uncertainty".to_owned(),
-        caption: format!("Share of {QUERIES} new rows with |η̂ − η| ≤ U_e; two Gaussian classes, K = 20."),
+        caption: format!("Share (%) of {QUERIES} new rows with |η̂ − η| ≤ U_e, by scale and density"),
         x: ChartAxis::new("dimension m of the data", AxisScale::Log),
         panels,
     };
