@@ -17,7 +17,7 @@ struct Section {
     note: &'static str,
 }
 
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 9] = [
     Section {
         bench: &["search", "exact"],
         title: "Exact search",
@@ -40,6 +40,13 @@ const SECTIONS: [Section; 8] = [
         title: "From Python",
         figure: None,
         note: "50,000 rows of 512 columns, 10,000 queries, alternating runs.",
+    },
+    Section {
+        bench: &["sets"],
+        title: "Prediction sets and intervals",
+        figure: None,
+        note: "Sets from the same class probabilities, those of NUQ. Both randomize `aps`; nuq draws the random number of a row from its \
+               values. MAPIE's intervals have one width; those of nuq are proportional to the estimated standard deviation.",
     },
     Section {
         bench: &["growth", "models"],
@@ -96,6 +103,7 @@ impl Section {
     fn measure(&self) -> Result<String, Failed> {
         let table = match self.bench {
             ["python"] => python::bench()?,
+            ["sets"] => python::bench_sets()?,
             words => bench(words)?,
         };
         let figure =

@@ -19,6 +19,7 @@ cargo xtask COMMAND
   bench [search | fit | score | baselines | growth]
                                 speed on this machine, compared with other libraries
   bench python                  the Python package compared with Rust
+  bench sets                    prediction sets and intervals compared with MAPIE
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         ["test", "torch"] => python::test_torch(),
         ["test", "lab"] => test_lab(),
         ["bench", "python"] => python::bench().map(|table| print!("{table}")),
+        ["bench", "sets"] => python::bench_sets().map(|table| print!("{table}")),
         ["bench", rest @ ..] => bench(rest),
         ["docs"] => {
             docs::figures().and_then(|()| docs::write_coverage()).and_then(|()| benchmarks::write(&[]))

@@ -55,6 +55,16 @@ pub(crate) fn bench() -> Result<String, Failed> {
     output(&text(&environment.python), &["bench/python.py", &rust], &root())
 }
 
+/// Compares prediction sets and intervals with MAPIE.
+pub(crate) fn bench_sets() -> Result<String, Failed> {
+    let packages = ["maturin>=1.9,<2", "numpy", "scikit-learn", "mapie>=1,<2"];
+    let Some(environment) = Environment::fresh("python-sets", &packages)? else {
+        return Err(Failed("bench/sets.py: no Python environment".to_owned()));
+    };
+    environment.install_wheel("release")?;
+    output(&text(&environment.python), &["bench/sets.py"], &root())
+}
+
 /// The target folder of cargo.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)

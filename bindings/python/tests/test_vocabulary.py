@@ -36,7 +36,7 @@ def find(name: str):
     first, *rest = name.split(".")
     if first == "nuq":
         owners, rest = [nuq], rest
-    elif first in ("NuqClassifier", "Evaluation"):
+    elif first in ("NuqClassifier", "NuqRegressor", "Evaluation"):
         owners = [getattr(nuq, first)]
     else:
         owners, rest = [NuqClassifier, nuq], [first, *rest]
@@ -85,12 +85,15 @@ def test_words_of_choices_are_accepted(root, blobs):
         for word in choices:
             if option == "measure":
                 NuqClassifier().fit(x, y).calibrate(x, coverage=0.9, measure=word)
+            elif option == "set_score":
+                NuqClassifier().fit(x, y).calibrate(x, y, sets=0.9, set_score=word)
             elif option == "preset":
                 assert word == "default" or callable(getattr(NuqClassifier, word))
             elif option in parameters:
                 changes = {option: word}
                 changes |= {"index": "hnsw"} if option == "precision" else {}
                 changes |= {"density": "gmm"} if option in ("covariance", "shrinkage") else {}
+                changes |= {"density": "kde"} if option == "density_bandwidth" else {}
                 estimator = NuqRegressor if word == "squared_error" else NuqClassifier
                 estimator(**changes).fit(x, y)
             else:
@@ -99,7 +102,7 @@ def test_words_of_choices_are_accepted(root, blobs):
 
 
 def test_results_exist(root, fitted, blobs):
-    x, _ = blobs
+    x, y = blobs
     for row in tables(root, "Results"):
         cell = row["Python"]
         if cell == "—":
@@ -109,6 +112,8 @@ def test_results_exist(root, fitted, blobs):
         method, column = match.groups()
         if method == "accept":
             result = fitted.accept(x, cost=0.1)
+        elif method == "predict_set":
+            result = fitted.predict_set(x, fitted.calibrate(x, y, sets=0.9))
         else:
             result = getattr(fitted, method)(x)
         if column is not None:

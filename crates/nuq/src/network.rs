@@ -104,7 +104,7 @@ impl NetworkProbabilities {
 
 /// The values as `f64`, after a check of their number and of finiteness.
 fn values(values: &[f32], classes: usize, what: &'static str) -> Result<Vec<f64>, Error> {
-    if classes == 0 || values.len() % classes != 0 {
+    if classes == 0 || !values.len().is_multiple_of(classes) {
         let expected = values.len().next_multiple_of(classes.max(1));
         return Err(Error::LengthMismatch { what, got: values.len(), counterpart: "whole rows", expected });
     }

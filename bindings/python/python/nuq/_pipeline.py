@@ -33,15 +33,15 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     )
 
 
-def predict_uncertainty(estimator: Any, X: Any) -> Uncertainty:
+def predict_uncertainty(estimator: Any, X: Any, **network: Any) -> Uncertainty:
     """``predict_uncertainty`` of the nuq estimator at the end of a fitted scikit-learn pipeline or search.
 
     A pipeline has no method ``predict_uncertainty``, because it offers only the methods that scikit-learn knows. See
-    ``final_step`` for other methods.
+    ``final_step`` for other methods. A classifier accepts ``logits``, ``probabilities`` and ``classes`` of the network.
     """
     model, rows = final_step(estimator, X)
-    result: Uncertainty = model.predict_uncertainty(rows)
+    result: Uncertainty = model.predict_uncertainty(rows, **network)
     index = _arrays.row_index(X)
     if index is not None and len(index) == len(result):
-        result = Uncertainty(dict(result.items()), index)
+        result = Uncertainty(dict(result.items()), index, result._predictor)
     return result

@@ -119,7 +119,7 @@ pub(crate) enum Command {
     /// (`nuq fit --method`) has the columns row and score; a higher score means less certain.
     #[command(after_long_help = FILES)]
     Score(ScoreArgs),
-    /// Choose a threshold on held-out rows and store it in the model
+    /// Choose a threshold, prediction sets or intervals on held-out rows and store them in the model
     ///
     /// The held-out rows must come from the same distribution as the rows to be scored and must not be training rows.
     /// `nuq score --threshold NAME` then accepts or rejects each row by this threshold.

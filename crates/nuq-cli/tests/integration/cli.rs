@@ -31,7 +31,8 @@ fn help_lists_the_commands() {
     Commands:
       fit           Fit a model to embeddings and labels (or targets), and save it
       score         Predict each row of a file: label, probability, uncertainties and decision
-      calibrate     Choose a threshold on held-out rows and store it in the model
+      calibrate     Choose a threshold, prediction sets or intervals on held-out rows and store them in
+                    the model
       evaluate      Compare NUQ with baseline methods on test rows and out-of-distribution rows
       inspect       Show a model file: options, classes, thresholds, index and sections
       label-issues  List training rows whose label is probably wrong

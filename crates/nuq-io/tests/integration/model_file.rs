@@ -5,6 +5,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use nuq::bandwidth::BandwidthRule;
+use nuq::calibrate::{IntervalRule, Measure, Predictor, SetLimits, SetRule, SetScore, Target, calibrate};
 use nuq::nuq_neighbors::{Precision, SeededRng};
 use nuq::{
     Covariance, Density, DensityBandwidth, Embeddings, FittedModel, HnswParams, IndexKind, Kernel, Label,
@@ -292,4 +293,37 @@ fn damaged_links_codes_and_rows_are_detected_by_section() {
     for section in ["index.rows.f32", "index.links.bottom", "index.codes", "classes"] {
         assert!(sections.contains(section), "{section} is not among {sections:?}");
     }
+}
+
+#[test]
+fn rules_of_held_out_rows_are_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.nuq");
+    let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]]).unwrap();
+    let mut model =
+        NuqClassifier::params().n_neighbors(2).bandwidth(0.3).fit(&x, &["a", "a", "b", "b"]).unwrap();
+    let rules = model.rules_mut();
+    rules.set_temperature(Some(1.25)).unwrap();
+    let by_class = SetRule {
+        coverage: 0.9,
+        score: SetScore::Aps,
+        limits: SetLimits::ByClass(vec![0.25, f64::INFINITY]),
+        rows: 30,
+        predictor: Predictor::Network,
+    };
+    let all = SetRule { score: SetScore::Lac, limits: SetLimits::All(f64::INFINITY), ..by_class.clone() };
+    rules.sets.insert("by class".to_owned(), by_class);
+    rules.sets.insert("all".to_owned(), all);
+    let threshold = calibrate(Measure::Total, &[1.0, 2.0, 3.0], None, Target::Coverage(0.5)).unwrap();
+    rules.thresholds.insert("network".to_owned(), threshold.of_predictor(Predictor::Network));
+    nuq_io::save_classifier(&model, &path).unwrap();
+    assert_eq!(nuq_io::open(&path).unwrap().model.rules(), model.rules());
+
+    let mut model =
+        NuqRegressor::params().n_neighbors(2).bandwidth(0.3).fit(&x, &[0.0, 1.0, 2.0, 3.0]).unwrap();
+    for (name, factor) in [("finite", 1.5), ("infinite", f64::INFINITY)] {
+        model.rules_mut().intervals.insert(name.to_owned(), IntervalRule { coverage: 0.9, factor, rows: 20 });
+    }
+    nuq_io::save_regressor(&model, &path).unwrap();
+    assert_eq!(nuq_io::open(&path).unwrap().model.rules(), model.rules());
 }
