@@ -18,6 +18,7 @@ INVALID = {
     "density_bandwidth": ["wide", -1.0, None],
     "covariance": ["round", None],
     "shrinkage": ["some", -0.1, 1.5, None],
+    "scale_free": ["yes", None, 2],
     "prior_weight": [-1.0, "much", float("nan"), None],
     "variance": ["mean", None],
     "scale": ["two", 3],

@@ -39,7 +39,7 @@ def find(name: str):
     elif first in ("NuqClassifier", "NuqRegressor", "Evaluation"):
         owners = [getattr(nuq, first)]
     else:
-        owners, rest = [NuqClassifier, nuq], [first, *rest]
+        owners, rest = [NuqClassifier, NuqRegressor, nuq], [first, *rest]
     for owner in owners:
         item = owner
         for part in rest:
