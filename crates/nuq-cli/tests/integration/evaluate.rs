@@ -137,7 +137,11 @@ fn invalid_input_is_reported_before_files_are_written() {
             1,
             "coverage is 1.5: it must lie strictly between 0 and 1",
         ),
-        (format!("{calibrate} --target recall=0.5"), 2, "coverage=SHARE, risk=SHARE or false_alarm=SHARE"),
+        (
+            format!("{calibrate} --target recall=0.5"),
+            2,
+            "coverage=SHARE, risk=SHARE, false_alarm=SHARE, sets=SHARE or intervals=SHARE",
+        ),
         (
             format!("{calibrate} {labels} --target risk=0.0001"),
             1,
