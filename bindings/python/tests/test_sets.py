@@ -112,6 +112,10 @@ def test_invalid_arguments(model, data):
         model.calibrate(x, y, sets=0.9, coverage=0.9)
     with pytest.raises(InvalidParameterError, match="set_score"):
         model.calibrate(x, y, sets=0.9, set_score="raps")
+    with pytest.raises(InvalidParameterError, match="belongs to a threshold"):
+        model.calibrate(x, y, sets=0.9, measure="total")
+    with pytest.raises(InvalidParameterError, match="belong to sets"):
+        model.calibrate(x, y, coverage=0.9, by_class=True)
     with pytest.warns(UserWarning, match="1 of 3 classes are in every set"):
         keep = np.r_[np.arange(300), np.flatnonzero(y[300:] != "c")[:60] + 300]
         keep = keep[(y[keep] != "c") | (np.cumsum(y[keep] == "c") <= 5)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import nuq
-from nuq import Evaluation, NuqClassifier, NuqRegressor, Threshold, Uncertainty, baselines, metrics
+from nuq import Evaluation, NuqClassifier, NuqRegressor, SetRule, Threshold, Uncertainty, baselines, metrics
 from nuq.torch import Embedded, embed
 
 
@@ -16,6 +16,8 @@ def classify(x: np.ndarray, y: list[str]) -> float:
     total: np.ndarray = result.total
     guard: Threshold = model.calibrate(x, false_alarm=0.05, name="guard")
     accepted: np.ndarray = model.accept(x, guard) & model.accept(x, cost=0.1)
+    rule: SetRule = model.calibrate(x, y, sets=0.9, by_class=True, logits=x)
+    accepted &= model.predict_set(x, rule, guard, logits=x).any(axis=1)
     stored: dict[str, Threshold] = model.remove([0]).thresholds_
     evaluation: Evaluation = nuq.evaluate(model, x, y, ood={"far": x + 1})
     print(paper.get_params(), total, guard.statement, stored, evaluation["NUQ"].roc_auc["far"].low)

@@ -429,7 +429,12 @@ class NuqClassifier(Estimator):
         """
         name = None if name is None else _arrays.text(name, "name")
         targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm, "sets": sets}
-        if one_target(targets) == "sets":
+        is_sets = one_target(targets) == "sets"
+        if is_sets and measure is not None:
+            raise InvalidParameterError(f"measure={measure!r}: it belongs to a threshold, not to sets")
+        if not is_sets and (by_class or set_score != "lac"):
+            raise InvalidParameterError("set_score and by_class belong to sets")
+        if is_sets:
             outputs = {"logits": logits, "probabilities": probabilities, "classes": classes}
             return self._calibrate_sets(X, y, sets, set_score, by_class, name, outputs)
         del targets["sets"]
@@ -521,7 +526,8 @@ class NuqClassifier(Estimator):
     def temperature_(self) -> float | None:
         """Temperature that divides the logits of the network; None if none was fitted."""
         self._check_fitted()
-        return self._model.temperature()
+        temperature: float | None = self._model.temperature()
+        return temperature
 
     def fit_temperature(self, logits: Any, y: Any, *, classes: Any = None) -> NuqClassifier:
         """Fit the temperature that divides all ``logits`` from now on: the one that maximizes the likelihood of the labels ``y`` of

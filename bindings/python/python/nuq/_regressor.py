@@ -176,6 +176,8 @@ class NuqRegressor(Estimator):
         name = None if name is None else _arrays.text(name, "name")
         targets = {"coverage": coverage, "false_alarm": false_alarm, "intervals": intervals}
         if one_target(targets) == "intervals":
+            if measure is not None:
+                raise InvalidParameterError(f"measure={measure!r}: it belongs to a threshold, not to intervals")
             return self._calibrate_intervals(X, y, intervals, name)
         del targets["intervals"]
         request = Request.checked(targets, 0.05, measure, has_errors=False)
