@@ -52,6 +52,8 @@ class Estimator(Parameters):
     """Parameters by the rules of scikit-learn, and the fitted model of the extension."""
 
     _state: State | None = None
+    #: "classifier" or "regressor".
+    _kind = ""
 
     n_neighbors: int
     n_jobs: int | None
@@ -121,6 +123,19 @@ class Estimator(Parameters):
         self._check_names(_arrays.column_names(x))
         _arrays.check_columns(type(self).__name__, rows.shape[1], self.n_features_in_)
         return rows
+
+    def _warn_training_rows(self, rows: np.ndarray, stacklevel: int = 3) -> None:
+        """Warn if a tenth or more of the rows that should be new are training rows. At most about 1000 of them are searched."""
+        sample = np.ascontiguousarray(rows[:: -(-len(rows) // 1000)])
+        distances, _ = self._model.kneighbors(sample, 1, self._threads())
+        same = int(np.count_nonzero(distances[:, 0] == 0))
+        if 10 * same >= len(sample):
+            checked = "" if len(sample) == len(rows) else " checked"
+            warnings.warn(
+                f"{same} of {len(sample)}{checked} rows are training rows; metrics and guarantees are valid only for rows that are not",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
 
     def _predictions_from(self, x: Any, ids: Any, sq_distances: Any) -> dict[str, np.ndarray]:
         """The columns of the prediction from given neighbors."""
@@ -276,7 +291,7 @@ class Estimator(Parameters):
     def thresholds_(self) -> dict[str, Threshold]:
         """The stored thresholds by name."""
         self._check_fitted()
-        return {name: Threshold(inner) for name, inner in self._model.thresholds().items()}
+        return {name: Threshold(inner, self._kind) for name, inner in self._model.thresholds().items()}
 
     def accept(self, X: Any, threshold: Threshold | str | Sequence[Threshold | str]) -> np.ndarray:
         """True where a threshold, given directly or by the name of a stored one, accepts the prediction. With a list of
@@ -303,6 +318,7 @@ class Estimator(Parameters):
         return stored[threshold]
 
     def _store_threshold(self, threshold: Threshold, name: str | None) -> Threshold:
+        threshold._kind = self._kind
         if name is not None:
             self._model.set_threshold(name, threshold._inner)
         return threshold

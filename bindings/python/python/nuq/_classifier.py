@@ -127,6 +127,8 @@ class NuqClassifier(Estimator):
         }
         return cls(**{**paper_params, **changes})
 
+    _kind = "classifier"
+
     def __sklearn_tags__(self) -> Any:
         return self._tags("classifier")
 
@@ -154,6 +156,9 @@ class NuqClassifier(Estimator):
         with self._single_row_error(rows):
             model = _nuq.Classifier.fit(self._extension_params(), rows, labels, numbers, weights, names, threads, tick)
         self._state = State(model, label_type, listed)
+        if len(model.classes()) == 1:
+            text = "all labels are equal: only log_density and the epistemic uncertainty are informative"
+            warnings.warn(text, UserWarning, stacklevel=3)
         if timer:
             timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self
@@ -425,7 +430,8 @@ class NuqClassifier(Estimator):
 
         With the ``logits`` or ``probabilities`` of the network for the held-out rows, the threshold is on the uncertainty of its
         predictions, as in ``predict_uncertainty``, and ``risk`` counts their errors. Such a threshold is applied to results with
-        logits only. A warning is shown if the held-out rows are too few for the target and the threshold accepts every row.
+        logits only. A warning is shown if the held-out rows are too few for the target and the threshold accepts every row, and if
+        a tenth or more of them are training rows.
         """
         name = None if name is None else _arrays.text(name, "name")
         targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm, "sets": sets}
@@ -445,6 +451,7 @@ class NuqClassifier(Estimator):
         if truth is not None:
             _arrays.check_lengths(rows, truth)
         uncertainty = self.predict_uncertainty(X, logits=logits, probabilities=probabilities, classes=classes)
+        self._warn_training_rows(rows)
         is_error = None if truth is None else ~_arrays.equal_labels(uncertainty.label, truth)
         return self._store_threshold(request.threshold(uncertainty, is_error), name)
 
@@ -459,6 +466,7 @@ class NuqClassifier(Estimator):
         _, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
         network = self._network(len(rows), **outputs)
+        self._warn_training_rows(rows, stacklevel=4)
         inner = self._model.calibrate_sets(rows, labels, numbers, share, score, by_class, self._threads(), network)
         if inner.unlimited_classes:
             warnings.warn(inner.statement, UserWarning, stacklevel=3)

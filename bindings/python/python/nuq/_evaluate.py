@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _arrays, _nuq
 from ._classifier import NuqClassifier
+from ._pipeline import final_step
 from .calibrate import Threshold
 from .errors import FileError, InvalidInputError, InvalidParameterError, ParameterTypeError, UnknownNameError
 from .metrics import Interval
@@ -148,7 +149,7 @@ def _sets(values: Any, name: str) -> dict[str, Any]:
 
 
 def evaluate(
-    model: NuqClassifier,
+    model: Any,
     X: Any,
     y: Any,
     *,
@@ -163,7 +164,9 @@ def evaluate(
 ) -> Evaluation:
     """Compare the classifier with all baselines that the given arrays permit. Each metric has a bootstrap interval.
 
-    ``X`` and ``y`` are test rows and labels. ``ood`` is a dictionary from names to rows unlike the training data; an array is
+    ``model`` is a fitted ``NuqClassifier``, or a scikit-learn pipeline or search that ends with one; the other steps then
+    transform ``X`` and the rows of ``ood``. ``X`` and ``y`` are test rows and labels; a warning is shown if a tenth or more of
+    them are training rows. ``ood`` is a dictionary from names to rows unlike the training data; an array is
     one set with the name "ood". ``ood_logits`` and ``ood_members`` have the same names. Methods that need the
     ``logits`` of the network (one column per class, in the order of ``model.classes_``) or the logits of several ``members`` of
     an ensemble are included if these are given for all sets. The decisions of ``threshold``, or of a stored threshold of that
@@ -172,9 +175,12 @@ def evaluate(
     A ``UserWarning`` states if the columns of ``logits`` seem to be in another order than ``model.classes_``, for example the
     numeric order of classes that are strings of digits.
     """
+    estimator = model
+    model, X = final_step(estimator, X)
     if not isinstance(model, NuqClassifier):
-        raise InvalidParameterError(f"model={model!r}: expected a fitted NuqClassifier")
+        raise InvalidParameterError(f"model={estimator!r}: expected a fitted NuqClassifier, or a pipeline or search that ends with one")
     rows = model._query_rows(X)
+    model._warn_training_rows(rows)
     _, numbers, labels = _arrays.labels(y, type(model).__name__)
     _arrays.check_lengths(rows, numbers)
     sets, set_logits, set_members = _sets(ood, "ood"), _sets(ood_logits, "ood_logits"), _sets(ood_members, "ood_members")
@@ -191,7 +197,7 @@ def evaluate(
         )
 
     others = [
-        (name, arrays(model._query_rows(given), set_logits.get(name), set_members.get(name))) for name, given in sets.items()
+        (name, arrays(model._query_rows(final_step(estimator, given)[1]), set_logits.get(name), set_members.get(name))) for name, given in sets.items()
     ]
     decided = None
     if threshold is not None:

@@ -7,16 +7,17 @@ from typing import Any
 from . import _arrays
 from ._base import Estimator
 from ._result import Uncertainty
+from .baselines import Baseline
 from .errors import NotFittedError, ParameterTypeError
 
 
 def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """The fitted nuq estimator at the end of ``estimator``, and the rows that it receives for ``X``.
+    """The fitted nuq estimator or baseline at the end of ``estimator``, and the rows that it receives for ``X``.
 
     ``estimator`` is a fitted scikit-learn pipeline, a search such as ``GridSearchCV`` that was refitted, or both nested. All
     methods of the nuq estimator can then be called with the transformed rows: ``calibrate``, ``accept``, ``kneighbors``.
     """
-    if isinstance(estimator, Estimator):
+    if isinstance(estimator, (Estimator, Baseline)):
         return estimator, X
     if hasattr(estimator, "best_estimator_"):
         return final_step(estimator.best_estimator_, X)
@@ -40,6 +41,8 @@ def predict_uncertainty(estimator: Any, X: Any, **network: Any) -> Uncertainty:
     ``final_step`` for other methods. A classifier accepts ``logits``, ``probabilities`` and ``classes`` of the network.
     """
     model, rows = final_step(estimator, X)
+    if not isinstance(model, Estimator):
+        raise ParameterTypeError(f"estimator={estimator!r}: a baseline has no predict_uncertainty; use its score with final_step")
     result: Uncertainty = model.predict_uncertainty(rows, **network)
     index = _arrays.row_index(X)
     if index is not None and len(index) == len(result):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, overload
 
 import numpy as np
@@ -11,7 +12,7 @@ from ._base import Estimator, State
 from ._classifier import _format_bandwidth, _term
 from ._result import Uncertainty
 from .calibrate import IntervalRule, Request, Threshold, one_target
-from .errors import InvalidParameterError, NotFiniteError, ParameterTypeError
+from .errors import InvalidParameterError, NotFiniteError, NotNumbersError, ParameterTypeError
 
 
 class NuqRegressor(Estimator):
@@ -74,6 +75,8 @@ class NuqRegressor(Estimator):
         self.verbose = verbose
         self.copy = copy
 
+    _kind = "regressor"
+
     def __sklearn_tags__(self) -> Any:
         return self._tags("regressor")
 
@@ -92,6 +95,10 @@ class NuqRegressor(Estimator):
             tick = timer.tick if timer else None
             model = _nuq.Regressor.fit(self._extension_params(), rows, targets, weights, names, threads, tick)
         self._state = State(model)
+        used = targets if weights is None else targets[weights > 0]
+        if (used == used[0]).all():
+            text = "all targets are equal: every uncertainty is zero, and only log_density is informative"
+            warnings.warn(text, UserWarning, stacklevel=2)
         if timer:
             timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self
@@ -143,6 +150,7 @@ class NuqRegressor(Estimator):
         y: Any = None,
         *,
         coverage: float | None = None,
+        risk: float | None = None,
         false_alarm: float | None = None,
         intervals: None = None,
         measure: str | None = None,
@@ -158,6 +166,7 @@ class NuqRegressor(Estimator):
         y: Any = None,
         *,
         coverage: float | None = None,
+        risk: float | None = None,
         false_alarm: float | None = None,
         intervals: float | None = None,
         measure: str | None = None,
@@ -168,11 +177,17 @@ class NuqRegressor(Estimator):
         Give one of three targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a new
         row is rejected with at most this probability. ``measure`` is the compared uncertainty: "aleatoric", "epistemic",
         "total" or "density". A threshold with a ``name`` is stored in the model and in its file. A warning is shown if the
-        held-out rows are too few for the target and the threshold accepts every row.
+        held-out rows are too few for the target and the threshold accepts every row, and if a tenth or more of them are training
+        rows. ``risk``, the share of wrong predictions, exists for classifiers only.
 
         ``intervals``: the result is an ``IntervalRule`` for ``predict_interval``. The interval of a new row contains its target with at
         least this probability. This needs the targets ``y``.
         """
+        if risk is not None:
+            raise InvalidParameterError(
+                f"risk={risk!r} requires a classifier: the predictions of a regressor are not right or wrong; give coverage or "
+                "false_alarm"
+            )
         name = None if name is None else _arrays.text(name, "name")
         targets = {"coverage": coverage, "false_alarm": false_alarm, "intervals": intervals}
         if one_target(targets) == "intervals":
@@ -181,7 +196,9 @@ class NuqRegressor(Estimator):
             return self._calibrate_intervals(X, y, intervals, name)
         del targets["intervals"]
         request = Request.checked(targets, 0.05, measure, has_errors=False)
-        return self._store_threshold(request.threshold(self.predict_uncertainty(X), None), name)
+        uncertainty = self.predict_uncertainty(X)
+        self._warn_training_rows(_arrays.rows(X))
+        return self._store_threshold(request.threshold(uncertainty, None), name)
 
     def _calibrate_intervals(self, X: Any, y: Any, coverage: Any, name: str | None) -> IntervalRule:
         share = _arrays.real(coverage, "intervals")
@@ -189,6 +206,7 @@ class NuqRegressor(Estimator):
             raise InvalidParameterError("intervals= requires y, the targets of the held-out rows")
         targets, estimates = _targets(y, type(self).__name__), self._predictions(X)
         _arrays.check_lengths(estimates["mean"], targets)
+        self._warn_training_rows(_arrays.rows(X), stacklevel=4)
         inner = _nuq.IntervalRule.calibrate(share, estimates["mean"], estimates["log_total"], targets)
         if name is not None:
             self._model.set_intervals(name, inner)
@@ -231,6 +249,8 @@ class NuqRegressor(Estimator):
 
 def _targets(y: Any, owner: str) -> np.ndarray:
     array = _arrays.column(y, owner)
+    if array.dtype.kind in "SU" or (array.dtype.kind == "O" and any(isinstance(value, (str, bytes)) for value in array)):
+        raise NotNumbersError("y is text: targets must be numbers; convert them, for example with y.astype(float)")
     targets = _arrays.numbers(array, np.float64)
     if not np.isfinite(targets).all():
         row = int(np.flatnonzero(~np.isfinite(targets))[0])

@@ -19,7 +19,7 @@ import numpy as np
 
 from . import _arrays, _files, _nuq
 from ._params import Parameters
-from .errors import DamagedFileError, InvalidParameterError, ParameterTypeError
+from .errors import DamagedFileError, InvalidParameterError, MissingInputError, ParameterTypeError
 
 __all__ = [
     "Baseline",
@@ -58,6 +58,11 @@ class Baseline(Parameters):
     def __sklearn_is_fitted__(self) -> bool:
         return self._model is not None
 
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags())
+
     def _fitted(self) -> _nuq.Scorer:
         self._check_fitted()
         assert self._model is not None
@@ -87,10 +92,20 @@ class Baseline(Parameters):
 class Scorer(Baseline):
     """Base class of the baselines that score rows by their embeddings or logits."""
 
+    #: The parameters of ``score`` that the method uses.
+    _inputs: tuple[str, ...] = ("X",)
+
     def score(self, X: Any = None, logits: Any = None, members: Any = None) -> np.ndarray:
         """Score of each row. Pass the inputs that the method needs: embeddings ``X``, ``logits``, or ``members`` (the logits of
         several networks)."""
         scorer = self._fitted()
+        given = {"X": X, "logits": logits, "members": members}
+        unused = [name for name, array in given.items() if array is not None and name not in self._inputs]
+        missing = [name for name in self._inputs if given[name] is None]
+        if unused or missing:
+            call = ", ".join(f"{name}=..." for name in self._inputs)
+            problem = f"does not use {unused[0]}" if unused else f"needs {missing[0]}"
+            raise MissingInputError(f"{type(self).__name__} {problem}: call score({call})")
         rows = None if X is None else _arrays.rows(X)
         logits = None if logits is None else _arrays.rows(logits, "logits")
         return scorer.score(rows, logits, _arrays.members(members), None)
@@ -108,6 +123,8 @@ class _WithoutFit(Scorer):
 
 
 class _FromLogits(_WithoutFit):
+    _inputs = ("logits",)
+
     def __init__(self) -> None:
         self._model = self._create()
 
@@ -143,6 +160,7 @@ class Energy(_WithoutFit):
     """Energy: negative log-sum-exp of the logits at a temperature (Liu et al. 2020)."""
 
     _method = "energy"
+    _inputs = ("logits",)
 
     def __init__(self, temperature: float = 1.0) -> None:
         self.temperature = temperature
@@ -156,6 +174,7 @@ class Gen(_WithoutFit):
     """Generalized entropy of the ``top`` largest softmax probabilities (Liu, Lochman and Zach 2023)."""
 
     _method = "gen"
+    _inputs = ("logits",)
 
     def __init__(self, gamma: float = 0.1, top: int = 100) -> None:
         self.gamma, self.top = gamma, top
@@ -167,6 +186,8 @@ class Gen(_WithoutFit):
 
 class Ensemble(_WithoutFit):
     """Score of an ensemble: "entropy", "mutual_information", "mean_entropy", "std" or "max_prob" of the member predictions."""
+
+    _inputs = ("members",)
 
     def __init__(self, reduction: str = "entropy") -> None:
         self.reduction = reduction
@@ -388,6 +409,8 @@ class Huq(Baseline):
 
 
 class _FromEmbeddingsAndLogits(Scorer):
+    _inputs = ("X", "logits")
+
     def _options(self) -> tuple[int, float, int | None]:
         return 10, 0.9, None
 

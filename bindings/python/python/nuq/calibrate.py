@@ -29,10 +29,12 @@ class Threshold:
     A new threshold needs no new fit: call ``calibrate`` again, on the same held-out rows or on others.
     """
 
-    def __init__(self, inner: _nuq.Threshold) -> None:
+    def __init__(self, inner: _nuq.Threshold, kind: str | None = None) -> None:
         if not isinstance(inner, _nuq.Threshold):
             raise ParameterTypeError("thresholds are created by the method calibrate of a fitted model")
         self._inner = inner
+        #: The model that it belongs to: "classifier", "regressor", or None if it is not known.
+        self._kind = kind
 
     @property
     def measure(self) -> str:
@@ -68,9 +70,20 @@ class Threshold:
         of several thresholds should accept, combine them: ``first.accept(u) & second.accept(u)``, or pass a list of
         thresholds to ``accept`` of the model.
         """
+        scores = _measured(uncertainty, self.measure)
+        self._check_kind(uncertainty)
         if isinstance(uncertainty, Uncertainty):
             self._check_predictor(uncertainty._predictor)
-        return self._inner.accept(_measured(uncertainty, self.measure))
+        return self._inner.accept(scores)
+
+    def _check_kind(self, uncertainty: Any) -> None:
+        """The uncertainties of a classifier and of a regressor have the same names but other units."""
+        columns = list(getattr(uncertainty, "columns", uncertainty)) if _has_columns(uncertainty) else []
+        given = "regressor" if "mean" in columns else "classifier" if "label" in columns else None
+        if self._kind is not None and given is not None and given != self._kind:
+            raise InvalidInputError(
+                f"the threshold was calibrated for a {self._kind}, and the result is that of a {given}: calibrate a threshold on it"
+            )
 
     def _check_predictor(self, predictor: str) -> None:
         """Check that the guarantee applies to predictions of a predictor."""
@@ -84,7 +97,7 @@ class Threshold:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_parts, self._inner.parts()
+        return _from_parts, self._inner.parts(), {"_kind": self._kind}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Threshold) and self._inner.parts() == other._inner.parts()
@@ -254,10 +267,14 @@ class Request(NamedTuple):
         return Threshold(inner)
 
 
+def _has_columns(uncertainty: Any) -> bool:
+    return isinstance(uncertainty, (Uncertainty, Mapping)) or hasattr(uncertainty, "columns")
+
+
 def _measured(uncertainty: Any, measure: str) -> np.ndarray:
     """Values of the measure. A higher value means a less certain prediction."""
     name = _COLUMNS[measure]
-    if not (isinstance(uncertainty, (Uncertainty, Mapping)) or hasattr(uncertainty, "columns")):
+    if not _has_columns(uncertainty):
         scores = _arrays.scores(uncertainty, f"an array of values of the measure {measure!r}")
     else:
         columns = list(getattr(uncertainty, "columns", uncertainty))
