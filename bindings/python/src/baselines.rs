@@ -11,7 +11,7 @@ use nuq_eval::baselines::{
     LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, Param, React,
     RelativeMahalanobis, Scorer, Sngp, SngpParams, Uncertainties, Vim,
 };
-use nuq_io::BaselineFile;
+use nuq_io::{BaselineFile, TrainingRows};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -24,6 +24,7 @@ use crate::{labels, work};
 #[pyclass(name = "Scorer", module = "nuq._nuq", frozen)]
 struct PyScorer {
     inner: Arc<dyn Scorer>,
+    training: Option<TrainingRows>,
 }
 
 #[pymethods]
@@ -63,8 +64,35 @@ impl PyScorer {
 
     /// Writes the file of the baseline.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let scorer = self.inner.clone();
-        work::run(py, None, None, move || Ok(nuq_io::save_baseline(&*scorer, &path)?))
+        let (scorer, training) = (self.inner.clone(), self.training.clone());
+        work::run(py, None, None, move || Ok(nuq_io::save_baseline(&*scorer, training.as_ref(), &path)?))
+    }
+
+    /// The same baseline with a description of its training rows.
+    fn with_training(
+        &self,
+        rows: usize,
+        columns: usize,
+        column_names: Option<Vec<String>>,
+    ) -> PyResult<PyScorer> {
+        if let Some(names) = &column_names {
+            nuq::column_names::check_distinct(names).map_err(Failure::from)?;
+        }
+        let training = Some(TrainingRows { rows, columns, column_names });
+        Ok(PyScorer { inner: self.inner.clone(), training })
+    }
+
+    /// Names of the columns of the training rows.
+    fn column_names(&self) -> Option<Vec<String>> {
+        self.training.as_ref()?.column_names.clone()
+    }
+
+    /// Description of the difference between these names and those of the training rows; `None` if they are equal.
+    fn different_names(&self, names: Vec<String>) -> Option<String> {
+        match self.training.as_ref()?.check_column_names(&names) {
+            Err(nuq::Error::ColumnNames(difference)) => Some(difference.to_string()),
+            _ => None,
+        }
     }
 
     /// Display name.
@@ -81,7 +109,12 @@ pub(crate) fn members(all: &[Bound<'_, PyAny>]) -> PyResult<Members> {
 }
 
 fn scorer(inner: impl Scorer + 'static) -> PyScorer {
-    PyScorer { inner: Arc::new(inner) }
+    unnamed(Arc::new(inner))
+}
+
+/// A scorer without a description of its training rows.
+fn unnamed(inner: Arc<dyn Scorer>) -> PyScorer {
+    PyScorer { inner, training: None }
 }
 
 /// A scorer that was fitted to L2-normalized rows if `normalize`.
@@ -139,7 +172,7 @@ fn from_embeddings(
         let rows = if normalize { rows.l2_normalized() } else { rows };
         Ok(fitted(&name, &rows, &labels, normalize, k, shrinkage))
     })?;
-    Ok(PyScorer { inner: inner? })
+    Ok(unnamed(inner?))
 }
 
 fn fitted(
@@ -220,7 +253,7 @@ fn sngp(
     let params = SngpParams { features, length_scale, ridge, seed, score: parse_reduction(reduction)? };
     work::run(py, None, None, move || {
         let rows = if normalize { rows.l2_normalized() } else { rows };
-        Ok(PyScorer { inner: wrap(Sngp::fit(&rows, &labels, params)?, normalize) })
+        Ok(unnamed(wrap(Sngp::fit(&rows, &labels, params)?, normalize)))
     })
 }
 
@@ -245,7 +278,7 @@ fn duq(
     let params = DuqParams { projection, length_scale, momentum, steps, batch, learning_rate, seed };
     work::run(py, None, None, move || {
         let rows = if normalize { rows.l2_normalized() } else { rows };
-        Ok(PyScorer { inner: wrap(Duq::fit(&rows, &labels, params)?, normalize) })
+        Ok(unnamed(wrap(Duq::fit(&rows, &labels, params)?, normalize)))
     })
 }
 
@@ -278,7 +311,7 @@ pub(crate) fn opened(py: Python<'_>, file: BaselineFile) -> PyResult<Py<PyAny>> 
     if method.normalized().is_some() {
         params.set_item("normalize", is_normalized)?;
     }
-    let scorer = PyScorer { inner: file.scorer.into() };
+    let scorer = PyScorer { inner: file.scorer.into(), training: file.training };
     Ok((method.name(), params, scorer).into_pyobject(py)?.into_any().unbind())
 }
 

@@ -2,6 +2,7 @@
 
 use numpy::PyReadonlyArray1;
 use nuq::calibrate::{Predictor, SetRule, SetTarget};
+use nuq::column_names::check_distinct;
 use nuq::{
     Decision, Embeddings, FittedModel, Label, NetworkProbabilities, NuqClassifier, Probabilities, RejectRule,
 };
@@ -43,6 +44,7 @@ impl PyClassifier {
         let parsed = params::classifier(params)?;
         let (x, y) = (params::training_rows(params, x)?, labels::of_rows(classes, numbers.as_slice()?)?);
         let weights = sample_weights(weights)?;
+        check_distinct(names.as_deref().unwrap_or_default()).map_err(Failure::from)?;
         let model = work::run(py, n_jobs, tick, move || {
             let mut model = match weights {
                 Some(weights) => parsed.fit_weighted(&x, &y, &weights)?,

@@ -86,7 +86,7 @@ fn class_of(error: &nuq::Error) -> &'static str {
         PerPointBandwidthFixed => "PerPointBandwidthError",
         NoRows { .. } => "EmptyError",
         NanScore { .. } => "NotFiniteError",
-        ColumnNames(_) => "ColumnNamesError",
+        ColumnNames(_) | RepeatedColumnName { .. } => "ColumnNamesError",
         EqualScores { .. } | LabelKind { .. } | BadProbabilities { .. } => "InvalidInputError",
         CannotCertify { .. } => "CannotCertifyError",
         FewHeldOutRows { .. } => "FewRowsError",

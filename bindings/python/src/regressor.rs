@@ -1,11 +1,13 @@
 //! The fitted regressor.
 
 use numpy::PyReadonlyArray1;
+use nuq::column_names::check_distinct;
 use nuq::{FittedModel, NuqRegressor};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::{NeighborArrays, column, embeddings, neighbor_table, sample_weights};
+use crate::errors::Failure;
 use crate::model::common_methods;
 use crate::rules::PyIntervalRule;
 use crate::shared::Shared;
@@ -36,6 +38,7 @@ impl PyRegressor {
         let parsed = params::regressor(params)?;
         let (x, y) = (params::training_rows(params, x)?, y.as_slice()?.to_vec());
         let weights = sample_weights(weights)?;
+        check_distinct(names.as_deref().unwrap_or_default()).map_err(Failure::from)?;
         let model = work::run(py, n_jobs, tick, move || {
             let mut model = match weights {
                 Some(weights) => parsed.fit_weighted(&x, &y, &weights)?,

@@ -120,7 +120,7 @@ def test_a_clone_has_the_parameters_and_is_not_fitted(baseline):
 
 
 def test_parameters():
-    assert repr(KnnDistance(7, normalize=True)) == "KnnDistance(k=7, normalize=True)"
+    assert repr(KnnDistance(7, normalize=True)) == "KnnDistance(n_neighbors=7, normalize=True)"
     assert repr(Fdbd()) == "Fdbd()" and Fdbd().get_params() == {}
     energy = Energy().set_params(temperature=2.0)
     np.testing.assert_array_equal(scores(energy), scores(Energy(2.0)))

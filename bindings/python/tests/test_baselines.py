@@ -143,7 +143,7 @@ def test_temperature_of_scaled_logits():
         lambda x: Mahalanobis().fit(x),
         lambda x: Mahalanobis(shrinkage="much").fit(x, np.arange(len(x))),
         lambda x: KnnDistance(reduction="min"),
-        lambda x: KnnDistance(k=0).fit(x),
+        lambda x: KnnDistance(n_neighbors=0).fit(x),
         lambda x: KnnDistance().fit(x).score(x[:, :3]),
         lambda x: Sngp().fit(x, np.zeros(len(x), int)),
         lambda x: Sngp(features=0).fit(x, np.arange(len(x))),

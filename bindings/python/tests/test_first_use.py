@@ -67,13 +67,11 @@ def test_targets_are_numbers(blobs):
 
 
 def test_inputs_of_baselines_are_named(blobs):
-    x, y = blobs
-    with pytest.raises(MissingInputError, match=r"Energy does not use X: call score\(logits=\.\.\.\)"):
+    x, _ = blobs
+    with pytest.raises(MissingInputError, match=r"Energy needs logits: call score\(logits=\.\.\.\)"):
         baselines.Energy().score(x)
     with pytest.raises(MissingInputError, match=r"KnnDistance needs X: call score\(X=\.\.\.\)"):
         baselines.KnnDistance().fit(x).score()
-    with pytest.raises(MissingInputError, match="does not use logits"):
-        baselines.Mahalanobis().fit(x, y).score(x, x)
 
 
 def test_pipelines_of_evaluate_and_baselines(blobs):
@@ -93,3 +91,31 @@ def test_pipelines_of_evaluate_and_baselines(blobs):
     np.testing.assert_array_equal(distances.score(x), baseline.score(rows))
     with pytest.raises(nuq.errors.ParameterTypeError, match="baseline"):
         nuq.predict_uncertainty(distances, x)
+
+
+def test_column_names_of_baselines_are_stored_and_compared(blobs, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    x, y = blobs
+    frame = pandas.DataFrame(x, columns=list("abcde"))
+    for baseline in (baselines.Mahalanobis().fit(frame, y), baselines.KnnDistance().fit(frame), baselines.Vim().fit(frame, x)):
+        baseline.save(tmp_path / "baseline.nuq")
+        for one in (baseline, nuq.load(tmp_path / "baseline.nuq"), pickle.loads(pickle.dumps(baseline))):
+            rest = [x] if isinstance(one, baselines.Vim) else []
+            np.testing.assert_array_equal(one.score(frame, *rest), baseline.score(frame, *rest))
+            with pytest.raises(nuq.errors.ColumnNamesError, match="column 0 is `e`"):
+                one.score(frame[list("edcba")], *rest)
+
+
+def test_repeated_column_names_are_errors(blobs):
+    pandas = pytest.importorskip("pandas")
+    x, y = blobs
+    frame = pandas.DataFrame(x, columns=list("abcda"))
+    for fit in (NuqClassifier().fit, NuqRegressor().fit, baselines.Mahalanobis().fit):
+        with pytest.raises(nuq.errors.ColumnNamesError, match="columns 0 and 4 are both named `a`"):
+            fit(frame, y)
+
+
+def test_more_neighbors_than_rows_are_stated(blobs):
+    x = blobs[0]
+    with pytest.warns(UserWarning, match="n_neighbors=400: there are only 300 rows"):
+        baselines.KnnDistance(n_neighbors=400).fit(x)

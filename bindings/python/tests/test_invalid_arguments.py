@@ -97,7 +97,7 @@ CALLS = {
     "accept by a threshold": (
         CLASSIFIER.accept, {"X": X, "threshold": THRESHOLD}, {"threshold": [*WRONG_TYPES, 5, "unknown", None, [], [THRESHOLD, 5]], "level": [0.1]}
     ),
-    "accept of a regressor": (REGRESSOR.accept, {"X": X, "threshold": THRESHOLD}, {"X": NOT_ROWS, "threshold": [*WRONG_TYPES, 5, "unknown", None, []]}),
+    "accept of a regressor": (REGRESSOR.accept, {"X": X, "threshold": REGRESSOR.calibrate(X, coverage=0.9)}, {"X": NOT_ROWS, "threshold": [*WRONG_TYPES, 5, "unknown", None, []]}),
     "calibrate to a coverage": (
         CLASSIFIER.calibrate,
         {"X": X, "coverage": 0.9},
@@ -206,8 +206,8 @@ FITTED_BASELINES = {
     "Ddu": (Y, {"normalize": ["a", None, 2], "shrinkage": [*NOT_A_SHARE]}),
     "Mahalanobis": (Y, {"shrinkage": [*NOT_A_SHARE]}),
     "RelativeMahalanobis": (Y, {"shrinkage": [*NOT_A_SHARE]}),
-    "KnnDistance": (Y, {"k": [*NOT_A_COUNT, 0], "normalize": ["a"]}),
-    "LocalOutlierFactor": (Y, {"k": [*NOT_A_COUNT, 0], "normalize": ["a"]}),
+    "KnnDistance": (Y, {"n_neighbors": [*NOT_A_COUNT, 0], "normalize": ["a"]}),
+    "LocalOutlierFactor": (Y, {"n_neighbors": [*NOT_A_COUNT, 0], "normalize": ["a"]}),
     "Sngp": (
         Y,
         {
@@ -231,7 +231,7 @@ FITTED_BASELINES = {
         },
     ),
     "Vim": (LOGITS, {"principal": [*(v for v in NOT_A_COUNT if v is not None), 0, 3]}),
-    "NnGuide": (LOGITS, {"k": [*NOT_A_COUNT, 0]}),
+    "NnGuide": (LOGITS, {"n_neighbors": [*NOT_A_COUNT, 0]}),
     "React": (LOGITS, {"quantile": NOT_A_SHARE}),
 }
 for _name, (_second, _invalid) in FITTED_BASELINES.items():

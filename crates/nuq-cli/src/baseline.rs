@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nuq_eval::baselines::{FitInputs, Uses, fit as fit_method};
 use nuq_eval::evaluate::MethodId;
-use nuq_io::ArraySpec;
+use nuq_io::{ArraySpec, TrainingRows};
 
 use crate::args::{Common, FitArgs, check_stdin};
 use crate::error::Error;
@@ -23,9 +23,13 @@ pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Resul
     output::check_out(&options.out, &inputs)?;
     destination::check_binary(&options.out)?;
     let others: Vec<&ArraySpec> = options.labels.iter().collect();
+    let mut training = None;
     let embeddings = match &options.embeddings {
         Some(spec) => {
-            let rows = rows::read(spec, options.input.options().embeddings(spec, &others)?)?;
+            let file = options.input.options().embeddings(spec, &others)?;
+            let column_names = rows::distinct_names(spec, &file)?;
+            let rows = rows::read(spec, file)?;
+            training = Some(TrainingRows { rows: rows.len(), columns: rows.dim(), column_names });
             message(common, &format!("read {} rows of {} columns from {spec}", rows.len(), rows.dim()));
             Some((spec, rows))
         }
@@ -53,10 +57,11 @@ pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Resul
     };
     let scorer = observe("fitting", common, || fit_method(method, &inputs))?;
     let seconds = start.elapsed().as_secs_f64();
-    destination::save_baseline(&*scorer, &options.out)?;
+    rows::warn_neighbors(options.n_neighbors, training.as_ref().map_or(0, |training| training.rows), common);
+    destination::save_baseline(&*scorer, training.as_ref(), &options.out)?;
     message(common, &format!("fitted in {seconds:.2} s, saved as {}", destination::name(&options.out)));
     let params = scorer.parts().map(|parts| parts.params).unwrap_or_default();
-    let summary = BaselineSummary::new(method, &*scorer, &params);
+    let summary = BaselineSummary::new(method, &*scorer, &params, training.as_ref());
     output::print_report(common, &options.out, &summary, &summary.text())
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use nuq_eval::baselines::Scorer;
-use nuq_io::OutputCompression;
+use nuq_io::{OutputCompression, TrainingRows};
 
 use crate::error::Error;
 use crate::escape::Escaped;
@@ -86,11 +86,15 @@ pub(crate) fn save(model: &nuq::Model<'_>, out: &Path) -> Result<(), Error> {
 }
 
 /// Saves a baseline.
-pub(crate) fn save_baseline(scorer: &dyn Scorer, out: &Path) -> Result<(), Error> {
+pub(crate) fn save_baseline(
+    scorer: &dyn Scorer,
+    training: Option<&TrainingRows>,
+    out: &Path,
+) -> Result<(), Error> {
     if !is_stdout(out) {
-        return Ok(nuq_io::save_baseline(scorer, out)?);
+        return Ok(nuq_io::save_baseline(scorer, training, out)?);
     }
-    write_binary(|stdout| nuq_io::write_baseline(scorer, stdout))
+    write_binary(|stdout| nuq_io::write_baseline(scorer, training, stdout))
 }
 
 fn write_binary(write: impl FnOnce(&mut dyn Write) -> Result<(), nuq_io::Error>) -> Result<(), Error> {

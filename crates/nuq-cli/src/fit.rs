@@ -33,7 +33,7 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     output::check_out(&options.out, &inputs)?;
     destination::check_binary(&options.out)?;
     let file = open_rows(embeddings, options)?;
-    let column_names = file.column_names().map(<[String]>::to_vec);
+    let column_names = rows::distinct_names(embeddings, &file)?;
     let x = rows::read(embeddings, file)?;
     message(common, &format!("read {} rows of {} columns from {embeddings}", x.len(), x.dim()));
     let (of, input) = ((embeddings, x.len()), options.input.options());
@@ -98,10 +98,7 @@ fn open_rows(embeddings: &ArraySpec, options: &FitArgs) -> Result<EmbeddingsFile
 
 /// Reports properties of the data that limit the model.
 fn warn(options: &FitArgs, model: &Model<'_>, common: &Common) {
-    let rows = model.index().len();
-    if let Some(k) = options.n_neighbors.filter(|&k| k > rows) {
-        message(common, &format!("--n-neighbors {k}: there are only {rows} rows; all of them are used"));
-    }
+    rows::warn_neighbors(options.n_neighbors, model.index().len(), common);
     match model {
         Model::Classifier(model) if model.classes().len() == 1 => {
             let text = "all labels are equal: only log_density and the epistemic uncertainty are informative";

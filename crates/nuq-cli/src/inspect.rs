@@ -6,7 +6,7 @@ use nuq::calibrate::{IntervalRule, Measure, Predictor, SetRule, Threshold};
 use nuq::{FittedModel, Model};
 use nuq_eval::baselines::{Param, Scorer};
 use nuq_eval::evaluate::MethodId;
-use nuq_io::{BaselineFile, Contents, SectionInfo};
+use nuq_io::{BaselineFile, Contents, SectionInfo, TrainingRows};
 use nuq_report::ModelSummary;
 use serde::Serialize;
 use serde_json::Value;
@@ -38,7 +38,7 @@ fn inspect_baseline(options: &InspectArgs, common: &Common, file: &BaselineFile)
     if options.verify {
         file.verify()?;
     }
-    let mut summary = BaselineSummary::new(file.method, &*file.scorer, &file.params);
+    let mut summary = BaselineSummary::new(file.method, &*file.scorer, &file.params, file.training.as_ref());
     let file = FileSummary::new(&file.written_by, options.verify, &file.sections);
     let text = summary.text() + &lines(&file.facts());
     summary.file = Some(file);
@@ -210,13 +210,20 @@ pub(crate) struct BaselineSummary {
     method: &'static str,
     title: String,
     inputs: Vec<&'static str>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    training: Option<TrainingRows>,
     params: BTreeMap<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<FileSummary>,
 }
 
 impl BaselineSummary {
-    pub(crate) fn new(method: MethodId, scorer: &dyn Scorer, params: &BTreeMap<String, Param>) -> Self {
+    pub(crate) fn new(
+        method: MethodId,
+        scorer: &dyn Scorer,
+        params: &BTreeMap<String, Param>,
+        training: Option<&TrainingRows>,
+    ) -> Self {
         let value = |param: &Param| match param {
             Param::Default => Value::Null,
             Param::Integer(value) => (*value).into(),
@@ -228,6 +235,7 @@ impl BaselineSummary {
             method: method.name(),
             title: scorer.name(),
             inputs: scorer.inputs().iter().map(|input| input.name()).collect(),
+            training: training.cloned(),
             params: params.iter().map(|(name, param)| (name.clone(), value(param))).collect(),
             file: None,
         }
@@ -239,6 +247,10 @@ impl BaselineSummary {
             ("method", format!("{} ({})", self.method, self.title)),
             ("inputs", self.inputs.join(", ")),
         ];
+        if let Some(TrainingRows { rows, columns, column_names }) = &self.training {
+            facts.push(("rows", format!("{rows} × {columns}")));
+            facts.extend(column_names.iter().map(|names| ("column_names", column_text(names))));
+        }
         for (name, value) in &self.params {
             let value = match value {
                 Value::String(word) => word.clone(),

@@ -22,6 +22,27 @@ pub(crate) fn read(spec: &ArraySpec, mut file: EmbeddingsFile) -> Result<Embeddi
     Ok(Embeddings::new(values, file.dim())?)
 }
 
+/// The names of the columns of training rows, which must be distinct.
+pub(crate) fn distinct_names(spec: &ArraySpec, file: &EmbeddingsFile) -> Result<Option<Vec<String>>, Error> {
+    let Some(names) = file.column_names() else { return Ok(None) };
+    nuq::column_names::check_distinct(names).map_err(|error| Error::Data(format!("{spec}: {error}")))?;
+    Ok(Some(names.to_vec()))
+}
+
+/// Prints a message if more neighbors are requested than there are rows.
+pub(crate) fn warn_neighbors(n_neighbors: Option<usize>, rows: usize, common: &Common) {
+    if let Some(k) = n_neighbors.filter(|&k| k > rows) {
+        message(common, &format!("--n-neighbors {k}: there are only {rows} rows; all of them are used"));
+    }
+}
+
+/// Explains a difference of column names.
+pub(crate) fn name_error(spec: &ArraySpec, error: &nuq::Error) -> Error {
+    Error::Data(format!(
+        "{spec}: {error}: reorder or rename the columns, or match them by position with --ignore-column-names"
+    ))
+}
+
 /// Reads rows for an existing model. The number and the names of their columns must be those of the model.
 pub(crate) struct ModelRows<'o> {
     pub(crate) model: &'o Model<'o>,
@@ -46,11 +67,7 @@ impl ModelRows<'_> {
         let file = self.options.columns(self.model.index().dim()).embeddings_keeping(spec, others, kept);
         let file = file.map_err(|error| column_error(error.into(), self.path))?;
         if let Some(names) = file.column_names().filter(|_| !self.ignore_column_names) {
-            self.model.check_column_names(names).map_err(|error| {
-                Error::Data(format!(
-                    "{spec}: {error}: reorder or rename the columns, or match them by position with --ignore-column-names"
-                ))
-            })?;
+            self.model.check_column_names(names).map_err(|error| name_error(spec, &error))?;
         }
         Ok(file)
     }

@@ -28,9 +28,34 @@ struct BaselineMeta {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     labels: Vec<LabelMeta>,
     arrays: BTreeMap<String, ArrayMeta>,
+    /// Absent for methods that are not fitted to rows, and in files of earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    training: Option<TrainingRows>,
     /// The index of the training rows, for methods that search it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     index: Option<IndexMeta>,
+}
+
+/// The rows that a baseline was fitted to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainingRows {
+    /// The number of rows.
+    pub rows: usize,
+    /// The number of columns.
+    pub columns: usize,
+    /// The names of the columns; `None` if they have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column_names: Option<Vec<String>>,
+}
+
+impl TrainingRows {
+    /// Checks the column names of other rows. Every list is valid if the training rows have no names.
+    ///
+    /// # Errors
+    /// [`nuq::Error::ColumnNames`] for other names or another order.
+    pub fn check_column_names<S: AsRef<str>>(&self, names: &[S]) -> Result<(), nuq::Error> {
+        self.column_names.as_ref().map_or(Ok(()), |training| nuq::column_names::compare(training, names))
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,6 +83,7 @@ enum ElementType {
 }
 
 /// Writes a fitted baseline to `path`, atomically, as [`save`](crate::save) writes a model. Equal baselines give equal files.
+/// `training` describes the rows that it was fitted to, if there are any.
 ///
 /// ```
 /// use nuq::{Embeddings, Shrinkage};
@@ -66,7 +92,7 @@ enum ElementType {
 /// let x = Embeddings::from_rows(&[[0.0, 0.1], [0.2, 0.0], [1.0, 1.3], [1.1, 0.9]])?;
 /// let fitted = Mahalanobis::fit(&x, &["a", "a", "b", "b"], Shrinkage::LedoitWolf)?;
 /// let path = std::env::temp_dir().join(format!("nuq-baseline-{}.nuq", std::process::id()));
-/// nuq_io::save_baseline(&fitted, &path)?;
+/// nuq_io::save_baseline(&fitted, None, &path)?;
 ///
 /// let opened = nuq_io::open_baseline(&path)?;
 /// assert_eq!(opened.method.name(), "mahalanobis");
@@ -79,17 +105,21 @@ enum ElementType {
 /// # Errors
 /// [`Error::Write`] if the file cannot be written, [`Error::UnknownScorer`] for a scorer that is not a method of `nuq-eval`,
 /// [`Error::Model`] if the baseline comes from a damaged file.
-pub fn save_baseline(scorer: &dyn Scorer, path: &Path) -> Result<(), Error> {
-    write(scorer, path, |sections| write_atomically(path, |file| container::write(file, sections)))
+pub fn save_baseline(scorer: &dyn Scorer, training: Option<&TrainingRows>, path: &Path) -> Result<(), Error> {
+    write(scorer, training, path, |sections| write_atomically(path, |file| container::write(file, sections)))
 }
 
 /// Writes a fitted baseline to a writer, such as standard output. The bytes are those of a file that [`save_baseline`] writes.
 ///
 /// # Errors
 /// As [`save_baseline`].
-pub fn write_baseline(scorer: &dyn Scorer, to: &mut dyn Write) -> Result<(), Error> {
+pub fn write_baseline(
+    scorer: &dyn Scorer,
+    training: Option<&TrainingRows>,
+    to: &mut dyn Write,
+) -> Result<(), Error> {
     let path = Path::new("the output");
-    write(scorer, path, |sections| {
+    write(scorer, training, path, |sections| {
         container::write(to, sections).map_err(|source| Error::Write { path: path.to_owned(), source })
     })
 }
@@ -97,6 +127,7 @@ pub fn write_baseline(scorer: &dyn Scorer, to: &mut dyn Write) -> Result<(), Err
 /// Passes the sections of a baseline to `put`. `path` is the file in errors.
 fn write(
     scorer: &dyn Scorer,
+    training: Option<&TrainingRows>,
     path: &Path,
     put: impl FnOnce(&[Section<'_>]) -> Result<(), Error>,
 ) -> Result<(), Error> {
@@ -117,6 +148,7 @@ fn write(
         params: parts.params.into_iter().map(|(name, param)| (name, param.into())).collect(),
         labels: parts.labels.iter().map(LabelMeta::from).collect(),
         arrays: parts.arrays.iter().map(|(name, array)| (name.clone(), array.into())).collect(),
+        training: training.cloned(),
         index: index.as_ref().map(IndexMeta::from),
     };
     let json = serde_json::to_vec(&meta).expect("the metadata has string keys only");
@@ -138,6 +170,8 @@ pub struct BaselineFile {
     pub method: MethodId,
     /// The parameters of the fit, by name.
     pub params: BTreeMap<String, Param>,
+    /// The rows that it was fitted to; `None` for methods that are not fitted to rows, and in files of earlier programs.
+    pub training: Option<TrainingRows>,
     /// Name and version of the program that wrote the file.
     pub written_by: String,
     /// The sections of the file, in the order of its table.
@@ -183,9 +217,16 @@ pub fn open_baseline(path: &Path) -> Result<BaselineFile, Error> {
 
 pub(crate) fn read(container: Container) -> Result<BaselineFile, Error> {
     let damaged = |section: &str, problem: String| Error::damaged(container.path(), section, problem);
-    let BaselineMeta { written_by, method, params, labels, arrays, index } = meta(&container)?;
+    let BaselineMeta { written_by, method, params, labels, arrays, training, index } = meta(&container)?;
+    let names =
+        training.as_ref().and_then(|training| Some((training.columns, training.column_names.as_ref()?)));
+    if names.is_some_and(|(columns, names)| columns != names.len()) {
+        return Err(damaged(BASELINE, "there is not one name per column".to_owned()));
+    }
+    // Earlier programs wrote `k` for the number of neighbors.
+    let renamed = |name: String| if name == "k" { "n_neighbors".to_owned() } else { name };
     let params: BTreeMap<String, Param> =
-        params.into_iter().map(|(name, param)| (name, param.into())).collect();
+        params.into_iter().map(|(name, param)| (renamed(name), param.into())).collect();
     let labels = labels.into_iter().map(LabelMeta::label).collect::<Option<Vec<_>>>();
     let labels =
         labels.ok_or_else(|| damaged(BASELINE, "a label is neither text nor an integer".to_owned()))?;
@@ -213,7 +254,7 @@ pub(crate) fn read(container: Container) -> Result<BaselineFile, Error> {
         other => damaged(BASELINE, other.to_string()),
     })?;
     let sections = container.sections().to_vec();
-    Ok(BaselineFile { scorer, method, params, written_by, sections, container })
+    Ok(BaselineFile { scorer, method, params, training, written_by, sections, container })
 }
 
 /// The contents of a baseline file in words, for an error message.

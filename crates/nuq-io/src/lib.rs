@@ -33,7 +33,7 @@ pub use arrays::{
     read_targets,
 };
 pub use atomic::{check_writable, stop_writing, write_atomically};
-pub use baseline::{BaselineFile, open_baseline, save_baseline, write_baseline};
+pub use baseline::{BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;
 pub use lock::ModelLock;

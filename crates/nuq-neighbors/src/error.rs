@@ -67,7 +67,9 @@ pub enum Error {
         rows: usize,
     },
     /// Queries or inserted rows of another dimension than the index.
-    #[error("the queries have {got} columns, and the index has {expected}: use embeddings of the same layer")]
+    #[error(
+        "the queries have {got} columns, and the training rows have {expected}: use embeddings of the same layer"
+    )]
     DimensionMismatch {
         /// The dimension of the queries.
         got: usize,

@@ -1,5 +1,6 @@
 //! Names of the columns of the training rows, and their comparison with the names of other rows.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use crate::Error;
@@ -16,13 +17,30 @@ pub struct DifferentNames {
 /// Number of names that a message lists.
 const LISTED: usize = 5;
 
-/// Checks that both lists hold the same names in the same order.
-pub(crate) fn compare<S: AsRef<str>>(training: &[String], given: &[S]) -> Result<(), Error> {
+/// Checks that other rows have the names of the training rows in the same order.
+///
+/// # Errors
+/// [`Error::ColumnNames`] for other names or another order.
+pub fn compare<S: AsRef<str>>(training: &[String], given: &[S]) -> Result<(), Error> {
     if training.iter().map(String::as_str).eq(given.iter().map(AsRef::as_ref)) {
         return Ok(());
     }
     let given = given.iter().map(|name| name.as_ref().to_owned()).collect();
     Err(Error::ColumnNames(Box::new(DifferentNames { training: training.to_vec(), given })))
+}
+
+/// Checks that no two columns have the same name. Names that occur twice could not be matched with those of other rows.
+///
+/// # Errors
+/// [`Error::RepeatedColumnName`] with the first such name.
+pub fn check_distinct<S: AsRef<str>>(names: &[S]) -> Result<(), Error> {
+    let mut columns = HashMap::new();
+    for (second, name) in names.iter().enumerate() {
+        if let Some(first) = columns.insert(name.as_ref(), second) {
+            return Err(Error::RepeatedColumnName { name: name.as_ref().to_owned(), first, second });
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Display for DifferentNames {
@@ -54,6 +72,13 @@ mod tests {
 
     fn names(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn repeated_names_are_errors() {
+        assert!(check_distinct(&names("a b c")).is_ok());
+        let repeated = check_distinct(&names("x a b a")).unwrap_err();
+        assert!(matches!(repeated, Error::RepeatedColumnName { first: 1, second: 3, .. }), "{repeated}");
     }
 
     #[test]

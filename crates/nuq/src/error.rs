@@ -133,6 +133,16 @@ pub enum Error {
     /// Columns with other names, or in another order, than those of the training rows.
     #[error("the column names are not those of the training rows: {0}")]
     ColumnNames(Box<DifferentNames>),
+    /// Two columns of the training rows with the same name.
+    #[error("columns {first} and {second} are both named `{name}`: give each column its own name")]
+    RepeatedColumnName {
+        /// The name.
+        name: String,
+        /// The first column of this name.
+        first: usize,
+        /// The second column of this name.
+        second: usize,
+    },
     /// Held-out values of a measure that are all equal, from which no threshold can be chosen.
     #[error(
         "the measure {measure} is {value} for all held-out rows, and a threshold on it cannot separate rows: use another measure{}",

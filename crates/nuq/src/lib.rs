@@ -29,7 +29,7 @@
 pub mod bandwidth;
 pub mod calibrate;
 mod classifier;
-mod column_names;
+pub mod column_names;
 mod density;
 mod dimension;
 mod error;

@@ -124,7 +124,7 @@ pub trait FittedModel: sealed::Sealed {
     /// Stores the names of the columns of the training rows. They are saved with the model; predictions do not use them.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] if there is not one name per column.
+    /// [`Error::LengthMismatch`] if there is not one name per column, [`Error::RepeatedColumnName`] if two names are equal.
     ///
     /// ```
     /// use nuq::{Embeddings, FittedModel, NuqRegressor};
@@ -138,6 +138,7 @@ pub trait FittedModel: sealed::Sealed {
     fn set_column_names(&mut self, names: Option<Vec<String>>) -> Result<(), Error> {
         if let Some(names) = &names {
             check_lengths(("column names", names.len()), ("columns", self.index().dim()))?;
+            column_names::check_distinct(names)?;
         }
         *self.column_names_mut() = names;
         Ok(())

@@ -102,20 +102,7 @@ class Estimator(Parameters):
     def _check_names(self, names: list[str] | None) -> None:
         """Compare the column names with those of the training rows. Rows without names are accepted with a warning, as in
         scikit-learn."""
-        model, owner = self._model, type(self).__name__
-        known = model.column_names()
-        if names is None and known is not None:
-            text = f"X does not have valid feature names, but {owner} was fitted with feature names"
-            warnings.warn(text, UserWarning, stacklevel=4)
-        elif names is not None and known is None:
-            text = f"X has feature names, but {owner} was fitted without feature names"
-            warnings.warn(text, UserWarning, stacklevel=4)
-        elif names is not None and (difference := model.different_names(names)) is not None:
-            error = ColumnNamesError if len(names) == len(known) else DimensionMismatchError
-            raise error(
-                f"{_arrays.names_message(known, names)}The difference: {difference}. Reorder or rename the columns, or match "
-                "them by position with X.to_numpy()."
-            )
+        compare_names(self._model, type(self).__name__, names, stacklevel=5)
 
     def _query_rows(self, x: Any) -> np.ndarray:
         self._check_fitted()
@@ -399,6 +386,23 @@ class Estimator(Parameters):
         if stored is not None:
             content, *rest = stored
             self._state = State(_files.from_bytes(content), *rest)
+
+
+def compare_names(model: Any, owner: str, names: list[str] | None, stacklevel: int) -> None:
+    """Compare column names with those of the training rows of a fitted object of the extension."""
+    known = model.column_names()
+    if names is None and known is not None:
+        text = f"X does not have valid feature names, but {owner} was fitted with feature names"
+        warnings.warn(text, UserWarning, stacklevel=stacklevel)
+    elif names is not None and known is None:
+        text = f"X has feature names, but {owner} was fitted without feature names"
+        warnings.warn(text, UserWarning, stacklevel=stacklevel)
+    elif names is not None and (difference := model.different_names(names)) is not None:
+        error = ColumnNamesError if len(names) == len(known) else DimensionMismatchError
+        raise error(
+            f"{_arrays.names_message(known, names)}The difference: {difference}. Reorder or rename the columns, or match "
+            "them by position with X.to_numpy()."
+        )
 
 
 def _bandwidth(bandwidth: Any) -> Any:

@@ -176,9 +176,13 @@ def evaluate(
     numeric order of classes that are strings of digits.
     """
     estimator = model
-    model, X = final_step(estimator, X)
+    expected = f"model={estimator!r}: expected a fitted NuqClassifier, or a pipeline or search that ends with one"
+    try:
+        model, X = final_step(estimator, X)
+    except ParameterTypeError:
+        raise ParameterTypeError(expected) from None
     if not isinstance(model, NuqClassifier):
-        raise InvalidParameterError(f"model={estimator!r}: expected a fitted NuqClassifier, or a pipeline or search that ends with one")
+        raise InvalidParameterError(expected)
     rows = model._query_rows(X)
     model._warn_training_rows(rows)
     _, numbers, labels = _arrays.labels(y, type(model).__name__)

@@ -41,7 +41,7 @@ def predict_uncertainty(estimator: Any, X: Any, **network: Any) -> Uncertainty:
     ``final_step`` for other methods. A classifier accepts ``logits``, ``probabilities`` and ``classes`` of the network.
     """
     model, rows = final_step(estimator, X)
-    if not isinstance(model, Estimator):
+    if isinstance(model, Baseline):
         raise ParameterTypeError(f"estimator={estimator!r}: a baseline has no predict_uncertainty; use its score with final_step")
     result: Uncertainty = model.predict_uncertainty(rows, **network)
     index = _arrays.row_index(X)

@@ -13,11 +13,13 @@ array([0.  , 0.48])
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, TypeVar
 
 import numpy as np
 
 from . import _arrays, _files, _nuq
+from ._base import compare_names
 from ._params import Parameters
 from .errors import DamagedFileError, InvalidParameterError, MissingInputError, ParameterTypeError
 
@@ -68,6 +70,10 @@ class Baseline(Parameters):
         assert self._model is not None
         return self._model
 
+    def _set_model(self, model: _nuq.Scorer, rows: np.ndarray, X: Any) -> None:
+        """Store the fitted object with the number and the names of the columns of its training rows."""
+        self._model = model.with_training(len(rows), rows.shape[1], _arrays.column_names(X))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file of the fitted baseline, in the same format as the command line. ``nuq.load`` opens it."""
         self._fitted().save(_arrays.path(path))
@@ -97,16 +103,16 @@ class Scorer(Baseline):
 
     def score(self, X: Any = None, logits: Any = None, members: Any = None) -> np.ndarray:
         """Score of each row. Pass the inputs that the method needs: embeddings ``X``, ``logits``, or ``members`` (the logits of
-        several networks)."""
+        several networks). Others are ignored. The column names of a data frame ``X`` must be those of the training rows."""
         scorer = self._fitted()
         given = {"X": X, "logits": logits, "members": members}
-        unused = [name for name, array in given.items() if array is not None and name not in self._inputs]
         missing = [name for name in self._inputs if given[name] is None]
-        if unused or missing:
+        if missing:
             call = ", ".join(f"{name}=..." for name in self._inputs)
-            problem = f"does not use {unused[0]}" if unused else f"needs {missing[0]}"
-            raise MissingInputError(f"{type(self).__name__} {problem}: call score({call})")
+            raise MissingInputError(f"{type(self).__name__} needs {missing[0]}: call score({call})")
         rows = None if X is None else _arrays.rows(X)
+        if X is not None:
+            compare_names(scorer, type(self).__name__, _arrays.column_names(X), stacklevel=3)
         logits = None if logits is None else _arrays.rows(logits, "logits")
         return scorer.score(rows, logits, _arrays.members(members), None)
 
@@ -220,7 +226,10 @@ class _FromEmbeddings(Scorer):
         _arrays.check_lengths(rows, numbers)
         name, k, shrinkage = self._options()
         normalize = _arrays.boolean(self.normalize, "normalize")
-        self._model = _nuq.from_embeddings(name, rows, labels, numbers, normalize, k, shrinkage)
+        if k > len(rows):
+            text = f"n_neighbors={k}: there are only {len(rows)} rows; all of them are used"
+            warnings.warn(text, UserWarning, stacklevel=2)
+        self._set_model(_nuq.from_embeddings(name, rows, labels, numbers, normalize, k, shrinkage), rows, X)
         return self
 
 
@@ -261,17 +270,18 @@ class RelativeMahalanobis(_Gaussian):
 
 
 class KnnDistance(_FromEmbeddings):
-    """Distance to the ``k``-th nearest training row, or mean distance to the ``k`` nearest (Sun et al. 2022)."""
+    """Distance to the nearest training row number ``n_neighbors``, or mean distance to the ``n_neighbors`` nearest (Sun et al.
+    2022)."""
 
     _method = "knn_distance"
     _needs_labels = False
 
-    def __init__(self, k: int = 20, reduction: str = "kth", normalize: bool = False) -> None:
+    def __init__(self, n_neighbors: int = 20, reduction: str = "kth", normalize: bool = False) -> None:
         super().__init__(normalize)
-        self.k, self.reduction = k, _arrays.choice(reduction, "reduction", ("kth", "mean"))
+        self.n_neighbors, self.reduction = n_neighbors, _arrays.choice(reduction, "reduction", ("kth", "mean"))
 
     def _options(self) -> tuple[str, int, float | None]:
-        return f"knn_{self.reduction}", _arrays.integer(self.k, "k", 1), None
+        return f"knn_{self.reduction}", _arrays.integer(self.n_neighbors, "n_neighbors", 1), None
 
 
 class LocalOutlierFactor(_FromEmbeddings):
@@ -280,12 +290,12 @@ class LocalOutlierFactor(_FromEmbeddings):
     _method = "lof"
     _needs_labels = False
 
-    def __init__(self, k: int = 20, normalize: bool = False) -> None:
+    def __init__(self, n_neighbors: int = 20, normalize: bool = False) -> None:
         super().__init__(normalize)
-        self.k = k
+        self.n_neighbors = n_neighbors
 
     def _options(self) -> tuple[str, int, float | None]:
-        return "lof", _arrays.integer(self.k, "k", 1), None
+        return "lof", _arrays.integer(self.n_neighbors, "n_neighbors", 1), None
 
 
 class Sngp(Scorer):
@@ -314,7 +324,7 @@ class Sngp(Scorer):
         rows = _arrays.rows(X)
         _, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
-        self._model = _nuq.sngp(
+        model = _nuq.sngp(
             rows,
             labels,
             numbers,
@@ -325,6 +335,7 @@ class Sngp(Scorer):
             _arrays.choice(self.reduction, "reduction", ("max_prob", "dempster_shafer")),
             _arrays.boolean(self.normalize, "normalize"),
         )
+        self._set_model(model, rows, X)
         return self
 
 
@@ -356,7 +367,7 @@ class Duq(Scorer):
         rows = _arrays.rows(X)
         _, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
-        self._model = _nuq.duq(
+        model = _nuq.duq(
             rows,
             labels,
             numbers,
@@ -369,6 +380,7 @@ class Duq(Scorer):
             _arrays.integer(self.seed, "seed"),
             _arrays.boolean(self.normalize, "normalize"),
         )
+        self._set_model(model, rows, X)
         return self
 
 
@@ -417,9 +429,9 @@ class _FromEmbeddingsAndLogits(Scorer):
     def fit(self: _Paired, X: Any, logits: Any) -> _Paired:
         """Fit to training rows and their logits. The weights of the last linear layer of the network are estimated
         from both."""
-        self._model = _nuq.from_embeddings_and_logits(
-            self._method, _arrays.rows(X), _arrays.rows(logits, "logits"), *self._options()
-        )
+        rows, options = _arrays.rows(X), self._options()
+        model = _nuq.from_embeddings_and_logits(self._method, rows, _arrays.rows(logits, "logits"), *options)
+        self._set_model(model, rows, X)
         return self
 
 
@@ -447,11 +459,11 @@ class NnGuide(_FromEmbeddingsAndLogits):
 
     _method = "nnguide"
 
-    def __init__(self, k: int = 10) -> None:
-        self.k = k
+    def __init__(self, n_neighbors: int = 10) -> None:
+        self.n_neighbors = n_neighbors
 
     def _options(self) -> tuple[int, float, int | None]:
-        return _arrays.integer(self.k, "k", 1), 0.9, None
+        return _arrays.integer(self.n_neighbors, "n_neighbors", 1), 0.9, None
 
 
 class React(_FromEmbeddingsAndLogits):

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use nuq::Embeddings;
 use nuq_eval::baselines::{Batch, Input, Members};
-use nuq_io::{ArraySpec, BaselineFile, EmbeddingsFile};
+use nuq_io::{ArraySpec, BaselineFile, EmbeddingsFile, TrainingRows};
 
 use super::columns::{BlockRows, Columns, Layout};
 use super::sink::{Kind, Sink};
@@ -14,6 +14,7 @@ use crate::bad_rows;
 use crate::destination::Destination;
 use crate::error::Error;
 use crate::progress::Progress;
+use crate::rows::name_error;
 
 pub(super) fn run(
     options: &ScoreArgs,
@@ -27,7 +28,7 @@ pub(super) fn run(
         has_scored_flags: options.on_bad_rows == OnBadRows::Skip,
         ..Layout::default()
     };
-    let mut inputs = Inputs::open(options)?;
+    let mut inputs = Inputs::open(options, baseline)?;
     let (len, start) = (inputs.len, Instant::now());
     // The logits of several members are in memory already.
     let block = if inputs.members.is_some() { len.max(1) } else { BLOCK };
@@ -55,7 +56,6 @@ fn check_options(options: &ScoreArgs, baseline: &BaselineFile) -> Result<(), Err
         ("--reject-cost", options.reject_cost.is_some()),
         ("--threshold", options.threshold.is_some()),
         ("--output-neighbors", options.output_neighbors > 0),
-        ("--ignore-column-names", options.ignore_column_names),
         ("--id-column", options.id_column.is_some()),
         ("--keep-columns", !options.keep_columns.is_empty()),
         ("--classes", !options.classes.is_empty()),
@@ -91,6 +91,27 @@ fn check_options(options: &ScoreArgs, baseline: &BaselineFile) -> Result<(), Err
     Ok(())
 }
 
+/// Checks the number and the names of the columns.
+fn check_columns(
+    spec: &ArraySpec,
+    file: &EmbeddingsFile,
+    training: &TrainingRows,
+    options: &ScoreArgs,
+) -> Result<(), Error> {
+    let (model, got, expected) = (options.model.display(), file.dim(), training.columns);
+    if got != expected {
+        return Err(Error::Data(format!(
+            "{spec} has {got} columns, but the baseline {model} was fitted to {expected}: use embeddings of the same layer"
+        )));
+    }
+    match file.column_names() {
+        Some(names) if !options.ignore_column_names => {
+            training.check_column_names(names).map_err(|error| name_error(spec, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The arrays of the rows, which have one length.
 struct Inputs<'o> {
     embeddings: Option<(&'o ArraySpec, EmbeddingsFile)>,
@@ -100,7 +121,7 @@ struct Inputs<'o> {
 }
 
 impl<'o> Inputs<'o> {
-    fn open(options: &'o ScoreArgs) -> Result<Self, Error> {
+    fn open(options: &'o ScoreArgs, baseline: &BaselineFile) -> Result<Self, Error> {
         let open = |spec: &'o Option<ArraySpec>| match spec {
             Some(spec) => {
                 let file = options.input.options().embeddings(spec, &[])?;
@@ -109,6 +130,9 @@ impl<'o> Inputs<'o> {
             None => Ok(None),
         };
         let (embeddings, logits) = (open(&options.embeddings)?, open(&options.logits)?);
+        if let (Some((spec, file)), Some(training)) = (&embeddings, &baseline.training) {
+            check_columns(spec, file, training, options)?;
+        }
         if let (Some((rows, x)), Some((spec, z))) = (&embeddings, &logits) {
             crate::rows::check_length(spec, z.len(), "rows of logits", (rows, x.len()))?;
         }

@@ -166,3 +166,39 @@ fn rows_with_nan_are_skipped_on_request() {
     let output = nuq(&[&score[..], &["--on-bad-rows", "skip"]].concat(), at);
     assert_eq!(out(&output), "row,score\n0,-2\n1,\n2,-5\n", "{}", err(&output));
 }
+
+#[test]
+fn column_names_are_stored_shown_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::write(at.join("x.csv"), "width,height\n0,0.5\n0,1\n1,0\n8,8.5\n8,9\n9,8\n").unwrap();
+    fs::write(at.join("swapped.csv"), "height,width\n0,0.5\n8,9\n").unwrap();
+    fs::write(at.join("one.csv"), "width\n0\n").unwrap();
+    fs::write(at.join("twice.csv"), "width,width\n0,0.5\n0,1\n1,0\n").unwrap();
+    let run = |line: &str| nuq(&line.split_whitespace().collect::<Vec<_>>(), at);
+    let output = run("fit --method knn_distance -k 9 -e x.csv -o b.nuq");
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(err(&output).contains("--n-neighbors 9: there are only 6 rows"), "{}", err(&output));
+    let text = out(&run("inspect b.nuq"));
+    assert!(text.contains("rows         6 × 2\ncolumn_names width, height\n"), "{text}");
+    let json: Value = serde_json::from_str(&out(&run("inspect b.nuq --json"))).unwrap();
+    assert_eq!((&json["rows"], &json["column_names"][1]), (&6.into(), &"height".into()));
+    assert_eq!(json["params"]["n_neighbors"], 9);
+    assert!(run("score -m b.nuq -e x.csv -o -").status.success());
+    let output = run("score -m b.nuq -e swapped.csv -o -");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("column 0 is `height`, at fit it was `width`"), "{}", err(&output));
+    assert!(run("score -m b.nuq -e swapped.csv --ignore-column-names -o -").status.success());
+    let output = run("score -m b.nuq -e one.csv -o -");
+    assert!(err(&output).contains("one.csv has 1 columns, but the baseline b.nuq was fitted to 2"));
+    for line in
+        ["fit --method knn_distance -e twice.csv -o c.nuq", "fit -e twice.csv -l x.csv:width -o c.nuq"]
+    {
+        let output = run(line);
+        assert!(
+            err(&output).contains("twice.csv: columns 0 and 1 are both named `width`"),
+            "{}",
+            err(&output)
+        );
+    }
+}

@@ -59,7 +59,7 @@ impl<'a> KnnDistance<'a> {
 
 impl KnnDistance<'static> {
     pub(super) fn from_parts(parts: &BaselineParts, index: Box<dyn NeighborIndex>) -> Result<Self, Error> {
-        Self::new(index, parts.count("k")?, parts.choice("reduction")?)
+        Self::new(index, parts.count("n_neighbors")?, parts.choice("reduction")?)
     }
 }
 
@@ -117,7 +117,7 @@ impl Scorer for KnnDistance<'_> {
 
     fn parts(&self) -> Option<BaselineParts> {
         let parts = BaselineParts::new(MethodId::KnnDistance);
-        Some(parts.param("k", self.k).param("reduction", self.reduction.name()))
+        Some(parts.param("n_neighbors", self.k).param("reduction", self.reduction.name()))
     }
 
     fn index(&self) -> Option<&dyn NeighborIndex> {

@@ -67,7 +67,7 @@ impl LocalOutlierFactor<'static> {
         parts: &mut BaselineParts,
         index: Box<dyn NeighborIndex>,
     ) -> Result<Self, Error> {
-        let (k, rows) = (parts.count("k")?, index.len());
+        let (k, rows) = (parts.count("n_neighbors")?, index.len());
         if index.rows().id_bound() != rows {
             return Err(damaged("index", "rows were removed"));
         }
@@ -122,7 +122,7 @@ impl Scorer for LocalOutlierFactor<'_> {
     }
 
     fn parts(&self) -> Option<BaselineParts> {
-        let parts = BaselineParts::new(MethodId::Lof).param("k", self.k);
+        let parts = BaselineParts::new(MethodId::Lof).param("n_neighbors", self.k);
         Some(parts.array("kth_distance", self.kth_distance.clone()).array("density", self.density.clone()))
     }
 

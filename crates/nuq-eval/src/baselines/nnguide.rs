@@ -67,7 +67,7 @@ impl NnGuide {
     pub(super) fn from_parts(parts: &mut BaselineParts) -> Result<Self, Error> {
         let (values, dim) = parts.rows("bank")?;
         let bank = Embeddings::new(values, dim).map_err(|error| damaged("bank", error.to_string()))?;
-        let k = parts.count("k")?;
+        let k = parts.count("n_neighbors")?;
         if k == 0 || k > bank.len() {
             return Err(damaged("params", format!("k is {k}, with {} training rows", bank.len())));
         }
@@ -183,7 +183,7 @@ impl Scorer for NnGuide {
     }
 
     fn parts(&self) -> Option<BaselineParts> {
-        let parts = BaselineParts::new(MethodId::NnGuide).param("k", self.k);
+        let parts = BaselineParts::new(MethodId::NnGuide).param("n_neighbors", self.k);
         let parts = parts.table("bank", self.bank.as_slice().to_vec(), self.bank.dim());
         Some(parts.array("classes", self.classes as u32))
     }

@@ -13,7 +13,7 @@ use nuq_eval::baselines::{
     Uncertainties, Vim, restore,
 };
 use nuq_eval::evaluate::MethodId;
-use nuq_io::{Contents, Error};
+use nuq_io::{Contents, Error, TrainingRows};
 use nuq_testkit::data;
 
 const DIM: usize = 6;
@@ -113,7 +113,7 @@ fn an_opened_baseline_of_every_method_scores_the_same_bits() {
         let queries = Queries::new();
         let mut methods = BTreeSet::new();
         for scorer in every_baseline() {
-            nuq_io::save_baseline(&*scorer, path).unwrap();
+            nuq_io::save_baseline(&*scorer, None, path).unwrap();
             let opened = nuq_io::open_baseline(path).unwrap();
             let parts = scorer.parts().unwrap();
             let name = scorer.name();
@@ -123,7 +123,7 @@ fn an_opened_baseline_of_every_method_scores_the_same_bits() {
             assert_eq!((opened.method, &opened.params), (parts.method, &parts.params));
             assert_eq!(opened.scorer.parts().unwrap(), parts, "{name}");
             opened.verify().unwrap();
-            nuq_io::save_baseline(&*opened.scorer, again).unwrap();
+            nuq_io::save_baseline(&*opened.scorer, None, again).unwrap();
             assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap(), "{name}");
             methods.insert(parts.method);
         }
@@ -134,10 +134,28 @@ fn an_opened_baseline_of_every_method_scores_the_same_bits() {
 }
 
 #[test]
+fn the_description_of_the_training_rows_is_stored() {
+    in_folder(|path, again| {
+        let (x, y) = data::clusters(40, 3, 2, 1.0, 1);
+        let scorer = Mahalanobis::fit(&x, &y, Shrinkage::LedoitWolf).unwrap();
+        let names = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let mut training = TrainingRows { rows: 40, columns: 3, column_names: Some(names) };
+        nuq_io::save_baseline(&scorer, Some(&training), path).unwrap();
+        let opened = nuq_io::open_baseline(path).unwrap();
+        assert_eq!(opened.training.as_ref(), Some(&training));
+        assert!(training.check_column_names(&["a", "b", "c"]).is_ok());
+        assert!(training.check_column_names(&["c", "b", "a"]).is_err());
+        training.columns = 4;
+        nuq_io::save_baseline(&scorer, Some(&training), again).unwrap();
+        assert!(matches!(nuq_io::open_baseline(again), Err(Error::Damaged { .. })));
+    });
+}
+
+#[test]
 fn a_file_of_the_other_kind_is_an_error_that_states_its_contents() {
     in_folder(|path, _| {
         let (x, y) = data::clusters(40, 3, 2, 1.0, 1);
-        nuq_io::save_baseline(&Energy::default(), path).unwrap();
+        nuq_io::save_baseline(&Energy::default(), None, path).unwrap();
         let error = nuq_io::open(path).unwrap_err().to_string();
         assert!(error.ends_with("holds the baseline energy, not a classifier or regressor"), "{error}");
         assert!(matches!(nuq_io::open_any(path).unwrap(), Contents::Baseline(_)));
@@ -166,7 +184,7 @@ impl Scorer for Constant {
 #[test]
 fn a_scorer_of_another_crate_cannot_be_saved() {
     in_folder(|path, _| {
-        let error = nuq_io::save_baseline(&Constant, path).unwrap_err().to_string();
+        let error = nuq_io::save_baseline(&Constant, None, path).unwrap_err().to_string();
         assert!(error.ends_with("constant is not a method of nuq") && !path.exists(), "{error}");
     });
 }
@@ -177,7 +195,7 @@ fn a_damaged_baseline_file_is_an_error_or_harmless() {
         let queries = Queries::new();
         let mut rng = SeededRng::new(5);
         for scorer in every_baseline() {
-            nuq_io::save_baseline(&*scorer, path).unwrap();
+            nuq_io::save_baseline(&*scorer, None, path).unwrap();
             let whole = fs::read(path).unwrap();
             let expected = queries.bits(&*scorer);
             for i in 0..40 {
