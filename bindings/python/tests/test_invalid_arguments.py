@@ -21,6 +21,8 @@ LOGITS = X @ RNG.normal(size=(3, 3))
 CLASSIFIER = NuqClassifier(n_neighbors=5).fit(X, Y)
 REGRESSOR = NuqRegressor(n_neighbors=5).fit(X, X[:, 0])
 THRESHOLD = CLASSIFIER.calibrate(X, coverage=0.9)
+SETS = CLASSIFIER.calibrate(X, Y, sets=0.9)
+INTERVALS = REGRESSOR.calibrate(X, X[:, 0], intervals=0.9)
 EVALUATION = nuq.evaluate(CLASSIFIER, X, Y, resamples=5)
 
 #: Values that no parameter accepts.
@@ -55,6 +57,28 @@ CALLS = {
     "predict_proba": (CLASSIFIER.predict_proba, {"X": X}, {"X": NOT_ROWS}),
     "predict_log_proba": (CLASSIFIER.predict_log_proba, {"X": X}, {"X": NOT_ROWS}),
     "predict_uncertainty": (CLASSIFIER.predict_uncertainty, {"X": X}, {"X": NOT_ROWS}),
+    "predict_uncertainty of the network": (
+        CLASSIFIER.predict_uncertainty,
+        {"X": X, "logits": LOGITS},
+        {
+            "logits": [*(v for v in NOT_ROWS if v is not None), LOGITS[:5], LOGITS[:, :2]],
+            "probabilities": [LOGITS],
+            "classes": [*WRONG_TYPES, 3.0, [0, 1], [0, 1, 3], ["0", "1", "2"]],
+        },
+    ),
+    "predict_set": (
+        CLASSIFIER.predict_set,
+        {"X": X, "sets": SETS},
+        {"X": NOT_ROWS, "sets": [*WRONG_TYPES, 5, None, "unknown"], "threshold": [*WRONG_TYPES, 5, "unknown", []], "logits": [LOGITS]},
+    ),
+    "predict_interval": (
+        REGRESSOR.predict_interval, {"X": X, "intervals": INTERVALS}, {"X": NOT_ROWS, "intervals": [*WRONG_TYPES, 5, None, "unknown", SETS]}
+    ),
+    "fit_temperature": (
+        NuqClassifier(n_neighbors=5).fit(X, Y).fit_temperature,
+        {"logits": LOGITS, "y": Y},
+        {"logits": [*NOT_ROWS, LOGITS[:5]], "y": [*NOT_LABELS, np.full(60, 9)], "classes": [*WRONG_TYPES, 3.0, [0, 1]]},
+    ),
     "decision_function": (CLASSIFIER.decision_function, {"X": X}, {"X": NOT_ROWS}),
     "predict_from": (
         CLASSIFIER.predict_from,
@@ -111,6 +135,24 @@ CALLS = {
             "name": [v for v in NOT_TEXT if v is not None],
             "logits": [*WRONG_TYPES, 3.0, np.zeros((60, 2)), np.zeros((59, 3)), np.full((60, 3), np.nan)],
         },
+    ),
+    "calibrate to sets": (
+        CLASSIFIER.calibrate,
+        {"X": X, "y": Y, "sets": 0.5},
+        {
+            "X": NOT_ROWS,
+            "y": NOT_LABELS,
+            "sets": [*NOT_A_SHARE, 0, 1],
+            "set_score": NOT_A_CHOICE,
+            "by_class": [*WRONG_TYPES, 5, None],
+            "measure": ["total"],
+            "name": [5, ""],
+        },
+    ),
+    "calibrate to intervals": (
+        REGRESSOR.calibrate,
+        {"X": X, "y": X[:, 0], "intervals": 0.5},
+        {"X": NOT_ROWS, "y": [*NOT_SCORES, Y[:-1]], "intervals": [*NOT_A_SHARE, 0, 1], "measure": ["total"], "name": [5, ""]},
     ),
     "calibrate to a risk": (CLASSIFIER.calibrate, {"X": X, "y": Y, "risk": 0.5}, {"risk": [*NOT_A_SHARE, 0, 1], "delta": [*NOT_A_SHARE, 0, 1], "y": [None]}),
     "calibrate to a false-alarm rate": (
