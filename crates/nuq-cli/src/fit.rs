@@ -93,7 +93,8 @@ impl<'o> Task<'o> {
 fn open_rows(embeddings: &ArraySpec, options: &FitArgs) -> Result<EmbeddingsFile, Error> {
     let others: Vec<&ArraySpec> =
         options.labels.iter().chain(&options.targets).chain(&options.weights).collect();
-    Ok(options.input.options().embeddings(embeddings, &others)?)
+    let ids: Vec<String> = options.id_column.iter().cloned().collect();
+    Ok(options.input.options().embeddings_keeping(embeddings, &others, &ids)?)
 }
 
 /// Reports properties of the data that limit the model.

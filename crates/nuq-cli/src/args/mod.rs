@@ -229,6 +229,9 @@ pub(crate) struct FitArgs {
     /// Targets of the training rows, finite numbers: fits a regressor
     #[arg(long, value_name = "FILE", conflicts_with = "labels")]
     pub(crate) targets: Option<ArraySpec>,
+    /// Column of the table with an id of each row, which is not a coordinate
+    #[arg(long, value_name = "NAME", conflicts_with = "method")]
+    pub(crate) id_column: Option<String>,
     /// Weights of the training rows, 0 or positive: a row of weight 2 counts as two equal rows, a row of weight 0 is left out
     #[arg(long, value_name = "FILE")]
     pub(crate) weights: Option<ArraySpec>,

@@ -94,7 +94,8 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let predictor = if options.logits.is_some() { Predictor::Network } else { Predictor::Nuq };
     let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?.of_predictor(predictor);
     if threshold.value == f64::INFINITY && !matches!(target, Target::Risk { .. }) {
-        message(common, &format!("warning: {threshold}"));
+        let text = format!("warning: the threshold for {target_spec} accepts every row; see its statement");
+        message(common, &text);
     }
     let name = options.name.clone().unwrap_or_else(|| target_spec.to_string());
     let replaced = model_file.model.set_threshold(&name, threshold);
@@ -163,7 +164,17 @@ impl<'o> ChangedModel<'o> {
 
 /// Checks options that depend on the model, before rows are read.
 fn check_labels_and_classes(options: &CalibrateArgs, model: &Model<'_>) -> Result<(), Error> {
+    let is_risk = matches!(options.target, Some(TargetSpec::Risk(_)));
     match model {
+        Model::Regressor(_) if is_risk => {
+            let text = "--target risk requires a classifier: the predictions of a regressor are not right or wrong; use --target \
+                        coverage or false_alarm";
+            Err(Error::Usage(text.to_owned()))
+        }
+        Model::Classifier(_) if is_risk && options.labels.is_none() => {
+            let text = "--target risk requires --labels: errors are counted on the held-out rows";
+            Err(Error::Usage(text.to_owned()))
+        }
         Model::Regressor(_) if options.labels.is_some() => {
             let text = "--labels requires a classifier: the errors of a regressor are not counted";
             Err(Error::Usage(text.to_owned()))
@@ -192,9 +203,6 @@ fn predict<'m>(
 fn target(options: &CalibrateArgs, spec: TargetSpec) -> Result<Target, Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
     let target = match (spec, options.delta) {
-        (TargetSpec::Risk(_), _) if options.labels.is_none() => {
-            return usage("--target risk requires --labels: errors are counted on the held-out rows");
-        }
         (TargetSpec::Risk(risk), delta) => Target::Risk { risk, delta: delta.unwrap_or(DELTA) },
         (_, Some(_)) => return usage("--delta requires --target risk"),
         (TargetSpec::Coverage(share), None) => Target::Coverage(share),

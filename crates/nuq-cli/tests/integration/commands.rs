@@ -551,3 +551,25 @@ fn calibrating_in_place_keeps_permissions_and_links() {
     );
     assert_eq!(fs::read(folder.path().join("m.nuq")).unwrap(), before);
 }
+
+#[test]
+fn mistakes_at_first_use_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::write(at.join("t.csv"), "id,x,y\n100,0,0.5\n200,0.2,1\n300,1,0.1\n400,8,8.5\n500,8.3,9\n").unwrap();
+    fs::write(at.join("q.csv"), "x\n0.1\n0.3\n5\n").unwrap();
+    let run = |line: &str| nuq(&line.split_whitespace().collect::<Vec<_>>(), at);
+    let output = run("fit -e t.csv --targets t.csv:y --id-column id -o m.nuq");
+    assert!(output.status.success() && out(&output).contains("rows         5 × 1"), "{}", err(&output));
+    let output = run("calibrate -m m.nuq -e q.csv --target risk=0.1");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("--target risk requires a classifier"), "{}", err(&output));
+    let output = run("calibrate -m m.nuq -e q.csv --target false_alarm=0.01");
+    assert!(output.status.success(), "{}", err(&output));
+    let statement = out(&output).lines().nth(1).unwrap().to_owned();
+    assert!(
+        err(&output).contains("accepts every row") && !err(&output).contains(&statement),
+        "{}",
+        err(&output)
+    );
+}
