@@ -22,6 +22,9 @@ struct Suggestion {
 }
 
 pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
+    if options.count == 0 {
+        return Err(Error::Usage("--count 0: choose at least 1 row".to_owned()));
+    }
     let inputs = [options.model.as_path(), options.embeddings.path.as_path()];
     let to = options.out.as_deref().map(|out| TableFile::new(out, &inputs, common)).transpose()?;
     let opened = nuq_io::open(&options.model)?;

@@ -117,6 +117,10 @@ pub(crate) enum Command {
     /// of label and probability. --threshold or --reject-cost adds accept (true or false); --output-neighbors adds the nearest
     /// training rows. Arrays and parquet files are processed in blocks, so they may be larger than memory. A baseline
     /// (`nuq fit --method`) has the columns row and score; a higher score means less certain.
+    ///
+    /// Far from all training rows the probabilities are those of the prior, and the label is the most frequent class, even if all
+    /// neighbors have another one. A high log_epistemic and a low log_density show such rows; --output-neighbors shows the labels of
+    /// their neighbors.
     #[command(after_long_help = FILES)]
     Score(ScoreArgs),
     /// Choose a threshold, prediction sets or intervals on held-out rows and store them in the model

@@ -49,6 +49,9 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let (Some(embeddings), Some(target_spec)) = (&options.embeddings, options.target) else {
         return Err(Error::Usage("--embeddings and --target, or --remove, are required".to_owned()));
     };
+    if options.name.as_deref() == Some("") {
+        return Err(Error::Usage("--name is empty: give a name, or omit it".to_owned()));
+    }
     let labels = options.labels.iter().map(|spec| ("--labels", spec));
     let logits = options.logits.iter().map(|spec| ("--logits", spec));
     let targets = options.targets.iter().map(|spec| ("--targets", spec));

@@ -561,6 +561,13 @@ fn mistakes_at_first_use_are_explained() {
     let run = |line: &str| nuq(&line.split_whitespace().collect::<Vec<_>>(), at);
     let output = run("fit -e t.csv --targets t.csv:y --id-column id -o m.nuq");
     assert!(output.status.success() && out(&output).contains("rows         5 × 1"), "{}", err(&output));
+    for (line, expected) in [
+        ("calibrate -m m.nuq -e q.csv --target coverage=0.9 --name=", "--name is empty"),
+        ("suggest -m m.nuq -e q.csv -n 0", "choose at least 1 row"),
+    ] {
+        let output = run(line);
+        assert!(output.status.code() == Some(2) && err(&output).contains(expected), "{}", err(&output));
+    }
     let output = run("calibrate -m m.nuq -e q.csv --target risk=0.1");
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("--target risk requires a classifier"), "{}", err(&output));
