@@ -21,6 +21,12 @@ use crate::sample_weights::SampleWeights;
 use crate::scale::{FittedScale, Scale};
 use crate::selection::Selection;
 
+/// A smoother, and the selection of its bandwidth if the rule is leave-one-out.
+type Fitted<'a, S> = (KernelSmoother<'a>, Option<SelectionCurve<S>>);
+
+/// A value and its sample weight.
+type Weighted = (f64, f64);
+
 /// Fits a smoother. `selector` gives the scores of bandwidths if the rule is leave-one-out. `removed` are the rows of sample weight
 /// 0, which are not counted by `groups`.
 pub(crate) fn fit<'a, T: Task, S: Selector>(
@@ -29,7 +35,7 @@ pub(crate) fn fit<'a, T: Task, S: Selector>(
     groups: Groups<'_>,
     (sample_weights, removed): (SampleWeights, &[u32]),
     selector: impl FnOnce(T::Criterion) -> S,
-) -> Result<(KernelSmoother<'a>, Option<SelectionCurve<S::Score>>), Error> {
+) -> Result<Fitted<'a, S::Score>, Error> {
     params.check()?;
     let normalized = params.normalize.then(|| embeddings.l2_normalized());
     let embeddings: &Embeddings<'a> = normalized.as_ref().unwrap_or(embeddings);
@@ -99,7 +105,7 @@ fn effective_scale(
     let rows = index.rows().gather(&ids)?;
     let batch = smoother.batch(&rows, &neighbors)?.with_gaussian_values(values);
     let sample_weights = &smoother.sample_weights;
-    let (sizes, log_densities): (Vec<(f64, f64)>, Vec<(f64, f64)>) = known
+    let (sizes, log_densities): (Vec<Weighted>, Vec<Weighted>) = known
         .into_par_iter()
         .map(|i| {
             let Neighborhood { weights, log_density, .. } = batch.neighborhood(i);
