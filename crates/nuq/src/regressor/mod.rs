@@ -57,7 +57,7 @@ impl Params<Regression> {
     }
 
     /// Fits a regressor to rows with sample weights; see
-    /// [`Params::<Classification>::fit_weighted`](Params::<crate::Classification>::fit_weighted).
+    /// `Params::<Classification>::fit_weighted`.
     ///
     /// # Errors
     /// Those of [`fit`](Self::fit), and [`Error::BadSampleWeight`] for a weight that is negative or not finite.
