@@ -165,7 +165,7 @@ impl IndexRequest {
         if self.kind != IndexKind::Auto {
             return IndexChoice { kind: self.kind, reason: Reason::Requested };
         }
-        let exact = exact_seconds(rows, dim, self.queries, self.n_neighbors);
+        let exact = all_rows_seconds(rows, dim, self.queries, self.n_neighbors);
         let graph = graph_seconds(rows, dim, self.queries);
         let params = HnswParams::default().seed(self.seed);
         let kind = if exact <= graph { IndexKind::Exact } else { IndexKind::Hnsw(params) };
@@ -225,7 +225,8 @@ const MAX_INTRINSIC: usize = 32;
 /// The additional cost per column.
 const GRAPH_COLUMN: f64 = 0.15e-6;
 
-fn exact_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
+/// The expected time of comparing every row with each query, in seconds of one processor core.
+pub(crate) fn all_rows_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
     let (rows, k) = (rows.max(1) as f64, k.clamp(1, rows.max(1)) as f64);
     // Row i is among the k nearest of the first i rows with probability k/i, if the rows are in random order.
     let candidates = k * (1.0 + (rows / k).ln());
@@ -271,7 +272,7 @@ mod tests {
             (10_000, 512, 5000, 0.621),
         ];
         for (rows, dim, queries, seconds) in measured {
-            let ratio = exact_seconds(rows, dim, queries, 20) / seconds;
+            let ratio = all_rows_seconds(rows, dim, queries, 20) / seconds;
             assert!((0.5..2.0).contains(&ratio), "{rows} × {dim}: {ratio}");
         }
         // The larger graphs are those of docs/benchmarks.md, without queries. Graphs of data with fewer intrinsic dimensions

@@ -41,6 +41,8 @@ pub use distance::sq_distance;
 pub use embeddings::Embeddings;
 pub use error::Error;
 pub use exact::ExactIndex;
+#[doc(hidden)]
+pub use exact::Pruning;
 pub use hnsw::{CodeBlock, HnswIndex, HnswParams, IndexBytes};
 pub use index::NeighborIndex;
 pub use neighbors::Neighbors;

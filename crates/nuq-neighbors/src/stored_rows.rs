@@ -131,6 +131,9 @@ impl<'a> StoredRows<'a> {
         (0..ids.div_ceil(BLOCK)).into_par_iter().with_checkpoints().map(block)
     }
 
+    /// Rows per block of [`par_blocks`](Self::par_blocks).
+    pub(crate) const BLOCK: usize = BLOCK;
+
     /// Reverses an insertion of `ids` into rows with the id bound `id_bound`.
     pub(crate) fn undo_insert(&mut self, ids: &[u32], id_bound: usize) {
         self.removed.extend(ids.iter().filter(|&&id| (id as usize) < id_bound));

@@ -1,27 +1,39 @@
-//! Exact search: every query is compared with every training row.
+//! Exact search: the k nearest rows by proof.
 //!
-//! 1. A blocked matrix product in `f32` ([`blocked`]) computes approximate scores, on rows centered on the training mean
-//!    and scaled by a power of two ([`rescaler`]).
-//! 2. Each score has a bound on its rounding error. A row is dropped only when the bound proves that it is not among the
-//!    k nearest ([`shortlist`]).
-//! 3. The remaining rows, a few more than k, are ranked by their squared distances, computed from direct differences in
-//!    `f64`.
+//! Rows are centered on the training mean and scaled by a power of two ([`rescaler`]). There are two ways to the result:
 //!
-//! The result therefore does not depend on the rounding of the product, on blocks, threads or shards, nor on an offset
-//! common to all rows.
+//! - All rows are compared. A blocked matrix product in `f32` ([`blocked`]) computes approximate scores with a bound on
+//!   their rounding error. A row is dropped only when the bound proves that it is not among the k nearest ([`shortlist`]).
+//! - Most rows are skipped. Rows are projected onto their first principal axes ([`axes`]) and ordered into nodes of near
+//!   rows ([`partition`]). Distances of the projections are lower bounds: nodes and rows whose bound exceeds the k-th
+//!   smallest distance found so far are out ([`pruned`], with the kernels in [`lanes`]). The expected cost decides whether
+//!   this is done, and on how many axes ([`plan`]).
+//!
+//! In both cases the remaining rows, a few more than k, are ranked by their squared distances, computed from direct
+//! differences in `f64`. The result therefore does not depend on the way, on rounding, on blocks, threads or shards, nor on
+//! an offset common to all rows.
 
+mod axes;
 mod blocked;
+mod lanes;
+mod partition;
+mod plan;
+mod pruned;
 mod rescaler;
 mod shortlist;
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::prelude::*;
 
 use crate::cancel::{Checkpoint, ParallelCheckpoints};
+use crate::choice::all_rows_seconds;
 use crate::neighbors::{Neighbor, keep_nearest};
 use crate::progress::Steps;
 use crate::{Embeddings, Error, IndexSummary, NeighborIndex, Neighbors, Precision, RowStorage, StoredRows};
+use axes::Spectrum;
+use partition::Partition;
 use rescaler::Rescaler;
 
 /// Exact nearest neighbors by Euclidean distance, optionally with each coordinate divided by a scale.
@@ -32,6 +44,24 @@ pub struct ExactIndex<'a> {
     /// `None` when `f32` cannot represent the rescaled rows; then all distances are computed directly. Computed at the
     /// first use, because an index over a mapped file must not read its rows earlier.
     rescaler: OnceLock<Option<Rescaler>>,
+    pruning: Pruning,
+    /// `None` when it does not pay. Computed when enough queries were searched to pay for its construction.
+    partition: OnceLock<Option<Partition>>,
+    /// The expected time of the searches without a partition so far, in microseconds.
+    micros: AtomicU64,
+}
+
+/// When an index orders its projected rows into nodes, most of which a search can skip. The result of a search does not
+/// depend on it.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pruning {
+    /// When it is expected to save time.
+    Auto,
+    /// Never.
+    Off,
+    /// At the first search, on this number of principal axes at most.
+    On(usize),
 }
 
 /// With fewer queries than this, direct distances are faster than a matrix product.
@@ -62,7 +92,16 @@ impl<'a> ExactIndex<'a> {
     /// Creates an index over stored rows.
     #[must_use]
     pub fn over(rows: StoredRows<'a>) -> Self {
-        Self { rows, rescaler: OnceLock::new() }
+        let (rescaler, partition) = (OnceLock::new(), OnceLock::new());
+        Self { rows, rescaler, pruning: Pruning::Auto, partition, micros: AtomicU64::new(0) }
+    }
+
+    /// Sets when rows are ordered into nodes.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn pruning(mut self, pruning: Pruning) -> Self {
+        self.pruning = pruning;
+        self
     }
 
     pub(crate) fn stored_rows(&self) -> &StoredRows<'a> {
@@ -72,13 +111,49 @@ impl<'a> ExactIndex<'a> {
     /// Reverses an insertion of `ids` into an index with the id bound `id_bound`.
     pub(crate) fn undo_insert(&mut self, ids: &[u32], id_bound: usize) {
         self.rows.undo_insert(ids, id_bound);
-        self.rescaler = OnceLock::new();
+        self.drop_derived();
     }
 
     /// Reverses a removal of `ids`.
     pub(crate) fn undo_remove(&mut self, ids: &[u32]) {
         self.rows.undo_remove(ids);
+        self.drop_derived();
+    }
+
+    /// Drops everything that was computed from the rows.
+    fn drop_derived(&mut self) {
         self.rescaler = OnceLock::new();
+        self.drop_partition();
+    }
+
+    /// Drops the partition. A new one is built when further queries pay for it.
+    fn drop_partition(&mut self) {
+        self.partition = OnceLock::new();
+        self.micros = AtomicU64::new(0);
+    }
+
+    /// The partition, built when `queries` more queries pay for it.
+    fn partition(&self, queries: usize) -> Option<&Partition> {
+        if self.partition.get().is_none() {
+            let partition = match self.pruning {
+                Pruning::Off => return None,
+                Pruning::On(axes) => self.rescaler().and_then(|rescaler| {
+                    let spectrum = Spectrum::of(&self.rows, rescaler)?;
+                    let axes = spectrum.axes(axes.min(spectrum.count()), rescaler);
+                    Partition::new(&self.rows, axes)
+                }),
+                Pruning::Auto => {
+                    let seconds = all_rows_seconds(self.len(), self.dim(), queries as u64, 20);
+                    let micros = self.micros.fetch_add((1e6 * seconds) as u64, Relaxed) as f64;
+                    if 1e-6 * micros + seconds < plan::build_seconds(self.len(), self.dim()) {
+                        return None;
+                    }
+                    self.rescaler().and_then(|rescaler| plan::plan(self, rescaler))
+                }
+            };
+            let _ = self.partition.set(partition);
+        }
+        self.partition.get().and_then(Option::as_ref)
     }
 
     fn rescaler(&self) -> Option<&Rescaler> {
@@ -116,6 +191,23 @@ impl<'a> ExactIndex<'a> {
     }
 
     fn search_portion(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Neighbor>> {
+        let count = queries.len() / self.dim();
+        let partition = if k <= self.len() / 16 { self.partition(count) } else { None };
+        let Some(partition) = partition else { return self.search_all(queries, k, excluded) };
+        let (mut found, _) = pruned::search(self, partition, queries, k, excluded);
+        let missing: Vec<usize> = (0..count).filter(|&i| found[i].is_none()).collect();
+        if !missing.is_empty() {
+            let rows: Vec<f32> =
+                missing.iter().flat_map(|&i| &queries[i * self.dim()..][..self.dim()]).copied().collect();
+            let excluded: Option<Vec<u32>> = excluded.map(|ids| missing.iter().map(|&i| ids[i]).collect());
+            let others = self.search_all(&rows, k, excluded.as_deref());
+            missing.iter().zip(others).for_each(|(&i, nearest)| found[i] = Some(nearest));
+        }
+        found.into_iter().flatten().collect()
+    }
+
+    /// Compares each query with every row.
+    fn search_all(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Neighbor>> {
         let (here, steps) = (Checkpoint::current(), Steps::current());
         let count = queries.len() / self.dim();
         let use_blocks = count >= MIN_BLOCKED_QUERIES && blocked::is_efficient(k, self.len());
@@ -168,7 +260,12 @@ impl NeighborIndex for ExactIndex<'_> {
         if let Some(Some(rescaler)) = self.rescaler.get_mut()
             && !rescaler.insert(&ids, &stored)
         {
-            self.rescaler = OnceLock::new();
+            self.drop_derived();
+        }
+        if let Some(Some(partition)) = self.partition.get_mut()
+            && !(partition.insert(&ids, &stored) && partition.is_ordered(self.rows.len()))
+        {
+            self.drop_partition();
         }
         Ok(ids)
     }
@@ -177,6 +274,12 @@ impl NeighborIndex for ExactIndex<'_> {
         self.rows.remove(ids)?;
         if let Some(Some(rescaler)) = self.rescaler.get_mut() {
             ids.iter().for_each(|&id| rescaler.remove(id));
+        }
+        if let Some(Some(partition)) = self.partition.get_mut() {
+            partition.remove(ids);
+            if !partition.is_ordered(self.rows.len()) {
+                self.drop_partition();
+            }
         }
         Ok(())
     }

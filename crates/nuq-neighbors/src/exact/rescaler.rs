@@ -115,11 +115,18 @@ impl Rescaler {
 
     /// ‖a‖² of a rescaled query, in `f64` without intermediate rounding to `f32`.
     pub(super) fn sq_norm(&self, row: &[f32]) -> f64 {
-        let square = |((x, m), c): ((&f32, &f32), &f64)| {
-            let a = (f64::from(*x) - f64::from(*m)) * c;
-            a * a
-        };
-        row.iter().zip(&self.center).zip(&self.factors).map(square).sum()
+        self.exact(row).map(|a| a * a).sum()
+    }
+
+    /// The rescaled coordinates of a row in `f64`.
+    pub(super) fn exact(&self, row: &[f32]) -> impl Iterator<Item = f64> {
+        let columns = row.iter().zip(&self.center).zip(&self.factors);
+        columns.map(|((x, m), c)| (f64::from(*x) - f64::from(*m)) * c)
+    }
+
+    /// The center m and the factors c.
+    pub(super) fn map(&self) -> (&[f32], &[f64]) {
+        (&self.center, &self.factors)
     }
 
     /// The rescaled squared distance per unit of original squared distance: the square of the power of two.

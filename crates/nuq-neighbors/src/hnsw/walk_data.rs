@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::codes::{Coder, Codes};
 use super::vectors::{AnyVectors, Vectors};
 use crate::cancel::ParallelCheckpoints;
-use crate::exact::ExactIndex;
+use crate::exact::{ExactIndex, Pruning};
 use crate::stored_rows::write_rows;
 use crate::{Embeddings, Error, NeighborIndex, RowStorage};
 
@@ -29,6 +29,8 @@ pub(super) struct WalkData<'a> {
 
 impl<'a> WalkData<'a> {
     pub(super) fn new(exact: ExactIndex<'a>, codes: Option<Codes<'a>>) -> Self {
+        // The graph takes the place of a partition.
+        let exact = exact.pruning(Pruning::Off);
         Self { exact, codes, scaled: OnceLock::new() }
     }
 

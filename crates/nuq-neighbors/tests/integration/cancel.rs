@@ -2,7 +2,7 @@
 
 use nuq_neighbors::{
     CancelToken, Cancelled, Embeddings, ExactIndex, HnswIndex, HnswParams, NeighborIndex, Neighbors,
-    Precision,
+    Precision, Pruning,
 };
 use nuq_testkit::cancel::{assert_checks_often, cancel_at_check_points, count_checks};
 use nuq_testkit::data::normal;
@@ -17,6 +17,9 @@ fn every_kind_of_search_has_enough_check_points() {
     // Rows of 2048 columns have 32 times as many steps per block, blocks of 1024 queries ten times as many. A matrix
     // product takes at least eight steps at a time.
     assert_checks_often("products", steps, 320 / 8, || index.search(&queries, 10).unwrap());
+    let pruned = ExactIndex::new(&rows).unwrap().pruning(Pruning::On(32));
+    assert_checks_often("partition and points", steps, 320 / 8, || pruned.search(&queries, 10).unwrap());
+    assert_checks_often("points", steps, 320 / 8, || pruned.search(&queries, 10).unwrap());
     assert_checks_often("direct distances", steps, 32, || index.search(&queries, 10_000).unwrap());
     let few = queries.gather(&[0, 1]);
     assert_checks_often("few queries", steps / 50, 32, || index.search(&few, 10).unwrap());
@@ -47,7 +50,8 @@ fn a_cancelled_search_or_build_returns_cancelled() {
 
     let exact = ExactIndex::new(&rows).unwrap();
     let graph = HnswIndex::new(&rows, GRAPH).unwrap();
-    for index in [&exact as &dyn NeighborIndex, &graph] {
+    let pruned = ExactIndex::new(&rows).unwrap().pruning(Pruning::On(4));
+    for index in [&exact as &dyn NeighborIndex, &pruned, &graph] {
         let expected = index.search(&queries, 5).unwrap();
         cancel_at_check_points(
             &mut (),

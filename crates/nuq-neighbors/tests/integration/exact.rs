@@ -1,6 +1,8 @@
 //! The exact index: conformance tests, and tests of exactness.
 
-use nuq_neighbors::{Embeddings, Error, ExactIndex, NeighborIndex, Neighbors};
+use nuq_neighbors::{
+    Embeddings, Error, ExactIndex, NeighborIndex, Neighbors, Precision, Pruning, SeededRng, StoredRows,
+};
 use nuq_testkit::{battery, data, oracle};
 use proptest::prelude::*;
 
@@ -9,6 +11,89 @@ fn passes_the_battery() {
     battery::run(&|x| Box::new(ExactIndex::new(x).unwrap()), 1.0);
     battery::run(&|x| Box::new(ExactIndex::scaled(x, vec![1.0; x.dim()]).unwrap()), 1.0);
     battery::run(&|x| battery::updated(&|x| Box::new(ExactIndex::new(x).unwrap()), x), 1.0);
+}
+
+fn pruned<'a>(x: &Embeddings<'a>, axes: usize) -> ExactIndex<'a> {
+    ExactIndex::new(x).unwrap().pruning(Pruning::On(axes))
+}
+
+fn unpruned<'a>(x: &Embeddings<'a>) -> ExactIndex<'a> {
+    ExactIndex::new(x).unwrap().pruning(Pruning::Off)
+}
+
+#[test]
+fn pruned_search_passes_the_battery() {
+    for axes in [1, 5, usize::MAX] {
+        battery::run(&|x| Box::new(pruned(x, axes)), 1.0);
+        battery::run(&|x| battery::updated(&|x| Box::new(pruned(x, axes)), x), 1.0);
+        battery::run(
+            &|x| Box::new(ExactIndex::scaled(x, vec![1.0; x.dim()]).unwrap().pruning(Pruning::On(axes))),
+            1.0,
+        );
+    }
+}
+
+/// Rows in clusters, with noise in all columns, and some far outliers.
+fn structured(rows: usize, dim: usize, seed: u64) -> Embeddings<'static> {
+    let (x, _) = data::clusters(rows, dim, 5, 3.0, seed);
+    let mut rng = SeededRng::new(seed);
+    let mut values = x.as_slice().to_vec();
+    for row in values.chunks_exact_mut(dim) {
+        let size = if rng.uniform() < 0.01 { 1e3 } else { 1.0 };
+        row.iter_mut().enumerate().for_each(|(j, v)| *v *= size / (1.0 + j as f32));
+    }
+    Embeddings::new(values, dim).unwrap()
+}
+
+#[test]
+fn pruned_search_equals_the_comparison_of_all_rows() {
+    for (rows, dim, axes) in [(3000, 2, 2), (3000, 2, 1), (5000, 8, 8), (4000, 70, 6), (4000, 200, 150)] {
+        for (unit, offset) in [(1e-30, 0.0), (1.0, 1000.0), (1e30, 0.0)] {
+            let map = |x: Embeddings<'_>| {
+                let values = x.as_slice().iter().map(|v| (v + offset) * unit).collect();
+                Embeddings::new(values, dim).unwrap()
+            };
+            let (x, q) = (map(structured(rows, dim, 1)), map(structured(150, dim, 2)));
+            let (fast, all) = (pruned(&x, axes), unpruned(&x));
+            for k in [1, 20, 150] {
+                let name = format!("{rows} × {dim}, {axes} axes, unit {unit}, offset {offset}, k = {k}");
+                assert!(fast.search(&q, k).unwrap() == all.search(&q, k).unwrap(), "{name}");
+            }
+            let ids: Vec<u32> = (0..rows as u32).step_by(7).collect();
+            assert!(fast.leave_one_out(&ids, 5).unwrap() == all.leave_one_out(&ids, 5).unwrap());
+        }
+    }
+}
+
+#[test]
+fn pruned_search_is_exact_after_updates_and_on_any_number_of_threads() {
+    let (x, q) = (structured(3000, 20, 1), structured(300, 20, 2));
+    for precision in [Precision::F32, Precision::F16] {
+        let over = |pruning| {
+            let rows = StoredRows::new(&x, precision).unwrap();
+            ExactIndex::over(rows).pruning(pruning)
+        };
+        let (mut fast, mut all) = (over(Pruning::On(6)), over(Pruning::Off));
+        for round in 0..6 {
+            let expected = all.search(&q, 10).unwrap();
+            for threads in [1, 3] {
+                assert_eq!(rayon_pool(threads).install(|| fast.search(&q, 10).unwrap()), expected, "{round}");
+            }
+            let removed: Vec<u32> = all.rows().live_ids().into_iter().skip(round).step_by(9).collect();
+            let new = structured(500 + 100 * round, 20, 10 + round as u64);
+            for index in [&mut fast, &mut all] {
+                index.remove(&removed).unwrap();
+                index.insert(&new).unwrap();
+            }
+        }
+    }
+}
+
+/// Rows with few principal axes, for which the index orders its rows by itself.
+#[test]
+fn the_automatic_choice_does_not_change_results() {
+    let (x, q) = (data::normal(40_000, 3, 1), data::normal(3000, 3, 2));
+    assert_eq!(ExactIndex::new(&x).unwrap().search(&q, 10).unwrap(), unpruned(&x).search(&q, 10).unwrap());
 }
 
 /// The inserted rows are outside the range of the rescaler that was fitted to the first rows.

@@ -1,0 +1,120 @@
+//! Whether a partition pays, and on how many axes, by expected costs.
+//!
+//! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. The number of axes
+//! comes from a sample of rows; then left-out rows are searched in the partition itself, and it is dropped if the counted
+//! work is not less than that of comparing all rows.
+
+use super::ExactIndex;
+use super::axes::Spectrum;
+use super::lanes::POINTS;
+use super::partition::Partition;
+use super::pruned::{self, Work};
+use super::rescaler::Rescaler;
+use crate::choice::all_rows_seconds;
+use crate::{NeighborIndex, RowStorage, SeededRng};
+
+/// Numbers of axes that are considered, besides all of them.
+const COUNTS: [usize; 9] = [4, 8, 16, 24, 32, 48, 64, 96, 128];
+/// The number of neighbors for which costs are estimated.
+const K: usize = 20;
+/// Left-out rows that are searched.
+const QUERIES: usize = 64;
+/// With fewer rows, comparing all of them takes microseconds.
+const MIN_ROWS: usize = 2048;
+/// A partition may take this share of the memory of the rows, and this many bytes.
+const MEMORY_SHARE: f64 = 0.1;
+const MEMORY_BYTES: f64 = (64 << 20) as f64;
+/// A partition is used when its expected cost is below this share of the cost of comparing all rows.
+const SHARE: f64 = 0.9;
+
+/// The costs of one coordinate of a point, of one block of points besides its coordinates, and of one row that is compared:
+/// per column, and the access to memory.
+const COORDINATE: f64 = 2.2e-11;
+const BLOCK: f64 = 8e-9;
+const COLUMN: f64 = 1.5e-10;
+const ROW: f64 = 60e-9;
+/// The other costs of one query.
+const QUERY: f64 = 4e-6;
+
+/// The expected time of building a partition.
+pub(super) fn build_seconds(rows: usize, dim: usize) -> f64 {
+    let (rows, dim) = (rows as f64, dim as f64);
+    0.01 + 8e-5 * dim + rows * (2e-9 * dim + 3e-7)
+}
+
+/// The partition of an index, if it pays.
+pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partition> {
+    let rows = index.stored_rows();
+    if index.len() < MIN_ROWS {
+        return None;
+    }
+    let spectrum = Spectrum::of(rows, rescaler)?;
+    let today = all_rows_seconds(index.len(), index.dim(), 1, K);
+    let (seconds, count) = cheapest(&spectrum, index.len(), index.dim());
+    if seconds > today {
+        return None;
+    }
+    let partition = Partition::new(rows, spectrum.axes(count, rescaler))?;
+    let mut sample = SeededRng::new(1).sample(rows.id_bound(), QUERIES);
+    sample.retain(|&id| rows.contains(id));
+    let queries: Vec<f32> = sample.iter().flat_map(|&id| rows.row(id).into_owned()).collect();
+    let (_, work) = pruned::search(index, &partition, &queries, K, Some(&sample));
+    let seconds = work_seconds(&work, &partition, index.dim()) / sample.len() as f64;
+    (seconds < SHARE * today).then_some(partition)
+}
+
+fn work_seconds(work: &Work, partition: &Partition, dim: usize) -> f64 {
+    let block = COORDINATE * (POINTS * partition.width()) as f64 + BLOCK;
+    let row = COLUMN * dim as f64 + ROW;
+    let per_query = QUERY + 4.0 * COORDINATE * (partition.nodes() * partition.width()) as f64;
+    work.blocks as f64 * block + work.rows as f64 * row + work.queries as f64 * per_query
+}
+
+/// The expected cost of one query and the number of axes with the lowest cost, if no block is skipped.
+fn cheapest(spectrum: &Spectrum, rows: usize, dim: usize) -> (f64, usize) {
+    let (len, all) = (spectrum.sample.nrows(), spectrum.count());
+    let mut counts: Vec<usize> = COUNTS.into_iter().filter(|&count| count < all).collect();
+    counts.push(if all == dim { dim } else { *COUNTS.last().expect("some counts").min(&all) });
+    counts.dedup();
+    let bytes = |count: usize| 4.6 * (rows * (count + 2)) as f64;
+    let limit = MEMORY_SHARE * 4.0 * (rows * dim) as f64 + MEMORY_BYTES;
+    counts.retain(|&count| bytes(count) <= limit);
+
+    let queries = QUERIES.min(len / 2);
+    let rank = (K * len / rows).max(1);
+    let sq = |i: usize| spectrum.sample.row(i).squared_norm_l2();
+    let norms: Vec<f64> = (0..len).map(sq).collect();
+    let products = spectrum.sample.subrows(0, queries) * spectrum.sample.transpose();
+    // The share of rows whose bound on this number of axes is within the distance of the nearest rows of the sample.
+    let mut near = vec![0f64; all + 1];
+    for i in 0..queries {
+        let others = (0..len).filter(|&j| j != i);
+        let mut distances: Vec<f64> =
+            others.clone().map(|j| norms[i] + norms[j] - 2.0 * products[(i, j)]).collect();
+        let (_, &mut radius, _) = distances.select_nth_unstable_by(rank, f64::total_cmp);
+        for j in others {
+            let (mut inside, mut rest) = (0.0, [norms[i], norms[j]]);
+            for (count, near) in near.iter_mut().enumerate() {
+                let outside = rest[0].max(0.0).sqrt() - rest[1].max(0.0).sqrt();
+                if inside > radius {
+                    break;
+                }
+                *near += f64::from(u8::from(inside + outside * outside <= radius));
+                if count < all {
+                    let (a, b) = (spectrum.projected[(i, count)], spectrum.projected[(j, count)]);
+                    inside += (a - b) * (a - b);
+                    rest = [rest[0] - a * a, rest[1] - b * b];
+                }
+            }
+        }
+    }
+    near.iter_mut().for_each(|n| *n /= (queries * (len - 1)).max(1) as f64);
+    let cost = |count: usize| {
+        // A block ends when none of its points is near. Near points are together in few blocks.
+        let columns: f64 = (0..=count).map(|c| 1.0 - (1.0 - near[c / 8 * 8]).powi(8)).sum();
+        let row = COLUMN * dim as f64 + ROW;
+        rows as f64 * (columns * COORDINATE + near[count] * row) + QUERY
+    };
+    let best = counts.into_iter().map(|count| (cost(count), count));
+    best.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::INFINITY, 0))
+}
