@@ -2,7 +2,7 @@
 //!
 //! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. The number of axes
 //! comes from a sample of rows; then left-out rows are searched in the partition itself, and it is dropped if the counted
-//! work is not less than that of comparing all rows.
+//! work is not clearly less than that of comparing all rows.
 
 use super::ExactIndex;
 use super::axes::Spectrum;
@@ -25,16 +25,16 @@ const MIN_ROWS: usize = 2048;
 const MEMORY_SHARE: f64 = 0.1;
 const MEMORY_BYTES: f64 = (64 << 20) as f64;
 /// A partition is used when its expected cost is below this share of the cost of comparing all rows.
-const SHARE: f64 = 0.9;
+const SHARE: f64 = 0.7;
 
 /// The costs of one coordinate of a point, of one block of points besides its coordinates, and of one row that is compared:
 /// per column, and the access to memory.
-const COORDINATE: f64 = 2.2e-11;
-const BLOCK: f64 = 8e-9;
-const COLUMN: f64 = 1.5e-10;
-const ROW: f64 = 60e-9;
+const COORDINATE: f64 = 3.3e-11;
+const BLOCK: f64 = 12e-9;
+const COLUMN: f64 = 2.2e-10;
+const ROW: f64 = 90e-9;
 /// The other costs of one query.
-const QUERY: f64 = 4e-6;
+const QUERY: f64 = 6e-6;
 
 /// The expected time of building a partition.
 pub(super) fn build_seconds(rows: usize, dim: usize) -> f64 {
