@@ -15,6 +15,8 @@ pub(super) struct Partition {
     axes: Axes,
     /// The id at each position; [`NO_ROW`] for positions without a row.
     ids: Vec<u32>,
+    /// The position of each id; [`NO_ROW`] for ids without one.
+    positions: Vec<u32>,
     /// The number of positions in use, including those of removed rows.
     used: usize,
     /// The number of rows that were ordered; those after them are in the order of their insertion.
@@ -68,6 +70,8 @@ impl Partition {
     fn pack(axes: Axes, mut ids: Vec<u32>, rows: &[f32], row_errors: &[f32]) -> Self {
         let (width, used) = (axes.width(), ids.len());
         let nodes = used.div_ceil(NODE);
+        let mut positions = vec![NO_ROW; row_errors.len()];
+        ids.iter().enumerate().for_each(|(position, &id)| positions[id as usize] = position as u32);
         ids.resize(nodes * NODE, NO_ROW);
         let mut points = vec![f32::INFINITY; nodes * NODE * width];
         let mut group_boxes = empty_boxes(nodes, width);
@@ -101,7 +105,7 @@ impl Partition {
             center.iter_mut().for_each(|sum| *sum /= n);
             write_point(&mut centers, node, &center);
         }
-        Self { axes, ids, used, ordered: used, points, group_boxes, node_boxes, centers, errors }
+        Self { axes, ids, positions, used, ordered: used, points, group_boxes, node_boxes, centers, errors }
     }
 
     pub(super) fn axes(&self) -> &Axes {
@@ -184,6 +188,10 @@ impl Partition {
             }
         }
         self.ids[self.used] = id;
+        if self.positions.len() <= id as usize {
+            self.positions.resize(id as usize + 1, NO_ROW);
+        }
+        self.positions[id as usize] = self.used as u32;
         write_point(&mut self.points[node * NODE * width..][..NODE * width], place, point);
         include(&mut self.group_boxes[node * 2 * BOXES * width..], place / POINTS, point, point);
         let block = &mut self.node_boxes[node / BOXES * 2 * BOXES * width..];
@@ -194,16 +202,13 @@ impl Partition {
 
     /// Removes rows. Boxes do not shrink.
     pub(super) fn remove(&mut self, removed: &[u32]) {
-        let mut removed = removed.to_vec();
-        removed.sort_unstable();
         let width = self.width();
-        for position in 0..self.used {
-            if removed.binary_search(&self.ids[position]).is_ok() {
-                self.ids[position] = NO_ROW;
-                let (node, place) = (position / NODE, position % NODE);
-                let nowhere = vec![f32::INFINITY; width];
-                write_point(&mut self.points[node * NODE * width..][..NODE * width], place, &nowhere);
-            }
+        let nowhere = vec![f32::INFINITY; width];
+        for &id in removed {
+            let position = std::mem::replace(&mut self.positions[id as usize], NO_ROW) as usize;
+            self.ids[position] = NO_ROW;
+            let (node, place) = (position / NODE, position % NODE);
+            write_point(&mut self.points[node * NODE * width..][..NODE * width], place, &nowhere);
         }
     }
 
