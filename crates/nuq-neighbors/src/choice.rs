@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::exact::few_columns_seconds;
 use crate::{Embeddings, Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex, UnknownChoice, normalized};
 
 /// The kind of index to build.
@@ -165,7 +166,7 @@ impl IndexRequest {
         if self.kind != IndexKind::Auto {
             return IndexChoice { kind: self.kind, reason: Reason::Requested };
         }
-        let exact = all_rows_seconds(rows, dim, self.queries, self.n_neighbors);
+        let exact = exact_seconds(rows, dim, self.queries, self.n_neighbors);
         let graph = graph_seconds(rows, dim, self.queries);
         let params = HnswParams::default().seed(self.seed);
         let kind = if exact <= graph { IndexKind::Exact } else { IndexKind::Hnsw(params) };
@@ -225,6 +226,13 @@ const MAX_INTRINSIC: usize = 32;
 /// The additional cost per column.
 const GRAPH_COLUMN: f64 = 0.15e-6;
 
+/// The expected time of exact search. With many columns the share of rows that it skips is not known before the rows are
+/// read, and the time of comparing every row is an upper bound.
+fn exact_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
+    let all_rows = all_rows_seconds(rows, dim, queries, k);
+    few_columns_seconds(rows, dim, queries, k).map_or(all_rows, |seconds| seconds.min(all_rows))
+}
+
 /// The expected time of comparing every row with each query, in seconds of one processor core.
 pub(crate) fn all_rows_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
     let (rows, k) = (rows.max(1) as f64, k.clamp(1, rows.max(1)) as f64);
@@ -255,6 +263,11 @@ mod tests {
         assert_eq!(kind(1_300_000, 2048, 100_000), graph);
         assert_eq!(kind(1_300_000, 2048, 100), IndexKind::Exact);
         assert_eq!(kind(500, 16, u64::MAX), IndexKind::Exact, "with few rows, a graph is never faster");
+        assert_eq!(
+            kind(1_000_000, 2, 10_000_000),
+            IndexKind::Exact,
+            "with few columns, most rows are skipped"
+        );
     }
 
     /// Seconds of one core of an EPYC with AVX-512, k = 20, on 100 clusters of at most 16 dimensions.

@@ -34,6 +34,7 @@ use crate::progress::Steps;
 use crate::{Embeddings, Error, IndexSummary, NeighborIndex, Neighbors, Precision, RowStorage, StoredRows};
 use axes::Spectrum;
 use partition::Partition;
+pub(crate) use plan::few_columns_seconds;
 use rescaler::Rescaler;
 
 /// Exact nearest neighbors by Euclidean distance, optionally with each coordinate divided by a scale.

@@ -24,6 +24,8 @@ const MIN_ROWS: usize = 2048;
 /// A partition may take this share of the memory of the rows, and this many bytes.
 const MEMORY_SHARE: f64 = 0.1;
 const MEMORY_BYTES: f64 = (64 << 20) as f64;
+/// Up to this number of columns, the boxes of a partition exclude nearly all rows.
+const FEW_COLUMNS: usize = 8;
 /// A partition is used when its expected cost is below this share of the cost of comparing all rows.
 const SHARE: f64 = 0.7;
 
@@ -40,6 +42,21 @@ const QUERY: f64 = 6e-6;
 pub(super) fn build_seconds(rows: usize, dim: usize) -> f64 {
     let (rows, dim) = (rows as f64, dim as f64);
     0.05 + 4e-4 * dim + rows * (8e-9 * dim + 6e-7)
+}
+
+/// Whether a partition of this many rows with `count` axes is within its memory.
+fn fits_memory(rows: usize, dim: usize, count: usize) -> bool {
+    let bytes = 4.6 * (rows * (count + 2)) as f64;
+    bytes <= MEMORY_SHARE * 4.0 * (rows * dim) as f64 + MEMORY_BYTES
+}
+
+/// The expected time of building a partition and of searching it, with few columns. With more columns the time depends on
+/// the rows.
+pub(crate) fn few_columns_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> Option<f64> {
+    let is_used = (MIN_ROWS..).contains(&rows) && dim <= FEW_COLUMNS && fits_memory(rows, dim, dim);
+    let boxes = 1.0 + (dim * dim) as f64 / 8.0;
+    let query = QUERY * boxes * (k as f64 / K as f64).max(1.0);
+    is_used.then(|| build_seconds(rows, dim) + queries as f64 * query)
 }
 
 /// The partition of an index, if it pays.
@@ -76,9 +93,7 @@ fn cheapest(spectrum: &Spectrum, rows: usize, dim: usize) -> (f64, usize) {
     let mut counts: Vec<usize> = COUNTS.into_iter().filter(|&count| count < all).collect();
     counts.push(if all == dim { dim } else { *COUNTS.last().expect("some counts").min(&all) });
     counts.dedup();
-    let bytes = |count: usize| 4.6 * (rows * (count + 2)) as f64;
-    let limit = MEMORY_SHARE * 4.0 * (rows * dim) as f64 + MEMORY_BYTES;
-    counts.retain(|&count| bytes(count) <= limit);
+    counts.retain(|&count| fits_memory(rows, dim, count));
 
     let queries = QUERIES.min(len / 2);
     let rank = (K * len / rows).max(1);
