@@ -554,7 +554,7 @@ pub(crate) fn classifier_parts(
     (labels, variance, curve): (Vec<LabelMeta>, Variance, Option<CurveMeta>),
     meta: &SmootherMeta,
     smoother: SmootherParts,
-    of_row: Vec<u32>,
+    class_of_row: Vec<u32>,
 ) -> Option<ClassifierParts> {
     let (prior_weight, rules) = (meta.prior_weight, meta.rules()?);
     let labels = labels.into_iter().map(LabelMeta::label).collect::<Option<Vec<Label>>>()?;
@@ -562,7 +562,7 @@ pub(crate) fn classifier_parts(
         Some(curve) => Some(curve.of_classifier()?),
         None => None,
     };
-    Some(ClassifierParts { smoother, prior_weight, rules, labels, of_row, variance, curve })
+    Some(ClassifierParts { smoother, prior_weight, rules, labels, class_of_row, variance, curve })
 }
 
 /// The parts of a regressor; `None` if they contradict each other.

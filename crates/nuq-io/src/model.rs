@@ -211,8 +211,8 @@ fn read(container: Container) -> Result<ModelFile, Error> {
     let invalid = |source| Error::Model { path: path.to_owned(), source };
     let model = match meta.task {
         TaskMeta::Classification { labels, variance, curve } => {
-            let of_row = numbers::<u32>(&container, CLASSES)?;
-            let parts = classifier_parts((labels, variance, curve), &meta.smoother, smoother, of_row);
+            let class_of_row = numbers::<u32>(&container, CLASSES)?;
+            let parts = classifier_parts((labels, variance, curve), &meta.smoother, smoother, class_of_row);
             let parts = parts.ok_or_else(contradiction)?;
             Model::Classifier(NuqClassifier::from_parts(parts, index).map_err(invalid)?)
         }

@@ -144,12 +144,12 @@ impl Classes {
 
     /// Classes from stored labels and the class number of each row. `None` if the labels are not sorted and distinct, or a
     /// row has no class.
-    pub(crate) fn restored(labels: Vec<Label>, of_row: &[u32]) -> Option<Self> {
+    pub(crate) fn restored(labels: Vec<Label>, class_of_row: &[u32]) -> Option<Self> {
         if !labels.windows(2).all(|pair| pair[0] < pair[1]) {
             return None;
         }
         let mut counts = vec![0u64; labels.len()];
-        for &class in of_row {
+        for &class in class_of_row {
             *counts.get_mut(class as usize)? += 1;
         }
         Some(Self { labels, counts })

@@ -49,7 +49,7 @@ impl SampleWeights {
             }
         }
         let mut restored = Self { by_id, total: 0.0 };
-        restored.follow_rows(live);
+        restored.update_total(live);
         Ok(restored)
     }
 
@@ -66,7 +66,7 @@ impl SampleWeights {
     }
 
     /// Computes the sum again after rows were inserted or removed.
-    pub(crate) fn follow_rows(&mut self, live: &[u32]) {
+    pub(crate) fn update_total(&mut self, live: &[u32]) {
         self.total = live.iter().map(|&id| self.of(id)).sum();
     }
 
@@ -103,12 +103,12 @@ impl SampleWeights {
     }
 
     /// The prior of a classifier: class frequencies are sums of weights.
-    pub(crate) fn prior(&self, classes: &Classes, of_row: &[u32], live: &[u32], weight: f64) -> Prior {
+    pub(crate) fn prior(&self, classes: &Classes, class_of_row: &[u32], live: &[u32], weight: f64) -> Prior {
         if self.by_id.is_none() {
             return Prior::new(classes, weight);
         }
         let mut sums = vec![0.0; classes.len()];
-        live.iter().for_each(|&id| sums[of_row[id as usize] as usize] += self.of(id));
+        live.iter().for_each(|&id| sums[class_of_row[id as usize] as usize] += self.of(id));
         Prior::weighted(&sums, weight)
     }
 }

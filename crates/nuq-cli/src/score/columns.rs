@@ -246,9 +246,9 @@ fn nearest(
     block: &BlockRows<'_>,
     truth: impl Fn(u32) -> Truth,
 ) -> Option<Vec<Vec<Neighbor>>> {
-    let of_row = |i: usize| -> Vec<Neighbor> {
+    let class_of_row = |i: usize| -> Vec<Neighbor> {
         let pairs = neighbors.ids(i).iter().zip(neighbors.sq_distances(i)).take(most);
         pairs.map(|(&id, &sq)| Neighbor { id, distance: sq.sqrt(), truth: truth(id) }).collect()
     };
-    (most > 0).then(|| block.scatter(of_row).into_iter().map(Option::unwrap_or_default).collect())
+    (most > 0).then(|| block.scatter(class_of_row).into_iter().map(Option::unwrap_or_default).collect())
 }

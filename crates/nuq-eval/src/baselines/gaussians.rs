@@ -11,7 +11,7 @@ use crate::error::out_of_range;
 impl BaselineParts {
     /// Adds the arrays of a mixture, under names that begin with `prefix`.
     pub(super) fn gaussians(self, prefix: &str, gaussians: &ClassGaussians<'_>) -> Self {
-        let GaussianParts { dim, means, log_weights, forms, factors, shrinkages, rows, of_row, .. } =
+        let GaussianParts { dim, means, log_weights, forms, factors, shrinkages, rows, class_of_row, .. } =
             gaussians.parts();
         let name = |array: &str| format!("{prefix}{array}");
         self.table(&name("means"), means, dim)
@@ -20,7 +20,7 @@ impl BaselineParts {
             .array(&name("factors"), factors)
             .array(&name("shrinkages"), shrinkages)
             .table(&name("rows"), rows, dim)
-            .array(&name("of_row"), of_row)
+            .array(&name("class_of_row"), class_of_row)
     }
 
     fn take_gaussians(&mut self, prefix: &str, is_tied: bool) -> Result<ClassGaussians<'static>, Error> {
@@ -39,7 +39,7 @@ impl BaselineParts {
             factors: self.vector(&name("factors"))?,
             shrinkages: self.vector(&name("shrinkages"))?,
             rows,
-            of_row: self.integers(&name("of_row"))?,
+            class_of_row: self.integers(&name("class_of_row"))?,
         };
         ClassGaussians::from_parts(parts).map_err(|error| match error {
             nuq::Error::Neighbors(nuq_neighbors::Error::Damaged { section, problem }) => {

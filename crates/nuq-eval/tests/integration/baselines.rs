@@ -394,11 +394,11 @@ fn ensemble_reductions_equal_their_equations() {
         vec![member(8, 1.0)],
         vec![rows(&[&[1e20, 1e20]]), rows(&[&[0.0, 40.0]])],
     ] {
-        let of_row = |row: usize| {
+        let class_of_row = |row: usize| {
             let members: Vec<Vec<f64>> = logits.iter().map(|member| to_rows(member)[row].clone()).collect();
             baselines::Members::new(&members)
         };
-        let oracle: Vec<baselines::Members> = (0..logits[0].len()).map(of_row).collect();
+        let oracle: Vec<baselines::Members> = (0..logits[0].len()).map(class_of_row).collect();
         let members = Members::new(logits).unwrap();
         let compare = |reduction, floor: f64, expected: &dyn Fn(&baselines::Members) -> f64| {
             let batch = Batch { members: Some(&members), ..Batch::default() };

@@ -51,7 +51,7 @@ impl NuqClassifier<'_> {
                         predicted = class;
                     }
                 }
-                let given = self.of_row[ids[i] as usize];
+                let given = self.class_of_row[ids[i] as usize];
                 (predicted != given as usize).then(|| LabelIssue {
                     row: ids[i],
                     given,

@@ -49,7 +49,7 @@ pub struct NuqClassifier<'a> {
     pub(crate) smoother: KernelSmoother<'a>,
     classes: Classes,
     /// The class number of each id.
-    of_row: Vec<u32>,
+    class_of_row: Vec<u32>,
     prior: Prior,
     variance: Variance,
     curve: Option<SelectionCurve<ClassificationScore>>,
@@ -111,20 +111,20 @@ impl Params<Classification> {
         Label: From<&'l L>,
     {
         check_lengths(("labels", labels.len()), ("training rows", embeddings.len()))?;
-        let (mut classes, mut of_row) = Classes::encode(labels);
-        let renumbering = classes.remove(removed.iter().map(|&row| of_row[row as usize]));
-        removed.iter().for_each(|&row| of_row[row as usize] = 0);
-        renumber(&mut of_row, renumbering);
+        let (mut classes, mut class_of_row) = Classes::encode(labels);
+        let renumbering = classes.remove(removed.iter().map(|&row| class_of_row[row as usize]));
+        removed.iter().for_each(|&row| class_of_row[row as usize] = 0);
+        renumber(&mut class_of_row, renumbering);
         let live: Vec<u32> =
             (0..labels.len() as u32).filter(|row| removed.binary_search(row).is_err()).collect();
-        let prior = sample_weights.prior(&classes, &of_row, &live, self.prior_weight);
-        let groups = Groups::ByClass { classes: &classes, of_row: &of_row };
+        let prior = sample_weights.prior(&classes, &class_of_row, &live, self.prior_weight);
+        let groups = Groups::ByClass { classes: &classes, class_of_row: &class_of_row };
         let weights = (sample_weights, &removed[..]);
         let (smoother, curve) = smoother::fit(self, embeddings, groups, weights, |criterion| {
-            ClassificationSelector { criterion, prior: &prior, of_row: &of_row }
+            ClassificationSelector { criterion, prior: &prior, class_of_row: &class_of_row }
         })?;
         let (variance, rules) = (self.task.variance, Rules::default());
-        Ok(NuqClassifier { smoother, classes, of_row, prior, variance, curve, rules })
+        Ok(NuqClassifier { smoother, classes, class_of_row, prior, variance, curve, rules })
     }
 }
 
@@ -150,7 +150,7 @@ impl NuqClassifier<'_> {
     /// The class number of each id. The value of an id that names no row has no meaning.
     #[must_use]
     pub fn training_classes(&self) -> &[u32] {
-        &self.of_row
+        &self.class_of_row
     }
 
     /// The variance term of the epistemic uncertainty.
@@ -166,18 +166,18 @@ impl NuqClassifier<'_> {
     }
 
     fn groups(&self) -> Groups<'_> {
-        Groups::ByClass { classes: &self.classes, of_row: &self.of_row }
+        Groups::ByClass { classes: &self.classes, class_of_row: &self.class_of_row }
     }
 
     fn classes_of<'n>(&'n self, neighbors: &'n Neighbors, i: usize) -> impl Iterator<Item = u32> + 'n {
-        neighbors.ids(i).iter().map(|&id| self.of_row[id as usize])
+        neighbors.ids(i).iter().map(|&id| self.class_of_row[id as usize])
     }
 }
 
 /// Applies new class numbers to all rows.
-fn renumber(of_row: &mut [u32], renumbering: Option<Vec<u32>>) {
+fn renumber(class_of_row: &mut [u32], renumbering: Option<Vec<u32>>) {
     if let Some(number) = renumbering {
-        of_row.iter_mut().for_each(|class| *class = number[*class as usize]);
+        class_of_row.iter_mut().for_each(|class| *class = number[*class as usize]);
     }
 }
 

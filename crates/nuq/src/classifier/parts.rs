@@ -22,7 +22,7 @@ pub struct ClassifierParts {
     /// The labels of the classes, sorted.
     pub labels: Vec<Label>,
     /// The class number of each id. The value of an id that names no row is an arbitrary class number.
-    pub of_row: Vec<u32>,
+    pub class_of_row: Vec<u32>,
     /// The variance term of the epistemic uncertainty.
     pub variance: Variance,
     /// The selection of the bandwidth; `None` if it was not selected by leave-one-out.
@@ -38,7 +38,7 @@ impl<'a> NuqClassifier<'a> {
             prior_weight: self.prior.weight(),
             rules: self.rules.clone(),
             labels: self.classes.labels().to_vec(),
-            of_row: self.of_row.clone(),
+            class_of_row: self.class_of_row.clone(),
             variance: self.variance,
             curve: self.curve.clone(),
         }
@@ -49,18 +49,18 @@ impl<'a> NuqClassifier<'a> {
     /// # Errors
     /// Values out of range, or parts that do not fit together.
     pub fn from_parts(parts: ClassifierParts, index: Box<dyn NeighborIndex + 'a>) -> Result<Self, Error> {
-        let ClassifierParts { smoother, prior_weight, rules, labels, of_row, variance, curve } = parts;
+        let ClassifierParts { smoother, prior_weight, rules, labels, class_of_row, variance, curve } = parts;
         check_prior_weight(prior_weight)?;
-        check_lengths(("labels", of_row.len()), ("training rows", index.rows().id_bound()))?;
-        let live: Vec<u32> = index.rows().live_ids().iter().map(|&id| of_row[id as usize]).collect();
-        let has_known_classes = of_row.iter().all(|&class| (class as usize) < labels.len());
+        check_lengths(("labels", class_of_row.len()), ("training rows", index.rows().id_bound()))?;
+        let live: Vec<u32> = index.rows().live_ids().iter().map(|&id| class_of_row[id as usize]).collect();
+        let has_known_classes = class_of_row.iter().all(|&class| (class as usize) < labels.len());
         let classes = Classes::restored(labels, &live).filter(|_| has_known_classes).ok_or_else(|| {
             let problem = "labels are not sorted and distinct, or a row has no class".to_owned();
             nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }
         })?;
         let smoother = KernelSmoother::from_parts(smoother, index)?;
         let live = smoother.index.rows().live_ids();
-        let prior = smoother.sample_weights.prior(&classes, &of_row, &live, prior_weight);
-        Ok(Self { smoother, classes, of_row, prior, variance, curve, rules })
+        let prior = smoother.sample_weights.prior(&classes, &class_of_row, &live, prior_weight);
+        Ok(Self { smoother, classes, class_of_row, prior, variance, curve, rules })
     }
 }

@@ -19,18 +19,18 @@ pub struct ClassificationScore {
 pub(super) struct ClassificationSelector<'s> {
     pub(super) criterion: Criterion,
     pub(super) prior: &'s Prior,
-    pub(super) of_row: &'s [u32],
+    pub(super) class_of_row: &'s [u32],
 }
 
 impl Selector for ClassificationSelector<'_> {
     type Score = ClassificationScore;
 
     fn scores(&self, table: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<ClassificationScore> {
-        let Self { prior, of_row, .. } = *self;
+        let Self { prior, class_of_row, .. } = *self;
         let total = table.total_weight();
         let score = |scratch: &mut Scratch, i: usize, weights: &Weights| {
-            let class = of_row[table.rows[i] as usize];
-            let classes = || table.neighbors.ids(i).iter().map(|&id| of_row[id as usize]);
+            let class = class_of_row[table.rows[i] as usize];
+            let classes = || table.neighbors.ids(i).iter().map(|&id| class_of_row[id as usize]);
             let is_correct = prior.summarize(classes(), weights, scratch).class == class;
             let log_probability = prior.log_probability(class, classes(), weights, scratch);
             let is_finite = log_probability > f64::NEG_INFINITY;

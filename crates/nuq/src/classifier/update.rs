@@ -71,12 +71,12 @@ impl NuqClassifier<'_> {
         let ids = self.smoother.insert(rows, sample_weights)?;
         let labels: Vec<Label> = labels.iter().map(|label| self.classes.convert(label.into())).collect();
         let (renumbering, inserted) = self.classes.insert(&labels);
-        renumber(&mut self.of_row, renumbering);
-        self.of_row.resize(self.smoother.index.rows().id_bound(), 0);
+        renumber(&mut self.class_of_row, renumbering);
+        self.class_of_row.resize(self.smoother.index.rows().id_bound(), 0);
         for (&id, class) in ids.iter().zip(inserted) {
-            self.of_row[id as usize] = class;
+            self.class_of_row[id as usize] = class;
         }
-        self.follow_classes();
+        self.update_derived();
         Ok(ids)
     }
 
@@ -86,20 +86,21 @@ impl NuqClassifier<'_> {
     /// An id names no row or is listed twice, or no row would be left. The model is then unchanged.
     pub fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
         self.smoother.remove(ids)?;
-        let renumbering = self.classes.remove(ids.iter().map(|&id| self.of_row[id as usize]));
+        let renumbering = self.classes.remove(ids.iter().map(|&id| self.class_of_row[id as usize]));
         // The class of an id that names no row is not used, but it must be a valid class number.
-        ids.iter().for_each(|&id| self.of_row[id as usize] = 0);
-        renumber(&mut self.of_row, renumbering);
-        self.follow_classes();
+        ids.iter().for_each(|&id| self.class_of_row[id as usize] = 0);
+        renumber(&mut self.class_of_row, renumbering);
+        self.update_derived();
         Ok(())
     }
 
-    fn follow_classes(&mut self) {
+    /// Computes again what depends on the rows.
+    fn update_derived(&mut self) {
         let smoother = &self.smoother;
         // Without sample weights the prior does not depend on the rows, and an update takes no time per row.
         let live = smoother.sample_weights.by_id().map_or(vec![], |_| smoother.index.rows().live_ids());
         let weight = self.prior.weight();
-        self.prior = smoother.sample_weights.prior(&self.classes, &self.of_row, &live, weight);
+        self.prior = smoother.sample_weights.prior(&self.classes, &self.class_of_row, &live, weight);
         self.rules.clear();
     }
 }

@@ -189,8 +189,8 @@ pub(crate) fn fit_gaussians<'a>(
 ) -> Result<ClassGaussians<'a>, Error> {
     let (covariance, shrinkage) = (Covariance::Tied, Shrinkage::LedoitWolf);
     if has_only_singletons(classes.classes) {
-        let (one, of_row) = (Classes::single(rows.len()), vec![0; rows.len()]);
-        let classes = RowClasses { classes: &one, of_row: &of_row, ..classes };
+        let (one, class_of_row) = (Classes::single(rows.len()), vec![0; rows.len()]);
+        let classes = RowClasses { classes: &one, class_of_row: &class_of_row, ..classes };
         return ClassGaussians::fit_encoded(rows, classes, covariance, shrinkage);
     }
     ClassGaussians::fit_encoded(rows, classes, covariance, shrinkage)

@@ -64,7 +64,7 @@ impl CenteredRows for ClassRows<'_> {
 /// All rows, each around the mean of its class.
 pub(super) struct AllRows<'r> {
     pub(super) embeddings: &'r Embeddings<'r>,
-    pub(super) of_row: &'r [u32],
+    pub(super) class_of_row: &'r [u32],
     pub(super) means: &'r [Vec<f64>],
     /// The sample weight of each row; `None` if all are 1.
     pub(super) weights: Option<&'r [f64]>,
@@ -81,7 +81,12 @@ impl CenteredRows for AllRows<'_> {
         self.weights.map_or(1.0, |weights| weights[i])
     }
     fn write(&self, i: usize, row: &mut [f64]) {
-        write_centered(self.embeddings.row(i), &self.means[self.of_row[i] as usize], self.weight(i), row);
+        write_centered(
+            self.embeddings.row(i),
+            &self.means[self.class_of_row[i] as usize],
+            self.weight(i),
+            row,
+        );
     }
 }
 

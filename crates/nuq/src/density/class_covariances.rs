@@ -15,7 +15,7 @@ pub(super) enum ClassCovariances {
     /// One covariance per class, with the training rows of each class.
     Separate { whiteners: Vec<Whitener>, members: Vec<Vec<u32>> },
     /// One covariance for all classes, with the whitened class means (as columns) and the class of each row.
-    Tied { whitener: Whitener, whitened_means: Mat<f64>, of_row: Vec<u32> },
+    Tied { whitener: Whitener, whitened_means: Mat<f64>, class_of_row: Vec<u32> },
 }
 
 impl ClassCovariances {
@@ -73,11 +73,11 @@ pub(super) fn fit_separate(
 
 pub(super) fn fit_tied(
     embeddings: &Embeddings<'_>,
-    RowClasses { of_row, weights, .. }: RowClasses<'_>,
+    RowClasses { class_of_row, weights, .. }: RowClasses<'_>,
     means: &[Vec<f64>],
     shrinkage: Shrinkage,
 ) -> Result<ClassCovariances, Error> {
-    let rows = AllRows { embeddings, of_row, means, weights };
+    let rows = AllRows { embeddings, class_of_row, means, weights };
     let whitener = if sq_sum(&rows) == 0.0 {
         let variance =
             mean_variance(embeddings, weights, 0.0).ok_or_else(|| no_covariance(embeddings.len()))?;
@@ -86,7 +86,7 @@ pub(super) fn fit_tied(
         Whitener::full(&rows, shrinkage).ok_or_else(|| singular("all (tied)".to_owned(), shrinkage))?
     };
     let whitened_means = whitened_means(&whitener, &rows);
-    Ok(ClassCovariances::Tied { whitener, whitened_means, of_row: of_row.to_vec() })
+    Ok(ClassCovariances::Tied { whitener, whitened_means, class_of_row: class_of_row.to_vec() })
 }
 
 /// The whitened differences of the class means from the first one, as columns.

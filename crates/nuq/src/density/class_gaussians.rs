@@ -58,8 +58,8 @@ impl<'a> ClassGaussians<'a> {
         if embeddings.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());
         }
-        let (classes, of_row) = Classes::encode(labels);
-        let classes = RowClasses { classes: &classes, of_row: &of_row, weights: None };
+        let (classes, class_of_row) = Classes::encode(labels);
+        let classes = RowClasses { classes: &classes, class_of_row: &class_of_row, weights: None };
         Self::fit_encoded(embeddings, classes, covariance, shrinkage)
     }
 
@@ -73,7 +73,7 @@ impl<'a> ClassGaussians<'a> {
         check_shrinkage(shrinkage)?;
         let weights = classes.weights;
         let mut members = vec![Vec::new(); classes.classes.len()];
-        for (row, &class) in classes.of_row.iter().enumerate() {
+        for (row, &class) in classes.class_of_row.iter().enumerate() {
             members[class as usize].push(row as u32);
         }
         let here = Checkpoint::current();
@@ -161,8 +161,9 @@ impl<'a> ClassGaussians<'a> {
                 }
             }
             // The map is linear: all class distances follow from the whitened query and the whitened means.
-            ClassCovariances::Tied { whitener, whitened_means, of_row } => {
-                let rows = AllRows { embeddings: &self.embeddings, of_row, means: &self.means, weights };
+            ClassCovariances::Tied { whitener, whitened_means, class_of_row } => {
+                let rows =
+                    AllRows { embeddings: &self.embeddings, class_of_row, means: &self.means, weights };
                 let whitened = whitener.whiten(offsets(block, &self.means[0]), &rows);
                 for (of_query, query) in sq_distances.chunks_mut(classes).zip(whitened.col_iter()) {
                     checkpoint();

@@ -32,7 +32,7 @@ pub struct GaussianParts {
     /// The training rows of covariances of form 2, `d` values each.
     pub rows: Vec<f32>,
     /// The class of each of these rows.
-    pub of_row: Vec<u32>,
+    pub class_of_row: Vec<u32>,
 }
 
 impl ClassGaussians<'_> {
@@ -41,19 +41,20 @@ impl ClassGaussians<'_> {
     pub fn parts(&self) -> GaussianParts {
         debug_assert!(self.weights.is_none(), "the public constructors have no sample weights");
         let dim = self.embeddings.dim();
-        let (whiteners, of_row): (Vec<&Whitener>, Vec<u32>) = match &self.covariances {
-            ClassCovariances::Tied { whitener, of_row, .. } => (vec![whitener], of_row.clone()),
+        let (whiteners, class_of_row): (Vec<&Whitener>, Vec<u32>) = match &self.covariances {
+            ClassCovariances::Tied { whitener, class_of_row, .. } => (vec![whitener], class_of_row.clone()),
             ClassCovariances::Separate { whiteners, members } => {
-                let mut of_row = vec![0; self.embeddings.len()];
+                let mut class_of_row = vec![0; self.embeddings.len()];
                 for (class, ids) in members.iter().enumerate() {
-                    ids.iter().for_each(|&id| of_row[id as usize] = class as u32);
+                    ids.iter().for_each(|&id| class_of_row[id as usize] = class as u32);
                 }
-                (whiteners.iter().collect(), of_row)
+                (whiteners.iter().collect(), class_of_row)
             }
         };
         let is_tied = matches!(self.covariances, ClassCovariances::Tied { .. });
         let needs_rows = |class: u32| whiteners[if is_tied { 0 } else { class as usize }].needs_rows();
-        let ids: Vec<u32> = (0..of_row.len() as u32).filter(|&id| needs_rows(of_row[id as usize])).collect();
+        let ids: Vec<u32> =
+            (0..class_of_row.len() as u32).filter(|&id| needs_rows(class_of_row[id as usize])).collect();
         let (mut forms, mut factors) = (vec![], vec![]);
         for whitener in &whiteners {
             forms.push(whitener.write(&mut factors));
@@ -67,7 +68,7 @@ impl ClassGaussians<'_> {
             factors,
             shrinkages: whiteners.iter().map(|whitener| whitener.shrinkage()).collect(),
             rows: self.embeddings.gather(&ids).as_slice().to_vec(),
-            of_row: ids.iter().map(|&id| of_row[id as usize]).collect(),
+            class_of_row: ids.iter().map(|&id| class_of_row[id as usize]).collect(),
         }
     }
 }
@@ -78,8 +79,17 @@ impl ClassGaussians<'static> {
     /// # Errors
     /// [`nuq_neighbors::Error::Damaged`] with the name of an array that has a wrong length or an impossible value.
     pub fn from_parts(parts: GaussianParts) -> Result<Self, Error> {
-        let GaussianParts { dim, means, log_weights, is_tied, forms, factors, shrinkages, rows, of_row } =
-            parts;
+        let GaussianParts {
+            dim,
+            means,
+            log_weights,
+            is_tied,
+            forms,
+            factors,
+            shrinkages,
+            rows,
+            class_of_row,
+        } = parts;
         let classes = log_weights.len();
         check(dim > 0 && classes > 0 && Some(means.len()) == dim.checked_mul(classes), "means", LENGTH)?;
         check(means.iter().all(|v| v.is_finite()), "means", FINITE)?;
@@ -97,17 +107,21 @@ impl ClassGaussians<'static> {
             "a value is not in [0, 1]",
         )?;
         check(factors.iter().all(|v| v.is_finite()), "factors", FINITE)?;
-        check(of_row.iter().all(|&class| (class as usize) < classes), "of_row", "a row has no class")?;
-        check(Some(rows.len()) == dim.checked_mul(of_row.len()), "rows", LENGTH)?;
+        check(
+            class_of_row.iter().all(|&class| (class as usize) < classes),
+            "class_of_row",
+            "a row has no class",
+        )?;
+        check(Some(rows.len()) == dim.checked_mul(class_of_row.len()), "rows", LENGTH)?;
         let embeddings = Embeddings::new(rows, dim)?;
         let mut members = vec![Vec::new(); classes];
-        for (row, &class) in of_row.iter().enumerate() {
+        for (row, &class) in class_of_row.iter().enumerate() {
             members[class as usize].push(row as u32);
         }
         let mut rest = &factors[..];
         let mut whiteners = Vec::with_capacity(covariances);
         for (at, (&form, &rho)) in forms.iter().zip(&shrinkages).enumerate() {
-            let n = if is_tied { of_row.len() } else { members[at].len() };
+            let n = if is_tied { class_of_row.len() } else { members[at].len() };
             let whitener = Whitener::read(form, &mut rest, (dim, n), rho);
             whiteners
                 .push(whitener.ok_or_else(|| damaged("factors", "a covariance is not positive definite"))?);
@@ -116,9 +130,14 @@ impl ClassGaussians<'static> {
         let means: Vec<Vec<f64>> = means.chunks(dim).map(<[f64]>::to_vec).collect();
         let covariances = if is_tied {
             let whitener = whiteners.remove(0);
-            let rows = AllRows { embeddings: &embeddings, of_row: &of_row, means: &means, weights: None };
+            let rows = AllRows {
+                embeddings: &embeddings,
+                class_of_row: &class_of_row,
+                means: &means,
+                weights: None,
+            };
             let whitened_means = whitened_means(&whitener, &rows);
-            ClassCovariances::Tied { whitener, whitened_means, of_row }
+            ClassCovariances::Tied { whitener, whitened_means, class_of_row }
         } else {
             ClassCovariances::Separate { whiteners, members }
         };
@@ -184,7 +203,7 @@ mod tests {
             ("factors", |p| p.factors[0] = -1.0),
             ("factors", |p| p.factors.push(1.0)),
             ("shrinkages", |p| p.shrinkages[2] = 1.5),
-            ("of_row", |p| p.of_row[0] = 3),
+            ("class_of_row", |p| p.class_of_row[0] = 3),
             ("rows", |p| p.rows.truncate(239)),
         ];
         for (i, (array, change)) in changes.into_iter().enumerate() {

@@ -127,9 +127,9 @@ impl ClassGaussians<'_> {
             ClassCovariances::Separate { members, .. } => {
                 members.iter().map(|ids| ids.iter().map(|&id| weight(id)).sum()).collect()
             }
-            ClassCovariances::Tied { of_row, .. } => {
+            ClassCovariances::Tied { class_of_row, .. } => {
                 let mut sizes = vec![0.0; self.means.len()];
-                (0..).zip(of_row).for_each(|(row, &class)| sizes[class as usize] += weight(row));
+                (0..).zip(class_of_row).for_each(|(row, &class)| sizes[class as usize] += weight(row));
                 sizes
             }
         }
@@ -175,8 +175,8 @@ mod tests {
     fn check_left_out(weights: [f64; 7]) {
         let rows = Embeddings::from_rows(&ROWS).unwrap();
         let (rho, total) = (0.2, weights.iter().sum::<f64>());
-        let (classes, of_row) = crate::Classes::encode(&CLASSES);
-        let classes = RowClasses { classes: &classes, of_row: &of_row, weights: Some(&weights) };
+        let (classes, class_of_row) = crate::Classes::encode(&CLASSES);
+        let classes = RowClasses { classes: &classes, class_of_row: &class_of_row, weights: Some(&weights) };
         let model =
             ClassGaussians::fit_encoded(&rows, classes, Covariance::Tied, Shrinkage::Fixed(rho)).unwrap();
         let left_out = model.left_out(&rows, &CLASSES, &weights);

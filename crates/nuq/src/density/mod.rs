@@ -40,7 +40,7 @@ pub use radial_correction::RadialCorrection;
 pub(crate) struct RowClasses<'r> {
     pub(crate) classes: &'r Classes,
     /// The class number of each row.
-    pub(crate) of_row: &'r [u32],
+    pub(crate) class_of_row: &'r [u32],
     /// The sample weight of each row; `None` if all are 1.
     pub(crate) weights: Option<&'r [f64]>,
 }

@@ -51,7 +51,7 @@ impl NuqRegressor<'_> {
         let mut values = self.targets.take_values();
         values.resize(self.smoother.index.rows().id_bound(), 0.0);
         ids.iter().zip(targets).for_each(|(&id, &target)| values[id as usize] = target);
-        self.follow_rows(values)?;
+        self.update_derived(values)?;
         Ok(ids)
     }
 
@@ -62,10 +62,10 @@ impl NuqRegressor<'_> {
     pub fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
         self.smoother.remove(ids)?;
         let values = self.targets.take_values();
-        self.follow_rows(values)
+        self.update_derived(values)
     }
 
-    fn follow_rows(&mut self, values: Vec<f64>) -> Result<(), Error> {
+    fn update_derived(&mut self, values: Vec<f64>) -> Result<(), Error> {
         let live = self.smoother.index.rows().live_ids();
         self.targets =
             Targets::of_rows(values, &live, &self.smoother.sample_weights, self.targets.prior_weight())?;

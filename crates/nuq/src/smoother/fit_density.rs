@@ -48,7 +48,7 @@ pub(super) fn fit_density<'a, T: Task>(
 /// saved and opened.
 struct StoredRows<'a> {
     rows: Embeddings<'a>,
-    of_row: Vec<u32>,
+    class_of_row: Vec<u32>,
     weights: Option<Vec<f64>>,
 }
 
@@ -63,11 +63,11 @@ impl<'a> StoredRows<'a> {
         let is_original = index.rows().precision() != Precision::F16 && ids.len() == embeddings.len();
         let rows = if is_original { embeddings.clone() } else { index.rows().gather(&ids)? };
         let weights = sample_weights.by_id().map(|_| sample_weights.gather(&ids));
-        Ok(Self { rows, of_row: groups.of_ids(ids.into_iter()), weights })
+        Ok(Self { rows, class_of_row: groups.of_ids(ids.into_iter()), weights })
     }
 
     fn classes<'r>(&'r self, classes: &'r Classes) -> RowClasses<'r> {
-        RowClasses { classes, of_row: &self.of_row, weights: self.weights.as_deref() }
+        RowClasses { classes, class_of_row: &self.class_of_row, weights: self.weights.as_deref() }
     }
 }
 

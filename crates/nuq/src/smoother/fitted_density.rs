@@ -113,10 +113,14 @@ impl Gaussians<'_> {
             Gaussians::Deferred(fitted) => {
                 if fitted.get().is_none() {
                     let ids = index.rows().live_ids();
-                    let (classes, of_row) = (groups.classes(ids.len()), groups.of_ids(ids.iter().copied()));
+                    let (classes, class_of_row) =
+                        (groups.classes(ids.len()), groups.of_ids(ids.iter().copied()));
                     let weights = sample_weights.by_id().map(|_| sample_weights.gather(&ids));
-                    let classes =
-                        RowClasses { classes: &classes, of_row: &of_row, weights: weights.as_deref() };
+                    let classes = RowClasses {
+                        classes: &classes,
+                        class_of_row: &class_of_row,
+                        weights: weights.as_deref(),
+                    };
                     let _ = fitted.set(Box::new(fit(&index.rows().gather(&ids)?, classes)?));
                 }
                 Ok(fitted.get().expect("the Gaussians were set above"))

@@ -7,8 +7,8 @@ use crate::Classes;
 /// The group of each training row.
 #[derive(Clone, Copy)]
 pub(crate) enum Groups<'g> {
-    /// One group per class; `of_row` holds the class number of each id.
-    ByClass { classes: &'g Classes, of_row: &'g [u32] },
+    /// One group per class; `class_of_row` holds the class number of each id.
+    ByClass { classes: &'g Classes, class_of_row: &'g [u32] },
     /// All rows are one group.
     Single,
 }
@@ -25,7 +25,7 @@ impl Groups<'_> {
     /// The group number of each of these ids.
     pub(crate) fn of_ids(&self, ids: impl Iterator<Item = u32>) -> Vec<u32> {
         match self {
-            Groups::ByClass { of_row, .. } => ids.map(|id| of_row[id as usize]).collect(),
+            Groups::ByClass { class_of_row, .. } => ids.map(|id| class_of_row[id as usize]).collect(),
             Groups::Single => ids.map(|_| 0).collect(),
         }
     }

@@ -125,7 +125,7 @@ impl<'a> KernelSmoother<'a> {
         }
         let ids = self.index.insert(&self.prepare(rows))?;
         self.sample_weights.insert(&ids, sample_weights, self.index.rows().id_bound());
-        self.follow_rows();
+        self.update_derived();
         Ok(ids)
     }
 
@@ -138,14 +138,15 @@ impl<'a> KernelSmoother<'a> {
             return Err(Error::NoRows { what: "training rows left" });
         }
         self.index.remove(ids)?;
-        self.follow_rows();
+        self.update_derived();
         Ok(())
     }
 
-    fn follow_rows(&mut self) {
+    /// Computes again what depends on the rows.
+    fn update_derived(&mut self) {
         match self.sample_weights.by_id() {
             None => self.sample_weights = SampleWeights::ones(self.index.len()),
-            Some(_) => self.sample_weights.follow_rows(&self.index.rows().live_ids()),
+            Some(_) => self.sample_weights.update_total(&self.index.rows().live_ids()),
         }
         self.density.invalidate();
     }

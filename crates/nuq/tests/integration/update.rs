@@ -27,7 +27,7 @@ fn inserting_and_removing_rows_gives_the_model_of_the_remaining_rows() {
         // Density bandwidth and dimension are not fitted again, so the expected model is restored from parts.
         let mut parts = model.parts();
         let index = nuq::ExactIndex::new(&x.gather(&left)).unwrap();
-        parts.of_row = left.iter().map(|&id| parts.of_row[id as usize]).collect();
+        parts.class_of_row = left.iter().map(|&id| parts.class_of_row[id as usize]).collect();
         let expected = NuqClassifier::from_parts(parts, Box::new(index)).unwrap();
         let (actual, expected) = (model.predict(&x).unwrap(), expected.predict(&x).unwrap());
         for i in 0..x.len() {
