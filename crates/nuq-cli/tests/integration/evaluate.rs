@@ -209,7 +209,7 @@ fn suspicious_input_is_reported() {
     let few = "calibrate --model model.nuq --embeddings few.csv --target false_alarm=0.05";
     fs::write(at.join("few.csv"), (["0.5"; 512].join(",") + "\n").repeat(3)).unwrap();
     assert!(
-        err(&run(few, at))
+        out(&run(few, at))
             .contains("with 3 held-out rows no finite threshold guarantees a probability of at least 95 % (at most 5 % false alarms); at least 19 held-out rows are needed")
     );
 
