@@ -108,7 +108,7 @@ pub enum Error {
     },
     /// Given probabilities that are negative or do not sum to one.
     #[error(
-        "probabilities of row {row} sum to {sum} or are negative: give probabilities, or logits as logits"
+        "probabilities of row {row} are negative or do not sum to 1 (their sum is {sum}): give class probabilities, or pass logits as logits"
     )]
     BadProbabilities {
         /// The row.

@@ -175,7 +175,7 @@ pub trait FittedModel: sealed::Sealed {
         self.rules_ref()
     }
 
-    /// The same, to store or remove some.
+    /// The same as [`rules`](Self::rules), to store or remove values.
     fn rules_mut(&mut self) -> &mut Rules {
         self.rules_mut_ref()
     }

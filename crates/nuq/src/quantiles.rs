@@ -1,6 +1,6 @@
 //! Quantiles of weighted values.
 
-/// Values by ascending order, with cumulative weights.
+/// Values in ascending order, with cumulative weights.
 pub(crate) struct Quantiles {
     sorted: Vec<f64>,
     /// The sum of weights up to each value, in units in which all weights sum to the number of values.

@@ -21,8 +21,8 @@ use crate::error::out_of_range;
 
 /// The formula of `n(x)`, the number of training rows that support an estimate.
 ///
-/// With a kernel density the three formulas differ by one constant in `ln U_e` per model, so that rankings do not change. Total
-/// uncertainties and decisions of the reject rule do change.
+/// With the density `kde` or `auto` the three formulas differ by one constant in `ln U_e` per model, so that rankings do not
+/// change (except with one bandwidth per training row). Total uncertainties and decisions of the reject rule do change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scale {
     /// `n̄ p̂(x)/p̄`: the effective number of neighbors of a typical training row, times the relative density.
@@ -42,7 +42,7 @@ choices!(Scale, "scale", { Effective => "effective", Intrinsic => "intrinsic", A
 pub enum FittedScale {
     /// [`Scale::Effective`].
     Effective {
-        /// `n̄`, the effective number of neighbors of a typical training row, between 1 and `K`.
+        /// `n̄`, the effective number of neighbors of a typical training row; between 1 and `K` without sample weights.
         sample_size: f64,
         /// `ln p̄`, the log density of a typical training row.
         log_density: f64,

@@ -332,8 +332,8 @@ class Estimator(Parameters):
 
         ``ids`` holds the ids of rows (``kneighbors`` returns them; those of the rows of ``fit`` are their positions), or is a
         boolean mask with one entry per training row, in the order of ``training_ids_``. An empty selection changes nothing.
-        Rows that are inserted later may get the ids of removed rows. Stored thresholds are removed, because their
-        guarantees hold only for the previous rows.
+        Rows that are inserted later may get the ids of removed rows. Stored thresholds, sets and intervals are removed,
+        because their guarantees hold only for the previous rows.
         """
         self._check_fitted()
         numbers = np.atleast_1d(_arrays.to_numpy(ids))

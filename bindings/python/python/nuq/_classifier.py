@@ -34,9 +34,9 @@ class NuqClassifier(Estimator):
     scale_free : take the density of the Gaussians relative to the measure dx/|x|^d (density="gmm").
     prior_weight : weight of the class frequencies, in units of one training row at distance zero.
     variance : variance term of the epistemic uncertainty: "sum" over the classes, or "max" as in the paper.
-    scale : number n(x) of training rows behind an estimate: "effective" (effective neighbors of a typical training row, times
-        the relative density), "intrinsic" or "ambient" (the asymptotic formula in the intrinsic dimension of the data, or in
-        all columns as in the paper).
+    scale : formula of the number n(x) of training rows that support an estimate: "effective" (effective neighbors of a typical
+        training row, times the relative density), "intrinsic" or "ambient" (the asymptotic formula in the intrinsic dimension
+        of the data, or in all columns as in the paper).
     normalize : divide each row by its Euclidean norm.
     index : neighbor search: "exact", "hnsw" (graph), or "auto" by the expected cost.
     recall : required share of the true neighbors in the result of a graph, measured on a sample of training rows.
@@ -165,7 +165,7 @@ class NuqClassifier(Estimator):
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NuqClassifier:
         """Insert rows into the model. The first call is the same as ``fit``. Later calls do not change the bandwidths. They remove
-        stored thresholds, because the guarantees of these thresholds hold only for the previous rows. After an interrupt
+        stored thresholds and sets, because their guarantees hold only for the previous rows. After an interrupt
         (Ctrl-C), either all rows are inserted or none.
 
         ``classes`` in the first call lists all labels that may occur, and other labels are then errors. ``classes_`` and the
@@ -265,7 +265,7 @@ class NuqClassifier(Estimator):
         the training data at each row.
 
         With the ``logits`` of the network for the same rows, or its ``probabilities``, label, probability and uncertainties are
-        those of the network's prediction; the density, and the number of training rows behind it, are those of the model. Both
+        those of the network's prediction; the density and the number n(x) of training rows are those of the model. Both
         have one column per class, in the order of ``classes``, or of ``classes_`` if it is not given.
         """
         rows = self._query_rows(X)
@@ -429,9 +429,9 @@ class NuqClassifier(Estimator):
         share of its own, and adapts the size to the row. The random share is a function of the row. This needs the labels ``y``.
 
         With the ``logits`` or ``probabilities`` of the network for the held-out rows, the threshold is on the uncertainty of its
-        predictions, as in ``predict_uncertainty``, and ``risk`` counts their errors. Such a threshold is applied to results with
-        logits only. A warning is shown if the held-out rows are too few for the target and the threshold accepts every row, and if
-        a tenth or more of them are training rows.
+        predictions, as in ``predict_uncertainty``, and ``risk`` counts their errors. Such a threshold can be applied only to
+        results with logits or probabilities. A warning is shown if the held-out rows are too few for the target and the
+        threshold accepts every row, and if a tenth or more of them are training rows.
         """
         name = None if name is None else _arrays.text(name, "name")
         targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm, "sets": sets}
@@ -439,7 +439,7 @@ class NuqClassifier(Estimator):
         if is_sets and measure is not None:
             raise InvalidParameterError(f"measure={measure!r}: it belongs to a threshold, not to sets")
         if not is_sets and (by_class or set_score != "lac"):
-            raise InvalidParameterError("set_score and by_class belong to sets")
+            raise InvalidParameterError("set_score= and by_class= belong to sets: give sets=, or omit them")
         if is_sets:
             outputs = {"logits": logits, "probabilities": probabilities, "classes": classes}
             return self._calibrate_sets(X, y, sets, set_score, by_class, name, outputs)
@@ -539,8 +539,8 @@ class NuqClassifier(Estimator):
 
     def fit_temperature(self, logits: Any, y: Any, *, classes: Any = None) -> NuqClassifier:
         """Fit the temperature that divides all ``logits`` from now on: the one that maximizes the likelihood of the labels ``y`` of
-        held-out rows (Guo et al. 2017). It is stored in the model and in its file. Thresholds and sets that were chosen with logits are
-        removed. Labels that are not classes of the model are left out."""
+        held-out rows (Guo et al. 2017). It is stored in the model and in its file. Thresholds and sets that were chosen with logits or
+        probabilities are removed. Labels that are not classes of the model are left out."""
         self._check_fitted()
         truth = _arrays.column(y, type(self).__name__)
         network = self._network(len(truth), logits, None, classes)

@@ -18,8 +18,8 @@ from .errors import InvalidParameterError, NotFiniteError, NotNumbersError, Para
 class NuqRegressor(Estimator):
     """Regressor with aleatoric, epistemic and total variance, for the embeddings of a trained network.
 
-    The parameters are those of ``NuqClassifier`` without ``variance``. ``bandwidth`` has the rule "squared_error"
-    (leave-one-out) instead of "log_likelihood" and "accuracy".
+    The parameters are those of ``NuqClassifier`` without ``variance``; the default ``density`` is "kde". ``bandwidth`` has the
+    rule "squared_error" (leave-one-out) instead of "log_likelihood" and "accuracy".
 
     Examples
     --------

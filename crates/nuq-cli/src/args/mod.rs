@@ -283,8 +283,8 @@ pub(crate) struct FitArgs {
         help_heading = "Model options"
     )]
     pub(crate) bandwidth: Option<BandwidthWord>,
-    /// Density of the training embeddings: kernel density, one Gaussian per class, or the combination auto [default: auto, of a
-    /// regressor and with --density-bandwidth kde]
+    /// Density of the training embeddings: kernel density, one Gaussian per class, or the combination auto [default: auto;
+    /// kde for a regressor or with --density-bandwidth]
     ///
     /// auto combines a kernel density with Gaussians of one covariance, and uses the kernel density alone if it fits left-out
     /// rows better.
@@ -318,8 +318,8 @@ pub(crate) struct FitArgs {
     /// Variance term of a classifier's epistemic uncertainty: sum or maximum over the classes [default: sum]
     #[arg(long, value_parser = choice::<Variance>(), help_heading = "Model options")]
     pub(crate) variance: Option<Variance>,
-    /// Number n(x) of training rows behind an estimate: effective neighbors of a typical row times the relative density, or the
-    /// asymptotic formula in the intrinsic dimension or in all columns [default: effective]
+    /// Formula of the number n(x) of training rows that support an estimate: effective neighbors of a typical row times the
+    /// relative density, or the asymptotic formula in the intrinsic dimension or in all columns [default: effective]
     #[arg(long, value_parser = choice::<Scale>(), help_heading = "Model options")]
     pub(crate) scale: Option<Scale>,
     /// Divide every row, also of queries, by its Euclidean norm
@@ -392,7 +392,7 @@ pub(crate) struct ScoreArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "reject_cost")]
     pub(crate) threshold: Option<String>,
     /// Name of prediction sets of the model (see `nuq calibrate --target sets=0.9`): writes the set of each row, empty for rows that
-    /// --threshold rejects
+    /// --threshold or --reject-cost rejects
     #[arg(long, value_name = "NAME")]
     pub(crate) sets: Option<String>,
     /// Name of prediction intervals of the model (see `nuq calibrate --target intervals=0.9`): writes the ends `low` and `high`
@@ -448,20 +448,21 @@ pub(crate) struct CalibrateArgs {
     /// Uncertainty that is compared with the threshold [default: epistemic for false_alarm, total otherwise]
     #[arg(long, value_parser = choice::<Measure>())]
     pub(crate) measure: Option<Measure>,
-    /// Score of a class for --target sets: 1 - probability, or the probability of the more probable classes [default: lac]
+    /// Score of a class for --target sets: lac is 1 - probability, aps the probability of the more probable classes plus a random share
+    /// of its own [default: lac]
     #[arg(long, value_parser = choice::<SetScore>(), value_name = "SCORE")]
     pub(crate) set_score: Option<SetScore>,
     /// Coverage of the sets for each class instead of over all rows
     #[arg(long)]
     pub(crate) by_class: bool,
-    /// Fit a temperature that divides all logits from now on, on --logits and --labels; thresholds that were chosen with logits
-    /// are removed
+    /// Fit a temperature that divides all logits from now on, on --logits and --labels; thresholds and sets that were chosen with
+    /// logits are removed
     #[arg(
         long, requires = "logits", requires = "labels",
         conflicts_with_all = ["embeddings", "targets", "target", "delta", "measure", "name", "set_score", "by_class"]
     )]
     pub(crate) temperature: bool,
-    /// Name of the threshold in the model [default: the target, for example coverage=0.9]
+    /// Name of the threshold, sets or intervals in the model [default: the target, for example coverage=0.9]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Remove the threshold, sets or intervals of this name from the model instead

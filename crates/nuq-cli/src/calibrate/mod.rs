@@ -1,5 +1,5 @@
 //! `nuq calibrate`: chooses a threshold, prediction sets or intervals on held-out rows and stores them in the model, or removes
-//! some.
+//! them.
 
 mod conformal;
 mod temperature;

@@ -1,16 +1,16 @@
-//! Exact search: the k nearest rows by proof.
+//! Exact search: the result is provably the k nearest rows.
 //!
-//! Rows are centered on the training mean and scaled by a power of two ([`rescaler`]). There are two ways to the result:
+//! Rows are centered on the training mean and scaled by a power of two ([`rescaler`]). There are two methods:
 //!
 //! - All rows are compared. A blocked matrix product in `f32` ([`blocked`]) computes approximate scores with a bound on
 //!   their rounding error. A row is dropped only when the bound proves that it is not among the k nearest ([`shortlist`]).
 //! - Most rows are skipped. Rows are projected onto their first principal axes ([`axes`]) and ordered into nodes of near
 //!   rows ([`partition`]). Distances of the projections are lower bounds: nodes and rows whose bound exceeds the k-th
-//!   smallest distance found so far are out ([`pruned`], with the kernels in [`lanes`]). The expected cost decides whether
-//!   this is done, and on how many axes ([`plan`]).
+//!   smallest distance measured so far are skipped ([`pruned`], with the kernels in [`lanes`]). [`plan`] decides by the
+//!   expected cost whether this method is used, and on how many axes.
 //!
 //! In both cases the remaining rows, a few more than k, are ranked by their squared distances, computed from direct
-//! differences in `f64`. The result therefore does not depend on the way, on rounding, on blocks, threads or shards, nor on
+//! differences in `f64`. The result therefore does not depend on the method, on rounding, on blocks, threads or shards, nor on
 //! an offset common to all rows.
 
 mod axes;
@@ -46,7 +46,7 @@ pub struct ExactIndex<'a> {
     /// first use, because an index over a mapped file must not read its rows earlier.
     rescaler: OnceLock<Option<Rescaler>>,
     pruning: Pruning,
-    /// `None` when it does not pay. Computed when enough queries were searched to pay for its construction.
+    /// `None` when it would not save time. Computed when the searches so far took as long as its construction.
     partition: OnceLock<Option<Partition>>,
     /// The expected time of the searches without a partition so far, in microseconds.
     micros: AtomicU64,
@@ -57,11 +57,11 @@ pub struct ExactIndex<'a> {
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pruning {
-    /// When it is expected to save time.
+    /// Rows are ordered when this is expected to save time.
     Auto,
-    /// Never.
+    /// Rows are never ordered.
     Off,
-    /// At the first search, on this number of principal axes at most.
+    /// Rows are ordered at the first search, on at most this number of principal axes.
     On(usize),
 }
 
@@ -127,13 +127,13 @@ impl<'a> ExactIndex<'a> {
         self.drop_partition();
     }
 
-    /// Drops the partition. A new one is built when further queries pay for it.
+    /// Drops the partition. A new one is built when further searches took as long as its construction.
     fn drop_partition(&mut self) {
         self.partition = OnceLock::new();
         self.micros = AtomicU64::new(0);
     }
 
-    /// The partition, built when `queries` more queries pay for it.
+    /// The partition. It is built when the searches so far and `queries` more queries take as long as its construction.
     fn partition(&self, queries: usize) -> Option<&Partition> {
         if self.partition.get().is_none() {
             let partition = match self.pruning {

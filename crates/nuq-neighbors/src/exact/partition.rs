@@ -9,8 +9,8 @@ use crate::{RowStorage, StoredRows};
 
 /// The points of all rows.
 ///
-/// Rows are ordered as by a k-d tree, so that consecutive rows are near each other. 32 consecutive points are a group, 16
-/// groups a node. Inserted rows are appended to the last node.
+/// Rows are ordered by recursive splits, so that consecutive rows are near each other. 32 consecutive points form a group,
+/// and 16 groups form a node. Inserted rows are appended to the last node.
 pub(super) struct Partition {
     axes: Axes,
     /// The id at each position; [`NO_ROW`] for positions without a row.
@@ -255,7 +255,7 @@ fn include_node(node_boxes: &mut [f32], node: usize, group_boxes: &[f32], width:
 }
 
 /// Orders ids so that consecutive ones have near points: by recursive splits along one direction each. The first part of
-/// a split is a whole number of nodes, and inside a node of groups.
+/// a split has a whole number of nodes; within a node it has a whole number of groups.
 fn order_by_splits(ids: &mut [u32], points: &[f32], width: usize, here: &Checkpoint) {
     if ids.len() <= POINTS {
         return;

@@ -1,4 +1,4 @@
-//! Whether a partition pays, and on how many axes, by expected costs.
+//! Decides by expected costs whether a partition is used, and on how many axes.
 //!
 //! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. The number of axes
 //! comes from a sample of rows; then left-out rows are searched in the partition itself, and it is dropped if the counted
@@ -21,7 +21,7 @@ const K: usize = 20;
 const QUERIES: usize = 64;
 /// With fewer rows, comparing all of them takes microseconds.
 const MIN_ROWS: usize = 2048;
-/// A partition may take this share of the memory of the rows, and this many bytes.
+/// The memory of a partition is at most this share of the memory of the rows plus this many bytes.
 const MEMORY_SHARE: f64 = 0.1;
 const MEMORY_BYTES: f64 = (64 << 20) as f64;
 /// Up to this number of columns, the boxes of a partition exclude nearly all rows.
@@ -59,7 +59,7 @@ pub(crate) fn few_columns_seconds(rows: usize, dim: usize, queries: u64, k: usiz
     is_used.then(|| build_seconds(rows, dim) + queries as f64 * query)
 }
 
-/// The partition of an index, if it pays.
+/// The partition of an index; `None` if it is not expected to save time.
 pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partition> {
     let rows = index.stored_rows();
     if index.len() < MIN_ROWS {

@@ -28,7 +28,7 @@ const MAX_SURVIVORS: usize = 2048;
 /// With fewer columns, `f64` distances are as fast as `f32` distances.
 const MIN_ROUGH: usize = 32;
 
-/// What a search compared.
+/// Counts of the comparisons of a search.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Work {
     pub(super) queries: usize,

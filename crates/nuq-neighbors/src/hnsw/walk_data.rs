@@ -29,7 +29,7 @@ pub(super) struct WalkData<'a> {
 
 impl<'a> WalkData<'a> {
     pub(super) fn new(exact: ExactIndex<'a>, codes: Option<Codes<'a>>) -> Self {
-        // The graph takes the place of a partition.
+        // The graph is searched instead of a partition.
         let exact = exact.pruning(Pruning::Off);
         Self { exact, codes, scaled: OnceLock::new() }
     }

@@ -11,7 +11,7 @@
 //!   `risk` of accepted predictions is wrong (Learn then Test; Angelopoulos et al. 2021); see [`selective_risk()`].
 //!
 //! A [`SetRule`] gives sets of classes that contain the true one with a required probability, an [`IntervalRule`] gives intervals of a
-//! regressor that contain the target. [`Rules`] are what a model stores.
+//! regressor that contain the target. A model stores [`Rules`].
 //!
 //! [`conformal_p_values`] and [`benjamini_hochberg`] are for a whole batch: the second keeps the expected share of false
 //! alarms among all alarms at or below a level.

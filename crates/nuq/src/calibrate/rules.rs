@@ -31,8 +31,8 @@ impl Rules {
         self.temperature
     }
 
-    /// Sets the temperature. If it changes, thresholds and set rules on the network's probabilities are removed, because they were chosen with the
-    /// former one.
+    /// Sets the temperature. If it changes, thresholds and set rules on the network's predictions are removed, because they were
+    /// chosen with the former temperature.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a temperature that is not positive and finite.
@@ -54,7 +54,7 @@ impl Rules {
         *self = Self { temperature: self.temperature, ..Self::default() };
     }
 
-    /// Removes what is stored under a name, and returns whether there was something.
+    /// Removes the threshold, sets and intervals of this name. Returns whether there were any.
     pub fn remove(&mut self, name: &str) -> bool {
         let removed = [
             self.thresholds.remove(name).is_some(),

@@ -87,7 +87,7 @@ impl Params<Classification> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is negative or not finite, and
+    /// Those of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is neither 0 nor between 1e-100 and 1e100, and
     /// [`Error::OutOfRange`] if all weights are 0.
     pub fn fit_weighted<'a, 'l, L>(
         &self,

@@ -11,8 +11,8 @@ impl NuqClassifier<'_> {
     ///
     /// The time is proportional to the number of inserted rows and of classes; rows of a new class also renumber the
     /// classes of all rows. Bandwidths and dimension are not fitted again. Class frequencies are updated. Gaussian
-    /// densities are fitted again at the next prediction. Thresholds are removed, because they were calibrated on the
-    /// model before the change.
+    /// densities are fitted again at the next prediction. Thresholds, rules for sets and rules for intervals are
+    /// removed, because they were calibrated on the model before the change.
     ///
     /// ```
     /// use nuq::{Embeddings, NuqClassifier};

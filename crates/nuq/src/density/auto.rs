@@ -153,7 +153,7 @@ impl AutoDensity {
     }
 }
 
-/// The parts that are used, and the reason.
+/// The parts that are used, and the likelihoods that were compared.
 impl fmt::Display for AutoDensity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.gaussians {

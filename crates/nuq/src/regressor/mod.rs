@@ -56,11 +56,11 @@ impl Params<Regression> {
         self.fit_rows(embeddings, targets, (SampleWeights::ones(embeddings.len()), vec![]))
     }
 
-    /// Fits a regressor to rows with sample weights; see
-    /// `Params::<Classification>::fit_weighted`.
+    /// Fits a regressor to rows with sample weights, as `Params::<Classification>::fit_weighted` does for a classifier.
     ///
     /// # Errors
-    /// Those of [`fit`](Self::fit), and [`Error::BadSampleWeight`] for a weight that is negative or not finite.
+    /// Those of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is neither 0 nor between 1e-100 and 1e100, and
+    /// [`Error::OutOfRange`] if all weights are 0.
     pub fn fit_weighted<'a>(
         &self,
         embeddings: &Embeddings<'a>,

@@ -19,7 +19,7 @@ impl NuqRegressor<'_> {
     }
 
     /// The same as [`insert`](Self::insert) with one sample weight per row, as
-    /// [`NuqClassifier::insert_weighted`](crate::NuqClassifier::insert_weighted) has it.
+    /// [`NuqClassifier::insert_weighted`](crate::NuqClassifier::insert_weighted) does for a classifier.
     ///
     /// # Errors
     /// Those of [`insert`](Self::insert), and those of the weights in [`Params::fit_weighted`](crate::Params::fit_weighted).
