@@ -170,6 +170,19 @@ pub enum Error {
         /// The smallest number of rows that is sufficient; `None` if there is none.
         needed: Option<usize>,
     },
+    /// More held-out labels without a class of the model than prediction sets of a given coverage allow.
+    #[error(
+        "{unknown} of {rows} held-out labels are not classes of the model: no prediction sets contain the class of a row with a probability \
+         of {coverage}; fit the model with rows of these classes, or remove the held-out rows"
+    )]
+    UnknownLabels {
+        /// The number of labels that are not classes of the model.
+        unknown: usize,
+        /// The number of held-out rows.
+        rows: usize,
+        /// The required coverage.
+        coverage: f64,
+    },
     /// A target risk that cannot be certified with the held-out rows.
     #[error(
         "no threshold keeps the risk at {risk} with confidence {}: {errors} of {rows} held-out predictions are wrong; {}",

@@ -100,7 +100,9 @@ pub(super) fn run(
             let spec = options.targets.as_ref().expect("check_options requires the targets");
             let targets =
                 rows::numbers(spec, "targets", (embeddings, held_out.len()), options.input.options())?;
-            let rule = IntervalRule::calibrate(coverage, &model.predict(&held_out)?, &targets)?;
+            let estimates = model.predict(&held_out)?;
+            rows::warn_training_rows(embeddings, estimates.neighbors(), common);
+            let rule = IntervalRule::calibrate(coverage, &estimates, &targets)?;
             outcome.statement = rule.to_string();
             outcome.factor = rule.factor.is_finite().then_some(rule.factor);
             model.rules_mut().intervals.insert(name, rule);

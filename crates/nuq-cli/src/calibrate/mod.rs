@@ -91,7 +91,9 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
             (predictions.iter().map(|p| measure.of(p)).collect::<Vec<f64>>(), labels.map(is_error))
         }
         Model::Regressor(model) => {
-            (model.predict(&held_out)?.iter().map(|e| measure.of_estimate(e)).collect(), None)
+            let estimates = model.predict(&held_out)?;
+            rows::warn_training_rows(embeddings, estimates.neighbors(), common);
+            (estimates.iter().map(|e| measure.of_estimate(e)).collect(), None)
         }
     };
     let predictor = if options.logits.is_some() { Predictor::Network } else { Predictor::Nuq };

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use nuq::calibrate::{IntervalRule, PredictionSets, SetRule, Threshold};
+use nuq::calibrate::{IntervalRule, Measure, PredictionSets, SetRule, Threshold};
 use nuq::{Decision, Estimates, Label, Neighbors, NuqClassifier, NuqRegressor, Predictions, RejectRule};
 use nuq_io::KeptColumn;
 
@@ -96,8 +96,17 @@ impl Columns {
             accepted = Some(accept);
         }
         if let Some(sets) = sets {
-            // A row that the rule rejects belongs to none of the known classes.
-            let is_known = |i: usize| accepted.as_ref().is_none_or(|accepted| accepted[i]);
+            // A row that is unlike the training rows belongs to none of the known classes. A row that another rule rejects may be
+            // between them.
+            let detects_unknown = match &layout.rule {
+                Some(Rule::Threshold(threshold)) => {
+                    matches!(threshold.measure, Measure::Epistemic | Measure::Density)
+                }
+                _ => false,
+            };
+            let is_known = |i: usize| {
+                !detects_unknown || accepted.as_ref().is_none_or(|accepted: &Vec<bool>| accepted[i])
+            };
             let set = |i: usize| -> Vec<Label> {
                 let included = model.classes().labels().iter().zip(sets.row(i)).filter(|(_, is_in)| **is_in);
                 included.filter(|_| is_known(i)).map(|(label, _)| label.clone()).collect()
@@ -246,9 +255,9 @@ fn nearest(
     block: &BlockRows<'_>,
     truth: impl Fn(u32) -> Truth,
 ) -> Option<Vec<Vec<Neighbor>>> {
-    let class_of_row = |i: usize| -> Vec<Neighbor> {
+    let of_query = |i: usize| -> Vec<Neighbor> {
         let pairs = neighbors.ids(i).iter().zip(neighbors.sq_distances(i)).take(most);
         pairs.map(|(&id, &sq)| Neighbor { id, distance: sq.sqrt(), truth: truth(id) }).collect()
     };
-    (most > 0).then(|| block.scatter(class_of_row).into_iter().map(Option::unwrap_or_default).collect())
+    (most > 0).then(|| block.scatter(of_query).into_iter().map(Option::unwrap_or_default).collect())
 }

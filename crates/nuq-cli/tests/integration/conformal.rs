@@ -122,7 +122,9 @@ fn intervals_are_stored_and_scored() {
     fs::write(at.join("h.csv"), table(20..50)).unwrap();
     assert!(run("fit --embeddings t.csv --targets t.csv:y --bandwidth 1 --out r.nuq", at).status.success());
     let calibrate = "calibrate --model r.nuq --embeddings h.csv --targets h.csv:y --target intervals=0.9";
-    let text = out(&run(calibrate, at));
+    let output = run(calibrate, at);
+    assert!(err(&output).contains("30 of 30 rows are training rows"), "{}", err(&output));
+    let text = out(&output);
     assert!(text.starts_with("intervals=0.9: The interval of a new row"), "{text}");
     assert!(text.contains("half-width of the intervals: "), "{text}");
     assert!(out(&run("inspect r.nuq", at)).contains("intervals    intervals=0.9\n"));

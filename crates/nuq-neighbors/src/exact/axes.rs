@@ -55,8 +55,8 @@ impl Spectrum {
     pub(super) fn of(rows: &StoredRows<'_>, rescaler: &Rescaler) -> Option<Self> {
         let (dim, count) = (rows.dim(), rows.dim().min(MAX_AXES));
         let mut rng = SeededRng::new(0);
-        let mut ids = rng.sample(rows.id_bound(), SAMPLE);
-        ids.retain(|&id| rows.contains(id));
+        let live = rows.live_ids();
+        let ids: Vec<u32> = rng.sample(live.len(), SAMPLE).into_iter().map(|at| live[at as usize]).collect();
         let mut sample = Mat::zeros(ids.len(), dim);
         for (i, &id) in ids.iter().enumerate() {
             for (j, b) in rescaler.exact(&rows.row(id)).enumerate() {

@@ -263,6 +263,11 @@ impl NeighborIndex for ExactIndex<'_> {
         {
             self.drop_derived();
         }
+        // Without a partition the decision is made again when the number of rows has doubled.
+        let is_doubled = self.rows.len().ilog2() > (self.rows.len() - ids.len()).max(1).ilog2();
+        if is_doubled && matches!(self.partition.get(), Some(None)) {
+            self.drop_partition();
+        }
         if let Some(Some(partition)) = self.partition.get_mut()
             && !(partition.insert(&ids, &stored) && partition.is_ordered(self.rows.len()))
         {

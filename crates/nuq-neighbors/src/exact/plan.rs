@@ -66,18 +66,19 @@ pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partit
         return None;
     }
     let spectrum = Spectrum::of(rows, rescaler)?;
-    let today = all_rows_seconds(index.len(), index.dim(), 1, K);
+    let all_rows = all_rows_seconds(index.len(), index.dim(), 1, K);
     let (seconds, count) = cheapest(&spectrum, index.len(), index.dim());
-    if seconds > today {
+    if seconds > all_rows {
         return None;
     }
     let partition = Partition::new(rows, spectrum.axes(count, rescaler))?;
-    let mut sample = SeededRng::new(1).sample(rows.id_bound(), QUERIES);
-    sample.retain(|&id| rows.contains(id));
+    let live = rows.live_ids();
+    let sample = SeededRng::new(1).sample(live.len(), QUERIES);
+    let sample: Vec<u32> = sample.into_iter().map(|at| live[at as usize]).collect();
     let queries: Vec<f32> = sample.iter().flat_map(|&id| rows.row(id).into_owned()).collect();
     let (_, work) = pruned::search(index, &partition, &queries, K, Some(&sample));
     let seconds = work_seconds(&work, &partition, index.dim()) / sample.len() as f64;
-    (seconds < SHARE * today).then_some(partition)
+    (seconds < SHARE * all_rows).then_some(partition)
 }
 
 fn work_seconds(work: &Work, partition: &Partition, dim: usize) -> f64 {

@@ -32,9 +32,9 @@ impl Rescaler {
             .map(|block| {
                 let offset =
                     |(j, (&x, &m)): (usize, (&f32, &f32))| ((f64::from(x) - f64::from(m)) * inverse(j)).abs();
-                let class_of_row =
+                let largest_offset =
                     |row: &[f32]| row.iter().zip(&center).enumerate().map(offset).fold(0.0, f64::max);
-                block.chunks_exact(dim).map(class_of_row).fold(0.0, f64::max)
+                block.chunks_exact(dim).map(largest_offset).fold(0.0, f64::max)
             })
             .reduce(|| 0.0, f64::max);
         let exponent = if largest > 0.0 { -largest.log2().ceil() } else { 0.0 };

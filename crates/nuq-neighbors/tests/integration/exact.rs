@@ -89,6 +89,17 @@ fn pruned_search_is_exact_after_updates_and_on_any_number_of_threads() {
     }
 }
 
+/// The rows that decide whether a partition is used are drawn from the existing rows.
+#[test]
+fn search_is_exact_when_most_rows_are_removed() {
+    let (x, q) = (data::normal(60_000, 2, 1), data::normal(20_000, 2, 2));
+    let removed: Vec<u32> = (0..60_000).filter(|id| id % 29 != 0).collect();
+    let (mut fast, mut all) = (ExactIndex::new(&x).unwrap(), unpruned(&x));
+    fast.remove(&removed).unwrap();
+    all.remove(&removed).unwrap();
+    assert_eq!(fast.search(&q, 5).unwrap(), all.search(&q, 5).unwrap());
+}
+
 /// Rows with few principal axes, for which the index orders its rows by itself.
 #[test]
 fn the_automatic_choice_does_not_change_results() {

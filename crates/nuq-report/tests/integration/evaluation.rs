@@ -111,7 +111,7 @@ fn curves_start_with_nuq_then_max_prob_and_end_with_the_optimum() {
     let names = |curves: &[nuq_report::Curve]| -> Vec<String> {
         curves.iter().take(3).map(|curve| curve.name.clone()).collect()
     };
-    assert_eq!(names(&report.risk_coverage), ["NUQ total", "NUQ aleatoric", "MaxProb"]);
+    assert_eq!(names(&report.risk_coverage), ["NUQ total, with logits", "NUQ total", "MaxProb"]);
     assert_eq!(names(&report.roc[0]), ["NUQ epistemic", "NUQ density", "MaxProb"]);
     assert_eq!((report.roc[0].len(), report.counts[0].len(), report.risk_coverage.len()), (5, 6, 6));
     let last = report.risk_coverage.last().unwrap();

@@ -64,7 +64,12 @@ impl IntervalRule {
     /// The ends of the interval. They are infinite if the half-width exceeds the range of `f64`.
     #[must_use]
     pub fn interval(&self, estimate: &Estimate) -> (f64, f64) {
-        let half = if self.factor == 0.0 { 0.0 } else { (self.factor.ln() + 0.5 * estimate.log_total).exp() };
+        let half = match self.factor {
+            0.0 => 0.0,
+            // Also without variance, where the product is undefined.
+            f64::INFINITY => f64::INFINITY,
+            factor => (factor.ln() + 0.5 * estimate.log_total).exp(),
+        };
         (estimate.mean - half, estimate.mean + half)
     }
 }
@@ -72,6 +77,15 @@ impl IntervalRule {
 /// The guarantee in words.
 impl fmt::Display for IntervalRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.factor == f64::INFINITY {
+            return write!(
+                f,
+                "Every interval is infinite: estimates of the {} held-out rows have no variance but are wrong, and no finite interval \
+                 contains {} of the targets.",
+                self.rows,
+                percent(self.coverage)
+            );
+        }
         let (low, high) = coverage_interval(self.rows, self.coverage);
         write!(
             f,
@@ -118,6 +132,8 @@ mod tests {
         assert_eq!(rule.interval(&exact[0]), (1.0, 1.0));
         let rule = IntervalRule::calibrate(0.8, &exact, &[2.0; 9]).unwrap();
         assert_eq!(rule.factor, f64::INFINITY);
+        assert_eq!(rule.interval(&exact[0]), (f64::NEG_INFINITY, f64::INFINITY));
+        assert!(rule.to_string().starts_with("Every interval is infinite"), "{rule}");
     }
 
     #[test]

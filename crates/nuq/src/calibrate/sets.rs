@@ -130,7 +130,14 @@ impl SetRule {
             all.push(value);
         }
         let limits = match by_class {
-            false => SetLimits::All(limit(&mut all, coverage)?),
+            false => {
+                let limit = limit(&mut all, coverage)?;
+                if limit == f64::INFINITY {
+                    let unknown = all.iter().filter(|score| **score == f64::INFINITY).count();
+                    return Err(Error::UnknownLabels { unknown, rows: all.len(), coverage });
+                }
+                SetLimits::All(limit)
+            }
             true => {
                 let limits: Vec<Result<f64, Error>> =
                     of_class.iter_mut().map(|scores| limit(scores, coverage)).collect();
@@ -340,6 +347,34 @@ mod tests {
         close(&class_scores(SetScore::Aps, &p, 0.5), [0.9, 0.25, 0.65]);
         // Equal probabilities are ordered by class.
         close(&class_scores(SetScore::Aps, &[0.25, 0.5, 0.25], 0.0), [0.5, 0.0, 0.75]);
+    }
+
+    #[test]
+    fn held_out_labels_without_a_class_are_an_error_above_the_allowed_share() {
+        let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]]).unwrap();
+        let model = crate::NuqClassifier::params()
+            .n_neighbors(2)
+            .bandwidth(0.3)
+            .fit(&x, &["a", "a", "b", "b"])
+            .unwrap();
+        let held_out = Embeddings::new((0..20).map(|i| 0.05 * i as f32).collect(), 1).unwrap();
+        let probabilities = model.predict_proba(&held_out).unwrap();
+        let target = SetTarget { coverage: 0.8, score: SetScore::Lac, by_class: false };
+        let calibrate = |unknown: usize| {
+            let label = |i: usize| {
+                if i < unknown {
+                    "c"
+                } else if i < 12 {
+                    "a"
+                } else {
+                    "b"
+                }
+            };
+            let labels: Vec<&str> = (0..20).map(label).collect();
+            SetRule::calibrate(target, &held_out, &probabilities, model.classes(), &labels)
+        };
+        assert!(calibrate(3).is_ok());
+        assert_eq!(calibrate(5).unwrap_err(), Error::UnknownLabels { unknown: 5, rows: 20, coverage: 0.8 });
     }
 
     #[test]

@@ -95,7 +95,8 @@ impl Threshold {
         if let Guarantee::Risk { errors_of, .. } = &mut self.guarantee {
             *errors_of = predictor;
         }
-        if self.measure != Measure::Density {
+        let is_risk = matches!(self.guarantee, Guarantee::Risk { .. });
+        if is_risk || self.measure != Measure::Density {
             self.predictor = predictor;
         }
         self
@@ -104,7 +105,10 @@ impl Threshold {
     /// Whether the guarantee applies to predictions of `predictor`.
     #[must_use]
     pub fn compares(&self, predictor: Predictor) -> bool {
-        self.measure == Measure::Density || self.predictor == predictor
+        match self.guarantee {
+            Guarantee::Risk { errors_of, .. } => errors_of == predictor,
+            _ => self.measure == Measure::Density || self.predictor == predictor,
+        }
     }
 
     /// The decision for a prediction of a classifier, by the predictor of the threshold.

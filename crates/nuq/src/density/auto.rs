@@ -16,7 +16,8 @@
 //! - `m_i` and `c_i` are the [`LogisticTail`]s of the scores of left-out training rows.
 //! - `a` makes the median of `ln p̂` over left-out training rows equal to that of the log kernel density.
 //! - Gaussians are not used if the kernel density has the higher mean log-likelihood of left-out rows
-//!   ([`kernel_log_likelihood`]), for example for rings in the plane.
+//!   ([`kernel_log_likelihood`]), for example for rings in the plane, and with fewer than [`MIN_COLUMNS`] columns that vary: there rows
+//!   are also near the origin, where `s₂` has no upper bound.
 //!
 //! The fit needs no out-of-distribution rows.
 
@@ -27,6 +28,9 @@ use nuq_neighbors::Embeddings;
 use super::{ClassGaussians, Covariance, LogisticTail, RadialCorrection, RowClasses, Shrinkage};
 use crate::quantiles::Quantiles;
 use crate::{Classes, Error};
+
+/// The number of columns that vary from which Gaussians are used.
+pub(crate) const MIN_COLUMNS: usize = 5;
 
 /// The learned values of the density, without its Gaussians. The module documentation of `density/auto.rs` defines the
 /// symbols.
@@ -161,6 +165,9 @@ impl fmt::Display for AutoDensity {
             None => "kernel density",
         })?;
         match self.log_likelihoods {
+            Some(LogLikelihoods { kernel, gaussians }) if self.gaussians.is_none() && gaussians >= kernel => {
+                write!(f, " (fewer than {MIN_COLUMNS} columns vary)")
+            }
             Some(LogLikelihoods { kernel, gaussians }) => {
                 write!(f, " (left-out log-likelihood {kernel:.1} and {gaussians:.1})")
             }

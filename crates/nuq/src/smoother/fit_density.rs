@@ -138,8 +138,9 @@ fn auto_density<'a, T: Task>(
         sample.sample_weights,
         &left_out.iter().map(|of| of.map(|of| of.log_density)).collect::<Vec<_>>(),
     );
-    let uses_gaussians = likelihoods.is_some_and(|of| of.gaussians >= of.kernel);
     let correction = RadialCorrection::of(rows);
+    let uses_gaussians =
+        auto::MIN_COLUMNS <= correction.columns && likelihoods.is_some_and(|of| of.gaussians >= of.kernel);
     let scores = || {
         let score = |(of, row): (Option<crate::density::LeftOut>, &[f32])| {
             Some(correction.score(of?.log_mixture, row))

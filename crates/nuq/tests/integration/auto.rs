@@ -95,3 +95,16 @@ fn few_rows_single_classes_and_constant_columns_give_finite_densities() {
     let result = NuqClassifier::params().density(Density::Auto).bandwidth(1.0).fit(&equal, &[0; 10]);
     assert!(matches!(result, Err(Error::NoSpread { .. })));
 }
+
+/// With few columns, a class around the origin is densest there. The scale-free score of Gaussians would exclude the origin.
+#[test]
+fn the_origin_is_a_typical_row_of_few_columns() {
+    let mut rng = SeededRng::new(7);
+    let labels: Vec<i64> = (0..400).map(|i| i % 2).collect();
+    let values = labels.iter().flat_map(|&c| [(rng.normal() + 3.0 * c as f64) as f32, rng.normal() as f32]);
+    let x = Embeddings::new(values.collect(), 2).unwrap();
+    let model = NuqClassifier::params().fit(&x, &labels).unwrap();
+    let queries = Embeddings::from_rows(&[[0.0, 0.0], [-2.0, 2.0]]).unwrap();
+    let predictions = model.predict(&queries).unwrap();
+    assert!(predictions[0].log_density > predictions[1].log_density + 1.0);
+}
