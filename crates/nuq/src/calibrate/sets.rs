@@ -350,34 +350,6 @@ mod tests {
     }
 
     #[test]
-    fn held_out_labels_without_a_class_are_an_error_above_the_allowed_share() {
-        let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]]).unwrap();
-        let model = crate::NuqClassifier::params()
-            .n_neighbors(2)
-            .bandwidth(0.3)
-            .fit(&x, &["a", "a", "b", "b"])
-            .unwrap();
-        let held_out = Embeddings::new((0..20).map(|i| 0.05 * i as f32).collect(), 1).unwrap();
-        let probabilities = model.predict_proba(&held_out).unwrap();
-        let target = SetTarget { coverage: 0.8, score: SetScore::Lac, by_class: false };
-        let calibrate = |unknown: usize| {
-            let label = |i: usize| {
-                if i < unknown {
-                    "c"
-                } else if i < 12 {
-                    "a"
-                } else {
-                    "b"
-                }
-            };
-            let labels: Vec<&str> = (0..20).map(label).collect();
-            SetRule::calibrate(target, &held_out, &probabilities, model.classes(), &labels)
-        };
-        assert!(calibrate(3).is_ok());
-        assert_eq!(calibrate(5).unwrap_err(), Error::UnknownLabels { unknown: 5, rows: 20, coverage: 0.8 });
-    }
-
-    #[test]
     fn small_error_probabilities_are_not_lost() {
         let scores = class_scores(SetScore::Lac, &[1e-30, 1.0, 1e-31], 0.0);
         assert!((scores[1] - 1.1e-30).abs() < 1e-45);
