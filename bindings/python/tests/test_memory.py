@@ -84,8 +84,8 @@ def test_the_extension_copies_unaligned_rows(blobs):
     """The extension does not rely on the checks of the Python modules."""
     x, y = blobs
     params = NuqClassifier(copy=False)._extension_params()
-    expected = _nuq.Classifier.fit(params, x, [0, 1, 2], y, None, None, None)
-    model = _nuq.Classifier.fit(params, unaligned(x), [0, 1, 2], y, None, None, None)
+    expected = _nuq.Classifier.fit(params, x, [0, 1, 2], y, None, None, None, None)
+    model = _nuq.Classifier.fit(params, unaligned(x), [0, 1, 2], y, None, None, None, None)
     np.testing.assert_equal(model.predict_proba(unaligned(x), None, None), expected.predict_proba(x, None, None))
     np.testing.assert_equal(model.predict(unaligned(x), None, None), expected.predict(x, None, None))
     model.insert(unaligned(x[:9]), [0, 1, 2], y[:9])

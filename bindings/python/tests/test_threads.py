@@ -120,8 +120,10 @@ rng = np.random.default_rng(0)
 def rows(count, columns):
     return rng.normal(size=(count, columns)).astype(np.float32)
 
-def model_of(x, **options):
-    return NuqClassifier(bandwidth=1.0, density="kde", density_bandwidth=1.0, scale="ambient", **options).fit(x, np.arange(len(x)) % 5)
+def model_of(x, density="kde", **options):
+    if density == "kde":
+        options["density_bandwidth"] = 1.0
+    return NuqClassifier(bandwidth=1.0, density=density, scale="ambient", **options).fit(x, np.arange(len(x)) % 5)
 
 what = sys.argv[1]
 if what == "graph":
