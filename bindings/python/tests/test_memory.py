@@ -87,9 +87,9 @@ def test_the_extension_copies_unaligned_rows(blobs):
     expected = _nuq.Classifier.fit(params, x, [0, 1, 2], y, None, None, None, None)
     model = _nuq.Classifier.fit(params, unaligned(x), [0, 1, 2], y, None, None, None, None)
     np.testing.assert_equal(model.predict_proba(unaligned(x), None, None), expected.predict_proba(x, None, None))
-    np.testing.assert_equal(model.predict(unaligned(x), None, None), expected.predict(x, None, None))
-    model.insert(unaligned(x[:9]), [0, 1, 2], y[:9])
-    expected.insert(x[:9], [0, 1, 2], y[:9])
+    np.testing.assert_equal(model.predict(unaligned(x), None, None, None), expected.predict(x, None, None, None))
+    model.insert(unaligned(x[:9]), [0, 1, 2], y[:9], None)
+    expected.insert(x[:9], [0, 1, 2], y[:9], None)
     np.testing.assert_equal(model.kneighbors(unaligned(x), 3, None), expected.kneighbors(x, 3, None))
 
 
