@@ -32,8 +32,8 @@ const QUERIES: usize = 2000;
 fn models() -> [(&'static str, Emphasis, Scale, Density); 3] {
     [
         ("effective, auto", Emphasis::Strong, Scale::Effective, Density::Auto),
-        ("effective, kde", Emphasis::Normal, Scale::Effective, Density::default()),
-        ("intrinsic, kde", Emphasis::Reference, Scale::Intrinsic, Density::default()),
+        ("effective, kde", Emphasis::Normal, Scale::Effective, Density::kde()),
+        ("intrinsic, kde", Emphasis::Reference, Scale::Intrinsic, Density::kde()),
     ]
 }
 

@@ -168,7 +168,7 @@ fn measure(set: &Set) -> Result<Column, String> {
         .iter()
         .map(|method| (method.name.clone(), method.mean_roc_auc, Some(method.rcc_auc.interval.value)))
         .collect();
-    let kde = NuqClassifier::params().density(Density::default());
+    let kde = NuqClassifier::params().density(Density::kde());
     let kde = kde.fit(x, y).map_err(|e| with_name(e.into()))?;
     for (place, name, measure) in
         [(4, "NUQ density, kde", Measure::Density), (5, "NUQ epistemic, kde", Measure::Epistemic)]

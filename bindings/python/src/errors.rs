@@ -87,9 +87,11 @@ fn class_of(error: &nuq::Error) -> &'static str {
         NoRows { .. } => "EmptyError",
         NanScore { .. } => "NotFiniteError",
         ColumnNames(_) | RepeatedColumnName { .. } => "ColumnNamesError",
-        EqualScores { .. } | LabelKind { .. } | BadProbabilities { .. } => "InvalidInputError",
+        EqualScores { .. } | LabelKind { .. } | BadProbabilities { .. } | UnknownLabels { .. } => {
+            "InvalidInputError"
+        }
         CannotCertify { .. } => "CannotCertifyError",
-        FewHeldOutRows { .. } => "FewRowsError",
+        FewHeldOutRows { .. } | FewHeldOutRowsOfClass { .. } => "FewRowsError",
         _ => "NuqError",
     }
 }

@@ -170,6 +170,22 @@ pub enum Error {
         /// The smallest number of rows that is sufficient; `None` if there is none.
         needed: Option<usize>,
     },
+    /// Too few held-out rows of every class for prediction sets with limits by class.
+    #[error(
+        "no class has enough held-out rows for a coverage of {coverage} by class: the largest has {rows}; {}",
+        match needed {
+            Some(needed) => format!("at least {needed} rows of a class are needed"),
+            None => "give a smaller coverage".to_owned(),
+        }
+    )]
+    FewHeldOutRowsOfClass {
+        /// The number of held-out rows of the largest class.
+        rows: usize,
+        /// The required coverage.
+        coverage: f64,
+        /// The smallest number of rows that is sufficient; `None` if there is none.
+        needed: Option<usize>,
+    },
     /// More held-out labels without a class of the model than prediction sets of a given coverage allow.
     #[error(
         "{unknown} of {rows} held-out labels are not classes of the model: no prediction sets contain the class of a row with a probability \

@@ -34,8 +34,8 @@ impl Variant {
         let params = NuqClassifier::params();
         match self {
             Variant::Default => params,
-            Variant::Rbf => params.density(Density::default()),
-            Variant::Logistic => params.density(Density::default()).kernel(Kernel::Logistic),
+            Variant::Rbf => params.density(Density::kde()),
+            Variant::Logistic => params.density(Density::kde()).kernel(Kernel::Logistic),
             Variant::Gaussians => params.density(gaussians()),
         }
     }

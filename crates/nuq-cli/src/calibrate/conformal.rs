@@ -9,7 +9,7 @@ use super::ChangedModel;
 use crate::args::{CalibrateArgs, Common, TargetSpec};
 use crate::error::Error;
 use crate::progress::message;
-use crate::rows::{self, ModelRows};
+use crate::rows;
 use crate::{destination, escape, output, wrap};
 
 /// The result that the command prints.
@@ -69,13 +69,7 @@ pub(super) fn run(
     let mut model_file = ChangedModel::open(options, common)?;
     super::check_labels_and_classes(options, &model_file.model)?;
     let others: Vec<_> = options.labels.iter().chain(&options.targets).collect();
-    let rows = ModelRows {
-        model: &model_file.model,
-        path: &options.model,
-        options: options.input.options(),
-        ignore_column_names: options.ignore_column_names,
-    };
-    let held_out = rows.read(embeddings, &others)?;
+    let held_out = super::held_out_rows(options, &model_file.model, embeddings, &others)?;
     let name = options.name.clone().unwrap_or_else(|| target.to_string());
     let mut outcome = Outcome {
         name: name.clone(),

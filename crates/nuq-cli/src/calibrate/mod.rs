@@ -64,13 +64,7 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let mut model_file = ChangedModel::open(options, common)?;
     check_labels_and_classes(options, &model_file.model)?;
     let others: Vec<_> = options.labels.iter().collect();
-    let rows = ModelRows {
-        model: &model_file.model,
-        path: &options.model,
-        options: options.input.options(),
-        ignore_column_names: options.ignore_column_names,
-    };
-    let held_out = rows.read(embeddings, &others)?;
+    let held_out = held_out_rows(options, &model_file.model, embeddings, &others)?;
     let measure = measure(options, target_spec);
     let (scores, is_error) = match &model_file.model {
         Model::Classifier(model) => {
@@ -165,6 +159,22 @@ impl<'o> ChangedModel<'o> {
         }
         Ok(self.out)
     }
+}
+
+/// Reads the held-out rows. `others` are columns of the same table that are not coordinates.
+fn held_out_rows(
+    options: &CalibrateArgs,
+    model: &Model<'_>,
+    embeddings: &ArraySpec,
+    others: &[&ArraySpec],
+) -> Result<Embeddings<'static>, Error> {
+    let rows = ModelRows {
+        model,
+        path: &options.model,
+        options: options.input.options(),
+        ignore_column_names: options.ignore_column_names,
+    };
+    rows.read(embeddings, others)
 }
 
 /// Checks options that depend on the model, before rows are read.

@@ -98,9 +98,9 @@ impl SetRule {
     /// model is in no set; limits by class leave such rows out.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::FewHeldOutRows`] if no finite limit has
-    /// the coverage. With limits by class this is an error if it holds for all classes; otherwise each set contains the classes with
-    /// too few rows.
+    /// [`Error::LengthMismatch`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::FewHeldOutRows`] or
+    /// [`Error::UnknownLabels`] if no finite limit has the coverage. With limits by class, [`Error::FewHeldOutRowsOfClass`] if every
+    /// class has too few rows; otherwise each set contains the classes with too few rows.
     pub fn calibrate<'l, L>(
         target: SetTarget,
         held_out: &Embeddings<'_>,
@@ -141,10 +141,13 @@ impl SetRule {
             true => {
                 let limits: Vec<Result<f64, Error>> =
                     of_class.iter_mut().map(|scores| limit(scores, coverage)).collect();
-                if let Some(Err(error)) =
-                    limits.iter().find(|limit| limit.is_ok()).is_none().then(|| &limits[0])
-                {
-                    return Err(error.clone());
+                if limits.iter().all(Result::is_err) {
+                    let rows = of_class.iter().map(Vec::len).max().unwrap_or(0);
+                    return Err(Error::FewHeldOutRowsOfClass {
+                        rows,
+                        coverage,
+                        needed: sufficient_rows(coverage),
+                    });
                 }
                 SetLimits::ByClass(limits.into_iter().map(|limit| limit.unwrap_or(f64::INFINITY)).collect())
             }

@@ -93,8 +93,10 @@ impl Density {
     }
 }
 
-impl Default for Density {
-    fn default() -> Self {
+impl Density {
+    /// The kernel density with its default bandwidth.
+    #[must_use]
+    pub fn kde() -> Self {
         Density::Kde { bandwidth: DensityBandwidth::default() }
     }
 }

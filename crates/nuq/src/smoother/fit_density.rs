@@ -1,19 +1,20 @@
 //! Fits the density estimate of a smoother.
 
-use nuq_neighbors::{Embeddings, NeighborIndex, Precision, progress};
+use nuq_neighbors::{Embeddings, NeighborIndex, progress};
 
 use super::Groups;
 use super::fit::Sample;
 use super::fitted_density::{FittedDensity, Gaussians};
+use super::gaussian_rows::GaussianRows;
+use crate::Error;
 use crate::density::auto::{self, GaussianScores};
 use crate::density::{
     AutoDensity, Density, DensityBandwidth, GmmDensity, LogLikelihoods, LogisticTail, RadialCorrection,
-    RowClasses, kernel_log_likelihood,
+    kernel_log_likelihood,
 };
 use crate::params::Task;
 use crate::sample_weights::SampleWeights;
 use crate::selection::Selection;
-use crate::{Classes, Error};
 
 /// A density with the values of its Gaussians for the left-out rows of the sample, in the form of
 /// [`FittedDensity::gaussian_values`]. `None` for the only row of a class.
@@ -44,33 +45,6 @@ pub(super) fn fit_density<'a, T: Task>(
     })
 }
 
-/// The rows of the index, in its precision. Gaussians are fitted to these, so that they are the same after the model was
-/// saved and opened.
-struct StoredRows<'a> {
-    rows: Embeddings<'a>,
-    class_of_row: Vec<u32>,
-    weights: Option<Vec<f64>>,
-}
-
-impl<'a> StoredRows<'a> {
-    fn of(
-        embeddings: &Embeddings<'a>,
-        index: &dyn NeighborIndex,
-        groups: Groups<'_>,
-        sample_weights: &SampleWeights,
-    ) -> Result<Self, Error> {
-        let ids = index.rows().live_ids();
-        let is_original = index.rows().precision() != Precision::F16 && ids.len() == embeddings.len();
-        let rows = if is_original { embeddings.clone() } else { index.rows().gather(&ids)? };
-        let weights = sample_weights.by_id().map(|_| sample_weights.gather(&ids));
-        Ok(Self { rows, class_of_row: groups.of_ids(ids.into_iter()), weights })
-    }
-
-    fn classes<'r>(&'r self, classes: &'r Classes) -> RowClasses<'r> {
-        RowClasses { classes, class_of_row: &self.class_of_row, weights: self.weights.as_deref() }
-    }
-}
-
 /// Fits Gaussians, and the tail of the scores of left-out rows.
 fn gmm_density<'a, T: Task>(
     mut learned: GmmDensity,
@@ -79,7 +53,7 @@ fn gmm_density<'a, T: Task>(
     groups: Groups<'_>,
     sample: &Sample<'_, T>,
 ) -> Result<WithLeftOut<'a>, Error> {
-    let stored = StoredRows::of(embeddings, sample.index, groups, sample.sample_weights)?;
+    let stored = GaussianRows::of(Some(embeddings), sample.index, groups, sample.sample_weights)?;
     let rows = &stored.rows;
     let gaussians = learned.fit(rows, stored.classes(&groups.classes(rows.len())))?;
     learned.scale_free = scale_free.then(|| RadialCorrection::of(rows));
@@ -121,7 +95,7 @@ fn auto_density<'a, T: Task>(
         - sample.sample_weights.total().ln();
     let log_densities: Vec<f64> = log_sums.iter().map(|log_sum| log_sum + constant).collect();
 
-    let stored = StoredRows::of(embeddings, index, groups, sample.sample_weights)?;
+    let stored = GaussianRows::of(Some(embeddings), index, groups, sample.sample_weights)?;
     let rows = &stored.rows;
     let classes = groups.classes(rows.len());
     let gaussians = auto::fit_gaussians(rows, stored.classes(&classes))?;

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use nuq_neighbors::{Embeddings, NeighborIndex};
 
+use super::gaussian_rows::GaussianRows;
 use super::{FittedDensityParts, Groups};
 use crate::Error;
 use crate::density::{AutoDensity, ClassGaussians, GmmDensity, RowClasses, auto};
@@ -112,16 +113,9 @@ impl Gaussians<'_> {
             Gaussians::Fitted(fitted) => Ok(fitted),
             Gaussians::Deferred(fitted) => {
                 if fitted.get().is_none() {
-                    let ids = index.rows().live_ids();
-                    let (classes, class_of_row) =
-                        (groups.classes(ids.len()), groups.of_ids(ids.iter().copied()));
-                    let weights = sample_weights.by_id().map(|_| sample_weights.gather(&ids));
-                    let classes = RowClasses {
-                        classes: &classes,
-                        class_of_row: &class_of_row,
-                        weights: weights.as_deref(),
-                    };
-                    let _ = fitted.set(Box::new(fit(&index.rows().gather(&ids)?, classes)?));
+                    let stored = GaussianRows::of(None, index, groups, sample_weights)?;
+                    let classes = groups.classes(stored.rows.len());
+                    let _ = fitted.set(Box::new(fit(&stored.rows, stored.classes(&classes))?));
                 }
                 Ok(fitted.get().expect("the Gaussians were set above"))
             }

@@ -7,6 +7,7 @@ mod batch;
 mod fit;
 mod fit_density;
 mod fitted_density;
+mod gaussian_rows;
 mod groups;
 mod kernel_smoother;
 mod parts;

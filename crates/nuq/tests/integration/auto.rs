@@ -75,7 +75,7 @@ fn the_density_decreases_with_distance_and_its_median_is_that_of_the_kernel_dens
         all.sort_by(f64::total_cmp);
         all[200]
     };
-    let (auto, kernel) = (median(&model), median(&fit(Density::default())));
+    let (auto, kernel) = (median(&model), median(&fit(Density::kde())));
     assert!((auto - kernel).abs() < 1.0, "{auto} {kernel}");
 }
 

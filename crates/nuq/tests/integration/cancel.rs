@@ -43,7 +43,7 @@ fn every_long_loop_has_enough_check_points() {
 fn a_cancelled_fit_returns_cancelled_and_a_cancelled_prediction_changes_nothing() {
     let (x, y) = clusters(600, 8, 3, 4.0, 1);
     let queries = normal(50, 8, 2);
-    for density in [Density::default(), Density::Auto, GMM] {
+    for density in [Density::kde(), Density::Auto, GMM] {
         let params = NuqClassifier::params().n_neighbors(10).density(density);
         let token = CancelToken::at_check(4);
         assert_eq!(token.run(|| params.fit(&x, &y)).err(), Some(Cancelled));

@@ -194,7 +194,7 @@ fn too_few_held_out_rows_are_errors_with_the_number_needed() {
     assert_eq!(rule.unlimited_classes(), 3);
     assert!(rule.to_string().contains("3 of 4 classes are in every set: at least 9 held-out rows"), "{rule}");
     let few = calibrate(target(0.9, SetScore::Lac, true), &rows(&mut rng, 8, any_class));
-    assert!(matches!(few, Err(Error::FewHeldOutRows { needed: Some(9), .. })));
+    assert!(matches!(few, Err(Error::FewHeldOutRowsOfClass { needed: Some(9), .. })));
 }
 
 #[test]

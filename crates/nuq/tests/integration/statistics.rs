@@ -87,7 +87,7 @@ fn coverage(params: &Params<Classification>, n: usize, data: TwoGaussians) -> (f
 fn the_effective_scale_covers_the_error_in_low_and_high_dimension() {
     // The bandwidth is selected on a sample, which is enough for its value and saves most of the time.
     let params = NuqClassifier::params().selection_rows(2000);
-    for params in [params.clone(), params.density(Density::default())] {
+    for params in [params.clone(), params.density(Density::kde())] {
         for (latent, dim, floor) in
             [(1, 1, 0.7), (2, 2, 0.7), (5, 5, 0.7), (10, 64, 0.7), (20, 64, 0.7), (50, 128, 0.5)]
         {
@@ -106,7 +106,7 @@ fn scales_differ_by_a_constant_per_model() {
     let data = TwoGaussians { latent: 3, dim: 5 };
     let (x, labels, _) = data.sample(400, 3);
     let (queries, _, _) = data.sample(50, 4);
-    for density in [Density::default(), Density::Auto] {
+    for density in [Density::kde(), Density::Auto] {
         let log_epistemic = |scale: Scale| -> Vec<f64> {
             let params = NuqClassifier::params().density(density.clone()).scale(scale);
             params

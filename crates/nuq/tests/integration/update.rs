@@ -13,7 +13,7 @@ fn inserting_and_removing_rows_gives_the_model_of_the_remaining_rows() {
     let rest: Vec<u32> = (200..300).collect();
     let labels = |ids: &[u32]| -> Vec<i64> { ids.iter().map(|&id| y[id as usize]).collect() };
     let densities = [
-        Density::default(),
+        Density::kde(),
         Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf, scale_free: false },
     ];
     for density in densities {
@@ -42,7 +42,7 @@ fn inserting_and_removing_rows_gives_the_model_of_the_remaining_rows() {
 fn a_left_out_prediction_is_that_of_the_model_without_the_row() {
     let (x, y) = clusters(60, 3, 3, 1.0, 5);
     // Gaussians of left-out rows are those of all rows, so the density here is a kernel density.
-    let params = NuqClassifier::params().density(Density::default()).n_neighbors(7).prior_weight(0.0);
+    let params = NuqClassifier::params().density(Density::kde()).n_neighbors(7).prior_weight(0.0);
     let classifier = || params.fit(&x, &y).unwrap();
     let targets: Vec<f64> = x.rows().map(|row| f64::from(row[0])).collect();
     let regressor = || NuqRegressor::params().n_neighbors(7).prior_weight(0.0).fit(&x, &targets).unwrap();

@@ -1,0 +1,40 @@
+//! The training rows to which Gaussians are fitted.
+
+use nuq_neighbors::{Embeddings, NeighborIndex, Precision};
+
+use super::Groups;
+use crate::density::RowClasses;
+use crate::sample_weights::SampleWeights;
+use crate::{Classes, Error};
+
+/// The rows of the index, in its precision, with their classes and sample weights. Gaussians are fitted to these, so that they
+/// are the same after the model was saved and opened.
+pub(super) struct GaussianRows<'a> {
+    pub(super) rows: Embeddings<'a>,
+    class_of_row: Vec<u32>,
+    weights: Option<Vec<f64>>,
+}
+
+impl<'a> GaussianRows<'a> {
+    /// The rows of `index`. `original`, the rows that it was built from, are used without a copy if they are the same.
+    pub(super) fn of(
+        original: Option<&Embeddings<'a>>,
+        index: &dyn NeighborIndex,
+        groups: Groups<'_>,
+        sample_weights: &SampleWeights,
+    ) -> Result<Self, Error> {
+        let ids = index.rows().live_ids();
+        let is_same =
+            |rows: &&Embeddings<'a>| index.rows().precision() != Precision::F16 && ids.len() == rows.len();
+        let rows = match original.filter(is_same) {
+            Some(rows) => rows.clone(),
+            None => index.rows().gather(&ids)?,
+        };
+        let weights = sample_weights.by_id().map(|_| sample_weights.gather(&ids));
+        Ok(Self { rows, class_of_row: groups.of_ids(ids.into_iter()), weights })
+    }
+
+    pub(super) fn classes<'r>(&'r self, classes: &'r Classes) -> RowClasses<'r> {
+        RowClasses { classes, class_of_row: &self.class_of_row, weights: self.weights.as_deref() }
+    }
+}
