@@ -52,10 +52,10 @@ fn it_detects_outliers_that_each_part_misses() {
     let shrunk = rows(400, 2, |_, row| row.iter_mut().for_each(|v| *v *= 0.45));
     let narrow = rows(400, 3, |_, row| row[40..].iter_mut().for_each(|v| *v *= 2.2));
     let of = |density: fn() -> Density, outliers: &Embeddings<'_>| auc(density(), &train, outliers);
-    let parts = [of(Density::default, &shrunk), auc(gaussians(), &train, &shrunk)];
+    let parts = [of(Density::kde, &shrunk), auc(gaussians(), &train, &shrunk)];
     assert!(parts.iter().all(|auc| *auc < 0.6), "{parts:?}");
     assert!(of(|| Density::Auto, &shrunk) > 0.85, "{}", of(|| Density::Auto, &shrunk));
-    let (auto, kernel) = (of(|| Density::Auto, &narrow), of(Density::default, &narrow));
+    let (auto, kernel) = (of(|| Density::Auto, &narrow), of(Density::kde, &narrow));
     assert!(auto > kernel + 0.03, "{auto} {kernel}");
 }
 
