@@ -7,7 +7,7 @@ use nuq_eval::baselines::{FitInputs, Uses, fit as fit_method};
 use nuq_eval::evaluate::MethodId;
 use nuq_io::{ArraySpec, TrainingRows};
 
-use crate::args::{Common, FitArgs, check_stdin};
+use crate::args::{Common, FitArgs, hold_stdin};
 use crate::error::Error;
 use crate::inspect::BaselineSummary;
 use crate::progress::{message, observe};
@@ -18,7 +18,11 @@ pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Resul
     let arrays =
         [("--embeddings", &options.embeddings), ("--labels", &options.labels), ("--logits", &options.logits)];
     let given = || arrays.iter().filter_map(|(name, spec)| spec.as_ref().map(|spec| (*name, spec)));
-    check_stdin(given())?;
+    hold_stdin(given())?;
+    if let Some(embeddings) = &options.embeddings {
+        let labels = options.labels.iter().map(|spec| ("--labels", spec));
+        rows::check_not_column(labels, embeddings, options.input.options())?;
+    }
     let inputs: Vec<&Path> = given().map(|(_, spec)| &*spec.path).collect();
     output::check_out(&options.out, &inputs)?;
     destination::check_binary(&options.out)?;

@@ -9,7 +9,7 @@ use nuq::{
 };
 use nuq_io::{ArraySpec, EmbeddingsFile};
 
-use crate::args::{Common, FitArgs, Preset, check_stdin};
+use crate::args::{Common, FitArgs, Preset, hold_stdin};
 use crate::destination;
 use crate::error::Error;
 use crate::inspect::Summary;
@@ -28,7 +28,8 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let truths = truths.chain(options.targets.iter().map(|spec| ("--targets", spec)));
     let truths = truths.chain(options.weights.iter().map(|spec| ("--weights", spec)));
     let inputs: Vec<_> = std::iter::once(("--embeddings", embeddings)).chain(truths).collect();
-    check_stdin(inputs.iter().copied())?;
+    hold_stdin(inputs.iter().copied())?;
+    rows::check_not_column(inputs[1..].iter().copied(), embeddings, options.input.options())?;
     let inputs: Vec<&Path> = inputs.into_iter().map(|(_, spec)| spec.path.as_path()).collect();
     output::check_out(&options.out, &inputs)?;
     destination::check_binary(&options.out)?;

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     silence_caught_panics();
     // Before the first thread starts.
     interrupt::install_handler();
-    let args = match Args::try_parse() {
+    let args = match Args::try_parse_from(args::join_stdin_values(std::env::args_os())) {
         Ok(args) => args,
         Err(error) => return print_usage(error),
     };

@@ -89,6 +89,29 @@ fn column_error(error: Error, model: &Path) -> Error {
     }
 }
 
+/// Rejects a file of labels, targets or weights that does not exist if its name is that of a column of the rows' table, or of an
+/// array of the same file. Each array comes with its option.
+pub(crate) fn check_not_column<'a>(
+    others: impl IntoIterator<Item = (&'a str, &'a ArraySpec)>,
+    rows: &ArraySpec,
+    options: ReadOptions,
+) -> Result<(), Error> {
+    let is_missing = |spec: &ArraySpec| spec.name.is_none() && !spec.is_stdin() && !spec.path.exists();
+    for (option, spec) in others.into_iter().filter(|(_, spec)| is_missing(spec)) {
+        if rows.is_stdin() {
+            nuq_io::hold_stdin()?;
+        }
+        let name = spec.path.to_string_lossy();
+        if options.names(rows).iter().any(|other| *other == name) {
+            let path = rows.path.display();
+            return Err(Error::Data(format!(
+                "{option} {name}: there is no such file, but {path} has a column or an array of this name: give {option} {path}:{name}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Reads labels, one for each row of another array, in the form of the model's classes.
 pub(crate) fn labels_for(
     model: &NuqClassifier<'_>,

@@ -29,8 +29,8 @@ mod threshold_meta;
 mod word;
 
 pub use arrays::{
-    ArraySpec, EmbeddingsFile, Format, Header, KeptColumn, ReadOptions, npz_names, read_labels, read_members,
-    read_targets,
+    ArraySpec, EmbeddingsFile, Format, Header, KeptColumn, ReadOptions, hold_stdin, npz_names, read_labels,
+    read_members, read_targets,
 };
 pub use atomic::{check_writable, stop_writing, write_atomically};
 pub use baseline::{BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline};

@@ -1,4 +1,6 @@
-//! Options that describe how arrays are read.
+//! Options that describe how arrays are read, and the arrays of standard input.
+
+use std::ffi::OsString;
 
 use nuq_io::{ArraySpec, Format, Header, ReadOptions};
 
@@ -23,15 +25,41 @@ impl InputArgs {
     }
 }
 
-/// Rejects two arrays from standard input. Each array comes with its option.
-pub(crate) fn check_stdin<'a>(
+/// Prepares standard input for several arrays, which come with their options. Two options that select the same array of it are
+/// rejected.
+pub(crate) fn hold_stdin<'a>(
     arrays: impl IntoIterator<Item = (&'a str, &'a ArraySpec)>,
 ) -> Result<(), Error> {
-    let mut options = arrays.into_iter().filter(|(_, spec)| spec.is_stdin()).map(|(option, _)| option);
-    match (options.next(), options.next()) {
-        (Some(first), Some(second)) => Err(Error::Usage(format!(
-            "{first} and {second} both read standard input, which holds one array: save one of them to a file"
-        ))),
-        _ => Ok(()),
+    let arrays: Vec<(&str, &ArraySpec)> = arrays.into_iter().filter(|(_, spec)| spec.is_stdin()).collect();
+    for (i, (option, spec)) in arrays.iter().enumerate() {
+        if let Some((other, _)) = arrays[..i].iter().find(|(_, other)| other == spec) {
+            return Err(Error::Usage(format!(
+                "{other} and {option} both read all of standard input: select a column or an array of it as -:NAME, or save one \
+                 of them to a file"
+            )));
+        }
     }
+    if arrays.len() > 1 {
+        nuq_io::hold_stdin()?;
+    }
+    Ok(())
+}
+
+/// Joins a value such as `-:NAME`, an array of standard input, with the option before it, because it begins like an option.
+pub(crate) fn join_stdin_values(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    for word in words {
+        let is_option = |word: &OsString| {
+            let word = word.to_string_lossy();
+            word.len() > 1 && word.starts_with('-') && word != "--" && !word.contains('=')
+        };
+        match joined.last_mut().filter(|last| is_option(last)) {
+            Some(option) if word.to_string_lossy().starts_with("-:") => {
+                option.push("=");
+                option.push(word);
+            }
+            _ => joined.push(word),
+        }
+    }
+    joined
 }

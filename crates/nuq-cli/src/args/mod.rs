@@ -16,7 +16,7 @@ use nuq_io::ArraySpec;
 
 pub(crate) use choice::BandwidthWord;
 use choice::choice;
-pub(crate) use input::{InputArgs, check_stdin};
+pub(crate) use input::{InputArgs, hold_stdin, join_stdin_values};
 pub(crate) use values::{NamedArray, TargetSpec};
 
 /// Largest width of the help texts, in columns. Lines of the constants below are shorter, so that they are not wrapped.
@@ -46,15 +46,16 @@ const FILES: &str = "\
 Files:
   Arrays are read from npy, npz, safetensors, csv, tsv and, in a build with that feature, parquet
   files. The contents decide the format; the name decides between csv and tsv. FILE:NAME selects one
-  array of an npz or safetensors file, or one column of a table. One FILE may be - (with a name
-  =-:NAME), standard input, which holds npy, csv or tsv data. These may be compressed with gzip or,
-  in a build with that feature, zstd.
+  array of an npz or safetensors file, or one column of a table. FILE may be -, standard input; a
+  command can read several arrays of it, such as -e - -l -:NAME. Files and standard input may be
+  compressed with gzip or, in a build with that feature, zstd.
   Arrays and parquet files are read in blocks. csv and tsv tables are held in memory, four bytes per
   number, and so are arrays in Fortran order that are compressed or come from standard input.
   Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes,
   the columns that --labels, --targets or --weights select from the same file, and the columns that
   FILE:-NAME,NAME excludes. The first line of a table is a header if it holds the selected columns,
-  or no number while a line below holds one. --header yes or --header no decides it.
+  or no number while a line below holds one. --header yes or --header no decides it. With --header
+  no, NAME is the number of a column, counted from 0.
   The names of the columns are stored in the model. Other tables must have the same names in the
   same order; columns without names, or named 0, 1, 2, …, are not compared.";
 

@@ -12,7 +12,7 @@ use nuq_io::{ArraySpec, ModelLock};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{CalibrateArgs, Common, TargetSpec, check_stdin};
+use crate::args::{CalibrateArgs, Common, TargetSpec, hold_stdin};
 use crate::error::Error;
 use crate::inspect::ThresholdSummary;
 use crate::progress::message;
@@ -55,7 +55,9 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let labels = options.labels.iter().map(|spec| ("--labels", spec));
     let logits = options.logits.iter().map(|spec| ("--logits", spec));
     let targets = options.targets.iter().map(|spec| ("--targets", spec));
-    check_stdin([("--embeddings", embeddings)].into_iter().chain(labels).chain(logits).chain(targets))?;
+    let others: Vec<_> = labels.chain(targets).collect();
+    hold_stdin([("--embeddings", embeddings)].into_iter().chain(others.iter().copied()).chain(logits))?;
+    rows::check_not_column(others, embeddings, options.input.options())?;
     conformal::check_options(options, target_spec)?;
     if let TargetSpec::Sets(share) | TargetSpec::Intervals(share) = target_spec {
         return conformal::run(options, common, embeddings, (target_spec, share));

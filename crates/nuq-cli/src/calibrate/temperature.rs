@@ -5,7 +5,7 @@ use nuq_eval::baselines;
 use serde_json::json;
 
 use super::ChangedModel;
-use crate::args::{CalibrateArgs, Common, check_stdin};
+use crate::args::{CalibrateArgs, Common, hold_stdin};
 use crate::error::Error;
 use crate::{destination, output, rows};
 
@@ -13,7 +13,7 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let (Some(spec), Some(labels_spec)) = (&options.logits, &options.labels) else {
         return Err(Error::Usage("--temperature requires --logits and --labels".to_owned()));
     };
-    check_stdin([("--logits", spec), ("--labels", labels_spec)])?;
+    hold_stdin([("--logits", spec), ("--labels", labels_spec)])?;
     let mut model_file = ChangedModel::open(options, common)?;
     let Model::Classifier(model) = &mut model_file.model else {
         return Err(Error::Usage("--temperature requires a classifier".to_owned()));

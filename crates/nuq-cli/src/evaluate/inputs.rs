@@ -7,7 +7,7 @@ use nuq_eval::baselines::Members;
 use nuq_eval::evaluate::Rows;
 use nuq_io::ArraySpec;
 
-use crate::args::{EvaluateArgs, NamedArray, check_stdin};
+use crate::args::{EvaluateArgs, NamedArray, hold_stdin};
 use crate::error::Error;
 use crate::output;
 use crate::rows::{self, ModelRows};
@@ -40,7 +40,8 @@ impl Set {
 /// Rejects contradictory options before any file is read.
 pub(super) fn check(options: &EvaluateArgs) -> Result<(), Error> {
     check_names(options)?;
-    check_stdin(inputs(options).iter().map(|(option, spec)| (option.as_str(), *spec)))?;
+    hold_stdin(inputs(options).iter().map(|(option, spec)| (option.as_str(), *spec)))?;
+    rows::check_not_column([("--labels", &options.labels)], &options.test, options.input.options())?;
     if options.resamples < MIN_RESAMPLES {
         let text =
             format!("--resamples {}: at least {MIN_RESAMPLES} are needed for an interval", options.resamples);

@@ -20,7 +20,7 @@ use nuq::{Embeddings, FittedModel, Model, RejectRule};
 use nuq_io::{ArraySpec, Contents, EmbeddingsFile};
 use serde::Serialize;
 
-use crate::args::{Common, OnBadRows, ScoreArgs, check_stdin};
+use crate::args::{Common, OnBadRows, ScoreArgs, hold_stdin};
 use crate::bad_rows;
 use crate::destination::{self, Destination};
 use crate::error::Error;
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         ("--members", &options.members),
     ];
     let given = || arrays.iter().filter_map(|(name, spec)| spec.as_ref().map(|spec| (*name, spec)));
-    check_stdin(given())?;
+    hold_stdin(given())?;
     let inputs: Vec<&Path> =
         given().map(|(_, spec)| &*spec.path).chain(std::iter::once(&*options.model)).collect();
     output::check_out(&options.out, &inputs)?;

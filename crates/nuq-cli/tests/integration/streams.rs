@@ -88,7 +88,7 @@ fn errors_of_standard_input_name_it() {
         (&b"x,y\n1,two\n"[..], &[][..], "nuq: standard input: line 2, column `y` is `two`, not a number"),
         (b"", &[], "nuq: standard input: the table has no rows"),
         (b"1\n2\n", &[], "nuq: standard input has 1 columns, but the model m.nuq was fitted to 2"),
-        (b"PK\x03\x04", &[], "nuq: standard input: npz data are read only from an uncompressed file"),
+        (b"PK\x03\x04", &[], "nuq: standard input: it is truncated or not an npz archive"),
         (b"a,b\tc\n", &[], "nuq: standard input: its first line has tabs and commas or semicolons: choose"),
         (b"\x80\x04pickle", &[], "nuq: standard input: neither its contents nor its name"),
         (b"1,2\n", &["--format", "npy"], "nuq: standard input: it contains text, but --format npy is given"),
@@ -101,21 +101,81 @@ fn errors_of_standard_input_name_it() {
 }
 
 #[test]
-fn two_arrays_from_standard_input_are_a_usage_error() {
+fn rows_and_labels_are_read_from_one_table_on_standard_input() {
+    let folder = example();
+    let table = b"id,x,y,class\nr,0,0.5,a\ns,0,1,a\nt,1,0,a\nu,8,8.5,b\nv,8,9,b\nw,9,8,b\n";
+    let rows_only = b"x,y,class\n0,0.5,a\n0,1,a\n1,0,a\n8,8.5,b\n8,9,b\n9,8,b\n";
+    let expected = fs::read(folder.path().join("m.nuq")).unwrap();
+    let unnamed = "0,0.5,a\n0,1,a\n1,0,a\n8,8.5,b\n8,9,b\n9,8,b\n";
+    for (arguments, input) in [
+        ("-e -:-id -l -:class", &table[..]),
+        ("--embeddings=-:-id --labels=-:class", table),
+        ("-e - -l -:class --id-column id", &gzip(table)),
+        ("-e - -l -:class", rows_only),
+    ] {
+        let arguments = format!("fit {arguments} --bandwidth 1 --out n.nuq");
+        let output = pipe(&arguments.split(' ').collect::<Vec<_>>(), folder.path(), input);
+        assert!(output.status.success(), "{arguments}: {}", err(&output));
+        assert_eq!(fs::read(folder.path().join("n.nuq")).unwrap(), expected, "{arguments}");
+    }
+    let fit = "fit -e - -l -:2 --header no --bandwidth 1 --out n.nuq";
+    let output = pipe(&fit.split(' ').collect::<Vec<_>>(), folder.path(), unnamed.as_bytes());
+    assert!(output.status.success() && err(&output).contains("6 rows of 2 columns"), "{}", err(&output));
+    for arguments in [
+        "calibrate --model m.nuq -e -:-id -l -:class --target coverage=0.5 --out n.nuq",
+        "evaluate --model m.nuq --test -:-id -l -:class --resamples 100",
+    ] {
+        let output = pipe(&arguments.split(' ').collect::<Vec<_>>(), folder.path(), table);
+        assert!(output.status.success(), "{arguments}: {}", err(&output));
+    }
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_data_are_read_from_standard_input() {
+    let folder = example();
+    let score = ["score", "-m", "m.nuq", "-e", "x.csv", "--out", "t.parquet"];
+    assert!(nuq(&score, folder.path()).status.success());
+    let table = fs::read(folder.path().join("t.parquet")).unwrap();
+    let fit = ["fit", "-e", "-:-row", "-l", "-:label", "--out", "n.nuq"];
+    let output = pipe(&fit, folder.path(), &table);
+    assert!(output.status.success() && err(&output).contains("read 6 rows of"), "{}", err(&output));
+}
+
+#[test]
+fn the_name_of_a_column_in_place_of_a_file_is_explained() {
+    let (folder, _) = crate::common::table(["1", "1", "1", "2", "2", "2"], &[]);
+    let table = fs::read(folder.path().join("t.csv")).unwrap();
+    for (arguments, expected) in [
+        (
+            "fit -e t.csv -l class -o n.nuq",
+            "t.csv has a column or an array of this name: give --labels t.csv:class",
+        ),
+        ("fit -e - -l class -o n.nuq", "- has a column or an array of this name: give --labels -:class"),
+        ("evaluate -m m.nuq --test t.csv -l class", "give --labels t.csv:class"),
+        ("calibrate -m m.nuq -e t.csv -l class --target risk=0.1", "give --labels t.csv:class"),
+        ("fit -e t.csv -l other -o n.nuq", "nuq: cannot read other"),
+    ] {
+        let output = pipe(&arguments.split(' ').collect::<Vec<_>>(), folder.path(), &table);
+        assert!(!output.status.success() && err(&output).contains(expected), "{arguments}: {}", err(&output));
+    }
+}
+
+#[test]
+fn one_array_of_standard_input_for_two_options_is_a_usage_error() {
     let folder = example();
     for (arguments, expected) in [
         (
-            "fit --embeddings - --labels=-:class --out n.nuq",
-            "--embeddings and --labels both read standard input",
+            "fit --embeddings - --targets - --out n.nuq",
+            "--embeddings and --targets both read all of standard input",
         ),
-        ("fit --embeddings - --targets - --out n.nuq", "--embeddings and --targets both read standard input"),
         (
             "calibrate --model m.nuq --embeddings x.csv --labels - --logits - --target coverage=0.9",
-            "--labels and --logits both read standard input",
+            "--labels and --logits both read all of standard input",
         ),
         (
             "evaluate --model m.nuq --test - --labels y.csv --ood far=-",
-            "--test and --ood far=… both read standard input",
+            "--test and --ood far=… both read all of standard input",
         ),
     ] {
         let words: Vec<&str> = arguments.split(' ').collect();

@@ -1,7 +1,10 @@
 //! Opens an input: a file, a pipe or standard input, compressed or not.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::ArraySpec;
 use super::compression::Compression;
@@ -11,6 +14,25 @@ use crate::Error;
 
 /// Number of bytes from which the format is recognized.
 const START: u64 = 8192;
+
+/// The bytes of standard input after [`hold_stdin`].
+static HELD: OnceLock<Vec<u8>> = OnceLock::new();
+
+/// Reads standard input into memory. Several arrays with the path `-` can be read afterwards, for example a table and its column of
+/// labels. Without it, standard input is read from front to back by the first array, and is empty for the next one.
+///
+/// # Errors
+/// If standard input cannot be read.
+pub fn hold_stdin() -> Result<(), Error> {
+    if HELD.get().is_none() {
+        let mut bytes = Vec::new();
+        let failed = |source| Error::Read { path: "standard input".into(), source };
+        io::stdin().read_to_end(&mut bytes).map_err(failed)?;
+        // Another thread may have read it in the meantime.
+        let _ = HELD.set(bytes);
+    }
+    Ok(())
+}
 
 /// An opened input at its first byte.
 pub(crate) struct Input {
@@ -29,7 +51,10 @@ pub(super) enum Bytes {
 impl Input {
     pub(super) fn open(spec: &ArraySpec) -> Result<Self, Error> {
         if spec.is_stdin() {
-            return Self::stream(Box::new(io::stdin()), spec, false);
+            return match HELD.get() {
+                Some(bytes) => Self::stream(Box::new(&bytes[..]), spec, true),
+                None => Self::stream(Box::new(io::stdin()), spec, false),
+            };
         }
         let mut file = open_file(spec)?;
         let failed = |source| Error::Read { path: spec.path.clone(), source };
@@ -62,19 +87,39 @@ impl Input {
         }
     }
 
-    /// The file, for formats that are not read from front to back.
-    pub(super) fn into_file(self, spec: &ArraySpec, format: super::Format) -> Result<File, Error> {
+    /// The file, for formats that are not read from front to back. The bytes of a stream are copied to a temporary file.
+    pub(super) fn into_file(self, spec: &ArraySpec) -> Result<File, Error> {
         match self.bytes {
             Bytes::File(file) => Ok(file),
-            Bytes::Stream { .. } => {
-                let problem = format!(
-                    "{format} data are read only from an uncompressed file, not from standard input, a pipe, gzip or zstd data: \
-                     save them to a file"
-                );
-                Err(Error::BadFile { spec: spec.clone(), problem })
+            Bytes::Stream { mut reader, .. } => {
+                let (mut file, path) = unnamed_file()?;
+                let mut buffer = vec![0; 1 << 20];
+                loop {
+                    match reader.read(&mut buffer) {
+                        Ok(0) => break,
+                        Ok(len) => io::Write::write_all(&mut file, &buffer[..len])
+                            .map_err(|source| Error::Write { path: path.clone(), source })?,
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(read_error(spec, error)),
+                    }
+                }
+                file.seek(SeekFrom::Start(0)).map_err(|source| Error::Write { path, source })?;
+                Ok(file)
             }
         }
     }
+}
+
+/// A temporary file whose name is removed at once, so that the file ends with the process. The path is the former name.
+fn unnamed_file() -> Result<(File, PathBuf), Error> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("nuq-input-{}-{number}", std::process::id()));
+    let file = File::options().read(true).write(true).create_new(true).open(&path);
+    let failed = |source| Error::Write { path: path.clone(), source };
+    let file = file.map_err(failed)?;
+    fs::remove_file(&path).map_err(failed)?;
+    Ok((file, path))
 }
 
 /// The first bytes of a reader, which is then at its first byte again.

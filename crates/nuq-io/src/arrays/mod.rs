@@ -10,8 +10,9 @@
 //!
 //! Numbers may be `f16`, `bf16`, `f32`, `f64` or integers of any width, in C or Fortran order.
 //!
-//! The format is recognized by the contents ([`Format`]). The path `-` is standard input. npy, csv and tsv data may be compressed
-//! with gzip or, with the feature `zstd`, with zstd; npz, safetensors and parquet need a file that can be read at any position.
+//! The format is recognized by the contents ([`Format`]). The path `-` is standard input; [`hold_stdin`] allows several arrays from it.
+//! All formats may be compressed with gzip or, with the feature `zstd`, with zstd. npz, safetensors and parquet data that are
+//! compressed or come from standard input are copied to a temporary file, which can be read at any position.
 //!
 //! Arrays and parquet files are read in blocks of rows, so that files larger than memory can be scored. Two kinds of input are
 //! held in memory: csv and tsv tables (four bytes per number), and arrays in Fortran order that are compressed or come from standard
@@ -48,6 +49,7 @@ mod table;
 
 pub use format::Format;
 pub use header::Header;
+pub use input::hold_stdin;
 pub use kept::KeptColumn;
 pub use members::read_members;
 pub use npz::npz_names;
@@ -233,6 +235,15 @@ impl EmbeddingsFile {
     }
 }
 
+fn names_with(options: ReadOptions, spec: &ArraySpec) -> Vec<String> {
+    match open(&ArraySpec { name: None, ..spec.clone() }, &[], options, Contents::Rows) {
+        Ok(ArrayFile::Table(table)) => table.names(),
+        Ok(ArrayFile::Parquet(file)) => file.names(),
+        Err(Error::NoSuchArray { present, .. }) => present,
+        Ok(ArrayFile::Stored(_)) | Err(_) => vec![],
+    }
+}
+
 /// Reads labels, one per row: integers or strings.
 ///
 /// # Errors
@@ -339,11 +350,11 @@ fn open<'s>(
         Format::Csv => return Table::open(spec, input, b',', names, options.header).map(ArrayFile::Table),
         Format::Tsv => return Table::open(spec, input, b'\t', names, options.header).map(ArrayFile::Table),
         Format::Parquet => {
-            return ParquetFile::open(spec, input.into_file(spec, format)?).map(ArrayFile::Parquet);
+            return ParquetFile::open(spec, input.into_file(spec)?).map(ArrayFile::Parquet);
         }
         Format::Npy => npy::open(spec, input)?,
-        Format::Npz => npz::open(spec, input.into_file(spec, format)?)?,
-        Format::Safetensors => safetensors::open(spec, input.into_file(spec, format)?)?,
+        Format::Npz => npz::open(spec, input.into_file(spec)?)?,
+        Format::Safetensors => safetensors::open(spec, input.into_file(spec)?)?,
     };
     contents.check(spec, stored.element, &stored.shape)?;
     if let (Contents::Rows, [rows, columns]) | (Contents::Members, [_, rows, columns]) =

@@ -37,7 +37,8 @@ fn names(archive: &ZipArchive<File>) -> Vec<String> {
 
 /// Opens an array and reads its header.
 pub(crate) fn open(spec: &ArraySpec, file: File) -> Result<StoredArray, Error> {
-    let mut archive = archive(spec, file)?;
+    let failed = |source| Error::Read { path: spec.path.clone(), source };
+    let mut archive = archive(spec, file.try_clone().map_err(failed)?)?;
     let name = choose(spec, names(&archive))?;
     let entry = archive.by_name(&format!("{name}.npy"));
     let entry = entry.map_err(|e| Error::BadFile { spec: spec.clone(), problem: e.to_string() })?;
@@ -45,8 +46,8 @@ pub(crate) fn open(spec: &ArraySpec, file: File) -> Result<StoredArray, Error> {
     let method = entry.compression();
     drop(entry);
     match method {
-        CompressionMethod::Stored => member.open_stored(spec),
-        CompressionMethod::Deflated => member.open_deflated(spec),
+        CompressionMethod::Stored => member.open_stored(spec, file),
+        CompressionMethod::Deflated => member.open_deflated(spec, file),
         _ => {
             let problem = "its compression is not supported: write it with numpy.savez_compressed".to_owned();
             Err(Error::BadFile { spec: spec.clone(), problem })
@@ -72,34 +73,34 @@ impl Member {
         Self { start: entry.data_start(), packed, size, checksum: entry.crc32() }
     }
 
-    fn seek(&self, spec: &ArraySpec) -> Result<File, Error> {
-        let mut file = open_file(spec)?;
-        file.seek(SeekFrom::Start(self.start))
-            .map_err(|source| Error::Read { path: spec.path.clone(), source })?;
-        Ok(file)
+    /// Moves a file to the first byte of the member.
+    fn seek(&self, spec: &ArraySpec, mut file: &File) -> Result<(), Error> {
+        let result = file.seek(SeekFrom::Start(self.start));
+        result.map(|_| ()).map_err(|source| Error::Read { path: spec.path.clone(), source })
     }
 
     /// Opens a member that is not compressed. Its values are read from the archive in any order, so its checksum is verified first.
-    fn open_stored(self, spec: &ArraySpec) -> Result<StoredArray, Error> {
-        let checksum = crc_of(&mut self.seek(spec)?, self.size)
-            .map_err(|source| Error::Read { path: spec.path.clone(), source })?;
+    fn open_stored(self, spec: &ArraySpec, mut file: File) -> Result<StoredArray, Error> {
+        self.seek(spec, &file)?;
+        let checksum =
+            crc_of(&mut file, self.size).map_err(|source| Error::Read { path: spec.path.clone(), source })?;
         if checksum != self.checksum {
             let problem = "its checksum does not match: the file is damaged".to_owned();
             return Err(Error::BadFile { spec: spec.clone(), problem });
         }
-        let mut file = self.seek(spec)?;
+        self.seek(spec, &file)?;
         let (element, shape, is_fortran, header) = read_header(&mut file, spec)?;
         Ok(StoredArray { source: Source::File(file, self.start + header), element, shape, is_fortran })
     }
 
     /// Opens a compressed member. It is unpacked block by block; the checksum is compared at its end.
-    fn open_deflated(self, spec: &ArraySpec) -> Result<StoredArray, Error> {
-        let mut reader = self.unpacked(spec)?;
+    fn open_deflated(self, spec: &ArraySpec, file: File) -> Result<StoredArray, Error> {
+        let mut reader = self.unpacked(spec, &file)?;
         let (element, shape, is_fortran, header) = read_header(&mut reader, spec)?;
         let len = shape.iter().product::<usize>() * element.size();
         let owned = spec.clone();
         let values = move || {
-            let mut reader = self.unpacked(&owned)?;
+            let mut reader = self.unpacked(&owned, &file)?;
             io::copy(&mut (&mut reader).take(header), &mut io::sink())
                 .map_err(|error| read_error(&owned, error))?;
             Ok(reader)
@@ -109,8 +110,12 @@ impl Member {
         Ok(StoredArray { source: Source::Stream(stream), element, shape, is_fortran })
     }
 
-    fn unpacked(&self, spec: &ArraySpec) -> Result<Box<dyn Read + Send>, Error> {
-        let packed = self.seek(spec)?.take(self.packed);
+    /// A reader of the unpacked bytes. All clones of a file share its position, so that a reader made earlier must not be used
+    /// any more.
+    fn unpacked(&self, spec: &ArraySpec, file: &File) -> Result<Box<dyn Read + Send>, Error> {
+        self.seek(spec, file)?;
+        let packed = file.try_clone().map_err(|source| Error::Read { path: spec.path.clone(), source })?;
+        let packed = packed.take(self.packed);
         Ok(Box::new(Checked {
             reader: DeflateDecoder::new(packed),
             hasher: Hasher::new(),

@@ -87,6 +87,13 @@ impl ReadOptions {
         EmbeddingsFile::open_with(self, spec, others, kept)
     }
 
+    /// The names of the columns of a table, or of the arrays of an npz or safetensors file. Empty if there are none, or if the file
+    /// cannot be read.
+    #[must_use]
+    pub fn names(self, spec: &ArraySpec) -> Vec<String> {
+        super::names_with(self, spec)
+    }
+
     /// As [`read_labels`](crate::read_labels).
     ///
     /// # Errors

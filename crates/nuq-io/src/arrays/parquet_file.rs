@@ -225,6 +225,11 @@ impl ParquetFile {
         self.rows.iter().sum()
     }
 
+    /// The names of the columns.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
     pub(super) fn fields(&self) -> &[std::sync::Arc<Field>] {
         self.metadata.schema().fields()
     }
@@ -236,10 +241,7 @@ impl ParquetFile {
             let problem = format!("several columns have the name `{name}`: rename all but one of them");
             return Err(Error::BadFile { spec: spec.clone(), problem });
         }
-        first.ok_or_else(|| Error::NoSuchArray {
-            spec: spec.clone(),
-            present: self.fields().iter().map(|field| field.name().clone()).collect(),
-        })
+        first.ok_or_else(|| Error::NoSuchArray { spec: spec.clone(), present: self.names() })
     }
 }
 

@@ -84,6 +84,9 @@ impl ArraySpec {
 
     /// Whether both paths refer to the same file.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        if self.is_stdin() || other.is_stdin() {
+            return self.is_stdin() && other.is_stdin();
+        }
         match (self.path.canonicalize(), other.path.canonicalize()) {
             (Ok(one), Ok(other)) => one == other,
             _ => false,

@@ -6,6 +6,8 @@
 //! - its first name is empty, as pandas writes the name of its index; that column is then ignored;
 //! - it holds all requested columns.
 //!
+//! Without a header, columns are selected by their numbers, counted from 0 as in the names that pandas gives them.
+//!
 //! Two cases are ambiguous and errors:
 //! - the first line of embeddings holds increasing integers as column numbers do, and no other line consists of integers;
 //! - the first line of labels differs from all others in a way that the name of a column does, see [`may_be_name`].
@@ -88,6 +90,16 @@ impl<'s> Table<'s> {
             && cells.is_some_and(|cells| cells.len() > 1 && cells[0].trim().is_empty());
         let table = Self { spec, records, header, first, first_line, has_index };
         if is_ambiguous { Err(table.ambiguous()) } else { Ok(table) }
+    }
+
+    /// The names of the columns; empty without a header.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match (&self.first, self.first_line) {
+            (Some(first), FirstLine::Header | FirstLine::Strings) => {
+                first.cells.iter().map(|name| name.trim().to_owned()).collect()
+            }
+            _ => vec![],
+        }
     }
 
     /// All columns except `without` as numbers, and the cells of the columns `kept`.
@@ -243,9 +255,17 @@ impl<'s> Table<'s> {
         let Some(name) = &spec.name else {
             return if cells.len() == index + 1 { Ok(index) } else { Err(self.no_such_column(spec, &cells)) };
         };
-        if self.first_line == FirstLine::Row && self.header == Header::No {
-            let problem = format!("columns have no names with --header no: leave `:{name}` off");
-            return Err(Error::BadFile { spec: spec.clone(), problem });
+        if self.header == Header::No {
+            return match name.parse() {
+                Ok(column) if column < cells.len() => Ok(column),
+                _ => {
+                    let problem = format!(
+                        "columns have no names with --header no: give the number of a column, 0 to {}, in place of `{name}`",
+                        cells.len().saturating_sub(1)
+                    );
+                    Err(Error::BadFile { spec: spec.clone(), problem })
+                }
+            };
         }
         let mut columns = (index..cells.len()).filter(|&i| cells[i] == name);
         match (columns.next(), columns.next()) {
@@ -263,6 +283,16 @@ impl<'s> Table<'s> {
     fn no_such_column(&self, spec: &ArraySpec, cells: &[&str]) -> Error {
         let unnamed = |i: usize| format!("(column {i}, unnamed)");
         let cells = &cells[usize::from(self.has_index)..];
+        if let (FirstLine::Row, Some(name)) = (self.first_line, &spec.name)
+            && !cells.is_empty()
+        {
+            let problem = format!(
+                "its first line is read as a row, so that no column has the name `{name}`: select columns by their numbers, 0 to {}, \
+                 with --header no; if the first line holds names, add --header yes",
+                cells.len() - 1
+            );
+            return Error::BadFile { spec: self.spec.clone(), problem };
+        }
         // A long list would hide the message.
         let shown = cells.iter().take(20);
         let mut present: Vec<String> = match self.first_line {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use nuq::Label;
 use nuq_io::{ArraySpec, Error, Header, KeptColumn, ReadOptions};
 
 const AMBIGUOUS: &str = "its first line may be a header or a row: choose with --header yes or --header no";
@@ -71,7 +72,25 @@ fn a_possible_column_name_among_labels_is_ambiguous() {
     let named = ArraySpec { name: Some("class".to_owned()), ..named };
     assert_eq!(ReadOptions::new().labels(&named).unwrap().len(), 1);
     let error = ReadOptions::new().header(Header::No).labels(&named).unwrap_err().to_string();
-    assert!(error.ends_with("columns have no names with --header no: leave `:class` off"), "{error}");
+    let end =
+        "columns have no names with --header no: give the number of a column, 0 to 0, in place of `class`";
+    assert!(error.ends_with(end), "{error}");
+}
+
+#[test]
+fn columns_without_names_are_selected_by_their_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = write(folder.path(), "0.5,cat,1.5\n2.5,dog,3.5\n");
+    let column = |name: &str| ArraySpec { name: Some(name.to_owned()), ..rows.clone() };
+    let options = ReadOptions::new().header(Header::No);
+    assert_eq!(options.labels(&column("1")).unwrap(), [Label::from("cat"), Label::from("dog")]);
+    let values = options.embeddings(&rows, &[&column("1")]).unwrap().values(0..2).unwrap();
+    assert_eq!(values, [0.5, 1.5, 2.5, 3.5]);
+    assert_eq!(options.embeddings(&column("-0,1"), &[]).unwrap().values(0..2).unwrap(), [1.5, 3.5]);
+    let error = options.labels(&column("3")).unwrap_err().to_string();
+    assert!(error.ends_with("give the number of a column, 0 to 2, in place of `3`"), "{error}");
+    let error = ReadOptions::new().labels(&column("1")).unwrap_err().to_string();
+    assert!(error.contains("select columns by their numbers, 0 to 2, with --header no"), "{error}");
 }
 
 #[test]
