@@ -36,7 +36,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         }
     }
     let title =
-        "ROC-AUC (%) of NUQ's epistemic uncertainty and of DDU by density and layer, MNIST against outliers";
+        "ROC-AUC (%) of outliers against MNIST test digits, by NUQ's epistemic uncertainty and by DDU";
     let table = with_cifar100_header(table(context, title, "density and layer", rows)?);
     let claims = claims(&table);
     let figure = dots(

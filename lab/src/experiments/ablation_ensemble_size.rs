@@ -25,7 +25,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     }
     let table = with_cifar100_header(table(
         context,
-        "ROC-AUC (%) of the entropy of the mean prediction, MNIST against outliers",
+        "ROC-AUC (%) of outliers against MNIST test digits, by the entropy of the mean prediction",
         "networks",
         rows,
     )?);

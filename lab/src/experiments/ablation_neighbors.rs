@@ -30,7 +30,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         }
     }
     let table = Table {
-        title: "ROC-AUC (%) of NUQ's epistemic uncertainty, MNIST against outliers, and leave-one-out accuracy (%) of NUQ on training digits"
+        title: "ROC-AUC (%) of outliers against MNIST test digits, by NUQ's epistemic uncertainty, and leave-one-out accuracy (%) of NUQ on training digits"
             .to_owned(),
         corner: "K".to_owned(),
         columns,
@@ -45,8 +45,8 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         notes: vec![
             note(context)?,
             format!(
-                "By default the density bandwidth depends on K through the distance to the K-th neighbor. Here the value of K = {REFERENCE_K} \
-                 is used for every K, so that only the number of neighbors changes."
+                "The density is a kernel density. Its default bandwidth depends on K through the distance to the K-th neighbor. Here the \
+                 bandwidth for K = {REFERENCE_K} is used for every K, so that only the number of neighbors changes."
             ),
         ],
         figures: vec![("ablation-neighbors".to_owned(), figure(&table))],

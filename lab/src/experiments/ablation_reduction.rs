@@ -34,7 +34,8 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         let scores = std::iter::once(ensemble(context, &seeds, reduction));
         rows.push(row(&format!("Ensemble, {name}"), View::Test, scores)?);
     }
-    let table = table(context, "ROC-AUC (%), MNIST against outliers", "members and reduction", rows)?;
+    let table =
+        table(context, "ROC-AUC (%) of outliers against MNIST test digits", "members and reduction", rows)?;
     let claims = vec![entropy_is_best(&table)];
     let figure = dots(
         "Reduction of several predictions to one score",

@@ -30,9 +30,14 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
             rotated.push(rotated_row(context, method, kind, name)?);
         }
     }
-    let table = with_cifar100_header(table(context, "ROC-AUC (%), MNIST against outliers", "method", rows)?);
+    let table = with_cifar100_header(table(
+        context,
+        "ROC-AUC (%) of outliers against MNIST test digits",
+        "method",
+        rows,
+    )?);
     let rotated = Table {
-        title: "Rotated digits (%): mean of the selective accuracy curve, and ROC-AUC against outliers"
+        title: "Mean of the selective accuracy curve on rotated digits (%), and ROC-AUC (%) of outliers against rotated digits"
             .to_owned(),
         columns: std::iter::once(SELECTIVE.to_owned()).chain(table.columns.iter().cloned()).collect(),
         rows: rotated,

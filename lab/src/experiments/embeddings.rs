@@ -96,7 +96,7 @@ fn notes(context: &Context, sets: &EmbeddingSets) -> Vec<String> {
     if context.uses_default_embeddings() {
         notes.push(
             "The paper's numbers are for a ResNet-50 on CIFAR-100. Its \"DUQ Head\" is fitted to features, as here; its DUQ of Table 1 and its \
-             SNGP are trained end to end and are not shown. Its NUQ of Table 1 uses the GMM density. The row NUQ (kernel density) is \
+             SNGP are trained end to end and are not shown. Its NUQ of Table 1 uses the GMM density. The row NUQ (density `auto`) is \
              compared with its RBF kernel on features."
                 .to_owned(),
         );
@@ -169,7 +169,7 @@ fn claims(table: &Table) -> Vec<Claim> {
 fn figure(table: &Table) -> nuq_report::Figure {
     dots(
         "Outlier detection from embeddings",
-        "Detection of outliers against test rows, by method.",
+        "ROC-AUC of each outlier set against the test rows, by method. Higher is better.",
         "ROC-AUC (%)",
         table,
         table.columns.len() - 1,

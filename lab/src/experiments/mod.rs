@@ -120,7 +120,7 @@ pub const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "toy-uncertainty",
-        about: "One-dimensional mixture with known truth: epistemic uncertainty and estimation error, aleatoric uncertainty and Bayes risk.",
+        about: "One-dimensional mixture with known class probabilities: epistemic uncertainty and estimation error, aleatoric uncertainty and Bayes risk.",
         needs: Needs::Nothing,
         run: toy_uncertainty::run,
     },

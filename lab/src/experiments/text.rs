@@ -57,7 +57,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
             "outliers".to_owned(),
             dots(
                 "Detection of outliers in text",
-                "Mean area under the ROC curve. Higher is better.",
+                "ROC-AUC of outliers against test rows, mean over outlier sets. Higher is better.",
                 "ROC-AUC (%)",
                 &detection,
                 detection.columns.len(),
@@ -67,7 +67,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
             "errors".to_owned(),
             dots(
                 "Detection of errors in text classification",
-                "Area under the risk-coverage curve: mean error rate among the most certain rows. Lower is better.",
+                "Area under the risk-coverage curve: error rate among the most certain rows, mean over all coverages. Lower is better.",
                 "RCC-AUC (%)",
                 &errors,
                 errors.columns.len(),

@@ -193,8 +193,8 @@ fn figure(curves: &[(usize, Excess)]) -> Figure {
     };
     let chart = Chart {
         title: "Excess risk of NUQ and of the plug-in rule".to_owned(),
-        caption: "Risk above that of the optimal rule, by number of training points. There is no label noise at 0.1, there are many points \
-                  around 0.3 and 0.5, and few points at 0.95."
+        caption: "Risk minus the risk of the optimal rule, by number of training points. There is no label noise at x = 0.1. There are many \
+                  points around x = 0.3 and 0.5, and few points at x = 0.95."
             .to_owned(),
         x: ChartAxis::new("training points", AxisScale::Log),
         panels: (0..POINTS.len()).map(panel).collect(),

@@ -1,4 +1,4 @@
-//! One-dimensional mixture with known truth: the paper's appendix on actual uncertainties.
+//! One-dimensional mixture with known class probabilities: the paper's appendix on actual uncertainties.
 
 use nuq::{Density, DensityBandwidth, Embeddings, NuqClassifier};
 use nuq_report::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, Emphasis, Figure};
@@ -16,7 +16,7 @@ const NEIGHBORS: usize = 1000;
 /// The gap between the components.
 const GAP: (f64, f64) = (3.0, 5.0);
 
-/// Truth and estimates at a point of the grid.
+/// True and estimated values at a point of the grid.
 struct Point {
     x: f64,
     eta: f64,
@@ -89,7 +89,7 @@ fn table(per_seed: &[Vec<Point>]) -> Table {
     };
     let trivial = Cell::new(per_seed.iter().take(1).map(|points| distance(points, |_| 0.0)).collect());
     Table {
-        title: "Uncertainties compared with the truth".to_owned(),
+        title: "Estimated uncertainties and true values".to_owned(),
         corner: "".to_owned(),
         columns: vec!["value".to_owned()],
         rows: vec![
@@ -145,15 +145,15 @@ fn claims(table: &Table) -> Vec<Claim> {
     vec![
         Claim::new(
             "epistemic-follows-error",
-            "Epistemic uncertainty follows the estimation error: its mean in the gap is more than 3 times that at the components, and it is \
-             at least the error on more than 85 % of the grid.",
+            "Epistemic uncertainty is large where the estimation error is large: its mean in the gap is more than 3 times that at the \
+             components, and it is at least the error on more than 85 % of the grid.",
             gap > 3.0 && covered > 0.85,
             format!("{gap:.1} times; {:.0} % of the grid", 100.0 * covered),
         ),
         Claim::new(
             "aleatoric-follows-truth",
-            "Aleatoric uncertainty follows the Bayes risk: its mean absolute difference from it is less than a fifth of that of a constant \
-             zero.",
+            "Aleatoric uncertainty is close to the Bayes risk: the mean absolute difference is less than a fifth of that of a constant \
+             uncertainty of zero.",
             aleatoric < 0.2 * trivial,
             format!("{aleatoric:.4} against {trivial:.4}"),
         ),
@@ -173,9 +173,9 @@ fn figure(points: &[Point]) -> Figure {
     };
     let highest = points.iter().map(|point| point.epistemic.min(1.0).max(point.error())).fold(0.1, f64::max);
     let chart = Chart {
-        title: "Uncertainties and the truth".to_owned(),
-        caption: "Three Gaussians in one dimension, two classes. Top: class densities. Middle: epistemic uncertainty, clipped at one, and \
-                  actual estimation error. Bottom: aleatoric uncertainty and Bayes risk."
+        title: "Estimated uncertainties and true values".to_owned(),
+        caption: "Three Gaussians in one dimension, two classes. Top: class densities. Middle: epistemic uncertainty, clipped at 1, and the \
+                  error of the estimated class probability. Bottom: aleatoric uncertainty and Bayes risk."
             .to_owned(),
         x: ChartAxis::between("x", AxisScale::Linear, GRID.0, GRID.1),
         panels: vec![
@@ -192,7 +192,7 @@ fn figure(points: &[Point]) -> Figure {
                 (0.0, 0.1 * (10.0 * highest).ceil()),
                 vec![
                     line("NUQ", Emphasis::Strong, &|point| point.epistemic.min(1.0)),
-                    line("truth", Emphasis::Reference, &Point::error),
+                    line("error", Emphasis::Reference, &Point::error),
                 ],
             ),
             panel(
@@ -200,7 +200,7 @@ fn figure(points: &[Point]) -> Figure {
                 (0.0, 0.5),
                 vec![
                     line("NUQ", Emphasis::Strong, &|point| point.aleatoric),
-                    line("truth", Emphasis::Reference, &Point::bayes_risk),
+                    line("Bayes risk", Emphasis::Reference, &Point::bayes_risk),
                 ],
             ),
         ],

@@ -180,7 +180,7 @@ fn figure(grid: &Grid, rows: Vec<MapRow>) -> UncertaintyMaps {
     };
     UncertaintyMaps {
         title: "Two Moons".to_owned(),
-        note: "Three methods on the same networks. Lighter is less certain.".to_owned(),
+        note: "MaxProb, DDU and NUQ on the same networks. Lighter colors are less certain.".to_owned(),
         extent: EXTENT,
         columns: grid.columns,
         fields: vec![
