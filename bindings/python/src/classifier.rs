@@ -258,6 +258,11 @@ impl PyClassifier {
         labels::to_python(py, self.model.read(py)?.classes().labels())
     }
 
+    /// Whether the labels look like targets of a regression.
+    fn has_many_integers(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.model.read(py)?.classes().look_like_targets())
+    }
+
     /// Variance term of the epistemic uncertainty: "sum" or "max".
     fn variance(&self, py: Python<'_>) -> PyResult<&'static str> {
         Ok(self.model.read(py)?.variance().name())

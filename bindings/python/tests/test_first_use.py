@@ -59,6 +59,12 @@ def test_equal_labels_and_targets_are_stated(blobs):
         NuqRegressor().fit(x, np.full(300, 2.5))
 
 
+def test_integers_that_look_like_targets_are_stated(blobs):
+    x = blobs[0]
+    with pytest.warns(UserWarning, match="300 classes of 300 rows, and all labels are integers: .* fit a NuqRegressor"):
+        NuqClassifier().fit(x, np.arange(300))
+
+
 def test_targets_are_numbers(blobs):
     x = blobs[0]
     for text in (["1.5"] * 300, np.array(["1", "2", "3"] * 100, dtype=object), [b"1"] * 300):

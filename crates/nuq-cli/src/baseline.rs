@@ -34,7 +34,7 @@ pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Resul
             let column_names = rows::distinct_names(spec, &file)?;
             let rows = rows::read(spec, file)?;
             training = Some(TrainingRows { rows: rows.len(), columns: rows.dim(), column_names });
-            message(common, &format!("read {} rows of {} columns from {spec}", rows.len(), rows.dim()));
+            message(common, &rows::read_message(spec, &rows));
             Some((spec, rows))
         }
         None => None,

@@ -34,6 +34,11 @@ impl<'p> Destination<'p> {
         is_stdout(self.path)
     }
 
+    /// Whether the path does not show the format: standard output, or a device such as `/dev/null`.
+    pub(crate) fn has_no_format(&self) -> bool {
+        self.is_stdout() || self.extension().is_none() && nuq_io::is_device(self.path)
+    }
+
     pub(crate) fn is_compressed(&self) -> bool {
         self.compression != OutputCompression::None
     }

@@ -36,7 +36,7 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let file = open_rows(embeddings, options)?;
     let column_names = rows::distinct_names(embeddings, &file)?;
     let x = rows::read(embeddings, file)?;
-    message(common, &format!("read {} rows of {} columns from {embeddings}", x.len(), x.dim()));
+    message(common, &rows::read_message(embeddings, &x));
     let (of, input) = ((embeddings, x.len()), options.input.options());
     let weights =
         options.weights.as_ref().map(|spec| rows::numbers(spec, "weights", of, input)).transpose()?;
@@ -105,6 +105,14 @@ fn warn(options: &FitArgs, model: &Model<'_>, common: &Common) {
         Model::Classifier(model) if model.classes().len() == 1 => {
             let text = "all labels are equal: only log_density and the epistemic uncertainty are informative";
             message(common, text);
+        }
+        Model::Classifier(model) if model.classes().look_like_targets() => {
+            let (classes, rows) = (model.classes().len(), model.index().len());
+            let text = format!(
+                "warning: {classes} classes of {rows} rows, and all labels are integers: if they are quantities, fit a regressor with \
+                 --targets in place of --labels"
+            );
+            message(common, &text);
         }
         _ => {}
     }

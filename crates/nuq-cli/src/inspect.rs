@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::{escape, output, wrap};
 
 pub(crate) fn run(options: &InspectArgs, common: &Common) -> Result<(), Error> {
-    let file = match nuq_io::open_any(&options.model)? {
+    let file = match nuq_io::open_any(options.model.path())? {
         Contents::Model(file) => file,
         Contents::Baseline(file) => return inspect_baseline(options, common, &file),
     };

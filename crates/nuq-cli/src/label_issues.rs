@@ -8,7 +8,7 @@ use crate::column::Column;
 use crate::destination;
 use crate::error::Error;
 use crate::escape;
-use crate::output::{self, label_json};
+use crate::output::{self, count, label_json};
 use crate::progress::observe;
 use crate::table_file::TableFile;
 
@@ -17,12 +17,12 @@ const PRINTED: usize = 20;
 
 pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Error> {
     let to = options.out.as_deref();
-    let to = to.map(|out| TableFile::new(out, &[&options.model], common)).transpose()?;
-    let opened = nuq_io::open(&options.model)?;
+    let to = to.map(|out| TableFile::new(out, &[options.model.path()], common)).transpose()?;
+    let opened = nuq_io::open(options.model.path())?;
     let Model::Classifier(model) = &opened.model else {
         return Err(Error::Data(format!(
-            "{} is a regressor: label-issues requires a classifier",
-            options.model.display()
+            "{} was fitted with --targets, it is a regressor: label-issues requires a model that was fitted with --labels",
+            options.model.path().display()
         )));
     };
     let issues = observe("label issues", common, || model.label_issues())?;
@@ -40,8 +40,10 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
         .collect();
     let rows = model.index().len();
     let summary = format!(
-        "{} of {rows} rows have a label that is less probable than another, given the other rows\n",
-        issues.len()
+        "{} of {} {} a label that is less probable than another, given the other rows\n",
+        issues.len(),
+        count(rows, "row"),
+        if issues.len() == 1 { "has" } else { "have" }
     );
     let Some(to) = to else {
         let worst: Vec<Value> = listed.iter().map(Issue::json).collect();
@@ -50,7 +52,7 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
     };
     to.write(&columns(&listed))?;
     let json = json!({ "rows": rows, "issues": issues.len(), "written": listed.len(), "out": to.path().display().to_string() });
-    let text = format!("{}: {} rows\n{summary}", destination::name(to.path()), listed.len());
+    let text = format!("{}: {}\n{summary}", destination::name(to.path()), count(listed.len(), "row"));
     output::print_report(common, to.path(), &json, &text)
 }
 

@@ -10,6 +10,7 @@ use nuq_io::{ArraySpec, EmbeddingsFile, ReadOptions};
 use crate::args::Common;
 use crate::bad_rows;
 use crate::error::Error;
+use crate::output::count;
 use crate::progress::message;
 
 /// Reads all rows of a file; rows with a NaN or an infinity are an error.
@@ -22,6 +23,11 @@ pub(crate) fn read(spec: &ArraySpec, mut file: EmbeddingsFile) -> Result<Embeddi
     Ok(Embeddings::new(values, file.dim())?)
 }
 
+/// States how many rows were read.
+pub(crate) fn read_message(spec: &ArraySpec, rows: &Embeddings<'_>) -> String {
+    format!("read {} of {} from {spec}", count(rows.len(), "row"), count(rows.dim(), "column"))
+}
+
 /// The names of the columns of training rows, which must be distinct.
 pub(crate) fn distinct_names(spec: &ArraySpec, file: &EmbeddingsFile) -> Result<Option<Vec<String>>, Error> {
     let Some(names) = file.column_names() else { return Ok(None) };
@@ -32,7 +38,10 @@ pub(crate) fn distinct_names(spec: &ArraySpec, file: &EmbeddingsFile) -> Result<
 /// Prints a message if more neighbors are requested than there are rows.
 pub(crate) fn warn_neighbors(n_neighbors: Option<usize>, rows: usize, common: &Common) {
     if let Some(k) = n_neighbors.filter(|&k| k > rows) {
-        message(common, &format!("--n-neighbors {k}: there are only {rows} rows; all of them are used"));
+        message(
+            common,
+            &format!("--n-neighbors {k}: there are only {}; all of them are used", count(rows, "row")),
+        );
     }
 }
 
@@ -82,7 +91,8 @@ impl ModelRows<'_> {
 fn column_error(error: Error, model: &Path) -> Error {
     match error {
         Error::File(nuq_io::Error::ColumnCount { spec, got, expected }) => Error::Data(format!(
-            "{spec} has {got} columns, but the model {} was fitted to {expected}: use embeddings of the same layer",
+            "{spec} has {}, but the model {} was fitted to {expected}: use embeddings of the same layer",
+            count(got, "column"),
             model.display()
         )),
         other => other,
@@ -153,9 +163,8 @@ fn row_error(error: Error, what: &str, of: &ArraySpec) -> Error {
         _ => "",
     };
     let got = got.map_or_else(|| format!("more than {expected}"), |got| got.to_string());
-    Error::Data(format!(
-        "{spec} has {got} {what}, but {of} has {expected} rows: one per row is required{hint}"
-    ))
+    let expected = count(expected, "row");
+    Error::Data(format!("{spec} has {got} {what}, but {of} has {expected}: one per row is required{hint}"))
 }
 
 /// Checks that an array has one entry for each row of the array `of`.
@@ -204,7 +213,9 @@ fn logits_error(error: Error, of: &ArraySpec) -> Error {
 fn class_error(error: Error) -> Error {
     match error {
         Error::File(nuq_io::Error::ColumnCount { spec, got, expected }) => Error::Data(format!(
-            "{spec} has {got} columns, but the model has {expected} classes: one column per class is required"
+            "{spec} has {}, but the model has {}: one column per class is required",
+            count(got, "column"),
+            if expected == 1 { "1 class".to_owned() } else { format!("{expected} classes") }
         )),
         other => other,
     }

@@ -44,7 +44,7 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
     let uncertainty = chosen.iter().map(|s| Some(s.log_epistemic)).collect();
     to.write(&[("row", Column::Integers(numbers)), ("log_epistemic", Column::Numbers(uncertainty))])?;
     let json = json!({ "rows": rows.len(), "chosen": chosen.len(), "out": to.path().display().to_string() });
-    let text = format!("{}: {} rows\n", destination::name(to.path()), chosen.len());
+    let text = format!("{}: {}\n", destination::name(to.path()), output::count(chosen.len(), "row"));
     output::print_report(common, to.path(), &json, &text)
 }
 
@@ -68,7 +68,7 @@ fn read_rows(
         return Err(bad_rows::error(&options.embeddings, 0, &bad, remedy));
     }
     if !bad.is_empty() {
-        message(common, &format!("skipped {} rows", bad.len()));
+        message(common, &format!("skipped {}", output::count(bad.len(), "row")));
     }
     let (numbers, values) = bad_rows::remove(&bad, values, dim);
     Ok((numbers, Embeddings::new(values, dim)?))

@@ -18,7 +18,7 @@ impl<'p> TableFile<'p> {
     /// Checks the value of `--out`, before any work is done.
     pub(crate) fn new(out: &'p Path, inputs: &[&Path], common: &Common) -> Result<Self, Error> {
         let to = Destination::new(out)?;
-        let format = match to.is_stdout() {
+        let format = match to.has_no_format() {
             true => Some(TableFormat::of_stdout(common.json)),
             false => to.extension().as_deref().and_then(TableFormat::of_extension),
         };

@@ -19,8 +19,10 @@ const STALE: Duration = Duration::from_secs(60);
 /// An existing file keeps its permissions and, where the process may set it, its owner. A symbolic link is kept; the file that
 /// it points to is replaced. Stale temporary files that killed processes left for the same file are removed.
 ///
+/// A device or a pipe, such as `/dev/null`, is not replaced: the bytes are written to it.
+///
 /// # Errors
-/// [`Error::Write`] if `path` is not a regular file or is read-only, or if creating, writing, flushing or renaming fails.
+/// [`Error::Write`] if `path` is a folder or a read-only file, or if creating, writing, flushing or renaming fails.
 pub fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -32,15 +34,29 @@ pub fn write_atomically(
 /// created and removed in the folder of `path`; `path` itself is not changed.
 ///
 /// # Errors
-/// [`Error::Write`] if the folder does not exist or is not writable, or if `path` is a folder, a device or a read-only file.
+/// [`Error::Write`] if the folder does not exist or is not writable, or if `path` is a folder or a read-only file.
 pub fn check_writable(path: &Path) -> Result<(), Error> {
+    if is_device(path) {
+        return Ok(());
+    }
     match PartialFile::start(path) {
         Ok(_) => Ok(()),
         Err(source) => Err(Error::Write { path: path.to_owned(), source }),
     }
 }
 
+/// Whether a path is a device or a pipe, which a file must not replace.
+#[must_use]
+pub fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
 fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
+    if is_device(path) {
+        let file = OpenOptions::new().write(true).open(path)?;
+        let mut buffered = BufWriter::with_capacity(1 << 20, &file);
+        return write(&mut buffered).and_then(|()| buffered.flush());
+    }
     let (path, partial) = PartialFile::start(path)?;
     let mut buffered = BufWriter::with_capacity(1 << 20, &partial.file);
     let written = write(&mut buffered).and_then(|()| buffered.flush());
@@ -63,9 +79,6 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
 fn check_replaceable(path: &Path, existing: &Metadata) -> io::Result<()> {
     if existing.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder: give the name of a file"));
-    }
-    if !existing.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a device, not a file"));
     }
     let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
     // Renaming needs permissions of the folder only; those of the file are respected nevertheless.
@@ -288,6 +301,15 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         write_atomically(&path, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn devices_are_written_and_stay_devices() {
+        let null = Path::new("/dev/null");
+        check_writable(null).unwrap();
+        write_atomically(null, |file| file.write_all(b"nothing")).unwrap();
+        assert!(is_device(null) && !is_device(Path::new("/dev")) && !is_device(Path::new("/dev/missing")));
     }
 
     #[test]

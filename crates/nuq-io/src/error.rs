@@ -132,7 +132,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// The array has another number of rows than expected.
-    #[error("{spec} has {} rows; needed: {expected}", row_count(*got, *expected))]
+    #[error("{spec} has {}; needed: {expected}", row_count(*got, *expected))]
     RowCount {
         /// The file and array.
         spec: ArraySpec,
@@ -142,7 +142,7 @@ pub enum Error {
         expected: usize,
     },
     /// The array has another number of columns than expected.
-    #[error("{spec} has {got} columns; needed: {expected}")]
+    #[error("{spec} has {got} column{}; needed: {expected}", if *got == 1 { "" } else { "s" })]
     ColumnCount {
         /// The file and array.
         spec: ArraySpec,
@@ -162,6 +162,16 @@ pub enum Error {
         row: usize,
         /// Value of the label.
         value: f64,
+    },
+    /// A row has no label.
+    #[error("{spec}: the label of row {row} is missing{}", missing_label(value))]
+    MissingLabel {
+        /// The file and array.
+        spec: ArraySpec,
+        /// Row of the label, counted from zero.
+        row: usize,
+        /// What the file holds in place of a label.
+        value: String,
     },
     /// The values are not valid embeddings.
     #[error("{spec}: {source}")]
@@ -205,6 +215,14 @@ impl Error {
         Self::BadFile { spec: spec.clone(), problem }
     }
 
+    /// The error of a label that is not an integer, or NaN, a missing label.
+    pub(crate) fn bad_label(spec: &ArraySpec, row: usize, value: f64) -> Self {
+        match value.is_nan() {
+            true => Self::MissingLabel { spec: spec.clone(), row, value: value.to_string() },
+            false => Self::BadLabel { spec: spec.clone(), row, value },
+        }
+    }
+
     /// The error of a label that is not valid text.
     pub(crate) fn bad_text(spec: &ArraySpec, row: usize) -> Self {
         let problem = format!("the label of row {row} is not valid UTF-8: re-encode the labels as UTF-8");
@@ -226,8 +244,19 @@ fn no_such_array(spec: &ArraySpec, present: &[String]) -> String {
     }
 }
 
+fn missing_label(value: &str) -> String {
+    match value {
+        "" => ": remove the row".to_owned(),
+        value => format!(" (`{value}`): remove the row; if `{value}` is a class, rename it"),
+    }
+}
+
 fn row_count(got: Option<usize>, expected: usize) -> String {
-    got.map_or_else(|| format!("more than {expected}"), |got| got.to_string())
+    match got {
+        None => format!("more than {expected} rows"),
+        Some(1) => "1 row".to_owned(),
+        Some(got) => format!("{got} rows"),
+    }
 }
 
 fn shape_in_words(shape: &[usize]) -> String {

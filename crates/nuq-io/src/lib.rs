@@ -32,7 +32,7 @@ pub use arrays::{
     ArraySpec, EmbeddingsFile, Format, Header, KeptColumn, ReadOptions, hold_stdin, npz_names, read_labels,
     read_members, read_targets,
 };
-pub use atomic::{check_writable, stop_writing, write_atomically};
+pub use atomic::{check_writable, is_device, stop_writing, write_atomically};
 pub use baseline::{BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;

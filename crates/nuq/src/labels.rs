@@ -26,6 +26,23 @@ impl fmt::Display for Label {
     }
 }
 
+impl Label {
+    /// Texts by which numpy, pandas, R and databases write a missing value.
+    pub const MISSING: [&str; 11] =
+        ["", "nan", "NaN", "NAN", "NA", "<NA>", "N/A", "n/a", "null", "NULL", "None"];
+
+    /// Whether the label is a text of [`MISSING`](Self::MISSING). Readers of files and the Python package reject such labels.
+    ///
+    /// ```
+    /// use nuq::Label;
+    /// assert!(Label::from("NA").is_missing() && !Label::from("nab").is_missing() && !Label::from(0).is_missing());
+    /// ```
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Label::Text(text) if Self::MISSING.contains(&text.as_str()))
+    }
+}
+
 impl From<&Label> for Label {
     fn from(value: &Label) -> Self {
         value.clone()
@@ -140,6 +157,14 @@ impl Classes {
         let mut counts = vec![0u64; distinct.len()];
         rows.iter().for_each(|&class| counts[class as usize] += 1);
         (Self { labels: distinct, counts }, rows)
+    }
+
+    /// Whether the labels look like targets of a regression: more than 20 integers, and more than one for every three rows.
+    #[must_use]
+    pub fn look_like_targets(&self) -> bool {
+        let rows: u64 = self.counts.iter().sum();
+        let are_integers = self.labels.iter().all(|label| matches!(label, Label::Int(_)));
+        are_integers && self.labels.len() > 20 && 3 * self.labels.len() as u64 > rows
     }
 
     /// Classes from stored labels and the class number of each row. `None` if the labels are not sorted and distinct, or a

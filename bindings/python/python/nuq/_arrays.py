@@ -14,6 +14,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from . import _nuq
 from .errors import (
     ColumnNamesError,
     DimensionMismatchError,
@@ -230,7 +231,7 @@ def labels(values: Any, owner: str) -> tuple[np.dtype, np.ndarray, list[Label]]:
     array = column(values, owner)
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
-            raise NotFiniteError("Input y contains NaN or infinity.")
+            raise NotFiniteError("Input y contains NaN or infinity. Remove the rows without a label.")
         if (array != np.floor(array)).any():
             raise InvalidInputError(
                 "Unknown label type: continuous. Maybe you are trying to fit a classifier, which expects discrete classes "
@@ -238,8 +239,8 @@ def labels(values: Any, owner: str) -> tuple[np.dtype, np.ndarray, list[Label]]:
             )
     elif array.dtype.kind not in "iubUSO":
         raise InvalidInputError(f"Unknown label type: labels of type {array.dtype} are neither integers nor strings.")
-    if array.dtype.kind == "O" and any(value is None or value != value for value in array):
-        raise NotFiniteError("Input y contains NaN.")
+    if array.dtype.kind == "O" and any(is_missing(value) for value in array):
+        raise NotFiniteError("Input y contains NaN. Remove the rows without a label.")
     try:
         classes, indices = np.unique(array, return_inverse=True)
     except TypeError:
@@ -249,6 +250,11 @@ def labels(values: Any, owner: str) -> tuple[np.dtype, np.ndarray, list[Label]]:
         # Objects may be booleans and integers, which compare as integers.
         distinct = [int(value) for value in distinct]
     return array.dtype, numbers(indices.ravel(), np.int64), distinct
+
+
+def is_missing(value: Any) -> bool:
+    """Whether an object is None, NaN or the missing value of pandas, which cannot be compared."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def label(value: Any) -> Label:
@@ -263,6 +269,10 @@ def label(value: Any) -> Label:
         except UnicodeDecodeError:
             raise InvalidInputError(f"Unknown label type: {value!r} is not valid UTF-8.") from None
     if isinstance(value, str):
+        if value in _nuq.MISSING_LABELS:
+            raise NotFiniteError(
+                f"Input y contains a missing label ({value!r}). Remove the rows without a label; if {value!r} is a class, rename it."
+            )
         return value
     raise InvalidInputError(f"Unknown label type: {value!r} is neither an integer nor a string.")
 

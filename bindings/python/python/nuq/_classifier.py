@@ -159,6 +159,11 @@ class NuqClassifier(Estimator):
         if len(model.classes()) == 1:
             text = "all labels are equal: only log_density and the epistemic uncertainty are informative"
             warnings.warn(text, UserWarning, stacklevel=3)
+        if model.has_many_integers():
+            text = (
+                f"{len(labels)} classes of {len(rows)} rows, and all labels are integers: if they are quantities, fit a NuqRegressor"
+            )
+            warnings.warn(text, UserWarning, stacklevel=3)
         if timer:
             timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self

@@ -4,7 +4,7 @@ mod choice;
 mod input;
 mod values;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use nuq::calibrate::{Measure, SetScore};
@@ -114,8 +114,8 @@ pub(crate) enum Command {
     Fit(Box<FitArgs>),
     /// Predict each row of a file: label, probability, uncertainties and decision
     ///
-    /// Columns: row, label, probability, aleatoric, epistemic, total, log_epistemic, log_density. A regressor has mean in place
-    /// of label and probability. --threshold or --reject-cost adds accept (true or false); --output-neighbors adds the nearest
+    /// Columns: row, label, probability, aleatoric, epistemic, total, log_epistemic, log_total, log_density. A regressor has mean in
+    /// place of label and probability, and log_aleatoric. --threshold or --reject-cost adds accept (true or false); --output-neighbors adds the nearest
     /// training rows. Arrays and parquet files are processed in blocks, so they may be larger than memory. A baseline
     /// (`nuq fit --method`) has the columns row and score; a higher score means less certain.
     ///
@@ -137,9 +137,9 @@ pub(crate) enum Command {
     /// every set (--members, --ood-members).
     #[command(after_long_help = FILES)]
     Evaluate(EvaluateArgs),
-    /// Show a model file: options, classes, thresholds, index and sections
+    /// Show the file of a model or of a baseline: options, classes, thresholds, index and sections
     Inspect(InspectArgs),
-    /// List training rows whose label is probably wrong
+    /// List training rows of a classifier whose label is probably wrong
     ///
     /// Each training row is left out in turn. It is listed if the other rows give another class a higher probability than its
     /// own label; the row with the lowest probability of its own label comes first.
@@ -177,10 +177,27 @@ pub(crate) struct DemoArgs {
     pub(crate) out: PathBuf,
 }
 
+/// The model file as an argument without an option, or as `--model`, as other commands have it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ModelArg {
+    /// Model file
+    #[arg(value_name = "MODEL", required_unless_present = "model")]
+    file: Option<PathBuf>,
+    /// Model file, as an option
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    model: Option<PathBuf>,
+}
+
+impl ModelArg {
+    pub(crate) fn path(&self) -> &Path {
+        self.file.as_ref().or(self.model.as_ref()).expect("one of the arguments is required")
+    }
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct InspectArgs {
-    /// File of a model or of a baseline
-    pub(crate) model: PathBuf,
+    #[command(flatten)]
+    pub(crate) model: ModelArg,
     /// Also read the whole file and compare it with its checksums
     #[arg(long)]
     pub(crate) verify: bool,
@@ -188,8 +205,8 @@ pub(crate) struct InspectArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LabelIssuesArgs {
-    /// Model file of a classifier
-    pub(crate) model: PathBuf,
+    #[command(flatten)]
+    pub(crate) model: ModelArg,
     /// Largest number of rows to list [default: 20, with --out all]
     #[arg(short = 'n', long, alias = "most", value_name = "N")]
     pub(crate) count: Option<usize>,

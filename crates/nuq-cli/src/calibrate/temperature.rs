@@ -40,12 +40,18 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let removed_text = match removed {
         0 => String::new(),
         _ => format!(
-            "\nremoved {removed} thresholds and sets that were chosen with logits at another temperature"
+            "\nremoved {} that {} chosen with logits at another temperature",
+            if removed == 1 {
+                "1 threshold or set".to_owned()
+            } else {
+                format!("{removed} thresholds and sets")
+            },
+            if removed == 1 { "was" } else { "were" }
         ),
     };
     let text = format!(
-        "temperature {temperature:.4}, on {} held-out rows{removed_text}\nstored in {}\n",
-        classes.len(),
+        "temperature {temperature:.4}, on {}{removed_text}\nstored in {}\n",
+        output::count(classes.len(), "held-out row"),
         destination::name(out)
     );
     let json = json!({

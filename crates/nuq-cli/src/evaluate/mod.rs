@@ -21,7 +21,11 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
     inputs::check(options)?;
     let opened = nuq_io::open(&options.model)?;
     let Model::Classifier(model) = &opened.model else {
-        let text = format!("{} is a regressor: evaluate needs a classifier", options.model.display());
+        let text = format!(
+            "{} was fitted with --targets, it is a regressor: evaluate compares classifiers, fitted with --labels. `nuq score` gives the \
+             uncertainty of each row, and `nuq calibrate --target intervals=0.9` intervals of guaranteed coverage",
+            options.model.display()
+        );
         return Err(Error::Data(text));
     };
     let threshold = options

@@ -82,6 +82,7 @@ impl Columns {
             ("epistemic", numbers(&|i| predictions[i].epistemic())),
             ("total", numbers(&|i| predictions[i].total())),
             ("log_epistemic", numbers(&|i| predictions[i].log_epistemic)),
+            ("log_total", numbers(&|i| predictions[i].log_total)),
             ("log_density", numbers(&|i| predictions[i].log_density)),
         ];
         let mut accepted = None;
@@ -142,7 +143,9 @@ impl Columns {
             ("aleatoric", numbers(&|i| estimates[i].aleatoric())),
             ("epistemic", numbers(&|i| estimates[i].epistemic())),
             ("total", numbers(&|i| estimates[i].total())),
+            ("log_aleatoric", numbers(&|i| estimates[i].log_aleatoric)),
             ("log_epistemic", numbers(&|i| estimates[i].log_epistemic)),
+            ("log_total", numbers(&|i| estimates[i].log_total)),
             ("log_density", numbers(&|i| estimates[i].log_density)),
         ];
         if let Some(Rule::Threshold(threshold)) = &layout.rule {

@@ -127,7 +127,8 @@ impl Outcome {
         let skipped = if self.skipped > 0 { format!(", {} skipped", self.skipped) } else { String::new() };
         let rejected = self.rejected.map_or(String::new(), |rejected| format!(", {rejected} rejected"));
         message(common, &format!("{:.0} rows per second", self.rows_per_second));
-        let line = format!("{}: {} rows{skipped}{rejected}\n", destination::name(out), self.rows);
+        let line =
+            format!("{}: {}{skipped}{rejected}\n", destination::name(out), output::count(self.rows, "row"));
         output::print_report(common, out, &self, &line)
     }
 }

@@ -21,7 +21,7 @@ pub(super) enum Kind {
 
 /// The format, from the extension of the file name.
 pub(super) fn kind_of(to: &Destination<'_>, as_json: bool) -> Result<Kind, Error> {
-    if to.is_stdout() {
+    if to.has_no_format() {
         return Ok(Kind::Table(TableFormat::of_stdout(as_json)));
     }
     let (extension, path) = (to.extension(), to.path().display());

@@ -38,7 +38,7 @@ fn scores_equal_those_of_the_library_in_every_format() {
     let csv = fs::read_to_string(folder.path().join("scores.csv")).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].starts_with(
-        "row,label,probability,aleatoric,epistemic,total,log_epistemic,log_density,accept,neighbor_1_id,neighbor_1_distance,neighbor_1_label"
+        "row,label,probability,aleatoric,epistemic,total,log_epistemic,log_total,log_density,accept,neighbor_1_id,neighbor_1_distance,neighbor_1_label"
     ));
     assert_eq!(lines.len(), 501);
     let json = fs::read_to_string(folder.path().join("scores.jsonl")).unwrap();
@@ -47,9 +47,10 @@ fn scores_equal_those_of_the_library_in_every_format() {
         let number = |j: usize| cells[j].parse::<f64>().unwrap();
         assert_eq!((cells[0], cells[1]), (&*i.to_string(), &*predictions.label(i).to_string()));
         assert_eq!(number(2), predictions[i].probability);
-        assert_eq!((number(5), number(7)), (predictions[i].total(), predictions[i].log_density));
+        let logs = (predictions[i].log_total, predictions[i].log_density);
+        assert_eq!((number(5), (number(7), number(8))), (predictions[i].total(), logs));
         let nearest = predictions.neighbors().ids(i)[0];
-        assert_eq!(cells[9], nearest.to_string());
+        assert_eq!(cells[10], nearest.to_string());
         let record: Value = serde_json::from_str(record).unwrap();
         assert_eq!(record["total"].as_f64(), Some(predictions[i].total()));
         assert_eq!(record["neighbors"][0]["id"], nearest);
@@ -151,7 +152,7 @@ fn fit_with_targets_creates_a_regressor() {
     let text = out(&output);
     let second: Vec<&str> = text.lines().nth(2).unwrap().split(',').collect();
     assert_eq!(second[1].parse::<f64>().unwrap(), estimates[1].mean);
-    assert_eq!(&second[7..], ["1", "0", "2"], "the nearest row, its distance and its target");
+    assert_eq!(&second[9..], ["1", "0", "2"], "the nearest row, its distance and its target");
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn bad_rows_are_listed_or_skipped() {
     assert_eq!(out(&skipped), "s.csv: 4 rows, 2 skipped\n");
     let lines: Vec<String> =
         fs::read_to_string(folder.path().join("s.csv")).unwrap().lines().map(str::to_owned).collect();
-    assert_eq!((lines[2].as_str(), lines[4].as_str()), ("1,,,,,,,", "3,,,,,,,"));
+    assert_eq!((lines[2].as_str(), lines[4].as_str()), ("1,,,,,,,,", "3,,,,,,,,"));
     assert!(lines[3].starts_with("2,") && !lines[3].ends_with(','));
 }
 
@@ -412,7 +413,7 @@ fn parquet_scores_equal_npz_scores() {
         assert!(parquet[2].is_nan(), "a skipped row has an empty cell");
     }
     let missing = read_labels(&array("s.parquet", "label")).unwrap_err().to_string();
-    assert!(missing.ends_with("row 1 has no label"), "{missing}");
+    assert!(missing.ends_with("the label of row 1 is missing: remove the row"), "{missing}");
     fs::write(folder.path().join("q.csv"), "0,0\n5,5\n").unwrap();
     let output = nuq(&[&score[..], &["--out", "s.parquet"]].concat(), folder.path());
     assert!(output.status.success(), "{}", err(&output));
@@ -433,7 +434,7 @@ fn suggest_skips_bad_rows_and_writes_a_file() {
     let expected = "nuq: q.csv: these rows contain a NaN or an infinity: 0; use --on-bad-rows skip to choose from the others\n";
     assert_eq!(err(&failed), expected);
     let skipped = nuq(&[&suggest[..], &["--on-bad-rows", "skip", "--out", "s.csv"]].concat(), folder.path());
-    assert_eq!((out(&skipped), err(&skipped)), ("s.csv: 1 rows\n".to_owned(), "skipped 1 rows\n".to_owned()));
+    assert_eq!((out(&skipped), err(&skipped)), ("s.csv: 1 row\n".to_owned(), "skipped 1 row\n".to_owned()));
     let csv = fs::read_to_string(folder.path().join("s.csv")).unwrap();
     assert!(csv.starts_with("row,log_epistemic\n2,") && csv.lines().count() == 2, "{csv}");
     let wrong = nuq(&[&suggest[..], &["--out", "s.npz"]].concat(), folder.path());

@@ -73,7 +73,7 @@ fn thresholds_are_stored_in_the_model_and_used_by_score() {
     let value = guard["value"].as_f64().unwrap();
     for line in lines.lines().skip(1) {
         let cells: Vec<&str> = line.split(',').collect();
-        assert_eq!(cells[8] == "true", cells[6].parse::<f64>().unwrap() <= value, "{line}");
+        assert_eq!(cells[9] == "true", cells[6].parse::<f64>().unwrap() <= value, "{line}");
     }
 }
 

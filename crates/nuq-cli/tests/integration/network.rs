@@ -39,7 +39,7 @@ fn labels_and_uncertainties_are_those_of_the_network() {
             (number(&network[i][2]) - p).abs() < 1e-12 && (number(&network[i][3]) - (1.0 - p)).abs() < 1e-12
         );
         // The density is that of the embeddings.
-        assert_eq!(network[i][7], plain[i][7]);
+        assert_eq!(network[i][8], plain[i][8]);
         // U_e² v(η) = U_e,network² v(π) … with v = 2 p (1 − p) for two classes: n(x) is the same.
         let q = number(&plain[i][2]);
         let log_ratio = 0.5 * (p * (1.0 - p)).ln() - 0.5 * (q * (1.0 - q)).ln();
@@ -52,10 +52,10 @@ fn labels_and_uncertainties_are_those_of_the_network() {
     assert_eq!(cells(&turned), network);
     // The reject option uses the network's probabilities: the second row is rejected.
     let decided = cells(&out(&run(&format!("{score} --logits z.csv --reject-cost 0.1"), at)));
-    let accept: Vec<&str> = decided.iter().map(|row| &*row[8]).collect();
+    let accept: Vec<&str> = decided.iter().map(|row| &*row[9]).collect();
     assert_eq!(accept, ["true", "false", "true"]);
     let confident = cells(&out(&run(&format!("{score} --logits z.csv --reject-cost 0.1 --level 0.05"), at)));
-    assert_eq!(confident[2][8], "false", "no training row is near the third row");
+    assert_eq!(confident[2][9], "false", "no training row is near the third row");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_threshold_chosen_with_logits_is_applied_with_logits() {
     }
     // The last run: at most 3 % errors among the accepted rows, up to the sampling error of 1000 test rows.
     let rows = cells(&fs::read_to_string(at.join("s.csv")).unwrap());
-    let accepted = rows.iter().filter(|row| row[8] == "true").count();
+    let accepted = rows.iter().filter(|row| row[9] == "true").count();
     assert!((500..1000).contains(&accepted), "{accepted}");
 
     let evaluate = "evaluate --model model.nuq --test @test.npz:embeddings --labels @test.npz:labels --resamples 100 --threshold network";

@@ -87,7 +87,7 @@ fn errors_of_standard_input_name_it() {
     for (input, more, expected) in [
         (&b"x,y\n1,two\n"[..], &[][..], "nuq: standard input: line 2, column `y` is `two`, not a number"),
         (b"", &[], "nuq: standard input: the table has no rows"),
-        (b"1\n2\n", &[], "nuq: standard input has 1 columns, but the model m.nuq was fitted to 2"),
+        (b"1\n2\n", &[], "nuq: standard input has 1 column, but the model m.nuq was fitted to 2"),
         (b"PK\x03\x04", &[], "nuq: standard input: it is truncated or not an npz archive"),
         (b"a,b\tc\n", &[], "nuq: standard input: its first line has tabs and commas or semicolons: choose"),
         (b"\x80\x04pickle", &[], "nuq: standard input: neither its contents nor its name"),
@@ -159,6 +159,61 @@ fn the_name_of_a_column_in_place_of_a_file_is_explained() {
         let output = pipe(&arguments.split(' ').collect::<Vec<_>>(), folder.path(), &table);
         assert!(!output.status.success() && err(&output).contains(expected), "{arguments}: {}", err(&output));
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn results_are_written_to_devices() {
+    let folder = example();
+    for arguments in [
+        "fit -e x.csv -l y.csv --bandwidth 1 -o /dev/null",
+        "score -m m.nuq -e x.csv -o /dev/null",
+        "label-issues -m m.nuq -o /dev/null",
+        "suggest -m m.nuq -e x.csv -n 1 -o /dev/null",
+    ] {
+        let output = nuq(&arguments.split(' ').collect::<Vec<_>>(), folder.path());
+        assert!(output.status.success(), "{arguments}: {}", err(&output));
+    }
+    let output = nuq(&["suggest", "-m", "m.nuq", "-e", "x.csv", "-n", "1", "-o", "/dev/null"], folder.path());
+    assert_eq!(out(&output), "/dev/null: 1 row\n");
+}
+
+#[test]
+fn the_model_is_an_argument_or_an_option() {
+    let folder = example();
+    for command in ["inspect", "label-issues"] {
+        let (argument, option) =
+            (nuq(&[command, "m.nuq"], folder.path()), nuq(&[command, "-m", "m.nuq"], folder.path()));
+        assert!(argument.status.success() && out(&argument) == out(&option), "{}", err(&option));
+        assert_eq!(nuq(&[command], folder.path()).status.code(), Some(2));
+        assert_eq!(nuq(&[command, "m.nuq", "-m", "m.nuq"], folder.path()).status.code(), Some(2));
+    }
+}
+
+#[test]
+fn commands_for_classifiers_explain_that_a_model_is_a_regressor() {
+    let folder = example();
+    fs::write(folder.path().join("t.csv"), "1\n2\n3\n4\n5\n6\n").unwrap();
+    let fit = ["fit", "-e", "x.csv", "--targets", "t.csv", "-o", "r.nuq"];
+    assert!(nuq(&fit, folder.path()).status.success());
+    for arguments in ["evaluate -m r.nuq --test x.csv -l y.csv", "label-issues r.nuq"] {
+        let output = nuq(&arguments.split(' ').collect::<Vec<_>>(), folder.path());
+        assert!(
+            err(&output).contains("r.nuq was fitted with --targets, it is a regressor"),
+            "{}",
+            err(&output)
+        );
+    }
+}
+
+#[test]
+fn many_integer_labels_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: String = (0..30).map(|i| format!("{i}.5,1,{i}\n")).collect();
+    fs::write(folder.path().join("t.csv"), format!("x,y,age\n{rows}")).unwrap();
+    let output = nuq(&["fit", "-e", "t.csv", "-l", "t.csv:age", "-o", "m.nuq"], folder.path());
+    let text = "30 classes of 30 rows, and all labels are integers: if they are quantities, fit a regressor";
+    assert!(output.status.success() && err(&output).contains(text), "{}", err(&output));
 }
 
 #[test]
@@ -286,7 +341,7 @@ fn suggestions_and_label_issues_are_written_as_tables() {
         "{json}"
     );
     let report = out(&issues(&["i.tsv"]));
-    assert!(report.starts_with("i.tsv: 1 rows\n1 of 6 rows have a label"), "{report}");
+    assert!(report.starts_with("i.tsv: 1 row\n1 of 6 rows has a label"), "{report}");
     assert_eq!(fs::read_to_string(folder.path().join("i.tsv")).unwrap(), csv.replace(',', "\t"));
     assert_eq!(issues(&["i.npz"]).status.code(), Some(2));
 
@@ -296,7 +351,7 @@ fn suggestions_and_label_issues_are_written_as_tables() {
     };
     let csv = out(&suggest(&["-"]));
     assert!(csv.starts_with("row,log_epistemic\n") && csv.lines().count() == 2, "{csv}");
-    assert_eq!(out(&suggest(&["s.csv.gz"])), "s.csv.gz: 1 rows\n");
+    assert_eq!(out(&suggest(&["s.csv.gz"])), "s.csv.gz: 1 row\n");
     assert_eq!(gunzip(&fs::read(folder.path().join("s.csv.gz")).unwrap()), csv);
 }
 

@@ -265,13 +265,9 @@ fn read_labels_with(options: ReadOptions, spec: &ArraySpec) -> Result<Vec<Label>
         }
     };
     options.check_rows(spec, labels.len())?;
-    // numpy and pandas write a missing label as this string.
-    match labels.iter().position(|label| *label == *"nan" || *label == *"NaN") {
+    match labels.iter().position(Label::is_missing) {
         None => Ok(labels),
-        Some(row) => {
-            let problem = format!("the label of row {row} is missing (`{}`): remove the row", labels[row]);
-            Err(Error::BadFile { spec: spec.clone(), problem })
-        }
+        Some(row) => Err(Error::MissingLabel { spec: spec.clone(), row, value: labels[row].to_string() }),
     }
 }
 
@@ -424,7 +420,7 @@ impl StoredArray {
         let values = self.element.f64s(&bytes);
         match values.iter().position(|v| v.fract() != 0.0 || v.abs() > 9e15) {
             None => Ok(values.iter().map(|&v| Label::Int(v as i128)).collect()),
-            Some(row) => Err(Error::BadLabel { spec: spec.clone(), row, value: values[row] }),
+            Some(row) => Err(Error::bad_label(spec, row, values[row])),
         }
     }
 }

@@ -116,13 +116,15 @@ impl ParquetFile {
             if !arrow_values::are_labels(self.fields()[column].data_type()) {
                 return Err(self.wrong_type(spec, column, "labels are integers or strings"));
             }
-            for array in self.batches(spec, column, "label")? {
+            for array in self.batches(spec, column)? {
                 let array = array?;
                 let first = labels.len();
+                if let Some(row) = (0..array.len()).find(|&i| array.is_null(i)) {
+                    let (row, value) = (first + row, String::new());
+                    return Err(Error::MissingLabel { spec: spec.clone(), row, value });
+                }
                 let found = arrow_values::labels(&array).map_err(|(row, entry)| match entry {
-                    BadEntry::Number(value) => {
-                        Error::BadLabel { spec: spec.clone(), row: first + row, value }
-                    }
+                    BadEntry::Number(value) => Error::bad_label(spec, first + row, value),
                     BadEntry::Text => Error::bad_text(spec, first + row),
                 })?;
                 labels.extend(found.expect("the type of the column was checked"));
@@ -140,8 +142,13 @@ impl ParquetFile {
             if !is_number(self.fields()[column].data_type()) {
                 return Err(self.wrong_type(spec, column, "targets are numbers"));
             }
-            for array in self.batches(spec, column, "target")? {
-                targets.extend(arrow_values::f64s(&array?));
+            for array in self.batches(spec, column)? {
+                let array = array?;
+                if let Some(row) = (0..array.len()).find(|&i| array.is_null(i)) {
+                    let problem = format!("row {} has no target", targets.len() + row);
+                    return Err(Error::BadFile { spec: spec.clone(), problem });
+                }
+                targets.extend(arrow_values::f64s(&array));
             }
             Ok(())
         })?;
@@ -155,26 +162,17 @@ impl ParquetFile {
         self.column(spec, &name)
     }
 
-    /// The batches of a column. A null is an error.
+    /// The batches of a column.
     fn batches(
         &self,
         spec: &ArraySpec,
         column: usize,
-        what: &'static str,
     ) -> Result<impl Iterator<Item = Result<ArrayRef, Error>>, Error> {
         let mut reader = self.read(spec, &[column], 0)?;
-        let (spec, mut first) = (spec.clone(), 0);
+        let spec = spec.clone();
         Ok(std::iter::from_fn(move || {
-            let array = match next(&mut reader, &spec).transpose()? {
-                Ok(batch) => batch.column(0).clone(),
-                Err(error) => return Some(Err(error)),
-            };
-            if let Some(row) = (0..array.len()).find(|&i| array.is_null(i)) {
-                let problem = format!("row {} has no {what}", first + row);
-                return Some(Err(Error::BadFile { spec: spec.clone(), problem }));
-            }
-            first += array.len();
-            Some(Ok(array))
+            let batch = next(&mut reader, &spec).transpose()?;
+            Some(batch.map(|batch| batch.column(0).clone()))
         }))
     }
 

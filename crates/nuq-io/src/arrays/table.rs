@@ -177,6 +177,9 @@ impl<'s> Table<'s> {
         let name = self.spec.name.clone();
         self.for_each_cell(|table, line, cell| {
             let target = cell.parse().map_err(|_| {
+                if has_decimal_comma(cell) {
+                    return table.bad(decimal_commas(line, cell));
+                }
                 let column = name.as_ref().map_or("the target".to_owned(), |name| format!("column `{name}`"));
                 table.bad(format!("line {line}, {column} is `{cell}`, not a number"))
             })?;
@@ -188,19 +191,17 @@ impl<'s> Table<'s> {
         Ok(targets)
     }
 
-    /// A column as labels: integers if all cells are integers in their canonical form, strings otherwise.
+    /// A column as labels: integers if all cells are integers in their canonical form, or all are such integers as numbers with
+    /// zeros after the point (`1.0`); strings otherwise.
     pub(crate) fn labels(mut self, options: ReadOptions) -> Result<Vec<Label>, Error> {
         let mut cells: Vec<String> = Vec::new();
         // Line and text of the first number that is not whole.
         let mut fraction = None;
         let mut are_numbers = true;
         self.for_each_cell(|table, line, cell| {
-            if cell.is_empty() {
-                return Err(table.bad(format!("line {line} has no label")));
-            }
             let is_possible_header = cells.is_empty() && table.first_line == FirstLine::Strings;
             match cell.parse::<f64>() {
-                Ok(value) if value.fract() != 0.0 => {
+                Ok(value) if value.fract() != 0.0 && !value.is_nan() => {
                     fraction.get_or_insert((line, cell.to_owned()));
                 }
                 Ok(_) => {}
@@ -218,13 +219,18 @@ impl<'s> Table<'s> {
         } else if self.header == Header::Auto && self.first_line != FirstLine::Header && may_be_name(&cells) {
             return Err(self.ambiguous());
         }
-        if let (true, Some((line, cell))) = (are_numbers, fraction) {
+        // The caller reports missing labels.
+        let is_missing = |cell: &String| Label::MISSING.contains(&cell.as_str());
+        if let (true, Some((line, cell)), false) = (are_numbers, fraction, cells.iter().any(is_missing)) {
             let problem = format!(
                 "the label of line {line} is {cell}, not an integer: give integers or strings, or use --targets for numbers"
             );
             return Err(self.bad(problem));
         }
-        let integers: Option<Vec<Label>> = cells.iter().map(|cell| canonical_integer(cell)).collect();
+        let all = |integer: fn(&str) -> Option<Label>| {
+            cells.iter().map(|cell| integer(cell)).collect::<Option<Vec<Label>>>()
+        };
+        let integers = all(canonical_integer).or_else(|| all(integer_as_float));
         Ok(integers.unwrap_or_else(|| cells.into_iter().map(Label::Text).collect()))
     }
 
@@ -326,8 +332,11 @@ impl<'s> Table<'s> {
         self.bad(problem.to_owned())
     }
 
-    /// The error of a cell of a table of embeddings. It suggests to exclude the column.
+    /// The error of a cell of a table of embeddings. It suggests to write decimal points, or to exclude the column.
     fn bad_coordinate(&self, line: u64, column: usize, name: Option<String>, cell: &str) -> Error {
+        if has_decimal_comma(cell) {
+            return self.bad(decimal_commas(line, cell));
+        }
         self.bad(match name {
             Some(name) => format!(
                 "line {line}, column `{name}` is `{cell}`, not a number; if `{name}` is not a coordinate, exclude it as {}:-{name}",
@@ -361,6 +370,20 @@ fn may_be_row(cells: &StringRecord, names: &[String], first_line: &FirstLine) ->
     *first_line == FirstLine::Header && !names.is_empty() && cells.iter().all(is_number) && !is_increasing()
 }
 
+/// Whether a cell is a number with a decimal comma, or holds the semicolon of a line such as `1,5;2,5` that was split at its commas.
+fn has_decimal_comma(cell: &str) -> bool {
+    let parts: Vec<&str> = cell.split(';').collect();
+    let is_number = |part: &&str| part.replacen(',', ".", 1).trim().parse::<f64>().is_ok();
+    (parts.len() > 1 || cell.contains(',')) && parts.iter().all(is_number)
+}
+
+fn decimal_commas(line: u64, cell: &str) -> String {
+    format!(
+        "line {line} has the cell `{cell}`: numbers with a decimal comma are not supported; write decimal points, for example in \
+         Python with pandas.read_csv(path, sep=';', decimal=',').to_csv(path, index=False)"
+    )
+}
+
 fn is_number(cell: &str) -> bool {
     cell.trim().parse::<f64>().is_ok()
 }
@@ -378,6 +401,15 @@ fn integer(cell: &str) -> Option<u64> {
 fn canonical_integer(cell: &str) -> Option<Label> {
     let value: i128 = cell.parse().ok()?;
     (value.to_string() == cell).then_some(Label::Int(value))
+}
+
+/// A label that is an integer with zeros after the point, as pandas writes integers that it stores as floats.
+fn integer_as_float(cell: &str) -> Option<Label> {
+    let (integer, zeros) = cell.split_once('.')?;
+    if zeros.is_empty() || zeros.bytes().any(|digit| digit != b'0') {
+        return None;
+    }
+    canonical_integer(integer)
 }
 
 /// Whether the first of the labels may be the name of the column. It occurs only once, and

@@ -23,7 +23,7 @@ np.save(here / "labels-int.npy", np.array([3, -1, 3, 2**40]))
 np.save(here / "labels-bool.npy", np.array([True, False, True, True]))
 np.save(here / "labels-float.npy", np.array([1.0, 2.0, 1.0, 0.0]))
 np.save(here / "labels-half.npy", np.array([1.0, 2.5, 1.0, 0.0]))
-np.save(here / "labels-text.npy", np.array(["cat", "über", "", "dog"]))
+np.save(here / "labels-text.npy", np.array(["cat", "über", "eel", "dog"]))
 np.save(here / "labels-bytes.npy", np.array([b"cat", b"dog", b"cat", b"a"]))
 np.save(here / "labels-column.npy", np.array([[1], [2], [3], [4]]))
 np.savez(here / "stored.npz", x=x.astype("f4"), y=np.array([0, 1, 0, 1]))
@@ -42,7 +42,7 @@ save_file({"m": members.astype("f4"), "half": members.astype("f2"), "x": x.astyp
 
 # Row groups of one row each, page checksums, one compression per file.
 rows, flat = [list(row) for row in x], {f"c{j}": x[:, j].astype("f4") for j in range(3)}
-labels = {"int": pa.array([3, -1, 3, 2**40]), "text": pa.array(["cat", "über", "", "dog"])}
+labels = {"int": pa.array([3, -1, 3, 2**40]), "text": pa.array(["cat", "über", "eel", "dog"])}
 kinds = {
     "list": pa.list_(pa.float32()),
     "large": pa.large_list(pa.float64()),

@@ -33,6 +33,9 @@ fn integers_in_other_than_the_usual_form_are_strings() {
     for other in ["+1", "-0", "1.0", "1e0", "00"] {
         assert_eq!(csv(format!("1\n{other}\n2\n1\n")).unwrap(), words(&["1", other, "2", "1"]));
     }
+    for text in ["1.0\n2.0\n-3.00\n", "class\n1.0\n2.0\n-3.0\n"] {
+        assert_eq!(csv(text).unwrap(), [1, 2, -3].map(Label::from), "{text}");
+    }
     let large = i128::from(u64::MAX);
     let integers = csv(format!("class\n-3\n0\n {large}\n")).unwrap();
     assert_eq!(integers, [Label::Int(-3), Label::Int(0), Label::Int(large)]);
@@ -52,17 +55,26 @@ fn fractions_are_errors() {
 
 #[test]
 fn missing_labels_are_errors() {
-    assert_error(
-        csv("1\nNaN\n"),
-        "the label of line 2 is NaN, not an integer: give integers or strings, or use --targets for numbers",
-    );
-    assert_error(csv("cat\ndog\nnan\n"), "the label of row 2 is missing (`nan`): remove the row");
+    let end = |word: &str| {
+        format!("the label of row 1 is missing (`{word}`): remove the row; if `{word}` is a class, rename it")
+    };
     let values = [1.0f64, f64::NAN].map(f64::to_le_bytes).concat();
-    assert_error(
-        npy("<f8", 2, &values),
-        "the label of row 1 is NaN, not an integer: give integers or strings, or use --targets for numbers",
-    );
-    assert_error(npy("|S3", 2, b"catnan"), "the label of row 1 is missing (`nan`): remove the row");
+    assert_error(npy("<f8", 2, &values), &end("NaN"));
+    for word in Label::MISSING.iter().filter(|word| !word.is_empty()) {
+        for [first, last] in [["1", "2"], ["1.0", "2.0"], ["cat", "dog"], ["0.5", "1"]] {
+            assert_error(csv(format!("{first}\n{word}\n{last}\n")), &end(word));
+        }
+        assert_error(csv(format!("class\n1\n{word}\n2\n")), &end(word));
+        let values = format!("cat\0{word:\0<4}");
+        assert_error(npy("|S4", 2, values.as_bytes()), &end(word));
+    }
+    assert_error(npy("|S3", 2, b"cat\0\0\0"), "the label of row 1 is missing: remove the row");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    fs::write(&path, "x,class\n0.5,1\n1.5,\n").unwrap();
+    let labels = read_labels(&ArraySpec { path, name: Some("class".to_owned()) });
+    assert!(matches!(&labels, Err(Error::MissingLabel { row: 1, .. })), "{labels:?}");
+    assert_error(labels, "t.csv:class: the label of row 1 is missing: remove the row");
 }
 
 #[test]

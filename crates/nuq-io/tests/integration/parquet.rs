@@ -74,8 +74,8 @@ fn columns_are_labels_and_targets() {
     let words = |values: &[&str]| values.iter().map(|&v| Label::from(v)).collect::<Vec<_>>();
     let read = |name: &str| read_labels(&data(name)).unwrap();
     assert_eq!(read("list.parquet:int"), ints(&[3, -1, 3, 1 << 40]));
-    assert_eq!(read("several.parquet:text"), words(&["cat", "über", "", "dog"]));
-    assert_eq!(read("several.parquet:dictionary"), words(&["cat", "über", "", "dog"]));
+    assert_eq!(read("several.parquet:text"), words(&["cat", "über", "eel", "dog"]));
+    assert_eq!(read("several.parquet:dictionary"), words(&["cat", "über", "eel", "dog"]));
     assert_eq!(read("several.parquet:bool"), [true, false, true, true].map(Label::Bool));
     assert_eq!(read("flat.parquet:class"), words(&["a", "b", "a", "b"]));
     assert_eq!(read("flat.parquet:target"), ints(&[1, 2, 3, 4]));
@@ -86,7 +86,10 @@ fn columns_are_labels_and_targets() {
         assert!(text.ends_with(end), "{text}");
     };
     let labels = |name: &str| read_labels(&data(name)).map(drop);
-    ends(labels("several.parquet:missing"), "several.parquet:missing: row 1 has no label");
+    ends(
+        labels("several.parquet:missing"),
+        "several.parquet:missing: the label of row 1 is missing: remove the row",
+    );
     ends(
         labels("several.parquet:float"),
         "the label of row 1 is 2.5, not an integer: give integers or strings, or use --targets for numbers",

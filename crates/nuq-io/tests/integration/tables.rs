@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nuq::Label;
-use nuq_io::{ArraySpec, Error, Header, KeptColumn, ReadOptions};
+use nuq_io::{ArraySpec, Error, Format, Header, KeptColumn, ReadOptions};
 
 const AMBIGUOUS: &str = "its first line may be a header or a row: choose with --header yes or --header no";
 
@@ -75,6 +75,26 @@ fn a_possible_column_name_among_labels_is_ambiguous() {
     let end =
         "columns have no names with --header no: give the number of a column, 0 to 0, in place of `class`";
     assert!(error.ends_with(end), "{error}");
+}
+
+#[test]
+fn decimal_commas_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, line, cell) in [
+        ("x;y\n1,5;2\n", 2, "1,5"),
+        ("1,5;2,5\n3,5;4,5\n", 1, "5;2"),
+        ("x,y\n\"1,5\",2\n", 2, "1,5"),
+        ("x\ty\n1.5\t-2,5e3\n", 2, "-2,5e3"),
+    ] {
+        let spec = write(folder.path(), text);
+        let format = if text.contains('\t') { Format::Tsv } else { Format::Csv };
+        let error = ReadOptions::new().format(format).embeddings(&spec, &[]).err().unwrap().to_string();
+        let expected =
+            format!("line {line} has the cell `{cell}`: numbers with a decimal comma are not supported");
+        assert!(error.contains(&expected), "{error}");
+    }
+    let targets = ReadOptions::new().targets(&write(folder.path(), "y\n\"0,5\"\n")).unwrap_err().to_string();
+    assert!(targets.contains("decimal points"), "{targets}");
 }
 
 #[test]

@@ -170,3 +170,19 @@ fn logits_with_swapped_columns_are_reported() {
     assert!(summary(&swapped).contains(warning));
     assert!(!summary(&right).contains(warning));
 }
+
+#[test]
+fn equal_values_of_several_methods_are_stated() {
+    let Data { model, test, far, .. } = data();
+    let predictions = model.predict(&test).unwrap();
+    let labels: Vec<i64> = (0..test.len()).map(|i| i64::from(*predictions.label(i) == 1)).collect();
+    let comparison =
+        Comparison::new(Rows::new(&test), &labels).ood("far", Rows::new(&far)).resampling(RESAMPLING);
+    let evaluation = comparison.run(&model).unwrap();
+    let report =
+        Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default()).unwrap();
+    let text = "There are no errors among the test rows: the RCC-AUC of every method is 0 and does not compare them.";
+    assert!(report.summary.contains(text), "{}", report.summary);
+    assert!(report.methods.iter().filter(|method| method.ood[0].roc_auc.interval.value == 1.0).count() > 3);
+    assert!(report.page().contains("methods have this value") && !report.page().contains("Best method: "));
+}

@@ -52,21 +52,27 @@ impl Source<'_> {
         with_logits.or_else(|| method(MethodId::NuqTotal, "total uncertainty"))
     }
 
-    /// The method that ranks the errors best; `None` if it is one of NUQ.
+    /// The methods that rank the errors best; `None` if one of them is of NUQ.
     fn ranking_line(&self) -> Option<String> {
+        if !self.evaluation.is_error.contains(&true) {
+            let text = "There are no errors among the test rows: the RCC-AUC of every method is 0 and does not compare them.";
+            return Some(text.to_owned());
+        }
         let (total, name) = self.total()?;
         let area = |method: &MethodResult| method.rcc_auc.interval.value;
-        let best = self.evaluation.methods.iter().min_by(|a, b| area(a).total_cmp(&area(b)))?;
-        let values = format!("RCC-AUC {:.4} and {:.4}", area(best), area(total));
+        let best = lowest(&self.evaluation.methods, |method| area(method));
+        let lowest_area = area(best.first()?);
+        let values = format!("RCC-AUC {lowest_area:.4} and {:.4}", area(total));
+        let names = quoted(&best.iter().map(|method| &*method.name).collect::<Vec<_>>());
+        let verb = if best.len() == 1 { "ranks" } else { "rank" };
         let text = if total.rcc_auc.is_best {
             format!(
-                "“{}” ranks the errors slightly better than {name} ({values}); the difference is not significant.",
-                best.name
+                "{names} {verb} the errors slightly better than {name} ({values}); the difference is not significant."
             )
         } else {
-            format!("“{}” ranks the errors significantly better than {name} ({values}).", best.name)
+            format!("{names} {verb} the errors significantly better than {name} ({values}).")
         };
-        (!best.id.is_nuq() && area(best) < area(total)).then_some(text)
+        (!best.iter().any(|method| method.id.is_nuq()) && lowest_area < area(total)).then_some(text)
     }
 
     /// How well epistemic uncertainty separates each set.
@@ -75,13 +81,15 @@ impl Source<'_> {
         let names = self.comparison.ood_sets().iter().map(|(name, _)| name.as_str());
         let detection = |(i, (set, result)): (usize, (_, &DetectionResult))| {
             let area = |method: &MethodResult| method.ood[i].roc_auc.interval.value;
-            let best = self.evaluation.methods.iter().max_by(|a, b| area(a).total_cmp(&area(b)));
+            let best = lowest(&self.evaluation.methods, |method| -area(method));
             let roc_auc = result.roc_auc;
-            let best = best.filter(|best| area(best) > roc_auc.interval.value).map(|best| BestMethod {
-                name: &best.name,
-                roc_auc: area(best),
-                is_significant: !roc_auc.is_best,
-            });
+            let highest = best.first().map(|method| area(method));
+            let best =
+                highest.filter(|&highest| highest > roc_auc.interval.value).map(|highest| BestMethods {
+                    names: best.iter().map(|method| &*method.name).collect(),
+                    roc_auc: highest,
+                    is_significant: !roc_auc.is_best,
+                });
             SetDetection { set, roc_auc: roc_auc.interval, best }
         };
         names.zip(&epistemic.ood).enumerate().map(detection).collect()
@@ -141,14 +149,15 @@ impl Source<'_> {
 struct SetDetection<'a> {
     set: &'a str,
     roc_auc: Interval,
-    /// The method with the highest ROC-AUC; `None` if it is epistemic uncertainty.
-    best: Option<BestMethod<'a>>,
+    /// The methods with the highest ROC-AUC; `None` if epistemic uncertainty has it.
+    best: Option<BestMethods<'a>>,
 }
 
-struct BestMethod<'a> {
-    name: &'a str,
+/// Methods with equal values.
+struct BestMethods<'a> {
+    names: Vec<&'a str>,
     roc_auc: f64,
-    /// Whether it differs significantly from epistemic uncertainty.
+    /// Whether they differ significantly from epistemic uncertainty.
     is_significant: bool,
 }
 
@@ -218,22 +227,23 @@ fn better_methods(sets: &[SetDetection<'_>]) -> Vec<String> {
     let better = || sets.iter().filter_map(|set| set.best.as_ref().map(|best| (set.set, best)));
     let mut sentences = vec![];
     for is_significant in [true, false] {
-        let mut names: Vec<&str> = vec![];
+        let mut all: Vec<&[&str]> = vec![];
         for (_, best) in better().filter(|(_, best)| best.is_significant == is_significant) {
-            if !names.contains(&best.name) {
-                names.push(best.name);
+            if !all.contains(&&*best.names) {
+                all.push(&best.names);
             }
         }
-        for name in names {
-            let of_name =
-                better().filter(|(_, best)| best.name == name && best.is_significant == is_significant);
+        for names in all {
+            let of_names =
+                better().filter(|(_, best)| best.names == names && best.is_significant == is_significant);
             let areas: Vec<String> =
-                of_name.map(|(set, best)| format!("{set} ({:.3})", best.roc_auc)).collect();
-            let areas = enumeration(&areas);
+                of_names.map(|(set, best)| format!("{set} ({:.3})", best.roc_auc)).collect();
+            let (areas, verb) = (enumeration(&areas), if names.len() == 1 { "is" } else { "are" });
+            let names = quoted(names);
             sentences.push(if is_significant {
-                format!("“{name}” is significantly better for {areas}.")
+                format!("{names} {verb} significantly better for {areas}.")
             } else {
-                format!("“{name}” is slightly better for {areas}; the difference is not significant.")
+                format!("{names} {verb} slightly better for {areas}; the difference is not significant.")
             });
         }
     }
@@ -242,6 +252,20 @@ fn better_methods(sets: &[SetDetection<'_>]) -> Vec<String> {
 
 fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
+}
+
+/// All methods with the lowest value.
+fn lowest(methods: &[MethodResult], value: impl Fn(&MethodResult) -> f64) -> Vec<&MethodResult> {
+    let least = methods.iter().map(&value).min_by(f64::total_cmp);
+    methods.iter().filter(|method| Some(value(method)) == least).collect()
+}
+
+/// The names of methods with equal values. At most three are listed.
+fn quoted(names: &[&str]) -> String {
+    let shown = if names.len() > 3 { 2 } else { names.len() };
+    let mut listed: Vec<String> = names[..shown].iter().map(|name| format!("“{name}”")).collect();
+    listed.extend((shown < names.len()).then(|| format!("{} other methods", names.len() - shown)));
+    enumeration(&listed)
 }
 
 /// "a, b and c".
@@ -280,11 +304,13 @@ mod tests {
 
     #[test]
     fn sets_of_one_kind_share_a_sentence_and_better_methods_are_named() {
-        let best = |name, is_significant| Some(BestMethod { name, roc_auc: 0.95, is_significant });
+        let best = |names: &[&'static str], is_significant| {
+            Some(BestMethods { names: names.to_vec(), roc_auc: 0.95, is_significant })
+        };
         let sets = [
-            SetDetection { best: best("ViM", true), ..detection("svhn", 0.9, 0.01) },
-            SetDetection { best: best("ViM", true), ..detection("noise", 0.5, 0.01) },
-            SetDetection { best: best("LOF", false), ..detection("textures", 0.94, 0.02) },
+            SetDetection { best: best(&["ViM"], true), ..detection("svhn", 0.9, 0.01) },
+            SetDetection { best: best(&["ViM"], true), ..detection("noise", 0.5, 0.01) },
+            SetDetection { best: best(&["LOF"], false), ..detection("textures", 0.94, 0.02) },
         ];
         assert_eq!(
             detection_line(&sets).expect("three sets"),
@@ -293,6 +319,19 @@ mod tests {
              chance. “ViM” is significantly better for svhn (0.950) and noise (0.950). “LOF” is slightly better for textures \
              (0.950); the difference is not significant."
         );
+    }
+
+    #[test]
+    fn methods_with_equal_values_are_named_together() {
+        let names = ["ViM", "LOF", "DDU", "Energy"];
+        let line = |count: usize| {
+            let best = BestMethods { names: names[..count].to_vec(), roc_auc: 1.0, is_significant: true };
+            let set = SetDetection { best: Some(best), ..detection("svhn", 0.9, 0.01) };
+            better_methods(&[set]).join(" ")
+        };
+        assert_eq!(line(1), "“ViM” is significantly better for svhn (1.000).");
+        assert_eq!(line(2), "“ViM” and “LOF” are significantly better for svhn (1.000).");
+        assert_eq!(line(4), "“ViM”, “LOF” and 2 other methods are significantly better for svhn (1.000).");
     }
 
     #[test]

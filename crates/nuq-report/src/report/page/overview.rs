@@ -48,7 +48,7 @@ fn accuracy(report: &Report) -> String {
     card("Accuracy", &number_format::percent(accuracy.value), &[interval, rows])
 }
 
-/// Highest area under the ROC curve for a set, with its method, and the best method of the other kind (NUQ or baseline).
+/// Highest area under the ROC curve for a set, with its methods, and the best method of the other kind (NUQ or baseline).
 fn detection(report: &Report, i: usize, set: &OodSet) -> String {
     let area = |method: &Method| method.ood.get(i).map(|cells| cells.roc_auc.interval.value);
     let highest = |is_included: &dyn Fn(&Method) -> bool| {
@@ -60,16 +60,31 @@ fn detection(report: &Report, i: usize, set: &OodSet) -> String {
     let best = highest(&|_| true);
     let number = best.map_or("–".to_owned(), |(area, _)| number_format::fixed(area, 3));
     let mut notes = vec![];
-    if let Some((_, method)) = best {
-        notes.push(format!("Best method: {}", method.name));
+    if let Some((highest_area, method)) = best {
+        let equal: Vec<&Method> =
+            report.methods.iter().filter(|method| area(method) == Some(highest_area)).collect();
+        notes.push(best_methods(&equal));
         let is_nuq = method.family == Family::Nuq;
         let kind = if is_nuq { "Best baseline" } else { "Best score of NUQ" };
-        if let Some((area, other)) = highest(&|other| (other.family == Family::Nuq) != is_nuq) {
+        if let Some((area, other)) = highest(&|other| (other.family == Family::Nuq) != is_nuq)
+            && area < highest_area
+        {
             notes.push(format!("{kind}: {}, {}", other.name, number_format::fixed(area, 3)));
         }
     }
     notes.push(format!("{} rows", number_format::count(set.rows as u64)));
     card(&format!("ROC-AUC, {}", set.name), &number, &notes)
+}
+
+/// The names of the best methods, which have equal values. At most three are listed.
+fn best_methods(methods: &[&Method]) -> String {
+    let names: Vec<&str> = methods.iter().map(|method| &*method.name).collect();
+    match names[..] {
+        [name] => format!("Best method: {name}"),
+        [first, second] => format!("Best methods, with equal values: {first}, {second}"),
+        [first, second, third] => format!("Best methods, with equal values: {first}, {second}, {third}"),
+        _ => format!("{} methods have this value", names.len()),
+    }
 }
 
 /// Share of the rows of each set that the threshold rejects; `None` without a threshold.
