@@ -22,7 +22,7 @@ const SECTIONS: [Section; 9] = [
         bench: &["search", "exact"],
         title: "Exact search",
         figure: None,
-        note: "*Agreement* is the share of common neighbors. They differ only where `f32` distances of faiss are equal or cancel.",
+        note: "*Agreement* is the share of neighbors that nuq and faiss have in common. They differ only in rows whose `f32` distances in faiss are equal or lose digits by cancellation.",
     },
     Section { bench: &["search", "graph"], title: "Graph search", figure: None, note: "" },
     Section { bench: &["fit"], title: "Fit and predict", figure: None, note: "" },
@@ -37,9 +37,9 @@ const SECTIONS: [Section; 9] = [
     },
     Section {
         bench: &["python"],
-        title: "From Python",
+        title: "Python compared with Rust",
         figure: None,
-        note: "50,000 rows of 512 columns, 10,000 queries, alternating runs.",
+        note: "Fit to 50,000 rows of 512 columns and prediction of 10,000 queries, from Python and from Rust in alternating runs. The last line is the size of the pickled model, the time to load it, and the time of its first prediction.",
     },
     Section {
         bench: &["sets"],

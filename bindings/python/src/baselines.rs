@@ -211,19 +211,18 @@ fn from_embeddings_and_logits(
     principal: Option<usize>,
 ) -> PyResult<PyScorer> {
     let (rows, logits) = (copied_embeddings(rows)?, embeddings(logits)?);
-    let fitted = work::run(py, None, None, move || {
+    work::run(py, None, None, move || {
         if name == "nnguide" {
-            return Ok(Some(scorer(NnGuide::fit(&rows, &logits, k)?)));
+            return Ok(Ok(scorer(NnGuide::fit(&rows, &logits, k)?)));
         }
         let head = Head::fit(&rows, &logits)?;
-        Ok(Some(match &*name {
+        Ok(Ok(match &*name {
             "vim" => scorer(Vim::fit(&rows, &head, principal)?),
             "fdbd" => scorer(Fdbd::fit(&rows, &head)?),
             "react" => scorer(React::fit(&rows, &head, quantile)?),
-            _ => return Ok(None),
+            _ => return Ok(Err(unknown(&name))),
         }))
-    })?;
-    fitted.ok_or_else(|| unknown("scorer"))
+    })?
 }
 
 /// Temperature that maximizes the likelihood of held-out labels.
@@ -288,11 +287,11 @@ fn huq(
     aleatoric: PyReadonlyArray1<'_, f64>,
     epistemic: PyReadonlyArray1<'_, f64>,
     alpha: f64,
-    known_quantile: f64,
-    ambiguous_quantile: f64,
+    epistemic_quantile: f64,
+    aleatoric_quantile: f64,
 ) -> PyResult<PyScorer> {
     let (aleatoric, epistemic) = (aleatoric.as_slice()?, epistemic.as_slice()?);
-    let huq = Huq::fit(aleatoric, epistemic, alpha, known_quantile, ambiguous_quantile);
+    let huq = Huq::fit(aleatoric, epistemic, alpha, epistemic_quantile, aleatoric_quantile);
     Ok(scorer(huq.map_err(Failure::from)?))
 }
 

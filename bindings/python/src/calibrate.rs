@@ -16,12 +16,12 @@ pub(crate) struct PyThreshold {
     pub(crate) inner: Threshold,
 }
 
-/// The guarantee of a threshold as a tuple: (share, (low, high), accepted) for acceptance,
+/// The guarantee of a threshold as a tuple: (share, (low, high), accepted) for coverage,
 /// (risk, delta, accepted, errors, "network" or "nuq") for risk.
 #[derive(FromPyObject, IntoPyObject)]
 enum GuaranteeTuple {
-    Accepts(f64, (f64, f64), usize),
-    Errs(f64, f64, usize, usize, String),
+    Coverage(f64, (f64, f64), usize),
+    Risk(f64, f64, usize, usize, String),
 }
 
 pub(crate) fn parse<T: FromStr<Err = UnknownChoice>>(name: &str, value: &str) -> PyResult<T> {
@@ -76,11 +76,11 @@ impl PyThreshold {
         predictor: &str,
     ) -> PyResult<Self> {
         let guarantee = match guarantee {
-            GuaranteeTuple::Accepts(share, (low, high), accepted) => {
+            GuaranteeTuple::Coverage(share, (low, high), accepted) => {
                 Guarantee::Coverage { share, low, high, accepted }
             }
-            GuaranteeTuple::Errs(risk, delta, accepted, errors, errors_of) => {
-                Guarantee::Risk { risk, delta, accepted, errors, errors_of: parse("errors_of", &errors_of)? }
+            GuaranteeTuple::Risk(risk, delta, accepted, errors, predictor) => {
+                Guarantee::Risk { risk, delta, accepted, errors, predictor: parse("predictor", &predictor)? }
             }
         };
         let (measure, predictor) = (parse("measure", measure)?, parse("predictor", predictor)?);
@@ -91,10 +91,10 @@ impl PyThreshold {
     fn parts(&self) -> (String, f64, usize, GuaranteeTuple, String) {
         let guarantee = match self.inner.guarantee {
             Guarantee::Coverage { share, low, high, accepted } => {
-                GuaranteeTuple::Accepts(share, (low, high), accepted)
+                GuaranteeTuple::Coverage(share, (low, high), accepted)
             }
-            Guarantee::Risk { risk, delta, accepted, errors, errors_of } => {
-                GuaranteeTuple::Errs(risk, delta, accepted, errors, errors_of.to_string())
+            Guarantee::Risk { risk, delta, accepted, errors, predictor } => {
+                GuaranteeTuple::Risk(risk, delta, accepted, errors, predictor.to_string())
             }
         };
         let Threshold { measure, value, rows, predictor, .. } = self.inner;

@@ -79,7 +79,7 @@ fn class_of(error: &nuq::Error) -> &'static str {
         LengthMismatch { .. } => "LengthMismatchError",
         BadTarget { .. } => "BadTargetError",
         BadSampleWeight { .. } => "InvalidInputError",
-        BadBandwidth { .. } | BandwidthCount { .. } => "BandwidthError",
+        BadBandwidth { .. } => "BandwidthError",
         NoSpread { .. } => "NoSpreadError",
         OutOfRange { .. } => "OutOfRangeError",
         SingularCovariance { .. } => "SingularCovarianceError",

@@ -113,12 +113,12 @@ pub(crate) fn evaluate<'py>(
             let classes: Vec<String> = order.classes.iter().map(ToString::to_string).collect();
             (classes, order.accuracy, order.given_accuracy)
         });
-        Ok((accuracy, evaluation.errors_of, evaluation.is_error, evaluation.methods, skipped, report, order))
+        Ok((accuracy, evaluation.predictor, evaluation.is_error, evaluation.methods, skipped, report, order))
     })?;
-    let (accuracy, errors_of, is_error, methods, skipped, report, order) = results;
+    let (accuracy, predictor, is_error, methods, skipped, report, order) = results;
     let results = PyDict::new(py);
     results.set_item("accuracy", accuracy)?;
-    results.set_item("errors_of", errors_of.name())?;
+    results.set_item("predictor", predictor.name())?;
     results.set_item("is_error", column(py, &is_error))?;
     results.set_item("skipped", skipped)?;
     results.set_item("column_order", order)?;

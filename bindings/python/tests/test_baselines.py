@@ -122,7 +122,7 @@ def test_last_layers_score_distant_rows_higher(blobs, scorer):
 
 def test_huq_by_hand():
     # The reference rows are ranked by the number of smaller values, divided by 4.
-    huq = Huq(alpha=0.25, known_quantile=0.6, ambiguous_quantile=0.6).fit([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])
+    huq = Huq(alpha=0.25, epistemic_quantile=0.6, aleatoric_quantile=0.6).fit([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])
     # Known rows have an epistemic uncertainty of at most 3, ambiguous ones an aleatoric uncertainty above 3.
     np.testing.assert_allclose(huq.score([2.5, 3.5, 2.5], [0.0, 0.0, 9.0]), [2 / 4, 3 / 4, 0.75 * 1 + 0.25 * 2 / 4])
 

@@ -39,7 +39,7 @@ def test_results_equal_those_of_the_metrics(evaluation, model, cifar10):
     # With two equal largest logits either class may be predicted.
     tied = (test["logits"] == test["logits"].max(axis=1, keepdims=True)).sum(axis=1) > 1
     np.testing.assert_array_equal(evaluation.is_error[~tied], is_error[~tied])
-    assert evaluation.errors_of == "network" and evaluation.accuracy.value == pytest.approx(1 - evaluation.is_error.mean())
+    assert evaluation.predictor == "network" and evaluation.accuracy.value == pytest.approx(1 - evaluation.is_error.mean())
     epistemic = [model.predict_uncertainty(part["embeddings"]).log_epistemic for part in (test, svhn)]
     energy = [baselines.Energy().score(logits=logits[name]) for name in ("test", "svhn")]
     by_scores = {tuple(method.scores["test"][:3].round(9)): method for method in evaluation.methods}
@@ -54,7 +54,7 @@ def test_results_equal_those_of_the_metrics(evaluation, model, cifar10):
 
 def test_fewer_methods_without_logits(model, cifar10, evaluation):
     alone = nuq.evaluate(model, cifar10["test"]["embeddings"], cifar10["test"]["labels"], resamples=20)
-    assert 3 < len(alone.methods) < len(evaluation.methods) and alone.errors_of == "nuq"
+    assert 3 < len(alone.methods) < len(evaluation.methods) and alone.predictor == "nuq"
     assert alone.skipped == {}
     with pytest.raises(KeyError, match="methods are"):
         alone["Magic"]

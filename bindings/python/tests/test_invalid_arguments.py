@@ -293,8 +293,8 @@ CALLS["Huq"] = (
     {},
     {
         "alpha": NOT_A_SHARE,
-        "known_quantile": NOT_A_SHARE,
-        "ambiguous_quantile": NOT_A_SHARE,
+        "epistemic_quantile": NOT_A_SHARE,
+        "aleatoric_quantile": NOT_A_SHARE,
         "aleatoric": NOT_SCORES,
         "epistemic": [*NOT_SCORES, SCORES[:-1]],
     },

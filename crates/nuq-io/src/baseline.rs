@@ -223,8 +223,13 @@ pub(crate) fn read(container: Container) -> Result<BaselineFile, Error> {
     if names.is_some_and(|(columns, names)| columns != names.len()) {
         return Err(damaged(BASELINE, "there is not one name per column".to_owned()));
     }
-    // Earlier programs wrote `k` for the number of neighbors.
-    let renamed = |name: String| if name == "k" { "n_neighbors".to_owned() } else { name };
+    // Earlier programs wrote other names of some parameters.
+    let renamed = |name: String| match &*name {
+        "k" => "n_neighbors".to_owned(),
+        "known_quantile" => "epistemic_quantile".to_owned(),
+        "ambiguous_quantile" => "aleatoric_quantile".to_owned(),
+        _ => name,
+    };
     let params: BTreeMap<String, Param> =
         params.into_iter().map(|(name, param)| (renamed(name), param.into())).collect();
     let labels = labels.into_iter().map(LabelMeta::label).collect::<Option<Vec<_>>>();

@@ -46,9 +46,9 @@ enum GuaranteeFields {
         delta: f64,
         accepted: usize,
         errors: usize,
-        /// Absent for `nuq`.
-        #[serde(default, with = "word", skip_serializing_if = "is_nuq")]
-        errors_of: Predictor,
+        /// Absent for `nuq`. The name in the file is older than that of the field.
+        #[serde(rename = "errors_of", default, with = "word", skip_serializing_if = "is_nuq")]
+        predictor: Predictor,
     },
 }
 

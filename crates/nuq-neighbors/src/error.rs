@@ -79,14 +79,16 @@ pub enum Error {
     /// A search with k = 0.
     #[error("k is 0: at least one neighbor must be requested")]
     ZeroNeighbors,
-    /// Lists of unequal lengths.
-    #[error("{got} {what} given, {expected} needed")]
+    /// Two lists that must have equal lengths but do not.
+    #[error("{got} {what} for {expected} {counterpart}: give one for each")]
     LengthMismatch {
-        /// The elements of the list.
+        /// Name of the list with the wrong length.
         what: &'static str,
-        /// Its length.
+        /// Length of that list.
         got: usize,
-        /// The required length.
+        /// Name of the list that it belongs to.
+        counterpart: &'static str,
+        /// Length of the list that it belongs to.
         expected: usize,
     },
     /// An id that names no row of the index.
@@ -150,7 +152,7 @@ pub enum Error {
         problem: String,
     },
     /// A scale of a column outside 1e-100 to 1e100.
-    #[error("scale of column {column} is {value}: scales must be positive and finite")]
+    #[error("scale of column {column} is {value:?}: it must lie between 1e-100 and 1e100")]
     BadScale {
         /// The column.
         column: usize,

@@ -37,7 +37,12 @@ impl Neighbors {
         }
         if sq_distances.len() != ids.len() {
             let (got, expected) = (sq_distances.len(), ids.len());
-            return Err(Error::LengthMismatch { what: "squared distances", got, expected });
+            return Err(Error::LengthMismatch {
+                what: "squared distances",
+                got,
+                counterpart: "ids",
+                expected,
+            });
         }
         let mut table = Self::with_capacity(k, ids.len() / k);
         let mut seen = Vec::new();
@@ -181,6 +186,7 @@ impl Neighbors {
                 return Err(Error::LengthMismatch {
                     what: "queries of a shard",
                     got: table.len(),
+                    counterpart: "queries of the first shard",
                     expected: queries,
                 });
             }

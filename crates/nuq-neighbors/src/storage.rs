@@ -115,7 +115,12 @@ pub trait RowStorage: Send + Sync {
         }
         if ids.len() / k != queries.len() || !ids.len().is_multiple_of(k) {
             let (got, expected) = (ids.len(), queries.len().saturating_mul(k));
-            return Err(Error::LengthMismatch { what: "neighbor ids", got, expected });
+            return Err(Error::LengthMismatch {
+                what: "ids",
+                got,
+                counterpart: "requested neighbors",
+                expected,
+            });
         }
         self.check_ids(ids, k)?;
         let sq_distances = ids
@@ -158,7 +163,12 @@ pub trait RowStorage: Send + Sync {
             (_, 0, _) => return Err(Error::Empty),
             (_, _, Some(ids)) if ids.len() != queries.len() => {
                 let (got, expected) = (ids.len(), queries.len());
-                return Err(Error::LengthMismatch { what: "excluded ids", got, expected });
+                return Err(Error::LengthMismatch {
+                    what: "excluded ids",
+                    got,
+                    counterpart: "queries",
+                    expected,
+                });
             }
             _ => {}
         }

@@ -286,7 +286,8 @@ pub(crate) fn widened(halves: &[u16]) -> Vec<f32> {
 
 fn check_scale(scale: &[f64], dim: usize) -> Result<(), Error> {
     if scale.len() != dim {
-        return Err(Error::LengthMismatch { what: "scales", got: scale.len(), expected: dim });
+        let (what, counterpart) = ("scales", "columns");
+        return Err(Error::LengthMismatch { what, got: scale.len(), counterpart, expected: dim });
     }
     // In this range the square of any f32 divided by a scale is finite and positive.
     let usable = |s: f64| (1e-100..=1e100).contains(&s);

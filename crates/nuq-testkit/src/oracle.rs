@@ -68,9 +68,9 @@ pub struct Model<'m> {
     pub prior_weight: f64,
 }
 
-/// The definitions evaluated for one query of a classification.
+/// The expected prediction of a classifier for one query, computed from the definitions.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ExpectedPrediction {
     /// `ln η_c` of every class.
     pub log_eta: Vec<f64>,
     /// The class with the largest `η_c`.
@@ -89,9 +89,9 @@ pub struct Answer {
     pub exponent: f64,
 }
 
-/// The definitions evaluated for one query of a regression.
+/// The expected estimate of a regressor for one query, computed from the definitions.
 #[derive(Debug, Clone)]
-pub struct RegressionAnswer {
+pub struct ExpectedEstimate {
     /// The predicted mean.
     pub mean: f64,
     /// `ln σ²`.
@@ -261,7 +261,7 @@ impl Model<'_> {
         q: &[f64],
         neighbors: &[usize],
         sq: &[f64],
-    ) -> Answer {
+    ) -> ExpectedPrediction {
         // If all rows have one class, the prior counts one row of a class that is not in `y`.
         let unseen = if y.iter().all(|&label| label == y[0]) { 1.0 } else { 0.0 };
         let n = self.x.len() as f64 + unseen;
@@ -300,7 +300,7 @@ impl Model<'_> {
         let epistemic = |log_v: f64| (2.0 * (2.0 / PI).sqrt()).ln() + 0.5 * (scale + log_v);
         let log_aleatoric = log_others(class);
         let log_epistemic_sum = epistemic(log_sum_exp(&variances));
-        Answer {
+        ExpectedPrediction {
             class,
             log_aleatoric,
             log_epistemic_sum,
@@ -313,7 +313,7 @@ impl Model<'_> {
     }
 
     /// Predicts a query of a regression with targets `y`. Moments are double sums over pairs, without cancellation.
-    pub fn regress(&self, y: &[f64], q: &[f64], neighbors: &[usize], sq: &[f64]) -> RegressionAnswer {
+    pub fn regress(&self, y: &[f64], q: &[f64], neighbors: &[usize], sq: &[f64]) -> ExpectedEstimate {
         let n = y.len() as f64;
         // Log weight, target and own variance of each term. The prior is the last term.
         let (weights, log_w, exponent) = self.relative_weights(q, neighbors, sq);
@@ -336,7 +336,7 @@ impl Model<'_> {
         let log_aleatoric = log_sum_exp(&parts);
         let log_density = self.log_density(q, neighbors, sq);
         let scale = self.log_variance_scale(q, neighbors, sq, log_density);
-        RegressionAnswer { mean, log_aleatoric, log_epistemic: scale + log_aleatoric, exponent }
+        ExpectedEstimate { mean, log_aleatoric, log_epistemic: scale + log_aleatoric, exponent }
     }
 }
 

@@ -46,16 +46,6 @@ pub enum Error {
         /// The bandwidth.
         value: f64,
     },
-    /// A wrong number of bandwidths per dimension or per training row.
-    #[error("{got} {kind} bandwidths given, {expected} needed")]
-    BandwidthCount {
-        /// `"per-dimension"` or `"per-point"`.
-        kind: &'static str,
-        /// The given number of bandwidths.
-        got: usize,
-        /// The required number of bandwidths.
-        expected: usize,
-    },
     /// Training rows without spread, so that a parameter cannot be estimated from them.
     #[error("{what} cannot be estimated from the training rows: {}; {remedy}", no_spread_cause(*rows))]
     NoSpread {

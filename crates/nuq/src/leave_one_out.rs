@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use crate::bandwidth::{CurvePoint, SelectionCurve, Selector};
 use crate::error::no_bandwidth;
+use crate::quantiles::Quantiles;
 use crate::sample_weights::SampleWeights;
 use crate::weights::{Weights, scaled_differences, weigh};
 use crate::{Bandwidth, Error, Kernel};
@@ -45,12 +46,12 @@ impl LeaveOneOut<'_> {
         if nearest.is_empty() {
             return Err(no_bandwidth(self.index.len()));
         }
-        nearest.sort_unstable_by(f64::total_cmp);
-        farthest.sort_unstable_by(f64::total_cmp);
-        let at = |sorted: &[f64], share: f64| sorted[(share * (sorted.len() - 1) as f64).round() as usize];
+        let quantile = |values: Vec<f64>, share: f64| {
+            Quantiles::of(values.into_iter().map(|value| (value, 1.0))).at(share)
+        };
         // A prior that weighs more than e^(−1/2) would move the end above the distance itself.
         let divisor = if prior_weight > 0.0 { (-2.0 * prior_weight.ln()).max(1.0).sqrt() } else { 4.0 };
-        let (low, high) = ((at(&nearest, 0.01) / divisor).ln(), (2.0 * at(&farthest, 0.99)).ln());
+        let (low, high) = ((quantile(nearest, 0.01) / divisor).ln(), (2.0 * quantile(farthest, 0.99)).ln());
         let step = (high - low) / (points - 1) as f64;
         Ok((0..points).map(|i| (low + step * i as f64).exp()).collect())
     }
@@ -82,8 +83,8 @@ impl LeaveOneOut<'_> {
         self.rows.iter().map(|&id| self.sample_weights.of(id)).sum()
     }
 
-    /// For each `h` the sum over rows of `score(scratch, row, weights of its neighbors)` times the sample weight of the row. The order of summation does not
-    /// depend on the number of threads.
+    /// For each `h` the sum over rows of `score(scratch, row, weights of its neighbors)` times the sample weight of the row. The
+    /// order of summation does not depend on the number of threads.
     pub(crate) fn sums<T: Default, const N: usize>(
         &self,
         grid: &[f64],

@@ -126,6 +126,23 @@ pub(crate) fn zeros(weights: &[f64], rows: usize) -> Result<Vec<u32>, Error> {
     Ok(zeros)
 }
 
+/// Inserts `rows` weighted rows into a model: `insert` receives weights without zeros and returns the ids, and `remove` receives the
+/// ids of the rows of weight 0.
+pub(crate) fn insert<M>(
+    model: &mut M,
+    weights: &[f64],
+    rows: usize,
+    insert: impl FnOnce(&mut M, &[f64]) -> Result<Vec<u32>, Error>,
+    remove: impl FnOnce(&mut M, &[u32]) -> Result<(), Error>,
+) -> Result<Vec<u32>, Error> {
+    let zeros = zeros(weights, rows)?;
+    let ids = insert(model, &with_ones(weights))?;
+    if !zeros.is_empty() {
+        remove(model, &zeros.iter().map(|&row| ids[row as usize]).collect::<Vec<u32>>())?;
+    }
+    Ok(ids)
+}
+
 /// The weights with 1 for each 0, the value of rows that are removed.
 pub(crate) fn with_ones(weights: &[f64]) -> Vec<f64> {
     weights.iter().map(|&weight| if weight == 0.0 { 1.0 } else { weight }).collect()

@@ -55,13 +55,13 @@ class Evaluation:
     ``to_pandas`` returns them as a table, ``report`` writes them as an HTML page with figures. Notebooks show the table and
     the main figures.
 
-    ``accuracy`` and ``is_error`` belong to the predictions of ``errors_of``, "network" or "nuq". ``skipped`` maps the methods
+    ``accuracy`` and ``is_error`` belong to the predictions of ``predictor``, "network" or "nuq". ``skipped`` maps the methods
     that could not be computed to the reason.
     """
 
     def __init__(self, results: dict[str, Any], sets: list[str]) -> None:
         self.accuracy = Interval(*results["accuracy"])
-        self.errors_of: str = results["errors_of"]
+        self.predictor: str = results["predictor"]
         self.is_error: np.ndarray = results["is_error"]
         self.skipped: dict[str, str] = dict(results["skipped"])
         self.sets = sets

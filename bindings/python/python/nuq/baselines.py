@@ -388,8 +388,8 @@ class Huq(Baseline):
     """Hybrid uncertainty (Vazhentsev et al. 2023): a combination of the ranks of aleatoric and epistemic uncertainty.
 
     ``alpha`` is the weight of the aleatoric rank. A row is in-distribution if its epistemic uncertainty is at most the quantile
-    ``known_quantile`` of the reference rows. A row is ambiguous if its aleatoric uncertainty is above the quantile
-    ``ambiguous_quantile``. All three parameters are in [0, 1].
+    ``epistemic_quantile`` of the reference rows. A row is ambiguous if its aleatoric uncertainty is above the quantile
+    ``aleatoric_quantile``. All three parameters are in [0, 1].
 
     >>> huq = Huq().fit([0.1, 0.2, 0.3, 0.4, 0.1], [0.0, 0.0, 0.0, 0.0, 9.0])
     >>> near, far = huq.score([0.15, 0.15], [0.0, 20.0])
@@ -399,8 +399,8 @@ class Huq(Baseline):
 
     _method = "huq"
 
-    def __init__(self, alpha: float = 0.2, known_quantile: float = 0.95, ambiguous_quantile: float = 0.9) -> None:
-        self.alpha, self.known_quantile, self.ambiguous_quantile = alpha, known_quantile, ambiguous_quantile
+    def __init__(self, alpha: float = 0.2, epistemic_quantile: float = 0.95, aleatoric_quantile: float = 0.9) -> None:
+        self.alpha, self.epistemic_quantile, self.aleatoric_quantile = alpha, epistemic_quantile, aleatoric_quantile
 
     def fit(self, aleatoric: Any, epistemic: Any) -> Huq:
         """Fit to the uncertainties of reference rows, which may be held-out or training rows."""
@@ -408,8 +408,8 @@ class Huq(Baseline):
             _arrays.scores(aleatoric, "aleatoric"),
             _arrays.scores(epistemic, "epistemic"),
             _arrays.real(self.alpha, "alpha"),
-            _arrays.real(self.known_quantile, "known_quantile"),
-            _arrays.real(self.ambiguous_quantile, "ambiguous_quantile"),
+            _arrays.real(self.epistemic_quantile, "epistemic_quantile"),
+            _arrays.real(self.aleatoric_quantile, "aleatoric_quantile"),
         )
         return self
 

@@ -2,8 +2,9 @@
 //! and a mixture of the ranks of aleatoric and epistemic uncertainty for all others.
 //!
 //! `R(u, D)` is the number of values of the reference set `D` below `u`, divided by the number of all reference rows. A row is in
-//! distribution if its epistemic uncertainty is at most the quantile `q_e` of the reference rows (nearest order statistic), and
-//! ambiguous if its aleatoric uncertainty exceeds their quantile `q_a`. `D_in` are the in-distribution reference rows.
+//! distribution if its epistemic uncertainty is at most the quantile `epistemic_quantile` of the reference rows (nearest order
+//! statistic), and ambiguous if its aleatoric uncertainty exceeds their quantile `aleatoric_quantile`. `D_in` are the
+//! in-distribution reference rows.
 //!
 //! ```text
 //! s(x) = R(U_a, D_in)                         in distribution, not ambiguous
@@ -37,46 +38,53 @@ pub struct Huq {
     aleatoric: Vec<f64>,
     aleatoric_in_distribution: Vec<f64>,
     epistemic: Vec<f64>,
-    /// `q_e` and `q_a`.
+    /// `epistemic_quantile` and `aleatoric_quantile`.
     quantiles: (f64, f64),
 }
 
 impl Huq {
     /// Takes the uncertainties of reference rows (held-out or training), the weight `alpha` of the aleatoric rank, and the quantiles
-    /// `q_e` and `q_a`, all three in [0, 1].
+    /// `epistemic_quantile` and `aleatoric_quantile`, all three in [0, 1].
     ///
     /// # Errors
     /// Empty arrays, NaN, arrays of unequal lengths, or parameters outside [0, 1].
-    pub fn fit(aleatoric: &[f64], epistemic: &[f64], alpha: f64, q_e: f64, q_a: f64) -> Result<Self, Error> {
+    pub fn fit(
+        aleatoric: &[f64],
+        epistemic: &[f64],
+        alpha: f64,
+        epistemic_quantile: f64,
+        aleatoric_quantile: f64,
+    ) -> Result<Self, Error> {
         check_scores(aleatoric, "aleatoric uncertainties")?;
         check_scores(epistemic, "epistemic uncertainties")?;
         check_lengths(aleatoric, epistemic)?;
-        check_params(alpha, q_e, q_a)?;
+        check_params(alpha, epistemic_quantile, aleatoric_quantile)?;
         let (sorted_a, sorted_e) = (sorted(aleatoric.to_vec()), sorted(epistemic.to_vec()));
-        let epistemic_limit = quantile(&sorted_e, q_e);
+        let epistemic_limit = quantile(&sorted_e, epistemic_quantile);
         let rows = aleatoric.iter().zip(epistemic);
         let in_distribution = sorted(rows.filter(|(_, e)| **e <= epistemic_limit).map(|(a, _)| *a).collect());
         Ok(Self {
             alpha,
             epistemic_limit,
-            aleatoric_limit: quantile(&sorted_a, q_a),
+            aleatoric_limit: quantile(&sorted_a, aleatoric_quantile),
             aleatoric: sorted_a,
             aleatoric_in_distribution: in_distribution,
             epistemic: sorted_e,
-            quantiles: (q_e, q_a),
+            quantiles: (epistemic_quantile, aleatoric_quantile),
         })
     }
 
     pub(super) fn from_parts(parts: &mut BaselineParts) -> Result<Self, Error> {
-        let (alpha, q_e) = (parts.number("alpha")?, parts.number("known_quantile")?);
-        let q_a = parts.number("ambiguous_quantile")?;
-        check_params(alpha, q_e, q_a)?;
+        let (alpha, epistemic_quantile) = (parts.number("alpha")?, parts.number("epistemic_quantile")?);
+        let aleatoric_quantile = parts.number("aleatoric_quantile")?;
+        check_params(alpha, epistemic_quantile, aleatoric_quantile)?;
         let (aleatoric, epistemic) = (parts.ascending("aleatoric")?, parts.ascending("epistemic")?);
         let aleatoric_in_distribution = parts.ascending("aleatoric_in_distribution")?;
         if epistemic.is_empty() || epistemic.len() != aleatoric.len() {
             return Err(damaged("epistemic", "it has a wrong length"));
         }
-        let (epistemic_limit, aleatoric_limit) = (quantile(&epistemic, q_e), quantile(&aleatoric, q_a));
+        let (epistemic_limit, aleatoric_limit) =
+            (quantile(&epistemic, epistemic_quantile), quantile(&aleatoric, aleatoric_quantile));
         if aleatoric_in_distribution.len() != epistemic.partition_point(|value| *value <= epistemic_limit) {
             return Err(damaged("aleatoric_in_distribution", "it has a wrong length"));
         }
@@ -87,7 +95,7 @@ impl Huq {
             aleatoric,
             aleatoric_in_distribution,
             epistemic,
-            quantiles: (q_e, q_a),
+            quantiles: (epistemic_quantile, aleatoric_quantile),
         })
     }
 
@@ -132,17 +140,23 @@ impl Scorer for Huq {
     }
 
     fn parts(&self) -> Option<BaselineParts> {
-        let (q_e, q_a) = self.quantiles;
+        let (epistemic_quantile, aleatoric_quantile) = self.quantiles;
         let parts = BaselineParts::new(MethodId::Huq).param("alpha", self.alpha);
-        let parts = parts.param("known_quantile", q_e).param("ambiguous_quantile", q_a);
+        let parts = parts
+            .param("epistemic_quantile", epistemic_quantile)
+            .param("aleatoric_quantile", aleatoric_quantile);
         let parts =
             parts.array("aleatoric", self.aleatoric.clone()).array("epistemic", self.epistemic.clone());
         Some(parts.array("aleatoric_in_distribution", self.aleatoric_in_distribution.clone()))
     }
 }
 
-fn check_params(alpha: f64, q_e: f64, q_a: f64) -> Result<(), Error> {
-    for (name, value) in [("alpha", alpha), ("known_quantile", q_e), ("ambiguous_quantile", q_a)] {
+fn check_params(alpha: f64, epistemic_quantile: f64, aleatoric_quantile: f64) -> Result<(), Error> {
+    for (name, value) in [
+        ("alpha", alpha),
+        ("epistemic_quantile", epistemic_quantile),
+        ("aleatoric_quantile", aleatoric_quantile),
+    ] {
         if !(0.0..=1.0).contains(&value) {
             return Err(out_of_range(name, value, "it must lie in [0, 1]"));
         }

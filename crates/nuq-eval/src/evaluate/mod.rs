@@ -183,7 +183,7 @@ impl<'c> Comparison<'c> {
         let pairs = self.ood.iter().zip(&ood);
         let ood_with_logits =
             pairs.map(|((_, rows), set)| rows.with_logits(model, set)).collect::<Result<Vec<_>, _>>()?;
-        let (is_error, errors_of) = self.errors(model, &test);
+        let (is_error, predictor) = self.errors(model, &test);
         let correct = is_error.iter().filter(|wrong| !**wrong).count();
         let (low, high) = binomial_interval(correct, is_error.len());
         let accuracy = Interval { value: correct as f64 / is_error.len() as f64, low, high };
@@ -203,7 +203,7 @@ impl<'c> Comparison<'c> {
             .and_then(|logits| column_order::suspected_order(logits, &self.labels, model.classes().labels()));
         Ok(Evaluation {
             accuracy,
-            errors_of,
+            predictor,
             is_error,
             test,
             ood,
@@ -233,9 +233,9 @@ impl<'c> Comparison<'c> {
         &self.ood
     }
 
-    /// The bootstrap parameters.
+    /// The parameters of the bootstrap.
     #[must_use]
-    pub fn bootstrap(&self) -> Resampling {
+    pub fn resampling_params(&self) -> Resampling {
         self.resampling
     }
 
@@ -273,8 +273,8 @@ fn argmax(row: &[f32]) -> usize {
 pub struct Evaluation<'m> {
     /// Accuracy of the test predictions, with its 95 % interval.
     pub accuracy: Interval,
-    /// The predictor of these predictions. All methods are compared on the same errors.
-    pub errors_of: Predictor,
+    /// The predictor of the test predictions. All methods are compared on the same errors.
+    pub predictor: Predictor,
     /// Whether the test prediction of each row is wrong.
     pub is_error: Vec<bool>,
     /// The model's predictions for the test rows.

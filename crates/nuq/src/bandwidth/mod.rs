@@ -18,7 +18,7 @@ use nuq_neighbors::cancel::Checkpoint;
 use nuq_neighbors::{Embeddings, NeighborIndex, UnknownChoice, normalized, progress};
 
 use crate::Error;
-use crate::error::no_bandwidth;
+use crate::error::{check_lengths, no_bandwidth};
 
 /// A given or learned bandwidth.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,17 +43,15 @@ impl Bandwidth {
     }
 
     pub(crate) fn check(&self, rows: usize, dim: usize) -> Result<(), Error> {
-        let (values, kind, expected) = match self {
+        let (values, of, needed) = match self {
             Bandwidth::Scalar(h) => return check_scalar(*h, "bandwidth"),
-            Bandwidth::PerDimension(values) => (values, "per-dimension", dim),
-            Bandwidth::PerPoint(values) => (values, "per-point", rows),
+            Bandwidth::PerDimension(values) => (values, "column", ("columns", dim)),
+            Bandwidth::PerPoint(values) => (values, "training row", ("training rows", rows)),
         };
-        if values.len() != expected {
-            return Err(Error::BandwidthCount { kind, got: values.len(), expected });
-        }
+        check_lengths(("bandwidths", values.len()), needed)?;
         match values.iter().position(|&h| !is_usable(h)) {
             Some(at) => {
-                Err(Error::BadBandwidth { what: format!("{kind} bandwidth {at}"), value: values[at] })
+                Err(Error::BadBandwidth { what: format!("bandwidth of {of} {at}"), value: values[at] })
             }
             None => Ok(()),
         }

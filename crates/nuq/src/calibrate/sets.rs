@@ -161,7 +161,11 @@ impl SetRule {
         Self { predictor, ..self }
     }
 
-    /// The set of each query, from its class probabilities by the predictor of this rule.
+    /// The set of each query, from its class probabilities by the predictor of this rule. An empty set means that the row belongs to
+    /// none of the known classes.
+    ///
+    /// If the sets of rows that a threshold rejects are replaced by empty sets, and the threshold rejects a row of the same
+    /// distribution with a probability of at most `a`, the coverage decreases by at most `a`.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`] for another number of rows, or of classes if there are limits by class.
@@ -280,24 +284,6 @@ impl PredictionSets {
     #[must_use]
     pub fn as_slice(&self) -> &[bool] {
         &self.included
-    }
-
-    /// Empties the sets of the queries that `is_accepted` does not mark, for example those whose epistemic uncertainty exceeds a
-    /// threshold. An empty set means that the row belongs to none of the known classes.
-    ///
-    /// If the sets have coverage `c` and a row of the same distribution is accepted with a probability of at least `1 − a`, the coverage
-    /// afterwards is at least `c − a`.
-    ///
-    /// # Errors
-    /// [`Error::LengthMismatch`] if there is not one flag for each query.
-    pub fn restrict(&mut self, is_accepted: &[bool]) -> Result<(), Error> {
-        check_lengths(("decisions", is_accepted.len()), ("queries", self.len()))?;
-        for (row, _) in
-            self.included.chunks_mut(self.classes).zip(is_accepted).filter(|(_, accepted)| !**accepted)
-        {
-            row.fill(false);
-        }
-        Ok(())
     }
 }
 

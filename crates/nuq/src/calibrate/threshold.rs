@@ -68,7 +68,7 @@ pub enum Guarantee {
         /// The number of errors among them.
         errors: usize,
         /// The predictor whose errors are bounded.
-        errors_of: Predictor,
+        predictor: Predictor,
     },
 }
 
@@ -92,8 +92,8 @@ impl Threshold {
     /// The same threshold, chosen on the errors and uncertainties of `predictor`. [`calibrate`] assumes those of the NUQ model.
     #[must_use]
     pub fn of_predictor(mut self, predictor: Predictor) -> Self {
-        if let Guarantee::Risk { errors_of, .. } = &mut self.guarantee {
-            *errors_of = predictor;
+        if let Guarantee::Risk { predictor: of_errors, .. } = &mut self.guarantee {
+            *of_errors = predictor;
         }
         let is_risk = matches!(self.guarantee, Guarantee::Risk { .. });
         if is_risk || self.measure != Measure::Density {
@@ -106,7 +106,7 @@ impl Threshold {
     #[must_use]
     pub fn compares(&self, predictor: Predictor) -> bool {
         match self.guarantee {
-            Guarantee::Risk { errors_of, .. } => errors_of == predictor,
+            Guarantee::Risk { predictor: of_errors, .. } => of_errors == predictor,
             _ => self.measure == Measure::Density || self.predictor == predictor,
         }
     }
@@ -168,8 +168,8 @@ impl fmt::Display for Threshold {
                     percent(accepted as f64 / n as f64)
                 )
             }
-            Guarantee::Risk { risk, delta, accepted, errors, errors_of } => {
-                let predictor = match errors_of {
+            Guarantee::Risk { risk, delta, accepted, errors, predictor } => {
+                let predictor = match predictor {
                     Predictor::Network => "the network",
                     Predictor::Nuq => "NUQ",
                 };
@@ -229,7 +229,7 @@ pub fn calibrate(
             let region = selective_risk(scores, is_error, risk, delta)?;
             let region = region.ok_or_else(|| cannot_certify(scores, is_error, risk, delta))?;
             let (accepted, errors) = (region.accepted, region.errors);
-            (region.value, Guarantee::Risk { risk, delta, accepted, errors, errors_of: Predictor::default() })
+            (region.value, Guarantee::Risk { risk, delta, accepted, errors, predictor: Predictor::default() })
         }
     };
     // An infinite threshold accepts everything by intention.

@@ -50,12 +50,8 @@ impl NuqClassifier<'_> {
     where
         Label: From<&'l L>,
     {
-        let zeros = sample_weights::zeros(sample_weights, rows.len())?;
-        let ids = self.insert_rows(rows, labels, Some(&sample_weights::with_ones(sample_weights)))?;
-        if !zeros.is_empty() {
-            self.remove(&zeros.iter().map(|&row| ids[row as usize]).collect::<Vec<u32>>())?;
-        }
-        Ok(ids)
+        let insert = |model: &mut Self, weights: &[f64]| model.insert_rows(rows, labels, Some(weights));
+        sample_weights::insert(self, sample_weights, rows.len(), insert, Self::remove)
     }
 
     fn insert_rows<'l, L>(

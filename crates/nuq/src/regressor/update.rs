@@ -29,13 +29,8 @@ impl NuqRegressor<'_> {
         targets: &[f64],
         sample_weights: &[f64],
     ) -> Result<Vec<u32>, Error> {
-        let zeros = sample_weights::zeros(sample_weights, rows.len())?;
-        let positive: Vec<f64> = sample_weights::with_ones(sample_weights);
-        let ids = self.insert_rows(rows, targets, Some(&positive))?;
-        if !zeros.is_empty() {
-            self.remove(&zeros.iter().map(|&row| ids[row as usize]).collect::<Vec<u32>>())?;
-        }
-        Ok(ids)
+        let insert = |model: &mut Self, weights: &[f64]| model.insert_rows(rows, targets, Some(weights));
+        sample_weights::insert(self, sample_weights, rows.len(), insert, Self::remove)
     }
 
     fn insert_rows(

@@ -7,6 +7,7 @@ use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors, progress}
 use super::SmootherParts;
 use super::batch::Batch;
 use super::fitted_density::FittedDensity;
+use crate::error::check_lengths;
 use crate::sample_weights::SampleWeights;
 use crate::weights::Weights;
 use crate::{Bandwidth, Error, FittedScale, Kernel};
@@ -173,11 +174,7 @@ impl<'a> KernelSmoother<'a> {
             let (got, expected) = (queries.dim(), dim);
             return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
         }
-        if neighbors.len() != queries.len() {
-            let (got, expected) = (neighbors.len(), queries.len());
-            let what = "rows of the neighbor table";
-            return Err(nuq_neighbors::Error::LengthMismatch { what, got, expected }.into());
-        }
+        check_lengths(("rows of the neighbor table", neighbors.len()), ("queries", queries.len()))?;
         neighbors.check_ids(self.index.rows())?;
         Ok(Batch::new(self, queries, neighbors))
     }

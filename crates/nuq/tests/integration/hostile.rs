@@ -86,7 +86,7 @@ fn equal_rows_are_an_error_without_given_bandwidths() {
 fn scales_of_1e30_and_1e_minus_30_give_the_predictions_of_scale_one() {
     let (x, y) = data::clusters(200, 4, 3, 1.0, 2);
     let (q, _) = data::clusters(30, 4, 3, 1.0, 3);
-    let answers = |power: i32| {
+    let predictions_at = |power: i32| {
         let factor = 2f32.powi(power);
         let scale = |e: &Embeddings<'_>| {
             Embeddings::new(e.as_slice().iter().map(|v| v * factor).collect(), 4).unwrap()
@@ -94,9 +94,9 @@ fn scales_of_1e30_and_1e_minus_30_give_the_predictions_of_scale_one() {
         let model = NuqClassifier::params().fit(&scale(&x), &y).unwrap();
         model.predict(&scale(&q)).unwrap().iter().copied().collect::<Vec<_>>()
     };
-    let plain = answers(0);
+    let plain = predictions_at(0);
     for power in [100, -100] {
-        for (a, b) in plain.iter().zip(answers(power)) {
+        for (a, b) in plain.iter().zip(predictions_at(power)) {
             assert_eq!(a.class, b.class);
             assert!((a.probability - b.probability).abs() < 1e-9);
             assert!(
@@ -134,7 +134,7 @@ fn neighbor_tables_that_do_not_fit_are_errors() {
     let error = model.predict_from(&x.gather(&[0]), &unknown).err().unwrap();
     assert_eq!(error.to_string(), "query 0: neighbor id 30 is not among the 30 training rows");
     let error = model.predict_from(&x, &unknown).err().unwrap();
-    assert_eq!(error.to_string(), "1 rows of the neighbor table given, 30 needed");
+    assert_eq!(error.to_string(), "1 rows of the neighbor table for 30 queries: give one for each");
 }
 
 #[test]
@@ -148,11 +148,14 @@ fn invalid_bandwidths_are_errors() {
         assert!(error.to_string().starts_with("density bandwidth is"), "{error}");
     }
     let fit = |bandwidth| NuqClassifier::params().bandwidth(bandwidth).fit(&x, &y).err().unwrap().to_string();
-    assert_eq!(fit(Bandwidth::PerDimension(vec![1.0])), "1 per-dimension bandwidths given, 2 needed");
-    assert_eq!(fit(Bandwidth::PerPoint(vec![1.0; 29])), "29 per-point bandwidths given, 30 needed");
+    assert_eq!(fit(Bandwidth::PerDimension(vec![1.0])), "1 bandwidths for 2 columns: give one for each");
+    assert_eq!(
+        fit(Bandwidth::PerPoint(vec![1.0; 29])),
+        "29 bandwidths for 30 training rows: give one for each"
+    );
     assert_eq!(
         fit(Bandwidth::PerDimension(vec![1.0, -2.0])),
-        "per-dimension bandwidth 1 is -2.0: it must be positive and finite (1e-100 to 1e100)"
+        "bandwidth of column 1 is -2.0: it must be positive and finite (1e-100 to 1e100)"
     );
 }
 

@@ -105,24 +105,24 @@ fn check_classifier(case: Case<'_>) {
             prior_weight,
         };
         let ids: Vec<usize> = predictions.neighbors().ids(i).iter().map(|&id| id as usize).collect();
-        let answer = model.classify(&y, CLASSES, q, &ids, predictions.neighbors().sq_distances(i));
+        let expected = model.classify(&y, CLASSES, q, &ids, predictions.neighbors().sq_distances(i));
         let name = format!("{name}, query {i}");
         let close = |got: f64, want: f64, what: &str| {
-            assert_close(got, want, answer.exponent, &format!("{name}: {what}"));
+            assert_close(got, want, expected.exponent, &format!("{name}: {what}"));
         };
-        for (class, &log_eta) in answer.log_eta.iter().enumerate() {
+        for (class, &log_eta) in expected.log_eta.iter().enumerate() {
             close(eta.row(i)[class].max(1e-300).ln(), log_eta.max(1e-300f64.ln()), "probability");
         }
-        assert_eq!(predictions[i].class, answer.class, "{name}");
+        assert_eq!(predictions[i].class, expected.class, "{name}");
         close(
             predictions[i].aleatoric.max(1e-300).ln(),
-            answer.log_aleatoric.max(1e-300f64.ln()),
+            expected.log_aleatoric.max(1e-300f64.ln()),
             "aleatoric",
         );
-        close(predictions[i].log_density, answer.log_density, "density");
-        close(predictions[i].log_epistemic, answer.log_epistemic_sum, "epistemic (sum)");
-        close(predictions[i].log_total, answer.log_total_sum, "total");
-        close(largest[i].log_epistemic, answer.log_epistemic_max, "epistemic (max)");
+        close(predictions[i].log_density, expected.log_density, "density");
+        close(predictions[i].log_epistemic, expected.log_epistemic_sum, "epistemic (sum)");
+        close(predictions[i].log_total, expected.log_total_sum, "total");
+        close(largest[i].log_epistemic, expected.log_epistemic_max, "epistemic (max)");
         assert!(predictions[i].log_density.is_finite(), "{name}: density is finite");
         if prior_weight > 0.0 {
             assert!(
@@ -269,13 +269,13 @@ fn regressor_with_every_kernel_and_bandwidth() {
                         let ids: Vec<usize> =
                             estimates.neighbors().ids(i).iter().map(|&id| id as usize).collect();
                         let sq = estimates.neighbors().sq_distances(i);
-                        let answer = textbook.regress(&y, q, &ids, sq);
+                        let expected = textbook.regress(&y, q, &ids, sq);
                         let name = format!("{kernel:?} w={prior_weight} d={dim} query {i}");
-                        let exponent = answer.exponent;
-                        let error = (estimates[i].mean - answer.mean).abs();
+                        let exponent = expected.exponent;
+                        let error = (estimates[i].mean - expected.mean).abs();
                         assert!(error < 1e-10 + 1e-13 * exponent, "{name}: mean off by {error}");
-                        assert_close(estimates[i].log_aleatoric, answer.log_aleatoric, exponent, &name);
-                        assert_close(estimates[i].log_epistemic, answer.log_epistemic, exponent, &name);
+                        assert_close(estimates[i].log_aleatoric, expected.log_aleatoric, exponent, &name);
+                        assert_close(estimates[i].log_epistemic, expected.log_epistemic, exponent, &name);
                     }
                 }
             }
@@ -312,9 +312,9 @@ fn the_selection_curve_matches_leave_one_out_with_the_oracle() {
                     effective: None,
                     prior_weight: 1e-3,
                 };
-                let answer = textbook.classify(&y, 3, row, &ids, &sq);
-                right += f64::from(u8::from(answer.class == y[i]));
-                log_likelihood += answer.log_eta[y[i]];
+                let expected = textbook.classify(&y, 3, row, &ids, &sq);
+                right += f64::from(u8::from(expected.class == y[i]));
+                log_likelihood += expected.log_eta[y[i]];
             }
             assert!((point.score.accuracy - right / 80.0).abs() < 1e-12, "{kernel:?}");
             assert!((point.score.log_likelihood / (log_likelihood / 80.0) - 1.0).abs() < 1e-10, "{kernel:?}");

@@ -10,7 +10,7 @@ use nuq::{Decision, Label, NuqClassifier, Predictions};
 use nuq_eval::Error;
 use nuq_eval::baselines::Input;
 use nuq_eval::evaluate::{Comparison, Evaluation, Measured, MethodResult};
-use nuq_eval::metrics;
+use nuq_eval::metrics::{self, Resampling};
 use nuq_neighbors::Embeddings;
 
 use crate::model_summary::ModelSummary;
@@ -144,7 +144,7 @@ impl Source<'_> {
             counts,
             histograms: histograms::histograms(&sets, self.options.threshold.as_ref()),
             bandwidth: self.bandwidth(),
-            map: Some(map::map(self.model, &sets, self.comparison.bootstrap().seed)?),
+            map: Some(map::map(self.model, &sets, self.comparison.resampling_params().seed)?),
             most_uncertain: self.most_uncertain(&sets),
             provenance: self.provenance(),
         })
@@ -235,13 +235,13 @@ impl Source<'_> {
     }
 
     fn provenance(&self) -> Provenance {
-        let bootstrap = self.comparison.bootstrap();
+        let Resampling { resamples, seed } = self.comparison.resampling_params();
         Provenance {
             command: self.options.command.clone(),
             version: concat!("nuq ", env!("CARGO_PKG_VERSION")).to_owned(),
             model_written_by: self.options.model_written_by.clone(),
-            seed: bootstrap.seed,
-            resamples: bootstrap.resamples,
+            seed,
+            resamples,
         }
     }
 }

@@ -31,7 +31,7 @@ impl Source<'_> {
     /// Accuracy with and without rejection.
     fn accuracy_line(&self) -> Result<String, Error> {
         let evaluation = self.evaluation;
-        let predictor = match evaluation.errors_of {
+        let predictor = match evaluation.predictor {
             Predictor::Network => "network",
             Predictor::Nuq => "model",
         };
@@ -130,7 +130,7 @@ impl Source<'_> {
         let of_model = correct as f64 / rows as f64;
         let of_network = evaluation.accuracy.value;
         let is_doubtful =
-            evaluation.errors_of == Predictor::Network && of_network < of_model - DOUBTFUL_DIFFERENCE;
+            evaluation.predictor == Predictor::Network && of_network < of_model - DOUBTFUL_DIFFERENCE;
         let labels: Vec<String> =
             self.model.classes().labels().iter().take(3).map(Label::to_string).collect();
         is_doubtful.then(|| {
