@@ -47,7 +47,7 @@ fn main() -> ExitCode {
             // The benchmark starts itself with these arguments, so that each model has a process of its own.
             ["measure", rest @ ..] => fit::measure(rest),
             ["measure-graph", rows] => graph_growth::measure(rows),
-            _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | score | baselines | growth]"
+            _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | score | baselines | growth [models | graph] | coverage | results]"
                 .to_owned()),
         };
     match result {

@@ -33,7 +33,7 @@ const SECTIONS: [Section; 9] = [
         figure: None,
         note: "*×* is the ratio of the times of fit and score together, *× score* that of score alone. *Rank agreement* is Spearman's \
                rank correlation of the scores; pytorch-ood does not shrink its covariance. Covariances and projections are `f64` in \
-               nuq and `f32` in pytorch-ood: half the speed, and scores that equal the textbook formula in ten digits.",
+               nuq and `f32` in pytorch-ood: `f64` has half the speed, and the scores of nuq equal the textbook formula in ten digits.",
     },
     Section {
         bench: &["python"],
@@ -45,8 +45,8 @@ const SECTIONS: [Section; 9] = [
         bench: &["sets"],
         title: "Prediction sets and intervals",
         figure: None,
-        note: "Sets from the same class probabilities, those of NUQ. Both randomize `aps`; nuq draws the random number of a row from its \
-               values. MAPIE's intervals have one width; those of nuq are proportional to the estimated standard deviation.",
+        note: "Both libraries construct sets from the same class probabilities, those of NUQ. Both randomize `aps`; nuq draws the random \
+               number of a row from its values. MAPIE's intervals have one width; those of nuq are proportional to the estimated standard deviation.",
     },
     Section {
         bench: &["growth", "models"],
@@ -59,14 +59,14 @@ const SECTIONS: [Section; 9] = [
         bench: &["growth", "graph"],
         title: "Growth of a graph",
         figure: Some(("Seconds of building against rows", "graph-growth.png")),
-        note: "Memory is the peak of the process minus its memory before it had data. About three megabytes do not depend on the \
+        note: "Memory is the peak of the process minus its memory before the data were created. About three megabytes do not depend on the \
                number of rows and are visible below 100,000 rows.",
     },
 ];
 
 const HEAD: &str = "# Benchmarks\n\n\
-    Written by `cargo xtask docs`. Each table is one run on the machine named below it; `cargo xtask bench` measures yours. Ratios \
-    above 1 mean that nuq is faster.\n";
+    Written by `cargo xtask docs`. Each table is one run on the machine named below it; `cargo xtask bench` runs the same \
+    measurements on your machine. Ratios above 1 mean that nuq is faster.\n";
 
 /// Measures the sections of the named benchmarks, or all, and keeps the rest of the page.
 pub(crate) fn write(names: &[&str]) -> Result<(), Failed> {

@@ -48,7 +48,7 @@ macro_rules! common_methods {
                 Ok($crate::arrays::column(py, &ids).into_any())
             }
 
-            /// Squared distances of given training rows, `k` ids per row of `x`.
+            /// Squared distances of each row of `x` to `k` training rows, which are given by their ids.
             fn measure<'py>(
                 &self,
                 py: Python<'py>,

@@ -27,7 +27,7 @@ def test_accept_by_a_cost(fitted, blobs):
     assert not fitted.accept(x * 1000, cost=0.1, level=0.05).any()
 
 
-def test_false_alarm_rate(model, cifar10):
+def test_false_alarm_target(model, cifar10):
     threshold = model.calibrate(cifar10["held_out"]["embeddings"], false_alarm=0.05)
     assert threshold.measure == "epistemic" and threshold.n_samples == 1000
     assert "95 %" in threshold.statement and threshold.statement in repr(threshold)
@@ -43,7 +43,7 @@ def test_false_alarm_rate(model, cifar10):
     ("total", "log_total", 1),
     ("density", "log_density", -1),
 ])
-def test_measures(model, cifar10, measure, column, sign):
+def test_each_measure_compares_its_column(model, cifar10, measure, column, sign):
     held_out = cifar10["held_out"]["embeddings"]
     threshold = model.calibrate(held_out, coverage=0.8, measure=measure)
     assert threshold.measure == measure
@@ -52,7 +52,7 @@ def test_measures(model, cifar10, measure, column, sign):
     assert threshold.accept(result).mean() >= 0.8
 
 
-def test_risk(model, cifar10):
+def test_risk_target(model, cifar10):
     held_out, test = cifar10["held_out"], cifar10["test"]
     threshold = model.calibrate(held_out["embeddings"], held_out["labels"], risk=0.05)
     assert threshold.measure == "total"
@@ -127,7 +127,7 @@ def test_named_thresholds_are_stored_in_the_file(model, cifar10, tmp_path):
     opened = nuq.load(tmp_path / "model.nuq")
     assert opened.thresholds_ == model.thresholds_
     np.testing.assert_array_equal(opened.accept(held_out, "half"), model.accept(held_out, half))
-    # The guarantee holds for the calibrated model only, so that an update drops it.
+    # The guarantee holds only for the calibrated model, so an update removes the thresholds.
     opened.partial_fit(held_out[:1], ["cat"])
     assert opened.thresholds_ == {}
 
@@ -170,7 +170,7 @@ def test_labels_of_another_kind_are_an_error(blobs):
         model.score(x, np.where(y == 0, np.nan, y))
 
 
-def test_deleted_thresholds_are_named_as_such(blobs):
+def test_the_error_of_a_deleted_threshold_names_the_cause(blobs):
     x, y = blobs
     model = NuqClassifier().fit(x[:200], y[:200])
     model.calibrate(x[200:], coverage=0.9, name="guard")

@@ -39,18 +39,18 @@ def interrupted_at(line: int, call) -> bool:
     return False
 
 
-def check(model, x, known):
-    """The estimator and its model agree: every label is predicted at its own rows."""
+def check(model, x, labels):
+    """The estimator and its model have the same classes and rows, and every training row has its own label as prediction."""
     rows = model.n_samples_fit_
     classes = model.classes_.tolist()
     assert classes == model._model.classes()
-    assert rows == len(known) and set(classes) == set(known)
-    assert model.predict(x[:rows]).tolist() == known
+    assert rows == len(labels) and set(classes) == set(labels)
+    assert model.predict(x[:rows]).tolist() == labels
     assert model.predict_proba(x[:rows]).shape == (rows, len(classes))
 
 
 @pytest.mark.parametrize("update", ["partial_fit", "remove"])
-def test_an_interrupt_at_any_line_of_an_update(update):
+def test_an_interrupted_update_is_made_completely_or_not_at_all(update):
     x = 10 * np.arange(40, dtype=np.float32)[:, None] * np.ones((1, 2), dtype=np.float32)
     # The new label comes first in the order of classes, so that all class numbers change.
     y = ["m"] * 10 + ["z"] * 10 + ["a"] * 10
@@ -72,7 +72,7 @@ def test_an_interrupt_at_any_line_of_an_update(update):
     assert line > 3 and outcomes == {20, 30}
 
 
-def test_an_interrupt_at_any_line_of_a_second_fit():
+def test_an_interrupted_second_fit_is_made_completely_or_not_at_all():
     x = 10 * np.arange(40, dtype=np.float32)[:, None] * np.ones((1, 2), dtype=np.float32)
     before, after = ["b"] * 10 + ["c"] * 10, [7] * 20 + [9] * 20
     line = 1
@@ -86,7 +86,7 @@ def test_an_interrupt_at_any_line_of_a_second_fit():
     assert model.n_samples_fit_ == 40
 
 
-#: An update waits for a query of another thread, or is interrupted while it runs.
+#: SIGINT arrives while an update waits for a query of another thread ("waiting") or while the update runs ("running").
 SIGNALLED = """
 import os, signal, sys, threading, time
 import numpy as np
@@ -115,7 +115,7 @@ assert model.classes_.tolist() == ([-1] if rows == 30_000 else []) + [0, 1, 2, 3
 if what == "waiting":
     query.join()
 time.sleep(0.5)
-# The change does not arrive later.
+# The interrupted update does not take effect later.
 assert model.n_samples_fit_ == rows
 assert model.predict_proba(x[:10]).shape == (10, len(model.classes_))
 print(rows)
@@ -124,7 +124,7 @@ print(rows)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no os.kill with SIGINT for one process")
 @pytest.mark.parametrize("what, delay", [("waiting", 0.2), ("running", 0.05), ("running", 0.3)])
-def test_a_signal_during_an_update(what, delay):
+def test_an_update_is_complete_or_absent_after_a_signal(what, delay):
     run = subprocess.run(
         [sys.executable, "-c", SIGNALLED, what, str(delay)], capture_output=True, text=True, timeout=600
     )
@@ -132,8 +132,7 @@ def test_a_signal_during_an_update(what, delay):
     assert run.stdout.strip() in ("10000", "30000")
 
 
-def test_labels_of_a_prediction_belong_to_the_same_classes(blobs):
-    """Another thread may change the classes during a prediction."""
+def test_labels_are_correct_while_another_thread_changes_the_classes(blobs):
     import threading
 
     x, y = blobs
@@ -156,7 +155,7 @@ def test_labels_of_a_prediction_belong_to_the_same_classes(blobs):
         thread.join()
 
 
-def test_a_regressor_has_no_other_state(blobs):
+def test_an_interrupted_update_of_a_regressor_is_made_completely_or_not_at_all(blobs):
     x, _ = blobs
     model = NuqRegressor(bandwidth=0.8, density_bandwidth=0.5, scale="ambient").fit(x[:200], x[:200, 0])
     line = 1

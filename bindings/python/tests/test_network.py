@@ -44,7 +44,7 @@ def softmax(z):
     return p / p.sum(axis=1, keepdims=True)
 
 
-def test_formulas(model, data, logits):
+def test_uncertainties_of_the_network_equal_their_formulas(model, data, logits):
     x, _ = data
     plain, network = model.predict_uncertainty(x), model.predict_uncertainty(x, logits=logits)
     p, eta = softmax(logits), model.predict_proba(x)
@@ -58,7 +58,7 @@ def test_formulas(model, data, logits):
     np.testing.assert_allclose(network.total, network.aleatoric + network.epistemic, rtol=1e-12)
 
 
-def test_probabilities_are_logits_after_softmax(model, data, logits):
+def test_logits_and_their_probabilities_give_the_same_uncertainties(model, data, logits):
     x, _ = data
     a = model.predict_uncertainty(x, logits=logits)
     b = model.predict_uncertainty(x, probabilities=softmax(logits))
@@ -69,12 +69,12 @@ def test_probabilities_are_logits_after_softmax(model, data, logits):
 def test_columns_are_reordered_by_classes(model, data, logits):
     x, _ = data
     expected = model.predict_uncertainty(x, logits=logits)
-    turned = model.predict_uncertainty(x, logits=logits[:, [2, 0, 1]], classes=["c", "a", "b"])
+    reordered = model.predict_uncertainty(x, logits=logits[:, [2, 0, 1]], classes=["c", "a", "b"])
     for name in expected:
-        np.testing.assert_array_equal(turned[name], expected[name])
+        np.testing.assert_array_equal(reordered[name], expected[name])
 
 
-def test_blocks_of_a_verbose_model(data, logits, monkeypatch):
+def test_blocks_of_a_verbose_model_do_not_change_results(data, logits, monkeypatch):
     x, y = data
     monkeypatch.setattr("nuq._base.BLOCK", 100)
     quiet, verbose = (NuqClassifier(n_neighbors=10, verbose=v).fit(x, y) for v in (False, True))
@@ -82,7 +82,7 @@ def test_blocks_of_a_verbose_model(data, logits, monkeypatch):
     np.testing.assert_array_equal(a, b)
 
 
-def test_invalid_outputs(model, data, logits):
+def test_invalid_logits_and_probabilities_are_errors(model, data, logits):
     x, _ = data
     bad = logits.copy()
     bad[7, 1] = np.nan
@@ -100,7 +100,7 @@ def test_invalid_outputs(model, data, logits):
             model.predict_uncertainty(x, **arguments)
 
 
-def test_thresholds_on_the_network(model, data, logits, tmp_path):
+def test_thresholds_on_the_uncertainty_of_the_network(model, data, logits, tmp_path):
     x, y = data
     held_out, new = slice(120, 180), slice(180, 240)
     threshold = model.calibrate(
@@ -129,7 +129,7 @@ def test_thresholds_on_the_network(model, data, logits, tmp_path):
     assert load(tmp_path / "m.nuq").thresholds_["network"] == threshold
 
 
-def test_reject_rules(model, data, logits):
+def test_reject_rules_use_the_probabilities_of_the_network(model, data, logits):
     x, _ = data
     p = softmax(logits)
     np.testing.assert_array_equal(model.accept(x, cost=0.2, logits=logits), 1 - p.max(axis=1) <= 0.2)
@@ -137,14 +137,14 @@ def test_reject_rules(model, data, logits):
     assert 0 < confident.sum() < model.accept(x, cost=0.2, logits=logits).sum()
 
 
-def test_classes_without_rows_have_no_logits(data, logits):
+def test_logits_with_a_class_without_training_rows_are_an_error(data, logits):
     x, y = data
     model = NuqClassifier(n_neighbors=10).partial_fit(x[:120], y[:120], classes=["a", "b", "c", "d"])
     with pytest.raises(InvalidInputError, match=r"\['d'\] have none"):
         model.predict_uncertainty(x, logits=np.hstack([logits, logits[:, :1]]))
 
 
-def test_evaluate_needs_the_logits_of_such_a_threshold(model, data, logits):
+def test_evaluate_requires_logits_for_a_threshold_that_was_chosen_with_logits(model, data, logits):
     import nuq
 
     x, y = data

@@ -11,7 +11,7 @@ import nuq
 from nuq import NuqClassifier, NuqRegressor
 from nuq.errors import InvalidInputError, LengthMismatchError, NuqError
 
-#: Nothing is estimated by leaving out rows, so that repeated rows give the same model.
+#: No parameter is estimated by leave-one-out, so that weights and repeated rows give the same model.
 FIXED = {"n_neighbors": 500, "bandwidth": 0.8, "density": "kde", "density_bandwidth": 0.5, "scale": "ambient"}
 
 
@@ -34,7 +34,7 @@ def test_integer_weights_equal_repeated_rows(blobs):
     weight = np.random.default_rng(0).integers(0, 4, len(x))
     for estimator, y in estimators(blobs):
         weighted = estimator.fit(x[:100], y[:100], sample_weight=weight[:100])
-        repeated = nuq.__dict__[type(estimator).__name__](**FIXED)
+        repeated = type(estimator)(**FIXED)
         repeated.fit(np.repeat(x[:100], weight[:100], axis=0), np.repeat(y[:100], weight[:100]))
         assert_close(weighted, repeated, x)
         assert weighted.training_ids_.tolist() == np.flatnonzero(weight[:100]).tolist()
@@ -47,7 +47,7 @@ def test_weights_of_one_change_nothing(blobs):
         np.testing.assert_array_equal(column, other.predict_uncertainty(x)[name])
 
 
-def test_partial_fit_files_and_pickle(blobs, tmp_path):
+def test_partial_fit_files_and_pickle_keep_the_weights(blobs, tmp_path):
     x = blobs[0]
     weight = np.random.default_rng(1).uniform(0.2, 3.0, 300)
     for estimator, y in estimators(blobs):
@@ -60,7 +60,7 @@ def test_partial_fit_files_and_pickle(blobs, tmp_path):
         assert_close(pickle.loads(pickle.dumps(whole)), whole, x)
 
 
-def test_invalid_weights(blobs):
+def test_invalid_weights_are_errors(blobs):
     x = blobs[0]
     for estimator, y in estimators(blobs):
         estimator.fit(x, y)
@@ -73,6 +73,6 @@ def test_invalid_weights(blobs):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [NuqClassifier, NuqRegressor])
-def test_check_of_scikit_learn(kind):
+def test_the_sample_weight_check_of_scikit_learn_passes(kind):
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
     checks.check_sample_weight_equivalence_on_dense_data(kind.__name__, kind(**FIXED))

@@ -17,11 +17,11 @@ from sklearn.utils.estimator_checks import check_estimator
 import nuq
 from nuq import NuqClassifier, NuqRegressor
 
-#: Checks that are allowed to fail, with the reason.
 _REPEATED = (
-    "a repeated row is several of the K neighbors, and its copies are not left out with it; with K >= N and a given bandwidth "
-    "the check passes (test_sample_weight.py)"
+    "the copies of a repeated row count as several of the K neighbors, and leave-one-out omits only one of them; with K >= N and a "
+    "given bandwidth the check passes (test_sample_weight.py)"
 )
+#: Checks that are allowed to fail, with the reason.
 EXPECTED_FAILURES: dict[str, str] = {"check_sample_weight_equivalence_on_dense_data": _REPEATED}
 
 
@@ -104,9 +104,9 @@ def test_estimators_without_a_nuq_estimator_at_the_end(blobs):
 def test_cross_validation(blobs):
     x, y = blobs
     assert cross_val_score(NuqClassifier(), x, y, cv=3).mean() > 0.9
-    mixed = np.random.default_rng(0).permutation(300)
-    targets = x[mixed, 0] + x[mixed, 1]
-    assert cross_val_score(NuqRegressor(n_neighbors=5), x[mixed], targets, cv=3, scoring="r2").mean() > 0.5
+    shuffled = x[np.random.default_rng(0).permutation(300)]
+    targets = shuffled[:, 0] + shuffled[:, 1]
+    assert cross_val_score(NuqRegressor(n_neighbors=5), shuffled, targets, cv=3, scoring="r2").mean() > 0.5
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
@@ -143,7 +143,7 @@ def test_fitted_attributes(fitted, blobs):
     assert curve["log_likelihood"].argmax() == curve["chosen"]
 
 
-def test_signs_and_shapes(fitted, blobs):
+def test_shapes_and_signs_of_predictions(fitted, blobs):
     x, y = blobs
     probability = fitted.predict_proba(x)
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)

@@ -57,7 +57,7 @@ def test_other_python_threads_run_during_a_call():
     thread.start()
     interval = sys.getswitchinterval()
     try:
-        # From here on the other thread runs only where this one releases the lock by itself.
+        # From here on the other thread runs only while a call of this thread releases the lock.
         sys.setswitchinterval(1e4)
         ready.set()
         for _ in range(1000):
@@ -78,7 +78,7 @@ from nuq import NuqClassifier
 
 # A parent may have started this process with SIGINT ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# The first tick comes while the extension computes.
+# The progress timer ticks for the first time while the extension computes.
 nuq._progress.Timer.tick = lambda self: os.kill(os.getpid(), signal.SIGINT)
 
 rng = np.random.default_rng(0)
@@ -213,7 +213,7 @@ for _ in range(10):
         model.partial_fit(x[:1], y[:1])
         model.remove([0])
         os._exit(0)
-    # A child that hangs is found by the deadline of the parent's parent.
+    # If a child hangs, the test fails by its timeout.
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 stop.set()
 thread.join()

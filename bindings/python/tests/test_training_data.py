@@ -36,7 +36,7 @@ def test_predict_from_a_neighbor_table(blobs, estimator):
         if name == "label":
             np.testing.assert_array_equal(result[name], expected[name])
         else:
-            # A square root was squared again.
+            # The squares of distances are rounded.
             np.testing.assert_allclose(result[name], expected[name], rtol=1e-9, atol=1e-12)
     for table in (
         (ids[:-1], distances[:-1]),
@@ -124,5 +124,4 @@ def test_leave_one_out_after_removal(blobs):
     model = NuqClassifier().fit(x, y).remove([3, 4])
     left_out = model.leave_one_out()
     assert len(left_out) == 298 and not np.isin([3, 4], left_out.row).any()
-    given = y[left_out.row]
-    assert sorted(left_out.row[left_out.label != given]) == sorted(model.label_issues().row)
+    assert sorted(left_out.row[left_out.label != y[left_out.row]]) == sorted(model.label_issues().row)

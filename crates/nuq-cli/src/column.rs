@@ -60,7 +60,7 @@ impl Column {
     pub(crate) fn json(&self, row: usize) -> Value {
         match self {
             Self::Integers(values) => json!(values[row]),
-            // JSON cannot represent infinity; it is written as null. The logarithms are finite.
+            // JSON cannot represent infinity; it is written as null. The columns with logarithms are finite.
             Self::Numbers(values) => json!(values[row]),
             Self::Labels(values) => values[row].as_ref().map_or(Value::Null, label_json),
             Self::Booleans(values) => json!(values[row]),

@@ -1,4 +1,4 @@
-//! Where results are written: a file, compressed if its name says so, or standard output (`-`).
+//! The output of a command: a file, compressed if its name ends in `.gz` or `.zst`, or standard output (`-`).
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;

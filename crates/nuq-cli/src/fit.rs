@@ -118,7 +118,7 @@ fn warn(options: &FitArgs, model: &Model<'_>, common: &Common) {
     }
 }
 
-/// Rejects options that the other options make meaningless.
+/// Rejects options that have no effect with the other options.
 fn check_combinations(options: &FitArgs) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
     let density = options.density;

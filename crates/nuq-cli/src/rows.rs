@@ -45,7 +45,7 @@ pub(crate) fn warn_neighbors(n_neighbors: Option<usize>, rows: usize, common: &C
     }
 }
 
-/// Explains a difference of column names.
+/// The error of columns whose names differ from those of the training rows.
 pub(crate) fn name_error(spec: &ArraySpec, error: &nuq::Error) -> Error {
     Error::Data(format!(
         "{spec}: {error}: reorder or rename the columns, or match them by position with --ignore-column-names"
@@ -87,7 +87,7 @@ impl ModelRows<'_> {
     }
 }
 
-/// Explains a number of columns that differs from that of the model.
+/// Adds the model and the remedy to the error of a wrong number of columns.
 fn column_error(error: Error, model: &Path) -> Error {
     match error {
         Error::File(nuq_io::Error::ColumnCount { spec, got, expected }) => Error::Data(format!(
@@ -122,7 +122,7 @@ pub(crate) fn check_not_column<'a>(
     Ok(())
 }
 
-/// Reads labels, one for each row of another array, in the form of the model's classes.
+/// Reads labels, one for each row of another array, and converts them to the type of the model's labels.
 pub(crate) fn labels_for(
     model: &NuqClassifier<'_>,
     spec: &ArraySpec,
@@ -153,7 +153,7 @@ pub(crate) fn numbers(
     numbers.map_err(|error| row_error(error.into(), what, rows.0))
 }
 
-/// Explains a number of entries that differs from the number of rows of the array `of`.
+/// Adds the array `of` and a hint to the error of a wrong number of entries; there must be one for each row of `of`.
 fn row_error(error: Error, what: &str, of: &ArraySpec) -> Error {
     let Error::File(nuq_io::Error::RowCount { spec, got, expected }) = error else { return error };
     let hint = match spec.path.extension() {
@@ -209,7 +209,7 @@ fn logits_error(error: Error, of: &ArraySpec) -> Error {
     class_error(row_error(error, "rows of logits", of))
 }
 
-/// Explains a number of columns that differs from the number of classes.
+/// Adds the number of classes to the error of a wrong number of columns.
 fn class_error(error: Error) -> Error {
     match error {
         Error::File(nuq_io::Error::ColumnCount { spec, got, expected }) => Error::Data(format!(
@@ -302,7 +302,7 @@ pub(crate) fn check_labels(
     Ok(())
 }
 
-/// A label as in a program: an integer, or text in quotation marks, so that the text "1" differs from the integer 1.
+/// A label for messages. Text is in quotation marks, so that the text "1" differs from the integer 1.
 fn quoted(label: &Label) -> String {
     match label {
         Label::Bool(value) => value.to_string(),

@@ -1,4 +1,4 @@
-//! Files of nuq: reads arrays and tables, reads and writes fitted models.
+//! Reads arrays and tables; reads and writes fitted models and baselines.
 //!
 //! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files, and with the feature
 //! `parquet` parquet files. [`read_members`] reads the logits of several networks, one array of three dimensions.

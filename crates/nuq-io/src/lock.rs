@@ -81,7 +81,7 @@ impl ModelLock {
         }
     }
 
-    /// Whether the path still leads to the locked file. Other systems do not tell files apart.
+    /// Whether the path still leads to a file. Other systems have no portable identity of files.
     #[cfg(not(unix))]
     fn is_current(&self) -> bool {
         self.path.exists()

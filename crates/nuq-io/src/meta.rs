@@ -77,7 +77,7 @@ pub(crate) struct SmootherMeta {
     bandwidth: BandwidthMeta,
     density: DensityMeta,
     dimension: f64,
-    /// Absent before version 3, which had the asymptotic formula only.
+    /// Absent in versions 1 and 2, which have only the asymptotic formula.
     #[serde(default)]
     scale: Option<ScaleMeta>,
     /// Version 1 calls this field `neighbors`.
@@ -134,7 +134,7 @@ enum DensityMeta {
         shrinkage: Option<f64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scale_free: Option<RadialMeta>,
-        /// Absent before version 3.
+        /// Absent in versions 1 and 2.
         #[serde(default)]
         tail: Option<TailMeta>,
     },
@@ -152,7 +152,7 @@ struct AutoMeta {
     gmm: Option<TailMeta>,
     #[serde(flatten)]
     radial: Option<RadialMeta>,
-    /// Absent before version 3, which had sums only.
+    /// Absent in versions 1 and 2, which have only sums.
     #[serde(default)]
     combination: CombinationMeta,
     offset: f64,
@@ -465,7 +465,7 @@ impl SmootherMeta {
         }
     }
 
-    /// What was chosen on held-out rows; `None` if a value is out of range.
+    /// The rules and the temperature that were chosen on held-out rows; `None` if a value is out of range.
     fn rules(&self) -> Option<Rules> {
         let mut rules = Rules::default();
         rules.set_temperature(self.temperature).ok()?;

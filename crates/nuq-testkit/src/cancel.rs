@@ -25,8 +25,8 @@ pub fn assert_checks_often<T>(what: &str, steps: u64, scale: u64, compute: impl 
     );
 }
 
-/// Cancels a computation at its first, at its last and at some check points in between. `assert_unchanged` is called
-/// after each of them. Returns the number of check points.
+/// Cancels a computation at its first check points and at some of the later ones. `assert_unchanged` is called after each
+/// cancellation. Returns the number of check points.
 pub fn cancel_at_check_points<S, T>(
     subject: &mut S,
     mut compute: impl FnMut(&mut S) -> T,
@@ -39,7 +39,7 @@ pub fn cancel_at_check_points<S, T>(
             Err(Cancelled) => assert_unchanged(subject),
             Ok(_) => return token.checks(),
         }
-        // About ten check points per power of ten, and all of the first ten.
+        // All of the first five check points, then about a dozen per power of ten.
         at += 1 + at / 5;
     }
 }

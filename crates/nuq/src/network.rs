@@ -104,9 +104,11 @@ impl NetworkProbabilities {
 
 /// The values as `f64`, after a check of their number and of finiteness.
 fn values(values: &[f32], classes: usize, what: &'static str) -> Result<Vec<f64>, Error> {
-    if classes == 0 || !values.len().is_multiple_of(classes) {
-        let expected = values.len().next_multiple_of(classes.max(1));
-        return Err(Error::LengthMismatch { what, got: values.len(), counterpart: "whole rows", expected });
+    if classes == 0 {
+        return Err(nuq_neighbors::Error::ZeroColumns.into());
+    }
+    if !values.len().is_multiple_of(classes) {
+        return Err(nuq_neighbors::Error::PartialRow { len: values.len(), dim: classes }.into());
     }
     match values.iter().position(|value| !value.is_finite()) {
         Some(at) => Err(Error::NanScore { what, row: at / classes }),
@@ -145,7 +147,10 @@ mod tests {
     fn invalid_outputs_are_errors() {
         use NetworkProbabilities as N;
         assert!(matches!(N::from_logits(&[0.0, f32::NAN], 2, 1.0), Err(Error::NanScore { row: 0, .. })));
-        assert!(matches!(N::from_logits(&[0.0; 5], 2, 1.0), Err(Error::LengthMismatch { .. })));
+        assert!(matches!(
+            N::from_logits(&[0.0; 5], 2, 1.0),
+            Err(Error::Neighbors(nuq_neighbors::Error::PartialRow { len: 5, dim: 2 }))
+        ));
         assert!(matches!(N::from_logits(&[0.0; 4], 2, 0.0), Err(Error::OutOfRange { .. })));
         assert!(matches!(
             N::from_probabilities(&[0.5, 0.5, 0.5, 0.2], 2),

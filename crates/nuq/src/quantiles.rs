@@ -23,19 +23,19 @@ impl Quantiles {
         Self { sorted, cumulative }
     }
 
-    /// The first value whose cumulative weight fulfills a condition that holds from some value on.
+    /// The first value whose cumulative weight fulfills `holds`, which must be false up to some weight and true above it.
     fn first(&self, holds: impl Fn(f64) -> bool) -> f64 {
         let at = self.cumulative.partition_point(|&weight| !holds(weight));
         self.sorted[at.min(self.sorted.len() - 1)]
     }
 
-    /// The value at `share` of the ranks; of equal weights the value of rank `share · (n − 1)`, rounded.
+    /// The quantile of `share`. With equal weights it is the value of rank `share · (n − 1)`, rounded.
     pub(crate) fn at(&self, share: f64) -> f64 {
         let rank = (share * (self.sorted.len() - 1) as f64).round();
         self.first(|weight| weight > rank)
     }
 
-    /// The median; of an even number of equal weights the mean of the two middle values.
+    /// The median. With an even number of equal weights it is the mean of the two middle values.
     pub(crate) fn median(&self) -> f64 {
         let half = 0.5 * self.sorted.len() as f64;
         0.5 * (self.first(|weight| weight >= half) + self.first(|weight| weight > half))

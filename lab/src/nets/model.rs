@@ -1,4 +1,4 @@
-//! A network of a recipe: a body that maps images to features and a head that maps features to logits.
+//! The network that a recipe describes: a body that maps images to features and a head that maps features to logits.
 
 use burn::module::Module;
 use burn::nn::Linear;

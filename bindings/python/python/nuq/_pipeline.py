@@ -37,7 +37,7 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
 def predict_uncertainty(estimator: Any, X: Any, **network: Any) -> Uncertainty:
     """``predict_uncertainty`` of the nuq estimator at the end of a fitted scikit-learn pipeline or search.
 
-    A pipeline has no method ``predict_uncertainty``, because it offers only the methods that scikit-learn knows. See
+    A pipeline has no method ``predict_uncertainty``, because it has only the methods of scikit-learn's interface. See
     ``final_step`` for other methods. A classifier accepts ``logits``, ``probabilities`` and ``classes`` of the network.
     """
     model, rows = final_step(estimator, X)

@@ -62,7 +62,7 @@ pub(super) struct Sink<'s> {
 }
 
 impl Sink<'_> {
-    /// Opens the output and calls `fill`. The file gets its name only after `fill` succeeded.
+    /// Opens the output and calls `fill`. A file has a temporary name until `fill` has succeeded.
     pub(super) fn with(
         kind: Kind,
         to: &Destination<'_>,

@@ -115,7 +115,7 @@ fn invalid_requests_for_sets_are_errors() {
 fn intervals_are_stored_and_scored() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    // y = x with an error of ±1 in turn.
+    // y = x with errors of −0.5 and 0.5 in turn.
     let line = |i: u32| format!("{},{}\n", f64::from(i) / 10.0, f64::from(i) / 10.0 + f64::from(i % 2) - 0.5);
     let table = |range: std::ops::Range<u32>| format!("x,y\n{}", range.map(line).collect::<String>());
     fs::write(at.join("t.csv"), table(0..60)).unwrap();

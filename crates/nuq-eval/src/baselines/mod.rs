@@ -9,10 +9,10 @@
 //! | aleatoric and epistemic uncertainties | [`Huq`] |
 //!
 //! Each type has its own `fit` or `new`, and scores rows through the trait [`Scorer`]. [`fit()`](fit()) fits the method of a
-//! [`MethodId`](crate::evaluate::MethodId). Methods that need the last layer of the
-//! network take a [`Head`], which [`Head::fit`] estimates from embeddings and logits.
+//! [`MethodId`](crate::evaluate::MethodId). Methods that need the last layer of the network take a [`Head`], which [`Head::fit`]
+//! estimates from embeddings and logits.
 //!
-//! [`Scorer::parts`] gives a fitted score as plain arrays, and [`restore`] creates the score from them. The crate `nuq-io` writes
+//! [`Scorer::parts`] gives a fitted scorer as plain arrays, and [`restore`] creates the scorer from them. The crate `nuq-io` writes
 //! them to a file.
 
 mod ddu;

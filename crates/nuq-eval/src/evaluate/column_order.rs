@@ -57,13 +57,14 @@ pub(super) fn suspected_order(
     })
 }
 
-/// Whether a row is in the half from which the order is estimated. The halves do not depend on a period of the labels.
+/// Whether a row is in the half from which the order is estimated. A hash of the row number decides it, so that both halves contain
+/// all classes also if the labels are periodic.
 fn is_estimated(row: usize) -> bool {
     (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 0
 }
 
 /// The class of each column: pairs of a predicted column and a true class are taken by decreasing frequency. Columns without a
-/// pair keep their class where it is free.
+/// pair keep their class unless another column has it.
 fn estimate(pairs: impl Iterator<Item = (usize, usize)>, n_classes: usize) -> Vec<usize> {
     let mut counts: HashMap<(usize, usize), usize> = HashMap::new();
     pairs.for_each(|pair| *counts.entry(pair).or_default() += 1);

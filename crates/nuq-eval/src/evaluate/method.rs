@@ -138,7 +138,7 @@ impl MethodId {
         L2_METHODS.iter().find(|(plain, _)| *plain == self).map(|(_, l2)| *l2)
     }
 
-    /// The method of rows as they are, and whether this method normalizes them.
+    /// The same method without normalization of rows, and whether this method normalizes them.
     #[must_use]
     pub fn without_normalization(self) -> (Self, bool) {
         match L2_METHODS.iter().find(|(_, l2)| *l2 == self) {

@@ -1,6 +1,6 @@
 //! Bootstrap intervals of metrics and of differences of two metrics (Efron 1979).
 //!
-//! Each resample draws rows with replacement, in each stratum as many as it has, and computes the metric again. A resample depends
+//! Each resample draws rows with replacement, as many of each stratum as it has, and computes the metric again. A resample depends
 //! only on the seed, its number and the strata. Two metrics of the same rows are therefore computed on the same resamples, and
 //! their differences are paired.
 
@@ -164,13 +164,17 @@ impl Difference {
     /// # Errors
     /// No draws, or unequal numbers of draws.
     pub fn new(first: (f64, &[f64]), second: (f64, &[f64])) -> Result<Self, Error> {
-        if first.1.len() != second.1.len() || first.1.is_empty() {
+        let (got, expected) = (first.1.len(), second.1.len());
+        if got != expected {
             return Err(length_mismatch(
-                "draws of the first",
-                first.1.len(),
-                "draws of the second",
-                second.1.len(),
+                "draws of the first value",
+                got,
+                "draws of the second value",
+                expected,
             ));
+        }
+        if got == 0 {
+            return Err(nuq::Error::NoRows { what: "draws" }.into());
         }
         let differences: Vec<f64> = first.1.iter().zip(second.1).map(|(a, b)| a - b).collect();
         let count = |is: fn(&f64) -> bool| differences.iter().filter(|d| is(d)).count();

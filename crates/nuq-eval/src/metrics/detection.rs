@@ -139,7 +139,7 @@ impl Detection {
     }
 
     /// ROC-AUC, average precision and FPR at a TPR where row `i` is repeated `counts[i]` times, in one pass over descending scores.
-    /// A comparison spends nearly all of its resampling time here.
+    /// Nearly all of the resampling time of a comparison is spent here.
     pub(crate) fn all_of(&self, tpr: f64, counts: &[u16]) -> [f64; 3] {
         let total = |counts: &[u16]| counts.iter().map(|&count| u32::from(count)).sum::<u32>();
         let (inliers, outliers) = counts.split_at(self.inliers);

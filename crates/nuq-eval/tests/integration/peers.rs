@@ -9,7 +9,7 @@ use nuq_eval::baselines::{
 use nuq_eval::metrics::{Detection, brier_score, negative_log_likelihood, rcc_auc};
 use serde_json::Value;
 
-/// Tolerance of the `float32` arithmetic of torch, relative to the larger one of a score and one.
+/// Tolerance of the `float32` arithmetic of torch, relative to `max(|score|, 1)`.
 const SINGLE: f64 = 1e-5;
 /// The same for scores that invert a covariance.
 const INVERTED: f64 = 1e-4;

@@ -56,7 +56,7 @@ pub(super) fn are_labels(kind: &DataType) -> bool {
         || kind.is_integer()
 }
 
-/// Labels of an array without nulls; `None` if its type has no labels. The error is the row and kind of an entry that is not a
+/// Labels of an array without nulls; `None` if values of its type are not labels. The error is the row and kind of an entry that is not a
 /// label.
 pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, BadEntry)> {
     Ok(match array.data_type() {

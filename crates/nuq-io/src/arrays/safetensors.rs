@@ -28,7 +28,7 @@ pub(crate) fn open(spec: &ArraySpec, mut file: File) -> Result<StoredArray, Erro
     if length > 100 << 20 {
         return Err(bad("it is not a safetensors file: its header is too long".to_owned()));
     }
-    // The buffer grows with the file: the length of the header may be wrong.
+    // The buffer grows while the header is read, because its stated length may be wrong.
     let mut header = Vec::new();
     (&mut file)
         .take(length)

@@ -10,7 +10,7 @@
 //!
 //! Two cases are ambiguous and errors:
 //! - the first line of embeddings holds increasing integers as column numbers do, and no other line consists of integers;
-//! - the first line of labels differs from all others in a way that the name of a column does, see [`may_be_name`].
+//! - the first line of labels may be a label or the name of the column, see [`may_be_name`].
 
 use std::collections::{HashMap, HashSet};
 
@@ -153,7 +153,7 @@ impl<'s> Table<'s> {
                 self.reserve(cells_of_column, 1)?;
                 cells_of_column.push(cells.get(*column).unwrap_or_default().to_owned());
             }
-            // A first row with strings is reported as such, not by the number of its columns.
+            // A cell that is not a number is reported before a wrong number of columns.
             if numbering.rows == 1 {
                 options.check_columns(self.spec, dim)?;
             }
@@ -195,7 +195,7 @@ impl<'s> Table<'s> {
     /// zeros after the point (`1.0`); strings otherwise.
     pub(crate) fn labels(mut self, options: ReadOptions) -> Result<Vec<Label>, Error> {
         let mut cells: Vec<String> = Vec::new();
-        // Line and text of the first number that is not whole.
+        // Line and text of the first number that is not an integer.
         let mut fraction = None;
         let mut are_numbers = true;
         self.for_each_cell(|table, line, cell| {
@@ -347,7 +347,7 @@ impl<'s> Table<'s> {
     }
 }
 
-/// What the first line alone shows; see the module documentation.
+/// Classifies the first line without the other lines, by the rules in the module documentation.
 fn first_line(cells: &StringRecord, names: &[String]) -> FirstLine {
     let has = |name: &String| cells.iter().any(|cell| cell.trim() == name);
     if !names.is_empty() && names.iter().all(has) {
@@ -360,8 +360,8 @@ fn first_line(cells: &StringRecord, names: &[String]) -> FirstLine {
     if cells.iter().any(is_number) { FirstLine::Row } else { FirstLine::Strings }
 }
 
-/// Whether a line that has the requested names may be a row all the same: all its cells are numbers, and they do not number the
-/// columns.
+/// Whether a first line that contains the requested names may nevertheless be a row: all its cells are numbers, and they are not
+/// increasing integers as column numbers are.
 fn may_be_row(cells: &StringRecord, names: &[String], first_line: &FirstLine) -> bool {
     let is_increasing = || {
         let numbers: Option<Vec<u64>> = cells.iter().map(integer).collect();
@@ -388,7 +388,7 @@ fn is_number(cell: &str) -> bool {
     cell.trim().parse::<f64>().is_ok()
 }
 
-/// Whether a label is a number. NaN is a missing label, which strings may have too.
+/// Whether a label is a number. NaN is not: it is a missing label, which a column of strings may contain too.
 fn is_numeric_label(cell: &str) -> bool {
     cell.parse::<f64>().is_ok_and(|value| !value.is_nan())
 }

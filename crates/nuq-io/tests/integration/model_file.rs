@@ -185,12 +185,12 @@ fn small_model(path: &Path) -> (Embeddings<'static>, Vec<u64>) {
     let (x, y) = data::clusters(40, 3, 2, 1.0, 1);
     let model = Model::Classifier(NuqClassifier::params().fit(&x, &y).unwrap());
     nuq_io::save(&model, path).unwrap();
-    let right = prediction_bits(&model, &x).unwrap();
-    (x, right)
+    let expected = prediction_bits(&model, &x).unwrap();
+    (x, expected)
 }
 
-/// Opens a file and predicts. Returns the damaged section after an error; otherwise the predictions must be `right`.
-fn damaged_section(path: &Path, queries: &Embeddings<'_>, right: &[u64], what: &str) -> Option<String> {
+/// Opens a file and predicts. Returns the damaged section after an error; otherwise the predictions must equal `expected`.
+fn damaged_section(path: &Path, queries: &Embeddings<'_>, expected: &[u64], what: &str) -> Option<String> {
     let model = match nuq_io::open(path) {
         Ok(opened) => opened.model,
         Err(Error::Damaged { section, .. }) => return Some(section),
@@ -199,7 +199,7 @@ fn damaged_section(path: &Path, queries: &Embeddings<'_>, right: &[u64], what: &
     };
     match prediction_bits(&model, queries) {
         Ok(bits) => {
-            assert_eq!(bits, right, "{what}: wrong predictions");
+            assert_eq!(bits, expected, "{what}: wrong predictions");
             None
         }
         Err(nuq::Error::Neighbors(nuq::nuq_neighbors::Error::Damaged { section, .. })) => Some(section),
@@ -209,10 +209,10 @@ fn damaged_section(path: &Path, queries: &Embeddings<'_>, right: &[u64], what: &
 
 /// 100,000 files with one changed bit or truncated.
 #[test]
-fn damage_is_an_error_or_harmless() {
+fn damaged_files_are_errors_or_predict_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.nuq");
-    let (queries, right) = small_model(&path);
+    let (queries, expected) = small_model(&path);
     let whole = fs::read(&path).unwrap();
     let mut rng = SeededRng::new(5);
     let mut undetected = 0;
@@ -227,7 +227,7 @@ fn damage_is_an_error_or_harmless() {
             format!("bit {bit} of byte {at}")
         };
         fs::write(&path, &bytes).unwrap();
-        let detected = damaged_section(&path, &queries, &right, &what);
+        let detected = damaged_section(&path, &queries, &expected, &what);
         assert!(detected.is_some() || bytes.len() == whole.len(), "{what} was not detected");
         undetected += usize::from(detected.is_none());
     }
@@ -275,7 +275,7 @@ fn damaged_links_codes_and_rows_are_detected_by_section() {
     let model = Model::Classifier(model);
     nuq_io::save(&model, &path).unwrap();
     let queries = x.gather(&[0, 1, 2]);
-    let right = prediction_bits(&model, &queries).unwrap();
+    let expected = prediction_bits(&model, &queries).unwrap();
     let whole = fs::read(&path).unwrap();
     let mut file = OpenOptions::new().write(true).open(&path).unwrap();
     let mut write_byte = |at: usize, byte: u8| {
@@ -287,7 +287,7 @@ fn damaged_links_codes_and_rows_are_detected_by_section() {
     for _ in 0..3000 {
         let (at, bit) = (rng.below(whole.len()), rng.below(8));
         write_byte(at, whole[at] ^ 1 << bit);
-        sections.extend(damaged_section(&path, &queries, &right, &format!("bit {bit} of byte {at}")));
+        sections.extend(damaged_section(&path, &queries, &expected, &format!("bit {bit} of byte {at}")));
         write_byte(at, whole[at]);
     }
     for section in ["index.rows.f32", "index.links.bottom", "index.codes", "classes"] {

@@ -1,4 +1,4 @@
-//! Model files of format version 1 open and predict the numbers that the program that wrote them predicted.
+//! Model files of format version 1 open, and their predictions equal those of the program that wrote them.
 //!
 //! `tests/data/models-v1/NAME.nuq` is a model, `NAME.json` holds queries, predictions and thresholds. Both were written by
 //! the last program that wrote version 1.

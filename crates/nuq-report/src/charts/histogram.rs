@@ -79,12 +79,16 @@ pub(crate) fn outer_bins_note(histogram: &Histogram) -> String {
     let has_above = last > 0 && edges[last] == f64::INFINITY;
     match (has_below, has_above) {
         (false, false) => String::new(),
-        (true, false) => format!(" The bin apart at the left contains the {} below {}.", rows(0), edge(1)),
+        (true, false) => format!(" The separate bin at the left contains the {} below {}.", rows(0), edge(1)),
         (false, true) => {
-            format!(" The bin apart at the right contains the {} above {}.", rows(last - 1), edge(last - 1))
+            format!(
+                " The separate bin at the right contains the {} above {}.",
+                rows(last - 1),
+                edge(last - 1)
+            )
         }
         (true, true) => format!(
-            " The bins apart at the ends contain the {} below {} and the {} above {}.",
+            " The separate bins at the ends contain the {} below {} and the {} above {}.",
             rows(0),
             edge(1),
             rows(last - 1),
@@ -95,7 +99,7 @@ pub(crate) fn outer_bins_note(histogram: &Histogram) -> String {
 
 /// Positions of the bins along the horizontal axis.
 struct Layout {
-    /// Finite bins, and the threshold unless it is far from them.
+    /// Range of the finite bins, extended to the threshold unless it is far from them.
     range: (f64, f64),
     /// Ends of each bin as drawn: a bin with an infinite edge is placed beyond the range, after a gap.
     bins: Vec<(f64, f64)>,
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_with_an_infinite_edge_are_apart_and_named_in_the_caption() {
+    fn bins_with_an_infinite_edge_are_separate_and_described_in_the_caption() {
         let outer = histogram(&[f64::NEG_INFINITY, 1.0, 2.0, 4.0, f64::INFINITY]);
         let layout = Layout::new(&outer);
         assert_eq!((layout.range, &layout.bins[1..3]), ((1.0, 4.0), &[(1.0, 2.0), (2.0, 4.0)][..]));
@@ -188,12 +192,12 @@ mod tests {
         assert_eq!(layout.outlines(&outer.sets[0].shares).len(), 3);
         assert_eq!(
             outer_bins_note(&outer),
-            " The bins apart at the ends contain the 1,000 rows below 1.00 and the 1,000 rows above 4.00."
+            " The separate bins at the ends contain the 1,000 rows below 1.00 and the 1,000 rows above 4.00."
         );
         let right = histogram(&[0.0, 1.0, f64::INFINITY]);
         assert_eq!(
             outer_bins_note(&right),
-            " The bin apart at the right contains the 1,000 rows above 1.00."
+            " The separate bin at the right contains the 1,000 rows above 1.00."
         );
         assert_eq!(outer_bins_note(&histogram(&[0.0, 1.0])), "");
     }

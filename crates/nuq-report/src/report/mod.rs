@@ -1,4 +1,4 @@
-//! An evaluation report: its data, how it is computed, and its forms as page, fragment, figures, table and JSON.
+//! An evaluation report: its data, its computation, and its output as page, fragment, figures, table and JSON.
 
 mod data;
 mod evaluation;

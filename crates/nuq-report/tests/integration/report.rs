@@ -140,7 +140,7 @@ fn infinite_values_are_shown_as_infinity() {
     report.bandwidth.as_mut().unwrap().points[0].2 = f64::NEG_INFINITY;
     let page = report.page();
     assert!(page.contains(">−∞</td>") && page.contains(">∞</td>"));
-    assert!(page.contains("The bins apart at the ends contain the ") && page.contains(" above 4.00."));
+    assert!(page.contains("The separate bins at the ends contain the ") && page.contains(" above 4.00."));
     assert!(!page.contains("NaN") && !page.contains("inf\"") && !page.contains(" inf "));
 }
 

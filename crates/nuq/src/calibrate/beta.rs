@@ -100,7 +100,7 @@ mod tests {
         close(low, 0.01254858783533406);
         close(high, 0.1654819466037729);
         assert_eq!(binomial_interval(0, 5).0, 0.0);
-        // (1 - 0.025)^(1/5)
+        // The lower end solves p^5 = 0.025.
         close(binomial_interval(5, 5).0, 0.025f64.powf(0.2));
     }
 

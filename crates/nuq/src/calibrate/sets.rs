@@ -13,8 +13,8 @@
 //! `coverage`, and below `coverage + 1/(n+1)` if no scores are equal. Limits by class (Mondrian) give this guarantee for the rows of
 //! each class.
 //!
-//! `aps` is randomized, because sets of whole classes cannot have a coverage that is exact at each row. `u(x)` in [0, 1) is a hash of
-//! the query: the set of a row is the same in each call, on each machine, and in each order of the rows.
+//! `aps` is randomized, because a set that depends only on `p` cannot have exactly the required coverage for each row. `u(x)` in
+//! [0, 1) is a hash of the query: the set of a row is the same in each call, on each machine, and in each order of the rows.
 //!
 //! A set can be empty. It then means that no known class is as probable as the true class of a typical row.
 
@@ -33,8 +33,8 @@ pub enum SetScore {
     /// `1 − p_y`: the smallest sets on average.
     #[default]
     Lac,
-    /// The probability of the classes that are more probable than `y`, plus a random share of its own: sizes follow the difficulty of
-    /// the row.
+    /// The probability of the classes that are more probable than `y`, plus a random share of its own: sets are larger for difficult
+    /// rows.
     Aps,
 }
 
@@ -95,7 +95,7 @@ pub struct SetRule {
 
 impl SetRule {
     /// Chooses the limits on held-out rows: their embeddings, class probabilities and true labels. A label that is not a class of the
-    /// model is in no set; limits by class leave such rows out.
+    /// model is in no set; limits by class ignore such rows.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::FewHeldOutRows`] or
@@ -221,7 +221,7 @@ fn class_scores(score: SetScore, probabilities: &[f64], u: f64) -> Vec<f64> {
     match score {
         SetScore::Lac => {
             (0..p.len()).for_each(|class| scores[class] = 1.0 - p[class]);
-            // Probabilities near one: the sum of the others does not cancel.
+            // For a probability near one, the sum of the others avoids cancellation.
             if p.len() > 1 {
                 scores[order[0]] = order[1..].iter().rev().map(|&class| p[class]).sum();
             }

@@ -232,7 +232,7 @@ pub fn calibrate(
             (region.value, Guarantee::Risk { risk, delta, accepted, errors, predictor: Predictor::default() })
         }
     };
-    // An infinite threshold accepts everything by intention.
+    // Only an infinite threshold may accept rows of every score.
     if rows > 1 && value < f64::INFINITY && scores.iter().all(|score| *score == scores[0]) {
         return Err(Error::EqualScores { measure, value: scores[0] });
     }
@@ -259,7 +259,7 @@ fn for_coverage(scores: &[f64], share: f64) -> (f64, Guarantee) {
     let (a, b) = (rank as f64, (n + 1 - rank) as f64);
     let accepted = sorted.partition_point(|score| *score <= value);
     let low = beta_quantile(0.025, a, b);
-    // Ties at the threshold are accepted too; the share that rows with this value have is only known from their number.
+    // Rows tied at the threshold are accepted too. Their share of the distribution is estimated from their number.
     let high = if accepted > rank { binomial_interval(accepted, n).1 } else { beta_quantile(0.975, a, b) };
     (value, Guarantee::Coverage { share, low, high, accepted })
 }

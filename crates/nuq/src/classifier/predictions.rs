@@ -60,8 +60,8 @@ impl<'p> IntoIterator for &'p Predictions<'_> {
     }
 }
 
-/// The probabilities of every class for each query: a row-major matrix whose rows sum to one. If all training rows have one
-/// class, the rest of a row is the probability of a class without training rows.
+/// The probabilities of every class for each query: a row-major matrix. Its rows sum to one, except if all training rows have one
+/// class. The remaining probability is then that of a class without training rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probabilities {
     values: Vec<f64>,

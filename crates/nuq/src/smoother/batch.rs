@@ -22,7 +22,7 @@ pub(crate) struct Batch<'b> {
     smoother: &'b KernelSmoother<'b>,
     queries: &'b Embeddings<'b>,
     neighbors: &'b Neighbors,
-    /// The ids of the queries if these are training rows, and the sums run over the others.
+    /// The ids of the queries if they are training rows. Sums for a query then run over the other training rows.
     left_out: Option<&'b [u32]>,
     /// See [`FittedDensity::gaussian_values`].
     gaussian_values: Option<Vec<f64>>,
@@ -37,7 +37,7 @@ impl<'b> Batch<'b> {
         Self { smoother, queries, neighbors, left_out: None, gaussian_values: None }
     }
 
-    /// Does not count the training row that each query is: the sums run over the others.
+    /// Leaves out the training row of each query: its sums run over the other training rows.
     pub(super) fn without_own_rows(self, ids: &'b [u32]) -> Self {
         Self { left_out: Some(ids), ..self }
     }

@@ -262,7 +262,7 @@ fn classes_of_one_point_and_a_single_class_work() {
 }
 
 #[test]
-fn the_epistemic_uncertainty_exists_after_removal_down_to_one_class() {
+fn epistemic_uncertainty_grows_with_the_distance_after_removal_of_all_other_classes() {
     let (x, _) = data::clusters(30, 4, 1, 1.0, 1);
     let mut labels = vec!["common"; 30];
     labels[13] = "rare";
