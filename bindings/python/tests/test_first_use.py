@@ -19,7 +19,7 @@ def models(blobs):
     return NuqClassifier(n_neighbors=5).fit(x[::2], y[::2]), NuqRegressor(n_neighbors=5).fit(x[::2], x[::2, 0])
 
 
-def test_training_rows_are_not_held_out(blobs, models):
+def test_calibration_and_evaluation_on_training_rows_give_a_warning(blobs, models):
     x, y = blobs
     for model in models:
         with pytest.warns(UserWarning, match="150 of 150 rows are training rows"):
@@ -46,12 +46,12 @@ def test_a_threshold_belongs_to_a_classifier_or_a_regressor(blobs, models, tmp_p
                 other.accept(x, one)
 
 
-def test_a_regressor_has_no_risk(blobs, models):
+def test_a_risk_target_requires_a_classifier(blobs, models):
     with pytest.raises(InvalidParameterError, match="requires a classifier"):
         models[1].calibrate(blobs[0][1::2], risk=0.1)
 
 
-def test_equal_labels_and_targets_are_stated(blobs):
+def test_equal_labels_and_targets_give_a_warning(blobs):
     x = blobs[0]
     with pytest.warns(UserWarning, match="all labels are equal"):
         NuqClassifier().fit(x, np.zeros(300, int))
@@ -59,20 +59,20 @@ def test_equal_labels_and_targets_are_stated(blobs):
         NuqRegressor().fit(x, np.full(300, 2.5))
 
 
-def test_integers_that_look_like_targets_are_stated(blobs):
+def test_labels_that_are_probably_targets_give_a_warning(blobs):
     x = blobs[0]
     with pytest.warns(UserWarning, match="300 classes of 300 rows, and all labels are integers: .* fit a NuqRegressor"):
         NuqClassifier().fit(x, np.arange(300))
 
 
-def test_targets_are_numbers(blobs):
+def test_text_as_targets_is_an_error(blobs):
     x = blobs[0]
     for text in (["1.5"] * 300, np.array(["1", "2", "3"] * 100, dtype=object), [b"1"] * 300):
         with pytest.raises(NotNumbersError, match="y is text"):
             NuqRegressor().fit(x, text)
 
 
-def test_inputs_of_baselines_are_named(blobs):
+def test_the_error_of_a_missing_input_names_it(blobs):
     x, _ = blobs
     with pytest.raises(MissingInputError, match=r"Energy needs logits: call score\(logits=\.\.\.\)"):
         baselines.Energy().score(x)
@@ -80,7 +80,7 @@ def test_inputs_of_baselines_are_named(blobs):
         baselines.KnnDistance().fit(x).score()
 
 
-def test_pipelines_of_evaluate_and_baselines(blobs):
+def test_evaluate_and_baselines_accept_pipelines(blobs):
     pytest.importorskip("sklearn")
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -121,7 +121,7 @@ def test_repeated_column_names_are_errors(blobs):
             fit(frame, y)
 
 
-def test_more_neighbors_than_rows_are_stated(blobs):
+def test_more_neighbors_than_rows_give_a_warning(blobs):
     x = blobs[0]
     with pytest.warns(UserWarning, match="n_neighbors=400: there are only 300 rows"):
         baselines.KnnDistance(n_neighbors=400).fit(x)

@@ -1,4 +1,5 @@
-//! Predicts from a neighbor table that other programs computed, for example a vector database or two machines.
+//! Predicts from a neighbor table that other programs computed, for example a vector database, or two machines that each search a
+//! part of the rows.
 //!
 //! `cargo run --release -p nuq --example external_neighbors`
 
@@ -15,10 +16,10 @@ fn main() -> Result<(), nuq::Error> {
     let k = model.n_neighbors();
     let own = model.predict(&queries)?;
 
-    // Two machines search one half of the rows each. `merge` gives exactly the table of all rows.
-    let halves = x.as_slice().split_at(1200 * DIM);
-    let first = ExactIndex::new(&Embeddings::borrowed(halves.0, DIM)?)?.search(&queries, k)?;
-    let second = ExactIndex::new(&Embeddings::borrowed(halves.1, DIM)?)?.search(&queries, k)?;
+    // Two machines search 1200 and 800 rows. `merge` gives exactly the table of all rows.
+    let shards = x.as_slice().split_at(1200 * DIM);
+    let first = ExactIndex::new(&Embeddings::borrowed(shards.0, DIM)?)?.search(&queries, k)?;
+    let second = ExactIndex::new(&Embeddings::borrowed(shards.1, DIM)?)?.search(&queries, k)?;
     let merged = Neighbors::merge(&[(0, first), (1200, second)], k)?;
     let from_machines = model.predict_from(&queries, &merged)?;
     println!("two machines: {} of {} predictions are equal", equal(&own, &from_machines), own.len());

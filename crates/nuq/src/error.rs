@@ -259,6 +259,6 @@ fn advice(smallest: Option<f64>, sufficient_rows: Option<usize>) -> String {
         Some(rows) => {
             format!("{smallest}; {rows} held-out rows with the same share of errors are sufficient")
         }
-        None => format!("{smallest}; for less give more rows or a larger delta"),
+        None => format!("{smallest}; to certify a smaller one, give more rows or a larger delta"),
     }
 }

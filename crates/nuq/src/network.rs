@@ -32,7 +32,7 @@ impl NetworkProbabilities {
         if !(temperature > 0.0 && temperature.is_finite()) {
             return Err(out_of_range("temperature", temperature, "it must be positive and finite"));
         }
-        let mut log_values = values(logits, classes, "logits")?;
+        let mut log_values = values(logits, classes)?;
         for row in log_values.chunks_mut(classes) {
             row.iter_mut().for_each(|value| *value /= temperature);
             normalize(row);
@@ -46,7 +46,7 @@ impl NetworkProbabilities {
     /// A number of values that is not a multiple of `classes`, values that are negative or not finite, or a row whose sum
     /// differs from one by more than 0.01.
     pub fn from_probabilities(probabilities: &[f32], classes: usize) -> Result<Self, Error> {
-        let mut log_values = values(probabilities, classes, "probabilities")?;
+        let mut log_values = values(probabilities, classes)?;
         for (row, log_row) in log_values.chunks_mut(classes).enumerate() {
             let sum: f64 = log_row.iter().sum();
             if log_row.iter().any(|&p| p < 0.0) || (sum - 1.0).abs() > SUM_TOLERANCE {
@@ -103,7 +103,7 @@ impl NetworkProbabilities {
 }
 
 /// The values as `f64`, after a check of their number and of finiteness.
-fn values(values: &[f32], classes: usize, what: &'static str) -> Result<Vec<f64>, Error> {
+fn values(values: &[f32], classes: usize) -> Result<Vec<f64>, Error> {
     if classes == 0 {
         return Err(nuq_neighbors::Error::ZeroColumns.into());
     }
@@ -111,7 +111,10 @@ fn values(values: &[f32], classes: usize, what: &'static str) -> Result<Vec<f64>
         return Err(nuq_neighbors::Error::PartialRow { len: values.len(), dim: classes }.into());
     }
     match values.iter().position(|value| !value.is_finite()) {
-        Some(at) => Err(Error::NanScore { what, row: at / classes }),
+        Some(at) => {
+            let (row, column, value) = (at / classes, at % classes, f64::from(values[at]));
+            Err(nuq_neighbors::Error::NotFinite { row, column, value }.into())
+        }
         None => Ok(values.iter().map(|&value| f64::from(value)).collect()),
     }
 }
@@ -146,7 +149,10 @@ mod tests {
     #[test]
     fn invalid_outputs_are_errors() {
         use NetworkProbabilities as N;
-        assert!(matches!(N::from_logits(&[0.0, f32::NAN], 2, 1.0), Err(Error::NanScore { row: 0, .. })));
+        assert!(matches!(
+            N::from_logits(&[0.0, 0.0, 0.0, f32::INFINITY], 2, 1.0),
+            Err(Error::Neighbors(nuq_neighbors::Error::NotFinite { row: 1, column: 1, .. }))
+        ));
         assert!(matches!(
             N::from_logits(&[0.0; 5], 2, 1.0),
             Err(Error::Neighbors(nuq_neighbors::Error::PartialRow { len: 5, dim: 2 }))

@@ -25,8 +25,7 @@ impl InputArgs {
     }
 }
 
-/// Prepares standard input for several arrays, which come with their options. Two options that select the same array of it are
-/// rejected.
+/// Prepares standard input for several arrays, each given with its option. Two options that select the same array are rejected.
 pub(crate) fn hold_stdin<'a>(
     arrays: impl IntoIterator<Item = (&'a str, &'a ArraySpec)>,
 ) -> Result<(), Error> {

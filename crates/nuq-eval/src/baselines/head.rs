@@ -71,7 +71,7 @@ impl Head {
     /// ```
     ///
     /// # Errors
-    /// Not more rows than columns, or logits that are not a linear function of the embeddings.
+    /// At most as many rows as columns, or logits that are not a linear function of the embeddings.
     pub fn fit(embeddings: &Embeddings<'_>, logits: &Embeddings<'_>) -> Result<Self, Error> {
         if embeddings.len() != logits.len() {
             let (got, expected) = (logits.len(), embeddings.len());

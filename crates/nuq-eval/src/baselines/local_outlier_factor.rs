@@ -44,7 +44,7 @@ impl<'a> LocalOutlierFactor<'a> {
     /// training row.
     ///
     /// # Errors
-    /// The table has no neighbors, a number of rows other than that of `rows`, or an id of no training row.
+    /// The table has no neighbors, another number of rows than `rows`, or an id that names no training row.
     pub fn from_neighbors(rows: &Embeddings<'a>, others: &Neighbors) -> Result<Self, Error> {
         let index = ExactIndex::new(rows)?;
         if others.k() == 0 {

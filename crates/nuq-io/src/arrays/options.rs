@@ -33,27 +33,28 @@ impl ReadOptions {
         Self::default()
     }
 
-    /// Whether the first line of a csv or tsv file is a header.
+    /// Sets whether the first line of a csv or tsv file is a header.
     pub fn header(self, header: Header) -> Self {
         Self { header, ..self }
     }
 
-    /// The format of the file. Without it, the format is recognized by the contents and the name.
+    /// Sets the format of the file. By default, the format is recognized by the contents and the name.
     pub fn format(self, format: Format) -> Self {
         Self { format: Some(format), ..self }
     }
 
-    /// The expected number of rows. Another number is [`Error::RowCount`]; where the format declares it, before values are read.
+    /// Sets the expected number of rows. Another number gives [`Error::RowCount`], before values are read if the format declares the
+    /// number.
     pub fn rows(self, rows: usize) -> Self {
         Self { rows: Some(rows), ..self }
     }
 
-    /// The expected number of columns. Another number is [`Error::ColumnCount`], before values are read.
+    /// Sets the expected number of columns. Another number gives [`Error::ColumnCount`], before values are read.
     pub fn columns(self, columns: usize) -> Self {
         Self { columns: Some(columns), ..self }
     }
 
-    /// As [`EmbeddingsFile::open_excluding`].
+    /// Opens a file as [`EmbeddingsFile::open_excluding`] does, with these options.
     ///
     /// # Errors
     /// As [`EmbeddingsFile::open_excluding`].
@@ -61,7 +62,7 @@ impl ReadOptions {
         EmbeddingsFile::open_with(self, spec, others, &[])
     }
 
-    /// As [`embeddings`](Self::embeddings). The columns `kept` of the table are not coordinates;
+    /// Opens a file as [`embeddings`](Self::embeddings) does. The columns `kept` of the table are not coordinates;
     /// [`EmbeddingsFile::kept`] reads them.
     ///
     /// # Errors
@@ -94,7 +95,7 @@ impl ReadOptions {
         super::names_with(self, spec)
     }
 
-    /// As [`read_labels`](crate::read_labels).
+    /// Reads labels as [`read_labels`](crate::read_labels) does, with these options.
     ///
     /// # Errors
     /// As [`read_labels`](crate::read_labels).
@@ -102,7 +103,7 @@ impl ReadOptions {
         super::read_labels_with(self, spec)
     }
 
-    /// As [`read_targets`](crate::read_targets).
+    /// Reads targets as [`read_targets`](crate::read_targets) does, with these options.
     ///
     /// # Errors
     /// As [`read_targets`](crate::read_targets).
@@ -110,7 +111,7 @@ impl ReadOptions {
         super::read_targets_with(self, spec)
     }
 
-    /// As [`read_members`](crate::read_members). The expected numbers of rows and columns are those of each member.
+    /// Reads members as [`read_members`](crate::read_members) does, with these options. The expected numbers of rows and columns are those of each member.
     ///
     /// # Errors
     /// As [`read_members`](crate::read_members).

@@ -29,7 +29,7 @@ use super::{ClassGaussians, Covariance, LogisticTail, RadialCorrection, RowClass
 use crate::quantiles::Quantiles;
 use crate::{Classes, Error};
 
-/// The number of columns that vary from which Gaussians are used.
+/// The least number of columns that are not constant for which Gaussians are used.
 pub(crate) const MIN_COLUMNS: usize = 5;
 
 /// The learned values of the density, without its Gaussians. The module documentation of `density/auto.rs` defines the
@@ -148,7 +148,7 @@ impl AutoDensity {
         }
     }
 
-    /// `ln p̂` from the log kernel sum and the tail score of the Gaussians, which is not read if these are not used.
+    /// `ln p̂` from the log kernel sum and the tail score of the Gaussians. The latter is ignored if Gaussians are not used.
     pub(crate) fn log_density(&self, log_sum: f64, gaussian_tail_score: f64) -> f64 {
         let kernel = self.kernel.tail_score(-log_sum);
         let tail_score =
@@ -189,7 +189,8 @@ impl AutoGaussians {
     }
 }
 
-/// Fits the Gaussians with one covariance for all classes. If every class is a single row, all rows are one class.
+/// Fits the Gaussians with one covariance for all classes. If every class has a single row, all rows are
+/// treated as one class.
 pub(crate) fn fit_gaussians<'a>(
     rows: &Embeddings<'a>,
     classes: RowClasses<'_>,

@@ -43,7 +43,7 @@ fn auc(density: Density, train: &Embeddings<'_>, outliers: &Embeddings<'_>) -> f
 }
 
 #[test]
-fn it_detects_outliers_that_each_part_misses() {
+fn auto_detects_outliers_that_its_parts_miss() {
     let train = typical(600, 1);
     let gaussians =
         || Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf, scale_free: false };

@@ -104,7 +104,7 @@ fn sets_by_class_cover_each_class() {
 #[test]
 fn intervals_cover_with_wrong_variances() {
     let mut rng = SeededRng::new(7);
-    // The standard deviation is 1 + 3 x, the estimated one is 2.
+    // The standard deviation is 1 + 3 x, the estimated one is about 2.
     let draw = |rng: &mut SeededRng| {
         let x = rng.uniform();
         let log = (4.0f64).ln() + 0.3 * rng.normal();
@@ -164,7 +164,7 @@ fn sets_are_those_of_the_direct_formula() {
 }
 
 #[test]
-fn sets_do_not_depend_on_the_order_of_rows() {
+fn sets_do_not_depend_on_the_other_rows_of_a_batch() {
     let mut rng = SeededRng::new(13);
     let rule = calibrate(target(0.7, SetScore::Aps, false), &rows(&mut rng, 60, any_class)).unwrap();
     let new = rows(&mut rng, 50, any_class);

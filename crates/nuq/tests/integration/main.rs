@@ -6,7 +6,7 @@ mod auto;
 mod cancel;
 mod conformal;
 mod golden;
-mod hostile;
+mod invalid_input;
 mod learned;
 mod oracle;
 mod properties;

@@ -11,7 +11,7 @@ use crate::report::{Map, MapPoint};
 /// Approximate number of points of the map.
 const POINTS: usize = 3000;
 
-/// The map of a seeded sample in which each set has its share of the points.
+/// The map of a seeded sample. The number of points of each set is proportional to its number of rows.
 pub(super) fn map(model: &NuqClassifier<'_>, sets: &[Set<'_>], seed: u64) -> Result<Map, Error> {
     let plane = principal_plane(model)?;
     let n_rows: usize = sets.iter().map(|set| set.embeddings.len()).sum();
