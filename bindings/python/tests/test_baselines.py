@@ -37,7 +37,7 @@ def peers(root):
     stored = json.loads((root / "crates/nuq-eval/tests/data/peers/peers.json").read_text())
     columns = {"x": 10, "queries": 10, "logits": 4, "train_logits": 4, "weights": 10}
     arrays = {name: np.reshape(values, (-1, columns[name])) for name, values in stored["arrays"].items()}
-    # The linear head behind the stored numbers, applied to the rows.
+    # The logits of the rows by the linear layer from which the stored scores were computed.
     arrays["head_logits"] = arrays["x"] @ arrays["weights"].T + stored["bias"]
     arrays["members"] = [np.reshape(member, (-1, 4)) for member in stored["members"]]
     return {**stored, **arrays, "labels": np.array(stored["labels"])}
@@ -123,7 +123,7 @@ def test_last_layers_score_distant_rows_higher(blobs, scorer):
 def test_huq_by_hand():
     # The reference rows are ranked by the number of smaller values, divided by 4.
     huq = Huq(alpha=0.25, epistemic_quantile=0.6, aleatoric_quantile=0.6).fit([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])
-    # Known rows have an epistemic uncertainty of at most 3, ambiguous ones an aleatoric uncertainty above 3.
+    # In-distribution rows have an epistemic uncertainty of at most 3, ambiguous rows an aleatoric uncertainty above 3.
     np.testing.assert_allclose(huq.score([2.5, 3.5, 2.5], [0.0, 0.0, 9.0]), [2 / 4, 3 / 4, 0.75 * 1 + 0.25 * 2 / 4])
 
 

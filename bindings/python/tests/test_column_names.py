@@ -77,7 +77,7 @@ def test_equal_names_and_arrays_are_accepted(model, frame, blobs):
         unnamed.predict(pandas.DataFrame(blobs[0]))
 
 
-def test_other_names(model, frame):
+def test_other_names_are_errors(model, frame):
     renamed = frame.rename(columns={"c": "x"})
     with pytest.raises(ColumnNamesError, match="(?s)unseen at fit time:\n- x\n.*now missing:\n- c\n.*column 2 is `x`"):
         model.predict(renamed)
@@ -154,7 +154,7 @@ def test_the_command_line_reads_and_writes_the_names(binary, model, frame, blobs
     np.save(tmp_path / "y.npy", blobs[1])
     model.save(tmp_path / "python.nuq")
     assert run("score", "--model", "python.nuq", "--embeddings", "x.csv", "--out", "s.csv").returncode == 0
-    refused = run("score", "--model", "python.nuq", "--embeddings", "reversed.csv", "--out", "s.csv")
-    assert refused.returncode == 1 and "--ignore-column-names" in refused.stderr
+    rejected = run("score", "--model", "python.nuq", "--embeddings", "reversed.csv", "--out", "s.csv")
+    assert rejected.returncode == 1 and "--ignore-column-names" in rejected.stderr
     assert run("fit", "--embeddings", "x.csv", "--labels", "y.npy", "--out", "cli.nuq").returncode == 0
     assert nuq.load(tmp_path / "cli.nuq").feature_names_in_.tolist() == COLUMNS

@@ -58,7 +58,7 @@ fn read_rows(
         model,
         path: &options.model,
         options: options.input.options(),
-        ignore_column_names: options.ignore_column_names,
+        ignore_column_names: options.input.ignore_column_names,
     };
     let mut file = rows.open(&options.embeddings, &[])?;
     let (values, dim) = (file.values(0..file.len())?, file.dim());

@@ -86,7 +86,7 @@ struct PartialFolder {
 
 impl PartialFolder {
     fn create(folder: &Path) -> Result<Self, DataError> {
-        // The name is fixed, so that the next run removes the leftovers of a killed run.
+        // The name is fixed, so that the next run removes the partial folder of a killed run.
         let mut name = folder.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let path = folder.with_file_name(name);

@@ -25,6 +25,22 @@ impl InputArgs {
     }
 }
 
+/// Options of every command that reads rows for a model.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct RowArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
+    #[arg(long)]
+    pub(crate) ignore_column_names: bool,
+}
+
+impl RowArgs {
+    pub(crate) fn options(self) -> ReadOptions {
+        self.input.options()
+    }
+}
+
 /// Prepares standard input for several arrays, each given with its option. Two options that select the same array are rejected.
 pub(crate) fn hold_stdin<'a>(
     arrays: impl IntoIterator<Item = (&'a str, &'a ArraySpec)>,

@@ -16,7 +16,7 @@ use nuq_io::ArraySpec;
 
 pub(crate) use choice::BandwidthWord;
 use choice::choice;
-pub(crate) use input::{InputArgs, hold_stdin, join_stdin_values};
+pub(crate) use input::{InputArgs, RowArgs, hold_stdin, join_stdin_values};
 pub(crate) use values::{NamedArray, TargetSpec};
 
 /// Largest width of the help texts, in columns. Lines of the constants below are shorter, so that they are not wrapped.
@@ -224,10 +224,7 @@ pub(crate) struct SuggestArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) embeddings: ArraySpec,
     #[command(flatten)]
-    pub(crate) input: InputArgs,
-    /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
-    #[arg(long)]
-    pub(crate) ignore_column_names: bool,
+    pub(crate) input: RowArgs,
     /// Number of rows to choose
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) count: usize,
@@ -384,10 +381,7 @@ pub(crate) struct ScoreArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) members: Option<ArraySpec>,
     #[command(flatten)]
-    pub(crate) input: InputArgs,
-    /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
-    #[arg(long)]
-    pub(crate) ignore_column_names: bool,
+    pub(crate) input: RowArgs,
     /// Column of the table with an id of each row: it is not a coordinate and is copied to the output
     #[arg(long, value_name = "NAME")]
     pub(crate) id_column: Option<String>,
@@ -446,10 +440,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<ArraySpec>,
     #[command(flatten)]
-    pub(crate) input: InputArgs,
-    /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
-    #[arg(long)]
-    pub(crate) ignore_column_names: bool,
+    pub(crate) input: RowArgs,
     /// Classes of the columns of the logits, as A,B,C [default: the labels in sorted order]
     #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
     pub(crate) classes: Vec<String>,
@@ -527,10 +518,7 @@ pub(crate) struct EvaluateArgs {
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) ood_members: Vec<NamedArray>,
     #[command(flatten)]
-    pub(crate) input: InputArgs,
-    /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
-    #[arg(long)]
-    pub(crate) ignore_column_names: bool,
+    pub(crate) input: RowArgs,
     /// Classes of the columns of the logits and the members' logits, as A,B,C [default: the labels in sorted order]
     #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "predictions")]
     pub(crate) classes: Vec<String>,

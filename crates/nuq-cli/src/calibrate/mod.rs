@@ -174,7 +174,7 @@ fn held_out_rows(
         model,
         path: &options.model,
         options: options.input.options(),
-        ignore_column_names: options.ignore_column_names,
+        ignore_column_names: options.input.ignore_column_names,
     };
     rows.read(embeddings, others)
 }

@@ -118,7 +118,7 @@ pub(super) fn read(
         model,
         path: &options.model,
         options: options.input.options(),
-        ignore_column_names: options.ignore_column_names,
+        ignore_column_names: options.input.ignore_column_names,
     };
     let set = |name: &str, spec: &ArraySpec, outputs: NetworkOutputs<'_>, others: &[&ArraySpec]| {
         let embeddings = for_model.read(spec, others)?;

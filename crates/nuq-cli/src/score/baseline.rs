@@ -105,7 +105,7 @@ fn check_columns(
         )));
     }
     match file.column_names() {
-        Some(names) if !options.ignore_column_names => {
+        Some(names) if !options.input.ignore_column_names => {
             training.check_column_names(names).map_err(|error| name_error(spec, &error))
         }
         _ => Ok(()),

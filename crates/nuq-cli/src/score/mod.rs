@@ -71,7 +71,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         model,
         path: &options.model,
         options: options.input.options(),
-        ignore_column_names: options.ignore_column_names,
+        ignore_column_names: options.input.ignore_column_names,
     };
     let kept = kept_names(options)?;
     let mut inputs = Inputs::open(options, &rows, embeddings, &kept)?;

@@ -13,7 +13,8 @@ fn run(command: &str, at: &std::path::Path) -> std::process::Output {
     nuq(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), at)
 }
 
-/// Three queries near the first, between the classes and far away; the network is sure of `a`, undecided, sure of `b`.
+/// Three queries: near class `a`, between the classes and far away. The network predicts `a` and `b` with a high probability for the
+/// first and the last query, and nearly equal probabilities for the second.
 const QUERIES: &str = "x,y\n0,0\n3,3\n60,60\n";
 const LOGITS: &str = "9,0\n0,0.5\n0,9\n";
 
@@ -40,7 +41,7 @@ fn labels_and_uncertainties_are_those_of_the_network() {
         );
         // The density is that of the embeddings.
         assert_eq!(network[i][8], plain[i][8]);
-        // U_e² v(η) = U_e,network² v(π) … with v = 2 p (1 − p) for two classes: n(x) is the same.
+        // n(x) is the same for both predictors, so that the ratio of their U_e is √(v(π)/v(η)), with v(p) = 2 p (1 − p) for two classes.
         let q = number(&plain[i][2]);
         let log_ratio = 0.5 * (p * (1.0 - p)).ln() - 0.5 * (q * (1.0 - q)).ln();
         let difference = number(&network[i][6]) - number(&plain[i][6]);

@@ -181,7 +181,7 @@ fn equal_values_of_several_methods_are_stated() {
     let evaluation = comparison.run(&model).unwrap();
     let report =
         Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default()).unwrap();
-    let text = "There are no errors among the test rows: the RCC-AUC of every method is 0 and does not compare them.";
+    let text = "There are no errors among the test rows: the RCC-AUC of every method is 0, so that it does not compare the methods.";
     assert!(report.summary.contains(text), "{}", report.summary);
     assert!(report.methods.iter().filter(|method| method.ood[0].roc_auc.interval.value == 1.0).count() > 3);
     assert!(report.page().contains("methods have this value") && !report.page().contains("Best method: "));

@@ -67,7 +67,7 @@ proptest! {
         }
     }
 
-    /// Powers of two, so that scaling is exact.
+    /// The factors are powers of two, so that scaling is exact.
     #[test]
     fn scaling_rows_and_bandwidth_together_does_not_change_the_posterior(
         dim in 1usize..8, seed in 0u64..500, power in -20i32..20, kernel in kernels(), h in 0.1f64..3.0,

@@ -55,7 +55,7 @@ impl Source<'_> {
     /// The methods that rank the errors best; `None` if one of them is of NUQ.
     fn ranking_line(&self) -> Option<String> {
         if !self.evaluation.is_error.contains(&true) {
-            let text = "There are no errors among the test rows: the RCC-AUC of every method is 0 and does not compare them.";
+            let text = "There are no errors among the test rows: the RCC-AUC of every method is 0, so that it does not compare the methods.";
             return Some(text.to_owned());
         }
         let (total, name) = self.total()?;
