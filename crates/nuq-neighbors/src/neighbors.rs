@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(bad(vec![0, 1], vec![-1.0, 0.0]), Error::BadDistance { query: 0, value: -1.0 });
         assert!(matches!(bad(vec![0, 1], vec![f64::NAN, 0.0]), Error::BadDistance { query: 0, .. }));
         let error = bad(vec![0, 1, 2, 3], vec![0.0; 5]);
-        assert_eq!(error.to_string(), "5 squared distances given, 4 needed");
+        assert_eq!(error.to_string(), "5 squared distances for 4 ids: give one for each");
         assert!(Neighbors::new(usize::MAX, vec![], vec![]).unwrap().is_empty());
     }
 
