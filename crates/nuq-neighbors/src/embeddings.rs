@@ -108,7 +108,7 @@ impl<'a> Embeddings<'a> {
         if rows > u32::MAX as usize {
             return Err(Error::TooManyRows { rows });
         }
-        match cells.par_iter().position_first(|v| !v.is_finite()) {
+        match first_not_finite(cells) {
             Some(at) => {
                 Err(Error::NotFinite { row: at / dim, column: at % dim, value: f64::from(cells[at]) })
             }
@@ -206,9 +206,29 @@ impl fmt::Debug for Embeddings<'_> {
     }
 }
 
+/// The position of the first value that is not finite.
+fn first_not_finite(values: &[f32]) -> Option<usize> {
+    /// Values per task. A block is read to its end, without a branch per value.
+    const BLOCK: usize = 1 << 14;
+    let has_any = |block: &[f32]| block.iter().fold(false, |any, v| any | !v.is_finite());
+    let block = values.par_chunks(BLOCK).position_first(has_any)?;
+    let first = block * BLOCK;
+    values[first..].iter().position(|v| !v.is_finite()).map(|at| first + at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_value_that_is_not_finite_is_found_in_any_block() {
+        let mut values = vec![1.0; 40_000];
+        assert_eq!(first_not_finite(&values), None);
+        values[39_999] = f32::NAN;
+        assert_eq!(first_not_finite(&values), Some(39_999));
+        values[20_000] = f32::INFINITY;
+        assert_eq!(first_not_finite(&values), Some(20_000));
+    }
 
     #[test]
     fn invalid_shapes_are_errors() {

@@ -6,6 +6,8 @@ use nuq_neighbors::Embeddings;
 use nuq_neighbors::cancel::{ParallelCheckpoints, checkpoint};
 use rayon::prelude::*;
 
+use super::lanes::sq_norm;
+
 /// Rows that are converted to `f64` at a time.
 const CHUNK: usize = 1024;
 /// Rows and columns of a scatter matrix that one task accumulates.
@@ -90,7 +92,8 @@ impl CenteredRows for AllRows<'_> {
     }
 }
 
-fn write_centered(row: &[f32], mean: &[f64], weight: f64, centered: &mut [f64]) {
+/// Writes `√s (x − μ)` for a row `x` of sample weight `s`.
+pub(super) fn write_centered(row: &[f32], mean: &[f64], weight: f64, centered: &mut [f64]) {
     let factor = weight.sqrt();
     for ((c, x), m) in centered.iter_mut().zip(row).zip(mean) {
         *c = factor * (f64::from(*x) - m);
@@ -121,9 +124,19 @@ pub(super) fn sq_sum(rows: &dyn CenteredRows) -> f64 {
         .map(|i| {
             checkpoint();
             rows.write(i, &mut row);
-            row.iter().map(|x| x * x).sum::<f64>()
+            sq_norm(&row)
         })
         .sum()
+}
+
+/// Whether every row equals its mean.
+pub(super) fn are_zero(rows: &dyn CenteredRows) -> bool {
+    let mut row = vec![0.0; rows.dim()];
+    (0..rows.len()).all(|i| {
+        checkpoint();
+        rows.write(i, &mut row);
+        row.iter().all(|&x| x == 0.0)
+    })
 }
 
 /// The lower triangle of `S = (1/n) Σ_i s_i x_i x_iᵀ`, and `(1/n) Σ_i s_i ‖x_i‖⁴`, `n = Σ_i s_i`.
@@ -144,7 +157,7 @@ pub(super) fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
             .enumerate()
             .map(|(i, row)| {
                 rows.write(first + i, row);
-                row.iter().map(|x| x * x).sum()
+                sq_norm(row)
             })
             .collect();
         let squares = sq_norms.iter().enumerate().map(|(i, sq)| sq * sq / rows.weight(first + i));

@@ -5,7 +5,7 @@ use nuq_neighbors::Embeddings;
 use nuq_neighbors::cancel::Checkpoint;
 use rayon::prelude::*;
 
-use super::centered_rows::{AllRows, ClassRows, mean, sq_sum};
+use super::centered_rows::{AllRows, ClassRows, are_zero, mean, sq_sum};
 use super::whitener::Whitener;
 use super::{Covariance, RowClasses, Shrinkage};
 use crate::Error;
@@ -78,7 +78,7 @@ pub(super) fn fit_tied(
     shrinkage: Shrinkage,
 ) -> Result<ClassCovariances, Error> {
     let rows = AllRows { embeddings, class_of_row, means, weights };
-    let whitener = if sq_sum(&rows) == 0.0 {
+    let whitener = if are_zero(&rows) {
         let variance =
             mean_variance(embeddings, weights, 0.0).ok_or_else(|| no_covariance(embeddings.len()))?;
         Whitener::isotropic(embeddings.dim(), variance)

@@ -5,8 +5,9 @@ use nuq_neighbors::Embeddings;
 use nuq_neighbors::cancel::{Checkpoint, checkpoint};
 use rayon::prelude::*;
 
-use super::centered_rows::{AllRows, ClassRows, mean};
+use super::centered_rows::{AllRows, ClassRows, mean, write_centered};
 use super::class_covariances::{ClassCovariances, fit_separate, fit_tied};
+use super::lanes::sq_distance;
 use super::{Covariance, RowClasses, Shrinkage, check_shrinkage};
 use crate::error::check_lengths;
 use crate::log_space::log_add;
@@ -165,10 +166,10 @@ impl<'a> ClassGaussians<'a> {
                 let rows =
                     AllRows { embeddings: &self.embeddings, class_of_row, means: &self.means, weights };
                 let whitened = whitener.whiten(offsets(block, &self.means[0]), &rows);
-                for (of_query, query) in sq_distances.chunks_mut(classes).zip(whitened.col_iter()) {
+                for (of_query, query) in sq_distances.chunks_mut(classes).zip(columns(&whitened)) {
                     checkpoint();
-                    for (sq, mean) in of_query.iter_mut().zip(whitened_means.col_iter()) {
-                        *sq = query.iter().zip(mean.iter()).map(|(q, m)| (q - m).powi(2)).sum();
+                    for (sq, mean) in of_query.iter_mut().zip(columns(whitened_means)) {
+                        *sq = sq_distance(query, mean);
                     }
                 }
             }
@@ -196,8 +197,23 @@ impl<'a> ClassGaussians<'a> {
     }
 }
 
+/// The columns of a matrix.
+pub(super) fn columns(matrix: &Mat<f64>) -> impl Iterator<Item = &[f64]> {
+    (0..matrix.ncols()).map(|j| column(matrix, j))
+}
+
+/// A column of a matrix.
+pub(super) fn column(matrix: &Mat<f64>, j: usize) -> &[f64] {
+    matrix.col(j).try_as_col_major().expect("the columns of a matrix are contiguous").as_slice()
+}
+
 /// The queries minus a mean, one per column.
 pub(super) fn offsets(block: &[f32], mean: &[f64]) -> Mat<f64> {
     let dim = mean.len();
-    Mat::from_fn(dim, block.len() / dim, |j, i| f64::from(block[i * dim + j]) - mean[j])
+    let mut offsets = Mat::zeros(dim, block.len() / dim);
+    for (column, row) in offsets.col_iter_mut().zip(block.chunks_exact(dim)) {
+        let column = column.try_as_col_major_mut().expect("a fresh matrix has contiguous columns");
+        write_centered(row, mean, 1.0, column.as_slice_mut());
+    }
+    offsets
 }

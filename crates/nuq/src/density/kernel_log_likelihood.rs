@@ -5,8 +5,8 @@ use nuq_neighbors::Neighbors;
 use crate::sample_weights::SampleWeights;
 use rayon::prelude::*;
 
-/// Bandwidths per pass.
-const POINTS: usize = 40;
+/// Bandwidths of each pass. Every pass after the first one is between the neighbors of the best bandwidth so far.
+const POINTS: [usize; 4] = [24, 9, 9, 9];
 
 /// The mean over rows of `ln p̂` of a Gaussian kernel density in `dim` dimensions, at the bandwidth where it is largest.
 ///
@@ -53,13 +53,13 @@ pub(crate) fn kernel_log_likelihood(
     let farthest = rows.iter().map(|row| row.sq[row.sq.len() - 1]).fold(0.0, f64::max).sqrt();
     let (mut low, mut high) = ((nearest / dim.sqrt()).ln(), (2.0 * farthest).ln());
     let mut best = f64::NEG_INFINITY;
-    for _ in 0..3 {
-        let step = (high - low) / (POINTS - 1) as f64;
-        let grid: Vec<f64> = (0..POINTS).map(|i| low + step * i as f64).collect();
+    for points in POINTS {
+        let step = (high - low) / (points - 1) as f64;
+        let grid: Vec<f64> = (0..points).map(|i| low + step * i as f64).collect();
         let values: Vec<f64> = grid.par_iter().map(log_likelihood).collect();
-        let at = (0..POINTS).reduce(|best, i| if values[i] > values[best] { i } else { best })?;
+        let at = (0..points).reduce(|best, i| if values[i] > values[best] { i } else { best })?;
         best = best.max(values[at]);
-        (low, high) = (grid[at.saturating_sub(1)], grid[(at + 1).min(POINTS - 1)]);
+        (low, high) = (grid[at.saturating_sub(1)], grid[(at + 1).min(points - 1)]);
     }
     Some(best)
 }

@@ -23,7 +23,8 @@ use rayon::prelude::*;
 
 use super::centered_rows::ClassRows;
 use super::class_covariances::ClassCovariances;
-use super::class_gaussians::{ClassGaussians, QUERIES, offsets};
+use super::class_gaussians::{ClassGaussians, QUERIES, column, offsets};
+use super::lanes::sq_distance;
 use crate::log_space::log_add;
 
 /// The mixture at a training row that is left out.
@@ -79,7 +80,7 @@ impl ClassGaussians<'_> {
         let row_weights = self.weights.as_deref();
         let (sq, log_det_own, log_det_others) = match &self.covariances {
             ClassCovariances::Tied { whitener, whitened_means, .. } => {
-                let between = |k: usize| (whitened_means.col(k) - whitened_means.col(own)).squared_norm_l2();
+                let between = |k: usize| sq_distance(column(whitened_means, k), column(whitened_means, own));
                 let b = (1.0 - whitener.shrinkage()) * weight * f / sizes.iter().sum::<f64>();
                 let q = sq[own];
                 let rest = (1.0 - b * q).max(MIN_REMAINDER);

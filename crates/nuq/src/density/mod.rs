@@ -18,6 +18,7 @@ mod covariance;
 mod gaussian_parts;
 mod gmm;
 mod kernel_log_likelihood;
+mod lanes;
 mod left_out;
 mod logistic_tail;
 mod radial_correction;

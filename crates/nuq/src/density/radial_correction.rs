@@ -1,7 +1,12 @@
 //! The dependence of the Gaussian score on the norm of a row.
 
 use nuq_neighbors::Embeddings;
+use rayon::prelude::*;
 
+use super::lanes::sq_norm_f32;
+
+/// Rows per parallel task.
+const ROWS_PER_TASK: usize = 1024;
 /// Lower bound of row norms, relative to the median norm.
 const MIN_RELATIVE_NORM: f64 = 1e-3;
 
@@ -20,14 +25,21 @@ pub struct RadialCorrection {
 
 impl RadialCorrection {
     pub(crate) fn of(rows: &Embeddings<'_>) -> Self {
-        let first = rows.row(0);
-        let mut varies = vec![false; rows.dim()];
-        for row in rows.rows() {
+        let (first, dim) = (rows.row(0), rows.dim());
+        let differs = |mut varies: Vec<bool>, row: &[f32]| {
             varies.iter_mut().zip(row.iter().zip(first)).for_each(|(varies, (a, b))| *varies |= a != b);
-        }
-        let mut norms: Vec<f64> = rows.rows().map(norm).collect();
-        norms.sort_by(f64::total_cmp);
-        let least_length = (MIN_RELATIVE_NORM * norms[norms.len() / 2]).max(f64::MIN_POSITIVE);
+            varies
+        };
+        let either = |mut a: Vec<bool>, b: Vec<bool>| {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a |= b);
+            a
+        };
+        let values = || rows.as_slice().par_chunks_exact(dim).with_min_len(ROWS_PER_TASK);
+        let varies = values().fold(|| vec![false; dim], differs).reduce(|| vec![false; dim], either);
+        let mut norms: Vec<f64> = values().map(norm).collect();
+        let middle = norms.len() / 2;
+        let (_, median, _) = norms.select_nth_unstable_by(middle, f64::total_cmp);
+        let least_length = (MIN_RELATIVE_NORM * *median).max(f64::MIN_POSITIVE);
         Self { columns: varies.iter().filter(|varies| **varies).count(), least_length }
     }
 
@@ -38,7 +50,7 @@ impl RadialCorrection {
 }
 
 fn norm(row: &[f32]) -> f64 {
-    row.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>().sqrt()
+    sq_norm_f32(row).sqrt()
 }
 
 #[cfg(test)]
