@@ -167,7 +167,7 @@ impl IndexRequest {
             return IndexChoice { kind: self.kind, reason: Reason::Requested };
         }
         let exact = exact_seconds(rows, dim, self.queries, self.n_neighbors);
-        let graph = graph_seconds(rows, dim, self.queries);
+        let graph = graph_seconds(rows, dim, self.queries, self.n_neighbors);
         let params = HnswParams::default().seed(self.seed);
         let kind = if exact <= graph { IndexKind::Exact } else { IndexKind::Hnsw(params) };
         IndexChoice { kind, reason: Reason::Cheaper { rows, dim, queries: self.queries, exact, graph } }
@@ -242,10 +242,12 @@ pub(crate) fn all_rows_seconds(rows: usize, dim: usize, queries: u64, k: usize) 
     queries as f64 * (scan + EXACT_CANDIDATE * candidates + EXACT_QUERY)
 }
 
-fn graph_seconds(rows: usize, dim: usize, queries: u64) -> f64 {
+fn graph_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
     let doubling = GRAPH_DOUBLING + GRAPH_DOUBLING_COLUMN * dim.min(MAX_INTRINSIC) as f64;
     let per_row = doubling * (rows.max(2) as f64).log2() + GRAPH_COLUMN * dim as f64;
-    per_row * (rows as f64 + queries as f64)
+    // A walk visits at least as many rows as it returns neighbors.
+    let per_query = per_row * (k.min(rows) as f64 / HnswParams::DEFAULT.ef_search as f64).max(1.0);
+    per_row * rows as f64 + per_query * queries as f64
 }
 
 #[cfg(test)]
@@ -268,6 +270,13 @@ mod tests {
             IndexKind::Exact,
             "with few columns, most rows are skipped"
         );
+    }
+
+    #[test]
+    fn a_graph_is_not_chosen_if_most_rows_are_neighbors() {
+        let request = IndexRequest { queries: 10_000, n_neighbors: 10_000, ..IndexRequest::default() };
+        assert_eq!(request.choose(10_000, 2).kind, IndexKind::Exact);
+        assert_eq!(request.choose(10_000, 64).kind, IndexKind::Exact);
     }
 
     /// Seconds of one core of an EPYC with AVX-512, k = 20, on 100 clusters of at most 16 dimensions.
@@ -297,7 +306,7 @@ mod tests {
             (200_000, 128, 0, 56.4),
         ];
         for (rows, dim, queries, seconds) in graphs {
-            let ratio = graph_seconds(rows, dim, queries) / seconds;
+            let ratio = graph_seconds(rows, dim, queries, 20) / seconds;
             assert!((0.5..2.0).contains(&ratio), "graph of {rows} × {dim}: {ratio}");
         }
     }
