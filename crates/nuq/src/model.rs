@@ -101,7 +101,7 @@ pub trait FittedModel: sealed::Sealed {
         Ok(smoother.index.search(&smoother.prepare(queries), k)?)
     }
 
-    /// The squared distances of given training rows, in the space that the model searches. `ids` holds `k` ids per query.
+    /// The squared distances of each query to given training rows, in the space that the model searches. `ids` holds `k` ids per query.
     /// The result is a neighbor table for `predict_from`.
     ///
     /// # Errors

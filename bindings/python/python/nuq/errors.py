@@ -80,7 +80,7 @@ class OutOfRangeError(InvalidParameterError):
 
 
 class BandwidthError(InvalidParameterError):
-    """A bandwidth is not positive and finite, or the number of bandwidths is not the number of columns."""
+    """A bandwidth is not positive and finite."""
 
 
 class SingularCovarianceError(NuqError, ValueError):

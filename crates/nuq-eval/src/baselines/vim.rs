@@ -1,8 +1,8 @@
 //! ViM, virtual-logit matching (Wang et al. 2022): the distance of a row from the principal subspace of the training rows, minus the
 //! log-sum-exp of the logits.
 //!
-//! `o = −W⁺ b` is the point at which all logits are zero, in the least-squares sense. `R` are the principal directions of the training rows `x_i − o` beyond the
-//! first `D`.
+//! `o = −W⁺ b` is the point at which all logits are zero, in the least-squares sense. `R` are the principal directions of the
+//! training rows `x_i − o` beyond the first `D`.
 //!
 //! ```text
 //! s(x) = α ‖Rᵀ (x − o)‖ − ln Σ_c exp(z_c),    α = Σ_i max_c z_ic / Σ_i ‖Rᵀ (x_i − o)‖

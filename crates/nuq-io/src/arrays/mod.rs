@@ -244,10 +244,10 @@ fn names_with(options: ReadOptions, spec: &ArraySpec) -> Vec<String> {
     }
 }
 
-/// Reads labels, one per row: integers or strings.
+/// Reads labels, one per row: booleans, integers or strings.
 ///
 /// # Errors
-/// If the file cannot be read, or does not hold one integer or string per row.
+/// If the file cannot be read, or does not hold one label per row.
 pub fn read_labels(spec: &ArraySpec) -> Result<Vec<Label>, Error> {
     read_labels_with(ReadOptions::new(), spec)
 }

@@ -79,7 +79,7 @@ fn relative(got: f64, want: f64) -> f64 {
 }
 
 #[test]
-fn classifiers_agree() {
+fn classifiers_agree_with_the_reference() {
     let mut compared = 0;
     for folder in folders() {
         for (name, tolerance) in [("blobs2d", 1e-12), ("cls20d", 1e-12), ("cls20d_f32in", 1e-6)] {
@@ -192,7 +192,7 @@ fn check_api(
 }
 
 #[test]
-fn regressors_agree() {
+fn regressors_agree_with_the_reference() {
     let mut compared = 0;
     for folder in folders() {
         let mut set = Set::open(&folder.join("reg50d.npz"));
@@ -257,7 +257,7 @@ fn regressors_agree() {
 }
 
 #[test]
-fn automatic_bandwidths_agree() {
+fn automatic_bandwidths_agree_with_the_reference() {
     let mut wide = 0;
     for folder in folders() {
         let mut stored = Golden::open(&folder.join("auto_bandwidths.npz"));
