@@ -47,8 +47,8 @@ const ITERATIONS: usize = 3;
 /// Rows per product.
 const ROWS: usize = 128;
 /// The unit roundoffs of `f32` and `f64`.
-pub(super) const U32: f64 = 1.0 / (1u64 << 24) as f64;
-const U64: f64 = f64::EPSILON / 2.0;
+pub(super) const F32_ROUNDOFF: f64 = 1.0 / (1u64 << 24) as f64;
+const F64_ROUNDOFF: f64 = f64::EPSILON / 2.0;
 
 impl Spectrum {
     /// Subspace iteration on a seeded sample of rows; `None` if it does not converge.
@@ -93,7 +93,7 @@ impl Spectrum {
         let squares = (0..count).flat_map(|i| (0..count).map(move |j| (i, j)));
         let norm = squares.map(|(i, j)| (gram[(i, j)] - f64::from(i == j)).powi(2)).sum::<f64>().sqrt();
         // The second term bounds the rounding of the products in the Gram matrix.
-        let deviation = norm + 2.0 * dim as f64 * count as f64 * U64;
+        let deviation = norm + 2.0 * dim as f64 * count as f64 * F64_ROUNDOFF;
         let (center, factors) = rescaler.map();
         Axes {
             center: center.to_vec(),
@@ -172,10 +172,10 @@ impl Axes {
     fn point_error(&self, whole: f64, outside: f64) -> f32 {
         let (dim, p) = (self.center.len() as f64, self.count as f64);
         let norm = whole.sqrt();
-        let e = ((4.0 * dim + 32.0) * U64 * (1.0 + p.sqrt()) + 2.0 * self.deviation) * whole;
+        let e = ((4.0 * dim + 32.0) * F64_ROUNDOFF * (1.0 + p.sqrt()) + 2.0 * self.deviation) * whole;
         let rest = if self.width() == self.count { 0.0 } else { e.sqrt().min(e / outside.sqrt()) };
-        let product = (dim + 8.0) * (p.sqrt() + 1.0) * 2.0 * U64 * norm;
-        let rounding = 1.01 * U32 * norm * (1.0 + self.deviation) + (p + 1.0) * 1e-45;
+        let product = (dim + 8.0) * (p.sqrt() + 1.0) * 2.0 * F64_ROUNDOFF * norm;
+        let rounding = 1.01 * F32_ROUNDOFF * norm * (1.0 + self.deviation) + (p + 1.0) * 1e-45;
         ((1.01 * (rest + product) + rounding) as f32).next_up()
     }
 }

@@ -157,7 +157,7 @@ impl<'b> Block<'b> {
 /// Let u = 2⁻²⁴. A product of d terms has an error of at most `γ_d ‖a‖ ‖b‖` in any order of summation, with
 /// `γ_d = d u / (1 − d u)`. Each coordinate has a relative error of at most 3u; the norm and the difference add one
 /// rounding each. The third term bounds products that underflow, the last one the rounding of the distance in `f64`.
-fn score_error(dim: usize, query_norm: f64, row_norm: f64) -> f64 {
+pub(super) fn score_error(dim: usize, query_norm: f64, row_norm: f64) -> f64 {
     const U: f64 = 1.0 / (1u64 << 24) as f64;
     let d = dim as f64;
     let gamma = d * U / (1.0 - d * U);
@@ -168,7 +168,7 @@ fn score_error(dim: usize, query_norm: f64, row_norm: f64) -> f64 {
 }
 
 /// `products = queries · rowsᵀ`, all row-major, on the calling thread.
-fn multiply_transposed(queries: &[f32], rows: &[f32], dim: usize, products: &mut [f32]) {
+pub(super) fn multiply_transposed(queries: &[f32], rows: &[f32], dim: usize, products: &mut [f32]) {
     let (m, n) = (queries.len() / dim, rows.len() / dim);
     let queries = MatRef::from_row_major_slice(queries, m, dim);
     let rows = MatRef::from_row_major_slice(rows, n, dim);

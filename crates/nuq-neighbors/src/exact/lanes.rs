@@ -102,21 +102,48 @@ fn scan_any<const FMA: bool>(node: &Node<'_>, queries: &mut [Scan<'_>]) -> usize
             query.groups &= !(u16::from(distance > query.cutoff) << group);
         }
     }
-    for group in 0..BOXES {
-        for query in queries.iter_mut().filter(|query| query.groups >> group & 1 == 1) {
-            blocks += 1;
-            let size = query.point.len() * POINTS;
-            let points = &node.points[group * size..][..size];
-            let Some(distances) = points_within::<FMA>(query.point, points, query.cutoff) else { continue };
-            let first = node.first + (group * POINTS) as u32;
-            for (lane, &distance) in distances.iter().enumerate() {
-                if distance <= query.cutoff {
-                    query.survivors.push((distance, first + lane as u32));
-                }
+    let size = node.points.len() / BOXES;
+    for (group, points) in node.points.chunks_exact(size).enumerate() {
+        let first = node.first + (group * POINTS) as u32;
+        let mut waiting = None;
+        for at in 0..queries.len() {
+            if queries[at].groups >> group & 1 == 0 {
+                continue;
             }
+            blocks += 1;
+            let Some(other) = waiting.take() else {
+                waiting = Some(at);
+                continue;
+            };
+            let [a, b] = [&queries[other], &queries[at]];
+            if let Some([a, b]) = pair_within::<FMA>([a.point, b.point], points, [a.cutoff, b.cutoff]) {
+                queries[other].keep_survivors(&a, first);
+                queries[at].keep_survivors(&b, first);
+            }
+        }
+        if let Some(at) = waiting
+            && let Some(distances) = points_within::<FMA>(queries[at].point, points, queries[at].cutoff)
+        {
+            queries[at].keep_survivors(&distances, first);
         }
     }
     blocks
+}
+
+impl Scan<'_> {
+    /// Appends the points of a group, given their distances, that are within the cutoff.
+    #[inline(always)]
+    fn keep_survivors(&mut self, distances: &[f32; POINTS], first: u32) {
+        let mut within = 0u32;
+        for lane in 0..POINTS {
+            within |= u32::from(distances[lane] <= self.cutoff) << lane;
+        }
+        while within != 0 {
+            let lane = within.trailing_zeros();
+            self.survivors.push((distances[lane as usize], first + lane));
+            within &= within - 1;
+        }
+    }
 }
 
 /// The squared distances to all boxes of consecutive blocks.
@@ -148,15 +175,44 @@ fn points_within<const FMA: bool>(query: &[f32], block: &[f32], cutoff: f32) -> 
                 sums[lane] = add_square::<FMA>(sums[lane], q - column[lane]);
             }
         }
-        let mut is_near = false;
-        for &sum in &sums {
-            is_near |= sum <= cutoff;
-        }
-        if !is_near {
+        if !any_within(&sums, cutoff) {
             return None;
         }
     }
     Some(sums)
+}
+
+/// The squared distances of two queries to 32 points, or `None` if all of them exceed the cutoffs. The sums of one query
+/// alone would wait for each other.
+#[inline(always)]
+fn pair_within<const FMA: bool>(
+    queries: [&[f32]; 2],
+    block: &[f32],
+    cutoffs: [f32; 2],
+) -> Option<[[f32; POINTS]; 2]> {
+    let (mut a, mut b) = ([0f32; POINTS], [0f32; POINTS]);
+    let queries = queries[0].chunks(COLUMNS).zip(queries[1].chunks(COLUMNS));
+    for ((p, q), columns) in queries.zip(block.as_chunks::<POINTS>().0.chunks(COLUMNS)) {
+        for ((&p, &q), column) in p.iter().zip(q).zip(columns) {
+            for lane in 0..POINTS {
+                a[lane] = add_square::<FMA>(a[lane], p - column[lane]);
+                b[lane] = add_square::<FMA>(b[lane], q - column[lane]);
+            }
+        }
+        if !any_within(&a, cutoffs[0]) && !any_within(&b, cutoffs[1]) {
+            return None;
+        }
+    }
+    Some([a, b])
+}
+
+#[inline(always)]
+fn any_within(sums: &[f32; POINTS], cutoff: f32) -> bool {
+    let mut is_near = false;
+    for &sum in sums {
+        is_near |= sum <= cutoff;
+    }
+    is_near
 }
 
 /// The squared distances to 16 boxes. If all of them exceed the cutoff, the sums may be incomplete.

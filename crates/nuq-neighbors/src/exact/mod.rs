@@ -6,8 +6,9 @@
 //!   their rounding error. A row is dropped only when the bound proves that it is not among the k nearest ([`shortlist`]).
 //! - Most rows are skipped. Rows are projected onto their first principal axes ([`axes`]) and ordered into nodes of near
 //!   rows ([`partition`]). Distances of the projections are lower bounds: nodes and rows whose bound exceeds the k-th
-//!   smallest distance measured so far are skipped ([`pruned`], with the kernels in [`lanes`]). [`plan`] decides by the
-//!   expected cost whether this method is used, and on how many axes.
+//!   smallest distance measured so far are skipped ([`pruned`] and [`query`], with the kernels in [`lanes`]; the rows left
+//!   are compared in all columns in [`products`]). [`plan`] decides by the expected cost whether this method is used, and on
+//!   how many axes.
 //!
 //! In both cases the remaining rows, a few more than k, are ranked by their squared distances, computed from direct
 //! differences in `f64`. The result therefore does not depend on the method, on rounding, on blocks, threads or shards, nor on
@@ -18,7 +19,9 @@ mod blocked;
 mod lanes;
 mod partition;
 mod plan;
+mod products;
 mod pruned;
+mod query;
 mod rescaler;
 mod shortlist;
 

@@ -203,12 +203,12 @@ impl Partition {
     /// Removes rows. Boxes do not shrink.
     pub(super) fn remove(&mut self, removed: &[u32]) {
         let width = self.width();
-        let nowhere = vec![f32::INFINITY; width];
+        let far_away = vec![f32::INFINITY; width];
         for &id in removed {
             let position = std::mem::replace(&mut self.positions[id as usize], NO_ROW) as usize;
             self.ids[position] = NO_ROW;
             let (node, place) = (position / NODE, position % NODE);
-            write_point(&mut self.points[node * NODE * width..][..NODE * width], place, &nowhere);
+            write_point(&mut self.points[node * NODE * width..][..NODE * width], place, &far_away);
         }
     }
 

@@ -1,0 +1,257 @@
+//! The search of one query among projected rows: its cutoffs, its survivors, and the nearest rows measured so far.
+
+use std::collections::BinaryHeap;
+
+use super::ExactIndex;
+use super::axes::F32_ROUNDOFF;
+use super::lanes::{BOXES, POINTS, Scan, Survivor, box_distances, exceeds, scan};
+use super::partition::{NODE, Partition};
+use crate::RowStorage;
+use crate::neighbors::Neighbor;
+
+/// The state of one query.
+pub(super) struct Query<'b> {
+    index: &'b ExactIndex<'b>,
+    partition: &'b Partition,
+    k: usize,
+    pub(super) row: &'b [f32],
+    pub(super) point: &'b [f32],
+    /// The rounding error of the point.
+    error: f64,
+    excluded: Option<u32>,
+    /// Points within the cutoff, ordered by position. The distance of a measured one is NaN.
+    survivors: Vec<Survivor>,
+    /// The number of survivors, from the first on, that are not needed any more.
+    done: usize,
+    /// The positions of rows that were measured before nodes were scanned, in ascending order.
+    seeds: Vec<u32>,
+    /// The k nearest measured rows: the bits of their squared distances, and their ids.
+    nearest: BinaryHeap<(u64, u32)>,
+    /// The distance within which the points of all rows at most as far as the k-th nearest are, without rounding errors.
+    reach: f64,
+    /// The squared distance, as computed in `f32`, above which a row is farther than the k-th nearest.
+    row_cutoff: f32,
+    /// The number of rows that were compared in all columns.
+    pub(super) compared: usize,
+}
+
+/// Survivors of a query, apart from a multiple of k, before they are measured to lower the cutoff.
+const MAX_SURVIVORS: usize = 2048;
+/// With fewer columns, `f64` distances are as fast as `f32` distances.
+pub(super) const MIN_ROUGH: usize = 32;
+
+impl<'b> Query<'b> {
+    pub(super) fn new(index: &'b ExactIndex<'b>, partition: &'b Partition, k: usize, row: &'b [f32]) -> Self {
+        Self {
+            index,
+            partition,
+            k,
+            row,
+            point: &[],
+            error: f64::INFINITY,
+            excluded: None,
+            survivors: Vec::new(),
+            done: 0,
+            seeds: Vec::new(),
+            nearest: BinaryHeap::with_capacity(k + 1),
+            reach: f64::INFINITY,
+            row_cutoff: f32::INFINITY,
+            compared: 0,
+        }
+    }
+
+    /// Sets the point of the row and its rounding error.
+    pub(super) fn projected(mut self, point: &'b [f32], error: f32) -> Self {
+        (self.point, self.error) = (point, f64::from(error));
+        self
+    }
+
+    pub(super) fn excluding(mut self, excluded: Option<u32>) -> Self {
+        self.excluded = excluded;
+        self
+    }
+
+    /// Whether the distances of the query are within the range of `f32`.
+    pub(super) fn is_in_range(&self) -> bool {
+        self.error.is_finite()
+    }
+
+    /// Whether so many rows were compared that comparing all of them by a product is faster.
+    fn compares_too_many(&self) -> bool {
+        self.compared > (self.partition.used() / 4).max(16 * self.k + NODE)
+    }
+
+    /// The largest squared distance, as computed in `f32`, to a point or a box of the node that is not skipped.
+    ///
+    /// The sum of `width` squares of differences has a relative error of at most `(width + 4) u`; squares that underflow
+    /// are below 1e-40 in total.
+    pub(super) fn cutoff(&self, node: usize) -> f32 {
+        self.cutoff_with(self.partition.error(node))
+    }
+
+    /// The cutoff for points with at most the given rounding error.
+    pub(super) fn cutoff_with(&self, error: f64) -> f32 {
+        let within = self.reach + self.error + error;
+        let rounding = 1.0 + (self.point.len() as f64 + 8.0) * 1.01 * F32_ROUNDOFF;
+        ((within * within * rounding + 1e-40) as f32).next_up()
+    }
+
+    /// Measures rows of the node with the nearest center, and of further nodes until k rows are measured. `distances` are
+    /// those to the boxes of all nodes.
+    pub(super) fn seed(&mut self, nearest_node: usize, distances: &[f32]) {
+        self.seed_from(nearest_node);
+        if self.nearest.len() < self.k {
+            let mut others: Vec<usize> =
+                (0..self.partition.nodes()).filter(|&node| node != nearest_node).collect();
+            others.sort_unstable_by(|&a, &b| distances[a].total_cmp(&distances[b]));
+            for node in others {
+                self.seed_from(node);
+                if self.nearest.len() == self.k {
+                    break;
+                }
+            }
+        }
+        self.seeds.sort_unstable();
+    }
+
+    /// Measures the k rows of the nearest groups of a node with the nearest points.
+    fn seed_from(&mut self, node: usize) {
+        // With few columns, the nearest groups hold most of the nearest rows.
+        let wanted = (self.k + POINTS * self.point.len().min(BOXES)).div_ceil(POINTS).min(BOXES);
+        let node = self.partition.node(node);
+        let mut groups = [0f32; BOXES];
+        box_distances(self.point, node.boxes, &mut groups);
+        let mut order: [u8; BOXES] = std::array::from_fn(|group| group as u8);
+        order.sort_unstable_by(|&a, &b| groups[a as usize].total_cmp(&groups[b as usize]));
+        let groups = order[..wanted].iter().fold(0u16, |groups, group| groups | 1 << group);
+        let survivors = &mut self.survivors;
+        scan(&node, &mut [Scan { point: self.point, groups, cutoff: f32::INFINITY, survivors }]);
+        self.measure_nearest();
+        let measured = self.survivors.drain(..).filter(|survivor| survivor.0.is_nan());
+        self.seeds.extend(measured.map(|survivor| survivor.1));
+    }
+
+    /// The scan of a node for the points within the cutoff, if the node may have any.
+    pub(super) fn scan(&mut self, node: usize, distance: f32) -> Option<Scan<'_>> {
+        let cutoff = self.cutoff(node);
+        (!self.compares_too_many() && distance <= cutoff).then_some(Scan {
+            point: self.point,
+            groups: u16::MAX,
+            cutoff,
+            survivors: &mut self.survivors,
+        })
+    }
+
+    pub(super) fn tighten_if_full(&mut self) {
+        if self.survivors.len() > MAX_SURVIVORS + 8 * self.k {
+            self.tighten();
+            if self.survivors.len() > MAX_SURVIVORS / 2 {
+                std::mem::take(&mut self.survivors).into_iter().for_each(|survivor| self.measure(survivor));
+            }
+        }
+    }
+
+    /// Measures the k survivors with the nearest points, and drops those that are then provably too far.
+    pub(super) fn tighten(&mut self) {
+        self.measure_nearest();
+        let mut survivors = std::mem::take(&mut self.survivors);
+        survivors.retain(|&survivor| self.is_near(survivor));
+        self.survivors = survivors;
+    }
+
+    /// Measures the k survivors with the nearest points and sets their distances to NaN.
+    fn measure_nearest(&mut self) {
+        let mut order: Vec<u32> = (0..self.survivors.len() as u32).collect();
+        if order.len() > self.k {
+            let distance = |at: u32| self.survivors[at as usize].0;
+            order.select_nth_unstable_by(self.k - 1, |&a, &b| distance(a).total_cmp(&distance(b)));
+            order.truncate(self.k);
+        }
+        for at in order {
+            self.measure(self.survivors[at as usize]);
+            self.survivors[at as usize].0 = f32::NAN;
+        }
+    }
+
+    /// The survivors at positions before `end`.
+    pub(super) fn survivors_before(&self, end: u32) -> &[Survivor] {
+        let left = &self.survivors[self.done..];
+        &left[..left.partition_point(|survivor| survivor.1 < end)]
+    }
+
+    /// Measures the survivors at positions before `end` that `is_candidate` does not exclude, given their positions and the
+    /// squared distance of the k-th nearest row so far.
+    pub(super) fn measure_before(&mut self, end: u32, is_candidate: impl Fn(u32, Option<f64>) -> bool) {
+        let first = self.done;
+        self.done += self.survivors_before(end).len();
+        for at in first..self.done {
+            let survivor = self.survivors[at];
+            if is_candidate(survivor.1, self.kth_sq_distance()) {
+                self.measure(survivor);
+            }
+        }
+    }
+
+    /// The squared distance of the k-th nearest row so far.
+    fn kth_sq_distance(&self) -> Option<f64> {
+        let farthest = self.nearest.peek().filter(|_| self.nearest.len() == self.k);
+        farthest.map(|&(bits, _)| f64::from_bits(bits))
+    }
+
+    fn is_near(&self, (distance, position): Survivor) -> bool {
+        distance <= self.cutoff(position as usize / NODE)
+    }
+
+    fn measure(&mut self, survivor: Survivor) {
+        let Some(id) = self.partition.id(survivor.1) else { return };
+        let is_new = Some(id) != self.excluded && self.seeds.binary_search(&survivor.1).is_err();
+        if !is_new || !self.is_near(survivor) {
+            return;
+        }
+        self.compared += 1;
+        if self.is_provably_farther(id) {
+            return;
+        }
+        // The bits of nonnegative numbers have the order of the numbers.
+        let measured = (self.index.stored_rows().sq_distance(self.row, id).to_bits(), id);
+        let is_full = self.nearest.len() == self.k;
+        if is_full && self.nearest.peek().is_some_and(|farthest| measured >= *farthest) {
+            return;
+        }
+        if is_full {
+            self.nearest.pop();
+        }
+        self.nearest.push(measured);
+        self.update_reach();
+    }
+
+    /// Whether an `f32` distance proves that a row is farther than the k-th nearest.
+    fn is_provably_farther(&self, id: u32) -> bool {
+        let rows = self.index.stored_rows();
+        match (rows.floats(), rows.scale()) {
+            (Some(floats), None) if self.row.len() >= MIN_ROUGH => {
+                exceeds(self.row, floats.row(id as usize), self.row_cutoff)
+            }
+            _ => false,
+        }
+    }
+
+    fn update_reach(&mut self) {
+        let Some(kth) = self.kth_sq_distance() else { return };
+        let axes = self.partition.axes();
+        // A sum of d squares of differences has a relative error of at most (d + 4) u. Small sums may have underflowed.
+        let rounding = 1.0 + (self.row.len() as f64 + 8.0) * 1.01 * F32_ROUNDOFF;
+        self.row_cutoff = (kth * rounding + 1e-30) as f32;
+        self.row_cutoff = if self.row_cutoff < 1e30 { self.row_cutoff.next_up() } else { f32::INFINITY };
+        self.reach = (kth * axes.sq_unit()).sqrt() * axes.stretch();
+    }
+
+    /// The nearest rows; `None` if too many rows would have to be compared.
+    pub(super) fn finish(self) -> Option<Vec<Neighbor>> {
+        if !self.is_in_range() || self.compares_too_many() {
+            return None;
+        }
+        let nearest = self.nearest.into_sorted_vec();
+        Some(nearest.into_iter().map(|(bits, id)| (f64::from_bits(bits), id)).collect())
+    }
+}
