@@ -69,7 +69,7 @@ fn restore_graph(container: &Container, meta: &GraphMeta) -> Result<GraphParts<'
             container.verify(CENTER)?;
             let center = container.values::<f32>(CENTER)?.to_vec();
             let blocks = container.values::<CodeBlock>(CODES)?;
-            Some(CodeParts { center, step: codes.step, unreached: codes.unreached, blocks })
+            Some(CodeParts { center, step: codes.step, out_of_range: codes.out_of_range, blocks })
         }
     };
     Ok(GraphParts { params: meta.params, recall: meta.recall.map(|recall| recall.0), links, codes })

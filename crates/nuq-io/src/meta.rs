@@ -274,12 +274,16 @@ enum ReasonFields {
     /// Version 1 calls this kind `asked`.
     #[serde(alias = "asked")]
     Requested,
-    Cheaper {
+    /// Earlier files call this kind `cheaper`, with the times `exact` and `graph`.
+    #[serde(alias = "cheaper")]
+    LowerCost {
         rows: usize,
         dim: usize,
         queries: u64,
-        exact: f64,
-        graph: f64,
+        #[serde(alias = "exact")]
+        exact_seconds: f64,
+        #[serde(alias = "graph")]
+        graph_seconds: f64,
     },
 }
 
@@ -346,7 +350,8 @@ struct RecallFields {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CodesMeta {
     pub(crate) step: f32,
-    pub(crate) unreached: usize,
+    #[serde(alias = "unreached")]
+    pub(crate) out_of_range: usize,
 }
 
 impl From<&IndexParts<'_>> for IndexMeta {
@@ -358,7 +363,7 @@ impl From<&IndexParts<'_>> for IndexMeta {
             codes: graph
                 .codes
                 .as_ref()
-                .map(|codes| CodesMeta { step: codes.step, unreached: codes.unreached }),
+                .map(|codes| CodesMeta { step: codes.step, out_of_range: codes.out_of_range }),
         });
         let RowParts { dim, removed, scale, .. } = &parts.rows;
         Self { dim: *dim, removed: removed.clone(), scale: scale.clone(), graph }

@@ -97,7 +97,7 @@ pub enum Reason {
     /// The kind was requested.
     Requested,
     /// The kind has the lower expected time.
-    Cheaper {
+    LowerCost {
         /// The number of training rows.
         rows: usize,
         /// The dimension.
@@ -105,9 +105,9 @@ pub enum Reason {
         /// The expected number of queries.
         queries: u64,
         /// The expected time of exact search, in seconds of one processor core.
-        exact: f64,
+        exact_seconds: f64,
         /// The expected time of a graph including its construction, in seconds of one processor core.
-        graph: f64,
+        graph_seconds: f64,
     },
 }
 
@@ -116,7 +116,7 @@ impl fmt::Display for IndexChoice {
         let name = if matches!(self.kind, IndexKind::Exact) { "exact search" } else { "HNSW graph" };
         match self.reason {
             Reason::Requested => write!(f, "{name}, {}", self.reason),
-            Reason::Cheaper { .. } => write!(f, "{name}: {}", self.reason),
+            Reason::LowerCost { .. } => write!(f, "{name}: {}", self.reason),
         }
     }
 }
@@ -125,11 +125,11 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Reason::Requested => write!(f, "as requested"),
-            Reason::Cheaper { queries, exact, graph, .. } => write!(
+            Reason::LowerCost { queries, exact_seconds, graph_seconds, .. } => write!(
                 f,
                 "for {queries} queries exact search takes about {} of one core, a graph with its construction about {}",
-                Seconds(exact),
-                Seconds(graph)
+                Seconds(exact_seconds),
+                Seconds(graph_seconds)
             ),
         }
     }
@@ -166,11 +166,14 @@ impl IndexRequest {
         if self.kind != IndexKind::Auto {
             return IndexChoice { kind: self.kind, reason: Reason::Requested };
         }
-        let exact = exact_seconds(rows, dim, self.queries, self.n_neighbors);
-        let graph = graph_seconds(rows, dim, self.queries, self.n_neighbors);
+        let exact_seconds = exact_seconds(rows, dim, self.queries, self.n_neighbors);
+        let graph_seconds = graph_seconds(rows, dim, self.queries, self.n_neighbors);
         let params = HnswParams::default().seed(self.seed);
-        let kind = if exact <= graph { IndexKind::Exact } else { IndexKind::Hnsw(params) };
-        IndexChoice { kind, reason: Reason::Cheaper { rows, dim, queries: self.queries, exact, graph } }
+        let kind = if exact_seconds <= graph_seconds { IndexKind::Exact } else { IndexKind::Hnsw(params) };
+        IndexChoice {
+            kind,
+            reason: Reason::LowerCost { rows, dim, queries: self.queries, exact_seconds, graph_seconds },
+        }
     }
 
     /// Chooses and builds the index. With `scale`, coordinate `j` is divided by `scale[j]`.

@@ -73,7 +73,7 @@ pub struct CodeParts<'a> {
     /// The quantization step.
     pub step: f32,
     /// The number of inserted rows outside the range of the codes.
-    pub unreached: usize,
+    pub out_of_range: usize,
     /// The codes; each row starts a new block.
     pub blocks: SharedSlice<'a, CodeBlock>,
 }
@@ -88,7 +88,7 @@ impl<'a> IndexParts<'a> {
             |problem: &str| Error::Damaged { section: "index".to_owned(), problem: problem.to_owned() };
         let rows = StoredRows::restore(self.rows, verifier)?;
         let precision = rows.precision();
-        let exact = ExactIndex::over(rows);
+        let exact = ExactIndex::from_rows(rows);
         match self.graph {
             None => Ok(Box::new(exact)),
             Some(graph) if graph.params.precision != precision => {

@@ -4,8 +4,8 @@
 //! The oracle follows the definitions of the method, shares no code with the library, and uses plain loops.
 
 pub mod baselines;
-pub mod battery;
 pub mod cancel;
+pub mod conformance;
 pub mod data;
 pub mod gaussians;
 pub mod golden;

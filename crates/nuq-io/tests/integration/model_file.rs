@@ -12,7 +12,7 @@ use nuq::{
     Model, NeighborIndex, NuqClassifier, NuqRegressor, Scale, Shrinkage,
 };
 use nuq_io::Error;
-use nuq_testkit::battery::{self, Subject};
+use nuq_testkit::conformance::{self, Subject};
 use nuq_testkit::data;
 
 fn graph(precision: Precision) -> IndexKind {
@@ -151,16 +151,16 @@ fn reopened<'x>(x: &Embeddings<'_>, kind: IndexKind) -> Box<dyn NeighborIndex + 
 }
 
 #[test]
-fn reopened_indexes_pass_the_battery() {
-    battery::run(&|x| reopened(x, IndexKind::Exact), 1.0);
-    battery::run(&|x| reopened(x, graph(Precision::F32)), 0.99);
-    battery::run(&|x| battery::updated(&|x| reopened(x, graph(Precision::F32)), x), 0.99);
+fn reopened_indexes_pass_the_conformance_tests() {
+    conformance::run(&|x| reopened(x, IndexKind::Exact), 1.0);
+    conformance::run(&|x| reopened(x, graph(Precision::F32)), 0.99);
+    conformance::run(&|x| conformance::updated(&|x| reopened(x, graph(Precision::F32)), x), 0.99);
     let stored: fn(Embeddings<'static>) -> Option<Embeddings<'static>> = |x| {
         // Half precision represents multiples of 1/64 below 16 exactly.
         let rounded = x.as_slice().iter().map(|v| (v.clamp(-15.0, 15.0) * 64.0).round() / 64.0).collect();
         Embeddings::new(rounded, x.dim()).ok()
     };
-    battery::run_on(&Subject { build: &|x| reopened(x, graph(Precision::F16)), recall: 0.99, stored });
+    conformance::run_on(&Subject { build: &|x| reopened(x, graph(Precision::F16)), recall: 0.99, stored });
 }
 
 #[test]

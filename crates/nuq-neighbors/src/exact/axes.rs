@@ -27,9 +27,9 @@ pub(super) struct Axes {
     deviation: f64,
 }
 
-/// Axes of the rows of a sample, in descending order of their variances, and the projected sample.
+/// Axes of the rows of a sample, in descending order of their variances, and a projected sample of other rows.
 pub(super) struct Spectrum {
-    /// The sampled rows, rescaled.
+    /// The other rows, rescaled.
     pub(super) sample: Mat<f64>,
     /// Their coordinates on the axes.
     pub(super) projected: Mat<f64>,
@@ -38,7 +38,7 @@ pub(super) struct Spectrum {
 
 /// Rows whose rescaled norm is at most this have distances within the range of `f32`.
 pub(super) const MAX_NORM: f64 = 1e15;
-/// Rows from which the axes are computed.
+/// Rows from which the axes are computed, and as many others.
 const SAMPLE: usize = 2048;
 /// The number of axes that are computed; their estimates are poor at the end of the spectrum.
 const MAX_AXES: usize = 136;
@@ -56,13 +56,19 @@ impl Spectrum {
         let (dim, count) = (rows.dim(), rows.dim().min(MAX_AXES));
         let mut rng = SeededRng::new(0);
         let live = rows.live_ids();
-        let ids: Vec<u32> = rng.sample(live.len(), SAMPLE).into_iter().map(|at| live[at as usize]).collect();
-        let mut sample = Mat::zeros(ids.len(), dim);
-        for (i, &id) in ids.iter().enumerate() {
-            for (j, b) in rescaler.exact(&rows.row(id)).enumerate() {
-                sample[(i, j)] = b;
+        let ids = rng.sample(live.len(), 2 * SAMPLE);
+        let rescaled = |ids: &[u32]| {
+            let mut sample = Mat::zeros(ids.len(), dim);
+            for (i, &at) in ids.iter().enumerate() {
+                for (j, b) in rescaler.exact(&rows.row(live[at as usize])).enumerate() {
+                    sample[(i, j)] = b;
+                }
             }
-        }
+            sample
+        };
+        // Axes contain the noise of the rows from which they are computed. Other rows show how much of the noise of new rows they contain.
+        let (of_axes, others) = ids.split_at(ids.len() / 2);
+        let sample = rescaled(of_axes);
         let mut axes = Mat::<f64>::identity(dim, count);
         if count < dim {
             axes = Mat::from_fn(dim, count, |_, _| rng.normal());
@@ -74,6 +80,7 @@ impl Spectrum {
         let images = &sample * &axes;
         let eigen = (images.transpose() * &images).self_adjoint_eigen(Side::Lower).ok()?;
         let axes = axes * eigen.U().reverse_cols();
+        let sample = rescaled(others);
         let projected = &sample * &axes;
         let is_finite = (0..count).all(|j| axes.col(j).iter().all(|v| v.is_finite()));
         is_finite.then_some(Self { sample, projected, axes })

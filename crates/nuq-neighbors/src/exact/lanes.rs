@@ -61,6 +61,13 @@ for_each_instruction_set!(
     (node: &Node<'_>, queries: &mut [Scan<'_>]) -> usize
 );
 for_each_instruction_set!(
+    groups_within,
+    groups_within_avx512,
+    groups_within_avx2,
+    groups_within_any,
+    (query: &[f32], boxes: &[f32], cutoff: f32) -> u16
+);
+for_each_instruction_set!(
     box_distances,
     box_distances_avx512,
     box_distances_avx2,
@@ -91,17 +98,11 @@ pub(super) struct Scan<'a> {
     pub(super) survivors: &'a mut Vec<Survivor>,
 }
 
-/// Appends the points of the chosen groups of a node that are within the cutoff, for each query. Groups with a box beyond
-/// the cutoff are skipped. Each group is read once for all queries. Returns the number of blocks that were compared.
+/// Appends the points of the chosen groups of a node that are within the cutoff, for each query. Each group is read once
+/// for all queries. Returns the number of blocks that were compared.
 #[inline(always)]
 fn scan_any<const FMA: bool>(node: &Node<'_>, queries: &mut [Scan<'_>]) -> usize {
-    let mut blocks = queries.len();
-    for query in queries.iter_mut() {
-        let boxes = boxes_within::<FMA>(query.point, node.boxes, query.cutoff);
-        for (group, &distance) in boxes.iter().enumerate() {
-            query.groups &= !(u16::from(distance > query.cutoff) << group);
-        }
-    }
+    let mut blocks = 0;
     let size = node.points.len() / BOXES;
     for (group, points) in node.points.chunks_exact(size).enumerate() {
         let first = node.first + (group * POINTS) as u32;
@@ -144,6 +145,17 @@ impl Scan<'_> {
             within &= within - 1;
         }
     }
+}
+
+/// The groups of a node, one bit each, whose boxes are within the cutoff.
+#[inline(always)]
+fn groups_within_any<const FMA: bool>(query: &[f32], boxes: &[f32], cutoff: f32) -> u16 {
+    let distances = boxes_within::<FMA>(query, boxes, cutoff);
+    let mut groups = 0;
+    for group in 0..BOXES {
+        groups |= u16::from(distances[group] <= cutoff) << group;
+    }
+    groups
 }
 
 /// The squared distances to all boxes of consecutive blocks.

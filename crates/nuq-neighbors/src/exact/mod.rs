@@ -6,8 +6,8 @@
 //!   their rounding error. A row is dropped only when the bound proves that it is not among the k nearest ([`shortlist`]).
 //! - Most rows are skipped. Rows are projected onto their first principal axes ([`axes`]) and ordered into nodes of near
 //!   rows ([`partition`]). Distances of the projections are lower bounds: nodes and rows whose bound exceeds the k-th
-//!   smallest distance measured so far are skipped ([`pruned`] and [`query`], with the kernels in [`lanes`]; the rows left
-//!   are compared in all columns in [`products`]). [`plan`] decides by the expected cost whether this method is used, and on
+//!   smallest distance measured so far are skipped ([`pruned`] and [`query`], with the kernels in [`lanes`] and
+//!   [`codes`]; the rows left are compared in all columns in [`products`]). [`plan`] decides by the expected cost whether this method is used, and on
 //!   how many axes.
 //!
 //! In both cases the remaining rows, a few more than k, are ranked by their squared distances, computed from direct
@@ -16,6 +16,7 @@
 
 mod axes;
 mod blocked;
+mod codes;
 mod lanes;
 mod partition;
 mod plan;
@@ -81,7 +82,7 @@ impl<'a> ExactIndex<'a> {
     /// # Errors
     /// [`Error::Empty`] without rows.
     pub fn new(embeddings: &Embeddings<'a>) -> Result<Self, Error> {
-        Ok(Self::over(StoredRows::new(embeddings, Precision::F32)?))
+        Ok(Self::from_rows(StoredRows::new(embeddings, Precision::F32)?))
     }
 
     /// Creates an index in the space in which coordinate `j` is divided by `scale[j]`. Neighbors and distances are those
@@ -90,12 +91,12 @@ impl<'a> ExactIndex<'a> {
     /// # Errors
     /// [`Error::Empty`] without rows; [`Error::LengthMismatch`] or [`Error::BadScale`] for an invalid scale.
     pub fn scaled(embeddings: &Embeddings<'a>, scale: Vec<f64>) -> Result<Self, Error> {
-        Ok(Self::over(StoredRows::new(embeddings, Precision::F32)?.scaled(scale)?))
+        Ok(Self::from_rows(StoredRows::new(embeddings, Precision::F32)?.scaled(scale)?))
     }
 
     /// Creates an index over stored rows.
     #[must_use]
-    pub fn over(rows: StoredRows<'a>) -> Self {
+    pub fn from_rows(rows: StoredRows<'a>) -> Self {
         let (rescaler, partition) = (OnceLock::new(), OnceLock::new());
         Self { rows, rescaler, pruning: Pruning::Auto, partition, micros: AtomicU64::new(0) }
     }

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use super::axes::Axes;
+use super::codes::Codes;
 use super::lanes::{BOXES, Node, POINTS, box_distances, point_distances};
 use crate::cancel::{Checkpoint, ParallelCheckpoints, checkpoint};
 use crate::{RowStorage, StoredRows};
@@ -27,8 +28,11 @@ pub(super) struct Partition {
     group_boxes: Vec<f32>,
     /// Blocks of the boxes of nodes.
     node_boxes: Vec<f32>,
+    codes: Option<Codes>,
     /// Blocks of points near the middle of each node.
     centers: Vec<f32>,
+    /// Whether points exclude so few rows that it pays to know the distances of the nearest rows first.
+    has_weak_bounds: bool,
     /// The largest rounding error of a point of each node.
     errors: Vec<f32>,
 }
@@ -105,7 +109,21 @@ impl Partition {
             center.iter_mut().for_each(|sum| *sum /= n);
             write_point(&mut centers, node, &center);
         }
-        Self { axes, ids, positions, used, ordered: used, points, group_boxes, node_boxes, centers, errors }
+        let codes = Codes::new(&points, &group_boxes, width);
+        Self {
+            axes,
+            ids,
+            positions,
+            used,
+            ordered: used,
+            points,
+            group_boxes,
+            node_boxes,
+            codes,
+            centers,
+            has_weak_bounds: true,
+            errors,
+        }
     }
 
     pub(super) fn axes(&self) -> &Axes {
@@ -144,6 +162,19 @@ impl Partition {
             points: &self.points[node * NODE * width..][..NODE * width],
             first: (node * NODE) as u32,
         }
+    }
+
+    pub(super) fn has_weak_bounds(&self) -> bool {
+        self.has_weak_bounds
+    }
+
+    pub(super) fn set_weak_bounds(&mut self, has_weak_bounds: bool) {
+        self.has_weak_bounds = has_weak_bounds;
+    }
+
+    /// The codes of points, on processors with suitable instructions.
+    pub(super) fn codes(&self) -> Option<&Codes> {
+        self.codes.as_ref()
     }
 
     /// The squared distances of a point to the boxes of all nodes; `distances` has a multiple of 16 entries.
@@ -186,6 +217,9 @@ impl Partition {
             if node.is_multiple_of(BOXES) {
                 self.node_boxes.extend(empty_boxes(1, width));
             }
+        }
+        if let Some(codes) = &mut self.codes {
+            codes.clear(node);
         }
         self.ids[self.used] = id;
         if self.positions.len() <= id as usize {

@@ -6,6 +6,7 @@
 
 use super::ExactIndex;
 use super::axes::Spectrum;
+use super::codes::Codes;
 use super::lanes::POINTS;
 use super::partition::Partition;
 use super::pruned::{self, Work};
@@ -19,6 +20,8 @@ const COUNTS: [usize; 9] = [4, 8, 16, 24, 32, 48, 64, 96, 128];
 const K: usize = 20;
 /// Left-out rows that are searched.
 const QUERIES: usize = 64;
+/// Bounds are weak if more rows per query are compared.
+const WEAK: usize = 5 * K;
 /// With fewer rows, comparing all of them takes microseconds.
 const MIN_ROWS: usize = 2048;
 /// The memory of a partition is at most this share of the memory of the rows plus this many bytes.
@@ -29,10 +32,12 @@ const FEW_COLUMNS: usize = 8;
 /// A partition is used when its expected cost is below this share of the cost of comparing all rows.
 const SHARE: f64 = 0.7;
 
-/// The costs of one coordinate of a point, of one block of points besides its coordinates, and of one row that is compared:
-/// per column, and the access to memory.
+/// The costs of one coordinate of a point and of one block of points besides its coordinates; the same with codes; of one
+/// row that is compared: per column, and the access to memory.
 const COORDINATE: f64 = 3.3e-11;
 const BLOCK: f64 = 12e-9;
+const CODE: f64 = 9e-12;
+const GROUP: f64 = 4e-9;
 const COLUMN: f64 = 2.2e-10;
 const ROW: f64 = 90e-9;
 /// The other costs of one query.
@@ -46,7 +51,7 @@ pub(super) fn build_seconds(rows: usize, dim: usize) -> f64 {
 
 /// Whether a partition of this many rows with `count` axes is within its memory.
 fn fits_memory(rows: usize, dim: usize, count: usize) -> bool {
-    let bytes = 4.6 * (rows * (count + 2)) as f64;
+    let bytes = 5.8 * (rows * (count + 2)) as f64;
     bytes <= MEMORY_SHARE * 4.0 * (rows * dim) as f64 + MEMORY_BYTES
 }
 
@@ -71,12 +76,13 @@ pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partit
     if seconds > all_rows {
         return None;
     }
-    let partition = Partition::new(rows, spectrum.axes(count, rescaler))?;
+    let mut partition = Partition::new(rows, spectrum.axes(count, rescaler))?;
     let live = rows.live_ids();
     let sample = SeededRng::new(1).sample(live.len(), QUERIES);
     let sample: Vec<u32> = sample.into_iter().map(|at| live[at as usize]).collect();
     let queries: Vec<f32> = sample.iter().flat_map(|&id| rows.row(id).into_owned()).collect();
     let (_, work) = pruned::search(index, &partition, &queries, K, Some(&sample));
+    partition.set_weak_bounds(work.rows > WEAK * sample.len());
     let seconds = work_seconds(&work, &partition, index.dim()) / sample.len() as f64;
     (seconds < SHARE * all_rows).then_some(partition)
 }
@@ -85,7 +91,9 @@ fn work_seconds(work: &Work, partition: &Partition, dim: usize) -> f64 {
     let block = COORDINATE * (POINTS * partition.width()) as f64 + BLOCK;
     let row = COLUMN * dim as f64 + ROW;
     let per_query = QUERY + 4.0 * COORDINATE * (partition.nodes() * partition.width()) as f64;
-    work.blocks as f64 * block + work.rows as f64 * row + work.queries as f64 * per_query
+    let group = CODE * (POINTS * partition.width()) as f64 + GROUP;
+    let blocks = work.blocks as f64 * block + work.coded_groups as f64 * group;
+    blocks + work.rows as f64 * row + work.queries as f64 * per_query
 }
 
 /// The expected cost of one query and the number of axes with the lowest cost, if no block is skipped.
@@ -129,10 +137,16 @@ fn cheapest(spectrum: &Spectrum, rows: usize, dim: usize) -> (f64, usize) {
     }
     near.iter_mut().for_each(|n| *n /= (queries * (len - 1)).max(1) as f64);
     let cost = |count: usize| {
-        // A block ends when none of its points is near. Near points are together in few blocks.
-        let columns: f64 = (0..=count).map(|c| 1.0 - (1.0 - near[c / 8 * 8]).powi(8)).sum();
+        // Near points are together in few blocks. A block ends when none of its points is near.
+        let share_of_blocks = |near: f64| 1.0 - (1.0 - near).powi(8);
         let row = COLUMN * dim as f64 + ROW;
-        rows as f64 * (columns * COORDINATE + near[count] * row) + QUERY
+        let point = if Codes::are_supported(count + 1) {
+            let coded = CODE * (count + 1) as f64 + GROUP / POINTS as f64;
+            coded + share_of_blocks(near[count]) * (count + 1) as f64 * COORDINATE
+        } else {
+            (0..=count).map(|c| share_of_blocks(near[c / 8 * 8])).sum::<f64>() * COORDINATE
+        };
+        rows as f64 * (point + near[count] * row) + QUERY
     };
     let best = counts.into_iter().map(|count| (cost(count), count));
     best.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::INFINITY, 0))

@@ -10,7 +10,7 @@ use super::ExactIndex;
 use super::lanes::{BOXES, POINTS, Scan, scan};
 use super::partition::{NODE, Partition};
 use super::products::Products;
-use super::query::Query;
+use super::query::{Compared, Query};
 use crate::NeighborIndex;
 use crate::cancel::{Checkpoint, checkpoint};
 use crate::neighbors::Neighbor;
@@ -20,6 +20,8 @@ use crate::progress::Steps;
 const TILE: usize = 64;
 /// Queries that are projected and ordered together.
 const BATCH: usize = 1 << 15;
+/// With fewer queries of one node, bounds from the products of all of its rows take longer than they save.
+const MIN_SEEDED: usize = 16;
 /// Nodes between two check points.
 const NODES_PER_CHECK: usize = 16;
 
@@ -29,6 +31,8 @@ pub(super) struct Work {
     pub(super) queries: usize,
     /// Blocks of boxes or points.
     pub(super) blocks: usize,
+    /// Groups that were compared by their codes.
+    pub(super) coded_groups: usize,
     /// Rows that were compared with a query in all columns.
     pub(super) rows: usize,
 }
@@ -58,6 +62,7 @@ impl Work {
     fn add(&mut self, other: Self) {
         self.queries += other.queries;
         self.blocks += other.blocks;
+        self.coded_groups += other.coded_groups;
         self.rows += other.rows;
     }
 }
@@ -155,19 +160,34 @@ impl<'b> Batch<'b> {
         let mut distances = vec![0f32; padded * queries.len()];
         let largest_error = self.partition.largest_error();
         let mut active = vec![0u64; nodes];
-        let mut tile: Vec<Query<'_>> = Vec::with_capacity(queries.len());
-        for (i, (&at, distances)) in queries.iter().zip(distances.chunks_exact_mut(padded)).enumerate() {
+        let mut tile: Vec<Query<'_>> = queries.iter().map(|&at| self.query(at as usize)).collect();
+        let stored = self.index.stored_rows();
+        let mut products = self.index.rescaler().and_then(|rescaler| Products::new(rescaler, stored, &tile));
+        if let Some(products) = products.as_mut().filter(|_| self.partition.has_weak_bounds()) {
+            let node_of = |at: &u32| nearest_nodes[*at as usize];
+            let mut first = 0;
+            for run in queries.chunk_by(|a, b| node_of(a) == node_of(b)) {
+                checkpoint();
+                if run.len() >= MIN_SEEDED {
+                    let chosen = first..first + run.len();
+                    products.seed(self.partition, &mut tile, chosen, node_of(&run[0]) as usize);
+                }
+                first += run.len();
+            }
+        }
+        let each = tile.iter_mut().zip(queries).zip(distances.chunks_exact_mut(padded));
+        for (i, ((query, &at), distances)) in each.enumerate() {
             checkpoint();
-            let mut query = self.query(at as usize);
             if query.is_in_range() {
                 self.partition.node_distances(query.point, distances);
-                query.seed(nearest_nodes[at as usize] as usize, distances);
+                if !query.has_limit() {
+                    query.seed(nearest_nodes[at as usize] as usize, distances);
+                }
                 let cutoff = query.cutoff_with(largest_error);
                 for (active, &distance) in active.iter_mut().zip(distances.iter()) {
                     *active |= u64::from(distance <= cutoff) << i;
                 }
             }
-            tile.push(query);
         }
         for (node, &active) in active.iter().enumerate() {
             if node % NODES_PER_CHECK == 0 {
@@ -178,15 +198,13 @@ impl<'b> Batch<'b> {
                 let in_reach = tile.iter_mut().zip(distances).enumerate();
                 let mut scans: Vec<Scan<'_>> = in_reach
                     .filter(|(i, _)| active >> i & 1 == 1)
-                    .filter_map(|(_, (query, &distance))| query.scan(node, distance))
+                    .filter_map(|(_, (query, &distance))| query.scan(node, distance, &mut work))
                     .collect();
                 work.blocks += scan(&self.partition.node(node), &mut scans);
                 tile.iter_mut().for_each(Query::tighten_if_full);
             }
         }
-        tile.iter_mut().for_each(Query::tighten);
-        let stored = self.index.stored_rows();
-        let mut products = self.index.rescaler().and_then(|rescaler| Products::new(rescaler, stored, &tile));
+        tile.iter_mut().filter(|query| !query.has_limit()).for_each(Query::tighten);
         let step = Products::positions(self.index.dim());
         for (node, _) in active.iter().enumerate().filter(|(_, active)| **active != 0) {
             checkpoint();
@@ -195,7 +213,8 @@ impl<'b> Batch<'b> {
                 if let Some(products) = &mut products {
                     products.measure(self.partition, &mut tile, positions.clone());
                 }
-                tile.iter_mut().for_each(|query| query.measure_before(positions.end, |_, _| true));
+                tile.iter_mut()
+                    .for_each(|query| query.measure_before(positions.end, |_, _| Compared::Unknown));
             }
         }
         work.rows = tile.iter().map(|query| query.compared).sum();

@@ -4,9 +4,11 @@ use std::collections::BinaryHeap;
 
 use super::ExactIndex;
 use super::axes::F32_ROUNDOFF;
-use super::lanes::{BOXES, POINTS, Scan, Survivor, box_distances, exceeds, scan};
+use super::lanes::{BOXES, POINTS, Scan, Survivor, box_distances, exceeds, groups_within, scan};
 use super::partition::{NODE, Partition};
+use super::pruned::Work;
 use crate::RowStorage;
+use crate::hnsw::prefetch;
 use crate::neighbors::Neighbor;
 
 /// The state of one query.
@@ -27,6 +29,8 @@ pub(super) struct Query<'b> {
     seeds: Vec<u32>,
     /// The k nearest measured rows: the bits of their squared distances, and their ids.
     nearest: BinaryHeap<(u64, u32)>,
+    /// A bound on the squared distance of the k-th nearest row, besides that of the measured rows.
+    limit: f64,
     /// The distance within which the points of all rows at most as far as the k-th nearest are, without rounding errors.
     reach: f64,
     /// The squared distance, as computed in `f32`, above which a row is farther than the k-th nearest.
@@ -35,10 +39,22 @@ pub(super) struct Query<'b> {
     pub(super) compared: usize,
 }
 
+/// The result of comparing a survivor in all columns.
+pub(super) enum Compared {
+    /// It is provably farther than the k-th nearest row.
+    Farther,
+    /// It may be among the k nearest rows.
+    Candidate,
+    /// It was not compared.
+    Unknown,
+}
+
 /// Survivors of a query, apart from a multiple of k, before they are measured to lower the cutoff.
 const MAX_SURVIVORS: usize = 2048;
 /// With fewer columns, `f64` distances are as fast as `f32` distances.
 pub(super) const MIN_ROUGH: usize = 32;
+/// The number of rows between the row that is prefetched and the row that is measured.
+const AHEAD: usize = 2;
 
 impl<'b> Query<'b> {
     pub(super) fn new(index: &'b ExactIndex<'b>, partition: &'b Partition, k: usize, row: &'b [f32]) -> Self {
@@ -54,6 +70,7 @@ impl<'b> Query<'b> {
             done: 0,
             seeds: Vec::new(),
             nearest: BinaryHeap::with_capacity(k + 1),
+            limit: f64::INFINITY,
             reach: f64::INFINITY,
             row_cutoff: f32::INFINITY,
             compared: 0,
@@ -69,6 +86,15 @@ impl<'b> Query<'b> {
     pub(super) fn excluding(mut self, excluded: Option<u32>) -> Self {
         self.excluded = excluded;
         self
+    }
+
+    pub(super) fn excludes(&self, id: u32) -> bool {
+        self.excluded == Some(id)
+    }
+
+    /// The number of neighbors.
+    pub(super) fn k(&self) -> usize {
+        self.k
     }
 
     /// Whether the distances of the query are within the range of `f32`.
@@ -91,9 +117,26 @@ impl<'b> Query<'b> {
 
     /// The cutoff for points with at most the given rounding error.
     pub(super) fn cutoff_with(&self, error: f64) -> f32 {
-        let within = self.reach + self.error + error;
+        let within = self.within(error);
         let rounding = 1.0 + (self.point.len() as f64 + 8.0) * 1.01 * F32_ROUNDOFF;
         ((within * within * rounding + 1e-40) as f32).next_up()
+    }
+
+    /// The distance between the query's point and those of rows at most as far as the k-th nearest, if these points have at
+    /// most the given rounding error.
+    fn within(&self, error: f64) -> f64 {
+        self.reach + self.error + error
+    }
+
+    /// Sets a bound on the squared distance of the k-th nearest row.
+    pub(super) fn set_limit(&mut self, limit: f64) {
+        self.limit = limit;
+        self.update_reach();
+    }
+
+    /// Whether a bound on the distance of the k-th nearest row is known.
+    pub(super) fn has_limit(&self) -> bool {
+        self.limit < f64::INFINITY
     }
 
     /// Measures rows of the node with the nearest center, and of further nodes until k rows are measured. `distances` are
@@ -131,15 +174,22 @@ impl<'b> Query<'b> {
         self.seeds.extend(measured.map(|survivor| survivor.1));
     }
 
-    /// The scan of a node for the points within the cutoff, if the node may have any.
-    pub(super) fn scan(&mut self, node: usize, distance: f32) -> Option<Scan<'_>> {
+    /// The scan of a node for the points within the cutoff, if a group of it may have any. Counts the comparisons.
+    pub(super) fn scan(&mut self, node: usize, distance: f32, work: &mut Work) -> Option<Scan<'_>> {
         let cutoff = self.cutoff(node);
-        (!self.compares_too_many() && distance <= cutoff).then_some(Scan {
-            point: self.point,
-            groups: u16::MAX,
-            cutoff,
-            survivors: &mut self.survivors,
-        })
+        if distance > cutoff || self.compares_too_many() {
+            return None;
+        }
+        work.blocks += 1;
+        let mut groups = groups_within(self.point, self.partition.node(node).boxes, cutoff);
+        if let Some(codes) = self.partition.codes()
+            && groups != 0
+        {
+            work.coded_groups += groups.count_ones() as usize;
+            groups = codes.groups_within(node, self.point, self.within(self.partition.error(node)), groups);
+        }
+        let (point, survivors) = (self.point, &mut self.survivors);
+        (groups != 0).then_some(Scan { point, groups, cutoff, survivors })
     }
 
     pub(super) fn tighten_if_full(&mut self) {
@@ -167,7 +217,10 @@ impl<'b> Query<'b> {
             order.select_nth_unstable_by(self.k - 1, |&a, &b| distance(a).total_cmp(&distance(b)));
             order.truncate(self.k);
         }
-        for at in order {
+        for (i, &at) in order.iter().enumerate() {
+            if let Some(&next) = order.get(i + AHEAD) {
+                self.prefetch(self.survivors[next as usize].1);
+            }
             self.measure(self.survivors[at as usize]);
             self.survivors[at as usize].0 = f32::NAN;
         }
@@ -179,23 +232,38 @@ impl<'b> Query<'b> {
         &left[..left.partition_point(|survivor| survivor.1 < end)]
     }
 
-    /// Measures the survivors at positions before `end` that `is_candidate` does not exclude, given their positions and the
-    /// squared distance of the k-th nearest row so far.
-    pub(super) fn measure_before(&mut self, end: u32, is_candidate: impl Fn(u32, Option<f64>) -> bool) {
+    /// Measures the survivors at positions before `end` that `compare` does not exclude, given their positions and a bound on
+    /// the squared distance of the k-th nearest row.
+    pub(super) fn measure_before(&mut self, end: u32, compare: impl Fn(u32, f64) -> Compared) {
         let first = self.done;
         self.done += self.survivors_before(end).len();
         for at in first..self.done {
             let survivor = self.survivors[at];
-            if is_candidate(survivor.1, self.kth_sq_distance()) {
-                self.measure(survivor);
+            match compare(survivor.1, self.kth_sq_distance()) {
+                Compared::Farther => {}
+                Compared::Candidate => self.measure_as(survivor, true),
+                Compared::Unknown => {
+                    if let Some(next) = self.survivors.get(at + AHEAD) {
+                        self.prefetch(next.1);
+                    }
+                    self.measure(survivor);
+                }
             }
         }
     }
 
-    /// The squared distance of the k-th nearest row so far.
-    fn kth_sq_distance(&self) -> Option<f64> {
-        let farthest = self.nearest.peek().filter(|_| self.nearest.len() == self.k);
-        farthest.map(|&(bits, _)| f64::from_bits(bits))
+    /// A bound on the squared distance of the k-th nearest row.
+    fn kth_sq_distance(&self) -> f64 {
+        match self.nearest.peek() {
+            Some(&(bits, _)) if self.nearest.len() == self.k => self.limit.min(f64::from_bits(bits)),
+            _ => self.limit,
+        }
+    }
+
+    fn prefetch(&self, position: u32) {
+        if let (Some(floats), Some(id)) = (self.index.stored_rows().floats(), self.partition.id(position)) {
+            prefetch(floats.row(id as usize));
+        }
     }
 
     fn is_near(&self, (distance, position): Survivor) -> bool {
@@ -203,13 +271,18 @@ impl<'b> Query<'b> {
     }
 
     fn measure(&mut self, survivor: Survivor) {
+        self.measure_as(survivor, false);
+    }
+
+    /// Measures a survivor. A candidate was compared in all columns before.
+    fn measure_as(&mut self, survivor: Survivor, is_candidate: bool) {
         let Some(id) = self.partition.id(survivor.1) else { return };
-        let is_new = Some(id) != self.excluded && self.seeds.binary_search(&survivor.1).is_err();
+        let is_new = !self.excludes(id) && self.seeds.binary_search(&survivor.1).is_err();
         if !is_new || !self.is_near(survivor) {
             return;
         }
         self.compared += 1;
-        if self.is_provably_farther(id) {
+        if !is_candidate && self.is_provably_farther(id) {
             return;
         }
         // The bits of nonnegative numbers have the order of the numbers.
@@ -229,7 +302,7 @@ impl<'b> Query<'b> {
     fn is_provably_farther(&self, id: u32) -> bool {
         let rows = self.index.stored_rows();
         match (rows.floats(), rows.scale()) {
-            (Some(floats), None) if self.row.len() >= MIN_ROUGH => {
+            (Some(floats), None) if self.row.len() >= MIN_ROUGH && self.row_cutoff < f32::INFINITY => {
                 exceeds(self.row, floats.row(id as usize), self.row_cutoff)
             }
             _ => false,
@@ -237,7 +310,7 @@ impl<'b> Query<'b> {
     }
 
     fn update_reach(&mut self) {
-        let Some(kth) = self.kth_sq_distance() else { return };
+        let kth = self.kth_sq_distance();
         let axes = self.partition.axes();
         // A sum of d squares of differences has a relative error of at most (d + 4) u. Small sums may have underflowed.
         let rounding = 1.0 + (self.row.len() as f64 + 8.0) * 1.01 * F32_ROUNDOFF;

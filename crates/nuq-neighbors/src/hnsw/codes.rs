@@ -27,7 +27,7 @@ pub(crate) struct Codes<'a> {
     pub(crate) coder: Coder,
     pub(crate) blocks: SharedSlice<'a, CodeBlock>,
     /// The number of inserted rows outside the range of the codes.
-    pub(crate) unreached: usize,
+    pub(crate) out_of_range: usize,
 }
 
 /// The code of the center, and the largest code.
@@ -114,20 +114,20 @@ impl Codes<'static> {
     /// Encodes all rows.
     pub(crate) fn encode(rows: &Embeddings<'_>, coder: Coder) -> Self {
         let blocks = coder.encode(rows.as_slice()).into();
-        Self { coder, blocks, unreached: 0 }
+        Self { coder, blocks, out_of_range: 0 }
     }
 }
 
 impl<'a> Codes<'a> {
     pub(super) fn parts(&self) -> CodeParts<'_> {
-        let Self { coder: Coder { center, step }, blocks, unreached } = self;
+        let Self { coder: Coder { center, step }, blocks, out_of_range } = self;
         let blocks = SharedSlice::borrowed(&blocks[..]);
-        CodeParts { center: center.clone(), step: *step, unreached: *unreached, blocks }
+        CodeParts { center: center.clone(), step: *step, out_of_range: *out_of_range, blocks }
     }
 
     /// Restores stored codes; `None` when they do not fit `ids` rows of `dim` columns.
     pub(super) fn restored(parts: CodeParts<'a>, ids: usize, dim: usize) -> Option<Self> {
-        let CodeParts { center, step, unreached, blocks } = parts;
+        let CodeParts { center, step, out_of_range, blocks } = parts;
         let coder = Coder { center, step };
         let is_valid = coder.center.len() == dim
             && dim <= MAX_COLUMNS
@@ -135,7 +135,7 @@ impl<'a> Codes<'a> {
             && step.is_normal()
             && step > 0.0
             && blocks.len() == ids * coder.width();
-        is_valid.then_some(Self { coder, blocks, unreached })
+        is_valid.then_some(Self { coder, blocks, out_of_range })
     }
 
     /// Whether all codes have 7 bits, as the kernels require.

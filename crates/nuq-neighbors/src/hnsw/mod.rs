@@ -19,6 +19,7 @@ mod vectors;
 mod walk;
 mod walk_data;
 
+pub(crate) use kernels::prefetch;
 pub use kernels::{code_distances, float_distances, half_distances};
 pub use params::HnswParams;
 pub use vectors::CodeBlock;
@@ -102,7 +103,7 @@ impl<'a> HnswIndex<'a> {
     }
 
     fn build(rows: StoredRows<'a>, params: HnswParams) -> Self {
-        let data = WalkData::new(ExactIndex::over(rows), None);
+        let data = WalkData::new(ExactIndex::from_rows(rows), None);
         let bounds_check = OnceLock::from(Ok(()));
         let mut index = Self { data, graph: None, params, recall: None, bounds_check };
         index.link_all();
@@ -370,11 +371,11 @@ impl NeighborIndex for HnswIndex<'_> {
         self.verify_once()?;
         checkpoint();
         let before = self.len();
-        let unreached = self.data.remove(ids)?;
+        let out_of_range = self.data.remove(ids)?;
         all_or_nothing(
             self,
             |index| index.unlink_removed(before, ids),
-            |index| index.data.undo_remove(ids, unreached),
+            |index| index.data.undo_remove(ids, out_of_range),
         );
         self.recall = None;
         Ok(())

@@ -97,7 +97,7 @@ impl<'a> WalkData<'a> {
     /// Inserts rows. The caller runs this without check points.
     pub(super) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Insertion<'a>, Error> {
         let id_bound = self.exact.stored_rows().id_bound();
-        let unreached = self.codes.as_ref().map_or(0, |codes| codes.unreached);
+        let out_of_range = self.codes.as_ref().map_or(0, |codes| codes.out_of_range);
         let ids = self.exact.insert(rows)?;
         // The stored rows may be rounded.
         let stored: Vec<f32> =
@@ -109,40 +109,41 @@ impl<'a> WalkData<'a> {
         }
         if let Some(codes) = &mut self.codes {
             let coder = &codes.coder;
-            codes.unreached += scaled.chunks_exact(rows.dim()).filter(|row| !coder.reaches(row)).count();
+            codes.out_of_range += scaled.chunks_exact(rows.dim()).filter(|row| !coder.reaches(row)).count();
             write_rows(codes.blocks.to_mut(), coder.width(), reused, &coder.encode(&scaled));
         }
         let limit = MAX_UNREACHED * self.exact.stored_rows().id_bound() as f64;
-        let dropped = self.codes.take_if(|codes| codes.unreached as f64 > limit);
-        Ok(Insertion { ids, id_bound, unreached, dropped })
+        let dropped = self.codes.take_if(|codes| codes.out_of_range as f64 > limit);
+        Ok(Insertion { ids, id_bound, out_of_range, dropped })
     }
 
     pub(super) fn undo_insert(&mut self, insertion: Insertion<'a>) {
-        let Insertion { ids, id_bound, unreached, dropped } = insertion;
+        let Insertion { ids, id_bound, out_of_range, dropped } = insertion;
         self.exact.undo_insert(&ids, id_bound);
         self.scaled = OnceLock::new();
         self.codes = self.codes.take().or(dropped);
         if let Some(codes) = &mut self.codes {
-            codes.unreached = unreached;
+            codes.out_of_range = out_of_range;
             codes.blocks.to_mut().truncate(id_bound * codes.coder.width());
         }
     }
 
-    /// Removes rows; returns the number of unreached rows before, which [`undo_remove`](Self::undo_remove) restores.
+    /// Removes rows. Returns the number of rows outside the range of the codes before, which
+    /// [`undo_remove`](Self::undo_remove) restores.
     pub(super) fn remove(&mut self, ids: &[u32]) -> Result<usize, Error> {
         self.exact.remove(ids)?;
         let Some(mut codes) = self.codes.take() else { return Ok(0) };
-        let (rows, unreached) = (self.exact.stored_rows(), codes.unreached);
-        let is_unreached = |id: &&u32| !codes.coder.reaches(&self.scaled_rows(&rows.row(**id)));
-        codes.unreached = unreached.saturating_sub(ids.iter().filter(is_unreached).count());
+        let (rows, out_of_range) = (self.exact.stored_rows(), codes.out_of_range);
+        let is_out_of_range = |id: &&u32| !codes.coder.reaches(&self.scaled_rows(&rows.row(**id)));
+        codes.out_of_range = out_of_range.saturating_sub(ids.iter().filter(is_out_of_range).count());
         self.codes = Some(codes);
-        Ok(unreached)
+        Ok(out_of_range)
     }
 
-    pub(super) fn undo_remove(&mut self, ids: &[u32], unreached: usize) {
+    pub(super) fn undo_remove(&mut self, ids: &[u32], out_of_range: usize) {
         self.exact.undo_remove(ids);
         if let Some(codes) = &mut self.codes {
-            codes.unreached = unreached;
+            codes.out_of_range = out_of_range;
         }
     }
 }
@@ -151,7 +152,7 @@ impl<'a> WalkData<'a> {
 pub(super) struct Insertion<'a> {
     pub(super) ids: Vec<u32>,
     id_bound: usize,
-    unreached: usize,
+    out_of_range: usize,
     /// Codes that were dropped because too many rows are outside their range.
     dropped: Option<Codes<'a>>,
 }

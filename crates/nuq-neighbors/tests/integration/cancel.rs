@@ -81,7 +81,7 @@ fn answers(
     let parts = index.parts();
     let graph = parts.graph.unwrap();
     let links = graph.links.map(|links| (links.bottom.to_vec(), links.upper.to_vec(), links.entry));
-    let codes = graph.codes.map(|codes| (codes.step, codes.unreached, codes.blocks.len()));
+    let codes = graph.codes.map(|codes| (codes.step, codes.out_of_range, codes.blocks.len()));
     let state = format!("{:?} {links:?} {codes:?} {:?}", parts.rows.removed, graph.recall);
     (index.search(queries, 5).unwrap(), own, live, index.rows().id_bound(), state)
 }

@@ -3,7 +3,7 @@
 use nuq_neighbors::{
     Embeddings, Error, IndexSummary, NeighborIndex, Neighbors, Precision, RowStorage, RowValues, StoredRows,
 };
-use nuq_testkit::battery;
+use nuq_testkit::conformance;
 
 /// Brute-force search over stored rows.
 struct BruteForce<S> {
@@ -53,9 +53,9 @@ fn brute_force<'x>(x: &Embeddings<'x>) -> BruteForce<StoredRows<'x>> {
 }
 
 #[test]
-fn passes_the_battery() {
-    battery::run(&|x| Box::new(brute_force(x)), 1.0);
-    battery::run(&|x| battery::updated(&|x| Box::new(brute_force(x)), x), 1.0);
+fn passes_the_conformance_tests() {
+    conformance::run(&|x| Box::new(brute_force(x)), 1.0);
+    conformance::run(&|x| conformance::updated(&|x| Box::new(brute_force(x)), x), 1.0);
 }
 
 #[test]

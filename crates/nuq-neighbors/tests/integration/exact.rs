@@ -3,14 +3,14 @@
 use nuq_neighbors::{
     Embeddings, Error, ExactIndex, NeighborIndex, Neighbors, Precision, Pruning, SeededRng, StoredRows,
 };
-use nuq_testkit::{battery, data, oracle};
+use nuq_testkit::{conformance, data, oracle};
 use proptest::prelude::*;
 
 #[test]
-fn passes_the_battery() {
-    battery::run(&|x| Box::new(ExactIndex::new(x).unwrap()), 1.0);
-    battery::run(&|x| Box::new(ExactIndex::scaled(x, vec![1.0; x.dim()]).unwrap()), 1.0);
-    battery::run(&|x| battery::updated(&|x| Box::new(ExactIndex::new(x).unwrap()), x), 1.0);
+fn passes_the_conformance_tests() {
+    conformance::run(&|x| Box::new(ExactIndex::new(x).unwrap()), 1.0);
+    conformance::run(&|x| Box::new(ExactIndex::scaled(x, vec![1.0; x.dim()]).unwrap()), 1.0);
+    conformance::run(&|x| conformance::updated(&|x| Box::new(ExactIndex::new(x).unwrap()), x), 1.0);
 }
 
 fn pruned<'a>(x: &Embeddings<'a>, axes: usize) -> ExactIndex<'a> {
@@ -22,11 +22,11 @@ fn unpruned<'a>(x: &Embeddings<'a>) -> ExactIndex<'a> {
 }
 
 #[test]
-fn pruned_search_passes_the_battery() {
+fn pruned_search_passes_the_conformance_tests() {
     for axes in [1, 5, usize::MAX] {
-        battery::run(&|x| Box::new(pruned(x, axes)), 1.0);
-        battery::run(&|x| battery::updated(&|x| Box::new(pruned(x, axes)), x), 1.0);
-        battery::run(
+        conformance::run(&|x| Box::new(pruned(x, axes)), 1.0);
+        conformance::run(&|x| conformance::updated(&|x| Box::new(pruned(x, axes)), x), 1.0);
+        conformance::run(
             &|x| Box::new(ExactIndex::scaled(x, vec![1.0; x.dim()]).unwrap().pruning(Pruning::On(axes))),
             1.0,
         );
@@ -47,7 +47,9 @@ fn structured(rows: usize, dim: usize, seed: u64) -> Embeddings<'static> {
 
 #[test]
 fn pruned_search_equals_the_comparison_of_all_rows() {
-    for (rows, dim, axes) in [(3000, 2, 2), (3000, 2, 1), (5000, 8, 8), (4000, 70, 6), (4000, 200, 150)] {
+    for (rows, dim, axes) in
+        [(3000, 2, 2), (3000, 2, 1), (5000, 8, 8), (4000, 70, 6), (4000, 70, 20), (4000, 200, 150)]
+    {
         for (unit, offset) in [(1e-30, 0.0), (1.0, 1000.0), (1e30, 0.0)] {
             let map = |x: Embeddings<'_>| {
                 let values = x.as_slice().iter().map(|v| (v + offset) * unit).collect();
@@ -71,7 +73,7 @@ fn pruned_search_is_exact_after_updates_and_on_any_number_of_threads() {
     for precision in [Precision::F32, Precision::F16] {
         let over = |pruning| {
             let rows = StoredRows::new(&x, precision).unwrap();
-            ExactIndex::over(rows).pruning(pruning)
+            ExactIndex::from_rows(rows).pruning(pruning)
         };
         let (mut fast, mut all) = (over(Pruning::On(6)), over(Pruning::Off));
         for round in 0..6 {

@@ -1,7 +1,7 @@
 //! The HNSW index: conformance tests, determinism, recall.
 
 use nuq_neighbors::{Embeddings, Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex, Precision};
-use nuq_testkit::battery::{self, Subject};
+use nuq_testkit::conformance::{self, Subject};
 use nuq_testkit::data;
 
 fn wide() -> HnswParams {
@@ -15,26 +15,26 @@ fn in_halves(x: Embeddings<'static>) -> Option<Embeddings<'static>> {
 }
 
 #[test]
-fn passes_the_battery_in_f32() {
-    battery::run(&|x| Box::new(HnswIndex::new(x, wide()).unwrap()), 0.99);
+fn passes_the_conformance_tests_in_f32() {
+    conformance::run(&|x| Box::new(HnswIndex::new(x, wide()).unwrap()), 0.99);
 }
 
 #[test]
-fn passes_the_battery_in_f16() {
-    let build: battery::Build<'_> =
+fn passes_the_conformance_tests_in_f16() {
+    let build: conformance::Build<'_> =
         &|x| Box::new(HnswIndex::new(x, wide().precision(Precision::F16)).unwrap());
-    battery::run_on(&Subject { build, recall: 0.99, stored: in_halves });
+    conformance::run_on(&Subject { build, recall: 0.99, stored: in_halves });
 }
 
 #[test]
-fn passes_the_battery_after_updates() {
-    battery::run(&|x| battery::updated(&|x| Box::new(HnswIndex::new(x, wide()).unwrap()), x), 0.99);
-    let build: battery::Build<'_> = &|x| {
-        let build: battery::Build<'_> =
+fn passes_the_conformance_tests_after_updates() {
+    conformance::run(&|x| conformance::updated(&|x| Box::new(HnswIndex::new(x, wide()).unwrap()), x), 0.99);
+    let build: conformance::Build<'_> = &|x| {
+        let build: conformance::Build<'_> =
             &|x| Box::new(HnswIndex::new(x, wide().precision(Precision::F16)).unwrap());
-        battery::updated(build, x)
+        conformance::updated(build, x)
     };
-    battery::run_on(&Subject { build, recall: 0.99, stored: in_halves });
+    conformance::run_on(&Subject { build, recall: 0.99, stored: in_halves });
 }
 
 /// Replaces a tenth of the rows in each of three rounds, and compares with a new graph over the same rows.

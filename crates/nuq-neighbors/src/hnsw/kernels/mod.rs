@@ -108,7 +108,7 @@ pub fn float_distances(query: &[f32], rows: &[f32], ids: &[u32], distances: &mut
 
 /// Prefetches the first 512 bytes of a row; the hardware prefetcher loads the rest.
 #[inline(always)]
-pub(super) fn prefetch<T>(row: &[T]) {
+pub(crate) fn prefetch<T>(row: &[T]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
