@@ -2,7 +2,7 @@
 //!
 //! | argument | measurement |
 //! | --- | --- |
-//! | `search` | exact search against the multiply-add peak of the machine and against faiss; graph search against its peers |
+//! | `search` | exact search against faiss and k-d trees; graph search against its peers |
 //! | `fit` | time and memory of `fit` and `predict` |
 //! | `score` | time and memory of `nuq score` on a file of 2 GB |
 //! | `baselines` | baselines against those of pytorch-ood |

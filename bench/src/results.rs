@@ -50,7 +50,8 @@ fn spec(path: &Path, name: &str) -> ArraySpec {
     ArraySpec { path: path.to_owned(), name: Some(name.to_owned()) }
 }
 
-fn array(path: &Path, name: &str) -> Result<Embeddings<'static>, String> {
+/// Reads an array of an npz file.
+pub(crate) fn array(path: &Path, name: &str) -> Result<Embeddings<'static>, String> {
     EmbeddingsFile::open(&spec(path, name)).and_then(EmbeddingsFile::read).map_err(|e| e.to_string())
 }
 

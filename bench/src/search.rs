@@ -1,78 +1,269 @@
-//! Exact search against the peak of the machine and against `IndexFlatL2` of faiss-cpu.
+//! Exact search against `IndexFlatL2` of faiss-cpu, and with few columns against the k-d trees of scipy and scikit-learn.
 
+use std::path::Path;
 use std::time::Instant;
 
-use nuq_neighbors::{ExactIndex, NeighborIndex};
+use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors, Pruning, RowStorage};
 
-use crate::data::Source;
+use crate::data::{Source, normal, uniform};
 use crate::peak::fma_gflops;
 use crate::peers::{Python, write_raw};
+use crate::results::array;
 
 const K: usize = 20;
+const QUERIES: usize = 10_000;
+/// Queries that are searched one at a time.
+const SINGLE_QUERIES: u32 = 300;
+/// A search is repeated until it was run this often or took this many seconds in total.
 const REPEATS: usize = 3;
-/// Rows, columns, queries.
-const CASES: [(usize, usize, usize); 4] =
-    [(50_000, 512, 10_000), (50_000, 2048, 10_000), (200_000, 128, 10_000), (40_000, 50, 10_000)];
+const MAX_SECONDS: f64 = 10.0;
 
-const FAISS: &str = r"
-import sys, time, faiss, numpy as np
-base, queries, dim, k, repeats = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
-x = np.fromfile(base, 'f4').reshape(-1, dim); q = np.fromfile(queries, 'f4').reshape(-1, dim)
-index = faiss.IndexFlatL2(dim); index.add(x)
-best = float('inf')
-for _ in range(repeats):
-    start = time.perf_counter(); _, ids = index.search(q, k); best = min(best, time.perf_counter() - start)
-ids.astype('u4').tofile(base + '.faiss')
-print(best, faiss.__version__)
-";
+struct Set {
+    title: String,
+    rows: Embeddings<'static>,
+    queries: Embeddings<'static>,
+}
+
+/// Times of one set.
+struct Measured {
+    /// Seconds of the first search.
+    first: f64,
+    /// Seconds of the fastest search.
+    best: f64,
+    neighbors: Neighbors,
+}
 
 pub(crate) fn run() -> Result<(), String> {
-    let peak = fma_gflops();
-    let python = Python::with(&["numpy", "faiss-cpu"])?;
-    println!("Exact search, k = {K}, {} threads, best of {REPEATS} runs", rayon::current_num_threads());
-    match peak {
-        Some(peak) => println!("multiply-add peak of this machine: {peak:.0} GFLOP/s"),
-        None => println!("multiply-add peak of this machine: unknown"),
-    }
-    println!(
-        "{:>8} {:>5} {:>8} {:>8} {:>8} {:>9} {:>9}  agreement",
-        "rows", "dim", "queries", "nuq s", "of peak", "faiss s", "× faiss"
-    );
-    for (rows, dim, queries) in CASES {
-        let source = Source::new(dim, 100, 1);
-        let ((x, _), (q, _)) = (source.draw(rows, 2), source.draw(queries, 3));
-        let index = ExactIndex::new(&x).map_err(|e| e.to_string())?;
-        let mut best = f64::INFINITY;
-        let mut neighbors = None;
-        for _ in 0..REPEATS {
-            let start = Instant::now();
-            neighbors = Some(index.search(&q, K).map_err(|e| e.to_string())?);
-            best = best.min(start.elapsed().as_secs_f64());
+    let python = Python::with(&["numpy", "faiss-cpu", "scipy", "scikit-learn"])?;
+    println!("Exact search, k = {K}, {} threads", rayon::current_num_threads());
+    many_columns(&python)?;
+    single_queries()?;
+    few_columns(&python)?;
+    leave_one_out()
+}
+
+fn clusters(rows: usize, dim: usize, classes: usize, latent: usize, noise: f32) -> Set {
+    let source = Source::with_latent(latent, dim, classes, 1).noise(noise);
+    let title = format!("{classes} clusters of {latent} dimensions, noise {noise}");
+    Set { title, rows: source.draw(rows, 2).0, queries: source.draw(QUERIES, 3).0 }
+}
+
+/// The sets are drawn one after the other, because together they need too much memory.
+fn sets_of_many_columns() -> Vec<Box<dyn Fn() -> Result<Set, String>>> {
+    let mut sets: Vec<Box<dyn Fn() -> Result<Set, String>>> = Vec::new();
+    match std::env::var_os("NUQ_DATA") {
+        Some(data) => {
+            let data = Path::new(&data).join("data");
+            let (images, text) = (data.join("cifar10-resnet18"), data.join("text/cola_1.npz"));
+            sets.push(Box::new(move || {
+                let read = |name: &str| array(&images.join(name), "embeddings");
+                let title = "CIFAR-10 by a ResNet-18".to_owned();
+                Ok(Set { title, rows: read("train.npz")?, queries: read("test.npz")? })
+            }));
+            sets.push(Box::new(move || {
+                let title = "CoLA by MiniLM".to_owned();
+                Ok(Set { title, rows: array(&text, "train_feat")?, queries: array(&text, "test_feat")? })
+            }));
         }
-        let neighbors = neighbors.expect("REPEATS is not zero");
-        let (base, queries_file) =
-            (write_raw("base.f32", x.as_slice())?, write_raw("queries.f32", q.as_slice())?);
-        let numbers = [dim.to_string(), K.to_string(), REPEATS.to_string()];
-        let paths = [base.to_string_lossy(), queries_file.to_string_lossy()];
-        let printed = python.script(FAISS, &[&paths[0], &paths[1], &numbers[0], &numbers[1], &numbers[2]])?;
-        let faiss: f64 =
-            printed.split_whitespace().next().and_then(|s| s.parse().ok()).ok_or("faiss printed no time")?;
-        let faiss_ids = std::fs::read(format!("{}.faiss", paths[0])).map_err(|e| e.to_string())?;
-        let same = faiss_ids
-            .chunks_exact(4 * K)
-            .enumerate()
-            .map(|(i, row)| {
-                let ids = row.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-                ids.filter(|id| neighbors.ids(i).contains(id)).count()
-            })
-            .sum::<usize>();
-        let gflops = 2.0 * (rows * dim * queries) as f64 / best / 1e9;
-        let share = peak.map_or("-".to_owned(), |peak| format!("{:.0} %", 100.0 * gflops / peak));
+        None => println!("real embeddings: skipped, NUQ_DATA is not set"),
+    }
+    sets.push(Box::new(|| Ok(clusters(50_000, 512, 100, 32, 0.1))));
+    sets.push(Box::new(|| Ok(clusters(50_000, 512, 100, 32, 0.5))));
+    sets.push(Box::new(|| Ok(clusters(50_000, 2048, 1000, 64, 0.5))));
+    sets.push(Box::new(|| Ok(clusters(200_000, 128, 100, 32, 0.1))));
+    sets.push(Box::new(|| Ok(clusters(40_000, 50, 100, 32, 0.1))));
+    sets.push(Box::new(|| {
+        let (rows, queries) = (normal(50_000, 512, 2), normal(QUERIES, 512, 3));
+        Ok(Set { title: "Gaussian noise".to_owned(), rows, queries })
+    }));
+    sets
+}
+
+fn many_columns(python: &Python) -> Result<(), String> {
+    let peak = fma_gflops();
+    let text = peak.map_or("unknown".to_owned(), |peak| format!("{peak:.0} GFLOP/s"));
+    println!("multiply-add peak of this machine: {text}");
+    println!(
+        "\n{:<42} {:>7} {:>5} {:>7} {:>7} {:>7} {:>10} {:>7} {:>7} {:>7}  agreement",
+        "", "rows", "dim", "queries", "first s", "nuq s", "all rows s", "of peak", "faiss s", "× faiss"
+    );
+    for set in sets_of_many_columns() {
+        let Set { title, rows, queries } = set()?;
+        let all = measure(&rows, &queries, Pruning::Off)?;
+        let ours = measure(&rows, &queries, Pruning::Auto)?;
+        let (faiss, ids) = peer(python, FAISS, &rows, &queries)?;
+        let gflops = 2.0 * (rows.len() * rows.dim() * queries.len()) as f64 / all.best / 1e9;
         println!(
-            "{rows:>8} {dim:>5} {queries:>8} {best:>8.2} {share:>8} {faiss:>9.2} {:>9.2}  {:.4}",
-            faiss / best,
-            same as f64 / (queries * K) as f64
+            "{title:<42} {:>7} {:>5} {:>7} {:>7.3} {:>7.3} {:>10.3} {:>7} {:>7.3} {:>7.2}  {:.4}",
+            rows.len(),
+            rows.dim(),
+            queries.len(),
+            ours.first,
+            ours.best,
+            all.best,
+            peak.map_or("-".to_owned(), |peak| format!("{:.0} %", 100.0 * gflops / peak)),
+            faiss[0],
+            faiss[0] / ours.best,
+            agreement(&ours.neighbors, &ids),
         );
     }
     Ok(())
+}
+
+fn single_queries() -> Result<(), String> {
+    println!(
+        "\nOne query at a time\n{:<42} {:>7} {:>5} {:>7} {:>11} {:>6}",
+        "", "rows", "dim", "nuq µs", "all rows µs", "×"
+    );
+    for set in [clusters(50_000, 512, 100, 32, 0.1), clusters(50_000, 512, 100, 32, 0.5)] {
+        let Set { title, rows, queries } = set;
+        let time = |pruning| -> Result<f64, String> {
+            let index = ExactIndex::new(&rows).map_err(|e| e.to_string())?.pruning(pruning);
+            // The index is prepared by a search of all queries.
+            index.search(&queries, K).map_err(|e| e.to_string())?;
+            let start = Instant::now();
+            for query in 0..SINGLE_QUERIES {
+                index.search(&queries.gather(&[query]), K).map_err(|e| e.to_string())?;
+            }
+            Ok(1e6 * start.elapsed().as_secs_f64() / f64::from(SINGLE_QUERIES))
+        };
+        let (ours, all) = (time(Pruning::Auto)?, time(Pruning::Off)?);
+        let (len, dim) = (rows.len(), rows.dim());
+        println!("{title:<42} {len:>7} {dim:>5} {ours:>7.0} {all:>11.0} {:>6.2}", all / ours);
+    }
+    Ok(())
+}
+
+fn few_columns(python: &Python) -> Result<(), String> {
+    println!(
+        "\n{:<42} {:>7} {:>5} {:>7} {:>7} {:>7} {:>11} {:>9} {:>9} {:>10} {:>10}  agreement",
+        "Few columns",
+        "rows",
+        "dim",
+        "queries",
+        "first s",
+        "nuq s",
+        "scipy build",
+        "scipy s",
+        "× scipy",
+        "sklearn s",
+        "× sklearn"
+    );
+    for dim in [2, 8] {
+        let uniform = Set {
+            title: "uniform".to_owned(),
+            rows: uniform(1_000_000, dim, 2),
+            queries: uniform(QUERIES, dim, 3),
+        };
+        for set in [uniform, clusters(1_000_000, dim, 100, dim, 0.05)] {
+            let Set { title, rows, queries } = set;
+            let ours = measure(&rows, &queries, Pruning::Auto)?;
+            let (times, ids) = peer(python, TREES, &rows, &queries)?;
+            let [build, scipy, sklearn] = times[..] else { return Err("three times expected".to_owned()) };
+            println!(
+                "{title:<42} {:>7} {:>5} {:>7} {:>7.3} {:>7.3} {build:>11.3} {scipy:>9.3} {:>9.2} {sklearn:>10.3} {:>10.2}  {:.4}",
+                rows.len(),
+                rows.dim(),
+                queries.len(),
+                ours.first,
+                ours.best,
+                scipy / ours.best,
+                sklearn / ours.best,
+                agreement(&ours.neighbors, &ids),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn leave_one_out() -> Result<(), String> {
+    println!(
+        "\n{:<42} {:>7} {:>5} {:>7}",
+        "Leave-one-out of all rows, with preparation", "rows", "dim", "nuq s"
+    );
+    let sets = [("uniform".to_owned(), uniform(1_000_000, 8, 2)), {
+        let set = clusters(1_000_000, 8, 100, 8, 0.05);
+        (set.title, set.rows)
+    }];
+    for (title, rows) in sets {
+        let start = Instant::now();
+        let index = ExactIndex::new(&rows).map_err(|e| e.to_string())?;
+        index.leave_one_out(&index.rows().live_ids(), K).map_err(|e| e.to_string())?;
+        println!("{title:<42} {:>7} {:>5} {:>7.2}", rows.len(), rows.dim(), start.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+fn measure(rows: &Embeddings<'_>, queries: &Embeddings<'_>, pruning: Pruning) -> Result<Measured, String> {
+    let index = ExactIndex::new(rows).map_err(|e| e.to_string())?.pruning(pruning);
+    let search = || -> Result<(f64, Neighbors), String> {
+        let start = Instant::now();
+        let neighbors = index.search(queries, K).map_err(|e| e.to_string())?;
+        Ok((start.elapsed().as_secs_f64(), neighbors))
+    };
+    let (first, neighbors) = search()?;
+    let mut measured = Measured { first, best: first, neighbors };
+    let (mut runs, mut total) = (0, 0.0);
+    while runs < REPEATS && total < MAX_SECONDS {
+        let (seconds, neighbors) = search()?;
+        measured = Measured { first, best: measured.best.min(seconds), neighbors };
+        (runs, total) = (runs + 1, total + seconds);
+    }
+    Ok(measured)
+}
+
+const LOAD: &str = r"
+import sys, time, numpy as np
+base, queries, dim, k, repeats, limit, threads = *sys.argv[1:3], *map(int, sys.argv[3:8])
+x = np.fromfile(base, 'f4').reshape(-1, dim); q = np.fromfile(queries, 'f4').reshape(-1, dim)
+
+def best(search):
+    times = []
+    while len(times) < repeats and sum(times) < limit:
+        start = time.perf_counter(); ids = search(); times.append(time.perf_counter() - start)
+    return min(times), ids
+";
+
+const FAISS: &str = r"
+import faiss
+index = faiss.IndexFlatL2(dim); index.add(x)
+seconds, ids = best(lambda: index.search(q, k)[1])
+ids.astype('u4').tofile(base + '.ids')
+print(seconds)
+";
+
+const TREES: &str = r"
+from scipy.spatial import cKDTree
+from sklearn.neighbors import NearestNeighbors
+start = time.perf_counter(); tree = cKDTree(x); build = time.perf_counter() - start
+seconds, ids = best(lambda: tree.query(q, k, workers=threads)[1])
+ids.astype('u4').tofile(base + '.ids')
+other = NearestNeighbors(n_neighbors=k, algorithm='kd_tree', n_jobs=threads).fit(x)
+print(build, seconds, best(lambda: other.kneighbors(q, return_distance=False))[0])
+";
+
+/// Runs the script of a peer. Returns the printed times and the ids of the neighbors.
+fn peer(
+    python: &Python,
+    script: &str,
+    rows: &Embeddings<'_>,
+    queries: &Embeddings<'_>,
+) -> Result<(Vec<f64>, Vec<u32>), String> {
+    let base = write_raw("base.f32", rows.as_slice())?.to_string_lossy().into_owned();
+    let queries = write_raw("queries.f32", queries.as_slice())?.to_string_lossy().into_owned();
+    let numbers = [rows.dim(), K, REPEATS, MAX_SECONDS as usize, rayon::current_num_threads()];
+    let numbers = numbers.map(|n| n.to_string());
+    let arguments: Vec<&str> = [&base, &queries].into_iter().chain(&numbers).map(String::as_str).collect();
+    let printed = python.script(&format!("{LOAD}{script}"), &arguments)?;
+    let times: Option<Vec<f64>> = printed.split_whitespace().map(|word| word.parse().ok()).collect();
+    let ids = std::fs::read(format!("{base}.ids")).map_err(|e| e.to_string())?;
+    let ids = ids.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    Ok((times.ok_or("a peer printed no times")?, ids))
+}
+
+/// The share of neighbors that are among the ids of a peer.
+fn agreement(neighbors: &Neighbors, ids: &[u32]) -> f64 {
+    let rows = ids.chunks_exact(K).enumerate();
+    let common = rows.map(|(i, row)| row.iter().filter(|id| neighbors.ids(i).contains(id)).count());
+    common.sum::<usize>() as f64 / ids.len() as f64
 }
