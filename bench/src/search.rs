@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors, Pruning, RowStorage};
+use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors, Pruning};
 
 use crate::data::{Source, normal, uniform};
 use crate::peak::fma_gflops;
