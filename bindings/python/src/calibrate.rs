@@ -47,7 +47,7 @@ impl PyThreshold {
         Ok(parse_target(target, share, delta).check().map_err(Failure::from)?)
     }
 
-    /// Chooses a threshold on held-out scores. `predictor` is that of scores and errors: "network" or "nuq".
+    /// Chooses a threshold on held-out scores. `training_rows` is the number of training rows among them. `predictor` is that of scores and errors: "network" or "nuq".
     #[staticmethod]
     fn calibrate(
         measure: &str,
@@ -57,23 +57,26 @@ impl PyThreshold {
         share: f64,
         delta: f64,
         predictor: &str,
+        training_rows: usize,
     ) -> PyResult<Self> {
         let (measure, target) = (parse("measure", measure)?, parse_target(target, share, delta));
         let is_error = is_error.as_ref().map(|wrong| wrong.as_slice()).transpose()?;
         let threshold = nuq::calibrate::calibrate(measure, scores.as_slice()?, is_error, target);
         let threshold = threshold.map_err(Failure::from)?;
-        Ok(Self { inner: threshold.of_predictor(parse("predictor", predictor)?) })
+        let threshold = threshold.of_predictor(parse("predictor", predictor)?);
+        Ok(Self { inner: threshold.on_training_rows(training_rows) })
     }
 
     /// Inverse of `parts`.
     #[staticmethod]
-    #[pyo3(signature = (measure, value, rows, guarantee, predictor = "nuq"))]
+    #[pyo3(signature = (measure, value, rows, guarantee, predictor = "nuq", training_rows = 0))]
     fn from_parts(
         measure: &str,
         value: f64,
         rows: usize,
         guarantee: GuaranteeTuple,
         predictor: &str,
+        training_rows: usize,
     ) -> PyResult<Self> {
         let guarantee = match guarantee {
             GuaranteeTuple::Coverage(share, (low, high), accepted) => {
@@ -84,11 +87,11 @@ impl PyThreshold {
             }
         };
         let (measure, predictor) = (parse("measure", measure)?, parse("predictor", predictor)?);
-        Ok(Self { inner: Threshold { measure, value, guarantee, rows, predictor } })
+        Ok(Self { inner: Threshold { measure, value, guarantee, rows, predictor, training_rows } })
     }
 
     /// All fields, for pickle.
-    fn parts(&self) -> (String, f64, usize, GuaranteeTuple, String) {
+    fn parts(&self) -> (String, f64, usize, GuaranteeTuple, String, usize) {
         let guarantee = match self.inner.guarantee {
             Guarantee::Coverage { share, low, high, accepted } => {
                 GuaranteeTuple::Coverage(share, (low, high), accepted)
@@ -97,8 +100,8 @@ impl PyThreshold {
                 GuaranteeTuple::Risk(risk, delta, accepted, errors, predictor.to_string())
             }
         };
-        let Threshold { measure, value, rows, predictor, .. } = self.inner;
-        (measure.to_string(), value, rows, guarantee, predictor.to_string())
+        let Threshold { measure, value, rows, predictor, training_rows, .. } = self.inner;
+        (measure.to_string(), value, rows, guarantee, predictor.to_string(), training_rows)
     }
 
     /// Name of the measure that is compared.

@@ -139,7 +139,7 @@ impl PyClassifier {
     }
 
     /// Chooses prediction sets on held-out rows. `network` as in `predict`.
-    #[pyo3(signature = (x, classes, numbers, coverage, score, by_class, n_jobs, network = None))]
+    #[pyo3(signature = (x, classes, numbers, coverage, score, by_class, training_rows, n_jobs, network = None))]
     #[allow(clippy::too_many_arguments, reason = "the options of prediction sets")]
     fn calibrate_sets(
         &self,
@@ -150,6 +150,7 @@ impl PyClassifier {
         coverage: f64,
         score: &str,
         by_class: bool,
+        training_rows: usize,
         n_jobs: Option<usize>,
         network: Option<NetworkArrays<'_>>,
     ) -> PyResult<PySetRule> {
@@ -159,7 +160,7 @@ impl PyClassifier {
         let inner = self.model.query(py, n_jobs, move |model| {
             let (probabilities, predictor) = class_probabilities(model, &x, network.as_ref())?;
             let rule = SetRule::calibrate(target, &x, &probabilities, model.classes(), &y)?;
-            Ok(rule.of_predictor(predictor))
+            Ok(rule.of_predictor(predictor).on_training_rows(training_rows))
         })?;
         Ok(PySetRule { inner })
     }

@@ -22,36 +22,38 @@ enum LimitsValue {
     ByClass(Vec<f64>),
 }
 
-/// Coverage, score, limits, number of held-out rows and predictor.
-type SetParts = (f64, String, LimitsValue, usize, String);
+/// Coverage, score, limits, number of held-out rows, predictor and number of training rows among the held-out rows.
+type SetParts = (f64, String, LimitsValue, usize, String, usize);
 
 #[pymethods]
 impl PySetRule {
     /// Inverse of `parts`.
     #[staticmethod]
+    #[pyo3(signature = (coverage, score, limits, rows, predictor, training_rows = 0))]
     fn from_parts(
         coverage: f64,
         score: &str,
         limits: LimitsValue,
         rows: usize,
         predictor: &str,
+        training_rows: usize,
     ) -> PyResult<Self> {
         let limits = match limits {
             LimitsValue::All(limit) => SetLimits::All(limit),
             LimitsValue::ByClass(limits) => SetLimits::ByClass(limits),
         };
         let (score, predictor) = (parse("set_score", score)?, parse("predictor", predictor)?);
-        Ok(Self { inner: SetRule { coverage, score, limits, rows, predictor } })
+        Ok(Self { inner: SetRule { coverage, score, limits, rows, predictor, training_rows } })
     }
 
     /// All fields.
     fn parts(&self) -> SetParts {
-        let SetRule { coverage, score, limits, rows, predictor } = &self.inner;
+        let SetRule { coverage, score, limits, rows, predictor, training_rows } = &self.inner;
         let limits = match limits {
             SetLimits::All(limit) => LimitsValue::All(*limit),
             SetLimits::ByClass(limits) => LimitsValue::ByClass(limits.clone()),
         };
-        (*coverage, score.to_string(), limits, *rows, predictor.to_string())
+        (*coverage, score.to_string(), limits, *rows, predictor.to_string(), *training_rows)
     }
 
     /// The guarantee as a sentence.
@@ -82,21 +84,24 @@ impl PyIntervalRule {
         mean: PyReadonlyArray1<'_, f64>,
         log_total: PyReadonlyArray1<'_, f64>,
         targets: PyReadonlyArray1<'_, f64>,
+        training_rows: usize,
     ) -> PyResult<Self> {
         let estimates = estimates(mean.as_slice()?, log_total.as_slice()?);
         let rule = IntervalRule::calibrate(coverage, &estimates, targets.as_slice()?);
-        Ok(Self { inner: rule.map_err(Failure::from)? })
+        Ok(Self { inner: rule.map_err(Failure::from)?.on_training_rows(training_rows) })
     }
 
     /// Inverse of `parts`.
     #[staticmethod]
-    fn from_parts(coverage: f64, factor: f64, rows: usize) -> Self {
-        Self { inner: IntervalRule { coverage, factor, rows } }
+    #[pyo3(signature = (coverage, factor, rows, training_rows = 0))]
+    fn from_parts(coverage: f64, factor: f64, rows: usize, training_rows: usize) -> Self {
+        Self { inner: IntervalRule { coverage, factor, rows, training_rows } }
     }
 
     /// All fields.
-    fn parts(&self) -> (f64, f64, usize) {
-        (self.inner.coverage, self.inner.factor, self.inner.rows)
+    fn parts(&self) -> (f64, f64, usize, usize) {
+        let IntervalRule { coverage, factor, rows, training_rows } = self.inner;
+        (coverage, factor, rows, training_rows)
     }
 
     /// The guarantee as a sentence.

@@ -23,12 +23,37 @@ def test_calibration_and_evaluation_on_training_rows_give_a_warning(blobs, model
     x, y = blobs
     for model in models:
         with pytest.warns(UserWarning, match="150 of 150 rows are training rows"):
-            model.calibrate(x[::2], coverage=0.9)
+            threshold = model.calibrate(x[::2], coverage=0.9)
+        assert threshold.statement.startswith("Chosen on training rows (150 of 150), so that")
+        assert pickle.loads(pickle.dumps(threshold)) == threshold
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model.calibrate(x[1::2], coverage=0.9)
     with pytest.warns(UserWarning, match="rows are training rows"):
         nuq.evaluate(models[0], x, y, resamples=10)
+
+
+def test_sets_and_intervals_of_training_rows_say_so(blobs, models):
+    x, y = blobs
+    classifier, regressor = models
+    with pytest.warns(UserWarning, match="are training rows"):
+        rules = classifier.calibrate(x[::2], y[::2], sets=0.9), regressor.calibrate(x[::2], x[::2, 0], intervals=0.9)
+    for rule in rules:
+        assert rule.statement.startswith("Chosen on training rows (150 of 150)")
+        assert pickle.loads(pickle.dumps(rule)) == rule
+
+
+def test_weights_that_are_shares_are_stated(blobs):
+    x, y = blobs
+    with pytest.warns(UserWarning, match="300 rows has the sum 1: a weight is a number of equal rows"):
+        NuqClassifier().fit(x, y, sample_weight=np.full(300, 1 / 300))
+
+
+def test_a_temperature_at_its_limit_is_stated(blobs):
+    x, y = blobs
+    model = NuqClassifier(n_neighbors=5).fit(x, y)
+    with pytest.warns(UserWarning, match="0.01 is at its limit, because the network predicts every held-out row correctly"):
+        model.fit_temperature(np.eye(3)[y], y)
 
 
 def test_a_threshold_belongs_to_a_classifier_or_a_regressor(blobs, models, tmp_path):

@@ -13,13 +13,14 @@ pub(crate) enum Column {
     Labels(Vec<Option<Label>>),
     Booleans(Vec<Option<bool>>),
     Strings(Vec<Option<String>>),
-    /// Sets of labels, separated by `|` in text.
+    /// Sets of labels, separated by `|` in text, see [`set_text`].
     Sets(Vec<Option<Vec<Label>>>),
 }
 
-/// The labels of a set as text.
+/// The labels of a set as text, separated by `|`. In a label, `\` is written as `\\` and `|` as `\|`.
 pub(crate) fn set_text(labels: &[Label]) -> String {
-    labels.iter().map(Label::to_string).collect::<Vec<String>>().join("|")
+    let escaped = |label: &Label| label.to_string().replace('\\', r"\\").replace('|', r"\|");
+    labels.iter().map(escaped).collect::<Vec<String>>().join("|")
 }
 
 impl From<KeptColumn> for Column {
@@ -69,5 +70,16 @@ impl Column {
                 json!(values[row].as_ref().map(|set| set.iter().map(label_json).collect::<Vec<_>>()))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_in_labels_are_escaped() {
+        let labels = ["a|b", r"c\", "d"].map(Label::from);
+        assert_eq!(set_text(&labels), r"a\|b|c\\|d");
     }
 }

@@ -40,6 +40,7 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let (of, input) = ((embeddings, x.len()), options.input.options());
     let weights =
         options.weights.as_ref().map(|spec| rows::numbers(spec, "weights", of, input)).transpose()?;
+    warn_weights(weights.as_deref(), common);
     let start = Instant::now();
     let mut model = match task {
         Task::Classification(labels, params) => {
@@ -115,6 +116,19 @@ fn warn(options: &FitArgs, model: &Model<'_>, common: &Common) {
             message(common, &text);
         }
         _ => {}
+    }
+}
+
+/// Reports weights that are shares and not numbers of rows, for example those with the sum 1.
+fn warn_weights(weights: Option<&[f64]>, common: &Common) {
+    let (sum, rows) = (weights.unwrap_or_default().iter().sum::<f64>(), weights.map_or(0, <[f64]>::len));
+    if sum > 0.0 && sum < 0.1 * rows as f64 {
+        let text = format!(
+            "warning: the weights of {rows} rows have the sum {sum}: a weight is a number of equal rows, so that the model has only {sum} \
+             rows; multiply the weights by {} for a mean of 1",
+            rows as f64 / sum
+        );
+        message(common, &text);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nuq::calibrate::{Predictor, Threshold};
+use nuq::calibrate::{Predictor, Threshold, relevant_training_rows};
 use nuq::{Embeddings, FittedModel, Label, Model, Neighbors, NuqClassifier};
 use nuq_eval::baselines::Members;
 use nuq_io::{ArraySpec, EmbeddingsFile, ReadOptions};
@@ -311,16 +311,18 @@ fn quoted(label: &Label) -> String {
     }
 }
 
-/// Prints a message if a tenth or more of the rows that should be new are training rows.
-pub(crate) fn warn_training_rows(spec: &ArraySpec, neighbors: &Neighbors, common: &Common) {
+/// Prints a message if a tenth or more of the rows that should be new are training rows. Returns their number, otherwise 0.
+pub(crate) fn warn_training_rows(spec: &ArraySpec, neighbors: &Neighbors, common: &Common) -> usize {
     let same = (0..neighbors.len()).filter(|&i| neighbors.sq_distances(i).first() == Some(&0.0)).count();
-    if 10 * same >= neighbors.len().max(1) {
+    let same = relevant_training_rows(same, neighbors.len());
+    if same > 0 {
         let text = format!(
             "{spec}: {same} of {} rows are training rows; metrics and guarantees are valid only for rows that are not",
             neighbors.len()
         );
         message(common, &text);
     }
+    same
 }
 
 /// The threshold of a model with this name; the error lists the names that exist.
@@ -336,17 +338,21 @@ pub(crate) fn threshold(model: &Model<'_>, path: &Path, name: &str) -> Result<Th
     })
 }
 
-/// Checks that a threshold compares the uncertainty of the predictor whose predictions are scored: of the network with
-/// `--logits`, otherwise of NUQ.
-pub(crate) fn check_predictor(name: &str, threshold: &Threshold, has_logits: bool) -> Result<(), Error> {
+/// Checks that a rule, named `rule` in the error, applies to the predictor whose predictions are scored: the network with
+/// `--logits`, otherwise NUQ.
+pub(crate) fn check_predictor(
+    rule: &str,
+    applies_to: impl Fn(Predictor) -> bool,
+    has_logits: bool,
+) -> Result<(), Error> {
     let predictor = if has_logits { Predictor::Network } else { Predictor::Nuq };
-    if threshold.compares(predictor) {
+    if applies_to(predictor) {
         return Ok(());
     }
     Err(Error::Usage(match predictor {
-        Predictor::Nuq => format!("the threshold `{name}` was chosen with logits: --logits is required"),
-        Predictor::Network => format!(
-            "the threshold `{name}` was chosen without logits: omit --logits, or choose a threshold with `nuq calibrate --logits`"
-        ),
+        Predictor::Nuq => format!("{rule} chosen with logits: --logits is required"),
+        Predictor::Network => {
+            format!("{rule} chosen without logits: omit --logits, or add it to `nuq calibrate`")
+        }
     }))
 }

@@ -3,7 +3,7 @@
 use nuq::calibrate::{IntervalRule, Predictor, SetLimits, SetRule, SetScore};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::threshold_meta::{finite_or_null, infinity_if_null, is_nuq};
+use crate::threshold_meta::{finite_or_null, infinity_if_null, is_nuq, is_zero};
 use crate::word;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ struct SetFields {
     /// Absent for `nuq`.
     #[serde(default, with = "word", skip_serializing_if = "is_nuq")]
     predictor: Predictor,
+    /// Absent for held-out rows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    training_rows: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -37,6 +40,9 @@ struct IntervalFields {
     #[serde(serialize_with = "finite_or_null", deserialize_with = "infinity_if_null")]
     factor: f64,
     rows: usize,
+    /// Absent for held-out rows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    training_rows: usize,
 }
 
 #[derive(Serialize, Deserialize)]

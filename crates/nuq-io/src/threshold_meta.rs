@@ -24,6 +24,9 @@ struct ThresholdFields {
     /// Absent for `nuq`.
     #[serde(default, with = "word", skip_serializing_if = "is_nuq")]
     predictor: Predictor,
+    /// Absent for held-out rows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    training_rows: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,6 +57,10 @@ enum GuaranteeFields {
 
 pub(crate) fn is_nuq(predictor: &Predictor) -> bool {
     *predictor == Predictor::Nuq
+}
+
+pub(crate) fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// JSON cannot represent infinity: +∞ is written as `null`, and -∞ as the smallest finite number.

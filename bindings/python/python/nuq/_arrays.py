@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Union
@@ -137,6 +138,13 @@ def weights(values: Any, n: int) -> np.ndarray | None:
         raise LengthMismatchError(f"sample_weight has {len(array)} values for {n} rows: give one per row")
     if not (np.isfinite(array).all() and (array >= 0).all() and array.sum() > 0):
         raise InvalidInputError("sample_weight must be finite, nonnegative and not zero for all rows")
+    total = float(array.sum())
+    if total < 0.1 * n:
+        text = (
+            f"sample_weight of {n} rows has the sum {total:.6g}: a weight is a number of equal rows, so that the model has only "
+            f"{total:.6g} rows; multiply the weights by {n / total:.6g} for a mean of 1"
+        )
+        warnings.warn(text, UserWarning, stacklevel=4)
     return array
 
 
@@ -203,8 +211,6 @@ def column(values: Any, owner: str) -> np.ndarray:
     if array.ndim == 2 and array.shape[1] == 1:
         exceptions = sys.modules.get("sklearn.exceptions")
         if exceptions is not None:
-            import warnings
-
             text = (
                 "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
                 "(n_samples,), for example using ravel()."

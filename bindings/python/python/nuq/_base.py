@@ -111,18 +111,21 @@ class Estimator(Parameters):
         _arrays.check_columns(type(self).__name__, rows.shape[1], self.n_features_in_)
         return rows
 
-    def _warn_training_rows(self, rows: np.ndarray, stacklevel: int = 3) -> None:
-        """Warn if a tenth or more of the rows that should be new are training rows. At most about 1000 of them are searched."""
+    def _warn_training_rows(self, rows: np.ndarray, stacklevel: int = 3) -> int:
+        """Warn if a tenth or more of the rows that should be new are training rows. At most about 1000 of them are searched. Returns the
+        number of training rows, an estimate if not all rows are searched, and 0 without the warning."""
         sample = np.ascontiguousarray(rows[:: -(-len(rows) // 1000)])
         distances, _ = self._model.kneighbors(sample, 1, self._threads())
         same = int(np.count_nonzero(distances[:, 0] == 0))
-        if 10 * same >= len(sample):
-            checked = "" if len(sample) == len(rows) else " checked"
-            warnings.warn(
-                f"{same} of {len(sample)}{checked} rows are training rows; metrics and guarantees are valid only for rows that are not",
-                UserWarning,
-                stacklevel=stacklevel,
-            )
+        if 10 * same < len(sample):
+            return 0
+        checked = "" if len(sample) == len(rows) else " checked"
+        warnings.warn(
+            f"{same} of {len(sample)}{checked} rows are training rows; metrics and guarantees are valid only for rows that are not",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+        return round(same * len(rows) / len(sample))
 
     def _predictions_from(self, x: Any, ids: Any, sq_distances: Any) -> dict[str, np.ndarray]:
         """The columns of the prediction from given neighbors."""

@@ -456,9 +456,9 @@ class NuqClassifier(Estimator):
         if truth is not None:
             _arrays.check_lengths(rows, truth)
         uncertainty = self.predict_uncertainty(X, logits=logits, probabilities=probabilities, classes=classes)
-        self._warn_training_rows(rows)
+        training_rows = self._warn_training_rows(rows)
         is_error = None if truth is None else ~_arrays.equal_labels(uncertainty.label, truth)
-        return self._store_threshold(request.threshold(uncertainty, is_error), name)
+        return self._store_threshold(request.threshold(uncertainty, is_error, training_rows), name)
 
     def _calibrate_sets(
         self, X: Any, y: Any, coverage: Any, score: Any, by_class: Any, name: str | None, outputs: dict[str, Any]
@@ -471,8 +471,10 @@ class NuqClassifier(Estimator):
         _, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
         network = self._network(len(rows), **outputs)
-        self._warn_training_rows(rows, stacklevel=4)
-        inner = self._model.calibrate_sets(rows, labels, numbers, share, score, by_class, self._threads(), network)
+        training_rows = self._warn_training_rows(rows, stacklevel=4)
+        inner = self._model.calibrate_sets(
+            rows, labels, numbers, share, score, by_class, training_rows, self._threads(), network
+        )
         if inner.unlimited_classes:
             warnings.warn(inner.statement, UserWarning, stacklevel=3)
         if name is not None:
@@ -556,7 +558,15 @@ class NuqClassifier(Estimator):
         if (numbers < 0).all():
             raise InvalidInputError("no label in y is a class of the model")
         matrix = np.ascontiguousarray(network[0][numbers >= 0])
-        self._model.set_temperature(_nuq.temperature(matrix, numbers[numbers >= 0]))
+        temperature = _nuq.temperature(matrix, numbers[numbers >= 0])
+        if not 0.0101 < temperature < 99:
+            text = (
+                f"the temperature {temperature:.4g} is at its limit, because the network predicts "
+                f"{'every' if temperature < 1 else 'no'} held-out row correctly: the likelihood has no maximum; use more held-out rows, "
+                "or rows that are not training rows of the network"
+            )
+            warnings.warn(text, UserWarning, stacklevel=2)
+        self._model.set_temperature(temperature)
         return self
 
     # -- training data ---------------------------------------------------------------------------------------------

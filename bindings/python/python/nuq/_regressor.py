@@ -197,8 +197,8 @@ class NuqRegressor(Estimator):
         del targets["intervals"]
         request = Request.checked(targets, 0.05, measure, has_errors=False)
         uncertainty = self.predict_uncertainty(X)
-        self._warn_training_rows(_arrays.rows(X))
-        return self._store_threshold(request.threshold(uncertainty, None), name)
+        training_rows = self._warn_training_rows(_arrays.rows(X))
+        return self._store_threshold(request.threshold(uncertainty, None, training_rows), name)
 
     def _calibrate_intervals(self, X: Any, y: Any, coverage: Any, name: str | None) -> IntervalRule:
         share = _arrays.real(coverage, "intervals")
@@ -206,8 +206,8 @@ class NuqRegressor(Estimator):
             raise InvalidParameterError("intervals= requires y, the targets of the held-out rows")
         targets, estimates = _targets(y, type(self).__name__), self._predictions(X)
         _arrays.check_lengths(estimates["mean"], targets)
-        self._warn_training_rows(_arrays.rows(X), stacklevel=4)
-        inner = _nuq.IntervalRule.calibrate(share, estimates["mean"], estimates["log_total"], targets)
+        training_rows = self._warn_training_rows(_arrays.rows(X), stacklevel=4)
+        inner = _nuq.IntervalRule.calibrate(share, estimates["mean"], estimates["log_total"], targets, training_rows)
         if name is not None:
             self._model.set_intervals(name, inner)
         return IntervalRule(inner)

@@ -255,12 +255,14 @@ class Request(NamedTuple):
             raise InvalidParameterError("risk= requires y, the labels of the held-out rows")
         return request
 
-    def threshold(self, uncertainty: Uncertainty, is_error: np.ndarray | None) -> Threshold:
-        """The threshold for held-out rows with these uncertainties."""
+    def threshold(self, uncertainty: Uncertainty, is_error: np.ndarray | None, training_rows: int) -> Threshold:
+        """The threshold for held-out rows with these uncertainties, of which some are training rows."""
         predictor = uncertainty._predictor
         scores = _measured(uncertainty, self.measure)
         flags = None if is_error is None else np.ascontiguousarray(is_error, dtype=bool)
-        inner = _nuq.Threshold.calibrate(self.measure, scores, flags, self.target, self.share, self.delta, predictor)
+        inner = _nuq.Threshold.calibrate(
+            self.measure, scores, flags, self.target, self.share, self.delta, predictor, training_rows
+        )
         if np.isinf(inner.value) and self.target != "risk":
             # The caller of `calibrate` of an estimator.
             warnings.warn(inner.statement, UserWarning, stacklevel=3)

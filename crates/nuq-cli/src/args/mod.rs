@@ -49,8 +49,8 @@ Files:
   array of an npz or safetensors file, or one column of a table. FILE may be -, standard input; a
   command can read several arrays of it, such as -e - -l -:NAME. Files and standard input may be
   compressed with gzip or, in a build with that feature, zstd.
-  Arrays and parquet files are read in blocks. csv and tsv tables are held in memory, four bytes per
-  number, and so are arrays in Fortran order that are compressed or come from standard input.
+  `nuq score` reads files in blocks. csv and tsv tables from standard input are held in memory, four
+  bytes per number, and so are arrays in Fortran order that are compressed or come from standard input.
   Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes,
   the columns that --labels, --targets or --weights select from the same file, and the columns that
   FILE:-NAME,NAME excludes. The first line of a table is a header if it holds the selected columns,
@@ -116,7 +116,7 @@ pub(crate) enum Command {
     ///
     /// Columns: row, label, probability, aleatoric, epistemic, total, log_epistemic, log_total, log_density. A regressor has mean in
     /// place of label and probability, and log_aleatoric. --threshold or --reject-cost adds accept (true or false); --output-neighbors adds the nearest
-    /// training rows. Arrays and parquet files are processed in blocks, so they may be larger than memory. A baseline
+    /// training rows. Files are processed in blocks, so they may be larger than memory. A baseline
     /// (`nuq fit --method`) has the columns row and score; a higher score means less certain.
     ///
     /// Far from all training rows the probabilities are those of the prior, and the label is the most frequent class, even if all
@@ -137,9 +137,9 @@ pub(crate) enum Command {
     /// every set (--members, --ood-members).
     #[command(after_long_help = FILES)]
     Evaluate(EvaluateArgs),
-    /// Show the file of a model or of a baseline: options, classes, thresholds, index and sections
+    /// Show a model file: options, classes, thresholds, index and sections
     Inspect(InspectArgs),
-    /// List training rows of a classifier whose label is probably wrong
+    /// List training rows whose label is probably wrong
     ///
     /// Each training row is left out in turn. It is listed if the other rows give another class a higher probability than its
     /// own label; the row with the lowest probability of its own label comes first.
@@ -180,7 +180,7 @@ pub(crate) struct DemoArgs {
 /// The model file as an argument without an option, or as `--model`, as other commands have it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArg {
-    /// Model file
+    /// File of a model; `nuq inspect` also shows baselines
     #[arg(value_name = "MODEL", required_unless_present = "model")]
     file: Option<PathBuf>,
     /// Model file, as an option

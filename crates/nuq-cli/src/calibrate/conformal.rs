@@ -81,25 +81,28 @@ pub(super) fn run(
         factor: None,
         out: destination::name(model_file.out),
     };
+    let is_replaced;
     match (target, &mut model_file.model) {
         (TargetSpec::Sets(_), Model::Classifier(model)) => {
             let rule = sets(options, common, (embeddings, &held_out), model, coverage, &mut outcome)?;
             if rule.unlimited_classes() > 0 {
-                message(common, &format!("warning: {rule}"));
+                let text = "warning: some classes have too few held-out rows and are in every set; see the statement";
+                message(common, text);
             }
             outcome.statement = rule.to_string();
-            model.rules_mut().sets.insert(name, rule);
+            is_replaced = model.rules_mut().sets.insert(name.clone(), rule).is_some();
         }
         (TargetSpec::Intervals(_), Model::Regressor(model)) => {
             let spec = options.targets.as_ref().expect("check_options requires the targets");
             let targets =
                 rows::numbers(spec, "targets", (embeddings, held_out.len()), options.input.options())?;
             let estimates = model.predict(&held_out)?;
-            rows::warn_training_rows(embeddings, estimates.neighbors(), common);
-            let rule = IntervalRule::calibrate(coverage, &estimates, &targets)?;
+            let training_rows = rows::warn_training_rows(embeddings, estimates.neighbors(), common);
+            let rule =
+                IntervalRule::calibrate(coverage, &estimates, &targets)?.on_training_rows(training_rows);
             outcome.statement = rule.to_string();
             outcome.factor = rule.factor.is_finite().then_some(rule.factor);
-            model.rules_mut().intervals.insert(name, rule);
+            is_replaced = model.rules_mut().intervals.insert(name.clone(), rule).is_some();
         }
         (TargetSpec::Sets(_), _) => {
             return Err(Error::Usage("--target sets requires a classifier; use intervals".to_owned()));
@@ -107,6 +110,10 @@ pub(super) fn run(
         _ => return Err(Error::Usage("--target intervals requires a regressor; use sets".to_owned())),
     }
     let out = model_file.save()?;
+    if is_replaced {
+        let kind = if matches!(target, TargetSpec::Sets(_)) { "sets" } else { "intervals" };
+        message(common, &format!("replaced the {kind} `{}`", escape::name(&name)));
+    }
     output::print_report(common, out, &outcome, &outcome.text())
 }
 
@@ -124,7 +131,7 @@ fn sets(
     let labels = rows::labels_for(model, spec, of, options.input.options())?;
     rows::check_labels(spec, &labels, model, common)?;
     let neighbors = model.neighbors_of(held_out, model.n_neighbors())?;
-    rows::warn_training_rows(embeddings, &neighbors, common);
+    let training_rows = rows::warn_training_rows(embeddings, &neighbors, common);
     let (probabilities, predictor) = match &options.logits {
         Some(spec) => {
             let logits = rows::logits(spec, model, &options.classes, of, options.input.options())?;
@@ -141,7 +148,7 @@ fn sets(
     let rows = sizes.len() as f64;
     outcome.mean_size = Some(sizes.iter().sum::<usize>() as f64 / rows);
     outcome.empty = Some(sizes.iter().filter(|size| **size == 0).count() as f64 / rows);
-    Ok(rule.of_predictor(predictor))
+    Ok(rule.of_predictor(predictor).on_training_rows(training_rows))
 }
 
 impl Outcome {

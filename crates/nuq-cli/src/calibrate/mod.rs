@@ -68,7 +68,7 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let others: Vec<_> = options.labels.iter().collect();
     let held_out = held_out_rows(options, &model_file.model, embeddings, &others)?;
     let measure = measure(options, target_spec);
-    let (scores, is_error) = match &model_file.model {
+    let (scores, is_error, training_rows) = match &model_file.model {
         Model::Classifier(model) => {
             let labels = match &options.labels {
                 Some(spec) => {
@@ -80,20 +80,22 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
                 None => None,
             };
             let predictions = predict(options, embeddings, model, &held_out)?;
-            rows::warn_training_rows(embeddings, predictions.neighbors(), common);
+            let training_rows = rows::warn_training_rows(embeddings, predictions.neighbors(), common);
             let is_error = |labels: Vec<Label>| -> Vec<bool> {
                 labels.iter().enumerate().map(|(i, label)| predictions.label(i) != label).collect()
             };
-            (predictions.iter().map(|p| measure.of(p)).collect::<Vec<f64>>(), labels.map(is_error))
+            let scores: Vec<f64> = predictions.iter().map(|p| measure.of(p)).collect();
+            (scores, labels.map(is_error), training_rows)
         }
         Model::Regressor(model) => {
             let estimates = model.predict(&held_out)?;
-            rows::warn_training_rows(embeddings, estimates.neighbors(), common);
-            (estimates.iter().map(|e| measure.of_estimate(e)).collect(), None)
+            let training_rows = rows::warn_training_rows(embeddings, estimates.neighbors(), common);
+            (estimates.iter().map(|e| measure.of_estimate(e)).collect(), None, training_rows)
         }
     };
     let predictor = if options.logits.is_some() { Predictor::Network } else { Predictor::Nuq };
-    let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?.of_predictor(predictor);
+    let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?;
+    let threshold = threshold.of_predictor(predictor).on_training_rows(training_rows);
     if threshold.value == f64::INFINITY && !matches!(target, Target::Risk { .. }) {
         let text = format!("warning: the threshold for {target_spec} accepts every row; see its statement");
         message(common, &text);
@@ -110,15 +112,17 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     output::print_report(common, out, &outcome, &outcome.text())
 }
 
-/// Removes a threshold from the model.
+/// Removes the threshold, sets and intervals of one name from the model.
 fn remove(options: &CalibrateArgs, name: &str, common: &Common) -> Result<(), Error> {
     let mut model_file = ChangedModel::open(options, common)?;
-    if !model_file.model.rules_mut().remove(name) {
+    let kinds = model_file.model.rules_mut().remove(name);
+    if kinds.is_empty() {
         rows::threshold(&model_file.model, &options.model, name)?;
     }
     let out = model_file.save()?;
-    let text = format!("removed `{}` from {}\n", escape::name(name), destination::name(out));
-    let json = json!({ "removed": name, "out": out.display().to_string() });
+    let removed = kinds.iter().map(|kind| format!("the {kind}")).collect::<Vec<_>>().join(" and ");
+    let text = format!("removed {removed} `{}` from {}\n", escape::name(name), destination::name(out));
+    let json = json!({ "removed": name, "kinds": kinds, "out": out.display().to_string() });
     output::print_report(common, out, &json, &text)
 }
 

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::ChangedModel;
 use crate::args::{CalibrateArgs, Common, hold_stdin};
 use crate::error::Error;
+use crate::progress::message;
 use crate::{destination, output, rows};
 
 pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error> {
@@ -32,6 +33,14 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         .collect();
     let (kept, classes): (Vec<u32>, Vec<u32>) = known.into_iter().unzip();
     let temperature = baselines::temperature(&logits.gather(&kept), &classes)?;
+    if !(0.0101..99.0).contains(&temperature) {
+        let text = format!(
+            "warning: the temperature {temperature:.4} is at its limit, because the network predicts {} held-out row correctly: the \
+             likelihood has no maximum; use more held-out rows, or rows that are not training rows of the network",
+            if temperature < 1.0 { "every" } else { "no" }
+        );
+        message(common, &text);
+    }
     let rules = model.rules_mut();
     let before = rules.thresholds.len() + rules.sets.len();
     rules.set_temperature(Some(temperature))?;

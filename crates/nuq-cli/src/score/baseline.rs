@@ -124,7 +124,7 @@ impl<'o> Inputs<'o> {
     fn open(options: &'o ScoreArgs, baseline: &BaselineFile) -> Result<Self, Error> {
         let open = |spec: &'o Option<ArraySpec>| match spec {
             Some(spec) => {
-                let file = options.input.options().embeddings(spec, &[])?;
+                let file = options.input.options().in_blocks().embeddings(spec, &[])?;
                 Ok::<_, Error>(Some((spec, file)))
             }
             None => Ok(None),

@@ -1,4 +1,5 @@
-//! `nuq score`: predicts each row of a file. Rows are processed in blocks, so memory does not depend on the size of the file.
+//! `nuq score`: predicts each row of a file. Rows are processed in blocks, so memory does not depend on the size of a file. Tables from
+//! standard input are held in memory.
 
 mod arrays;
 mod baseline;
@@ -15,7 +16,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-use nuq::calibrate::{IntervalRule, Predictor, SetRule};
+use nuq::calibrate::{IntervalRule, SetRule};
 use nuq::{Embeddings, FittedModel, Model, RejectRule};
 use nuq_io::{ArraySpec, Contents, EmbeddingsFile};
 use serde::Serialize;
@@ -70,7 +71,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let rows = ModelRows {
         model,
         path: &options.model,
-        options: options.input.options(),
+        options: options.input.options().in_blocks(),
         ignore_column_names: options.input.ignore_column_names,
     };
     let kept = kept_names(options)?;
@@ -170,7 +171,12 @@ fn rule(options: &ScoreArgs, cost: Option<RejectRule>, model: &Model<'_>) -> Res
         (Some(cost), _) => Ok(Some(Rule::Cost(cost))),
         (None, Some(name)) => {
             let threshold = rows::threshold(model, &options.model, name)?;
-            rows::check_predictor(name, &threshold, options.logits.is_some())?;
+            let rule = format!("the threshold `{name}` was");
+            rows::check_predictor(
+                &rule,
+                |predictor| threshold.compares(predictor),
+                options.logits.is_some(),
+            )?;
             Ok(Some(Rule::Threshold(threshold)))
         }
         (None, None) => Ok(None),
@@ -196,18 +202,9 @@ fn conformal_rules(
         Some(name) => {
             let rule = rules.sets.get(name);
             let rule = rule.ok_or_else(|| missing("sets", name, rules.sets.keys().collect()))?;
-            let is_network = rule.predictor == Predictor::Network;
-            match (is_network, options.logits.is_some()) {
-                (true, false) => {
-                    let text = format!("the sets `{name}` were chosen with logits: --logits is required");
-                    return Err(Error::Usage(text));
-                }
-                (false, true) => {
-                    let text = format!("the sets `{name}` were chosen without logits: omit --logits");
-                    return Err(Error::Usage(text));
-                }
-                _ => Some(rule.clone()),
-            }
+            let is_same = |predictor| rule.predictor == predictor;
+            rows::check_predictor(&format!("the sets `{name}` were"), is_same, options.logits.is_some())?;
+            Some(rule.clone())
         }
     };
     let intervals = match &options.intervals {

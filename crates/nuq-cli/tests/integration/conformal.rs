@@ -71,7 +71,7 @@ fn sets_are_stored_and_scored() {
         assert!(line.contains(",true,") || line.ends_with(",false,"), "{line}");
     }
     let removed = out(&run("calibrate --model model.nuq --remove sure", at));
-    assert!(removed.contains("removed `sure` from"), "{removed}");
+    assert!(removed.contains("removed the sets `sure` from"), "{removed}");
     assert!(err(&run(score, at)).contains("model.nuq has no sets `sure`; its sets: network"));
 }
 
@@ -125,9 +125,17 @@ fn intervals_are_stored_and_scored() {
     let output = run(calibrate, at);
     assert!(err(&output).contains("30 of 30 rows are training rows"), "{}", err(&output));
     let text = out(&output);
-    assert!(text.starts_with("intervals=0.9: The interval of a new row"), "{text}");
+    assert!(text.starts_with("intervals=0.9: Chosen on training rows (30 of 30), so that"), "{text}");
     assert!(text.contains("half-width of the intervals: "), "{text}");
     assert!(out(&run("inspect r.nuq", at)).contains("intervals    intervals=0.9\n"));
+    assert!(err(&run(calibrate, at)).contains("replaced the intervals `intervals=0.9`"));
+    let threshold =
+        "calibrate --model r.nuq --embeddings h.csv:-y --target coverage=0.9 --name intervals=0.9";
+    assert!(run(threshold, at).status.success());
+    let both = out(&run("calibrate --model r.nuq --remove intervals=0.9 --out n.nuq", at));
+    assert!(both.starts_with("removed the threshold and the intervals `intervals=0.9` from"), "{both}");
+    assert!(run("calibrate --model r.nuq --remove intervals=0.9", at).status.success());
+    assert!(run(calibrate, at).status.success());
     fs::write(at.join("q.csv"), "x\n3.05\n900\n").unwrap();
     let scores = out(&run("score --model r.nuq --embeddings q.csv --out - --intervals intervals=0.9", at));
     let rows: Vec<Vec<f64>> = scores

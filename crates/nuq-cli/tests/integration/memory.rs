@@ -28,6 +28,10 @@ fn compress(from: &Path, to: &Path) {
 /// Peak memory of scoring `rows` rows, in bytes, as last reported by the system before the process ended.
 fn peak(rows: usize, input: &str, out: &str, folder: &Path) -> u64 {
     sparse_file::write(&folder.join("q.npy"), rows, DIM, &[]);
+    if input.ends_with(".csv") {
+        let line = ["0"; DIM].join(",") + "\n";
+        fs::write(folder.join(input), line.repeat(rows)).unwrap();
+    }
     if input.ends_with(".npz") {
         compress(&folder.join("q.npy"), &folder.join(input));
     }
@@ -57,7 +61,9 @@ fn memory_does_not_depend_on_the_number_of_rows() {
     let fit = ["fit", "--embeddings", "x.npy", "--labels", "y.csv", "--out", "m.nuq", "--quiet"];
     assert!(start(&fit, folder.path()).wait().unwrap().success());
     let parquet = cfg!(feature = "parquet").then_some(("q.npy", "s.parquet"));
-    for (input, out) in [("q.npy", "s.csv"), ("q.npz", "s.csv.gz")].into_iter().chain(parquet) {
+    for (input, out) in
+        [("q.npy", "s.csv"), ("q.npz", "s.csv.gz"), ("q.csv", "s.tsv")].into_iter().chain(parquet)
+    {
         let (few, many) = (peak(40_000, input, out, folder.path()), peak(400_000, input, out, folder.path()));
         // The values of the additional rows alone take 88 MiB.
         let (few, many) = (few / MIB, many / MIB);

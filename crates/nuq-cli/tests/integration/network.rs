@@ -169,3 +169,25 @@ fn evaluate_has_the_uncertainties_of_the_network() {
     }
     assert!(text.contains("with the lowest total uncertainty with logits"), "{text}");
 }
+
+#[test]
+fn a_temperature_at_its_limit_is_reported() {
+    let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
+    fs::write(folder.path().join("sure.csv"), "3,0\n2,0\n1,0\n0,1\n0,2\n0,3\n").unwrap();
+    let output =
+        run("calibrate --model m.nuq --temperature --logits sure.csv --labels t.csv:class", folder.path());
+    let text = "warning: the temperature 0.0100 is at its limit, because the network predicts every held-out row correctly";
+    assert!(output.status.success() && err(&output).contains(text), "{}", err(&output));
+}
+
+#[test]
+fn classes_with_few_rows_are_stated_once() {
+    let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
+    let rows: String = (0..12).map(|i| format!("0.{i:02},0.5,a\n")).collect();
+    fs::write(folder.path().join("h.csv"), format!("x,y,class\n{rows}5,5.5,b\n")).unwrap();
+    let line = "calibrate --model m.nuq --embeddings h.csv --labels h.csv:class --target sets=0.9 --by-class";
+    let output = run(line, folder.path());
+    let all = format!("{}{}", out(&output), err(&output)).replace('\n', " ");
+    assert_eq!(all.matches("1 of 2 classes are in every set").count(), 1, "{all}");
+    assert!(err(&output).contains("warning: some classes have too few held-out rows"), "{all}");
+}

@@ -44,6 +44,16 @@ fn weights_of_a_column_equal_repeated_rows() {
 }
 
 #[test]
+fn weights_that_are_shares_are_reported() {
+    let folder = folder();
+    fs::write(folder.path().join("shares.csv"), "0.1\n0.1\n0.05\n0.05\n").unwrap();
+    let line = "fit -e t.csv:-weight,label -l t.csv:label --weights shares.csv --bandwidth 1 -o m.nuq";
+    let output = nuq(&line.split_whitespace().collect::<Vec<_>>(), folder.path());
+    let text = "the weights of 4 rows have the sum 0.3: a weight is a number of equal rows";
+    assert!(output.status.success() && err(&output).contains(text), "{}", err(&output));
+}
+
+#[test]
 fn invalid_weights_are_errors() {
     let folder = folder();
     for (weights, expected) in [

@@ -79,6 +79,11 @@ impl Input {
         Ok(Self { bytes: Bytes::Stream { reader, can_reopen }, start })
     }
 
+    /// Whether the input can be opened again: a file, or standard input in memory.
+    pub(super) fn can_reopen(&self) -> bool {
+        matches!(self.bytes, Bytes::File(_) | Bytes::Stream { can_reopen: true, .. })
+    }
+
     /// All unpacked bytes from the first.
     pub(super) fn into_reader(self) -> Box<dyn Read + Send> {
         match self.bytes {

@@ -14,9 +14,10 @@
 //! All formats may be compressed with gzip or, with the feature `zstd`, with zstd. npz, safetensors and parquet data that are
 //! compressed or come from standard input are copied to a temporary file, which can be read at any position.
 //!
-//! Arrays and parquet files are read in blocks of rows, so that files larger than memory can be scored. Two kinds of input are
-//! held in memory: csv and tsv tables (four bytes per number), and arrays in Fortran order that are compressed or come from standard
-//! input, because each of their rows is spread over the whole stream.
+//! Arrays and parquet files are read in blocks of rows, so that files larger than memory can be scored, and with
+//! [`ReadOptions::in_blocks`] csv and tsv files too. Two kinds of input are held in memory: csv and tsv tables from standard input or a
+//! pipe (four bytes per number), and arrays in Fortran order that are compressed or come from standard input, because each of their
+//! rows is spread over the whole stream.
 
 #[cfg(feature = "parquet")]
 mod arrow_values;
@@ -46,6 +47,7 @@ mod source;
 mod spec;
 mod stream;
 mod table;
+mod table_rows;
 
 pub use format::Format;
 pub use header::Header;
@@ -68,7 +70,8 @@ use parquet_file::ParquetRows;
 #[cfg(feature = "parquet")]
 use parquet_rows::ParquetRows;
 use source::Source;
-use table::{Table, TableRows};
+use table::Table;
+use table_rows::TableRows;
 
 /// An array of numbers or strings in a file. Its values have not been read.
 pub(crate) struct StoredArray {
@@ -101,7 +104,7 @@ pub struct EmbeddingsFile {
 
 enum RowSource {
     Stored(StoredArray),
-    Table(TableRows),
+    Table(Box<TableRows>),
     Parquet(Box<ParquetRows>),
 }
 
@@ -163,7 +166,7 @@ impl EmbeddingsFile {
                     return Err(Error::BadFile { spec: spec.clone(), problem });
                 }
                 let mut rows = table.numbers(&without, kept, options)?;
-                (rows.len(), rows.dim, rows.column_names.take(), RowSource::Table(rows))
+                (rows.len(), rows.dim(), rows.column_names.take(), RowSource::Table(Box::new(rows)))
             }
         };
         options.check_columns(spec, dim)?;
@@ -206,7 +209,7 @@ impl EmbeddingsFile {
     /// If the file cannot be read, is damaged, or holds a finite value that overflows `f32`.
     pub fn values(&mut self, rows: std::ops::Range<usize>) -> Result<Vec<f32>, Error> {
         match &mut self.source {
-            RowSource::Table(table) => Ok(table.values[rows.start * self.dim..rows.end * self.dim].to_vec()),
+            RowSource::Table(table) => table.values(rows),
             RowSource::Stored(stored) => stored.rows(&self.spec, rows),
             RowSource::Parquet(file) => file.values(&self.spec, rows),
         }
@@ -218,7 +221,7 @@ impl EmbeddingsFile {
     /// If the file cannot be read or is damaged.
     pub fn kept(&mut self, rows: std::ops::Range<usize>) -> Result<Vec<KeptColumn>, Error> {
         match &mut self.source {
-            RowSource::Table(table) => Ok(table.kept(rows)),
+            RowSource::Table(table) => table.kept(rows),
             RowSource::Stored(_) => Ok(vec![]),
             RowSource::Parquet(file) => file.kept(&self.spec, rows),
         }

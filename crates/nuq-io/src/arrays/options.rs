@@ -25,6 +25,7 @@ pub struct ReadOptions {
     pub(super) format: Option<Format>,
     pub(super) rows: Option<usize>,
     pub(super) columns: Option<usize>,
+    pub(super) in_blocks: bool,
 }
 
 impl ReadOptions {
@@ -52,6 +53,12 @@ impl ReadOptions {
     /// Sets the expected number of columns. Another number gives [`Error::ColumnCount`], before values are read.
     pub fn columns(self, columns: usize) -> Self {
         Self { columns: Some(columns), ..self }
+    }
+
+    /// Reads csv and tsv files in blocks, as other formats, instead of into memory. They are parsed twice: when they are opened, and for
+    /// each block. Tables that cannot be opened again, from a pipe or standard input, are held in memory nevertheless.
+    pub fn in_blocks(self) -> Self {
+        Self { in_blocks: true, ..self }
     }
 
     /// Opens a file as [`EmbeddingsFile::open_excluding`] does, with these options.

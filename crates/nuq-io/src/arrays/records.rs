@@ -18,8 +18,8 @@ const BUFFER: usize = 64 << 10;
 /// Limit on the number of columns.
 const MAX_COLUMNS: usize = 1 << 20;
 
-pub(super) struct Records<'s> {
-    spec: &'s ArraySpec,
+pub(super) struct Records {
+    spec: ArraySpec,
     reader: csv::Reader<LimitedReader>,
 }
 
@@ -29,10 +29,10 @@ pub(super) struct Record {
     pub(super) line: u64,
 }
 
-impl<'s> Records<'s> {
+impl Records {
     /// Reads from an input. If the first line of a comma-separated table contains semicolons and no comma, semicolons are the
     /// separator.
-    pub(super) fn open(spec: &'s ArraySpec, input: Input, delimiter: u8) -> Self {
+    pub(super) fn open(spec: &ArraySpec, input: Input, delimiter: u8) -> Self {
         let delimiter = match delimiter {
             b',' if is_semicolons(&input.start) => b';',
             other => other,
@@ -42,7 +42,7 @@ impl<'s> Records<'s> {
             .has_headers(false)
             .buffer_capacity(BUFFER)
             .from_reader(LimitedReader { reader: input.into_reader(), bytes: 0 });
-        Self { spec, reader }
+        Self { spec: spec.clone(), reader }
     }
 
     /// The next record, or `None` at the end of the file.
@@ -62,7 +62,7 @@ impl<'s> Records<'s> {
             }
             Err(error) => {
                 return Err(match error.into_kind() {
-                    csv::ErrorKind::Io(source) => read_error(self.spec, source),
+                    csv::ErrorKind::Io(source) => read_error(&self.spec, source),
                     csv::ErrorKind::UnequalLengths { expected_len, len, .. } => bad(format!(
                         "line {line} has {len} columns, but the lines before have {expected_len}"
                     )),

@@ -19,44 +19,23 @@ use nuq::Label;
 
 use super::input::Input;
 use super::records::{Record, Records};
-use super::{ArraySpec, Header, KeptColumn, ReadOptions};
+use super::table_rows::{Block, CoordinateColumns, TableFile, TableRows};
+use super::{ArraySpec, Header, ReadOptions};
 use crate::Error;
 
 /// A table of which the first line has been read.
 pub(crate) struct Table<'s> {
     spec: &'s ArraySpec,
-    records: Records<'s>,
+    records: Records,
+    /// The separator, and whether the table can be opened again.
+    delimiter: u8,
+    can_reopen: bool,
     header: Header,
     /// The first line; `None` if the file is empty.
     first: Option<Record>,
     first_line: FirstLine,
     /// Whether the first column is the index that pandas writes without a name.
     has_index: bool,
-}
-
-/// The rows of a table of embeddings.
-pub(crate) struct TableRows {
-    /// The coordinates in row-major order.
-    pub(crate) values: Vec<f32>,
-    /// The number of coordinates.
-    pub(crate) dim: usize,
-    /// The names of the coordinates; `None` without a header.
-    pub(crate) column_names: Option<Vec<String>>,
-    /// The cells of each kept column.
-    kept: Vec<Vec<String>>,
-}
-
-impl TableRows {
-    pub(crate) fn len(&self) -> usize {
-        self.values.len() / self.dim.max(1)
-    }
-
-    pub(crate) fn kept(&self, rows: std::ops::Range<usize>) -> Vec<KeptColumn> {
-        let cell = |cell: &String| (!cell.is_empty()).then(|| cell.clone());
-        let column =
-            |cells: &Vec<String>| KeptColumn::Strings(cells[rows.clone()].iter().map(cell).collect());
-        self.kept.iter().map(column).collect()
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +55,7 @@ impl<'s> Table<'s> {
         names: &[String],
         header: Header,
     ) -> Result<Self, Error> {
+        let can_reopen = input.can_reopen();
         let mut records = Records::open(spec, input, delimiter);
         let first = records.next()?;
         let cells = first.as_ref().map(|first| &first.cells);
@@ -88,7 +68,7 @@ impl<'s> Table<'s> {
             header == Header::Auto && cells.is_some_and(|cells| may_be_row(cells, names, &first_line));
         let has_index = first_line == FirstLine::Header
             && cells.is_some_and(|cells| cells.len() > 1 && cells[0].trim().is_empty());
-        let table = Self { spec, records, header, first, first_line, has_index };
+        let table = Self { spec, records, delimiter, can_reopen, header, first, first_line, has_index };
         if is_ambiguous { Err(table.ambiguous()) } else { Ok(table) }
     }
 
@@ -118,7 +98,6 @@ impl<'s> Table<'s> {
         }
         let kept = kept.iter().map(|name| self.column(&self.spec.named(name)));
         let kept: Vec<usize> = kept.collect::<Result<_, _>>()?;
-        let mut kept_cells: Vec<Vec<String>> = vec![vec![]; kept.len()];
         excluded.extend(self.has_index.then_some(0));
         let columns = self.first.as_ref().map_or(0, |first| first.cells.len());
         let dim = columns - excluded.len();
@@ -130,43 +109,44 @@ impl<'s> Table<'s> {
             FirstLine::Header => (first, self.records.next()?),
             FirstLine::Row | FirstLine::Strings => (None, first),
         };
-        let mut numbering = Numbering::default();
-        let mut values = Vec::new();
         if next.is_none() {
             return Err(self.bad("the table has no rows".to_owned()));
         }
-        while let Some(Record { cells, line }) = next {
-            numbering.add(&cells);
+        let columns = CoordinateColumns { excluded, kept, dim };
+        let is_streamed = options.in_blocks && self.can_reopen;
+        let mut numbering = Numbering::default();
+        let mut block = Block::new(0, &columns);
+        while let Some(record) = next {
+            numbering.add(&record.cells);
             self.check_more_rows(options, numbering.rows)?;
-            self.reserve(&mut values, dim)?;
-            for (column, cell) in cells.iter().enumerate().filter(|(column, _)| !excluded.contains(column)) {
-                values.push(match cell.trim() {
-                    // A missing value is NaN, which is rejected or skipped later.
-                    "" => f32::NAN,
-                    cell => cell.parse().map_err(|_| {
-                        let name = names.as_ref().map(|names| names.cells[column].trim().to_owned());
-                        self.bad_coordinate(line, column, name, cell)
-                    })?,
-                });
-            }
-            for (column, cells_of_column) in kept.iter().zip(&mut kept_cells) {
-                self.reserve(cells_of_column, 1)?;
-                cells_of_column.push(cells.get(*column).unwrap_or_default().to_owned());
-            }
+            block.push(self.spec, &columns, &record, |column, cell| {
+                let name = names.as_ref().map(|names| names.cells[column].trim().to_owned());
+                self.bad_coordinate(record.line, column, name, cell)
+            })?;
             // A cell that is not a number is reported before a wrong number of columns.
             if numbering.rows == 1 {
                 options.check_columns(self.spec, dim)?;
+            }
+            if is_streamed {
+                block.clear();
             }
             next = self.records.next()?;
         }
         if self.header == Header::Auto && names.is_none() && numbering.is_ambiguous() {
             return Err(self.ambiguous());
         }
+        let file = is_streamed.then(|| TableFile {
+            spec: self.spec.clone(),
+            delimiter: self.delimiter,
+            has_header: names.is_some(),
+            reader: None,
+        });
         let column_names = names.map(|names| {
-            let cells = names.cells.iter().enumerate().filter(|(column, _)| !excluded.contains(column));
+            let cells = names.cells.iter().enumerate();
+            let cells = cells.filter(|(column, _)| !columns.excluded.contains(column));
             cells.map(|(_, name)| name.trim().to_owned()).collect()
         });
-        Ok(TableRows { values, dim, column_names, kept: kept_cells })
+        Ok(TableRows { rows: numbering.rows, columns, column_names, file, block })
     }
 
     pub(crate) fn targets(mut self, options: ReadOptions) -> Result<Vec<f64>, Error> {

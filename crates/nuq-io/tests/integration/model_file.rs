@@ -310,19 +310,25 @@ fn rules_of_held_out_rows_are_stored() {
         limits: SetLimits::ByClass(vec![0.25, f64::INFINITY]),
         rows: 30,
         predictor: Predictor::Network,
+        training_rows: 30,
     };
     let all = SetRule { score: SetScore::Lac, limits: SetLimits::All(f64::INFINITY), ..by_class.clone() };
     rules.sets.insert("by class".to_owned(), by_class);
     rules.sets.insert("all".to_owned(), all);
     let threshold = calibrate(Measure::Total, &[1.0, 2.0, 3.0], None, Target::Coverage(0.5)).unwrap();
-    rules.thresholds.insert("network".to_owned(), threshold.of_predictor(Predictor::Network));
+    rules
+        .thresholds
+        .insert("network".to_owned(), threshold.of_predictor(Predictor::Network).on_training_rows(3));
     nuq_io::save_classifier(&model, &path).unwrap();
     assert_eq!(nuq_io::open(&path).unwrap().model.rules(), model.rules());
 
     let mut model =
         NuqRegressor::params().n_neighbors(2).bandwidth(0.3).fit(&x, &[0.0, 1.0, 2.0, 3.0]).unwrap();
     for (name, factor) in [("finite", 1.5), ("infinite", f64::INFINITY)] {
-        model.rules_mut().intervals.insert(name.to_owned(), IntervalRule { coverage: 0.9, factor, rows: 20 });
+        model
+            .rules_mut()
+            .intervals
+            .insert(name.to_owned(), IntervalRule { coverage: 0.9, factor, rows: 20, training_rows: 2 });
     }
     nuq_io::save_regressor(&model, &path).unwrap();
     assert_eq!(nuq_io::open(&path).unwrap().model.rules(), model.rules());

@@ -78,6 +78,33 @@ fn a_possible_column_name_among_labels_is_ambiguous() {
 }
 
 #[test]
+fn tables_are_read_in_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines: String = (0..20).map(|i| format!("r{i};{i}.5;-{i}\n")).collect();
+    for (text, header) in [(format!("id;x;y\n{lines}"), Header::Auto), (lines.clone(), Header::No)] {
+        let spec = write(folder.path(), &text);
+        let id = [if header == Header::No { "0" } else { "id" }.to_owned()];
+        let options = ReadOptions::new().header(header);
+        let mut whole = options.embeddings_keeping(&spec, &[], &id).unwrap();
+        let mut blocks = options.in_blocks().embeddings_keeping(&spec, &[], &id).unwrap();
+        assert_eq!((blocks.len(), blocks.dim()), (20, 2));
+        assert_eq!(blocks.column_names(), whole.column_names());
+        // An earlier block opens the file again.
+        for rows in [0..7, 7..14, 14..20, 3..5, 4..4, 0..20] {
+            assert_eq!(blocks.values(rows.clone()).unwrap(), whole.values(rows.clone()).unwrap(), "{rows:?}");
+            assert_eq!(blocks.kept(rows.clone()).unwrap(), whole.kept(rows.clone()).unwrap(), "{rows:?}");
+        }
+        assert_eq!(blocks.kept(2..4).unwrap(), whole.kept(2..4).unwrap());
+        let mut blocks = options.in_blocks().embeddings_keeping(&spec, &[], &id).unwrap();
+        fs::write(&spec.path, "id;x;y\nr0;1;2\n").unwrap();
+        assert!(blocks.values(10..12).unwrap_err().to_string().contains("it is truncated"));
+        let bad = write(folder.path(), &text.replace("19.5", "two"));
+        let error = options.in_blocks().embeddings_keeping(&bad, &[], &id).err().unwrap().to_string();
+        assert!(error.contains("is `two`, not a number"), "{error}");
+    }
+}
+
+#[test]
 fn decimal_commas_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     for (text, line, cell) in [

@@ -12,6 +12,7 @@ use std::fmt;
 
 use super::rank::{coverage_interval, percent};
 use super::sets::limit;
+use super::training_rows::{kind_of_rows, write_sentence};
 use super::{check_scores, check_share};
 use crate::error::check_lengths;
 use crate::{Error, Estimate};
@@ -39,6 +40,8 @@ pub struct IntervalRule {
     pub factor: f64,
     /// The number of held-out rows that it was chosen on.
     pub rows: usize,
+    /// The number of these rows that are training rows, as in [`Threshold`](super::Threshold).
+    pub training_rows: usize,
 }
 
 impl IntervalRule {
@@ -58,7 +61,13 @@ impl IntervalRule {
         };
         let mut scores: Vec<f64> = estimates.iter().zip(targets).map(score).collect();
         let factor = limit(&mut scores, coverage)?;
-        Ok(Self { coverage, factor, rows: targets.len() })
+        Ok(Self { coverage, factor, rows: targets.len(), training_rows: 0 })
+    }
+
+    /// The same rule, chosen on rows of which `training_rows` are training rows. Its statement says so.
+    #[must_use]
+    pub fn on_training_rows(self, training_rows: usize) -> Self {
+        Self { training_rows, ..self }
     }
 
     /// The ends of the interval. They are infinite if the half-width exceeds the range of `f64`.
@@ -77,10 +86,12 @@ impl IntervalRule {
 /// The guarantee in words.
 impl fmt::Display for IntervalRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = kind_of_rows(self.training_rows, self.rows);
+        write_sentence(f, self.training_rows, self.rows)?;
         if self.factor == f64::INFINITY {
             return write!(
                 f,
-                "Every interval is infinite: estimates of the {} held-out rows have no variance but are wrong, and no finite interval \
+                "Every interval is infinite: estimates of the {} {kind} have no variance but are wrong, and no finite interval \
                  contains {} of the targets.",
                 self.rows,
                 percent(self.coverage)
@@ -89,7 +100,7 @@ impl fmt::Display for IntervalRule {
         let (low, high) = coverage_interval(self.rows, self.coverage);
         write!(
             f,
-            "The interval of a new row of the same distribution as the {} held-out rows contains its target with a probability of at least \
+            "The interval of a new row of the same distribution as the {} {kind} contains its target with a probability of at least \
              {}. With 95 % confidence, {} to {} of such intervals contain it.",
             self.rows,
             percent(self.coverage),

@@ -27,6 +27,7 @@ mod scores;
 mod selective_risk;
 mod sets;
 mod threshold;
+mod training_rows;
 
 pub use conformal::{benjamini_hochberg, conformal_p_values};
 pub use intervals::IntervalRule;
@@ -36,6 +37,7 @@ pub use rules::Rules;
 pub use selective_risk::{CertifiedRisk, selective_risk};
 pub use sets::{PredictionSets, SetLimits, SetRule, SetScore, SetTarget};
 pub use threshold::{Guarantee, Target, Threshold, calibrate};
+pub use training_rows::relevant_training_rows;
 
 pub(crate) use beta::beta_quantile;
 pub use beta::binomial_interval;

@@ -54,13 +54,13 @@ impl Rules {
         *self = Self { temperature: self.temperature, ..Self::default() };
     }
 
-    /// Removes the threshold, sets and intervals of this name. Returns whether there were any.
-    pub fn remove(&mut self, name: &str) -> bool {
+    /// Removes the threshold, sets and intervals of this name. Returns the kinds that there were: `threshold`, `sets`, `intervals`.
+    pub fn remove(&mut self, name: &str) -> Vec<&'static str> {
         let removed = [
-            self.thresholds.remove(name).is_some(),
-            self.sets.remove(name).is_some(),
-            self.intervals.remove(name).is_some(),
+            ("threshold", self.thresholds.remove(name).is_some()),
+            ("sets", self.sets.remove(name).is_some()),
+            ("intervals", self.intervals.remove(name).is_some()),
         ];
-        removed.contains(&true)
+        removed.into_iter().filter(|(_, was_present)| *was_present).map(|(kind, _)| kind).collect()
     }
 }

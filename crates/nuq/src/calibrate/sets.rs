@@ -23,6 +23,7 @@ use std::fmt;
 use nuq_neighbors::{Embeddings, choices};
 
 use super::rank::{coverage_interval, coverage_rank, percent, sufficient_rows};
+use super::training_rows::{kind_of_rows, write_sentence};
 use super::{Predictor, check_share};
 use crate::error::check_lengths;
 use crate::{Classes, Error, Label, Probabilities};
@@ -91,6 +92,8 @@ pub struct SetRule {
     pub rows: usize,
     /// The predictor whose probabilities are compared.
     pub predictor: Predictor,
+    /// The number of these rows that are training rows, as in [`Threshold`](super::Threshold).
+    pub training_rows: usize,
 }
 
 impl SetRule {
@@ -152,13 +155,20 @@ impl SetRule {
                 SetLimits::ByClass(limits.into_iter().map(|limit| limit.unwrap_or(f64::INFINITY)).collect())
             }
         };
-        Ok(Self { coverage, score, limits, rows: labels.len(), predictor: Predictor::default() })
+        let predictor = Predictor::default();
+        Ok(Self { coverage, score, limits, rows: labels.len(), predictor, training_rows: 0 })
     }
 
     /// The same rule, chosen on the probabilities of `predictor`. [`calibrate`](Self::calibrate) assumes those of the NUQ model.
     #[must_use]
     pub fn of_predictor(self, predictor: Predictor) -> Self {
         Self { predictor, ..self }
+    }
+
+    /// The same rule, chosen on rows of which `training_rows` are training rows. Its statement says so.
+    #[must_use]
+    pub fn on_training_rows(self, training_rows: usize) -> Self {
+        Self { training_rows, ..self }
     }
 
     /// The set of each query, from its class probabilities by the predictor of this rule. An empty set means that the row belongs to
@@ -291,12 +301,14 @@ impl PredictionSets {
 impl fmt::Display for SetRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (n, share) = (self.rows, percent(self.coverage));
+        let kind = kind_of_rows(self.training_rows, n);
+        write_sentence(f, self.training_rows, n)?;
         match &self.limits {
             SetLimits::All(_) => {
                 let (low, high) = coverage_interval(n, self.coverage);
                 write!(
                     f,
-                    "The set of a new row of the same distribution as the {n} held-out rows contains its class with a probability of at \
+                    "The set of a new row of the same distribution as the {n} {kind} contains its class with a probability of at \
                      least {share}. With 95 % confidence, {} to {} of such sets contain it.",
                     percent(low),
                     percent(high)
@@ -305,7 +317,7 @@ impl fmt::Display for SetRule {
             SetLimits::ByClass(limits) => {
                 write!(
                     f,
-                    "For each class, the set of a new row of this class and of the same distribution as the {n} held-out rows contains \
+                    "For each class, the set of a new row of this class and of the same distribution as the {n} {kind} contains \
                      the class with a probability of at least {share}."
                 )?;
                 match (self.unlimited_classes(), sufficient_rows(self.coverage)) {

@@ -7,6 +7,7 @@ use super::measure::Measure;
 use super::predictor::Predictor;
 use super::rank::{self, coverage_rank, percent};
 use super::selective_risk::{selective_risk, smallest_risk, sufficient_rows};
+use super::training_rows::{kind_of_rows, write_sentence};
 use super::{beta_quantile, binomial_interval, check_share};
 use crate::{Decision, Error, Estimate, Prediction};
 
@@ -86,9 +87,17 @@ pub struct Threshold {
     /// The predictor whose uncertainty is compared. The density does not depend on it: a threshold on
     /// [`Measure::Density`] has [`Predictor::Nuq`].
     pub predictor: Predictor,
+    /// The number of these rows that are training rows, see [`relevant_training_rows`](super::relevant_training_rows). 0 for held-out rows.
+    pub training_rows: usize,
 }
 
 impl Threshold {
+    /// The same threshold, chosen on rows of which `training_rows` are training rows. Its statement says so.
+    #[must_use]
+    pub fn on_training_rows(self, training_rows: usize) -> Self {
+        Self { training_rows, ..self }
+    }
+
     /// The same threshold, chosen on the errors and uncertainties of `predictor`. [`calibrate`] assumes those of the NUQ model.
     #[must_use]
     pub fn of_predictor(mut self, predictor: Predictor) -> Self {
@@ -134,26 +143,28 @@ impl Threshold {
 impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.rows;
+        let kind = kind_of_rows(self.training_rows, n);
+        write_sentence(f, self.training_rows, n)?;
         match self.guarantee {
             Guarantee::Coverage { share, .. } if self.value == f64::INFINITY => {
                 let (target, needed) = (coverage_words(share), rank::sufficient_rows(share));
                 match needed {
                     Some(needed) if n < needed => write!(
                         f,
-                        "Every row is accepted: with {n} held-out rows no finite threshold guarantees {target}; at least {needed} \
+                        "Every row is accepted: with {n} {kind} no finite threshold guarantees {target}; at least {needed} \
                          held-out rows are needed."
                     ),
                     Some(_) => write!(
                         f,
-                        "Every row is accepted: the measure is infinite for too many of the {n} held-out rows. Use another measure."
+                        "Every row is accepted: the measure is infinite for too many of the {n} {kind}. Use another measure."
                     ),
-                    None => write!(f, "Every row is accepted: {n} held-out rows are too few for the target."),
+                    None => write!(f, "Every row is accepted: {n} {kind} are too few for the target."),
                 }
             }
             Guarantee::Coverage { share, low, high, accepted } => {
                 write!(
                     f,
-                    "A new row of the same distribution as the {n} held-out rows is accepted with {}. With 95 % confidence, this \
+                    "A new row of the same distribution as the {n} {kind} is accepted with {}. With 95 % confidence, this \
                      threshold accepts {} to {} of such rows.",
                     coverage_words(share),
                     percent(low),
@@ -164,7 +175,7 @@ impl fmt::Display for Threshold {
                 }
                 write!(
                     f,
-                    " It accepts {} of the held-out rows, because several of them have exactly the value of the threshold.",
+                    " It accepts {} of the {kind}, because several of them have exactly the value of the threshold.",
                     percent(accepted as f64 / n as f64)
                 )
             }
@@ -178,14 +189,14 @@ impl fmt::Display for Threshold {
                     return write!(
                         f,
                         "With {confidence} confidence, at most {risk} of all predictions of {predictor} are wrong, and every row is \
-                         accepted. Of the {n} held-out predictions, {errors} are wrong."
+                         accepted. Of the predictions of the {n} {kind}, {errors} are wrong."
                     );
                 }
                 let (low, high) = binomial_interval(accepted, n);
                 write!(
                     f,
                     "With {confidence} confidence, at most {risk} of the accepted predictions of {predictor} are wrong. Of the {n} \
-                     held-out rows, {accepted} are accepted, and {errors} of these have a wrong prediction. With 95 % confidence, this \
+                     {kind}, {accepted} are accepted, and {errors} of these have a wrong prediction. With 95 % confidence, this \
                      threshold accepts {} to {} of new rows of the same distribution.",
                     percent(low),
                     percent(high)
@@ -236,7 +247,7 @@ pub fn calibrate(
     if rows > 1 && value < f64::INFINITY && scores.iter().all(|score| *score == scores[0]) {
         return Err(Error::EqualScores { measure, value: scores[0] });
     }
-    Ok(Threshold { measure, value, guarantee, rows, predictor: Predictor::default() })
+    Ok(Threshold { measure, value, guarantee, rows, predictor: Predictor::default(), training_rows: 0 })
 }
 
 fn cannot_certify(scores: &[f64], is_error: &[bool], risk: f64, delta: f64) -> Error {
@@ -266,6 +277,7 @@ fn for_coverage(scores: &[f64], share: f64) -> (f64, Guarantee) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::relevant_training_rows;
     use super::*;
 
     #[test]
@@ -299,9 +311,20 @@ mod tests {
         let everything = calibrate(Measure::Total, &scores, Some(&wrong), target).unwrap();
         assert_eq!(
             everything.to_string(),
-            "With 90 % confidence, at most 20 % of all predictions of NUQ are wrong, and every row is accepted. Of the 999 held-out \
-             predictions, 99 are wrong."
+            "With 90 % confidence, at most 20 % of all predictions of NUQ are wrong, and every row is accepted. Of the predictions \
+             of the 999 held-out rows, 99 are wrong."
         );
+    }
+
+    #[test]
+    fn training_rows_are_stated() {
+        let scores: Vec<f64> = (0..999).map(f64::from).collect();
+        let threshold = calibrate(Measure::Total, &scores, None, Target::Coverage(0.9)).unwrap();
+        let text = threshold.on_training_rows(relevant_training_rows(998, 999)).to_string();
+        let start = "Chosen on training rows (998 of 999), so that the following is not guaranteed for new rows. A new row of the same \
+                     distribution as the 999 training rows";
+        assert!(text.starts_with(start) && !text.contains("held-out"), "{text}");
+        assert_eq!((relevant_training_rows(9, 100), relevant_training_rows(10, 100)), (0, 10));
     }
 
     #[test]

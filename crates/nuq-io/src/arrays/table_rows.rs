@@ -1,0 +1,150 @@
+//! The rows of a csv or tsv table of embeddings: in memory, or read again from the file in blocks.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::input::Input;
+use super::records::{Record, Records};
+use super::source::{out_of_memory, truncated};
+use super::{ArraySpec, KeptColumn};
+use crate::Error;
+
+/// The rows of a table of embeddings. All lines were parsed once, so that their number and the validity of their cells are known.
+pub(crate) struct TableRows {
+    pub(super) rows: usize,
+    pub(super) columns: CoordinateColumns,
+    /// The names of the coordinates; `None` without a header.
+    pub(super) column_names: Option<Vec<String>>,
+    /// `None` if the values are in memory.
+    pub(super) file: Option<TableFile>,
+    /// All rows, or the block that was read last.
+    pub(super) block: Block,
+}
+
+/// Which columns are coordinates, and which are copied to the results.
+pub(super) struct CoordinateColumns {
+    pub(super) excluded: HashSet<usize>,
+    pub(super) kept: Vec<usize>,
+    /// The number of coordinates.
+    pub(super) dim: usize,
+}
+
+/// Values and kept cells of some rows.
+pub(super) struct Block {
+    first: usize,
+    rows: usize,
+    /// The coordinates in row-major order.
+    values: Vec<f32>,
+    /// The cells of each kept column.
+    kept: Vec<Vec<String>>,
+}
+
+impl Block {
+    pub(super) fn new(first: usize, columns: &CoordinateColumns) -> Self {
+        Self { first, rows: 0, values: vec![], kept: vec![vec![]; columns.kept.len()] }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.rows = 0;
+        self.values.clear();
+        self.kept.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Adds a row. `bad` is the error of a column whose cell is not a number.
+    pub(super) fn push(
+        &mut self,
+        spec: &ArraySpec,
+        columns: &CoordinateColumns,
+        record: &Record,
+        bad: impl Fn(usize, &str) -> Error,
+    ) -> Result<(), Error> {
+        let no_memory = |_| out_of_memory(spec);
+        self.values.try_reserve(columns.dim).map_err(no_memory)?;
+        let cells = record.cells.iter().enumerate();
+        for (column, cell) in cells.filter(|(column, _)| !columns.excluded.contains(column)) {
+            self.values.push(match cell.trim() {
+                // A missing value is NaN, which is rejected or skipped later.
+                "" => f32::NAN,
+                cell => cell.parse().map_err(|_| bad(column, cell))?,
+            });
+        }
+        for (&column, cells) in columns.kept.iter().zip(&mut self.kept) {
+            cells.try_reserve(1).map_err(no_memory)?;
+            cells.push(record.cells.get(column).unwrap_or_default().to_owned());
+        }
+        self.rows += 1;
+        Ok(())
+    }
+}
+
+/// A table that is read again, from front to back.
+pub(super) struct TableFile {
+    pub(super) spec: ArraySpec,
+    pub(super) delimiter: u8,
+    pub(super) has_header: bool,
+    /// The reader and the number of its next row; `None` before the first block.
+    pub(super) reader: Option<(Records, usize)>,
+}
+
+impl TableFile {
+    /// Reads some rows. An earlier row than the next one opens the file again.
+    fn read(&mut self, columns: &CoordinateColumns, rows: Range<usize>) -> Result<Block, Error> {
+        let reader = self.reader.take().filter(|(_, next)| *next <= rows.start);
+        let (mut records, mut next) = match reader {
+            Some(reader) => reader,
+            None => {
+                let mut records = Records::open(&self.spec, Input::open(&self.spec)?, self.delimiter);
+                if self.has_header {
+                    records.next()?;
+                }
+                (records, 0)
+            }
+        };
+        let mut block = Block::new(rows.start, columns);
+        // The first pass has parsed every line: other contents are due to a change of the file.
+        let changed = || truncated(&self.spec);
+        while next < rows.end {
+            let record = records.next()?.ok_or_else(changed)?;
+            if next >= rows.start {
+                block.push(&self.spec, columns, &record, |_, _| changed())?;
+            }
+            next += 1;
+        }
+        self.reader = Some((records, next));
+        Ok(block)
+    }
+}
+
+impl TableRows {
+    pub(crate) fn len(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn dim(&self) -> usize {
+        self.columns.dim
+    }
+
+    /// Loads the block with these rows.
+    fn load(&mut self, rows: &Range<usize>) -> Result<(), Error> {
+        let is_loaded = self.block.first <= rows.start && rows.end <= self.block.first + self.block.rows;
+        match &mut self.file {
+            Some(file) if !is_loaded => self.block = file.read(&self.columns, rows.clone())?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn values(&mut self, rows: Range<usize>) -> Result<Vec<f32>, Error> {
+        self.load(&rows)?;
+        let (first, dim) = (self.block.first, self.columns.dim);
+        Ok(self.block.values[(rows.start - first) * dim..(rows.end - first) * dim].to_vec())
+    }
+
+    pub(crate) fn kept(&mut self, rows: Range<usize>) -> Result<Vec<KeptColumn>, Error> {
+        self.load(&rows)?;
+        let (start, end) = (rows.start - self.block.first, rows.end - self.block.first);
+        let cell = |cell: &String| (!cell.is_empty()).then(|| cell.clone());
+        let column = |cells: &Vec<String>| KeptColumn::Strings(cells[start..end].iter().map(cell).collect());
+        Ok(self.block.kept.iter().map(column).collect())
+    }
+}
