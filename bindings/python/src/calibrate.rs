@@ -49,6 +49,7 @@ impl PyThreshold {
 
     /// Chooses a threshold on held-out scores. `training_rows` is the number of training rows among them. `predictor` is that of scores and errors: "network" or "nuq".
     #[staticmethod]
+    #[allow(clippy::too_many_arguments, reason = "the options of a threshold")]
     fn calibrate(
         measure: &str,
         scores: PyReadonlyArray1<'_, f64>,
