@@ -136,8 +136,8 @@ impl Scan<'_> {
     #[inline(always)]
     fn keep_survivors(&mut self, distances: &[f32; POINTS], first: u32) {
         let mut within = 0u32;
-        for lane in 0..POINTS {
-            within |= u32::from(distances[lane] <= self.cutoff) << lane;
+        for (lane, &distance) in distances.iter().enumerate() {
+            within |= u32::from(distance <= self.cutoff) << lane;
         }
         while within != 0 {
             let lane = within.trailing_zeros();
@@ -152,8 +152,8 @@ impl Scan<'_> {
 fn groups_within_any<const FMA: bool>(query: &[f32], boxes: &[f32], cutoff: f32) -> u16 {
     let distances = boxes_within::<FMA>(query, boxes, cutoff);
     let mut groups = 0;
-    for group in 0..BOXES {
-        groups |= u16::from(distances[group] <= cutoff) << group;
+    for (group, &distance) in distances.iter().enumerate() {
+        groups |= u16::from(distance <= cutoff) << group;
     }
     groups
 }
