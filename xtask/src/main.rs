@@ -1,6 +1,7 @@
 //! Development tasks of the workspace: `cargo xtask test | bench | results | docs`.
 
 mod benchmarks;
+mod cuda;
 mod docs;
 mod python;
 mod steps;
@@ -15,9 +16,11 @@ cargo xtask COMMAND
   test                          all checks of a change: format, lints, tests, API documentation, Python package
   test python                   the Python package only: build the wheel, install it in a new environment, run its tests
   test torch                    the tests that need PyTorch (a large download), after `test python`
+  test cuda                     the tests of searches on a GPU
   test lab                      the laboratory: lints, tests and every experiment at a small size
   bench [search | fit | score | baselines | growth]
                                 speed on this machine, compared with other libraries
+  bench cuda                    searches on a GPU, compared with PyTorch
   bench python                  the Python package compared with Rust
   bench sets                    prediction sets and intervals compared with MAPIE
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
@@ -39,6 +42,8 @@ fn main() -> ExitCode {
         }
         ["test", "torch"] => python::test_torch(),
         ["test", "lab"] => test_lab(),
+        ["test", "cuda"] => cuda::test(),
+        ["bench", "cuda"] => cuda::bench().map(|table| print!("{table}")),
         ["bench", "python"] => python::bench().map(|table| print!("{table}")),
         ["bench", "sets"] => python::bench_sets().map(|table| print!("{table}")),
         ["bench", rest @ ..] => bench(rest),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::device::{self, Device};
 use crate::exact::few_columns_seconds;
 use crate::{Embeddings, Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex, UnknownChoice, normalized};
 
@@ -74,11 +75,20 @@ pub struct IndexRequest {
     pub queries: u64,
     /// The seed of the graph, when [`IndexKind::Auto`] chooses one.
     pub seed: u64,
+    /// The device of searches; [`Device::Auto`] is that of the thread, see [`Device::scope`]. A GPU implies exact search.
+    pub device: Device,
 }
 
 impl Default for IndexRequest {
     fn default() -> Self {
-        Self { kind: IndexKind::Auto, recall: Some(0.99), n_neighbors: 20, queries: 10_000, seed: 0 }
+        Self {
+            kind: IndexKind::Auto,
+            recall: Some(0.99),
+            n_neighbors: 20,
+            queries: 10_000,
+            seed: 0,
+            device: Device::Auto,
+        }
     }
 }
 
@@ -148,14 +158,17 @@ impl fmt::Display for Seconds {
 }
 
 impl IndexRequest {
-    /// Checks the recall and the graph parameters.
+    /// Checks the recall, the graph parameters and the device.
     ///
     /// # Errors
-    /// [`Error::BadRecall`] or [`Error::BadGraphParameter`].
+    /// [`Error::BadRecall`], [`Error::BadGraphParameter`] or [`Error::GraphOnDevice`].
     pub fn check(&self) -> Result<(), Error> {
         match (self.recall, self.kind) {
             (Some(value), _) if !(value > 0.0 && value <= 1.0) => Err(Error::BadRecall { value }),
-            (_, IndexKind::Hnsw(params)) => params.check(),
+            (_, IndexKind::Hnsw(params)) => {
+                check_graph_device(self.device.or_current())?;
+                params.check()
+            }
             _ => Ok(()),
         }
     }
@@ -165,6 +178,9 @@ impl IndexRequest {
     pub fn choose(&self, rows: usize, dim: usize) -> IndexChoice {
         if self.kind != IndexKind::Auto {
             return IndexChoice { kind: self.kind, reason: Reason::Requested };
+        }
+        if matches!(self.device.or_current(), Device::Cuda(_)) {
+            return IndexChoice { kind: IndexKind::Exact, reason: Reason::Requested };
         }
         let exact_seconds = exact_seconds(rows, dim, self.queries, self.n_neighbors);
         let graph_seconds = graph_seconds(rows, dim, self.queries, self.n_neighbors);
@@ -203,11 +219,18 @@ impl IndexRequest {
                 choice.kind = IndexKind::Hnsw(*index.params());
                 Box::new(index)
             }
-            (_, Some(scale)) => Box::new(ExactIndex::scaled(embeddings, scale)?),
-            (_, None) => Box::new(ExactIndex::new(embeddings)?),
+            (_, Some(scale)) => {
+                device::place(ExactIndex::scaled(embeddings, scale)?, self.device.or_current())?
+            }
+            (_, None) => device::place(ExactIndex::new(embeddings)?, self.device.or_current())?,
         };
         Ok((index, choice))
     }
+}
+
+/// A graph is searched on the CPU.
+pub(crate) fn check_graph_device(device: Device) -> Result<(), Error> {
+    if matches!(device, Device::Cuda(_)) { Err(Error::GraphOnDevice { device }) } else { Ok(()) }
 }
 
 // Measured in seconds of one core, as the tests below list. Only their ratio affects the choice; it is similar on
@@ -280,6 +303,20 @@ mod tests {
         let request = IndexRequest { queries: 10_000, n_neighbors: 10_000, ..IndexRequest::default() };
         assert_eq!(request.choose(10_000, 2).kind, IndexKind::Exact);
         assert_eq!(request.choose(10_000, 64).kind, IndexKind::Exact);
+    }
+
+    #[test]
+    fn a_gpu_implies_exact_search() {
+        let request =
+            IndexRequest { device: Device::Cuda(None), queries: 100_000, ..IndexRequest::default() };
+        let choice = request.choose(1_300_000, 2048);
+        assert_eq!((choice.kind, choice.reason), (IndexKind::Exact, Reason::Requested));
+        let graph = IndexRequest { kind: IndexKind::Hnsw(HnswParams::default()), ..request };
+        assert_eq!(graph.check(), Err(Error::GraphOnDevice { device: Device::Cuda(None) }));
+        let of_thread =
+            Device::Cuda(Some(1)).scope(|| IndexRequest { device: Device::Auto, ..graph }.check());
+        assert_eq!(of_thread, Err(Error::GraphOnDevice { device: Device::Cuda(Some(1)) }));
+        assert_eq!(IndexRequest { device: Device::Cpu, ..graph }.check(), Ok(()));
     }
 
     /// Seconds of one core of an EPYC with AVX-512, k = 20, on 100 clusters of at most 16 dimensions.

@@ -151,6 +151,20 @@ pub enum Error {
         /// What is wrong with the section.
         problem: String,
     },
+    /// A device other than the CPU failed; the search has no result.
+    #[error("{problem}")]
+    Device {
+        /// What failed, and what to do.
+        problem: String,
+    },
+    /// A graph with a device other than the CPU.
+    #[error(
+        "device `{device}`: a graph is searched on the CPU, choose the index `exact` or the device `cpu`"
+    )]
+    GraphOnDevice {
+        /// The requested device.
+        device: crate::Device,
+    },
     /// A scale of a column outside 1e-100 to 1e100.
     #[error("scale of column {column} is {value:?}: it must lie between 1e-100 and 1e100")]
     BadScale {

@@ -17,6 +17,11 @@ pub trait NeighborIndex: Send + Sync {
     /// The kind of the index and its measured recall.
     fn describe(&self) -> IndexSummary;
 
+    /// The device of the last search and the reason for it, or of the next one; `None` for an index that uses the CPU only.
+    fn device(&self) -> Option<String> {
+        None
+    }
+
     /// The `k` nearest rows of each query.
     ///
     /// `excluded` holds one id per query, which is left out of the result of that query. Leave-one-out search excludes

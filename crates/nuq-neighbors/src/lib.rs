@@ -18,6 +18,7 @@
 
 pub mod cancel;
 mod choice;
+pub mod device;
 mod distance;
 mod embeddings;
 mod error;
@@ -37,6 +38,7 @@ mod vocabulary;
 
 pub use cancel::{CancelToken, Cancelled};
 pub use choice::{IndexChoice, IndexKind, IndexRequest, Reason};
+pub use device::Device;
 pub use distance::sq_distance;
 pub use embeddings::Embeddings;
 pub use error::Error;
@@ -51,6 +53,8 @@ pub use progress::{Progress, Stage};
 pub use seeded::SeededRng;
 pub use shared_slice::SharedSlice;
 pub use storage::RowStorage;
+#[doc(hidden)]
+pub use stored_rows::widened;
 pub use stored_rows::{Precision, StoredRows};
 pub use summary::{IndexSummary, MeasuredRecall};
 pub use verified::Verifier;

@@ -60,6 +60,32 @@ impl Neighbors {
         Ok(table)
     }
 
+    /// A table from the result of an index: `k` distinct ids per query, nearest first, ties by id.
+    ///
+    /// # Panics
+    /// When the lengths do not fit each other. The order is not checked.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn sorted(k: usize, ids: Vec<u32>, sq_distances: Vec<f64>) -> Self {
+        assert!(k > 0 && ids.len().is_multiple_of(k), "every query of a table has k neighbors");
+        assert_eq!(ids.len(), sq_distances.len(), "every neighbor has a distance");
+        Self { k, ids, sq_distances }
+    }
+
+    /// Replaces the neighbors of the given queries by those of `others`, one query of `others` each.
+    ///
+    /// # Panics
+    /// When a query does not exist, or the tables do not fit each other.
+    #[doc(hidden)]
+    pub fn replace(&mut self, queries: &[u32], others: &Self) {
+        assert_eq!((others.k, others.len()), (self.k, queries.len()), "the tables fit each other");
+        for (i, &query) in queries.iter().enumerate() {
+            let cells = query as usize * self.k..(query as usize + 1) * self.k;
+            self.ids[cells.clone()].copy_from_slice(others.ids(i));
+            self.sq_distances[cells].copy_from_slice(others.sq_distances(i));
+        }
+    }
+
     pub(crate) fn with_capacity(k: usize, queries: usize) -> Self {
         Self { k, ids: Vec::with_capacity(queries * k), sq_distances: Vec::with_capacity(queries * k) }
     }

@@ -3,6 +3,8 @@
 //! The arrays may be part of a mapped file. [`IndexParts::restore`] does not read the large ones; a [`Verifier`] verifies
 //! them before their first use.
 
+use crate::choice::check_graph_device;
+use crate::device::{self, Device};
 use crate::exact::ExactIndex;
 use crate::hnsw::HnswIndex;
 use crate::{
@@ -79,10 +81,12 @@ pub struct CodeParts<'a> {
 }
 
 impl<'a> IndexParts<'a> {
-    /// Restores the index. The large arrays are read at the first search, after `verifier` has verified them.
+    /// Restores the index on the device of this thread ([`Device::scope`]). The large arrays are read at the first search,
+    /// after `verifier` has verified them.
     ///
     /// # Errors
-    /// [`Error::Damaged`] and other errors when the parts do not fit each other.
+    /// [`Error::Damaged`] and other errors when the parts do not fit each other; [`Error::Device`] or
+    /// [`Error::GraphOnDevice`] when the device cannot be used.
     pub fn restore(self, verifier: Box<dyn Verifier>) -> Result<Box<dyn NeighborIndex + 'a>, Error> {
         let damaged =
             |problem: &str| Error::Damaged { section: "index".to_owned(), problem: problem.to_owned() };
@@ -90,13 +94,16 @@ impl<'a> IndexParts<'a> {
         let precision = rows.precision();
         let exact = ExactIndex::from_rows(rows);
         match self.graph {
-            None => Ok(Box::new(exact)),
+            None => device::place(exact, Device::current()),
             Some(graph) if graph.params.precision != precision => {
                 Err(damaged("rows have another precision than the graph"))
             }
-            Some(graph) => HnswIndex::restored(exact, graph)
-                .map(|index| Box::new(index) as Box<dyn NeighborIndex + 'a>)
-                .ok_or_else(|| damaged("links or codes do not fit the rows")),
+            Some(graph) => {
+                check_graph_device(Device::current())?;
+                HnswIndex::restored(exact, graph)
+                    .map(|index| Box::new(index) as Box<dyn NeighborIndex + 'a>)
+                    .ok_or_else(|| damaged("links or codes do not fit the rows"))
+            }
         }
     }
 }

@@ -280,7 +280,9 @@ fn rounded(embeddings: &Embeddings<'_>) -> Result<Vec<u16>, Error> {
 }
 
 /// Converts the bits of halves to `f32`.
-pub(crate) fn widened(halves: &[u16]) -> Vec<f32> {
+#[doc(hidden)]
+#[must_use]
+pub fn widened(halves: &[u16]) -> Vec<f32> {
     halves.iter().map(|&bits| f16::from_bits(bits).to_f32()).collect()
 }
 

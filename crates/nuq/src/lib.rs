@@ -69,8 +69,8 @@ pub use labels::{Classes, Label};
 pub use model::{FittedModel, Model};
 pub use network::NetworkProbabilities;
 pub use nuq_neighbors::{
-    self, CancelToken, Cancelled, Embeddings, ExactIndex, HnswIndex, HnswParams, IndexChoice, IndexKind,
-    IndexSummary, NeighborIndex, Neighbors, Precision, Progress, UnknownChoice,
+    self, CancelToken, Cancelled, Device, Embeddings, ExactIndex, HnswIndex, HnswParams, IndexChoice,
+    IndexKind, IndexSummary, NeighborIndex, Neighbors, Precision, Progress, UnknownChoice,
 };
 pub use params::{Classification, Params, Regression, Task, Variance};
 pub use regressor::{Estimates, NuqRegressor, RegressionScore};

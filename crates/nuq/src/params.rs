@@ -4,7 +4,7 @@ use crate::bandwidth::{Bandwidth, BandwidthRule, Criterion, SquaredError, check_
 use crate::density::{Density, DensityBandwidth, check_shrinkage};
 use crate::error::out_of_range;
 use crate::{Error, IndexKind, Kernel, Scale};
-use nuq_neighbors::{IndexRequest, choices};
+use nuq_neighbors::{Device, IndexRequest, choices};
 
 /// The task: classification or regression.
 pub trait Task: sealed::Sealed + Clone + Default {
@@ -159,6 +159,15 @@ impl<T: Task> Params<T> {
     #[must_use]
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.index.kind = kind;
+        self
+    }
+
+    /// The device of searches (default: [`Auto`](Device::Auto), which takes a GPU if the program can use one and the expected time
+    /// is less). [`Cuda`](Device::Cuda) implies exact search. The model is the same on every device, bit for bit.
+    /// [`NeighborIndex::device`](crate::NeighborIndex::device) gives the device and the reason.
+    #[must_use]
+    pub fn device(mut self, device: Device) -> Self {
+        self.index.device = device;
         self
     }
 

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
+use nuq_neighbors::device::exact_index;
+use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
 
 use super::scorer::check_columns;
 use super::{BaselineParts, Batch, Input, Scorer};
@@ -34,7 +35,7 @@ impl<'a> KnnDistance<'a> {
     /// # Errors
     /// No rows, or `k` is zero.
     pub fn kth(rows: &Embeddings<'a>, k: usize) -> Result<Self, Error> {
-        Self::new(Box::new(ExactIndex::new(rows)?), k, KnnReduction::Kth)
+        Self::new(exact_index(rows)?, k, KnnReduction::Kth)
     }
 
     /// The mean distance to the `k` nearest rows, by exact search.
@@ -42,7 +43,7 @@ impl<'a> KnnDistance<'a> {
     /// # Errors
     /// No rows, or `k` is zero.
     pub fn mean(rows: &Embeddings<'a>, k: usize) -> Result<Self, Error> {
-        Self::new(Box::new(ExactIndex::new(rows)?), k, KnnReduction::Mean)
+        Self::new(exact_index(rows)?, k, KnnReduction::Mean)
     }
 
     /// Creates the score from a given index.

@@ -8,7 +8,8 @@
 //! s(x)        = (1/k) Σ_o ℓ(o) / ℓ(x)
 //! ```
 
-use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
+use nuq_neighbors::device::exact_index;
+use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
 
 use super::knn_distance::neighbors_of;
 use super::parts::damaged;
@@ -37,7 +38,7 @@ impl<'a> LocalOutlierFactor<'a> {
     /// Fewer than two rows, or `k` is zero.
     pub fn fit(rows: &Embeddings<'a>, k: usize) -> Result<Self, Error> {
         let ids: Vec<u32> = (0..rows.len() as u32).collect();
-        Self::from_neighbors(rows, &ExactIndex::new(rows)?.leave_one_out(&ids, k)?)
+        Self::from_neighbors(rows, &exact_index(rows)?.leave_one_out(&ids, k)?)
     }
 
     /// Computes the local density of every training row from the table `others`, which contains the `k` nearest other rows of each
@@ -46,7 +47,7 @@ impl<'a> LocalOutlierFactor<'a> {
     /// # Errors
     /// The table has no neighbors, another number of rows than `rows`, or an id that names no training row.
     pub fn from_neighbors(rows: &Embeddings<'a>, others: &Neighbors) -> Result<Self, Error> {
-        let index = ExactIndex::new(rows)?;
+        let index = exact_index(rows)?;
         if others.k() == 0 {
             return Err(no_spread("the local outlier factor", rows.len()));
         }
@@ -58,7 +59,7 @@ impl<'a> LocalOutlierFactor<'a> {
         let k = others.k();
         let kth_distance: Vec<f64> = (0..rows.len()).map(|i| others.sq_distances(i)[k - 1].sqrt()).collect();
         let density = (0..rows.len()).map(|i| local_density(others, i, k, &kth_distance)).collect();
-        Ok(Self { index: Box::new(index), k, kth_distance, density })
+        Ok(Self { index, k, kth_distance, density })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Training rows and neighbors that several methods share.
 
-use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
+use nuq_neighbors::device::exact_index;
+use nuq_neighbors::{Embeddings, Neighbors};
 
 use super::{Comparison, Rows};
 use crate::Error;
@@ -64,7 +65,7 @@ impl<'p> SharedNeighbors<'p> {
             let normalized = own.into_iter().cloned().collect();
             return Ok(Self { plain, normalized, plain_seconds, normalized_seconds: plain_seconds });
         }
-        let index = ExactIndex::new(&training.normalized)?;
+        let index = exact_index(&training.normalized)?;
         let start = comparison.clock.map(|clock| clock());
         let search = |rows: &Rows<'_>| index.search(&rows.embeddings.l2_normalized(), model.n_neighbors());
         let normalized = comparison.sets().map(search).collect::<Result<Vec<_>, _>>()?;

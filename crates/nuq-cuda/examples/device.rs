@@ -1,0 +1,8 @@
+//! Prints the first GPU, or why it cannot be used.
+
+fn main() {
+    match nuq_cuda::CudaDevice::open(0) {
+        Ok(device) => println!("device: {}", device.name()),
+        Err(problem) => println!("{problem}"),
+    }
+}

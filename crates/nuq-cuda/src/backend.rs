@@ -1,0 +1,30 @@
+//! GPUs as a backend of all exact indexes of a program.
+
+use nuq_neighbors::device::{Backend, Device, register as register_backend};
+use nuq_neighbors::{Error, ExactIndex, NeighborIndex};
+
+use crate::platform::{Platform, ThisMachine};
+use crate::{CudaDevice, CudaIndex};
+
+struct Cuda;
+
+impl Backend for Cuda {
+    fn place<'a>(&self, index: ExactIndex<'a>, device: Device) -> Result<Box<dyn NeighborIndex + 'a>, Error> {
+        match device {
+            Device::Cpu => Ok(Box::new(index)),
+            // The other requirements are checked when a search is long enough.
+            Device::Auto if ThisMachine.load_driver().is_err() => Ok(Box::new(index)),
+            Device::Auto => Ok(Box::new(CudaIndex::auto(index))),
+            Device::Cuda(number) => {
+                let device = CudaDevice::open(number.unwrap_or(0) as usize)?;
+                Ok(Box::new(CudaIndex::new(index, device)))
+            }
+        }
+    }
+}
+
+/// Lets all exact indexes of this program use GPUs: those of models, baselines and evaluations, by their
+/// [`Device`](nuq_neighbors::Device).
+pub fn register() {
+    register_backend(&Cuda);
+}

@@ -1,0 +1,293 @@
+//! An open device: its context, one stream, the compiled kernels and cuBLAS.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, sys::cudaError_enum,
+};
+use cudarc::nvrtc::Ptx;
+
+use crate::cublas::{Cublas, Product, Product64};
+use crate::libraries::{CUBLAS, NVRTC};
+use crate::nvrtc::Nvrtc;
+use crate::platform::{ThisMachine, check};
+use crate::{Error, kernels};
+
+/// An open GPU. Clones share it.
+#[derive(Clone)]
+pub struct CudaDevice(Arc<Open>);
+
+struct Open {
+    ordinal: usize,
+    name: String,
+    /// The process that opened the device.
+    process: u32,
+    cublas: Cublas,
+    kernels: Kernels,
+    stream: Arc<CudaStream>,
+    /// Copies during a search.
+    copies: Arc<CudaStream>,
+    context: Arc<CudaContext>,
+}
+
+/// The compiled kernels.
+pub(crate) struct Kernels {
+    pub(crate) prepare: CudaFunction,
+    pub(crate) remove_rows: CudaFunction,
+    pub(crate) gather: CudaFunction,
+    pub(crate) select_rows: CudaFunction,
+    pub(crate) start_pass: CudaFunction,
+    pub(crate) refine: CudaFunction,
+    pub(crate) rank_candidates: CudaFunction,
+    pub(crate) rescale: CudaFunction,
+    pub(crate) prepare_points: CudaFunction,
+    pub(crate) tighten: CudaFunction,
+}
+
+/// The devices that this process has opened; they stay open, because opening one takes some tenths of a second.
+static DEVICES: Mutex<Vec<CudaDevice>> = Mutex::new(Vec::new());
+
+impl CudaDevice {
+    /// Opens the device with this number, or returns it if it is open.
+    ///
+    /// # Errors
+    /// Those of [`check`](crate::platform::check), [`Error::NotCompiled`], [`Error::Forked`] in a child of the process
+    /// that opened it, and [`Error::Failed`].
+    pub fn open(ordinal: usize) -> Result<Self, Error> {
+        let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = devices.iter().find(|device| device.0.ordinal == ordinal) {
+            return device.check_process().map(|()| device.clone());
+        }
+        check(&ThisMachine, ordinal)?;
+        let device = Self(Arc::new(Open::new(ordinal)?));
+        devices.push(device.clone());
+        Ok(device)
+    }
+
+    /// The number of the device.
+    #[must_use]
+    pub fn ordinal(&self) -> usize {
+        self.0.ordinal
+    }
+
+    /// The name of the device, for example `NVIDIA H200`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The free memory in bytes.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn free_memory(&self) -> Result<usize, Error> {
+        self.0
+            .context
+            .mem_get_info()
+            .map(|(free, _)| free)
+            .map_err(|e| self.failed("reading its free memory", e))
+    }
+
+    /// CUDA cannot be used in a child of the process that opened the device.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        if self.0.process == std::process::id() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    pub(crate) fn kernels(&self) -> &Kernels {
+        &self.0.kernels
+    }
+
+    pub(crate) fn stream(&self) -> &Arc<CudaStream> {
+        &self.0.stream
+    }
+
+    /// Waits for all started work.
+    pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        self.0.stream.synchronize().map_err(|e| self.failed("a search", e))
+    }
+
+    /// Allocates memory with undefined values.
+    pub(crate) fn allocate<T: DeviceRepr>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        // SAFETY: every kernel writes the values that later kernels read.
+        let slice =
+            unsafe { self.0.stream.alloc(len.max(1)) }.map_err(|e| self.failed("an allocation", e))?;
+        let address = slice.device_ptr(&self.0.stream).0;
+        Ok(Buffer { slice, address })
+    }
+
+    /// Copies values to the device.
+    pub(crate) fn upload<T: DeviceRepr>(&self, values: &[T]) -> Result<Buffer<T>, Error> {
+        let mut buffer = self.allocate(values.len())?;
+        self.write(values, &mut buffer, 0)?;
+        Ok(buffer)
+    }
+
+    /// Copies values into a buffer, from element `at` on.
+    pub(crate) fn write<T: DeviceRepr>(
+        &self,
+        values: &[T],
+        buffer: &mut Buffer<T>,
+        at: usize,
+    ) -> Result<(), Error> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        let mut view = buffer.slice.slice_mut(at..at + values.len());
+        self.0.stream.memcpy_htod(values, &mut view).map_err(|e| self.failed("a copy to the device", e))
+    }
+
+    /// Copies values to the start of a buffer while the started work goes on. Work that is started later waits for the
+    /// copy. No unfinished work uses the buffer.
+    pub(crate) fn write_ahead<T: DeviceRepr>(
+        &self,
+        values: &[T],
+        buffer: &mut Buffer<T>,
+    ) -> Result<(), Error> {
+        let mut view = buffer.slice.slice_mut(..values.len());
+        self.0
+            .copies
+            .memcpy_htod(values, &mut view)
+            .and_then(|()| self.0.stream.join(&self.0.copies))
+            .map_err(|e| self.failed("a copy to the device", e))
+    }
+
+    /// Copies the first elements of a buffer to the host and waits for them.
+    pub(crate) fn read<T: DeviceRepr>(&self, buffer: &Buffer<T>, values: &mut [T]) -> Result<(), Error> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        let view = buffer.slice.slice(..values.len());
+        self.0.stream.memcpy_dtoh(&view, values).map_err(|e| self.failed("a copy from the device", e))?;
+        self.synchronize()
+    }
+
+    /// Starts a product.
+    ///
+    /// # Safety
+    /// As for [`Cublas::multiply`]; the caller holds the lock of its search.
+    pub(crate) unsafe fn multiply(&self, product: &Product) -> Result<(), Error> {
+        self.0.context.bind_to_thread().map_err(|e| self.failed("binding its context", e))?;
+        // SAFETY: the caller guarantees the addresses; the context is bound above.
+        unsafe { self.0.cublas.multiply(product) }
+    }
+
+    /// Starts a product in `f64`.
+    ///
+    /// # Safety
+    /// As for [`multiply`](Self::multiply).
+    pub(crate) unsafe fn multiply_f64(&self, product: &Product64) -> Result<(), Error> {
+        self.0.context.bind_to_thread().map_err(|e| self.failed("binding its context", e))?;
+        // SAFETY: the caller guarantees the addresses; the context is bound above.
+        unsafe { self.0.cublas.multiply_f64(product) }
+    }
+
+    /// The error of a call of the driver.
+    pub(crate) fn failed(&self, call: &'static str, error: DriverError) -> Error {
+        match error.0 {
+            cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => {
+                Error::OutOfMemory { free: self.0.context.mem_get_info().map_or(0, |(free, _)| free) }
+            }
+            _ => Error::Failed { call, problem: format!("{error:?}") },
+        }
+    }
+
+    /// A lock for searches: one search at a time uses the stream and cuBLAS of a device.
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'static, ()> {
+        // A device number beyond the table shares a lock with another one.
+        static LOCKS: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
+        LOCKS[self.0.ordinal % LOCKS.len()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn new(ordinal: usize) -> Result<Self, Error> {
+        let opening = |e: DriverError| match e.0 {
+            cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => Error::OutOfMemory { free: 0 },
+            _ => Error::Failed { call: "opening the device", problem: format!("{e:?}") },
+        };
+        let nvrtc = Nvrtc::new(ThisMachine.open(NVRTC)?)?;
+        let context = CudaContext::new(ordinal).map_err(opening)?;
+        // SAFETY: all work of a device is on one stream, which orders it; `write_ahead` orders copies explicitly.
+        unsafe { context.disable_event_tracking() };
+        let stream = context.new_stream().map_err(opening)?;
+        let copies = context.new_stream().map_err(opening)?;
+        let (major, minor) = context.compute_capability().map_err(opening)?;
+        let code = kernels::machine_code(&nvrtc, &format!("sm_{major}{minor}"))?;
+        let module = context.load_module(Ptx::from_binary(code)).map_err(|e| Error::DriverFailed {
+            problem: format!(
+                "it does not load code of NVRTC {}.{}, so it may be too old ({e:?})",
+                nvrtc.version().0,
+                nvrtc.version().1
+            ),
+        })?;
+        let function = |name: &str| module.load_function(name).map_err(opening);
+        let kernels = Kernels {
+            prepare: function("prepare")?,
+            remove_rows: function("remove_rows")?,
+            gather: function("gather")?,
+            select_rows: function("select_rows")?,
+            start_pass: function("start_pass")?,
+            refine: function("refine")?,
+            rank_candidates: function("rank_candidates")?,
+            rescale: function("rescale")?,
+            prepare_points: function("prepare_points")?,
+            tighten: function("tighten")?,
+        };
+        // SAFETY: the context is bound to this thread by its creation; the stream is dropped after cuBLAS.
+        let cublas = unsafe { Cublas::new(ThisMachine.open(CUBLAS)?, stream.cu_stream().cast()) }?;
+        let name = context.name().map_err(opening)?;
+        Ok(Self { ordinal, name, process: std::process::id(), cublas, kernels, stream, copies, context })
+    }
+}
+
+/// An array in the memory of a device.
+pub(crate) struct Buffer<T> {
+    slice: CudaSlice<T>,
+    /// The device address.
+    pub(crate) address: u64,
+}
+
+impl<T> Buffer<T> {
+    /// The device address of an element.
+    pub(crate) fn at(&self, element: usize) -> u64 {
+        debug_assert!(element <= self.slice.len(), "the address is inside the buffer");
+        self.address + (element * size_of::<T>()) as u64
+    }
+}
+
+/// Starts a kernel with the given grid, threads per block, bytes of shared memory and arguments.
+///
+/// Arguments are device addresses (`u64`, zero for none), `u32` and `f32`, in the order of the kernel's parameters.
+macro_rules! launch {
+    ($device:expr, $kernel:ident, $grid:expr, $threads:expr, $shared:expr, $($argument:expr),+ $(,)?) => {{
+        let device: &$crate::device::CudaDevice = $device;
+        let config = cudarc::driver::LaunchConfig {
+            grid_dim: $grid,
+            block_dim: ($threads, 1, 1),
+            shared_mem_bytes: $shared,
+        };
+        let mut launch = device.stream().launch_builder(&device.kernels().$kernel);
+        $crate::device::launch_arguments!(launch, config, $($argument),+)
+            .map_err(|e| device.failed(concat!("the kernel ", stringify!($kernel)), e))
+    }};
+}
+
+/// Binds each argument to a variable that lives until the launch.
+macro_rules! launch_arguments {
+    ($launch:ident, $config:ident, $($argument:expr),+) => {{
+        use cudarc::driver::PushKernelArg;
+        $crate::device::launch_arguments!(@bind $launch, $config, [$($argument),+], [])
+    }};
+    (@bind $launch:ident, $config:ident, [$first:expr $(, $rest:expr)*], [$($bound:ident)*]) => {{
+        let argument = $first;
+        $launch.arg(&argument);
+        $crate::device::launch_arguments!(@bind $launch, $config, [$($rest),*], [$($bound)* argument])
+    }};
+    (@bind $launch:ident, $config:ident, [], [$($bound:ident)*]) => {
+        // SAFETY: the arguments have the types of the kernel's parameters; the buffers are larger than what the kernel
+        // accesses, and later work of the same stream frees them.
+        unsafe { $launch.launch($config) }.map(drop)
+    };
+}
+
+pub(crate) use {launch, launch_arguments};

@@ -1,0 +1,121 @@
+// Search among projections of the rows.
+//
+// A row b becomes the point (|b - QQ'b|, Q'b): its coordinates on the axes Q, and the length of the rest. The distance of two
+// points is at most that of their rows, up to the deviation of Q from orthonormality. So a row whose point is farther from the
+// point of the query than the k-th nearest row is not among the k nearest rows. Points have far fewer columns than rows.
+
+// Rescaled coordinates of rows in double precision, one block per row.
+extern "C" __global__ void rescale(
+    const float* rows, const float* center, const double* factors, unsigned dim, double* rescaled
+) {
+    const float* x = rows + (size_t)blockIdx.x * dim;
+    double* b = rescaled + (size_t)blockIdx.x * dim;
+    for (unsigned j = threadIdx.x; j < dim; j += blockDim.x) b[j] = ((double)x[j] - (double)center[j]) * factors[j];
+}
+
+// Points in half precision, from rescaled rows and their products with the axes; one block per row. The measured rounding
+// includes that of the point itself: of |b|^2 - |Q'b|^2 at most `square_error` |b|^2, of the products `product_error` |b|. `sq_norms`
+// and `failed` are written for queries; the latter is set for those that are too long.
+extern "C" __global__ void prepare_points(
+    const double* rescaled, const double* images, unsigned dim, unsigned axes, unsigned width, double square_error,
+    double product_error, half_bits* halves, float4* described, double* sq_norms, unsigned* failed
+) {
+    size_t row = blockIdx.x;
+    const double* b = rescaled + row * dim;
+    const double* image = images + row * axes;
+    half_bits* c = halves + row * width;
+    double whole = 0.0, inside = 0.0, largest = 0.0;
+    for (unsigned j = threadIdx.x; j < dim; j += blockDim.x) whole += b[j] * b[j];
+    for (unsigned j = threadIdx.x; j < axes; j += blockDim.x) {
+        inside += image[j] * image[j];
+        largest = fmax(largest, fabs(image[j]));
+    }
+    whole = block_reduce(whole, 0.0).x;
+    double2 all = block_reduce(inside, largest);
+    double outside = fmax(whole - all.x, 0.0), length = sqrt(outside), norm = sqrt(whole);
+    largest = fmax(all.y, length);
+    bool too_long = !(norm <= MAX_ROW);
+    int exponent = largest > 1e-30 && !too_long ? ilogb(largest) + 1 : 0;
+    double down = ldexp(1.0, -exponent), up = ldexp(1.0, exponent);
+    double rest = 0.0;
+    for (unsigned j = threadIdx.x; j < width; j += blockDim.x) {
+        half_bits bits = 0;
+        if (j <= axes) {
+            double y = j == 0 ? length : image[j - 1];
+            if (!too_long) bits = to_half((float)(y * down));
+            double error = y - up * (double)from_half(bits);
+            rest += error * error;
+        }
+        c[j] = bits;
+    }
+    double2 errors = block_reduce(rest, 0.0);
+    if (threadIdx.x == 0) {
+        double e = square_error * whole;
+        double length_error = outside > 0.0 ? fmin(sqrt(e), e / length) : sqrt(e);
+        double error = (sqrt(errors.x) + length_error + product_error * norm) * UP;
+        described[row] = too_long
+            ? make_float4(__int_as_float(0x7f800000), 0.0f, 0.0f, 0.0f)
+            : make_float4((float)(0.5 * (outside + all.x)), (float)up, __double2float_ru(error),
+                          __double2float_ru((norm + length_error) * UP));
+        if (sq_norms) sq_norms[row] = outside + all.x;
+        if (failed) failed[row] = !(norm <= MAX_QUERY);
+    }
+}
+
+// From candidates by points to candidates by distances. One block of 256 threads per query.
+//
+// The distances of k candidates with small scores bound the distance of the k-th nearest row. Candidates whose points are farther
+// than this bound are dropped. If the bound is beyond the limit of the pass, rows that are no candidates may be nearer, and the
+// query has failed. `unit` is the rescaled squared distance per unit of squared distance; `stretch` bounds the ratio of the
+// squared distances of points and rows, and the rounding of distances.
+extern "C" __global__ void __launch_bounds__(THREADS) tighten(
+    const float* rows, const float* queries, const double* scale, unsigned dim, unsigned k, unsigned capacity,
+    double unit, double stretch, const double* sq_norms, const float* limits, unsigned* counts, unsigned* ids,
+    float2* bounds, unsigned* failed
+) {
+    __shared__ unsigned chosen[1024];
+    __shared__ unsigned n_chosen;
+    __shared__ float limit;
+    __shared__ double largest[THREADS / LANES];
+    unsigned query = blockIdx.x;
+    unsigned count = counts[query];
+    if (failed[query]) return;
+    if (count < k || count > capacity) {
+        if (threadIdx.x == 0) failed[query] = 1;
+        return;
+    }
+    ids += (size_t)query * capacity;
+    bounds += (size_t)query * capacity;
+    float kth = kth_smallest(bounds, count, k);
+    if (threadIdx.x == 0) n_chosen = 0;
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < count; i += THREADS) {
+        // Entries without a candidate have a lower bound of NaN.
+        if (bounds[i].y <= kth && !isnan(bounds[i].x)) {
+            unsigned slot = atomicAdd(&n_chosen, 1u);
+            if (slot < k) chosen[slot] = ids[i];
+        }
+    }
+    __syncthreads();
+    const float* a = queries + (size_t)query * dim;
+    unsigned lane = threadIdx.x % LANES, group = threadIdx.x / LANES, rounded = (k + 31) / 32 * 32;
+    double most = 0.0;
+    for (unsigned i = group; i < rounded; i += THREADS / LANES) {
+        double s = lane_sum(a, rows + (size_t)chosen[i < k ? i : 0] * dim, scale, dim, lane);
+        s = __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 4));
+        s = __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 2));
+        s = __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 1));
+        if (i < k) most = fmax(most, s);
+    }
+    if (lane == 0) largest[group] = most;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (unsigned i = 1; i < THREADS / LANES; i++) most = fmax(most, largest[i]);
+        double reach = most * unit * stretch, norm = sq_norms[query];
+        limit = __double2float_ru(0.5 * (reach - norm) + 1e-10 * (reach + norm) + TINY);
+        if (!(limit <= limits[query]) || n_chosen < k) failed[query] = 1;
+    }
+    __syncthreads();
+    unsigned kept = compact(ids, bounds, count, limit);
+    if (threadIdx.x == 0) counts[query] = kept;
+}

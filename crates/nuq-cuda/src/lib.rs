@@ -1,0 +1,47 @@
+//! Exact nearest-neighbor search on NVIDIA GPUs.
+//!
+//! [`CudaIndex`] returns the same table as [`ExactIndex`](nuq_neighbors::ExactIndex), bit for bit. Tensor cores multiply
+//! queries and rows in half precision; a bound on the rounding excludes rows that are provably not among the nearest; the
+//! remaining rows are measured in `f64`, in the order of operations of the CPU.
+//!
+//! Nothing of CUDA is needed to compile this crate or to start a program that contains it: the driver, cuBLAS and the
+//! compiler NVRTC are loaded at run time. [`CudaDevice::open`] returns an [`Error`] that names what is missing. Libraries
+//! are looked for in the folders of the system, of the CUDA toolkit (`CUDA_HOME`), of the Python packages `nvidia-*` that
+//! PyTorch installs, and in those of the variable `NUQ_CUDA_LIBRARIES`. Compiled kernels are stored in the folder
+//! `NUQ_CACHE`, by default `nuq` in the user's cache folder.
+//!
+//! A program calls [`register`] once; then all models, baselines and evaluations use GPUs, as their
+//! [`Device`](nuq_neighbors::Device) says. An index can also be created directly:
+//!
+//! ```
+//! use nuq_cuda::{CudaDevice, CudaIndex};
+//! use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex};
+//!
+//! let train = Embeddings::from_rows(&[[0.0, 0.0], [3.0, 4.0], [1.0, 0.0]])?;
+//! let query = Embeddings::from_rows(&[[0.0, 0.0]])?;
+//! let exact = ExactIndex::new(&train)?;
+//! match CudaDevice::open(0) {
+//!     Ok(device) => assert_eq!(CudaIndex::new(exact, device).search(&query, 2)?.ids(0), [0, 2]),
+//!     Err(problem) => println!("search on the CPU: {problem}"),
+//! }
+//! # Ok::<(), nuq_neighbors::Error>(())
+//! ```
+
+mod backend;
+mod bound;
+mod cublas;
+mod device;
+mod error;
+mod index;
+mod kernels;
+mod libraries;
+mod nvrtc;
+pub mod platform;
+mod projection;
+mod search;
+mod shard;
+
+pub use backend::register;
+pub use device::CudaDevice;
+pub use error::Error;
+pub use index::CudaIndex;

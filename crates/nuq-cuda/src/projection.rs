@@ -1,0 +1,278 @@
+//! Projections of the rows of a shard onto their principal axes.
+//!
+//! Where few axes hold most of the variance, as in the embeddings of most networks, distances of projections exclude nearly all
+//! rows, at a fraction of the products (see `kernels/project.cu`). Any axes give correct results; they affect only the speed. Queries
+//! for which the projections exclude too few rows are searched in all columns.
+
+use nuq_neighbors::SeededRng;
+use nuq_neighbors::cancel::checkpoint;
+
+use crate::Error;
+use crate::cublas::Product64;
+use crate::device::{Buffer, CudaDevice, launch};
+use crate::shard::{DeviceRescaling, Shard};
+
+/// The number of axes; with the length of the rest, a point has [`WIDTH`] coordinates.
+const AXES: usize = WIDTH - 1;
+/// The number of halves per point.
+pub(crate) const WIDTH: usize = 128;
+/// With fewer columns or rows, products of all columns are as fast.
+const MIN_DIM: usize = 384;
+const MIN_ROWS: usize = 16_384;
+/// Rows from which the axes are computed, and the iterations of the subspace iteration.
+const SAMPLE: usize = 4096;
+const ITERATIONS: usize = 3;
+/// Rows that are projected together: their rescaled values take 8 bytes each.
+pub(crate) const ROWS: usize = 2048;
+/// The unit roundoff of `f64`.
+const U: f64 = f64::EPSILON / 2.0;
+
+/// Points of all rows of a shard.
+pub(crate) struct Projection {
+    axes: Buffer<f64>,
+    pub(crate) halves: Buffer<u16>,
+    pub(crate) described: Buffer<f32>,
+    dim: usize,
+    /// A bound on `‖QᵀQ − I‖` of the axes.
+    deviation: f64,
+}
+
+/// Device memory for the projection of [`ROWS`] rows.
+pub(crate) struct Images {
+    rescaled: Buffer<f64>,
+    images: Buffer<f64>,
+}
+
+impl Images {
+    pub(crate) fn new(device: &CudaDevice, dim: usize) -> Result<Self, Error> {
+        Ok(Self { rescaled: device.allocate(ROWS * dim)?, images: device.allocate(ROWS * AXES)? })
+    }
+
+    /// The memory in bytes.
+    pub(crate) fn bytes(dim: usize) -> usize {
+        8 * ROWS * (dim + AXES)
+    }
+}
+
+/// The memory of the points of one row in bytes.
+pub(crate) const POINT_BYTES: usize = 2 * WIDTH + 16;
+
+impl Projection {
+    /// Whether projections may be faster for rows of this size.
+    pub(crate) fn is_useful(rows: usize, dim: usize) -> bool {
+        rows >= MIN_ROWS && dim >= MIN_DIM
+    }
+
+    /// Computes axes from a sample and projects all rows.
+    pub(crate) fn new(
+        device: &CudaDevice,
+        map: &DeviceRescaling,
+        shard: &Shard,
+        dim: usize,
+    ) -> Result<Self, Error> {
+        let (basis, deviation) = axes(device, map, shard, dim)?;
+        let points = Self {
+            axes: device.upload(&basis)?,
+            halves: device.allocate(shard.len * WIDTH)?,
+            described: device.allocate(4 * shard.len)?,
+            dim,
+            deviation,
+        };
+        let space = Images::new(device, dim)?;
+        for start in (0..shard.len).step_by(ROWS) {
+            let n = ROWS.min(shard.len - start);
+            let floats = shard.floats.at(start * dim);
+            let (halves, described) = (points.halves.at(start * WIDTH), points.described.at(4 * start));
+            points.project(device, map, &space, n, floats, halves, described, (0, 0))?;
+            if start % (64 * ROWS) == 0 {
+                device.synchronize()?;
+                checkpoint();
+            }
+        }
+        shard.mark_removed(device, &points.described)?;
+        device.synchronize()?;
+        Ok(points)
+    }
+
+    /// Starts the projection of at most [`ROWS`] rows. `sq_norms` and `failed` are addresses for queries, zero for rows.
+    #[expect(clippy::too_many_arguments, reason = "device addresses of one kernel")]
+    pub(crate) fn project(
+        &self,
+        device: &CudaDevice,
+        map: &DeviceRescaling,
+        space: &Images,
+        n: usize,
+        floats: u64,
+        halves: u64,
+        described: u64,
+        (sq_norms, failed): (u64, u64),
+    ) -> Result<(), Error> {
+        map.rescale(device, self.dim, n, floats, &space.rescaled)?;
+        let product = Product64 {
+            is_transposed: true,
+            m: AXES,
+            n,
+            k: self.dim,
+            a: (self.axes.address, self.dim),
+            b: (space.rescaled.address, self.dim),
+            c: (space.images.address, AXES),
+        };
+        // SAFETY: the buffers hold `ROWS` rows and all axes.
+        unsafe { device.multiply_f64(&product) }?;
+        let (d, p) = (self.dim as f64, AXES as f64);
+        let square_error = (4.0 * d + 32.0) * U * (1.0 + p.sqrt()) + 2.0 * self.deviation;
+        let product_error = (d + 8.0) * (p.sqrt() + 1.0) * 2.0 * U;
+        launch!(
+            device,
+            prepare_points,
+            (n as u32, 1, 1),
+            256,
+            0,
+            space.rescaled.address,
+            space.images.address,
+            self.dim as u32,
+            AXES as u32,
+            WIDTH as u32,
+            square_error,
+            product_error,
+            halves,
+            described,
+            sq_norms,
+            failed,
+        )
+    }
+
+    /// A bound on the ratio of the squared distances of points and rows, with the rounding of distances in `f64`.
+    pub(crate) fn stretch(&self) -> f64 {
+        let rounding = (self.dim as f64 + 32.0) * 4.0 * f64::EPSILON;
+        1.0 + self.deviation * (1.0 + self.deviation) + rounding
+    }
+}
+
+/// Axes of a sample of rows by subspace iteration, column-major, and a bound on their deviation from orthonormality.
+fn axes(
+    device: &CudaDevice,
+    map: &DeviceRescaling,
+    shard: &Shard,
+    dim: usize,
+) -> Result<(Vec<f64>, f64), Error> {
+    let n = SAMPLE.min(shard.len);
+    let ids: Vec<u32> = (0..n).map(|i| (i * shard.len / n) as u32).collect();
+    let (ids, floats) = (device.upload(&ids)?, device.allocate::<f32>(n * dim)?);
+    launch!(
+        device,
+        gather,
+        (n as u32, 1, 1),
+        256,
+        0,
+        shard.floats.address,
+        ids.address,
+        dim as u32,
+        floats.address
+    )?;
+    let sample = device.allocate::<f64>(n * dim)?;
+    map.rescale(device, dim, n, floats.address, &sample)?;
+    let images = device.allocate::<f64>(n * AXES)?;
+    let mut rng = SeededRng::new(0);
+    let mut basis: Vec<f64> = (0..dim * AXES).map(|_| rng.normal()).collect();
+    let mut buffer = device.allocate::<f64>(dim * AXES)?;
+    for iteration in 0..ITERATIONS {
+        checkpoint();
+        orthonormalize(&mut basis, dim);
+        device.write(&basis, &mut buffer, 0)?;
+        let to_images = Product64 {
+            is_transposed: true,
+            m: n,
+            n: AXES,
+            k: dim,
+            a: (sample.address, dim),
+            b: (buffer.address, dim),
+            c: (images.address, n),
+        };
+        let to_axes = Product64 {
+            is_transposed: false,
+            m: dim,
+            n: AXES,
+            k: n,
+            a: (sample.address, dim),
+            b: (images.address, n),
+            c: (buffer.address, dim),
+        };
+        // SAFETY: the buffers have the sizes of the products.
+        unsafe {
+            device.multiply_f64(&to_images)?;
+            device.multiply_f64(&to_axes)?;
+        }
+        device.read(&buffer, &mut basis)?;
+        if iteration + 1 == ITERATIONS {
+            orthonormalize(&mut basis, dim);
+            orthonormalize(&mut basis, dim);
+        }
+    }
+    let deviation = deviation(&basis, dim);
+    Ok((basis, deviation))
+}
+
+/// The method of Gram and Schmidt for the columns of a matrix. A column that depends on the others becomes zero.
+fn orthonormalize(columns: &mut [f64], dim: usize) {
+    for i in 0..columns.len() / dim {
+        let (before, rest) = columns.split_at_mut(i * dim);
+        let column = &mut rest[..dim];
+        let size = dot(column, column).sqrt();
+        for other in before.chunks_exact(dim) {
+            let product = dot(other, column);
+            column.iter_mut().zip(other).for_each(|(c, o)| *c -= product * o);
+        }
+        let norm = dot(column, column).sqrt();
+        let factor = if norm > 1e-10 * size && norm.is_finite() { 1.0 / norm } else { 0.0 };
+        column.iter_mut().for_each(|c| *c *= factor);
+    }
+}
+
+/// A bound on `‖QᵀQ − I‖`, also for columns of zeros, which lengthen no projection.
+fn deviation(columns: &[f64], dim: usize) -> f64 {
+    let mut sum = 0.0;
+    for (i, a) in columns.chunks_exact(dim).enumerate() {
+        for (j, b) in columns[..(i + 1) * dim].chunks_exact(dim).enumerate() {
+            let product = dot(a, b);
+            let error = if i != j || product == 0.0 { product } else { product - 1.0 };
+            sum += error * error * if i == j { 1.0 } else { 2.0 };
+        }
+    }
+    sum.sqrt() + 2.0 * dim as f64 * (columns.len() / dim) as f64 * U
+}
+
+/// The inner product, in eight independent sums.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let (a_chunks, a_rest) = a.as_chunks::<8>();
+    let (b_chunks, b_rest) = b.as_chunks::<8>();
+    let mut sums = [0f64; 8];
+    for (x, y) in a_chunks.iter().zip(b_chunks) {
+        for lane in 0..8 {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(x, y)| x * y).sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orthonormalized_columns_have_a_small_deviation() {
+        let (dim, count) = (50, 7);
+        let mut rng = SeededRng::new(1);
+        let mut columns: Vec<f64> = (0..dim * count).map(|_| rng.normal()).collect();
+        // A column that depends on others.
+        for j in 0..dim {
+            columns[3 * dim + j] = columns[j] + 2.0 * columns[dim + j];
+        }
+        orthonormalize(&mut columns, dim);
+        orthonormalize(&mut columns, dim);
+        assert!(columns[3 * dim..4 * dim].iter().all(|&c| c == 0.0));
+        assert!(deviation(&columns, dim) < 1e-12, "{}", deviation(&columns, dim));
+        columns[0] += 0.1;
+        assert!(deviation(&columns, dim) > 1e-3);
+    }
+}

@@ -1,0 +1,111 @@
+//! Everything that may be missing on a machine, by a stand-in for its driver and libraries.
+
+use nuq_cuda::platform::{MIN_CAPABILITY, MIN_DRIVER, Platform, check};
+use nuq_cuda::{CudaDevice, Error};
+
+/// A machine with these properties.
+struct Machine {
+    driver: Result<i32, Error>,
+    devices: Result<usize, Error>,
+    capability: Result<(i32, i32), Error>,
+    nvrtc: Result<(), Error>,
+    cublas: Result<(), Error>,
+}
+
+impl Machine {
+    fn complete() -> Self {
+        Self { driver: Ok(13_000), devices: Ok(2), capability: Ok((9, 0)), nvrtc: Ok(()), cublas: Ok(()) }
+    }
+}
+
+impl Platform for Machine {
+    fn load_driver(&self) -> Result<(), Error> {
+        match &self.driver {
+            Err(Error::NoDriver) => Err(Error::NoDriver),
+            _ => Ok(()),
+        }
+    }
+
+    fn driver_version(&self) -> Result<i32, Error> {
+        self.driver.clone()
+    }
+
+    fn device_count(&self) -> Result<usize, Error> {
+        self.devices.clone()
+    }
+
+    fn capability(&self, _: usize) -> Result<(i32, i32), Error> {
+        self.capability.clone()
+    }
+
+    fn find_nvrtc(&self) -> Result<(), Error> {
+        self.nvrtc.clone()
+    }
+
+    fn find_cublas(&self) -> Result<(), Error> {
+        self.cublas.clone()
+    }
+}
+
+fn missing(library: &'static str, package: &'static str) -> Error {
+    Error::NoLibrary { library, package }
+}
+
+#[test]
+fn a_complete_machine_passes() {
+    assert_eq!(check(&Machine::complete(), 0), Ok(()));
+    assert_eq!(check(&Machine::complete(), 1), Ok(()));
+    let oldest = Machine { driver: Ok(MIN_DRIVER), capability: Ok(MIN_CAPABILITY), ..Machine::complete() };
+    assert_eq!(check(&oldest, 0), Ok(()));
+}
+
+#[test]
+fn each_missing_part_is_an_error_that_names_the_remedy() {
+    let failed = Error::DriverFailed { problem: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH".to_owned() };
+    let cases = [
+        (Machine { driver: Err(Error::NoDriver), ..Machine::complete() }, Error::NoDriver, "install"),
+        (
+            Machine { driver: Ok(11_040), ..Machine::complete() },
+            Error::DriverTooOld { found: 11_040, needed: 12_000 },
+            "supports CUDA 11.4, and 12.0 is needed",
+        ),
+        (Machine { driver: Err(failed.clone()), ..Machine::complete() }, failed, "MISMATCH"),
+        (Machine { devices: Ok(0), ..Machine::complete() }, Error::NoDevice, "CUDA_VISIBLE_DEVICES"),
+        (Machine { devices: Err(Error::Forked), ..Machine::complete() }, Error::Forked, "spawn"),
+        (
+            Machine { capability: Ok((6, 1)), ..Machine::complete() },
+            Error::DeviceTooOld { capability: (6, 1) },
+            "6.1, and at least 7.0",
+        ),
+        (
+            Machine { nvrtc: Err(missing("NVRTC", "nvidia-cuda-nvrtc")), ..Machine::complete() },
+            missing("NVRTC", "nvidia-cuda-nvrtc"),
+            "pip install nvidia-cuda-nvrtc",
+        ),
+        (
+            Machine { cublas: Err(missing("cuBLAS", "nvidia-cublas")), ..Machine::complete() },
+            missing("cuBLAS", "nvidia-cublas"),
+            "pip install nvidia-cublas",
+        ),
+    ];
+    for (machine, expected, text) in cases {
+        let error = check(&machine, 0).unwrap_err();
+        assert_eq!(error, expected);
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+#[test]
+fn a_device_number_beyond_the_last_is_an_error() {
+    let error = check(&Machine::complete(), 7).unwrap_err();
+    assert_eq!(error, Error::NoSuchDevice { requested: 7, count: 2 });
+    assert_eq!(
+        error.to_string(),
+        "device `cuda:7` does not exist: the GPUs of this machine have the numbers 0 to 1"
+    );
+}
+
+#[test]
+fn a_machine_without_the_device_returns_an_error_instead_of_a_panic() {
+    assert!(CudaDevice::open(1000).is_err());
+}

@@ -1,0 +1,37 @@
+//! Tests and benchmarks of searches on a GPU.
+
+use crate::steps::{Failed, cargo, cargo_output, cargo_with, output, root, skip};
+
+/// The device, or why there is none.
+fn device() -> Result<Result<String, String>, Failed> {
+    let run = ["run", "--quiet", "--package", "nuq-cuda", "--example", "device"];
+    let text = cargo_output(&run)?;
+    let text = text.trim();
+    Ok(text.strip_prefix("device: ").map(str::to_owned).ok_or_else(|| text.to_owned()))
+}
+
+/// Runs the tests of the GPU. Without a GPU they are skipped with a notice.
+pub(crate) fn test() -> Result<(), Failed> {
+    match device()? {
+        Ok(name) => {
+            eprintln!("xtask: tests on {name}");
+            cargo_with(&["test", "--package", "nuq-cuda"], &[("NUQ_REQUIRE_CUDA", "1")])
+        }
+        Err(problem) => {
+            cargo(&["test", "--package", "nuq-cuda"])?;
+            skip("the tests that need a GPU", &problem);
+            Ok(())
+        }
+    }
+}
+
+/// Times of searches, and those of PyTorch on the same arrays.
+pub(crate) fn bench() -> Result<String, Failed> {
+    if let Err(problem) = device()? {
+        return Err(Failed(format!("bench cuda: {problem}")));
+    }
+    cargo(&["build", "--quiet", "--release", "--package", "nuq-cuda", "--example", "speed"])?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let program = format!("{target}/release/examples/speed{}", std::env::consts::EXE_SUFFIX);
+    output("python3", &["bench/cuda.py", &program], &root())
+}
