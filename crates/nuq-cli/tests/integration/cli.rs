@@ -34,9 +34,8 @@ fn help_lists_the_commands() {
       calibrate     Choose a threshold, prediction sets or intervals on held-out rows and store them in
                     the model
       evaluate      Compare NUQ with baseline methods on test rows and out-of-distribution rows
-      inspect       Show the file of a model or of a baseline: options, classes, thresholds, index and
-                    sections
-      label-issues  List training rows of a classifier whose label is probably wrong
+      inspect       Show a model file: options, classes, thresholds, index and sections
+      label-issues  List training rows whose label is probably wrong
       suggest       Choose rows of a file to label next: uncertain and diverse
       demo          Fit the Two Moons data, print a table and draw the uncertainty maps
       completions   Print a completion script for a shell
