@@ -7,13 +7,13 @@ import pytest
 
 import nuq
 from nuq import NuqClassifier, NuqRegressor
-from nuq.errors import InvalidParameterError
+from nuq.errors import InvalidParameterError, LengthMismatchError
 
 #: Invalid values of each parameter.
 INVALID = {
     "n_neighbors": [0, -1, 2.5, "5", None, 2**70],
     "kernel": ["cosine", None, 3],
-    "bandwidth": ["wide", 0, -1.0, float("nan"), None, True, {}, [1.0, 2.0], [[1.0]], ["a"], object()],
+    "bandwidth": ["wide", 0, -1.0, float("nan"), None, True, {}, [[1.0]], ["a"], object()],
     "density": ["flow", None],
     "density_bandwidth": ["wide", -1.0, None],
     "covariance": ["round", None],
@@ -45,6 +45,12 @@ def test_fit_refuses(blobs, estimator, name, value):
     with pytest.raises(InvalidParameterError, match=name.split("_")[-1]) as caught:
         model.fit(*blobs)
     assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("estimator", [NuqClassifier, NuqRegressor])
+def test_the_number_of_bandwidths_is_that_of_the_columns(blobs, estimator):
+    with pytest.raises(LengthMismatchError, match="2 bandwidths for 5 columns"):
+        estimator(bandwidth=[1.0, 2.0]).fit(*blobs)
 
 
 def test_every_parameter_is_tested():

@@ -271,7 +271,7 @@ def label(value: Any) -> Label:
         return int(value)
     if isinstance(value, bytes):
         try:
-            return value.decode()
+            value = value.decode()
         except UnicodeDecodeError:
             raise InvalidInputError(f"Unknown label type: {value!r} is not valid UTF-8.") from None
     if isinstance(value, str):
