@@ -117,6 +117,7 @@ fn class_of_rows(error: &Rows) -> &'static str {
         Rows::UnknownId { .. } | Rows::RepeatedId { .. } | Rows::CannotRemove { .. } => "UnknownIdError",
         Rows::ZeroNeighbors | Rows::BadRecall { .. } | Rows::BadGraphParameter { .. } => "OutOfRangeError",
         Rows::Damaged { .. } => "DamagedFileError",
+        Rows::Device { .. } | Rows::GraphOnDevice { .. } => "DeviceError",
         _ => "InvalidInputError",
     }
 }

@@ -41,6 +41,7 @@ mod _nuq {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("MISSING_LABELS", pyo3::types::PyTuple::new(module.py(), nuq::Label::MISSING)?)?;
+        nuq_cuda::register();
         metrics::add(module)?;
         baselines::add(module)?;
         model::add(module)?;

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use numpy::PyReadonlyArray1;
-use nuq::Model;
+use nuq::{Device, Model};
 use nuq_io::Contents;
 use pyo3::prelude::*;
 
 use crate::arrays::{column, embeddings};
 use crate::classifier::PyClassifier;
+use crate::params::parse;
 use crate::regressor::PyRegressor;
 use crate::shared::Shared;
 use crate::{baselines, work};
@@ -129,6 +130,7 @@ macro_rules! common_methods {
                 values.set_item("density", $crate::params::density_text(&*model))?;
                 values.set_item("index", model.index().describe().to_string())?;
                 values.set_item("index_reason", model.index_choice().reason.to_string())?;
+                values.set_item("device", model.index().device().unwrap_or_else(|| "cpu".to_owned()))?;
                 values.set_item("n_rows", model.index().len())?;
                 values.set_item("n_columns", model.index().dim())?;
                 values.set_item("n_neighbors", model.n_neighbors())?;
@@ -145,10 +147,12 @@ macro_rules! common_methods {
 }
 pub(crate) use common_methods;
 
-/// Opens the file of a model or of a baseline.
+/// Opens the file of a model or of a baseline, whose searches are on the given device.
 #[pyfunction]
-fn load(py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>> {
-    let opened = match work::run(py, None, None, move || Ok(nuq_io::open_any(&path)?))? {
+fn load(py: Python<'_>, path: PathBuf, device: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    let device: Device = parse("device", device)?;
+    let open = move || device.scope(|| Ok(nuq_io::open_any(&path)?));
+    let opened = match work::run(py, None, None, open)? {
         Contents::Model(file) => file,
         Contents::Baseline(file) => return baselines::opened(py, file),
     };

@@ -31,7 +31,7 @@ fn choice<T: FromStr<Err = UnknownChoice>>(params: &Bound<'_, PyDict>, name: &st
     parse(name, &value)
 }
 
-fn parse<T: FromStr<Err = UnknownChoice>>(name: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
+pub(crate) fn parse<T: FromStr<Err = UnknownChoice>>(name: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
     // A value that is not a string gives the same error as an unknown name.
     let text = if value.is_instance_of::<PyString>() { value.extract::<String>()? } else { String::new() };
     text.parse().map_err(|unknown: UnknownChoice| invalid(name, value, &unknown.list()))
@@ -108,6 +108,7 @@ fn shared<T: nuq::Task>(builder: Params<T>, params: &Bound<'_, PyDict>) -> PyRes
         .expected_queries(number(params, "expected_queries", "an integer of at least 0")?)
         .selection_rows(number(params, "selection_rows", "an integer of at least 2")?)
         .seed(seed)
+        .device(choice(params, "device")?)
         .index(index(params, seed)?))
 }
 

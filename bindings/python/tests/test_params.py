@@ -24,6 +24,7 @@ INVALID = {
     "scale": ["two", 3],
     "normalize": ["yes", None, 2],
     "index": ["tree", None],
+    "device": ["gpu", "cuda:x", None, 0],
     "recall": [0.0, 1.5, "all", None],
     "expected_queries": [-1, 2.5, "many", None],
     "precision": ["f64", None],

@@ -13,7 +13,7 @@ use crate::args::{Common, FitArgs, Preset, hold_stdin};
 use crate::destination;
 use crate::error::Error;
 use crate::inspect::Summary;
-use crate::progress::{message, observe};
+use crate::progress::{device_message, message, observe};
 use crate::{baseline, output, rows};
 
 pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
@@ -62,6 +62,7 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     model.set_column_names(column_names)?;
     warn(options, &model, common);
     destination::save(&model, &options.out)?;
+    device_message(common, model.index());
     message(common, &format!("fitted in {seconds:.2} s, saved as {}", destination::name(&options.out)));
     let summary = Summary::new(&model);
     output::print_report(common, &options.out, &summary, &summary.text())

@@ -37,7 +37,7 @@ use clap::error::ContextValue;
 use clap::{CommandFactory, Parser};
 use serde_json::json;
 
-use args::{Args, Command};
+use args::{Args, Command, Common};
 use error::Error;
 
 /// More threads would not be faster. A hundred thousand of them do not start within minutes.
@@ -126,20 +126,25 @@ fn run(Args { command, common }: Args) -> Result<(), Error> {
         let built = rayon::ThreadPoolBuilder::new().num_threads(threads.min(most)).build_global();
         built.map_err(|problem| Error::Usage(format!("--threads {threads}: {problem}")))?;
     }
+    nuq_cuda::register();
+    common.device.scope(|| execute(command, &common))
+}
+
+fn execute(command: Command, common: &Common) -> Result<(), Error> {
     match command {
-        Command::Fit(options) => fit::run(&options, &common),
-        Command::Score(options) => score::run(&options, &common),
-        Command::Calibrate(options) => calibrate::run(&options, &common),
-        Command::Evaluate(options) => evaluate::run(&options, &common),
-        Command::Inspect(options) => inspect::run(&options, &common),
-        Command::LabelIssues(options) => label_issues::run(&options, &common),
-        Command::Suggest(options) => suggest::run(&options, &common),
-        Command::Demo(options) => demo::run(&options, &common),
+        Command::Fit(options) => fit::run(&options, common),
+        Command::Score(options) => score::run(&options, common),
+        Command::Calibrate(options) => calibrate::run(&options, common),
+        Command::Evaluate(options) => evaluate::run(&options, common),
+        Command::Inspect(options) => inspect::run(&options, common),
+        Command::LabelIssues(options) => label_issues::run(&options, common),
+        Command::Suggest(options) => suggest::run(&options, common),
+        Command::Demo(options) => demo::run(&options, common),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "nuq", &mut script);
             output::print(&String::from_utf8_lossy(&script))
         }
-        Command::Man(options) => man::run(&options, &common),
+        Command::Man(options) => man::run(&options, common),
     }
 }

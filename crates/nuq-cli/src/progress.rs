@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nuq::nuq_neighbors::Stage;
+use nuq::{Device, NeighborIndex};
 
 use crate::args::{Common, ProgressKind};
 use crate::output::print_message;
@@ -136,6 +137,14 @@ impl Stages {
             0 => stage.name.to_owned(),
             total => format!("{}, {} %", stage.name, 100 * stage.done / total),
         });
+    }
+}
+
+/// Prints the device of the last search if it was a GPU, or if a GPU was requested.
+pub(crate) fn device_message(common: &Common, index: &dyn NeighborIndex) {
+    let is_requested = matches!(common.device, Device::Cuda(_));
+    if let Some(device) = index.device().filter(|device| is_requested || device.starts_with("cuda")) {
+        message(common, &format!("searched on {device}"));
     }
 }
 

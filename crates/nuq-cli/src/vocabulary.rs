@@ -9,8 +9,8 @@ use std::path::Path;
 use clap::{CommandFactory, Parser};
 use nuq::calibrate::{Measure, SetScore};
 use nuq::{
-    BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, IndexKind, Kernel, Precision, Scale,
-    Shrinkage, SquaredError, Variance,
+    BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, Device, IndexKind, Kernel,
+    Precision, Scale, Shrinkage, SquaredError, Variance,
 };
 use nuq_eval::evaluate::MethodId;
 use nuq_io::{Format, Header};
@@ -98,6 +98,7 @@ fn rust_value(option: &str, word: &str) -> Option<String> {
         "shrinkage" => format!("{:?}", word.parse::<Shrinkage>().unwrap()),
         "variance" => format!("{:?}", word.parse::<Variance>().unwrap()),
         "scale" => format!("{:?}", word.parse::<Scale>().unwrap()),
+        "device" => format!("{:?}", word.replace('N', "1").parse::<Device>().unwrap()),
         "index" => format!("{:?}", word.parse::<IndexKind>().unwrap()),
         "precision" => format!("{:?}", word.parse::<Precision>().unwrap()),
         "measure" => format!("{:?}", word.parse::<Measure>().unwrap()),

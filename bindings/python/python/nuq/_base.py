@@ -245,6 +245,11 @@ class Estimator(Parameters):
         learned = self._model.learned()
         return f"{learned['index']} ({learned['index_reason']})"
 
+    @property
+    def device_(self) -> str:
+        """Device of the last neighbor search, with the reason if it was the CPU although there is a GPU."""
+        return str(self._learned("device"))
+
     # -- predictions ------------------------------------------------------------------------------------------------
 
     def predict_uncertainty(self, X: Any) -> Uncertainty:

@@ -48,6 +48,8 @@ class NuqClassifier(Estimator):
     verbose : show progress on stderr.
     copy : keep a copy of the training rows. With False, aligned ``float32`` rows in C order are not copied: the model reads
         the memory of ``X``, and the caller must not change ``X`` as long as the model exists.
+    device : device of the neighbor search: "cpu", "cuda" or "cuda:N" (an NVIDIA GPU), or "auto": a GPU if there is one and the
+        estimated time, with the copy of the rows, is less. A GPU searches exactly. Results are the same on every device, bit for bit.
 
     Examples
     --------
@@ -85,6 +87,7 @@ class NuqClassifier(Estimator):
         random_state: Any = 0,
         verbose: bool = False,
         copy: bool = True,
+        device: str = "auto",
     ) -> None:
         self.n_neighbors = n_neighbors
         self.kernel = kernel
@@ -107,6 +110,7 @@ class NuqClassifier(Estimator):
         self.random_state = random_state
         self.verbose = verbose
         self.copy = copy
+        self.device = device
 
     @classmethod
     def paper(cls, **changes: Any) -> NuqClassifier:

@@ -23,4 +23,5 @@ def from_bytes(content: bytes) -> Any:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "model.nuq"
         path.write_bytes(content)
-        return _nuq.load(path)
+        # The device of the machine on which it is read.
+        return _nuq.load(path, "auto")

@@ -53,6 +53,7 @@ class NuqRegressor(Estimator):
         random_state: Any = 0,
         verbose: bool = False,
         copy: bool = True,
+        device: str = "auto",
     ) -> None:
         self.n_neighbors = n_neighbors
         self.kernel = kernel
@@ -74,6 +75,7 @@ class NuqRegressor(Estimator):
         self.random_state = random_state
         self.verbose = verbose
         self.copy = copy
+        self.device = device
 
     _kind = "regressor"
 

@@ -52,6 +52,10 @@ class FewRowsError(InvalidInputError):
     """There are too few rows for this computation."""
 
 
+class DeviceError(NuqError, RuntimeError):
+    """A GPU cannot be used: it, its driver or a library is missing, or it failed. The message contains the remedy."""
+
+
 class MissingInputError(InvalidInputError):
     """A baseline was called without an input that it needs."""
 

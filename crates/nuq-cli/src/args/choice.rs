@@ -9,8 +9,8 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use nuq::calibrate::{Measure, SetScore};
 use nuq::{
-    BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, IndexKind, Kernel, NamedCriterion,
-    Precision, Scale, Shrinkage, SquaredError, UnknownChoice, Variance,
+    BandwidthRule, Covariance, Criterion, DensityBandwidth, DensityKind, Device, IndexKind, Kernel,
+    NamedCriterion, Precision, Scale, Shrinkage, SquaredError, UnknownChoice, Variance,
 };
 use nuq_eval::baselines::Uses;
 use nuq_eval::evaluate::MethodId;
@@ -40,6 +40,7 @@ words!(
     Shrinkage => Self::NAMES.to_vec(),
     Variance => Self::ALL.iter().map(|variance| variance.name()).collect(),
     Scale => Self::ALL.iter().map(|scale| scale.name()).collect(),
+    Device => Self::NAMES.to_vec(),
     IndexKind => Self::ALL.iter().map(|kind| kind.name()).collect(),
     Precision => Self::ALL.iter().map(|precision| precision.name()).collect(),
     Measure => Self::ALL.iter().map(|measure| measure.name()).collect(),

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, Subcommand, ValueEnum};
 use nuq::calibrate::{Measure, SetScore};
 use nuq::{
-    Covariance, DensityBandwidth, DensityKind, IndexKind, Kernel, Precision, Scale, Shrinkage, Variance,
+    Covariance, DensityBandwidth, DensityKind, Device, IndexKind, Kernel, Precision, Scale, Shrinkage,
+    Variance,
 };
 use nuq_eval::evaluate::MethodId;
 use nuq_io::ArraySpec;
@@ -85,6 +86,12 @@ pub(crate) struct Common {
     /// Print the result as one JSON object and an error as one line of JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Device of the neighbor search: the CPU, an NVIDIA GPU, or the one with the lower estimated time; the results are the same
+    ///
+    /// cuda is the first GPU, cuda:1 the second one. A GPU searches exactly: it implies --index exact of fit, and a model with a graph
+    /// is an error. It needs the NVIDIA driver, cuBLAS and NVRTC, which the CUDA toolkit and PyTorch contain.
+    #[arg(long, global = true, value_parser = choice::<Device>(), value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: Device,
     /// How progress is shown on standard error
     #[arg(long, global = true, value_name = "STYLE", default_value = "auto")]
     pub(crate) progress: ProgressKind,

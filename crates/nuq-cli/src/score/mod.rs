@@ -26,7 +26,7 @@ use crate::bad_rows;
 use crate::destination::{self, Destination};
 use crate::error::Error;
 use crate::output;
-use crate::progress::{Progress, message};
+use crate::progress::{Progress, device_message, message};
 use crate::rows::{self, ModelRows};
 use columns::{BlockRows, Columns, Layout, Rule};
 use logits::LogitsFile;
@@ -112,6 +112,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         Ok(())
     })?;
     drop(progress);
+    device_message(common, model.index());
     outcome.print(start, &options.out, common)
 }
 
