@@ -53,6 +53,17 @@ fn help_lists_the_commands() {
           --json
               Print the result as one JSON object and an error as one line of JSON
 
+          --device <DEVICE>
+              Device of the neighbor search: the CPU, an NVIDIA GPU, or the one with the lower estimated
+              time; the results are the same
+
+              cuda is the first GPU, cuda:1 the second one. A GPU searches exactly: it implies --index
+              exact of fit, and a model with a graph is an error. It needs the NVIDIA driver, cuBLAS and
+              NVRTC, which the CUDA toolkit and PyTorch contain.
+
+              [default: auto]
+              [possible values: auto, cpu, cuda, cuda:N]
+
           --progress <STYLE>
               How progress is shown on standard error
 
