@@ -62,9 +62,10 @@ fn a_pipe_that_is_closed_early_ends_the_command_quietly() {
     child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert_eq!((child.wait().unwrap().code(), stderr.as_str()), (Some(141), ""));
     for arguments in [&["inspect", "model.nuq"][..], &["--help"], &["completions", "bash"]] {
-        let mut child = spawn(arguments, folder.path(), Stdio::piped());
-        drop(child.stdout.take());
-        let output = child.wait_with_output().unwrap();
+        // The pipe is closed before the command starts, because a short output would fit into it.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = spawn(arguments, folder.path(), writer.into()).wait_with_output().unwrap();
         assert_eq!((output.status.code(), err(&output)), (Some(141), String::new()), "{arguments:?}");
     }
 }
