@@ -46,8 +46,12 @@ fn messages_that_cannot_be_printed_do_not_stop_the_work() {
     assert!(err(&help).starts_with("nuq: cannot write standard output: "), "{}", err(&help));
 }
 
+#[cfg(unix)]
 #[test]
 fn a_pipe_that_is_closed_early_ends_the_command_quietly() {
+    use std::net::Shutdown;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
     let (folder, _) = fitted(&["--quiet"]);
     let rows = example("svhn.npz:embeddings");
     let score =
@@ -62,10 +66,17 @@ fn a_pipe_that_is_closed_early_ends_the_command_quietly() {
     child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert_eq!((child.wait().unwrap().code(), stderr.as_str()), (Some(141), ""));
     for arguments in [&["inspect", "model.nuq"][..], &["--help"], &["completions", "bash"]] {
-        // The pipe is closed before the command starts, because a short output would fit into it.
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let output = spawn(arguments, folder.path(), writer.into()).wait_with_output().unwrap();
+        // The reader ends before the command starts, because a short output would fit into a pipe. A process that another test
+        // starts at this moment may hold the reader of a pipe, but cannot undo the shutdown of a socket.
+        let (reader, writer) = UnixStream::pair().unwrap();
+        reader.shutdown(Shutdown::Both).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+        command
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdout(OwnedFd::from(writer))
+            .stderr(Stdio::piped());
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
         assert_eq!((output.status.code(), err(&output)), (Some(141), String::new()), "{arguments:?}");
     }
 }
