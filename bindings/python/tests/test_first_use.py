@@ -52,7 +52,7 @@ def test_weights_that_are_shares_are_stated(blobs):
 def test_a_temperature_at_its_limit_is_stated(blobs):
     x, y = blobs
     model = NuqClassifier(n_neighbors=5).fit(x, y)
-    with pytest.warns(UserWarning, match="0.01 is at its limit, because the network predicts every held-out row correctly"):
+    with pytest.warns(UserWarning, match="0.01 is at the limit of its range; smaller ones have a higher likelihood"):
         model.fit_temperature(np.eye(3)[y], y)
 
 

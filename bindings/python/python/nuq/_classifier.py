@@ -564,11 +564,14 @@ class NuqClassifier(Estimator):
         matrix = np.ascontiguousarray(network[0][numbers >= 0])
         temperature = _nuq.temperature(matrix, numbers[numbers >= 0])
         if not 0.0101 < temperature < 99:
-            text = (
-                f"the temperature {temperature:.4g} is at its limit, because the network predicts "
-                f"{'every' if temperature < 1 else 'no'} held-out row correctly: the likelihood has no maximum; use more held-out rows, "
-                "or rows that are not training rows of the network"
+            reason = (
+                "smaller ones have a higher likelihood. Either the network predicts every held-out row correctly, as it may do with "
+                "its training rows, or these are not the logits that it passes to softmax"
+                if temperature < 1
+                else "larger ones have a higher likelihood. The logits do not predict the labels: compare the order of their columns "
+                "with the classes"
             )
+            text = f"the temperature {temperature:.4g} is at the limit of its range; {reason}"
             warnings.warn(text, UserWarning, stacklevel=2)
         self._model.set_temperature(temperature)
         return self

@@ -34,11 +34,18 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let (kept, classes): (Vec<u32>, Vec<u32>) = known.into_iter().unzip();
     let temperature = baselines::temperature(&logits.gather(&kept), &classes)?;
     if !(0.0101..99.0).contains(&temperature) {
-        let text = format!(
-            "warning: the temperature {temperature:.4} is at its limit, because the network predicts {} held-out row correctly: the \
-             likelihood has no maximum; use more held-out rows, or rows that are not training rows of the network",
-            if temperature < 1.0 { "every" } else { "no" }
-        );
+        let reason = match temperature < 1.0 {
+            true => {
+                "smaller ones have a higher likelihood. Either the network predicts every held-out row correctly, as it may do with its \
+                 training rows, or these are not the logits that it passes to softmax"
+            }
+            false => {
+                "larger ones have a higher likelihood. The logits do not predict the labels: compare the order of their columns with \
+                 the classes"
+            }
+        };
+        let text =
+            format!("warning: the temperature {temperature:.4} is at the limit of its range; {reason}");
         message(common, &text);
     }
     let rules = model.rules_mut();
