@@ -322,6 +322,8 @@ fn a_label_column_in_the_same_table_is_not_a_coordinate() {
     let score = ["score", "--model", "m.nuq", "--out", "s.csv", "--embeddings"];
     let failed = nuq(&[&score[..], &["t.csv"]].concat(), folder.path());
     assert!(err(&failed).contains("exclude it as t.csv:-class"), "{}", err(&failed));
+    let failed = nuq(&[&score[..], &["t.csv:-x"]].concat(), folder.path());
+    assert!(err(&failed).contains("exclude it as t.csv:-x,class"), "{}", err(&failed));
     assert!(nuq(&[&score[..], &["t.csv:-class"]].concat(), folder.path()).status.success());
     assert!(fs::read_to_string(folder.path().join("s.csv")).unwrap().contains("\n4,dog,"));
     let inspected = out(&nuq(&["inspect", "m.nuq"], folder.path()));

@@ -318,10 +318,15 @@ impl<'s> Table<'s> {
             return self.bad(decimal_commas(line, cell));
         }
         self.bad(match name {
-            Some(name) => format!(
-                "line {line}, column `{name}` is `{cell}`, not a number; if `{name}` is not a coordinate, exclude it as {}:-{name}",
-                self.spec.path.display()
-            ),
+            Some(name) => {
+                // Columns that are excluded already stay excluded.
+                let excluded = self.spec.name.as_deref().map_or_else(|| "-".to_owned(), |given| format!("{given},"));
+                let path = self.spec.path.display();
+                format!(
+                    "line {line}, column `{name}` is `{cell}`, not a number; if `{name}` is not a coordinate, exclude it as \
+                     {path}:{excluded}{name}"
+                )
+            }
             None => format!("line {line}, column {column} is `{cell}`, not a number"),
         })
     }

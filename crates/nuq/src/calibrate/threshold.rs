@@ -322,8 +322,10 @@ mod tests {
         let threshold = calibrate(Measure::Total, &scores, None, Target::Coverage(0.9)).unwrap();
         let text = threshold.on_training_rows(relevant_training_rows(998, 999)).to_string();
         let start = "Chosen on training rows (998 of 999), so that the following is not guaranteed for new rows. A new row of the same \
-                     distribution as the 999 training rows";
+                     distribution as the 999 rows";
         assert!(text.starts_with(start) && !text.contains("held-out"), "{text}");
+        let text = threshold.on_training_rows(999).to_string();
+        assert!(text.contains("as the 999 training rows"), "{text}");
         assert_eq!((relevant_training_rows(9, 100), relevant_training_rows(10, 100)), (0, 10));
     }
 

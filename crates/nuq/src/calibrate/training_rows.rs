@@ -20,12 +20,13 @@ pub(super) fn write_sentence(f: &mut fmt::Formatter<'_>, training_rows: usize, r
     }
 }
 
-/// "held-out rows" or "training rows", after a number.
+/// "held-out rows", "training rows", or "rows" if there are rows of both kinds, after a number.
 pub(super) fn kind_of_rows(training_rows: usize, rows: usize) -> &'static str {
     match (training_rows, rows) {
         (0, 1) => "held-out row",
         (0, _) => "held-out rows",
-        (_, 1) => "training row",
+        (1, 1) => "training row",
+        _ if training_rows < rows => "rows",
         _ => "training rows",
     }
 }
