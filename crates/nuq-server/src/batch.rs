@@ -1,0 +1,1 @@
+//! Adaptive batching: a batch is what waits when the previous one ends.

@@ -1,0 +1,1 @@
+//! The demonstration: a shipped model and a replay of its test rows.

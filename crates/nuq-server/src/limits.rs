@@ -1,0 +1,1 @@
+//! Limits on bodies, rows, concurrent requests and time.

@@ -1,0 +1,1 @@
+//! Counters in the text format of Prometheus.

@@ -1,0 +1,1 @@
+//! The description of the routes as OpenAPI, and its page.

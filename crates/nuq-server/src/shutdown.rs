@@ -1,0 +1,1 @@
+//! Signals: the end of the process and the reload of models.

@@ -1,0 +1,1 @@
+//! State that survives the process: an SQLite data base.

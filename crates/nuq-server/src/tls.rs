@@ -1,0 +1,1 @@
+//! TLS, with certificates that are reloaded when they change.

@@ -1,0 +1,23 @@
+//! The routes below `/v1`.
+
+mod changes;
+mod models;
+mod page;
+mod review;
+mod score;
+
+use std::sync::Arc;
+
+use axum::Router;
+
+use crate::App;
+
+/// The routes of each file, relative to `/v1`.
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .merge(changes::routes())
+        .merge(models::routes())
+        .merge(page::routes())
+        .merge(review::routes())
+        .merge(score::routes())
+}
