@@ -5,7 +5,7 @@
 //! milliseconds. A cancelled computation leaves indexes and models as they were before it.
 //!
 //! A check point ends the computation by unwinding (`std::panic::resume_unwind`), which calls no panic hook and prints
-//! nothing. No function needs an error for cancellation, and a program without tokens pays one branch per block of work.
+//! nothing. No function needs an error for cancellation. Without a token, a check point costs one branch.
 //! Programs that are compiled with `panic = "abort"` cannot use tokens.
 //!
 //! ```
@@ -31,7 +31,7 @@
 //!
 //! // A check point before each item.
 //! (0..100).into_par_iter().with_checkpoints().for_each(|_| ());
-//! // `enter` gives the token to check points in the body.
+//! // `enter` sets the token for the check points in the body.
 //! let here = Checkpoint::current();
 //! (0..100).into_par_iter().for_each(|_| here.enter(|| (0..100).for_each(|_| checkpoint())));
 //! ```
@@ -95,7 +95,7 @@ impl CancelToken {
     }
 
     /// Calls `compute` on this thread. In a program with its own thread pool, call `run` inside the pool. Where calls of
-    /// `run` are nested, the token of the innermost one counts.
+    /// `run` are nested, the token of the innermost call is used.
     ///
     /// # Errors
     /// [`Cancelled`] when the computation ended at a check point. A computation that has passed its last check point
@@ -157,8 +157,8 @@ impl Checkpoint {
 
     /// Ends the computation if it was cancelled, and calls `compute` with this token on the current thread.
     ///
-    /// A thread of a pool may execute a part of one computation while it waits for parts of another. Without a token,
-    /// `enter` therefore hides that of the other computation.
+    /// A thread of a pool may execute a part of one computation while it waits for parts of another. `enter` therefore
+    /// replaces the token of the thread also if this computation has no token.
     pub fn enter<T>(&self, compute: impl FnOnce() -> T) -> T {
         self.check();
         let _scope = Scope { outer: CURRENT.replace(self.0.clone()) };

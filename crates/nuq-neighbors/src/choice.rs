@@ -14,7 +14,7 @@ pub enum IndexKind {
     /// expected number of queries.
     #[default]
     Auto,
-    /// Exact search: each query is compared with every row.
+    /// Exact search: all true neighbors are returned.
     Exact,
     /// An HNSW graph: each query is compared with a few thousand rows, and true neighbors may be missing.
     Hnsw(HnswParams),
@@ -66,8 +66,8 @@ impl FromStr for IndexKind {
 pub struct IndexRequest {
     /// The requested kind.
     pub kind: IndexKind,
-    /// The recall that a graph must reach, above 0 and at most 1: `ef_search` is tuned to it. With `None`, `ef_search` is
-    /// not changed; the recall is measured in both cases.
+    /// The recall to which `ef_search` of a graph is tuned, above 0 and at most 1. With `None`, `ef_search` is not
+    /// changed. The recall is measured in both cases.
     pub recall: Option<f64>,
     /// The number of neighbors per query.
     pub n_neighbors: usize,
@@ -75,7 +75,8 @@ pub struct IndexRequest {
     pub queries: u64,
     /// The seed of the graph, when [`IndexKind::Auto`] chooses one.
     pub seed: u64,
-    /// The device of searches; [`Device::Auto`] is that of the thread, see [`Device::scope`]. A GPU implies exact search.
+    /// The device of searches. [`Device::Auto`] stands for the device of the thread, see [`Device::scope`]. A GPU implies
+    /// exact search.
     pub device: Device,
 }
 
@@ -228,13 +229,13 @@ impl IndexRequest {
     }
 }
 
-/// A graph is searched on the CPU.
+/// Checks that the device is not a GPU: a graph is searched on the CPU.
 pub(crate) fn check_graph_device(device: Device) -> Result<(), Error> {
     if matches!(device, Device::Cuda(_)) { Err(Error::GraphOnDevice { device }) } else { Ok(()) }
 }
 
-// Measured in seconds of one core, as the tests below list. Only their ratio affects the choice; it is similar on
-// different processors.
+// Costs in seconds of one core. The tests below compare them with measured times. Only the ratio of the costs affects the
+// choice; it is similar on different processors.
 
 /// The cost of one multiply-add of exact search.
 const EXACT_TERM: f64 = 2.0e-11;

@@ -135,7 +135,7 @@ pub fn exact_index<'a>(rows: &Embeddings<'a>) -> Result<Box<dyn NeighborIndex + 
     place(ExactIndex::new(rows)?, Device::current())
 }
 
-/// The expected time of an exact search that compares every row, in seconds of all threads.
+/// The expected time of an exact search that compares every row, in seconds, with all threads of the current pool.
 #[doc(hidden)]
 #[must_use]
 pub fn cpu_seconds(rows: usize, dim: usize, queries: usize, k: usize) -> f64 {

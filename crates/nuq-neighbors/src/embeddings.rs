@@ -41,7 +41,8 @@ impl Embeddings<'static> {
         Self::checked(values.into(), dim)
     }
 
-    /// Copies rows of equal length. An empty batch has no dimension here; use `Embeddings::new(vec![], dim)` instead.
+    /// Copies rows of equal length. Their length is the dimension, so that at least one row is required; use
+    /// `Embeddings::new(vec![], dim)` for an empty batch.
     ///
     /// # Errors
     /// [`Error::Empty`], [`Error::Ragged`], and those of [`new`](Self::new).
@@ -185,7 +186,7 @@ impl<'a> Embeddings<'a> {
         write_rows(self.values.to_mut(), self.dim, ids, rows);
     }
 
-    /// Drops all rows from the given one on.
+    /// Drops all rows except the first `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.values.to_mut().truncate(len * self.dim);
     }

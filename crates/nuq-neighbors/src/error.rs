@@ -18,6 +18,14 @@ pub enum Error {
         /// The number of values per row.
         dim: usize,
     },
+    /// The number of ids of a neighbor table is not a multiple of the number of neighbors per query.
+    #[error("{len} ids are not a multiple of k = {k}: give k ids per query")]
+    PartialQuery {
+        /// The number of ids.
+        len: usize,
+        /// The number of neighbors per query.
+        k: usize,
+    },
     /// Rows of different lengths.
     #[error("row {row} has {got} columns, row 0 has {expected}")]
     Ragged {
@@ -68,10 +76,10 @@ pub enum Error {
     },
     /// Queries or inserted rows of another dimension than the index.
     #[error(
-        "the queries have {got} columns, and the training rows have {expected}: use embeddings of the same layer"
+        "the given rows have {got} columns, and the training rows have {expected}: use embeddings of the same layer"
     )]
     DimensionMismatch {
-        /// The dimension of the queries.
+        /// The dimension of the queries or inserted rows.
         got: usize,
         /// The dimension of the index.
         expected: usize,
@@ -110,10 +118,10 @@ pub enum Error {
         id: u32,
     },
     /// A row that cannot be removed. No row was removed.
-    #[error("entry {place} of the ids to remove is {id}, {problem}: no row was removed")]
+    #[error("entry {position} of the ids to remove is {id}, {problem}: no row was removed")]
     CannotRemove {
         /// The position in the list of ids.
-        place: usize,
+        position: usize,
         /// The id.
         id: u32,
         /// The reason.
@@ -157,7 +165,7 @@ pub enum Error {
         /// What failed, and what to do.
         problem: String,
     },
-    /// A graph with a device other than the CPU.
+    /// A graph was requested on a device other than the CPU.
     #[error(
         "device `{device}`: a graph is searched on the CPU, choose the index `exact` or the device `cpu`"
     )]

@@ -4,7 +4,7 @@ use crate::{Embeddings, Error, IndexParts, IndexSummary, Neighbors, RowStorage};
 
 /// Nearest-neighbor search over training rows.
 ///
-/// The trait is object-safe, and a search takes a batch of queries. A backend stores its rows behind [`RowStorage`] and
+/// The trait is object-safe, and a search takes a batch of queries. A backend stores its rows in a [`RowStorage`] and
 /// implements the five required methods; the argument checks, leave-one-out search and the arrays for the model file are
 /// provided.
 ///
@@ -17,7 +17,8 @@ pub trait NeighborIndex: Send + Sync {
     /// The kind of the index and its measured recall.
     fn describe(&self) -> IndexSummary;
 
-    /// The device of the last search and the reason for it, or of the next one; `None` for an index that uses the CPU only.
+    /// The device of the last search, with the reason if it was the CPU; `auto` before the device is chosen. `None` for an index
+    /// that uses the CPU only.
     fn device(&self) -> Option<String> {
         None
     }

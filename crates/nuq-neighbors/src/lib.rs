@@ -1,8 +1,8 @@
 //! Nearest-neighbor search over embeddings.
 //!
 //! An index ([`NeighborIndex`]) over rows of numbers ([`Embeddings`]) returns the ids and squared distances of the
-//! nearest rows of each query ([`Neighbors`]). [`ExactIndex`] compares each query with every row. [`HnswIndex`] searches
-//! a graph, with a measured recall. Labels and statistics are the subject of the crate `nuq`, which computes predictions
+//! nearest rows of each query ([`Neighbors`]). [`ExactIndex`] returns all true neighbors. [`HnswIndex`] searches a graph,
+//! in which some true neighbors may be missed; its recall is measured. Labels and statistics are the subject of the crate `nuq`, which computes predictions
 //! and uncertainties from the neighbor table.
 //!
 //! ```

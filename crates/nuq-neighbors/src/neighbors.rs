@@ -18,7 +18,7 @@ impl Neighbors {
     /// A table from `k` ids and squared distances per query, query after query, in any order within a query.
     ///
     /// # Errors
-    /// [`Error::ZeroNeighbors`], [`Error::PartialRow`] or [`Error::LengthMismatch`] for an invalid shape;
+    /// [`Error::ZeroNeighbors`], [`Error::PartialQuery`] or [`Error::LengthMismatch`] for an invalid shape;
     /// [`Error::BadDistance`] for a distance that is negative or not finite; [`Error::RepeatedId`] for an id that occurs
     /// twice in a query.
     ///
@@ -33,7 +33,7 @@ impl Neighbors {
             return Err(Error::ZeroNeighbors);
         }
         if !ids.len().is_multiple_of(k) {
-            return Err(Error::PartialRow { len: ids.len(), dim: k });
+            return Err(Error::PartialQuery { len: ids.len(), k });
         }
         if sq_distances.len() != ids.len() {
             let (got, expected) = (sq_distances.len(), ids.len());
@@ -72,7 +72,7 @@ impl Neighbors {
         Self { k, ids, sq_distances }
     }
 
-    /// Replaces the neighbors of the given queries by those of `others`, one query of `others` each.
+    /// Replaces the neighbors of query `queries[i]` by those of query `i` of `others`, for every `i`.
     ///
     /// # Panics
     /// When a query does not exist, or the tables do not fit each other.
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn invalid_tables_are_errors() {
         let bad = |ids: Vec<u32>, sq: Vec<f64>| Neighbors::new(2, ids, sq).unwrap_err();
-        assert_eq!(bad(vec![0, 1, 2], vec![0.0; 3]), Error::PartialRow { len: 3, dim: 2 });
+        assert_eq!(bad(vec![0, 1, 2], vec![0.0; 3]), Error::PartialQuery { len: 3, k: 2 });
         assert_eq!(bad(vec![0, 1, 4, 4], vec![0.0; 4]), Error::RepeatedId { query: 1, id: 4 });
         assert_eq!(bad(vec![0, 1], vec![-1.0, 0.0]), Error::BadDistance { query: 0, value: -1.0 });
         assert!(matches!(bad(vec![0, 1], vec![f64::NAN, 0.0]), Error::BadDistance { query: 0, .. }));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_returns_at_least_one_and_at_most_all_neighbors() {
+    fn nearest_returns_at_most_all_neighbors_and_rejects_zero() {
         let table = Neighbors::new(2, vec![8, 3], vec![4.0, 1.0]).unwrap();
         assert_eq!(table.nearest(5).unwrap(), table);
         assert_eq!(table.nearest(0), Err(Error::ZeroNeighbors));

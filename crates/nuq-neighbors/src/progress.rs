@@ -1,7 +1,7 @@
 //! Progress of long computations.
 //!
 //! [`Progress::observe`] calls a function. Meanwhile, another thread reads with [`Progress::stage`] which stage the function has
-//! reached. A program that observes nothing pays one branch per block of work.
+//! reached. Without an observer, each block of work costs one additional branch.
 //!
 //! ```
 //! use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Progress, progress};
@@ -93,7 +93,7 @@ pub fn start(name: &'static str, total: usize) {
 pub struct Steps(Option<Progress>);
 
 impl Steps {
-    /// The steps of the computation of this thread.
+    /// The counter of the computation of this thread.
     #[must_use]
     pub fn current() -> Self {
         Self(CURRENT.with_borrow(Clone::clone))

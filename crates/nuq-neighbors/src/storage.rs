@@ -1,4 +1,4 @@
-//! The storage interface behind an index: training rows by id.
+//! The interface of row storage: training rows by id.
 
 use std::borrow::Cow;
 

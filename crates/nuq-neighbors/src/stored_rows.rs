@@ -109,7 +109,7 @@ impl<'a> StoredRows<'a> {
         Ok(Self { values, removed: unique, scale, verified: Verified::by(verifier) })
     }
 
-    /// The ids without a row.
+    /// The ids that name no row.
     pub(crate) fn removed(&self) -> &BTreeSet<u32> {
         &self.removed
     }
@@ -134,7 +134,7 @@ impl<'a> StoredRows<'a> {
     /// Rows per block of [`par_blocks`](Self::par_blocks).
     pub(crate) const BLOCK: usize = BLOCK;
 
-    /// Reverses an insertion of `ids` into rows with the id bound `id_bound`.
+    /// Reverses an insertion of `ids` into rows whose id bound was `id_bound`.
     pub(crate) fn undo_insert(&mut self, ids: &[u32], id_bound: usize) {
         self.removed.extend(ids.iter().filter(|&&id| (id as usize) < id_bound));
         match &mut self.values {
@@ -232,12 +232,12 @@ impl RowStorage for StoredRows<'_> {
     fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
         self.verify_once()?;
         let mut removed = BTreeSet::new();
-        for (place, &id) in ids.iter().enumerate() {
+        for (position, &id) in ids.iter().enumerate() {
             if !self.contains(id) {
-                return Err(Error::CannotRemove { place, id, problem: "which names no row" });
+                return Err(Error::CannotRemove { position, id, problem: "which names no row" });
             }
             if !removed.insert(id) {
-                return Err(Error::CannotRemove { place, id, problem: "which is listed twice" });
+                return Err(Error::CannotRemove { position, id, problem: "which is listed twice" });
             }
         }
         self.removed.append(&mut removed);
@@ -291,7 +291,7 @@ fn check_scale(scale: &[f64], dim: usize) -> Result<(), Error> {
         let (what, counterpart) = ("scales", "columns");
         return Err(Error::LengthMismatch { what, got: scale.len(), counterpart, expected: dim });
     }
-    // In this range the square of any f32 divided by a scale is finite and positive.
+    // In this range the square of any nonzero f32 divided by a scale is finite and positive.
     let usable = |s: f64| (1e-100..=1e100).contains(&s);
     match scale.iter().position(|&s| !usable(s)) {
         Some(column) => Err(Error::BadScale { column, value: scale[column] }),

@@ -13,7 +13,7 @@ pub trait Verifier: Send + Sync {
     fn verify(&self) -> Result<(), Error>;
 }
 
-/// A verifier and its result; without a verifier the arrays are valid.
+/// A verifier and its result. Arrays without a verifier need no verification.
 #[derive(Clone, Default)]
 pub(crate) struct Verified(Option<Arc<Check>>);
 

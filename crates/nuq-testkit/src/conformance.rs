@@ -259,10 +259,10 @@ fn removed_rows_are_not_returned_and_inserted_rows_are(subject: &Subject<'_>) {
             index.leave_one_out(&[1, 3], 2),
             Err(Error::UnknownId { query: 1, id: 3, len: rows - removed.len() })
         );
-        for (ids, place) in [(&[1, 1][..], 1), (&[2, 0], 1), (&[u32::MAX], 0)] {
+        for (ids, expected) in [(&[1, 1][..], 1), (&[2, 0], 1), (&[u32::MAX], 0)] {
             let result = index.remove(ids);
             assert!(
-                matches!(result, Err(Error::CannotRemove { place: at, .. }) if at == place),
+                matches!(result, Err(Error::CannotRemove { position, .. }) if position == expected),
                 "{result:?}"
             );
         }

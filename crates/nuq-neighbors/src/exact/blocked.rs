@@ -1,4 +1,4 @@
-//! Scores of many queries against many rows: one matrix product per block, scanned while it is in the cache.
+//! Scores of many queries and many rows: one matrix product per block, scanned while it is in the cache.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -117,7 +117,7 @@ impl<'b> Block<'b> {
                 dim,
                 &mut products[..self.queries.len() * n],
             );
-            self.offer(first as u32, &products, half_sq_norms);
+            self.add_rows(first as u32, &products, half_sq_norms);
         }
         let index = self.index;
         let sq_unit = self.rescaler.sq_unit();
@@ -135,7 +135,7 @@ impl<'b> Block<'b> {
             .collect()
     }
 
-    fn offer(&mut self, first: u32, products: &[f32], half_sq_norms: &[f32]) {
+    fn add_rows(&mut self, first: u32, products: &[f32], half_sq_norms: &[f32]) {
         // A norm that underflowed to zero was below `MIN_POSITIVE`. Removed rows have an infinite norm.
         let live = half_sq_norms.iter().copied().filter(|norm| norm.is_finite());
         let largest = live.fold(0.0, f32::max) + f32::MIN_POSITIVE;
@@ -146,7 +146,7 @@ impl<'b> Block<'b> {
             let distance = |id| self.index.stored_rows().sq_distance(query.row, id);
             let exact = ExactDistance { distance: &distance, dim, sq_unit, sq_norm: query.sq_norm };
             let error = score_error(dim, query.sq_norm.sqrt(), longest);
-            list.offer(first, products, half_sq_norms, error, &exact);
+            list.add_rows(first, products, half_sq_norms, error, &exact);
         }
     }
 }

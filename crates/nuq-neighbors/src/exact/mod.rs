@@ -4,11 +4,11 @@
 //!
 //! - All rows are compared. A blocked matrix product in `f32` ([`blocked`]) computes approximate scores with a bound on
 //!   their rounding error. A row is dropped only when the bound proves that it is not among the k nearest ([`shortlist`]).
-//! - Most rows are skipped. Rows are projected onto their first principal axes ([`axes`]) and ordered into nodes of near
+//! - Most rows are skipped. Rows are projected onto their first principal axes ([`axes`]) and grouped into nodes of nearby
 //!   rows ([`partition`]). Distances of the projections are lower bounds: nodes and rows whose bound exceeds the k-th
 //!   smallest distance measured so far are skipped ([`pruned`] and [`query`], with the kernels in [`lanes`] and
-//!   [`codes`]; the rows left are compared in all columns in [`products`]). [`plan`] decides by the expected cost whether this method is used, and on
-//!   how many axes.
+//!   [`codes`]). The other rows are compared in all columns ([`products`]). The expected cost determines whether this
+//!   method is used, and on how many axes ([`plan`]).
 //!
 //! In both cases the remaining rows, a few more than k, are ranked by their squared distances, computed from direct
 //! differences in `f64`. The result therefore does not depend on the method, on rounding, on blocks, threads or shards, nor on
@@ -56,16 +56,16 @@ pub struct ExactIndex<'a> {
     micros: AtomicU64,
 }
 
-/// When an index orders its projected rows into nodes, most of which a search can skip. The result of a search does not
+/// Whether an index groups its projected rows into nodes, most of which a search can skip. The result of a search does not
 /// depend on it.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pruning {
-    /// Rows are ordered when this is expected to save time.
+    /// Rows are grouped when this is expected to save time.
     Auto,
-    /// Rows are never ordered.
+    /// Rows are never grouped.
     Off,
-    /// Rows are ordered at the first search, on at most this number of principal axes.
+    /// Rows are grouped at the first search, on at most this number of principal axes.
     On(usize),
 }
 
@@ -101,7 +101,7 @@ impl<'a> ExactIndex<'a> {
         Self { rows, rescaler, pruning: Pruning::Auto, partition, micros: AtomicU64::new(0) }
     }
 
-    /// Sets when rows are ordered into nodes.
+    /// Sets whether rows are grouped into nodes.
     #[doc(hidden)]
     #[must_use]
     pub fn pruning(mut self, pruning: Pruning) -> Self {
@@ -113,7 +113,7 @@ impl<'a> ExactIndex<'a> {
         &self.rows
     }
 
-    /// Reverses an insertion of `ids` into an index with the id bound `id_bound`.
+    /// Reverses an insertion of `ids` into an index whose id bound was `id_bound`.
     pub(crate) fn undo_insert(&mut self, ids: &[u32], id_bound: usize) {
         self.rows.undo_insert(ids, id_bound);
         self.drop_derived();
@@ -199,16 +199,16 @@ impl<'a> ExactIndex<'a> {
         let count = queries.len() / self.dim();
         let partition = if k <= self.len() / 16 { self.partition(count) } else { None };
         let Some(partition) = partition else { return self.search_all(queries, k, excluded) };
-        let (mut found, _) = pruned::search(self, partition, queries, k, excluded);
-        let missing: Vec<usize> = (0..count).filter(|&i| found[i].is_none()).collect();
+        let (mut results, _) = pruned::search(self, partition, queries, k, excluded);
+        let missing: Vec<usize> = (0..count).filter(|&i| results[i].is_none()).collect();
         if !missing.is_empty() {
             let rows: Vec<f32> =
                 missing.iter().flat_map(|&i| &queries[i * self.dim()..][..self.dim()]).copied().collect();
             let excluded: Option<Vec<u32>> = excluded.map(|ids| missing.iter().map(|&i| ids[i]).collect());
             let others = self.search_all(&rows, k, excluded.as_deref());
-            missing.iter().zip(others).for_each(|(&i, nearest)| found[i] = Some(nearest));
+            missing.iter().zip(others).for_each(|(&i, nearest)| results[i] = Some(nearest));
         }
-        found.into_iter().flatten().collect()
+        results.into_iter().flatten().collect()
     }
 
     /// Compares each query with every row.

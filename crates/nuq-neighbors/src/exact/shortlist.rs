@@ -55,9 +55,9 @@ impl Shortlist {
         Self { k, excluded, limit: f64::INFINITY, candidates, measured: vec![] }
     }
 
-    /// Adds rows `first..` from their products `a·b` and halved squared norms (infinite for removed rows). The error of
+    /// Adds the rows with the ids `first..` that are not provably too far, from their products `a·b` and halved squared norms (infinite for removed rows). The error of
     /// each score is at most `error`.
-    pub(super) fn offer(
+    pub(super) fn add_rows(
         &mut self,
         first: u32,
         products: &[f32],
@@ -190,7 +190,7 @@ mod tests {
             ExactDistance { distance: &|id| f64::from(1000 - id), dim: 1, sq_unit: 1.0, sq_norm: 0.0 };
         let mut list = Shortlist::new(3, Some(999));
         let products: Vec<f32> = (0..1000).map(|i| -(i as f32) * 1e-3).collect();
-        list.offer(0, &products, &vec![0.0; 1000], 1000.0, &exact);
+        list.add_rows(0, &products, &vec![0.0; 1000], 1000.0, &exact);
         let ids: Vec<u32> = list.finish(&exact).iter().map(|neighbor| neighbor.1).collect();
         assert_eq!(ids, [998, 997, 996]);
     }

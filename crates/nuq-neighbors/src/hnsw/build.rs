@@ -148,8 +148,8 @@ pub(super) fn select_links<T: Element>(
 }
 
 /// The selection heuristic of Malkov and Yashunin: of the candidates, nearest first, those that are nearer to the node
-/// than to any selected candidate, so that links lead in different directions. The nearest skipped candidates fill the
-/// remaining places.
+/// than to any selected candidate, so that links lead in different directions. If fewer than `max_links` are
+/// selected, the nearest skipped candidates are added.
 fn select_diverse<T: Element>(
     vectors: Vectors<'_, T>,
     candidates: &[Candidate],

@@ -37,7 +37,7 @@ const MAX_CODE: f32 = 127.0;
 const SAMPLE: usize = 1024;
 /// The share of coordinates that are clipped.
 const CLIPPED: f64 = 1e-4;
-/// A query is within the range of the codes when its squared clipping error is at most this multiple of the expected
+/// A row is within the range of the codes when its squared clipping error is at most this multiple of the expected
 /// squared rounding error.
 const MAX_CLIPPING_ERROR: f64 = 4.0;
 /// With fewer columns, codes distinguish too few rows and save little memory.
@@ -63,8 +63,8 @@ impl Coder {
         let mut offsets = sample.as_slice().to_vec();
         offsets.iter_mut().zip(center.iter().cycle()).for_each(|(x, m)| *x = (*x - m).abs());
         let last = offsets.len() - 1 - (offsets.len() as f64 * CLIPPED) as usize;
-        let (_, &mut reach, _) = offsets.select_nth_unstable_by(last, f32::total_cmp);
-        let step = reach / (MIDDLE - 1.0);
+        let (_, &mut largest, _) = offsets.select_nth_unstable_by(last, f32::total_cmp);
+        let step = largest / (MIDDLE - 1.0);
         (step > 0.0 && step.is_finite()).then_some(Self { center, step })
     }
 
@@ -98,13 +98,13 @@ impl Coder {
 
     /// Whether a row is within the range of the codes: clipping must not add much error to rounding. Rows far from the
     /// training data are outside.
-    pub(crate) fn reaches(&self, query: &[f32]) -> bool {
+    pub(crate) fn is_in_range(&self, row: &[f32]) -> bool {
         let inverse = 1.0 / self.step;
         let clipped = |(x, m): (&f32, &f32)| {
             let offset = (x - m) * inverse;
             f64::from(offset - offset.clamp(-MIDDLE, MAX_CODE - MIDDLE)).powi(2)
         };
-        let sq_error: f64 = query.iter().zip(&self.center).map(clipped).sum();
+        let sq_error: f64 = row.iter().zip(&self.center).map(clipped).sum();
         // The rounding error of a coordinate is uniform in ±½, with variance 1/12.
         sq_error <= MAX_CLIPPING_ERROR * self.center.len() as f64 / 12.0
     }

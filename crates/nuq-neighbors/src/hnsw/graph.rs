@@ -64,7 +64,7 @@ impl<'a> Graph<'a> {
         fits.then_some(graph)
     }
 
-    /// Whether every list is within its capacity and contains only stored rows on its layer. Walks rely on it.
+    /// Whether every list is within its capacity and contains only stored rows that are on its layer. Walks rely on this.
     pub(super) fn is_within_bounds(&self, rows: &StoredRows<'_>) -> bool {
         let links = self.links();
         let is_valid = |id: usize, layer: usize| {

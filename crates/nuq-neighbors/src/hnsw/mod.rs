@@ -198,7 +198,7 @@ impl<'a> HnswIndex<'a> {
         &self.params
     }
 
-    /// The memory of the rows (including borrowed ones), codes and links.
+    /// The memory of the rows (also of borrowed ones), codes and links.
     #[must_use]
     pub fn bytes(&self) -> IndexBytes {
         let rows = self.stored_rows();
@@ -235,7 +235,7 @@ impl<'a> HnswIndex<'a> {
         if max_magnitude(&scaled) >= MAX_MAGNITUDE {
             return None;
         }
-        let codes = self.data.codes.as_ref().filter(|codes| codes.coder.reaches(&scaled));
+        let codes = self.data.codes.as_ref().filter(|codes| codes.coder.is_in_range(&scaled));
         let mut nearest = match codes {
             Some(codes) => {
                 let mut blocks = vec![CodeBlock([0; 64]); codes.coder.width()];

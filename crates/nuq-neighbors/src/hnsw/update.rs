@@ -25,7 +25,7 @@ pub(super) fn insert<T: Element>(
 /// Removes nodes from the graph.
 ///
 /// A node with links to removed nodes gets the best links among its remaining ones and those of its removed neighbors.
-/// No link leads to a removed node afterwards, so that removed nodes do not occupy places in the beam.
+/// No link leads to a removed node afterwards, so that no removed node is in the beam.
 ///
 /// All check points are before the first change of the graph.
 pub(super) fn remove<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, removed: &[u32]) {

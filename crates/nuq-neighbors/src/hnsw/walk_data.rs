@@ -12,11 +12,11 @@ use crate::exact::{ExactIndex, Pruning};
 use crate::stored_rows::write_rows;
 use crate::{Embeddings, Error, NeighborIndex, RowStorage};
 
-/// With larger coordinates, a sum of squared differences may overflow `f32`. If all coordinates are below the inverse,
+/// With larger coordinates, a sum of squared differences may overflow `f32`. If all coordinates are below its inverse,
 /// squared differences may be subnormal and lose precision.
 pub(super) const MAX_MAGNITUDE: f32 = 1e15;
 /// When a larger share of the rows is outside the range of the codes, the codes are dropped.
-const MAX_UNREACHED: f64 = 0.01;
+const MAX_OUT_OF_RANGE: f64 = 0.01;
 
 pub(super) struct WalkData<'a> {
     pub(super) exact: ExactIndex<'a>,
@@ -109,10 +109,11 @@ impl<'a> WalkData<'a> {
         }
         if let Some(codes) = &mut self.codes {
             let coder = &codes.coder;
-            codes.out_of_range += scaled.chunks_exact(rows.dim()).filter(|row| !coder.reaches(row)).count();
+            codes.out_of_range +=
+                scaled.chunks_exact(rows.dim()).filter(|row| !coder.is_in_range(row)).count();
             write_rows(codes.blocks.to_mut(), coder.width(), reused, &coder.encode(&scaled));
         }
-        let limit = MAX_UNREACHED * self.exact.stored_rows().id_bound() as f64;
+        let limit = MAX_OUT_OF_RANGE * self.exact.stored_rows().id_bound() as f64;
         let dropped = self.codes.take_if(|codes| codes.out_of_range as f64 > limit);
         Ok(Insertion { ids, id_bound, out_of_range, dropped })
     }
@@ -128,13 +129,13 @@ impl<'a> WalkData<'a> {
         }
     }
 
-    /// Removes rows. Returns the number of rows outside the range of the codes before, which
+    /// Removes rows. Returns the previous number of rows outside the range of the codes, which
     /// [`undo_remove`](Self::undo_remove) restores.
     pub(super) fn remove(&mut self, ids: &[u32]) -> Result<usize, Error> {
         self.exact.remove(ids)?;
         let Some(mut codes) = self.codes.take() else { return Ok(0) };
         let (rows, out_of_range) = (self.exact.stored_rows(), codes.out_of_range);
-        let is_out_of_range = |id: &&u32| !codes.coder.reaches(&self.scaled_rows(&rows.row(**id)));
+        let is_out_of_range = |id: &&u32| !codes.coder.is_in_range(&self.scaled_rows(&rows.row(**id)));
         codes.out_of_range = out_of_range.saturating_sub(ids.iter().filter(is_out_of_range).count());
         self.codes = Some(codes);
         Ok(out_of_range)
@@ -148,7 +149,7 @@ impl<'a> WalkData<'a> {
     }
 }
 
-/// Inserted rows, and the values before the insertion.
+/// The ids of inserted rows, and the state before the insertion.
 pub(super) struct Insertion<'a> {
     pub(super) ids: Vec<u32>,
     id_bound: usize,

@@ -18,8 +18,10 @@ fn every_kind_of_search_has_enough_check_points() {
     // product takes at least eight steps at a time.
     assert_checks_often("products", steps, 320 / 8, || index.search(&queries, 10).unwrap());
     let pruned = ExactIndex::new(&rows).unwrap().pruning(Pruning::On(32));
-    assert_checks_often("partition and points", steps, 320 / 8, || pruned.search(&queries, 10).unwrap());
-    assert_checks_often("points", steps, 320 / 8, || pruned.search(&queries, 10).unwrap());
+    assert_checks_often("partition and pruned search", steps, 320 / 8, || {
+        pruned.search(&queries, 10).unwrap()
+    });
+    assert_checks_often("pruned search", steps, 320 / 8, || pruned.search(&queries, 10).unwrap());
     assert_checks_often("direct distances", steps, 32, || index.search(&queries, 10_000).unwrap());
     let few = queries.gather(&[0, 1]);
     assert_checks_often("few queries", steps / 50, 32, || index.search(&few, 10).unwrap());
@@ -71,8 +73,8 @@ fn the_calling_thread_need_not_belong_to_the_pool() {
     assert_eq!(CancelToken::at_check(3).run(|| index.search(&queries, 5)), Err(Cancelled));
 }
 
-/// The neighbors of all kinds of queries, and everything that a model file stores of rows that exist.
-fn answers(
+/// The neighbors of queries and of training rows, and everything that a model file stores of the rows that exist.
+fn state_of(
     index: &HnswIndex<'_>,
     queries: &Embeddings<'_>,
 ) -> (Neighbors, Neighbors, Vec<u32>, usize, String) {
@@ -92,12 +94,12 @@ fn assert_all_or_nothing(
     queries: &Embeddings<'_>,
     change: impl Fn(&mut HnswIndex<'_>),
 ) {
-    let before = answers(index, queries);
+    let before = state_of(index, queries);
     let checks = cancel_at_check_points(index, &change, |index| {
-        assert!(answers(index, queries) == before, "{name}: a cancelled change has an effect");
+        assert!(state_of(index, queries) == before, "{name}: a cancelled change has an effect");
     });
     assert!(checks > 5, "{name}: {checks} check points");
-    assert!(answers(index, queries) != before, "{name}: the change has no effect");
+    assert!(state_of(index, queries) != before, "{name}: the change has no effect");
 }
 
 #[test]

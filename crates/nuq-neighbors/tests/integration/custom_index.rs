@@ -1,4 +1,4 @@
-//! An index outside the crate: a backend needs only a storage and a search function.
+//! A custom index, implemented outside the crate.
 
 use nuq_neighbors::{
     Embeddings, Error, IndexSummary, NeighborIndex, Neighbors, Precision, RowStorage, RowValues, StoredRows,
@@ -64,7 +64,7 @@ fn is_described_by_its_name() {
     assert_eq!(brute_force(&x).describe().to_string(), "brute force");
 }
 
-/// Without a graph of its own, a model file stores the rows, and the index is restored as exact search.
+/// For an index without a graph, a model file stores the rows only, and the index is restored as exact search.
 #[test]
 fn stores_its_rows_in_a_model_file() {
     let x = Embeddings::from_rows(&[[0.0, 1.0], [2.0, 3.0]]).unwrap();

@@ -91,7 +91,7 @@ fn pruned_search_is_exact_after_updates_and_on_any_number_of_threads() {
     }
 }
 
-/// The rows that decide whether a partition is used are drawn from the existing rows.
+/// Whether a partition is used is decided on a sample of the rows that still exist.
 #[test]
 fn search_is_exact_when_most_rows_are_removed() {
     let (x, q) = (data::normal(60_000, 2, 1), data::normal(20_000, 2, 2));
@@ -102,7 +102,7 @@ fn search_is_exact_when_most_rows_are_removed() {
     assert_eq!(fast.search(&q, 5).unwrap(), all.search(&q, 5).unwrap());
 }
 
-/// Rows with few principal axes, for which the index orders its rows by itself.
+/// For many rows with few columns, the index builds a partition without a request.
 #[test]
 fn the_automatic_choice_does_not_change_results() {
     let (x, q) = (data::normal(40_000, 3, 1), data::normal(3000, 3, 2));

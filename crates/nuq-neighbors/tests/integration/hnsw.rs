@@ -105,7 +105,7 @@ fn recall_increases_with_ef_and_tuning_reaches_its_target() {
     assert!(index.recall(10).unwrap().share < 0.99, "a smaller ef_search is not sufficient");
 }
 
-/// Half of the queries need direct search, which is parallel itself; the others walk on the same threads.
+/// Half of the queries need direct search, which is parallel itself; the others walk the graph on the same threads.
 #[test]
 fn direct_search_and_walks_share_the_threads() {
     let x = data::normal(20_000, 4, 1);

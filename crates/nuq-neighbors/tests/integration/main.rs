@@ -1,4 +1,4 @@
-//! Integration tests of all indexes. They are one binary, because each integration test binary links the whole dependency tree again.
+//! Integration tests of all indexes. They are one binary, because each test binary links all dependencies again.
 
 #![allow(clippy::unwrap_used)]
 
