@@ -1,7 +1,7 @@
 //! Baseline uncertainty scores, metrics, and a comparison of methods on the same arrays.
 //!
-//! - [`baselines`]: published uncertainty scores, one file each, behind the trait [`baselines::Scorer`].
-//! - [`metrics`]: ROC-AUC, risk-coverage curves, calibration error and others, each with a bootstrap interval.
+//! - [`baselines`]: published uncertainty scores, which implement the trait [`baselines::Scorer`].
+//! - [`metrics`]: ROC-AUC, risk-coverage curves, calibration error and others, and bootstrap intervals.
 //! - [`evaluate`]: one call that runs a fitted [`nuq::NuqClassifier`] and every baseline that the arrays allow on the same
 //!   rows.
 //!

@@ -12,7 +12,7 @@ use crate::Error;
 use crate::evaluate::MethodId;
 
 /// Number of neighbors of NNGuide, the default of its authors.
-pub(crate) const GUIDES: usize = 10;
+pub(crate) const NNGUIDE_NEIGHBORS: usize = 10;
 /// Quantile of ReAct, the default of its authors.
 pub(crate) const CLIP_QUANTILE: f64 = 0.9;
 /// Number of neighbors of the other methods.
@@ -132,7 +132,7 @@ pub fn fit<'a>(method: MethodId, inputs: &FitInputs<'_, 'a>) -> Result<Box<dyn S
         MethodId::Vim => Box::new(Vim::fit(&rows()?, &head()?, None)?),
         MethodId::Fdbd => Box::new(Fdbd::fit(&rows()?, &head()?)?),
         MethodId::NnGuide => {
-            Box::new(NnGuide::fit(&rows()?, logits()?, inputs.n_neighbors.unwrap_or(GUIDES))?)
+            Box::new(NnGuide::fit(&rows()?, logits()?, inputs.n_neighbors.unwrap_or(NNGUIDE_NEIGHBORS))?)
         }
         MethodId::React => Box::new(React::fit(&rows()?, &head()?, CLIP_QUANTILE)?),
         _ => return Err(missing("the uncertainties of a NUQ model")),

@@ -1,4 +1,4 @@
-//! Files of the scores that use class Gaussians.
+//! Converts the baselines that use class Gaussians to the arrays of a file, and back.
 
 use nuq::parts::GaussianParts;
 use nuq::{ClassGaussians, Shrinkage};

@@ -36,7 +36,7 @@ impl Head {
     /// Takes known weights, one row per class and one value per embedding column, and one bias per class.
     ///
     /// # Errors
-    /// Unequal numbers of weights and biases, or a bias that is not finite.
+    /// Unequal numbers of rows of weights and of biases, or a bias that is not finite.
     pub fn new(weights: &Embeddings<'_>, bias: &[f64]) -> Result<Self, Error> {
         if bias.len() != weights.len() {
             let (got, expected) = (bias.len(), weights.len());
@@ -71,7 +71,7 @@ impl Head {
     /// ```
     ///
     /// # Errors
-    /// At most as many rows as columns, or logits that are not a linear function of the embeddings.
+    /// Unequal numbers of rows, no more rows than columns, or logits that are not a linear function of the embeddings.
     pub fn fit(embeddings: &Embeddings<'_>, logits: &Embeddings<'_>) -> Result<Self, Error> {
         if embeddings.len() != logits.len() {
             let (got, expected) = (logits.len(), embeddings.len());

@@ -32,7 +32,8 @@ struct Pair {
     curvature: f64,
 }
 
-/// Minimizes from `point` until the norm of the gradient is at most `tolerance`, or no step decreases the function.
+/// Minimizes from `point` until the norm of the gradient is at most `tolerance`, no step decreases the function, or
+/// [`MAX_STEPS`] steps were made.
 pub(super) fn minimize(objective: &impl Objective, mut point: Mat<f64>, tolerance: f64) -> Mat<f64> {
     let (mut value, mut gradient) = objective.at(&point);
     let mut pairs: Vec<Pair> = Vec::new();

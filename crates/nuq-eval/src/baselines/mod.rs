@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | logits | [`MaxProb`], [`Entropy`], [`Margin`], [`Energy`], [`MaxLogit`], [`Gen`] |
 //! | embeddings | [`Ddu`], [`Mahalanobis`], [`RelativeMahalanobis`], [`KnnDistance`], [`LocalOutlierFactor`], [`Sngp`], [`Duq`]; [`Normalized`] applies each to L2-normalized rows |
-//! | both | [`Vim`], [`Fdbd`], [`NnGuide`], [`React`] |
+//! | embeddings and logits | [`Vim`], [`Fdbd`], [`NnGuide`], [`React`] |
 //! | logits of several members | [`Ensemble`] |
 //! | aleatoric and epistemic uncertainties | [`Huq`] |
 //!
@@ -52,7 +52,7 @@ pub use energy::Energy;
 pub use ensemble::{Ensemble, Members, Reduction};
 pub use entropy::Entropy;
 pub use fdbd::Fdbd;
-pub(crate) use fit::{CLIP_QUANTILE, GUIDES};
+pub(crate) use fit::{CLIP_QUANTILE, NNGUIDE_NEIGHBORS};
 pub use fit::{FitInputs, Uses, fit};
 pub use generalized_entropy::Gen;
 pub use head::Head;

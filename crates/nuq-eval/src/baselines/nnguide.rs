@@ -1,6 +1,6 @@
 //! NNGuide (Park, Jung and Teoh 2023): the energy, weighted by the similarity to confident training rows.
 //!
-//! `E = ln Σ_c exp(z_c)`. `cos_i(x)` is the cosine between `x` and training row `i`. The sum runs over the k training rows with the
+//! `E = ln Σ_c exp(z_c)` is the negative energy. `cos_i(x)` is the cosine between `x` and training row `i`. The sum runs over the k training rows with the
 //! largest `E_i cos_i(x)`.
 //!
 //! ```text

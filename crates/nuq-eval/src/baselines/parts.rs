@@ -1,7 +1,7 @@
 //! A fitted baseline as named parameters and arrays, as a file stores it.
 //!
-//! [`Scorer::parts`] gives the parts of a baseline, [`restore`] the baseline. The parts are the file format: each method lists
-//! its arrays in its own file.
+//! [`Scorer::parts`] returns the parts of a baseline, and [`restore`] creates the baseline from them. The parts are the file format:
+//! each method lists its arrays in its own source file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct BaselineParts {
     pub method: MethodId,
     /// The parameters of the fit, by name.
     pub params: BTreeMap<String, Param>,
-    /// The labels of the classes in ascending order, for methods that predict one.
+    /// The labels of the classes in ascending order, for methods that predict labels; empty for all others.
     pub labels: Vec<Label>,
     /// The learned values, by name.
     pub arrays: BTreeMap<String, Array>,
@@ -124,7 +124,7 @@ pub(super) fn damaged(part: &str, problem: impl Into<String>) -> Error {
     nuq_neighbors::Error::Damaged { section: part.to_owned(), problem: problem.into() }.into()
 }
 
-/// Writing.
+/// Functions that add parts.
 impl BaselineParts {
     pub(super) fn new(method: MethodId) -> Self {
         Self { method, params: BTreeMap::new(), labels: vec![], arrays: BTreeMap::new() }
@@ -154,14 +154,14 @@ impl BaselineParts {
     }
 }
 
-/// Reading. Arrays are taken out, so that their values are not copied.
+/// Functions that read parts. Arrays are taken out, so that their values are not copied.
 impl BaselineParts {
-    fn given(&self, name: &str) -> Result<&Param, Error> {
+    fn required_param(&self, name: &str) -> Result<&Param, Error> {
         self.params.get(name).ok_or_else(|| damaged("params", format!("`{name}` is missing")))
     }
 
     pub(super) fn integer(&self, name: &str) -> Result<u64, Error> {
-        match self.given(name)? {
+        match self.required_param(name)? {
             Param::Integer(value) => Ok(*value),
             other => Err(damaged("params", format!("`{name}` is {other}, not an integer"))),
         }
@@ -173,7 +173,7 @@ impl BaselineParts {
     }
 
     pub(super) fn number(&self, name: &str) -> Result<f64, Error> {
-        match self.given(name)? {
+        match self.required_param(name)? {
             Param::Number(value) => Ok(*value),
             Param::Integer(value) => Ok(*value as f64),
             other => Err(damaged("params", format!("`{name}` is {other}, not a number"))),
@@ -186,16 +186,16 @@ impl BaselineParts {
         name: &str,
         read: impl Fn(&Self, &str) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
-        match self.given(name)? {
+        match self.required_param(name)? {
             Param::Default => Ok(None),
             _ => read(self, name).map(Some),
         }
     }
 
-    /// An option that has words, or words and numbers.
+    /// A parameter that is stored as a word, or as a word or a number.
     pub(super) fn choice<T: FromStr<Err = UnknownChoice>>(&self, name: &str) -> Result<T, Error> {
         let unknown = |unknown: UnknownChoice| damaged("params", unknown.to_string());
-        self.given(name)?.to_string().parse().map_err(unknown)
+        self.required_param(name)?.to_string().parse().map_err(unknown)
     }
 
     /// The classes of a method that needs at least two.

@@ -45,7 +45,7 @@ nuq_neighbors::choices!(SngpScore, "score", { MaxProb => "max_prob", DempsterSha
 pub struct SngpParams {
     /// Number of random features, at least one.
     pub features: usize,
-    /// Length scale `ℓ` of the kernel; `None` selects the median pairwise distance of training rows.
+    /// Length scale `ℓ` of the kernel, in [1e-100, 1e100]; `None` selects the median pairwise distance of training rows.
     pub length_scale: Option<f64>,
     /// Precision `r` of the prior of the weights, in [1e-12, 1e12].
     pub ridge: f64,

@@ -31,7 +31,7 @@ pub struct Vim {
     /// `R`, one column per direction.
     residual: Mat<f64>,
     alpha: f64,
-    /// The given number of principal directions.
+    /// The number of principal directions; `None` for the default.
     principal: Option<usize>,
 }
 

@@ -1,6 +1,6 @@
 //! Detects logits whose columns are in another order than the classes.
 //!
-//! Labels that are digits in strings are sorted as text (`0`, `1`, `10`, `2`), while a network usually numbers its classes. The
+//! Labels that are numbers written as text are sorted as text (`0`, `1`, `10`, `2`), while a network usually numbers its classes. The
 //! logits then have the right shape and wrong columns.
 //!
 //! The class of each column is estimated from half of the rows and verified on the other half: the order is reported if its

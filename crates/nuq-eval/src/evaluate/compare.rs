@@ -17,7 +17,7 @@ pub struct Measured {
     pub is_best: bool,
 }
 
-/// Metrics of one method that separates an out-of-distribution set from the test rows.
+/// Detection metrics of one method for one out-of-distribution set, with the test rows as inliers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DetectionResult {
     /// Area under the ROC curve.
@@ -39,13 +39,13 @@ pub struct MethodResult {
     pub inputs: &'static [Input],
     /// One score per test row. A higher score is a higher uncertainty.
     pub test: Vec<f64>,
-    /// One score per row of each other set.
+    /// One score per row of each out-of-distribution set.
     pub ood_scores: Vec<Vec<f64>>,
     /// Area under the risk-coverage curve of the test rows. Lower is better.
     pub rcc_auc: Measured,
-    /// Detection metrics of each other set.
+    /// Detection metrics of each out-of-distribution set.
     pub ood: Vec<DetectionResult>,
-    /// Mean ROC-AUC over the other sets; `None` if there is no such set.
+    /// Mean ROC-AUC over the out-of-distribution sets; `None` if there is no such set.
     pub mean_roc_auc: Option<f64>,
     /// Seconds of the fit; `None` without a clock and for the uncertainties of NUQ, which need no fit of their own.
     pub fit_seconds: Option<f64>,

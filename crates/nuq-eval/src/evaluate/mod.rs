@@ -152,7 +152,7 @@ impl<'c> Comparison<'c> {
         Self { clock: Some(clock), ..self }
     }
 
-    /// Sets a callback that receives the title of each method before it runs.
+    /// Sets a callback that receives the name of each step before it runs. Most steps are methods, named by their title.
     #[must_use]
     pub fn progress(self, progress: &'c (dyn Fn(&str) + Sync)) -> Self {
         Self { progress: Some(progress), ..self }
@@ -239,7 +239,7 @@ impl<'c> Comparison<'c> {
         self.resampling
     }
 
-    /// The test rows, followed by the other sets.
+    /// The test rows, followed by the out-of-distribution sets.
     fn sets(&self) -> impl Iterator<Item = &Rows<'c>> {
         std::iter::once(&self.test).chain(self.ood.iter().map(|(_, rows)| rows))
     }
@@ -273,21 +273,21 @@ fn argmax(row: &[f32]) -> usize {
 pub struct Evaluation<'m> {
     /// Accuracy of the test predictions, with its 95 % interval.
     pub accuracy: Interval,
-    /// The predictor of the test predictions. All methods are compared on the same errors.
+    /// The predictor that made the test predictions. All methods are compared on the same errors.
     pub predictor: Predictor,
     /// Whether the test prediction of each row is wrong.
     pub is_error: Vec<bool>,
     /// The model's predictions for the test rows.
     pub test: Predictions<'m>,
-    /// The model's predictions for each other set.
+    /// The model's predictions for each out-of-distribution set.
     pub ood: Vec<Predictions<'m>>,
     /// The network's predictions for the test rows, with uncertainties by the model; `None` without logits.
     pub test_with_logits: Option<Predictions<'m>>,
-    /// The same for each other set.
+    /// The network's predictions for each out-of-distribution set; `None` for a set without logits.
     pub ood_with_logits: Vec<Option<Predictions<'m>>>,
     /// The methods: first the uncertainties of NUQ, then the baselines.
     pub methods: Vec<MethodResult>,
-    /// Methods that could not be fitted.
+    /// Methods that were not compared, with the reason.
     pub skipped: Vec<Skipped>,
     /// Another order of the columns of the test logits, if it explains the labels much better than the order of the classes.
     pub column_order: Option<ColumnOrder>,

@@ -7,23 +7,23 @@ use super::shared::{SharedNeighbors, Training};
 use super::{Comparison, MethodId, Rows};
 use crate::Error;
 use crate::baselines::{
-    Batch, CLIP_QUANTILE, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, GUIDES, Gen, Head, Huq,
-    Input, KnnDistance, LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, NnGuide, Normalized,
-    React, Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, Vim,
+    Batch, CLIP_QUANTILE, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, Input,
+    KnnDistance, LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, NNGUIDE_NEIGHBORS, NnGuide,
+    Normalized, React, Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, Vim,
 };
 use crate::error::out_of_range;
 use nuq::Shrinkage;
 use nuq::calibrate::Measure;
 use nuq::{FittedModel, NuqClassifier, Prediction, Predictions};
 
-/// A method that could not be fitted.
+/// A method that was not compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     /// The identity of the method.
     pub id: MethodId,
     /// The title of the method, [`MethodId::title`].
     pub name: String,
-    /// The error message of its fit.
+    /// The error message of its fit, or the input that is missing for some sets.
     pub reason: String,
 }
 
@@ -51,7 +51,7 @@ type Fit<'t> = Box<dyn Fn() -> Result<Box<dyn Scorer + 't>, Error> + 't>;
 /// The predictions of all sets, the test rows first.
 pub(super) struct AllPredictions<'p, 'm> {
     pub(super) nuq: Vec<&'p Predictions<'m>>,
-    /// Those of the network; `None` for a set without logits.
+    /// The predictions of the network; `None` for a set without logits.
     pub(super) with_logits: Vec<Option<&'p Predictions<'m>>>,
 }
 
@@ -182,7 +182,7 @@ fn values(predictions: &[Prediction], measure: Measure) -> Vec<f64> {
     predictions.iter().map(|prediction| measure.of(prediction)).collect()
 }
 
-/// Number of training rows that are HUQ's reference. Each is excluded from its own neighbors.
+/// Number of training rows that are HUQ's reference rows. A reference row is not one of its own neighbors.
 const REFERENCE_ROWS: usize = 2000;
 
 fn fit_huq(model: &NuqClassifier<'_>) -> Result<Huq, Error> {
@@ -330,8 +330,8 @@ fn from_embeddings<'t>(
         KnnDistance, KnnDistanceL2: move || KnnDistance::kth(rows, k),
         Lof, LofL2: move || {
             if training.has_plain_neighbors && is_normalized == training.is_normalized {
-                // Search the model's own index. A graph is used for many rows, for which an exact search for the
-                // neighbors of every row would take days.
+                // Search the model's own index. With many rows it is a graph: an exact search for the neighbors of
+                // every row would take days.
                 let index = model.index();
                 return LocalOutlierFactor::from_neighbors(rows, &index.leave_one_out(&index.rows().live_ids(), k)?);
             }
@@ -373,7 +373,7 @@ fn from_both<'t>(training: &'t Training, head: &'t Result<Head, Error>) -> Vec<S
     vec![
         factory(MethodId::Vim, move || Vim::fit(rows, head()?, None)),
         factory(MethodId::Fdbd, move || Fdbd::fit(rows, head()?)),
-        factory(MethodId::NnGuide, move || NnGuide::fit(rows, &head()?.logits(rows)?, GUIDES)),
+        factory(MethodId::NnGuide, move || NnGuide::fit(rows, &head()?.logits(rows)?, NNGUIDE_NEIGHBORS)),
         factory(MethodId::React, move || React::fit(rows, head()?, CLIP_QUANTILE)),
     ]
 }

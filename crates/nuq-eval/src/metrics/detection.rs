@@ -1,6 +1,6 @@
 //! Detection of outliers by a score that should be higher for outliers than for inliers.
 //!
-//! With inlier scores `a` and outlier scores `b`, a row is a positive at threshold `t` if its score exceeds `t`:
+//! With inlier scores `a` and outlier scores `b`, a row is detected at threshold `t` if its score exceeds `t`:
 //!
 //! - ROC-AUC: `P(b > a) + ½ P(b = a)`, the area under the true positive rate against the false positive rate.
 //! - Average precision: `Σ_t (R_t − R_t') P_t` over descending thresholds, with precision `P`, recall `R` and the previous threshold `t'`.
@@ -96,7 +96,8 @@ impl Detection {
         std::iter::once((0.0, 0.0)).chain(steps).collect()
     }
 
-    /// The number of outliers among the `k` rows with the lowest scores, for each `k` from 0 to the number of rows.
+    /// The number of outliers among the `k` rows with the lowest scores, for each `k` from 0 to the number of rows. For
+    /// rows with equal scores, it is the mean over their orders.
     #[must_use]
     pub fn count_curve(&self) -> Vec<f64> {
         let mut curve = vec![0.0];

@@ -27,7 +27,7 @@ fn check_probabilities(values: &[f64]) -> Result<(), Error> {
 /// bins of equal width, averaged over rows.
 ///
 /// ```
-/// // Confidence 0.9 on four rows, of which three are right.
+/// // Confidence 0.9 on four rows, of which three are predicted correctly.
 /// let error = nuq_eval::metrics::calibration_error(&[0.9; 4], &[true, true, true, false], 15)?;
 /// assert!((error - 0.15).abs() < 1e-12);
 /// # Ok::<(), nuq_eval::Error>(())

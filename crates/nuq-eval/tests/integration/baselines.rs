@@ -1,4 +1,4 @@
-//! Every baseline against the equation of its paper (`nuq_testkit::baselines`).
+//! Compares every baseline with the equation of its paper (`nuq_testkit::baselines`).
 
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Embeddings, Shrinkage};
@@ -292,7 +292,7 @@ fn scores_of_2048_columns_equal_their_equations() {
 
 #[test]
 fn rank_deficient_heads_equal_their_equations() {
-    // Classes 0 and 1 have equal weights and different biases: both logits are zero at no origin.
+    // Classes 0 and 1 have equal weights and different biases: their logits are not both zero at any origin.
     let mut case = cases().remove(0);
     let mut weights = case.weights.as_slice().to_vec();
     weights.copy_within(0..6, 6);
@@ -394,11 +394,11 @@ fn ensemble_reductions_equal_their_equations() {
         vec![member(8, 1.0)],
         vec![rows(&[&[1e20, 1e20]]), rows(&[&[0.0, 40.0]])],
     ] {
-        let class_of_row = |row: usize| {
+        let oracle_of_row = |row: usize| {
             let members: Vec<Vec<f64>> = logits.iter().map(|member| to_rows(member)[row].clone()).collect();
             baselines::Members::new(&members)
         };
-        let oracle: Vec<baselines::Members> = (0..logits[0].len()).map(class_of_row).collect();
+        let oracle: Vec<baselines::Members> = (0..logits[0].len()).map(oracle_of_row).collect();
         let members = Members::new(logits).unwrap();
         let compare = |reduction, floor: f64, expected: &dyn Fn(&baselines::Members) -> f64| {
             let batch = Batch { members: Some(&members), ..Batch::default() };
@@ -509,7 +509,7 @@ fn the_derivative_of_the_loss_vanishes_at_the_temperature() {
 }
 
 #[test]
-fn extreme_and_undetermined_temperatures() {
+fn all_correct_rows_give_the_lowest_temperature_and_all_wrong_rows_the_highest() {
     // All rows right: the lowest temperature.
     for margin in [0.5, 40.0, 1e4] {
         let t = temperature(&rows(&[&[margin, 0.0], &[0.0, margin]]), &[0, 1]).unwrap();

@@ -72,7 +72,7 @@ fn the_bootstrap_has_a_check_point_per_resample() {
     let scores: Vec<f64> = (0..500).map(f64::from).collect();
     let detection = Detection::new(&scores, &scores).unwrap();
     let resampling = Resampling { resamples: 200, seed: 0 };
-    // A million rows.
+    // The factor 1000 corresponds to a million rows.
     assert_checks_often("bootstrap", 200 * 1000, 1000, || resampling.roc_auc(&detection));
 }
 

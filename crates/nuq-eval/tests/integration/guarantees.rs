@@ -1,5 +1,5 @@
-//! Guarantees of calibrated decisions on 2000 simulated held-out sets, and metrics against their definitions. Margins are three standard
-//! errors of the simulation.
+//! Verifies the guarantees of calibrated decisions on 2000 simulated held-out sets, and compares metrics with their definitions. Margins
+//! are three standard errors of the simulation.
 
 use nuq::calibrate::{Measure, Target, benjamini_hochberg, calibrate, conformal_p_values, selective_risk};
 use nuq::nuq_neighbors::SeededRng;
@@ -75,7 +75,7 @@ fn the_false_discovery_rate_is_bounded() {
     assert!(power > 0.8, "{power}");
 }
 
-/// Definitions as loops over pairs and thresholds.
+/// Computes the definitions by loops over pairs and thresholds.
 #[test]
 fn metrics_equal_their_definitions() {
     let (mut rng, mut shuffle) = (SeededRng::new(8), SeededRng::new(9));

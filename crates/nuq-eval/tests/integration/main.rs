@@ -1,4 +1,4 @@
-//! Baselines and metrics against the oracle and stored outputs of other packages. All tests are one binary, because each integration
+//! Compares baselines and metrics with the oracle and with stored outputs of other packages. All tests are one binary, because each integration
 //! test binary links the whole dependency tree again.
 
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! Scores and metrics against stored outputs of pytorch-ood, scikit-learn and scipy for the same arrays.
+//! Compares scores and metrics with stored outputs of pytorch-ood, scikit-learn and scipy for the same arrays.
 //! `crates/nuq-testkit/scripts/compare_with_peers.py` writes them with the versions of the packages.
 
 use nuq::{Embeddings, Shrinkage};
