@@ -38,7 +38,7 @@ pub enum Error {
         /// Its weight.
         value: f64,
     },
-    /// A bandwidth that is zero, negative or not finite.
+    /// A bandwidth outside 1e-100 to 1e100.
     #[error("{what} is {value:?}: it must be positive and finite (1e-100 to 1e100)")]
     BadBandwidth {
         /// Name of the bandwidth, with its position if there are several.
@@ -74,7 +74,7 @@ pub enum Error {
         /// The given shrinkage.
         shrinkage: f64,
     },
-    /// The scale `intrinsic` with a kernel or a density of all coordinates.
+    /// The scale `intrinsic` was requested with a product kernel or the density `gmm`, which are densities of all coordinates.
     #[error(
         "scale intrinsic needs the kernel gaussian or student and the density kde or auto: use scale effective or ambient"
     )]
@@ -106,7 +106,7 @@ pub enum Error {
         /// The sum of its values.
         sum: f64,
     },
-    /// A label that cannot equal a class of the model, because one is text and the other an integer.
+    /// A label that cannot equal a class of the model, because it is of another kind (boolean, integer or text).
     #[error(
         "label {label} of row {row} is {kind}, and the classes of the model are {expected}: give labels of the same kind"
     )]
@@ -215,19 +215,19 @@ pub(crate) fn out_of_range(name: &'static str, value: f64, range: &'static str) 
     Error::OutOfRange { name, value, range }
 }
 
-/// A bandwidth of class probabilities or regression cannot be estimated.
+/// The error if a bandwidth of class probabilities or regression cannot be estimated.
 pub(crate) fn no_bandwidth(rows: usize) -> Error {
     let remedy = "set bandwidth and density_bandwidth to numbers, or increase n_neighbors";
     Error::NoSpread { what: "bandwidth", rows, remedy }
 }
 
-/// A bandwidth of the kernel density cannot be estimated.
+/// The error if a bandwidth of the kernel density cannot be estimated.
 pub(crate) fn no_density_bandwidth(rows: usize) -> Error {
     let remedy = "set density_bandwidth to a number, or increase n_neighbors";
     Error::NoSpread { what: "density_bandwidth", rows, remedy }
 }
 
-/// The covariances of the densities `gmm` and `auto` cannot be estimated.
+/// The error if the covariances of the densities `gmm` and `auto` cannot be estimated.
 pub(crate) fn no_covariance(rows: usize) -> Error {
     let remedy = "choose the density kde and set density_bandwidth to a number";
     Error::NoSpread { what: "the covariance of the density", rows, remedy }

@@ -27,7 +27,7 @@ impl fmt::Display for Label {
 }
 
 impl Label {
-    /// Texts by which numpy, pandas, R and databases write a missing value.
+    /// Texts that numpy, pandas, R and databases write for a missing value.
     pub const MISSING: [&str; 11] =
         ["", "nan", "NaN", "NAN", "NA", "<NA>", "N/A", "n/a", "null", "NULL", "None"];
 
@@ -159,7 +159,8 @@ impl Classes {
         (Self { labels: distinct, counts }, rows)
     }
 
-    /// Whether the labels look like targets of a regression: more than 20 integers, and more than one for every three rows.
+    /// Whether the labels look like targets of a regression: all labels are integers, and there are more than 20 distinct ones and
+    /// more than one distinct label per three rows.
     #[must_use]
     pub fn look_like_targets(&self) -> bool {
         let rows: u64 = self.counts.iter().sum();
@@ -167,8 +168,8 @@ impl Classes {
         are_integers && self.labels.len() > 20 && 3 * self.labels.len() as u64 > rows
     }
 
-    /// Classes from stored labels and the class number of each row. `None` if the labels are not sorted and distinct, or a
-    /// row has no class.
+    /// Classes from stored labels and the class number of each row. `None` if the labels are not sorted and distinct, or
+    /// the class number of a row has no label.
     pub(crate) fn restored(labels: Vec<Label>, class_of_row: &[u32]) -> Option<Self> {
         if !labels.windows(2).all(|pair| pair[0] < pair[1]) {
             return None;

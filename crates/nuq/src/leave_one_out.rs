@@ -15,7 +15,7 @@ use crate::sample_weights::SampleWeights;
 use crate::weights::{Weights, scaled_differences, weigh};
 use crate::{Bandwidth, Error, Kernel};
 
-/// Bandwidths of the finer grid on each side of the best one.
+/// The number of bandwidths of the finer grid on each side of the best one.
 const FINER_POINTS: usize = 4;
 
 /// Training rows and their nearest neighbors, each row without itself.
@@ -30,9 +30,9 @@ pub(crate) struct LeaveOneOut<'t> {
 impl LeaveOneOut<'_> {
     /// `points` bandwidths in geometric progression, for a prior of weight `w`.
     ///
-    /// The first is the 1 % quantile of the positive distances to the nearest neighbor, divided by `√(2 ln(1/w))` (by 4 without a
-    /// prior): at smaller bandwidths even the nearest neighbor weighs less than the prior. The last is twice the 99 % quantile of
-    /// the distances to the K-th neighbor: at larger ones all neighbors weigh alike.
+    /// The first is the 1 % quantile of each row's smallest positive distance to a neighbor, divided by `√max(1, 2 ln(1/w))` (by 4
+    /// without a prior): at smaller bandwidths the Gaussian weight of even the nearest neighbor is below that of the prior. The last is
+    /// twice the 99 % quantile of the distances to the K-th neighbor: at larger bandwidths all neighbors have similar weights.
     pub(crate) fn grid(&self, points: usize, prior_weight: f64) -> Result<Vec<f64>, Error> {
         let (mut nearest, mut farthest) = (Vec::new(), Vec::new());
         for i in 0..self.rows.len() {
@@ -49,7 +49,7 @@ impl LeaveOneOut<'_> {
         let quantile = |values: Vec<f64>, share: f64| {
             Quantiles::of(values.into_iter().map(|value| (value, 1.0))).at(share)
         };
-        // A prior that weighs more than e^(−1/2) would move the end above the distance itself.
+        // Without the maximum, a prior weight above e^(−1/2) would make the first bandwidth larger than the distance itself.
         let divisor = if prior_weight > 0.0 { (-2.0 * prior_weight.ln()).max(1.0).sqrt() } else { 4.0 };
         let (low, high) = ((quantile(nearest, 0.01) / divisor).ln(), (2.0 * quantile(farthest, 0.99)).ln());
         let step = (high - low) / (points - 1) as f64;
@@ -108,7 +108,7 @@ impl LeaveOneOut<'_> {
             .collect()
     }
 
-    /// `ln Σ_k K(z_k)/K(0)` of each row at one `h`.
+    /// `ln Σ_k s_k K(z_k)/K(0)` of each row at one `h`, with sample weights `s_k`.
     pub(crate) fn log_sums(&self, h: f64) -> Vec<f64> {
         let log_sum = |weights: &mut Weights, i: usize| {
             self.weigh(i, h, weights);

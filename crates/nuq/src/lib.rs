@@ -1,8 +1,8 @@
 //! NUQ: nonparametric uncertainty quantification for the predictions of any trained network.
 //!
-//! From embeddings and labels it computes, for each query, a label, its probability, aleatoric, epistemic and total
-//! uncertainty, a density, a decision to accept or to abstain, and the nearest training rows. The method is that of Kotelevskii et al.,
-//! *Nonparametric Uncertainty Quantification for Single Deterministic Neural Network*, NeurIPS 2022.
+//! From embeddings and labels the crate computes, for each query, a label, its probability, aleatoric, epistemic and total
+//! uncertainty, a density, a decision to accept or to abstain, and the nearest training rows. The method is that of
+//! Kotelevskii et al., *Nonparametric Uncertainty Quantification for Single Deterministic Neural Network*, NeurIPS 2022.
 //!
 //! ```
 //! use nuq::{Embeddings, NuqClassifier, RejectRule};

@@ -1,7 +1,7 @@
 //! Sums of numbers that are given by their logarithms.
 //!
-//! In 2048 dimensions a kernel value underflows for every query that is not a training row. So all computations stay in log
-//! space until the last step. `-inf` represents zero.
+//! Far from the training rows, and at small bandwidths, all kernel values underflow. So all computations stay in log space until
+//! the last step. `-inf` represents zero.
 
 /// `ln(e^a + e^b)`.
 #[must_use]

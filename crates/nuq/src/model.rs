@@ -105,7 +105,8 @@ pub trait FittedModel: sealed::Sealed {
     /// The result is a neighbor table for `predict_from`.
     ///
     /// # Errors
-    /// A dimension mismatch, a number of ids other than `k` per query, or an id that names no row.
+    /// A dimension mismatch, `k = 0`, a number of ids other than `k` per query, or an id that names no row or occurs twice in a
+    /// query.
     fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
         let smoother = self.smoother();
         Ok(smoother.index.rows().measure(&smoother.prepare(queries), k, ids)?)
@@ -175,7 +176,7 @@ pub trait FittedModel: sealed::Sealed {
         self.rules_ref()
     }
 
-    /// The same as [`rules`](Self::rules), to store or remove values.
+    /// Mutable access to [`rules`](Self::rules).
     fn rules_mut(&mut self) -> &mut Rules {
         self.rules_mut_ref()
     }

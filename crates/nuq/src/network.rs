@@ -1,7 +1,7 @@
 //! Class probabilities of the network whose embeddings the model uses.
 //!
-//! For the uncertainty of the network's own prediction, `π(x) = softmax(logits/T)` takes the place of `η` in `U_a`, in the
-//! variance term and in the label, and `n(x)` remains that of the model (the π under the first root is the number):
+//! For the uncertainty of the network's own prediction, `π(x) = softmax(logits/T)` replaces `η` in `U_a`, in the variance
+//! term and in the label. `n(x)` remains that of the model. In `√(2/π)`, π is the number:
 //!
 //! ```text
 //! U_a = 1 − max_c π_c,   U_e = 2 √(2/π) √(v(π)/n(x)),   U_t = U_a + U_e

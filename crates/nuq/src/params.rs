@@ -162,7 +162,7 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The device of searches (default: [`Auto`](Device::Auto), which takes a GPU if the program can use one and the expected time
+    /// The device of searches (default: [`Auto`](Device::Auto), which uses a GPU if the program supports it and the expected time
     /// is less). [`Cuda`](Device::Cuda) implies exact search. The model is the same on every device, bit for bit.
     /// [`NeighborIndex::device`](crate::NeighborIndex::device) gives the device and the reason.
     #[must_use]
@@ -171,8 +171,8 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The recall that a graph must reach (default 0.99): its beam width is the smallest one at which the recall on a sample
-    /// of training rows reaches this value. With `None` the beam width is that of the graph parameters. The recall is
+    /// The recall to which a graph is tuned (default 0.99): its beam width `ef_search` is the smallest one, within 2 %, at which the
+    /// recall on a sample of training rows is at least this value. With `None` the beam width is that of the graph parameters. The recall is
     /// measured in both cases; [`NeighborIndex::describe`](crate::NeighborIndex::describe) gives it.
     #[must_use]
     pub fn recall(mut self, share: impl Into<Option<f64>>) -> Self {

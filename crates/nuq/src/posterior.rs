@@ -25,7 +25,8 @@ pub(crate) struct Prior {
     log_weight: f64,
     /// Integers `n_c` that are proportional to the class frequencies: numbers of rows, or sums of sample weights.
     counts: Vec<u64>,
-    /// `Σ n_c` over the classes of the prior, which are those of the rows, and one more of count 1 if all rows have one class.
+    /// `Σ n_c` over the classes of the prior. These are the classes of the rows, and one more class with the weight of one row if
+    /// all rows have one class.
     total: u64,
     /// `Σ n_c²` over the same classes.
     sum_of_squares: u128,
@@ -78,8 +79,8 @@ impl Prior {
 
     /// The prior from the sum of sample weights of each class.
     ///
-    /// Frequencies are exact ratios of integers, as without sample weights: sums that are not integers are rounded to
-    /// multiples of a power of two, about 2⁻⁶² of the total.
+    /// Frequencies are exact ratios of integers, as without sample weights. If the sums are not all integers, they are rounded to
+    /// multiples of a power of two, which is between 2⁻⁶¹ and 2⁻⁶⁰ of the total.
     pub(crate) fn weighted(sums: &[f64], weight: f64) -> Self {
         let has_one_class = sums.iter().filter(|&&sum| sum > 0.0).count() == 1;
         let unseen = if has_one_class { 1.0 } else { 0.0 };

@@ -49,7 +49,8 @@ impl RejectRule {
     ///
     /// The margin is an asymptotic standard error. It is zero without variance: for neighbors of one class with a
     /// prior weight of 0, as in the preset `paper`. Under the scales `intrinsic` and `ambient` it is too small in tens of
-    /// dimensions. A threshold that is calibrated on held-out data has a guarantee.
+    /// dimensions. A query with an estimated density of 0 is rejected. A threshold that is calibrated on held-out data has a
+    /// guarantee.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a cost outside (0, 1) or a level outside (0, 1/2).
@@ -104,8 +105,8 @@ impl RejectRule {
 
 /// `z_{1−p}`, the value that a standard normal variable exceeds with probability `p` in (0, 1/2).
 ///
-/// Newton's method for `ln Q(z) = ln p`. `ln Q` is concave, so that every step from the left stays on the left, and
-/// convergence is quadratic.
+/// Newton's method for `ln Q(z) = ln p`. `ln Q` is concave and decreasing, so that after the first step the iterates decrease to
+/// the solution, with quadratic convergence.
 fn upper_quantile(p: f64) -> f64 {
     let mut z = 0.0;
     for _ in 0..60 {

@@ -2,7 +2,7 @@
 //!
 //! A row of weight `s` counts as `s` equal rows in every sum over training rows: in the kernel sums, the class frequencies, the
 //! mean and variance of the targets, and the densities. A row of weight 0 is removed; its id names no row. Leave-one-out leaves
-//! out a row with all its weight, and weights its loss.
+//! out a row with all its weight, and multiplies the loss of the row by its weight.
 //!
 //! Distances do not depend on weights. So the number of neighbors, the grid of bandwidths, the bandwidth of the kernel density
 //! and the intrinsic dimension are those of the rows without weights.
@@ -143,7 +143,7 @@ pub(crate) fn insert<M>(
     Ok(ids)
 }
 
-/// The weights with 1 for each 0, the value of rows that are removed.
+/// Replaces each weight 0 by 1. Rows of weight 0 are removed, and an id that names no row has weight 1.
 pub(crate) fn with_ones(weights: &[f64]) -> Vec<f64> {
     weights.iter().map(|&weight| if weight == 0.0 { 1.0 } else { weight }).collect()
 }

@@ -11,8 +11,8 @@
 //! and `ln p̄` is the median of `ln p̂` of the same rows. So at a typical training row the standard error is that of the weighted
 //! mean of its neighbors' labels; elsewhere it changes with the density as in the paper.
 //!
-//! The asymptotic formula assumes that the kernel averages over all rows in its range, but the estimate averages over `K`
-//! neighbors. In tens of dimensions it exceeds `K` by many orders of magnitude.
+//! The second formula is asymptotic. It assumes that the kernel averages over all rows in its range, but the estimate averages over `K`
+//! neighbors. In tens of dimensions its `n(x)` exceeds `K` by many orders of magnitude.
 
 use nuq_neighbors::choices;
 
@@ -28,8 +28,8 @@ pub enum Scale {
     /// `n̄ p̂(x)/p̄`: the effective number of neighbors of a typical training row, times the relative density.
     #[default]
     Effective,
-    /// `N h^m p̂(x)/‖K‖₂²` with the intrinsic dimension `m` of the data. Product kernels and Gaussian densities are densities of
-    /// all coordinates and do not have it.
+    /// `N h^m p̂(x)/‖K‖₂²` with the intrinsic dimension `m` of the data. It is not available for product
+    /// kernels and the density `gmm`, which are densities of all coordinates.
     Intrinsic,
     /// `N h^d p̂(x)/‖K‖₂²` with the number of columns `d`, as in the paper.
     Ambient,

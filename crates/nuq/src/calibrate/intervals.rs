@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `q` is the k-th smallest of `|y − ŷ| / √(σ² + τ²)` over `n` held-out rows, `k = ⌈(n+1) coverage⌉`. The interval of a new row of the same
-//! distribution contains its target with a probability of at least `coverage`, whether or not the variances are right. It is wider
+//! distribution contains its target with a probability of at least `coverage`, whether or not the variances are correct. It is wider
 //! where targets scatter and where there are few training rows.
 
 use std::fmt;
@@ -38,9 +38,9 @@ pub struct IntervalRule {
     pub coverage: f64,
     /// `q`, the half-width in standard deviations.
     pub factor: f64,
-    /// The number of held-out rows that it was chosen on.
+    /// The number of rows that the rule was chosen on.
     pub rows: usize,
-    /// The number of these rows that are training rows, as in [`Threshold`](super::Threshold).
+    /// The number of training rows among [`rows`](Self::rows); 0 for held-out rows.
     pub training_rows: usize,
 }
 
@@ -48,8 +48,8 @@ impl IntervalRule {
     /// Chooses the factor on the estimates and targets of held-out rows.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::NanScore`] for a target that is NaN,
-    /// [`Error::FewHeldOutRows`] if no finite factor has the coverage.
+    /// [`Error::LengthMismatch`], [`Error::NoRows`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::NanScore`] for a
+    /// target that is NaN, [`Error::FewHeldOutRows`] if no finite factor has the coverage.
     pub fn calibrate(coverage: f64, estimates: &[Estimate], targets: &[f64]) -> Result<Self, Error> {
         check_share("intervals", coverage)?;
         check_lengths(("targets", targets.len()), ("held-out rows", estimates.len()))?;
@@ -64,7 +64,8 @@ impl IntervalRule {
         Ok(Self { coverage, factor, rows: targets.len(), training_rows: 0 })
     }
 
-    /// The same rule, chosen on rows of which `training_rows` are training rows. Its statement says so.
+    /// Records that `training_rows` of the rows were training rows. The factor does not change; the statement of the rule mentions
+    /// it.
     #[must_use]
     pub fn on_training_rows(self, training_rows: usize) -> Self {
         Self { training_rows, ..self }
@@ -75,7 +76,7 @@ impl IntervalRule {
     pub fn interval(&self, estimate: &Estimate) -> (f64, f64) {
         let half = match self.factor {
             0.0 => 0.0,
-            // Also without variance, where the product is undefined.
+            // Infinite also without variance, where the product would be NaN.
             f64::INFINITY => f64::INFINITY,
             factor => (factor.ln() + 0.5 * estimate.log_total).exp(),
         };
@@ -83,7 +84,7 @@ impl IntervalRule {
     }
 }
 
-/// The guarantee in words.
+/// Writes the guarantee in words.
 impl fmt::Display for IntervalRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = kind_of_rows(self.training_rows, self.rows);

@@ -1,10 +1,10 @@
-//! The uncertainty measures that thresholds compare.
+//! The uncertainty measures to which thresholds apply.
 
 use nuq_neighbors::choices;
 
 use crate::{Estimate, Prediction};
 
-/// The value that a threshold compares; higher means less certain.
+/// The value that is compared with a threshold; higher means less certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// `U_a`, the estimated probability of error of a classifier; `σ²`, the aleatoric variance of a regressor.

@@ -13,8 +13,8 @@
 //! A [`SetRule`] gives sets of classes that contain the true one with a required probability, an [`IntervalRule`] gives intervals of a
 //! regressor that contain the target. A model stores [`Rules`].
 //!
-//! [`conformal_p_values`] and [`benjamini_hochberg`] are for a whole batch: the second keeps the expected share of false
-//! alarms among all alarms at or below a level.
+//! For a whole batch, [`conformal_p_values`] gives p-values, and [`benjamini_hochberg`] marks alarms among them such that the
+//! expected share of false alarms among all alarms is at most a given level.
 
 mod beta;
 mod conformal;

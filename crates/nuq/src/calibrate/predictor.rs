@@ -5,7 +5,7 @@ use nuq_neighbors::choices;
 /// The predictor whose errors are counted, or whose uncertainties are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Predictor {
-    /// The network, by its logits.
+    /// The network, given by its logits or probabilities.
     Network,
     /// The NUQ model.
     #[default]

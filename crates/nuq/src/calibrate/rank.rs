@@ -14,7 +14,7 @@ pub(super) fn sufficient_rows(share: f64) -> Option<usize> {
     if bound >= 1e15 {
         return None;
     }
-    // The bound has rounding errors; the rank is the definition.
+    // The bound has rounding errors, so that the numbers of rows near it are checked by their ranks.
     let near = (bound as usize).saturating_sub(1);
     (near..near + 4).find(|&rows| coverage_rank(rows, share) <= rows)
 }

@@ -32,7 +32,7 @@ impl Rules {
     }
 
     /// Sets the temperature. If it changes, thresholds and set rules on the network's predictions are removed, because they were
-    /// chosen with the former temperature.
+    /// chosen with the former temperature. Thresholds on the density remain, because they do not depend on it.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a temperature that is not positive and finite.
@@ -54,7 +54,7 @@ impl Rules {
         *self = Self { temperature: self.temperature, ..Self::default() };
     }
 
-    /// Removes the threshold, sets and intervals of this name. Returns the kinds that there were: `threshold`, `sets`, `intervals`.
+    /// Removes the threshold, sets and intervals of this name. Returns the kinds that existed: `threshold`, `sets`, `intervals`.
     pub fn remove(&mut self, name: &str) -> Vec<&'static str> {
         let removed = [
             ("threshold", self.thresholds.remove(name).is_some()),

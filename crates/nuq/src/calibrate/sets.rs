@@ -16,7 +16,8 @@
 //! `aps` is randomized, because a set that depends only on `p` cannot have exactly the required coverage for each row. `u(x)` in
 //! [0, 1) is a hash of the query: the set of a row is the same in each call, on each machine, and in each order of the rows.
 //!
-//! A set can be empty. It then means that no known class is as probable as the true class of a typical row.
+//! A set can be empty. For `lac` it then means that each known class has a lower probability than the true class has for about a
+//! share `coverage` of the held-out rows. For `aps` a set can also be empty because of the random share `u(x)`.
 
 use std::fmt;
 
@@ -88,11 +89,11 @@ pub struct SetRule {
     pub score: SetScore,
     /// The largest score of a class in a set.
     pub limits: SetLimits,
-    /// The number of held-out rows that it was chosen on.
+    /// The number of rows that the rule was chosen on.
     pub rows: usize,
-    /// The predictor whose probabilities are compared.
+    /// The predictor from whose probabilities the scores are computed.
     pub predictor: Predictor,
-    /// The number of these rows that are training rows, as in [`Threshold`](super::Threshold).
+    /// The number of training rows among [`rows`](Self::rows); 0 for held-out rows.
     pub training_rows: usize,
 }
 
@@ -101,8 +102,8 @@ impl SetRule {
     /// model is in no set; limits by class ignore such rows.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::FewHeldOutRows`] or
-    /// [`Error::UnknownLabels`] if no finite limit has the coverage. With limits by class, [`Error::FewHeldOutRowsOfClass`] if every
+    /// [`Error::LengthMismatch`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::LabelKind`] for labels of another
+    /// kind than the classes, [`Error::FewHeldOutRows`] or [`Error::UnknownLabels`] if no finite limit has the coverage. With limits by class, [`Error::FewHeldOutRowsOfClass`] if every
     /// class has too few rows; otherwise each set contains the classes with too few rows.
     pub fn calibrate<'l, L>(
         target: SetTarget,
@@ -159,20 +160,21 @@ impl SetRule {
         Ok(Self { coverage, score, limits, rows: labels.len(), predictor, training_rows: 0 })
     }
 
-    /// The same rule, chosen on the probabilities of `predictor`. [`calibrate`](Self::calibrate) assumes those of the NUQ model.
+    /// Records that the rule was chosen on the probabilities of `predictor`. The limits do not change. Without this call, the rule
+    /// records the NUQ model.
     #[must_use]
     pub fn of_predictor(self, predictor: Predictor) -> Self {
         Self { predictor, ..self }
     }
 
-    /// The same rule, chosen on rows of which `training_rows` are training rows. Its statement says so.
+    /// Records that `training_rows` of the rows were training rows. The limits do not change; the statement of the rule mentions it.
     #[must_use]
     pub fn on_training_rows(self, training_rows: usize) -> Self {
         Self { training_rows, ..self }
     }
 
-    /// The set of each query, from its class probabilities by the predictor of this rule. An empty set means that the row belongs to
-    /// none of the known classes.
+    /// The set of each query, from its class probabilities by the predictor of this rule. A set is empty if the score of every
+    /// class exceeds its limit. Rows of known classes can have empty sets too.
     ///
     /// If the sets of rows that a threshold rejects are replaced by empty sets, and the threshold rejects a row of the same
     /// distribution with a probability of at most `a`, the coverage decreases by at most `a`.
@@ -201,7 +203,7 @@ impl SetRule {
         Ok(PredictionSets { included, classes })
     }
 
-    /// The number of classes that each set contains, because they have too few held-out rows.
+    /// The number of classes that are in every set because they have too few held-out rows.
     #[must_use]
     pub fn unlimited_classes(&self) -> usize {
         match &self.limits {
@@ -297,7 +299,7 @@ impl PredictionSets {
     }
 }
 
-/// The guarantee in words.
+/// Writes the guarantee in words.
 impl fmt::Display for SetRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (n, share) = (self.rows, percent(self.coverage));

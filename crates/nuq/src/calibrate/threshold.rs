@@ -48,14 +48,14 @@ impl Target {
 pub enum Guarantee {
     /// The share of accepted rows, for rows of the same distribution as the held-out rows.
     Coverage {
-        /// Lower bound of the mean share over held-out sets. It is the target also if every row is accepted, because there are
-        /// too few held-out rows.
+        /// Lower bound of the mean share over held-out sets. It is the target also if there are too few held-out rows and every
+        /// row is accepted.
         share: f64,
         /// Lower end of the central 95 % interval of the share for this threshold.
         low: f64,
         /// Upper end of that interval.
         high: f64,
-        /// The number of accepted held-out rows, which ties at the threshold increase; 0 if it is unknown.
+        /// The number of accepted held-out rows, with all ties at the threshold; 0 if it is unknown.
         accepted: usize,
     },
     /// The share of errors among accepted predictions.
@@ -80,25 +80,28 @@ pub struct Threshold {
     pub measure: Measure,
     /// Predictions are accepted if the measure is at most this value.
     pub value: f64,
-    /// What the threshold guarantees.
+    /// The guarantee of the threshold.
     pub guarantee: Guarantee,
-    /// The number of held-out rows that it was chosen on.
+    /// The number of rows that the threshold was chosen on.
     pub rows: usize,
     /// The predictor whose uncertainty is compared. The density does not depend on it: a threshold on
     /// [`Measure::Density`] has [`Predictor::Nuq`].
     pub predictor: Predictor,
-    /// The number of these rows that are training rows, see [`relevant_training_rows`](super::relevant_training_rows). 0 for held-out rows.
+    /// The number of training rows among [`rows`](Self::rows); 0 for held-out rows. See
+    /// [`relevant_training_rows`](super::relevant_training_rows).
     pub training_rows: usize,
 }
 
 impl Threshold {
-    /// The same threshold, chosen on rows of which `training_rows` are training rows. Its statement says so.
+    /// Records that `training_rows` of the rows were training rows. The value does not change; the statement of the threshold
+    /// mentions it.
     #[must_use]
     pub fn on_training_rows(self, training_rows: usize) -> Self {
         Self { training_rows, ..self }
     }
 
-    /// The same threshold, chosen on the errors and uncertainties of `predictor`. [`calibrate`] assumes those of the NUQ model.
+    /// Records that the threshold was chosen on the errors and uncertainties of `predictor`. The value does not change. Without this
+    /// call, the threshold records the NUQ model.
     #[must_use]
     pub fn of_predictor(mut self, predictor: Predictor) -> Self {
         if let Guarantee::Risk { predictor: of_errors, .. } = &mut self.guarantee {
@@ -139,7 +142,7 @@ impl Threshold {
     }
 }
 
-/// The guarantee in words.
+/// Writes the guarantee in words.
 impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.rows;
@@ -243,7 +246,7 @@ pub fn calibrate(
             (region.value, Guarantee::Risk { risk, delta, accepted, errors, predictor: Predictor::default() })
         }
     };
-    // Only an infinite threshold may accept rows of every score.
+    // A finite threshold cannot separate rows of equal scores.
     if rows > 1 && value < f64::INFINITY && scores.iter().all(|score| *score == scores[0]) {
         return Err(Error::EqualScores { measure, value: scores[0] });
     }

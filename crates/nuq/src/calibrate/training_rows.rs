@@ -1,15 +1,15 @@
-//! Rules that were chosen on training rows: their statements say so, because no guarantee holds for new rows.
+//! Statements of rules that were chosen on training rows, for which no guarantee holds for new rows.
 
 use std::fmt;
 
-/// The number of training rows among the `rows` rows that a rule is chosen on, if they are a tenth or more; otherwise 0. A smaller share
-/// can be due to equal rows in both sets.
+/// Returns `training_rows`, the number of training rows among the `rows` rows that a rule is chosen on, if they are a tenth or
+/// more; otherwise 0. A smaller share can be due to equal rows in both sets.
 #[must_use]
 pub fn relevant_training_rows(training_rows: usize, rows: usize) -> usize {
     if 10 * training_rows >= rows.max(1) { training_rows } else { 0 }
 }
 
-/// Writes the sentence that begins the statement of such a rule; nothing for held-out rows.
+/// Writes the first sentence of the statement of such a rule; nothing for held-out rows.
 pub(super) fn write_sentence(f: &mut fmt::Formatter<'_>, training_rows: usize, rows: usize) -> fmt::Result {
     match training_rows {
         0 => Ok(()),

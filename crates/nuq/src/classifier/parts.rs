@@ -55,7 +55,8 @@ impl<'a> NuqClassifier<'a> {
         let live: Vec<u32> = index.rows().live_ids().iter().map(|&id| class_of_row[id as usize]).collect();
         let has_known_classes = class_of_row.iter().all(|&class| (class as usize) < labels.len());
         let classes = Classes::restored(labels, &live).filter(|_| has_known_classes).ok_or_else(|| {
-            let problem = "labels are not sorted and distinct, or a row has no class".to_owned();
+            let problem =
+                "labels are not sorted and distinct, or the class number of a row has no label".to_owned();
             nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }
         })?;
         let smoother = KernelSmoother::from_parts(smoother, index)?;
