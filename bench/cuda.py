@@ -1,4 +1,6 @@
-"""Searches on a GPU, compared with PyTorch on the same arrays: bench/cuda.py PATH_OF_THE_EXAMPLE_SPEED [ROWS].
+"""Searches on a GPU, compared with PyTorch on the same arrays.
+
+Usage: bench/cuda.py PROGRAM [ROWS]. PROGRAM is the compiled example `speed` of the crate nuq-cuda.
 
 The example writes its arrays and neighbors to a temporary folder, and PyTorch reads them. Without PyTorch only nuq is measured.
 """
@@ -14,7 +16,7 @@ DIM, K, CHUNK = 2048, 20, 2048
 
 
 def neighbors(torch, x, norms, queries, tf32):
-    """Ids of the K nearest rows of each query, by products and topk in chunks; seconds of the best of three runs."""
+    """Ids of the K nearest rows of each query, computed by products and topk in chunks, and the seconds of the fastest of three runs."""
     torch.backends.cuda.matmul.allow_tf32 = tf32
     best = float("inf")
     for _ in range(3):
@@ -29,7 +31,7 @@ def neighbors(torch, x, norms, queries, tf32):
 
 
 def torch_times(torch, numpy, folder, name):
-    """Seconds of f32 and TF32, and the share of right neighbors of each."""
+    """Seconds and recall of f32 and of TF32."""
     x = torch.from_numpy(numpy.fromfile(folder / f"{name}-rows.f32", dtype=numpy.float32).reshape(-1, DIM)).cuda()
     queries = torch.from_numpy(numpy.fromfile(folder / f"{name}-queries.f32", dtype=numpy.float32).reshape(-1, DIM))
     ids = numpy.fromfile(folder / f"{name}-ids.u32", dtype=numpy.uint32).reshape(-1, K)
@@ -38,8 +40,8 @@ def torch_times(torch, numpy, folder, name):
     for tf32 in (False, True):
         found, seconds = neighbors(torch, x, norms, queries, tf32)
         rows = range(0, len(ids), max(1, len(ids) // 2000))
-        right = numpy.mean([len(numpy.intersect1d(found[i], ids[i])) / K for i in rows])
-        cells += [f"{seconds:.2f}", f"{right:.4f}"]
+        recall = numpy.mean([len(numpy.intersect1d(found[i], ids[i])) / K for i in rows])
+        cells += [f"{seconds:.2f}", f"{recall:.4f}"]
     return cells
 
 
@@ -58,8 +60,9 @@ def main():
             size = ["--rows", *rows] if rows else []
             text = subprocess.run([program, case, *store, *size], check=True, capture_output=True, text=True).stdout
             if not lines:
-                lines.append(f"Exact search on {text.splitlines()[0].split(',')[0]}, k = {K}, best of 3 runs")
-                lines.append(f"{'':62}{'nuq s':>7}{'torch f32 s':>13}{'right':>8}{'torch TF32 s':>14}{'right':>8}")
+                device = text.splitlines()[0].split(",")[0]
+                lines.append(f"Exact search on {device}, k = {K}, best of 3 runs; leave-one-out and fit: one run")
+                lines.append(f"{'':62}{'nuq s':>7}{'torch f32 s':>13}{'recall':>8}{'torch TF32 s':>14}{'recall':>8}")
             title = re.search(r"^title: (.*)$", text, re.M).group(1)
             seconds = min(float(value) for value in re.findall(r"^seconds: (.*)$", text, re.M))
             cells = torch_times(torch, numpy, Path(folder), case) if store else []

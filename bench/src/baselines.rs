@@ -44,7 +44,7 @@ x, q, w = read('rows', dim), read('queries', dim), read('weights', dim)
 y, b = read('labels', 1)[:, 0].long(), read('bias', 1)[:, 0]
 factories = [('kNN distance', lambda: detector.KNN(None, k=k, normalize=False)), ('Mahalanobis', lambda: detector.Mahalanobis(None)),
           ('ViM', lambda: detector.ViM(None, d=principal, w=w, b=b))]
-print(pytorch_ood.__version__, torch.__version__.split('+')[0])
+print(f'pytorch-ood {pytorch_ood.__version__}, torch ' + torch.__version__.split('+')[0])
 for i, (name, make) in enumerate(factories):
     fits, scores = [], []
     with torch.no_grad():
@@ -72,14 +72,14 @@ pub(crate) fn run() -> Result<(), String> {
             Err(_) => vec![],
         };
         println!(
-            "{:>14} {:>8} {:>8} {:>12} {:>8} {:>8} {:>8}  rank agreement",
-            "", "fit s", "score s", "peer: fit", "score", "×", "× score"
+            "{:>14} {:>8} {:>8} {:>12} {:>8} {:>8} {:>13}  rank agreement",
+            "", "fit s", "score s", "peer: fit", "score", "speedup", "score speedup"
         );
         for (i, nuq) in ours.iter().enumerate() {
             print!("{:>14} {:>8.3} {:>8.3}", nuq.name, nuq.fit, nuq.score);
             match peers.get(i) {
                 Some(peer) => println!(
-                    " {:>12.3} {:>8.3} {:>8.2} {:>8.2}  {:.4}",
+                    " {:>12.3} {:>8.3} {:>8.2} {:>13.2}  {:.4}",
                     peer.fit,
                     peer.score,
                     (peer.fit + peer.score) / (nuq.fit + nuq.score),
@@ -107,12 +107,12 @@ fn cases(python: Option<&Python>) -> Result<Vec<Case>, String> {
             cases.push(embeddings(python, &Path::new(&data).join("data/cifar10-resnet18"))?);
         }
         (None, _) => println!("real embeddings: skipped, NUQ_DATA is not set"),
-        (_, None) => println!("real embeddings: skipped, numpy is not installed"),
+        (_, None) => println!("real embeddings: skipped, the Python packages are not installed"),
     }
     Ok(cases)
 }
 
-const WIDEN: &str = r"
+const NPZ_TO_RAW_F32: &str = r"
 import sys, numpy as np
 npz, name, raw = sys.argv[1:4]
 a = np.load(npz)[name].astype('f4'); a.tofile(raw); print(a.shape[1] if a.ndim == 2 else 1)
@@ -122,8 +122,10 @@ a = np.load(npz)[name].astype('f4'); a.tofile(raw); print(a.shape[1] if a.ndim =
 fn embeddings(python: &Python, from: &Path) -> Result<Case, String> {
     let read = |file: &str, array: &str| {
         let (npz, raw) = (from.join(file), folder()?.join("real.f32"));
-        let printed = python.script(WIDEN, &[&npz.to_string_lossy(), array, &raw.to_string_lossy()])?;
-        let dim = printed.trim().parse().map_err(|_| format!("no shape of {}", npz.display()))?;
+        let printed =
+            python.script(NPZ_TO_RAW_F32, &[&npz.to_string_lossy(), array, &raw.to_string_lossy()])?;
+        let dim = printed.trim().parse::<usize>();
+        let dim = dim.map_err(|_| format!("cannot read the number of columns of {}", npz.display()))?;
         Embeddings::new(read_raw(&raw)?, dim).map_err(|e| e.to_string())
     };
     let (rows, queries) = (read("train.npz", "embeddings")?, read("test.npz", "embeddings")?);
@@ -180,7 +182,7 @@ fn measure_pytorch_ood(python: &Python, case: &Case) -> Result<Vec<Measured>, St
     arguments.extend(numbers);
     let printed = python.script(PYTORCH_OOD, &arguments.iter().map(String::as_str).collect::<Vec<&str>>())?;
     let mut lines = printed.lines();
-    println!("peer: pytorch-ood and torch {}", lines.next().unwrap_or("?"));
+    println!("peer: {}", lines.next().unwrap_or("unknown"));
     lines
         .enumerate()
         .map(|(i, line)| {

@@ -56,7 +56,9 @@ pub(crate) fn run() -> Result<(), String> {
         all.extend(from_cargo::ann_search(&case, &truth)?);
         print(&case, &all);
     }
-    println!("times are microseconds per query at that recall; × is the time relative to nuq f32");
+    println!(
+        "times are microseconds per query at that recall (- if it is not reached); × is the time relative to nuq f32"
+    );
     println!(
         "nuq f32 searches with codes of one byte per coordinate and ranks the candidates by the f32 rows."
     );
@@ -78,7 +80,7 @@ fn cases(python: &Python) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-const WIDEN: &str = r"
+const NPZ_TO_RAW_F32: &str = r"
 import sys, numpy as np
 rows = np.load(sys.argv[1])['embeddings'].astype('f4'); rows.tofile(sys.argv[2]); print(rows.shape[1])
 ";
@@ -87,8 +89,9 @@ rows = np.load(sys.argv[1])['embeddings'].astype('f4'); rows.tofile(sys.argv[2])
 fn embeddings(python: &Python, from: &Path) -> Result<Case, String> {
     let read = |name: &str| {
         let (npz, raw) = (from.join(name), folder()?.join("real.f32"));
-        let printed = python.script(WIDEN, &[&npz.to_string_lossy(), &raw.to_string_lossy()])?;
-        let dim = printed.trim().parse().map_err(|_| format!("no shape of {}", npz.display()))?;
+        let printed = python.script(NPZ_TO_RAW_F32, &[&npz.to_string_lossy(), &raw.to_string_lossy()])?;
+        let dim = printed.trim().parse::<usize>();
+        let dim = dim.map_err(|_| format!("cannot read the number of columns of {}", npz.display()))?;
         Embeddings::new(read_raw(&raw)?, dim).map_err(|e| e.to_string())
     };
     let (rows, queries) = (read("train.npz")?, read("test.npz")?);
@@ -261,7 +264,7 @@ fn print(case: &Case, all: &[Measured]) {
             _ => "-".to_owned(),
         };
         let [usual, high] = TARGETS.map(|target| index.time_at(target));
-        let text = |time: Option<f64>| time.map_or("never".to_owned(), |t| format!("{t:.0}"));
+        let text = |time: Option<f64>| time.map_or("-".to_owned(), |t| format!("{t:.0}"));
         println!(
             "{:>16} {:>8.2} {:>6.2} {:>14.4} {:>10} {:>6} {:>10} {:>6} {:>9}",
             index.name,

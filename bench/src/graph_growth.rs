@@ -29,10 +29,10 @@ struct Measured {
 }
 
 pub(crate) fn run() -> Result<(), String> {
-    println!("\nBuilding a graph, d = {DIM}, M = 16, ef_construction = 200; then its file");
+    println!("\nBuilding a graph, d = {DIM}, M = 16, ef_construction = 200, and opening its file");
     println!(
         "{:>9} {:>9} {:>22} {:>22} {:>9} {:>15}",
-        "rows", "build s", "s / (N log N), ×first", "peak / (rows + links)", "open ms", "first query ms"
+        "rows", "build s", "s / (N log N)", "peak / (rows + links)", "open ms", "first query ms"
     );
     let growth = |rows: usize| rows as f64 * (rows as f64).ln();
     let mut points: Vec<(f64, f64)> = Vec::new();

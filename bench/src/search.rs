@@ -14,8 +14,9 @@ const K: usize = 20;
 const QUERIES: usize = 10_000;
 /// Queries that are searched one at a time.
 const SINGLE_QUERIES: u32 = 300;
-/// A search is repeated until it was run this often or took this many seconds in total.
+/// Largest number of repetitions of a search.
 const REPEATS: usize = 3;
+/// A search is not repeated again if its repetitions took this many seconds in total.
 const MAX_SECONDS: f64 = 10.0;
 
 struct Set {

@@ -22,18 +22,18 @@ const SECTIONS: [Section; 10] = [
         bench: &["search", "exact"],
         title: "Exact search",
         figure: None,
-        note: "The same rows in all columns of a line. *All rows* is nuq without the projection that skips rows, and *of peak* its share of the \
-               multiply-add peak. *First* is the first search of a new index, which includes ordering the rows; the other times are the \
-               best of several runs. *Agreement* is the share of neighbors that nuq and the peer have in common. They differ only in rows \
+        note: "All columns of a line refer to the same rows and queries. *All rows* is nuq without the projection that skips rows, and *of peak* \
+               its share of the multiply-add peak. *First* is the first search of a new index, which includes ordering the rows; the other \
+               times are the best of several runs. *Agreement* is the share of neighbors that nuq and the peer have in common. They differ only in rows \
                whose `f32` distances in faiss are equal or lose digits by cancellation. Clusters have a spread of 0.7 around centers with a spread of 1 in each latent dimension.",
     },
     Section {
         bench: &["cuda"],
         title: "Exact search on a GPU",
         figure: None,
-        note: "Times of the whole call, with the table of neighbors in the memory of the host, best of 3. *Right* is the share of \
-               PyTorch's neighbors that are among the true ones; those of nuq are, bit for bit the table of the CPU. PyTorch: products and \
-               `topk` in chunks.",
+        note: "Times are those of the whole call, including the copy of the neighbor table to the memory of the host. *Recall* is the \
+               share of the true neighbors that PyTorch returns. nuq returns all true neighbors: its table is that of the CPU, bit for \
+               bit. PyTorch computes products and `topk` in chunks.",
     },
     Section { bench: &["search", "graph"], title: "Graph search", figure: None, note: "" },
     Section { bench: &["fit"], title: "Fit and predict", figure: None, note: "" },
@@ -42,9 +42,10 @@ const SECTIONS: [Section; 10] = [
         bench: &["baselines"],
         title: "Baselines",
         figure: None,
-        note: "*×* is the ratio of the times of fit and score together, *× score* that of score alone. *Rank agreement* is Spearman's \
-               rank correlation of the scores; pytorch-ood does not shrink its covariance. Covariances and projections are `f64` in \
-               nuq and `f32` in pytorch-ood: `f64` has half the speed, and the scores of nuq equal the textbook formula in ten digits.",
+        note: "*Speedup* is the time of the peer divided by that of nuq, for fit and score together; *score speedup* is that of score \
+               alone. *Rank agreement* is Spearman's rank correlation of the scores; pytorch-ood does not shrink its covariance. \
+               Covariances and projections are `f64` in nuq and `f32` in pytorch-ood: `f64` has half the speed, and the scores of nuq \
+               equal the textbook formula in ten digits.",
     },
     Section {
         bench: &["python"],
@@ -56,8 +57,9 @@ const SECTIONS: [Section; 10] = [
         bench: &["sets"],
         title: "Prediction sets and intervals",
         figure: None,
-        note: "Both libraries construct sets from the same class probabilities, those of NUQ. Both randomize `aps`; nuq draws the random \
-               number of a row from its values. MAPIE's intervals have one width; those of nuq are proportional to the estimated standard deviation.",
+        note: "Both libraries construct sets from the same class probabilities, those of NUQ. Both randomize `aps`; in nuq the random \
+               number of a row is a hash of its coordinates. MAPIE's intervals have one width; those of nuq are proportional to the \
+               estimated standard deviation.",
     },
     Section {
         bench: &["growth", "models"],
@@ -70,8 +72,8 @@ const SECTIONS: [Section; 10] = [
         bench: &["growth", "graph"],
         title: "Growth of a graph",
         figure: Some(("Seconds of building against rows", "graph-growth.png")),
-        note: "Memory is the peak of the process minus its memory before the data were created. About three megabytes do not depend on the \
-               number of rows and are visible below 100,000 rows.",
+        note: "*s / (N log N)* is relative to the first line. Memory is the peak of the process minus its memory before the data were \
+               created. About three megabytes do not depend on the number of rows and are visible below 100,000 rows.",
     },
 ];
 
@@ -79,7 +81,8 @@ const HEAD: &str = "# Benchmarks\n\n\
     Written by `cargo xtask docs`. Each table is one run on the machine named below it; `cargo xtask bench` runs the same \
     measurements on your machine. Ratios above 1 mean that nuq is faster.\n";
 
-/// Measures the sections with one of these names among their arguments, or all, and keeps the rest of the page.
+/// Measures the sections that have one of these names among their arguments, or all sections without names (except that of the GPU),
+/// and keeps the rest of the page.
 pub(crate) fn write(names: &[&str]) -> Result<(), Failed> {
     let path = root().join("docs/benchmarks.md");
     let before = fs::read_to_string(&path).unwrap_or_default();
@@ -91,7 +94,7 @@ pub(crate) fn write(names: &[&str]) -> Result<(), Failed> {
     }
     let mut page = HEAD.to_owned();
     for section in &SECTIONS {
-        // The table of a GPU is measured only by request: most machines have none.
+        // The table of a GPU is measured only if it is named, because most machines have no GPU.
         let is_selected = match names {
             [] => section.bench != ["cuda"],
             _ => names.iter().any(|name| section.bench.contains(name)),

@@ -2,7 +2,7 @@
 
 use crate::steps::{Failed, cargo, cargo_output, cargo_with, output, root, skip};
 
-/// The device, or why there is none.
+/// The name of the device, or the reason why it cannot be used.
 fn device() -> Result<Result<String, String>, Failed> {
     let run = ["run", "--quiet", "--package", "nuq-cuda", "--example", "device"];
     let text = cargo_output(&run)?;

@@ -47,7 +47,8 @@ impl PyThreshold {
         Ok(parse_target(target, share, delta).check().map_err(Failure::from)?)
     }
 
-    /// Chooses a threshold on held-out scores. `training_rows` is the number of training rows among them. `predictor` is that of scores and errors: "network" or "nuq".
+    /// Chooses a threshold on held-out scores. `training_rows` is the number of training rows among the held-out rows. `predictor` is
+    /// the predictor of scores and errors: "network" or "nuq".
     #[staticmethod]
     #[allow(clippy::too_many_arguments, reason = "the options of a threshold")]
     fn calibrate(

@@ -25,7 +25,7 @@ pub(crate) struct PyClassifier {
 
 #[pymethods]
 impl PyClassifier {
-    /// Fits a classifier. The label of row `i` is `classes[numbers[i]]`; `names` are those of the columns; `weights` are sample
+    /// Fits a classifier. The label of row `i` is `classes[numbers[i]]`; `names` are the names of the columns; `weights` are sample
     /// weights.
     #[staticmethod]
     #[pyo3(signature = (params, x, classes, numbers, weights, names, n_jobs, tick))]
@@ -316,7 +316,7 @@ impl NetworkOutputs {
     }
 }
 
-/// The class probabilities of the network, or of the model without its outputs.
+/// The class probabilities of the network if its outputs are given, otherwise those of the model; and their predictor.
 fn class_probabilities(
     model: &NuqClassifier<'_>,
     x: &Embeddings<'_>,

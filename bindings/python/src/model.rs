@@ -147,7 +147,7 @@ macro_rules! common_methods {
 }
 pub(crate) use common_methods;
 
-/// Opens the file of a model or of a baseline, whose searches are on the given device.
+/// Opens the file of a model or of a baseline. Its neighbors are searched on the given device.
 #[pyfunction]
 fn load(py: Python<'_>, path: PathBuf, device: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let device: Device = parse("device", device)?;

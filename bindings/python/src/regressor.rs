@@ -21,7 +21,7 @@ pub(crate) struct PyRegressor {
 
 #[pymethods]
 impl PyRegressor {
-    /// Fits a regressor. `names` are those of the columns; `weights` are sample weights.
+    /// Fits a regressor. `names` are the names of the columns; `weights` are sample weights.
     #[staticmethod]
     #[pyo3(signature = (params, x, y, weights, names, n_jobs, tick))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]

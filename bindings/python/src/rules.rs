@@ -15,14 +15,14 @@ pub(crate) struct PySetRule {
     pub(crate) inner: SetRule,
 }
 
-/// A number for all classes, or one for each.
+/// One limit for all classes, or one for each class.
 #[derive(FromPyObject, IntoPyObject)]
 enum LimitsValue {
     All(f64),
     ByClass(Vec<f64>),
 }
 
-/// Coverage, score, limits, number of held-out rows, predictor and number of training rows among the held-out rows.
+/// Coverage, score, limits, number of rows on which the rule was chosen, predictor, and how many of these rows are training rows.
 type SetParts = (f64, String, LimitsValue, usize, String, usize);
 
 #[pymethods]
@@ -62,7 +62,7 @@ impl PySetRule {
         self.inner.to_string()
     }
 
-    /// The number of classes that every set contains.
+    /// The number of classes without a limit, which are therefore in every set: they have too few held-out rows.
     #[getter]
     fn unlimited_classes(&self) -> usize {
         self.inner.unlimited_classes()

@@ -1,4 +1,4 @@
-//! Long calls: on worker threads, without the interpreter lock, interruptible by Ctrl-C.
+//! Long calls run on worker threads, without the interpreter lock, and can be interrupted with Ctrl-C.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{self, RecvTimeoutError};

@@ -1,4 +1,5 @@
-"""Column names are stored in the model and compared with those of all other rows, with and without scikit-learn."""
+"""Column names of the training rows are stored in the model and compared with the column names of all rows passed later, with and
+without scikit-learn."""
 
 from __future__ import annotations
 
@@ -30,10 +31,13 @@ def model(frame, blobs):
 
 
 def every_call(model, x, y):
-    """Every method that takes rows for a fitted model."""
+    """One call of each method of a fitted model that takes rows, and one of ``nuq.evaluate``."""
     ids = model.kneighbors(n_neighbors=3, return_distance=False)
+    sets = model.calibrate(x[COLUMNS], y, sets=0.9)
     yield lambda: model.predict(x)
     yield lambda: model.predict_proba(x)
+    yield lambda: model.predict_log_proba(x)
+    yield lambda: model.predict_set(x, sets)
     yield lambda: model.predict_uncertainty(x)
     yield lambda: model.predict_from(x, ids, np.ones(ids.shape))
     yield lambda: model.predict_proba_from(x, ids, np.ones(ids.shape))
@@ -49,6 +53,7 @@ def every_call(model, x, y):
     yield lambda: model.partial_fit(x, y)
 
 
+@pytest.mark.filterwarnings("ignore:.* rows are training rows")
 def test_another_order_is_an_error_in_every_method(model, frame, blobs):
     for call in every_call(model, frame[COLUMNS[::-1]], blobs[1]):
         with pytest.raises(ColumnNamesError, match="column 0 is `e`, at fit it was `a`") as caught:

@@ -1,4 +1,4 @@
-"""Every snippet of the guide runs and prints what the page shows.
+"""Every snippet of the guide runs and prints the output that the page shows.
 
 With the environment variable NUQ_WRITE_DOCS set, the test writes the printed output into the pages instead.
 """

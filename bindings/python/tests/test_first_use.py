@@ -33,7 +33,7 @@ def test_calibration_and_evaluation_on_training_rows_give_a_warning(blobs, model
         nuq.evaluate(models[0], x, y, resamples=10)
 
 
-def test_sets_and_intervals_of_training_rows_say_so(blobs, models):
+def test_statements_of_sets_and_intervals_mention_training_rows(blobs, models):
     x, y = blobs
     classifier, regressor = models
     with pytest.warns(UserWarning, match="are training rows"):
@@ -43,13 +43,13 @@ def test_sets_and_intervals_of_training_rows_say_so(blobs, models):
         assert pickle.loads(pickle.dumps(rule)) == rule
 
 
-def test_weights_that_are_shares_are_stated(blobs):
+def test_weights_that_are_shares_give_a_warning(blobs):
     x, y = blobs
     with pytest.warns(UserWarning, match="300 rows has the sum 1: a weight is a number of equal rows"):
         NuqClassifier().fit(x, y, sample_weight=np.full(300, 1 / 300))
 
 
-def test_a_temperature_at_its_limit_is_stated(blobs):
+def test_a_temperature_at_its_limit_gives_a_warning(blobs):
     x, y = blobs
     model = NuqClassifier(n_neighbors=5).fit(x, y)
     with pytest.warns(UserWarning, match="0.01 is at the limit of its range; smaller ones have a higher likelihood"):

@@ -43,7 +43,7 @@ FORMATS = {
     "big-endian": lambda x: x.astype(">f4"),
     "big-endian float64": lambda x: x.astype(">f8"),
     "negative strides": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
-    "every second row of more": lambda x: np.repeat(x, 2, axis=0)[::2],
+    "every second row of a larger array": lambda x: np.repeat(x, 2, axis=0)[::2],
     "a list": lambda x: x.tolist(),
     "a tuple of arrays": tuple,
     "objects": lambda x: x.astype(object),
@@ -62,7 +62,7 @@ def assert_same(model, queries, converted):
 def test_formats_give_the_same_result(fitted, blobs, format):
     x, y = blobs
     assert_same(fitted, x[:20], FORMATS[format](x[:20]))
-    refitted = NuqClassifier().fit(FORMATS[format](x), FORMATS["every second row of more"](y[:, None])[:, 0])
+    refitted = NuqClassifier().fit(FORMATS[format](x), FORMATS["every second row of a larger array"](y[:, None])[:, 0])
     assert_same(refitted, x[:20], x[:20])
     assert refitted.bandwidth_ == fitted.bandwidth_
 
@@ -215,7 +215,7 @@ BAD_LABELS = {
     "complex": np.zeros(300, dtype=complex),
     "dates": np.zeros(300, dtype="datetime64[s]"),
     "beyond 128 bits": np.array([2**200, 0] * 150, dtype=object),
-    "no text": np.array([b"\xff", b"a"] * 150),
+    "not UTF-8": np.array([b"\xff", b"a"] * 150),
     "tuples": np.fromiter([(1, 2)] * 300, dtype=object),
     "two columns": np.zeros((300, 2), dtype=int),
     "None": None,

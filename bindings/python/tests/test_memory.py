@@ -1,4 +1,4 @@
-"""Which memory a fitted model reads: its own copy, or the caller's array on request."""
+"""A fitted model reads its own copy of the training rows, or with ``copy=False`` the array of the caller."""
 
 from __future__ import annotations
 
@@ -103,6 +103,6 @@ def test_the_extension_copies_unaligned_rows(blobs):
         lambda x, y: _nuq.suggest(x, unaligned(x[:, 0].astype(float)), 3),
     ],
 )
-def test_the_extension_refuses_unaligned_columns(blobs, call):
+def test_the_extension_rejects_unaligned_columns(blobs, call):
     with pytest.raises((TypeError, ValueError)):
         call(*blobs)

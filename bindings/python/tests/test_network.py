@@ -74,7 +74,7 @@ def test_columns_are_reordered_by_classes(model, data, logits):
         np.testing.assert_array_equal(reordered[name], expected[name])
 
 
-def test_blocks_of_a_verbose_model_do_not_change_results(data, logits, monkeypatch):
+def test_results_of_a_verbose_model_do_not_depend_on_blocks(data, logits, monkeypatch):
     x, y = data
     monkeypatch.setattr("nuq._base.BLOCK", 100)
     quiet, verbose = (NuqClassifier(n_neighbors=10, verbose=v).fit(x, y) for v in (False, True))

@@ -1,4 +1,4 @@
-"""Invalid parameters are refused by `fit`, with the name of the parameter in the message."""
+"""`fit` rejects invalid parameters, and the message contains the name of the parameter."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INVALID = {
 
 @pytest.mark.parametrize("name, value", [(name, value) for name, values in INVALID.items() for value in values], ids=repr)
 @pytest.mark.parametrize("estimator", [NuqClassifier, NuqRegressor])
-def test_fit_refuses(blobs, estimator, name, value):
+def test_fit_rejects_invalid_parameters(blobs, estimator, name, value):
     if name == "variance" and estimator is NuqRegressor:
         pytest.skip("regressors have no variance parameter")
     # A constructor stores its arguments without a check, as scikit-learn requires.

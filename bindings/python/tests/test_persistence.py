@@ -70,9 +70,9 @@ def test_process_pools(blobs, method):
         futures = [pool.submit(model.predict, x) for _ in range(4)]
         for future in futures:
             np.testing.assert_array_equal(future.result(timeout=600), expected)
-        refused = pool.submit(NuqClassifier().predict, x)
+        unfitted = pool.submit(NuqClassifier().predict, x)
         with pytest.raises(nuq.errors.NotFittedError):
-            refused.result(timeout=600)
+            unfitted.result(timeout=600)
     finally:
         # A child that hangs must not block the test.
         for child in set(multiprocessing.active_children()) - before:

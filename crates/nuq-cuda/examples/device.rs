@@ -1,4 +1,4 @@
-//! Prints the first GPU, or why it cannot be used.
+//! Prints the name of the first GPU, or the reason why it cannot be used.
 
 fn main() {
     match nuq_cuda::CudaDevice::open(0) {

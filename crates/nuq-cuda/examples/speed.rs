@@ -1,4 +1,4 @@
-//! Times of searches on the GPU, compared with the exact index on the CPU for correctness.
+//! Times of searches on the GPU. The results of some queries are compared with those of the exact index on the CPU.
 //!
 //! `cargo run --release -p nuq-cuda --example speed -- [noise | clusters | left-out | small | fit]... [--rows N] [--store FOLDER]`
 //!
@@ -144,7 +144,7 @@ fn left_out(device: &CudaDevice, x: &[f32]) -> Result<(), Box<dyn Error>> {
     if equal == some.len() { Ok(()) } else { Err("the tables differ".into()) }
 }
 
-/// CIFAR-10's size, with the transfer of the rows.
+/// Rows of the size of CIFAR-10. The time includes the copy of the rows.
 fn small(device: &CudaDevice) -> Result<(), Box<dyn Error>> {
     let (x, q) = (noise(50_000, 512, 5), noise(10_000, 512, 6));
     let (x, q) = (Embeddings::borrowed(&x, 512)?, Embeddings::borrowed(&q, 512)?);
@@ -159,7 +159,7 @@ fn small(device: &CudaDevice) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A fit with the copy of the rows to the device, with a kernel density: Gaussians are computed on the CPU.
+/// A fit, including the copy of the rows to the device. The density is `kde`, because Gaussians are computed on the CPU.
 fn fit(x: &[f32]) -> Result<(), Box<dyn Error>> {
     nuq_cuda::register();
     let x = Embeddings::borrowed(x, DIM)?;

@@ -23,8 +23,8 @@ impl Backend for Cuda {
     }
 }
 
-/// Lets all exact indexes of this program use GPUs: those of models, baselines and evaluations, by their
-/// [`Device`](nuq_neighbors::Device).
+/// Registers GPUs as a backend of all exact indexes of this program, including those of models, baselines and evaluations. Each index
+/// is then searched on its [`Device`](nuq_neighbors::Device).
 pub fn register() {
     register_backend(&Cuda);
 }

@@ -25,7 +25,7 @@ struct Open {
     cublas: Cublas,
     kernels: Kernels,
     stream: Arc<CudaStream>,
-    /// Copies during a search.
+    /// The stream of the copies during a search.
     copies: Arc<CudaStream>,
     context: Arc<CudaContext>,
 }
@@ -136,8 +136,8 @@ impl CudaDevice {
         self.0.stream.memcpy_htod(values, &mut view).map_err(|e| self.failed("a copy to the device", e))
     }
 
-    /// Copies values to the start of a buffer while the started work goes on. Work that is started later waits for the
-    /// copy. No unfinished work uses the buffer.
+    /// Copies values to the start of a buffer while the started work continues. Work that is started later waits for the
+    /// copy. The caller ensures that no unfinished work uses the buffer.
     pub(crate) fn write_ahead<T: DeviceRepr>(
         &self,
         values: &[T],

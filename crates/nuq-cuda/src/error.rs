@@ -1,4 +1,4 @@
-//! Errors of the GPU: what is missing or failed, and what to do.
+//! Errors of the GPU. Each message names the part that is missing or failed, and the remedy if there is one.
 
 /// An error of a GPU or of the libraries that it needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Exact search on a GPU behind the interface of all indexes.
+//! Exact search on a GPU, with the interface of all indexes.
 
 use std::fmt;
 use std::ops::Range;
@@ -30,9 +30,9 @@ pub struct CudaIndex<'a> {
     /// `None` until a search with the automatic choice needs it.
     device: OnceLock<Result<CudaDevice, Error>>,
     is_auto: bool,
-    /// The expected time of the searches on the CPU so far that the automatic choice made, in microseconds.
+    /// The total expected time, in microseconds, of the searches so far for which the automatic choice was the CPU.
     micros: AtomicU64,
-    /// Whether and why the last search was on the CPU.
+    /// Why the last search was on the CPU; `None` if it was on the device or there was none.
     last: Mutex<Option<OnCpu>>,
     /// All rows, if they are on the device.
     resident: Mutex<Option<Resident>>,
@@ -54,7 +54,7 @@ impl fmt::Display for OnCpu {
             Self::NotFaster { cpu, gpu } => {
                 write!(
                     f,
-                    "the search takes about {cpu:.2} s there and {gpu:.2} s on a GPU, with the copy of the rows"
+                    "the search takes about {cpu:.2} s on the CPU and {gpu:.2} s on a GPU, with the copy of the rows"
                 )
             }
             Self::TooLarge => {
@@ -139,7 +139,7 @@ impl<'a> CudaIndex<'a> {
             let cpu = cpu_seconds(rows, dim, queries, k);
             let is_resident = self.resident.lock().unwrap_or_else(PoisonError::into_inner).is_some();
             let gpu = gpu_seconds(rows, dim, queries, is_resident, self.device.get().is_some());
-            // Searches on the CPU count, so that many small ones lead to a copy of the rows.
+            // The time of previous searches on the CPU is added, so that many small searches lead to a copy of the rows.
             let before = 1e-6 * self.micros.load(Relaxed) as f64;
             if gpu >= cpu + before {
                 self.micros.fetch_add((1e6 * cpu) as u64, Relaxed);
@@ -156,7 +156,7 @@ impl<'a> CudaIndex<'a> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
     }
 
-    /// Drops what is on the device.
+    /// Removes the rows from the device.
     fn unload(&mut self) {
         *self.resident.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -359,7 +359,7 @@ fn gpu_seconds(rows: usize, dim: usize, queries: usize, is_resident: bool, is_op
         + rows * queries * (dim + 16.0) / TERMS_PER_SECOND
 }
 
-/// Ranges of at most `per_shard` ids, each with more than `k` rows; `None` if there are none.
+/// Ranges of at most `per_shard` ids, each with more than `k` rows; `None` if that is not possible.
 fn shards(len: usize, per_shard: usize, removed: &[u32], k: usize) -> Option<Vec<Range<usize>>> {
     let count = len.div_ceil(per_shard.max(1));
     let shards: Vec<Range<usize>> = (0..count).map(|i| i * len / count..(i + 1) * len / count).collect();
@@ -452,7 +452,7 @@ mod tests {
         assert_eq!(index.search(&x, 3), ExactIndex::new(&x).unwrap().search(&x, 3));
         assert_eq!(index.leave_one_out(&[4], 3), ExactIndex::new(&x).unwrap().leave_one_out(&[4], 3));
         let device = index.device().unwrap();
-        assert!(device.starts_with("cpu: the search takes about 0.00 s there"), "{device}");
+        assert!(device.starts_with("cpu: the search takes about 0.00 s on the CPU"), "{device}");
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn read(path: &Path) -> Option<Vec<u8>> {
     (u64::from_le_bytes(*stored) == hash(code) && !code.is_empty()).then(|| code.to_vec())
 }
 
-/// Writes a file under a temporary name first: another process sees a complete file or none.
+/// Writes a file under a temporary name and renames it, so that another process reads a complete file or none.
 fn write(path: &Path, code: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;

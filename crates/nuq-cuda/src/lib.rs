@@ -4,14 +4,14 @@
 //! queries and rows in half precision; a bound on the rounding excludes rows that are provably not among the nearest; the
 //! remaining rows are measured in `f64`, in the order of operations of the CPU.
 //!
-//! Nothing of CUDA is needed to compile this crate or to start a program that contains it: the driver, cuBLAS and the
-//! compiler NVRTC are loaded at run time. [`CudaDevice::open`] returns an [`Error`] that names what is missing. Libraries
-//! are looked for in the folders of the system, of the CUDA toolkit (`CUDA_HOME`), of the Python packages `nvidia-*` that
+//! No part of CUDA is needed to compile this crate or to start a program that contains it: the driver, cuBLAS and the
+//! compiler NVRTC are loaded at run time. [`CudaDevice::open`] returns an [`Error`] that names the missing part. Libraries
+//! are searched in the folders of the system, of the CUDA toolkit (`CUDA_HOME`), of the Python packages `nvidia-*` that
 //! PyTorch installs, and in those of the variable `NUQ_CUDA_LIBRARIES`. Compiled kernels are stored in the folder
 //! `NUQ_CACHE`, by default `nuq` in the user's cache folder.
 //!
-//! A program calls [`register`] once; then all models, baselines and evaluations use GPUs, as their
-//! [`Device`](nuq_neighbors::Device) says. An index can also be created directly:
+//! A program calls [`register`] once. Then all models, baselines and evaluations use GPUs according to their
+//! [`Device`](nuq_neighbors::Device). An index can also be created directly:
 //!
 //! ```
 //! use nuq_cuda::{CudaDevice, CudaIndex};

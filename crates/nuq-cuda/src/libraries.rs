@@ -1,7 +1,7 @@
-//! Where the libraries of CUDA are found.
+//! Search for the libraries of CUDA.
 //!
-//! A library is looked for where the system's loader looks, in the folders of the CUDA toolkit, and in those of the Python
-//! packages `nvidia-*` that PyTorch installs.
+//! A library is searched in the folders of the system's loader, of the variable `NUQ_CUDA_LIBRARIES`, of the CUDA toolkit, and of the
+//! Python packages `nvidia-*` that PyTorch installs.
 
 use std::path::{Path, PathBuf};
 
@@ -108,7 +108,7 @@ impl Name {
     }
 }
 
-/// The active Python environment and that of the program `python3` in the path.
+/// The active Python environments, that of this program (if it is a Python interpreter), and that of `python3` in the path.
 fn python_environments() -> Vec<PathBuf> {
     let mut environments: Vec<PathBuf> =
         ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(std::env::var_os).map(PathBuf::from).collect();

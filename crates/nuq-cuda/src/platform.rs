@@ -13,7 +13,7 @@ pub const MIN_DRIVER: i32 = 12_000;
 /// The oldest compute capability: the first with tensor cores.
 pub const MIN_CAPABILITY: (i32, i32) = (7, 0);
 
-/// The driver, devices and libraries of a machine. Tests use stand-ins that fail in every way.
+/// The driver, devices and libraries of a machine. Tests implement it with machines on which one of them is missing or fails.
 pub trait Platform {
     /// Loads the driver.
     ///
@@ -55,7 +55,7 @@ pub trait Platform {
 /// Checks everything that a search on a device needs, in the order in which a user can correct it.
 ///
 /// # Errors
-/// The first problem.
+/// The first requirement that is not met.
 pub fn check(platform: &dyn Platform, device: usize) -> Result<(), Error> {
     platform.load_driver()?;
     let found = platform.driver_version()?;
@@ -80,7 +80,7 @@ pub fn check(platform: &dyn Platform, device: usize) -> Result<(), Error> {
 pub struct ThisMachine;
 
 impl ThisMachine {
-    /// Opens a library at the first call; a library that is missing is looked for again at the next call.
+    /// Opens a library at the first call. A missing library is searched again at the next call.
     pub(crate) fn open(self, name: Name) -> Result<&'static Library, Error> {
         static NVRTC_LIBRARY: OnceLock<&'static Library> = OnceLock::new();
         static CUBLAS_LIBRARY: OnceLock<&'static Library> = OnceLock::new();
@@ -99,7 +99,7 @@ fn driver_failed(error: result::DriverError) -> Error {
     use sys::cudaError_enum::{CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NOT_INITIALIZED};
     match error.0 {
         CUDA_ERROR_NO_DEVICE => Error::NoDevice,
-        // In a child of a process that used the device.
+        // The driver returns this in a child of a process that used the device.
         CUDA_ERROR_NOT_INITIALIZED => Error::Forked,
         _ => Error::DriverFailed { problem: format!("{error:?}") },
     }

@@ -1,8 +1,8 @@
 //! Projections of the rows of a shard onto their principal axes.
 //!
-//! Where few axes hold most of the variance, as in the embeddings of most networks, distances of projections exclude nearly all
-//! rows, at a fraction of the products (see `kernels/project.cu`). Any axes give correct results; they affect only the speed. Queries
-//! for which the projections exclude too few rows are searched in all columns.
+//! If few axes hold most of the variance, as in the embeddings of most networks, distances of projections exclude nearly all
+//! rows, with a fraction of the multiplications (see `kernels/project.cu`). Any axes give correct results; they affect only the speed.
+//! Queries for which the projections exclude too few rows are searched in all columns.
 
 use nuq_neighbors::SeededRng;
 use nuq_neighbors::cancel::checkpoint;
@@ -19,7 +19,7 @@ pub(crate) const WIDTH: usize = 128;
 /// With fewer columns or rows, products of all columns are as fast.
 const MIN_DIM: usize = 384;
 const MIN_ROWS: usize = 16_384;
-/// Rows from which the axes are computed, and the iterations of the subspace iteration.
+/// The number of rows from which the axes are computed, and the number of subspace iterations.
 const SAMPLE: usize = 4096;
 const ITERATIONS: usize = 3;
 /// Rows that are projected together: their rescaled values take 8 bytes each.
@@ -229,7 +229,7 @@ fn orthonormalize(columns: &mut [f64], dim: usize) {
     }
 }
 
-/// A bound on `‖QᵀQ − I‖`, also for columns of zeros, which lengthen no projection.
+/// A bound on `‖QᵀQ − I‖`. A column of zeros counts as no deviation, because it does not lengthen a projection.
 fn deviation(columns: &[f64], dim: usize) -> f64 {
     let mut sum = 0.0;
     for (i, a) in columns.chunks_exact(dim).enumerate() {

@@ -22,7 +22,7 @@ pub(crate) const MAX_NEIGHBORS: usize = 1024;
 /// Queries per block, and rows per product.
 const QUERIES: usize = 8192;
 const ROWS: usize = 32768;
-/// The smallest block that is tried when memory is short.
+/// Blocks of more queries than this are halved if there is too little memory.
 const MIN_QUERIES: usize = 128;
 /// Queries per thread block of the kernel `select_rows`, its threads, and the products per thread.
 const SELECT_QUERIES: u32 = 64;
@@ -49,14 +49,14 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes for `queries` queries and `rows` rows, when memory is not short.
+    /// The sizes for `queries` queries and `rows` rows, if there is enough memory.
     pub(crate) fn new(dim: usize, k: usize, queries: usize, rows: usize) -> Self {
         let capacity = if k <= 32 { 2048 } else { 4096 };
         let rows = ROWS.min(rows.next_multiple_of(4));
         Self { dim, k, queries: QUERIES.min(queries.max(1)), rows, capacity }
     }
 
-    /// Half of the memory, or `None` when the blocks are already small.
+    /// Sizes that need about half of the memory, or `None` if the blocks are already small.
     pub(crate) fn halved(self) -> Option<Self> {
         let rows = (self.rows / 2).next_multiple_of(4).max(1024).min(self.rows);
         (self.queries > MIN_QUERIES).then_some(Self { queries: self.queries / 2, rows, ..self })
@@ -74,7 +74,7 @@ impl Sizes {
 
 /// The distances between the rows of each pass. Every row of the first pass has a place in the candidate list.
 ///
-/// The distances are prime, because classes may take turns in the order of the rows.
+/// The distances are prime, because classes may alternate in the order of the rows.
 fn strides(rows: usize, k: usize, capacity: usize) -> Vec<usize> {
     let first = prime(rows.div_ceil(capacity));
     // With this ratio, the expected number of candidates is 0.4 of the capacity.
@@ -107,7 +107,7 @@ pub(crate) enum Queries<'q> {
     Rows(&'q [u32]),
 }
 
-/// Times that a search is repeated for queries with too many candidates, with the limits of the search before.
+/// How often a search is repeated for queries with too many candidates. Each repetition starts with the limits of the previous search.
 const REPETITIONS: usize = 2;
 
 impl Queries<'_> {
@@ -253,10 +253,10 @@ pub(crate) fn is_selective(
     Ok(table.failed.len() <= TRIED / 8)
 }
 
-/// Rows on which a projection is tried.
+/// The number of rows that test a projection.
 const TRIED: usize = 256;
 
-/// What is multiplied.
+/// The values that the passes multiply.
 #[derive(Clone, Copy)]
 enum Method<'l> {
     /// Projections onto principal axes.

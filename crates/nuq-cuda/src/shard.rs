@@ -97,7 +97,7 @@ pub(crate) struct Shard {
     removed: Vec<u32>,
 }
 
-/// Values per copy: a check point for cancellation follows each.
+/// The number of values per copy. There is a check point for cancellation before each copy.
 const COPIED: usize = 1 << 24;
 
 impl Shard {

@@ -28,7 +28,7 @@ from .errors import (
     UnknownIdError,
 )
 
-#: Rows per query while progress is shown.
+#: Number of rows per block if progress is shown.
 BLOCK = 8192
 
 #: Largest value of ``n_jobs``.
@@ -112,8 +112,9 @@ class Estimator(Parameters):
         return rows
 
     def _warn_training_rows(self, rows: np.ndarray, stacklevel: int = 3) -> int:
-        """Warn if a tenth or more of the rows that should be new are training rows. At most about 1000 of them are searched. Returns the
-        number of training rows, an estimate if not all rows are searched, and 0 without the warning."""
+        """Warn if a tenth or more of the given rows, which should be new, are training rows. At most 1000 of them, evenly spaced, are
+        compared. Returns the number of training rows among all rows: an estimate if not all rows are compared, and 0 without the
+        warning."""
         sample = np.ascontiguousarray(rows[:: -(-len(rows) // 1000)])
         distances, _ = self._model.kneighbors(sample, 1, self._threads())
         same = int(np.count_nonzero(distances[:, 0] == 0))
@@ -247,7 +248,7 @@ class Estimator(Parameters):
 
     @property
     def device_(self) -> str:
-        """Device of the last neighbor search, with the reason if it was the CPU although there is a GPU."""
+        """Device of the last neighbor search, with the reason if the CPU was used although there is a GPU."""
         return str(self._learned("device"))
 
     # -- predictions ------------------------------------------------------------------------------------------------
@@ -266,8 +267,8 @@ class Estimator(Parameters):
         return self._uncertainty(self._predictions_from(X, ids, sq_distances), _arrays.row_index(X))
 
     def measure(self, X: Any, ids: Any) -> np.ndarray:
-        """Squared distances of given training rows, for ``predict_from``. ``ids`` has one row of ids per row of ``X``. The distances
-        are those of the space that the model searches."""
+        """Squared distances from each row to given training rows, for ``predict_from``. ``ids`` has one row of ids per row of ``X``. The
+        distances are those of the space that the model searches."""
         rows, ids = self._query_rows(X), _arrays.to_numpy(ids)
         if ids.ndim != 2 or ids.dtype.kind not in "iu" or len(ids) != len(rows):
             raise LengthMismatchError(

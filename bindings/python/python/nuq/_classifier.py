@@ -31,7 +31,8 @@ class NuqClassifier(Estimator):
         "same" (that of the class probabilities), or a number; the latter two with density="kde" only.
     covariance : covariances of the Gaussians: "full", "tied" or "diagonal".
     shrinkage : shrinkage of the covariances: "ledoit_wolf" or a number in [0, 1].
-    scale_free : take the density of the Gaussians relative to the measure dx/|x|^d (density="gmm").
+    scale_free : take the density of the Gaussians relative to the measure dx/|x|^d, with the number d of columns that are not
+        constant (density="gmm").
     prior_weight : weight of the class frequencies, in units of one training row at distance zero.
     variance : variance term of the epistemic uncertainty: "sum" over the classes, or "max" as in the paper.
     scale : formula of the number n(x) of training rows that support an estimate: "effective" (effective neighbors of a typical
@@ -48,8 +49,9 @@ class NuqClassifier(Estimator):
     verbose : show progress on stderr.
     copy : keep a copy of the training rows. With False, aligned ``float32`` rows in C order are not copied: the model reads
         the memory of ``X``, and the caller must not change ``X`` as long as the model exists.
-    device : device of the neighbor search: "cpu", "cuda" or "cuda:N" (an NVIDIA GPU), or "auto": a GPU if there is one and the
-        estimated time, with the copy of the rows, is less. A GPU searches exactly. Results are the same on every device, bit for bit.
+    device : device of the neighbor search: "cpu", "cuda" or "cuda:N" (an NVIDIA GPU), or "auto": a GPU if there is one and its
+        expected time, with the copy of the rows, is less than that of the CPU. A GPU searches exactly. Results are the same on every
+        device, bit for bit.
 
     Examples
     --------
@@ -116,9 +118,9 @@ class NuqClassifier(Estimator):
     def paper(cls, **changes: Any) -> NuqClassifier:
         """Parameters of Algorithm 1 as printed in the paper, for comparison.
 
-        There is no prior, the variance term is the maximum over the classes, the same bandwidth, selected by accuracy, is used
-        for the class probabilities and the density, and the scale is "ambient". A row whose neighbors all
-        have the same class then has an epistemic uncertainty of zero at any distance.
+        There is no prior, and the variance term is the maximum over the classes. One bandwidth, selected by accuracy, is used for
+        the class probabilities and the density. The scale is "ambient". A row whose neighbors all have the same class then has an
+        epistemic uncertainty of zero at any distance.
         """
         paper_params = {
             "prior_weight": 0.0,
@@ -179,8 +181,8 @@ class NuqClassifier(Estimator):
 
         ``classes`` in the first call lists all labels that may occur, and other labels are then errors. ``classes_`` and the
         columns of ``predict_proba`` contain all of them; classes without rows have probability 0. If all rows have one class, the
-        other listed classes share the rest of its probability equally. The list belongs to the Python object: pickle keeps it,
-        a model file does not. Without ``classes``, later calls may add new classes.
+        other listed classes have equal shares of the remaining probability. The list is an attribute of the Python object: a pickle
+        contains it, a model file does not. Without ``classes``, later calls may add new classes.
 
         ``sample_weight`` is that of ``fit``, for the rows of this call.
         """
@@ -353,9 +355,9 @@ class NuqClassifier(Estimator):
         """True where the prediction is accepted, False where the classifier abstains.
 
         Give one of ``threshold`` and ``cost``. A ``threshold``, or the name of a stored one, is compared with the
-        uncertainty; of several thresholds in a list, all must accept. With the ``cost`` of an abstention relative to that of an error, a prediction is accepted if the
-        probability of an error is at most ``cost``. With ``cost`` and ``level``, an upper confidence bound of the
-        probability of an error is compared instead (Algorithm 2 of the paper).
+        uncertainty; all thresholds in a list must accept. With the ``cost`` of an abstention relative to that of an error, a
+        prediction is accepted if the probability of an error is at most ``cost``. With ``cost`` and ``level``, an upper
+        confidence bound of the probability of an error is compared instead (Algorithm 2 of the paper).
 
         With ``logits`` or ``probabilities`` of the network, its predictions are accepted or not, as in ``predict_uncertainty``.
         A threshold that was chosen with them needs them.
@@ -503,10 +505,11 @@ class NuqClassifier(Estimator):
     ) -> np.ndarray:
         """The prediction set of each row: True for the classes in it, one column per class in the order of ``classes_``.
 
-        ``sets`` is the result of ``calibrate(X, y, sets=0.9)``, or the name of a stored one. An empty set means that the row belongs to
-        none of the known classes. With a ``threshold``, for example ``calibrate(X, false_alarm=0.01)``, the sets of rows that it
-        rejects are empty too; the coverage is then lower by at most the false alarm rate. ``logits`` and ``probabilities`` as in
-        ``predict_uncertainty``; sets that were chosen with them need them.
+        ``sets`` is the result of ``calibrate(X, y, sets=0.9)``, or the name of a stored one. A set is empty if the score of every class
+        exceeds its limit; rows of known classes can have empty sets too. With a ``threshold``, for example
+        ``calibrate(X, false_alarm=0.01)``, the sets of rows that it rejects are empty too; the coverage is then lower by at most the
+        false alarm rate. ``logits``, ``probabilities`` and ``classes`` are those of ``predict_uncertainty``; sets that were chosen with
+        logits or probabilities need them.
         """
         rule = self._set_rule(sets)
         thresholds = [] if threshold is None else self._thresholds(threshold)
@@ -549,9 +552,9 @@ class NuqClassifier(Estimator):
         return temperature
 
     def fit_temperature(self, logits: Any, y: Any, *, classes: Any = None) -> NuqClassifier:
-        """Fit the temperature that divides all ``logits`` from now on: the one that maximizes the likelihood of the labels ``y`` of
-        held-out rows (Guo et al. 2017). It is stored in the model and in its file. Thresholds and sets that were chosen with logits or
-        probabilities are removed. Labels that are not classes of the model are left out."""
+        """Fit the temperature that divides the ``logits`` of all later calls. It maximizes the likelihood of the labels ``y`` of
+        held-out rows (Guo et al. 2017), and is stored in the model and in its file. Thresholds and sets that were chosen with logits or
+        probabilities are removed. Rows whose label is not a class of the model are left out."""
         self._check_fitted()
         truth = _arrays.column(y, type(self).__name__)
         network = self._network(len(truth), logits, None, classes)

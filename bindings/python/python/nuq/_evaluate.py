@@ -34,7 +34,7 @@ class MethodResult(NamedTuple):
 
 
 class _RenderedReport:
-    """The texts of a report, which other processes cannot render again."""
+    """The rendered texts of a report. They replace the report in a pickle, because the report itself cannot be pickled."""
 
     def __init__(self, report: _nuq.Report) -> None:
         self._page, self._fragment, self._json = report.page(), report.html_fragment(), report.json()
@@ -167,10 +167,10 @@ def evaluate(
     ``model`` is a fitted ``NuqClassifier``, or a scikit-learn pipeline or search that ends with one; the other steps then
     transform ``X`` and the rows of ``ood``. ``X`` and ``y`` are test rows and labels; a warning is shown if a tenth or more of
     them are training rows. ``ood`` is a dictionary from names to rows unlike the training data; an array is
-    one set with the name "ood". ``ood_logits`` and ``ood_members`` have the same names. Methods that need the
-    ``logits`` of the network (one column per class, in the order of ``model.classes_``) or the logits of several ``members`` of
-    an ensemble are included if these are given for all sets. The decisions of ``threshold``, or of a stored threshold of that
-    name, are part of the report.
+    one set with the name "ood". ``ood_logits`` and ``ood_members`` have the same names. Some methods need the ``logits`` of the
+    network (one column per class, in the order of ``model.classes_``) or the logits of the ``members`` of an ensemble. They are
+    included if these arrays are given for all sets. The decisions of ``threshold``, or of the stored threshold of that name, are
+    part of the report.
 
     A ``UserWarning`` states if the columns of ``logits`` seem to be in another order than ``model.classes_``, for example the
     numeric order of classes that are strings of digits.

@@ -18,10 +18,10 @@ def to_bytes(model: Any) -> bytes:
 
 
 def from_bytes(content: bytes) -> Any:
-    """What ``_nuq.load`` returns for a file with this content."""
+    """The object that ``_nuq.load`` returns for a file with this content."""
     # The model maps the file. Systems that cannot remove a mapped file leave it in place.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "model.nuq"
         path.write_bytes(content)
-        # The device of the machine on which it is read.
+        # A device of this machine: the pickle may have been written on another one.
         return _nuq.load(path, "auto")

@@ -1,4 +1,4 @@
-"""Parameters of estimators and baselines by the rules of scikit-learn, and the error of a missing fit.
+"""Parameters of estimators and baselines by the rules of scikit-learn, and the error of an estimator that is not fitted.
 
 scikit-learn is used if it is already loaded, and never imported.
 """
@@ -18,7 +18,7 @@ _Self = TypeVar("_Self", bound="Parameters")
 
 
 class Parameters:
-    """The parameters of the constructor."""
+    """Base class with ``get_params``, ``set_params`` and ``repr`` from the parameters of the constructor."""
 
     @classmethod
     def _parameters(cls) -> dict[str, inspect.Parameter]:
@@ -31,7 +31,7 @@ class Parameters:
         return {name: getattr(self, name) for name in self._parameters()}
 
     def set_params(self: _Self, **changes: Any) -> _Self:
-        """Change parameters. They take effect at the next ``fit``."""
+        """Change parameters. Those of the fit take effect at the next ``fit``."""
         names = list(self._parameters())
         for name, value in changes.items():
             if name not in names:
@@ -63,7 +63,7 @@ class Parameters:
 
 
 def _not_fitted() -> type[Exception]:
-    """The exception class, which is also that of scikit-learn if scikit-learn is loaded."""
+    """The exception class; if scikit-learn is loaded, a subclass of nuq's and of scikit-learn's ``NotFittedError``."""
     exceptions = sys.modules.get("sklearn.exceptions")
     if exceptions is None:
         return NotFittedError
@@ -72,10 +72,10 @@ def _not_fitted() -> type[Exception]:
 
 @functools.cache
 def _shared_not_fitted(other: type[Exception]) -> type[Exception]:
-    # pickle cannot import this class by name, so that other processes create it again.
-    reduce = {"__module__": "nuq.errors", "__reduce__": lambda self: (_raised_not_fitted, self.args)}
-    return type("NotFittedError", (NotFittedError, other), reduce)
+    # pickle cannot import this class by name. Unpickling therefore creates it again.
+    attributes = {"__module__": "nuq.errors", "__reduce__": lambda self: (_restore_not_fitted, self.args)}
+    return type("NotFittedError", (NotFittedError, other), attributes)
 
 
-def _raised_not_fitted(message: str) -> Exception:
+def _restore_not_fitted(message: str) -> Exception:
     return _not_fitted()(message)

@@ -87,6 +87,8 @@ class NuqRegressor(Estimator):
 
         A row of ``sample_weight`` s counts as s equal rows in the kernel sums, the prior, the density and the selection of the
         bandwidth, but as one of the K neighbors. A row of weight 0 is left out: its id names no row.
+
+        The column names of a data frame are stored in the model and compared with those of later rows, as in ``NuqClassifier``.
         """
         threads = self._threads()
         rows, targets = _arrays.rows(X), _targets(y, type(self).__name__)
@@ -107,7 +109,7 @@ class NuqRegressor(Estimator):
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuqRegressor:
         """Insert rows into the model. The first call is the same as ``fit``. Later calls do not change the bandwidths. They
-        remove stored thresholds, because the guarantees of these thresholds hold only for the previous rows. After an interrupt
+        remove stored thresholds and intervals, because their guarantees hold only for the previous rows. After an interrupt
         (Ctrl-C), either all rows are inserted or none. ``sample_weight`` is that of ``fit``, for the rows of this call."""
         if self._model is None:
             return self.fit(X, y, sample_weight)

@@ -71,7 +71,7 @@ class Baseline(Parameters):
         return self._model
 
     def _set_model(self, model: _nuq.Scorer, rows: np.ndarray, X: Any) -> None:
-        """Store the fitted object with the number and the names of the columns of its training rows."""
+        """Store the fitted object with the number of its training rows and the number and names of their columns."""
         self._model = model.with_training(len(rows), rows.shape[1], _arrays.column_names(X))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -118,7 +118,7 @@ class Scorer(Baseline):
 
 
 class _WithoutFit(Scorer):
-    """A score that has parameters at most, and nothing to fit. Parameters are checked by the constructor."""
+    """A score without a fit. Its parameters, if it has any, are checked by the constructor."""
 
     def _create(self) -> _nuq.Scorer:
         raise NotImplementedError
@@ -270,8 +270,8 @@ class RelativeMahalanobis(_Gaussian):
 
 
 class KnnDistance(_FromEmbeddings):
-    """Distance to the nearest training row number ``n_neighbors``, or mean distance to the ``n_neighbors`` nearest (Sun et al.
-    2022)."""
+    """Distance to the ``n_neighbors``-th nearest training row (``reduction`` "kth"), or mean distance to the ``n_neighbors`` nearest
+    training rows ("mean") (Sun et al. 2022)."""
 
     _method = "knn_distance"
     _needs_labels = False
@@ -285,7 +285,7 @@ class KnnDistance(_FromEmbeddings):
 
 
 class LocalOutlierFactor(_FromEmbeddings):
-    """Local outlier factor: density at the neighbors of a row, divided by the density at the row (Breunig et al. 2000)."""
+    """Local outlier factor: mean density at the neighbors of a row, divided by the density at the row (Breunig et al. 2000)."""
 
     _method = "lof"
     _needs_labels = False
@@ -389,7 +389,7 @@ class Huq(Baseline):
 
     ``alpha`` is the weight of the aleatoric rank. A row is in-distribution if its epistemic uncertainty is at most the quantile
     ``epistemic_quantile`` of the reference rows. A row is ambiguous if its aleatoric uncertainty is above the quantile
-    ``aleatoric_quantile``. All three parameters are in [0, 1].
+    ``aleatoric_quantile`` of these rows. All three parameters are in [0, 1].
 
     >>> huq = Huq().fit([0.1, 0.2, 0.3, 0.4, 0.1], [0.0, 0.0, 0.0, 0.0, 9.0])
     >>> near, far = huq.score([0.15, 0.15], [0.0, 20.0])

@@ -77,7 +77,8 @@ class Threshold:
         return self._inner.accept(scores)
 
     def _check_kind(self, uncertainty: Any) -> None:
-        """The uncertainties of a classifier and of a regressor have the same names but other units."""
+        """Check that the result is that of the right kind of model: uncertainties of classifiers and of regressors have the same names,
+        but different units."""
         columns = list(getattr(uncertainty, "columns", uncertainty)) if _has_columns(uncertainty) else []
         given = "regressor" if "mean" in columns else "classifier" if "label" in columns else None
         if self._kind is not None and given is not None and given != self._kind:
@@ -256,7 +257,7 @@ class Request(NamedTuple):
         return request
 
     def threshold(self, uncertainty: Uncertainty, is_error: np.ndarray | None, training_rows: int) -> Threshold:
-        """The threshold for held-out rows with these uncertainties, of which some are training rows."""
+        """The threshold for held-out rows with these uncertainties. ``training_rows`` of them are training rows."""
         predictor = uncertainty._predictor
         scores = _measured(uncertainty, self.measure)
         flags = None if is_error is None else np.ascontiguousarray(is_error, dtype=bool)
@@ -264,7 +265,7 @@ class Request(NamedTuple):
             self.measure, scores, flags, self.target, self.share, self.delta, predictor, training_rows
         )
         if np.isinf(inner.value) and self.target != "risk":
-            # The caller of `calibrate` of an estimator.
+            # The warning refers to the line that calls `calibrate` of an estimator.
             warnings.warn(inner.statement, UserWarning, stacklevel=3)
         return Threshold(inner)
 
@@ -290,7 +291,8 @@ def _measured(uncertainty: Any, measure: str) -> np.ndarray:
 
 
 def conformal_p_values(calibration: Any, scores: Any) -> np.ndarray:
-    """Conformal p-value of each score: the probability that a row of the calibration distribution scores at least as high.
+    """Conformal p-value of each score: one plus the number of calibration scores that are at least as high, divided by one plus the
+    number of calibration scores.
 
     >>> conformal_p_values([1.0, 2.0, 3.0], [0.0, 3.0, 9.0])
     array([1.  , 0.5 , 0.25])

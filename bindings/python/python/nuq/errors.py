@@ -13,7 +13,7 @@ class InvalidInputError(NuqError, ValueError):
 
 
 class NotNumbersError(InvalidInputError, TypeError):
-    """Input is not a dense array of numbers: objects, strings, sparse or masked arrays."""
+    """The input is not a dense array of numbers, but contains objects or strings, or is sparse or masked."""
 
 
 class NotFiniteError(InvalidInputError):
@@ -21,11 +21,11 @@ class NotFiniteError(InvalidInputError):
 
 
 class DimensionMismatchError(InvalidInputError):
-    """Rows have another number of columns than the model was fitted to."""
+    """Rows have another number of columns than the training rows of the model."""
 
 
 class ColumnNamesError(InvalidInputError):
-    """Rows have other column names, or the same in another order, than the model was fitted to."""
+    """The column names of rows are not those of the training rows, or are in another order."""
 
 
 class LengthMismatchError(InvalidInputError):
@@ -53,7 +53,7 @@ class FewRowsError(InvalidInputError):
 
 
 class DeviceError(NuqError, RuntimeError):
-    """A GPU cannot be used: it, its driver or a library is missing, or it failed. The message contains the remedy."""
+    """A GPU cannot be used: the GPU, its driver or a library is missing or has failed. The message contains the remedy."""
 
 
 class MissingInputError(InvalidInputError):
@@ -75,7 +75,7 @@ class ParameterTypeError(InvalidParameterError, TypeError):
 class UnknownNameError(NuqError, KeyError):
     """There is no column or method of that name."""
 
-    # A KeyError shows the representation of its message, in quotes.
+    # `KeyError.__str__` would return the message in quotes.
     __str__ = Exception.__str__
 
 

@@ -1,5 +1,5 @@
-//! Tests of the GPU index. Those that need a GPU print a notice and pass where there is none, unless the variable
-//! `NUQ_REQUIRE_CUDA` is set.
+//! Tests of the GPU index. Without a GPU, the tests that need one print a notice and pass, unless the variable `NUQ_REQUIRE_CUDA` is
+//! set.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Everything that may be missing on a machine, by a stand-in for its driver and libraries.
+//! The errors of each part that may be missing on a machine, tested with a stand-in for driver and libraries.
 
 use nuq_cuda::platform::{MIN_CAPABILITY, MIN_DRIVER, Platform, check};
 use nuq_cuda::{CudaDevice, Error};
