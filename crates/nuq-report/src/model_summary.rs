@@ -62,11 +62,11 @@ struct WeightSummary {
     largest: f64,
 }
 
-/// The formula of `n(x)` and its learned value.
+/// The formula of `n(x)`, the number of training rows that support an estimate.
 #[derive(Debug, Clone, Serialize)]
 struct ScaleSummary {
     kind: &'static str,
-    /// `n̄`.
+    /// `n̄`, the effective number of neighbors of a typical training row, for `effective`.
     #[serde(skip_serializing_if = "Option::is_none")]
     sample_size: Option<f64>,
 }

@@ -84,7 +84,7 @@ pub struct OodSet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
-    /// NUQ: embeddings, through a fitted model.
+    /// Embeddings and a fitted NUQ model, with or without logits.
     Nuq,
     /// Logits of the network.
     Logits,
@@ -109,7 +109,7 @@ pub struct Method {
     pub ood: Vec<OodCells>,
     /// Mean area under the ROC curves; `None` without out-of-distribution sets.
     pub mean_roc_auc: Option<f64>,
-    /// Milliseconds per 1000 queries.
+    /// Milliseconds per 1000 queries; 0 if the methods were not timed.
     pub milliseconds: f64,
     /// Memory in bytes in addition to the model.
     pub bytes: u64,

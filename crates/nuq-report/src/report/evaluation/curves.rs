@@ -6,7 +6,7 @@ use nuq_eval::metrics::{Detection, Selective};
 
 use crate::report::{Curve, CurveKind};
 
-/// Maximum number of points of a curve, without a point that is added for its end.
+/// Maximum number of points of a curve, not counting its last point if that is added.
 const MAX_POINTS: usize = 200;
 /// Number of baselines drawn next to NUQ.
 const BASELINES: usize = 3;
@@ -71,7 +71,7 @@ pub(super) fn risk_coverage(evaluation: &Evaluation<'_>) -> Result<Vec<Curve>, E
     Ok(curves)
 }
 
-/// ROC curves and count curves for one out-of-distribution set.
+/// ROC curves for one out-of-distribution set, and curves of the number of its rows among the accepted rows.
 pub(super) fn detection(evaluation: &Evaluation<'_>, set: usize) -> Result<(Vec<Curve>, Vec<Curve>), Error> {
     let of_nuq = [MethodId::NuqEpistemic, MethodId::NuqDensity];
     let methods = selected(evaluation, &of_nuq, |method| method.ood[set].roc_auc.interval.value);

@@ -65,7 +65,7 @@ impl Report {
     /// ```
     ///
     /// # Errors
-    /// Errors of the projection onto principal components, for example if the model has a single training row.
+    /// The eigendecomposition for the projection onto principal components does not converge.
     pub fn from_evaluation(
         model: &NuqClassifier<'_>,
         comparison: &Comparison<'_>,

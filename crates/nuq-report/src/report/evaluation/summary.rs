@@ -45,14 +45,15 @@ impl Source<'_> {
         Ok(text + ".")
     }
 
-    /// The total uncertainty of the predictor whose errors are counted, and its name.
+    /// The total uncertainty, with logits if all sets have them, and its name.
     fn total(&self) -> Option<(&MethodResult, &'static str)> {
         let method = |id: MethodId, name: &'static str| Some((self.evaluation.method(id)?, name));
         let with_logits = method(MethodId::NuqTotalWithLogits, "total uncertainty with logits");
         with_logits.or_else(|| method(MethodId::NuqTotal, "total uncertainty"))
     }
 
-    /// The methods that rank the errors best; `None` if one of them is of NUQ.
+    /// A sentence on the baselines that rank the errors best, or on the lack of errors; `None` if no baseline ranks them better
+    /// than NUQ.
     fn ranking_line(&self) -> Option<String> {
         if !self.evaluation.is_error.contains(&true) {
             let text = "There are no errors among the test rows: the RCC-AUC of every method is 0, so that it does not compare the methods.";

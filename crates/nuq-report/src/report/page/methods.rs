@@ -57,7 +57,7 @@ pub(super) fn html(report: &Report) -> String {
 }
 
 const LEGEND: &str = "<p class=\"legend-note\"><b class=\"best\">Bold</b>: no other method is significantly better (paired \
-     bootstrap, level 0.05). Small print: 95\u{a0}% interval or inputs of the method. Click a heading to sort.</p>\n";
+     bootstrap, level 0.05). Small text: 95\u{a0}% interval or inputs of the method. Click a heading to sort.</p>\n";
 
 /// Collapsible list of skipped methods with reasons.
 fn skipped(report: &Report) -> String {

@@ -110,7 +110,7 @@ fn facts() -> Vec<Fact> {
     [
         ("task", "classification"),
         ("rows", "2000 × 512, 10 classes"),
-        ("index", "exact search\nthe build of a graph would not pay off"),
+        ("index", "exact search\nas requested"),
         ("n_neighbors", "20"),
         ("kernel", "gaussian"),
         ("bandwidth", "1.2985, by leave-one-out on 2000 rows (accuracy 0.9965)"),
