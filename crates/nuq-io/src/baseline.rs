@@ -124,7 +124,7 @@ pub fn write_baseline(
     })
 }
 
-/// Passes the sections of a baseline to `put`. `path` is the file in errors.
+/// Passes the sections of a baseline to `put`. Errors name `path` as the file; nothing is written to it here.
 fn write(
     scorer: &dyn Scorer,
     training: Option<&TrainingRows>,
@@ -205,7 +205,7 @@ impl std::fmt::Debug for BaselineFile {
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], [`Error::WrongKind`] for the file of a classifier or regressor,
-/// or [`Error::Damaged`] with the name of a section.
+/// [`Error::Damaged`] with the name of a section, or [`Error::Model`] if the values of the index contradict each other.
 pub fn open_baseline(path: &Path) -> Result<BaselineFile, Error> {
     let container = Container::open(path)?;
     if container.has(BASELINE) {
@@ -233,8 +233,7 @@ pub(crate) fn read(container: Container) -> Result<BaselineFile, Error> {
     let params: BTreeMap<String, Param> =
         params.into_iter().map(|(name, param)| (renamed(name), param.into())).collect();
     let labels = labels.into_iter().map(LabelMeta::label).collect::<Option<Vec<_>>>();
-    let labels =
-        labels.ok_or_else(|| damaged(BASELINE, "a label is neither text nor an integer".to_owned()))?;
+    let labels = labels.ok_or_else(|| damaged(BASELINE, "an integer label is not valid".to_owned()))?;
     let arrays = arrays.into_iter().map(|(name, meta)| {
         let values = match meta.r#type {
             ElementType::F64 => ArrayValues::F64(numbers(&container, &section_of(&name))?),

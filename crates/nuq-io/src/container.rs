@@ -230,7 +230,7 @@ impl Container {
     }
 }
 
-/// An array in a mapped file, resolved to its byte range because every access to a row dereferences it.
+/// An array in a mapped file. It stores its byte range, so that an access to a row does not search for the section.
 struct MappedArray<T> {
     map: Arc<Mmap>,
     /// Aligned for `T` and a multiple of its size.

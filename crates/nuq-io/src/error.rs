@@ -49,7 +49,7 @@ pub enum Error {
         /// Newest format version that this library reads.
         known: u32,
     },
-    /// The file holds something else than what was to be opened.
+    /// The file holds another kind of object than the one to be opened.
     #[error("{} holds {found}, not {expected}", path.display())]
     WrongKind {
         /// The file.
@@ -202,7 +202,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the operating system failed to read or write, as opposed to invalid contents.
+    /// Whether reading or writing failed, or another process replaced the file, as opposed to invalid contents.
     #[must_use]
     pub fn is_io(&self) -> bool {
         matches!(self, Self::Read { .. } | Self::Write { .. } | Self::Replaced { .. })
@@ -215,7 +215,7 @@ impl Error {
         Self::BadFile { spec: spec.clone(), problem }
     }
 
-    /// The error of a label that is not an integer, or NaN, a missing label.
+    /// The error of a label that is not an integer. NaN is a missing label.
     pub(crate) fn bad_label(spec: &ArraySpec, row: usize, value: f64) -> Self {
         match value.is_nan() {
             true => Self::MissingLabel { spec: spec.clone(), row, value: value.to_string() },

@@ -8,7 +8,7 @@ use nuq::Model;
 
 use crate::{Error, save};
 
-/// An advisory lock on a model file. Processes that change the same file one after the other do not lose each other's changes:
+/// An advisory lock on a model file. Processes that hold it change the file one after the other, so that no change is lost:
 /// acquire the lock, [`open`](crate::open) the model, change it and [`save`](Self::save) it. Readers need no lock.
 ///
 /// ```
@@ -70,7 +70,7 @@ impl ModelLock {
         }
     }
 
-    /// Whether the path still leads to the locked file.
+    /// Whether the path still refers to the locked file.
     #[cfg(unix)]
     fn is_current(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
@@ -81,7 +81,7 @@ impl ModelLock {
         }
     }
 
-    /// Whether the path still leads to a file. Other systems have no portable identity of files.
+    /// Whether the path still refers to a file. Other systems have no portable identity of files.
     #[cfg(not(unix))]
     fn is_current(&self) -> bool {
         self.path.exists()
@@ -118,7 +118,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.nuq");
         save(&model(), &path).unwrap();
-        let first = ModelLock::acquire(&path, || panic!("nobody else holds the lock")).unwrap();
+        let first = ModelLock::acquire(&path, || panic!("no other process holds the lock")).unwrap();
         let (waits, is_waiting) = mpsc::channel();
         let second = std::thread::spawn({
             let path = path.clone();

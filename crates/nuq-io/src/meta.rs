@@ -109,7 +109,7 @@ enum BandwidthMeta {
     PerPoint,
 }
 
-/// The formula of `n(x)`.
+/// The formula of `n(x)`, the number of training rows that support an estimate.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum ScaleMeta {
@@ -350,6 +350,7 @@ struct RecallFields {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CodesMeta {
     pub(crate) step: f32,
+    /// Earlier files call this field `unreached`.
     #[serde(alias = "unreached")]
     pub(crate) out_of_range: usize,
 }

@@ -94,7 +94,7 @@ fn write_regressor(
     write(model, TaskMeta::of_regressor(model), targets, path, put)
 }
 
-/// Passes the sections of a model to `put`. `path` is the file in errors.
+/// Passes the sections of a model to `put`. Errors name `path` as the file; nothing is written to it here.
 fn write(
     model: &impl FittedModel,
     task: TaskMeta,
@@ -150,8 +150,8 @@ impl ModelFile {
 /// Opens a model that [`save`] wrote, of this format version or an earlier one. Rows and links are mapped, not read.
 ///
 /// # Errors
-/// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], [`Error::WrongKind`] for the file of a baseline, or
-/// [`Error::Damaged`] with the name of a section.
+/// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], [`Error::WrongKind`] for the file of a baseline,
+/// [`Error::Damaged`] with the name of a section, or [`Error::Model`] if the values of the model contradict each other.
 pub fn open(path: &Path) -> Result<ModelFile, Error> {
     let container = Container::open(path)?;
     if container.has(BASELINE) {
@@ -174,7 +174,8 @@ pub enum Contents {
 /// Opens a model that [`save`] wrote, or a baseline that [`save_baseline`](crate::save_baseline) wrote.
 ///
 /// # Errors
-/// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], or [`Error::Damaged`] with the name of a section.
+/// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], [`Error::Damaged`] with the name of a section, or
+/// [`Error::Model`] if the values of the model contradict each other.
 pub fn open_any(path: &Path) -> Result<Contents, Error> {
     let container = Container::open(path)?;
     Ok(match container.has(BASELINE) {

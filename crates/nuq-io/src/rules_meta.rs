@@ -20,7 +20,7 @@ struct SetFields {
     coverage: f64,
     #[serde(with = "word")]
     score: SetScore,
-    /// A number, or a list with one number for each class; `null` if a class is in every set.
+    /// A number, or a list with one number for each class. `null` is an infinite limit: the class is in every set.
     #[serde(serialize_with = "write_limits", deserialize_with = "read_limits")]
     limits: SetLimits,
     rows: usize,

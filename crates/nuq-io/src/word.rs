@@ -1,4 +1,4 @@
-//! Serde functions for options that have one word each: written with `Display`, read with `FromStr`.
+//! Serde functions for enums whose values are stored as one word: written with `Display`, read with `FromStr`.
 
 use std::borrow::Cow;
 use std::fmt::Display;

@@ -1,7 +1,7 @@
 //! The format of an input: given by the user, or recognized by its contents and file name.
 //!
-//! Formats other than csv and tsv begin with bytes that identify them; these decide. Text is csv or tsv by the extension, or by the
-//! separators of the first line if the name has no known extension. Where contents and name contradict each other, the error
+//! Formats other than csv and tsv begin with bytes that identify them, whatever the name is. Text is csv or tsv by the extension, or
+//! by the separators of the first line if the name has no extension or ends in `.txt`. If the name contradicts a text, the error
 //! names both.
 
 use super::ArraySpec;
@@ -29,7 +29,7 @@ nuq::nuq_neighbors::choices!(Format, "format", {
     Csv => "csv", Tsv => "tsv", Npy => "npy", Npz => "npz", Safetensors => "safetensors", Parquet => "parquet",
 });
 
-/// What the first bytes show.
+/// Kind of the contents, by the first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Contents {
     Binary(Format),

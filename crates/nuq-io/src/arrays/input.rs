@@ -115,7 +115,8 @@ impl Input {
     }
 }
 
-/// A temporary file whose name is removed at once, so that the file ends with the process. The path is the former name.
+/// A temporary file whose name is removed at once, so that the operating system deletes the file when the process ends. The path is
+/// the former name, for error messages.
 fn unnamed_file() -> Result<(File, PathBuf), Error> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

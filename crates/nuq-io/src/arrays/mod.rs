@@ -307,7 +307,7 @@ enum ArrayFile<'s> {
     Parquet(ParquetFile),
 }
 
-/// What an array holds. Decides which types and shapes are valid.
+/// Purpose of an array. It determines which types and shapes are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contents {
     Rows,

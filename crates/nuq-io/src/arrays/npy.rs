@@ -37,7 +37,7 @@ pub(crate) fn open(spec: &ArraySpec, input: Input) -> Result<StoredArray, Error>
     }
 }
 
-/// Opens a compressed file again, at its first value.
+/// Opens a stream again, at its first value.
 fn values(spec: &ArraySpec, header: u64) -> Result<Box<dyn Read + Send>, Error> {
     let mut reader = Input::open(spec)?.into_reader();
     io::copy(&mut (&mut reader).take(header), &mut io::sink()).map_err(|error| read_error(spec, error))?;
@@ -61,7 +61,7 @@ pub(crate) fn read_header(
     if &start[..6] != b"\x93NUMPY" {
         return Err(bad("it does not begin with the bytes of a numpy array"));
     }
-    let (lengths, length) = match (start[6], start[7]) {
+    let (length_size, length) = match (start[6], start[7]) {
         (1, 0) => (2, take(2)?),
         (2 | 3, 0) => (4, take(4)?),
         _ => return Err(bad("its version of the npy format is not supported")),
@@ -80,7 +80,7 @@ pub(crate) fn read_header(
     if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
         return Err(bad("its shape exceeds the address space"));
     }
-    Ok((element, shape, is_fortran, (8 + lengths + length) as u64))
+    Ok((element, shape, is_fortran, (8 + length_size + length) as u64))
 }
 
 /// Parses the dictionary of a header: element type, whether the order is column-major, and shape. Exactly these three keys are

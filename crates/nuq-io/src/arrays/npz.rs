@@ -73,7 +73,7 @@ impl Member {
         Self { start: entry.data_start(), packed, size, checksum: entry.crc32() }
     }
 
-    /// Moves a file to the first byte of the member.
+    /// Sets the position of a file to the first byte of the member.
     fn seek(&self, spec: &ArraySpec, mut file: &File) -> Result<(), Error> {
         let result = file.seek(SeekFrom::Start(self.start));
         result.map(|_| ()).map_err(|source| Error::Read { path: spec.path.clone(), source })
@@ -110,8 +110,8 @@ impl Member {
         Ok(StoredArray { source: Source::Stream(stream), element, shape, is_fortran })
     }
 
-    /// A reader of the unpacked bytes. All clones of a file share its position, so that a reader made earlier must not be used
-    /// any more.
+    /// A reader of the unpacked bytes. All clones of a file share its position. So a reader that was returned by an earlier call must
+    /// not be used any more.
     fn unpacked(&self, spec: &ArraySpec, file: &File) -> Result<Box<dyn Read + Send>, Error> {
         self.seek(spec, file)?;
         let packed = file.try_clone().map_err(|source| Error::Read { path: spec.path.clone(), source })?;
@@ -124,7 +124,7 @@ impl Member {
     }
 }
 
-/// Compares the checksum of all bytes at the end of a reader.
+/// A reader that, at the end of its data, compares the checksum of all bytes read with the expected one.
 struct Checked<R> {
     reader: R,
     hasher: Hasher,

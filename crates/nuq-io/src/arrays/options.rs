@@ -55,8 +55,8 @@ impl ReadOptions {
         Self { columns: Some(columns), ..self }
     }
 
-    /// Reads csv and tsv files in blocks, as other formats, instead of into memory. They are parsed twice: when they are opened, and for
-    /// each block. Tables that cannot be opened again, from a pipe or standard input, are held in memory nevertheless.
+    /// Reads csv and tsv files in blocks, as other formats, instead of into memory. Every line is parsed twice: when the file
+    /// is opened, and when its block is read. Tables that cannot be opened again, from a pipe or standard input, are held in memory nevertheless.
     pub fn in_blocks(self) -> Self {
         Self { in_blocks: true, ..self }
     }

@@ -25,7 +25,7 @@ use crate::panics::catch_panic;
 /// Largest number of rows that are decoded at a time.
 const BATCH: usize = 1024;
 
-/// Largest number of values that are decoded at a time, if a row has no more.
+/// Largest number of values that are decoded at a time, unless a single row has more.
 const BATCH_VALUES: usize = 2 << 20;
 
 /// The name of the index column that pandas writes.
@@ -108,7 +108,7 @@ impl ParquetFile {
         Ok(columns)
     }
 
-    /// A column as labels: integers or strings.
+    /// A column as labels: booleans, integers or strings.
     pub(crate) fn labels(self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
         let mut labels = Vec::new();
         catching_panics(spec, || {

@@ -23,7 +23,7 @@ struct Stream {
     reader: ParquetRecordBatchReader,
     /// The next row.
     row: usize,
-    /// Rows from that row on that have been decoded.
+    /// Decoded rows from that row on that have not been returned.
     decoded: Option<RecordBatch>,
 }
 

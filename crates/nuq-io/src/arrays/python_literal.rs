@@ -122,7 +122,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether a character continues a name or number, so that the token before it is another one.
+/// Whether a character continues the name or number before it: `Falsey` is not `False`, and `1.0` is not `1`.
 fn is_name_character(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '.' || !c.is_ascii()
 }

@@ -34,7 +34,7 @@ impl Records {
     /// separator.
     pub(super) fn open(spec: &ArraySpec, input: Input, delimiter: u8) -> Self {
         let delimiter = match delimiter {
-            b',' if is_semicolons(&input.start) => b';',
+            b',' if has_semicolons(&input.start) => b';',
             other => other,
         };
         let reader = ReaderBuilder::new()
@@ -104,7 +104,7 @@ impl Read for LimitedReader {
 }
 
 /// Whether the first line is separated by semicolons, as spreadsheets write it in locales with a decimal comma.
-fn is_semicolons(start: &[u8]) -> bool {
+fn has_semicolons(start: &[u8]) -> bool {
     let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();
     !line.contains(&b',') && line.contains(&b';')
 }

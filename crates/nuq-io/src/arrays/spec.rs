@@ -61,12 +61,12 @@ impl ArraySpec {
         self.path.as_os_str() == STDIN
     }
 
-    /// The file in messages.
+    /// The name of the file in messages.
     pub(crate) fn file_name(&self) -> String {
         if self.is_stdin() { "standard input".to_owned() } else { self.path.display().to_string() }
     }
 
-    /// The file extension in lowercase, without that of a compression.
+    /// The file extension in lowercase. For a compressed file, it is the extension before `.gz` or `.zst`.
     pub(crate) fn extension(&self) -> Option<String> {
         let extension =
             |path: &Path| path.extension().map(|extension| extension.to_string_lossy().to_lowercase());

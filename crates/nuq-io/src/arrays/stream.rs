@@ -31,7 +31,7 @@ impl Stream {
         Self { reader, position: 0, len, declared: None, reopen: None }
     }
 
-    /// Sets how the stream is opened again.
+    /// Sets the function that opens the stream again.
     pub(crate) fn reopened_by(
         self,
         reopen: impl Fn() -> Result<Box<dyn Read + Send>, Error> + Send + 'static,
@@ -44,7 +44,7 @@ impl Stream {
         Self { declared: Some(declared), ..self }
     }
 
-    /// Compares `len` with the number of declared bytes.
+    /// Returns an error if `len` exceeds the number of declared bytes.
     pub(crate) fn verify_length(&self, spec: &ArraySpec, len: u64) -> Result<(), Error> {
         match self.declared {
             Some(declared) if len > declared => Err(truncated(spec)),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_all_that_is_read_and_stored() {
+    fn only_the_requested_block_is_read_and_stored() {
         const BLOCK: u64 = 1 << 16;
         let count = Arc::new(AtomicU64::new(0));
         let mut stream = Stream::new(Box::new(Counted(Arc::clone(&count))), 1 << 50).declared(1 << 50);

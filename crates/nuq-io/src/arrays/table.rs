@@ -6,10 +6,11 @@
 //! - its first name is empty, as pandas writes the name of its index; that column is then ignored;
 //! - it holds all requested columns.
 //!
-//! Without a header, columns are selected by their numbers, counted from 0 as in the names that pandas gives them.
+//! With [`Header::No`], columns are selected by their numbers, counted from 0 as in the names that pandas gives them.
 //!
-//! Two cases are ambiguous and errors:
-//! - the first line of embeddings holds increasing integers as column numbers do, and no other line consists of integers;
+//! Three cases are ambiguous, and are errors:
+//! - the first line of embeddings holds increasing integers, as column numbers are, and no other line consists of integers;
+//! - the first line holds all requested columns, but may be a row, see [`may_be_row`];
 //! - the first line of labels may be a label or the name of the column, see [`may_be_name`].
 
 use std::collections::{HashMap, HashSet};
@@ -42,7 +43,7 @@ pub(crate) struct Table<'s> {
 enum FirstLine {
     Header,
     Row,
-    /// No cell is a number: a header if a cell of another line is.
+    /// No cell is a number: a header if a cell of another line is a number.
     Strings,
 }
 
@@ -171,8 +172,8 @@ impl<'s> Table<'s> {
         Ok(targets)
     }
 
-    /// A column as labels: integers if all cells are integers in their canonical form, or all are such integers as numbers with
-    /// zeros after the point (`1.0`); strings otherwise.
+    /// A column as labels: integers if all cells are integers in their canonical form (`1`), or if all are such integers with zeros
+    /// after a decimal point (`1.0`); strings otherwise.
     pub(crate) fn labels(mut self, options: ReadOptions) -> Result<Vec<Label>, Error> {
         let mut cells: Vec<String> = Vec::new();
         // Line and text of the first number that is not an integer.

@@ -50,7 +50,7 @@ impl Block {
         self.kept.iter_mut().for_each(Vec::clear);
     }
 
-    /// Adds a row. `bad` is the error of a column whose cell is not a number.
+    /// Adds a row. `bad` returns the error of a cell that is not a number, from its column and text.
     pub(super) fn push(
         &mut self,
         spec: &ArraySpec,
@@ -101,7 +101,7 @@ impl TableFile {
             }
         };
         let mut block = Block::new(rows.start, columns);
-        // The first pass has parsed every line: other contents are due to a change of the file.
+        // The first pass has parsed every line, so an error here means that the file has changed.
         let changed = || truncated(&self.spec);
         while next < rows.end {
             let record = records.next()?.ok_or_else(changed)?;

@@ -71,7 +71,7 @@ def mutations():
             yield HEADER[:at] + rng.choice(characters) + HEADER[at + 1 :]
 
 
-def verdict(header, version):
+def rows_of_numpy(header, version):
     text = header.encode("utf-8")
     length = len(text).to_bytes(2 if version[0] == 1 else 4, "little")
     try:
@@ -90,6 +90,6 @@ cases += [(HEADER.replace("(4, 3)", "(4L, 3L)"), (2, 0), True), (HEADER.replace(
 cases += [(HEADER, version, False) for version in [(0, 0), (1, 1), (2, 1), (4, 0), (147, 0)]]
 entries = []
 for header, version, is_variant in dict.fromkeys(cases):
-    entries.append({"version": version, "header": header, "is_variant": is_variant, "rows": verdict(header, version)})
+    entries.append({"version": version, "header": header, "is_variant": is_variant, "rows": rows_of_numpy(header, version)})
 lines = ",\n".join(json.dumps(entry) for entry in entries)
 Path(__file__).with_name("npy_headers.json").write_text(f"[\n{lines}\n]\n")

@@ -1,4 +1,4 @@
-//! Reading arrays and tables.
+//! Tests of reading arrays and tables.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,7 @@ fn every_type_and_order_gives_the_same_rows() {
 }
 
 #[test]
-fn labels_are_integers_or_strings() {
+fn labels_are_booleans_integers_or_strings() {
     let read = |name: &str| read_labels(&data(name)).unwrap();
     assert_eq!(read("labels-int.npy"), ints(&[3, -1, 3, 1 << 40]));
     assert_eq!(read("labels-bool.npy"), [true, false, true, true].map(Label::Bool));
@@ -290,7 +290,7 @@ fn written_archives_can_be_read() {
     assert_eq!(read_labels(&named("z")).unwrap(), self::words(&["é", "longer"]));
 }
 
-/// Members as `tests/data/make.py` has them.
+/// The values of a member, as `tests/data/make.py` writes them.
 fn member(member: usize) -> Vec<f32> {
     let value = |i: usize, j: usize| (10 * i + j) as f32 / 2.0 + 100.0 * member as f32;
     (0..4).flat_map(|i| (0..3).map(move |j| value(i, j))).collect()

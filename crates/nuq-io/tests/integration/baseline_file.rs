@@ -166,7 +166,7 @@ fn a_file_of_the_other_kind_is_an_error_that_states_its_contents() {
     });
 }
 
-/// A scorer of a user of the library.
+/// A scorer that a user of the library implements.
 struct Constant;
 
 impl Scorer for Constant {
@@ -219,7 +219,7 @@ fn a_damaged_baseline_file_is_an_error_or_harmless() {
     });
 }
 
-/// Values with valid checksums that no fit produces: an error, or scores without a panic.
+/// Parts that no fit produces give an error, or scores without a panic.
 #[test]
 fn impossible_parts_do_not_panic() {
     let queries = Queries::new();

@@ -1,4 +1,4 @@
-//! Labels: integers or strings, and the errors of other values.
+//! Tests of labels: booleans, integers or strings, and the errors of other values.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn assert_error(labels: Result<Vec<Label>, Error>, end: &str) {
 }
 
 #[test]
-fn integers_in_other_than_the_usual_form_are_strings() {
+fn integers_that_are_not_in_canonical_form_are_strings() {
     let words = |words: &[&str]| words.iter().map(|&word| Label::from(word)).collect::<Vec<_>>();
     assert_eq!(csv("1\n01\n001\n").unwrap(), words(&["1", "01", "001"]));
     for other in ["+1", "-0", "1.0", "1e0", "00"] {
@@ -93,7 +93,7 @@ fn boolean_arrays_are_boolean_labels() {
 }
 
 #[test]
-fn the_shape_of_a_packed_array_is_checked_before_it_is_unpacked() {
+fn labels_of_a_matrix_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("y.npz");
     let mut bytes = Vec::new();

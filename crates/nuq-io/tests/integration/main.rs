@@ -1,4 +1,5 @@
-//! Reading and writing files, including damaged ones. One binary, because each integration test binary links the whole dependency tree again.
+//! Tests of reading and writing files, including damaged ones. They are one binary, because each integration test binary links the
+//! whole dependency tree again.
 
 #![allow(clippy::unwrap_used)]
 

@@ -17,8 +17,8 @@ fn headers_are_read_as_numpy_reads_them_or_rejected() {
         let header = case["header"].as_str().unwrap();
         let major = case["version"][0].as_u64().unwrap() as u8;
         let minor = case["version"][1].as_u64().unwrap() as u8;
-        let lengths = if major == 1 { 2 } else { 4 };
-        let length = &(header.len() as u32).to_le_bytes()[..lengths];
+        let length_size = if major == 1 { 2 } else { 4 };
+        let length = &(header.len() as u32).to_le_bytes()[..length_size];
         let file = [b"\x93NUMPY", &[major, minor][..], length, header.as_bytes(), &values].concat();
         fs::write(&spec.path, file).unwrap();
         let rows = EmbeddingsFile::open(&spec).and_then(|mut file| file.values(0..file.len()));
