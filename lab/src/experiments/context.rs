@@ -116,7 +116,7 @@ impl Context {
     /// The folder of embeddings: that of `--data`, or `data/NAME` in the user's data folder.
     ///
     /// # Errors
-    /// If neither exists.
+    /// If `--data` is not given and the user's data folder has no `data/NAME`. Whether the folder of `--data` exists is not checked.
     pub fn embeddings(&self, name: &'static str) -> Result<PathBuf, LabError> {
         match (&self.data, &self.user) {
             (Some(folder), _) => Ok(folder.clone()),
@@ -125,7 +125,8 @@ impl Context {
         }
     }
 
-    /// Whether embeddings come from the user's data folder, whose networks are known, and not from `--data`.
+    /// Whether embeddings come from the user's data folder and not from `--data`. Only for the former is it known which network computed
+    /// them.
     pub(super) fn uses_default_embeddings(&self) -> bool {
         self.data.is_none()
     }

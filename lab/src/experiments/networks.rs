@@ -142,7 +142,9 @@ impl TrainedNetworks {
     pub(super) fn summary(&self) -> Option<String> {
         let (networks, seconds) = (self.n_trained.get(), self.seconds.get());
         (networks > 0).then(|| {
-            format!("This run trained {networks} networks in {seconds:.0} s, one per CPU core at a time.")
+            format!(
+                "Number of networks trained in this run, one per CPU core at a time: {networks}, in {seconds:.0} s."
+            )
         })
     }
 }
