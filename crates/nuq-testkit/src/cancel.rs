@@ -3,7 +3,7 @@
 use nuq_neighbors::{CancelToken, Cancelled};
 
 /// The largest number of elementary steps (multiply-adds, or bytes that are read) between two check points. A slow
-/// processor core takes 25 ms for it.
+/// processor core takes 25 ms for them.
 pub const MAX_STEPS: u64 = 50_000_000;
 
 /// The number of check points of a computation.

@@ -1,6 +1,6 @@
 //! The method by its definition, with loops over classes, neighbors and coordinates.
 //!
-//! Logarithms are used because the values themselves underflow: a kernel value in 2048 dimensions is below the smallest `f64`.
+//! Logarithms are used because, far from the training rows and at small bandwidths, all kernel values underflow.
 
 use std::f64::consts::PI;
 
@@ -60,7 +60,7 @@ pub struct Model<'m> {
     pub bandwidth: Bandwidth,
     /// The density.
     pub density: Density,
-    /// The intrinsic dimension `m` in the constants.
+    /// The dimension `m` in the constants: intrinsic or the number of columns.
     pub dimension: f64,
     /// `n̄` and `ln p̄` of the effective scale; `None` for the asymptotic formula.
     pub effective: Option<(f64, f64)>,

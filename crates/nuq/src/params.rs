@@ -197,7 +197,8 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The seed of the selection sample and of a graph (default 0).
+    /// The seed of the selection sample and of a graph that [`Auto`](IndexKind::Auto) chooses (default 0). A requested graph has the
+    /// seed of its parameters.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;

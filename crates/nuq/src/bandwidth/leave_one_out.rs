@@ -11,7 +11,7 @@ pub enum Criterion {
     #[default]
     LogLikelihood,
     /// The share of left-out labels that are predicted correctly, as in the paper. On embeddings of a well-trained network
-    /// it is flat over decades of `h`. Of all `h` within one standard error of the best accuracy, the one with the best
+    /// it is nearly constant over several orders of magnitude of `h`. Of all `h` within one standard error of the best accuracy, the one with the best
     /// log-likelihood is selected.
     Accuracy,
 }
@@ -74,7 +74,7 @@ impl<S> SelectionCurve<S> {
         self.chosen == 0
     }
 
-    /// Whether the selected bandwidth is the largest of the grid, where all neighbors weigh nearly alike. A larger one would
+    /// Whether the selected bandwidth is the largest of the grid, where all neighbors have nearly equal weights. A larger one would
     /// give the same predictions. It is selected if no other class occurs among the neighbors of most training rows.
     #[must_use]
     pub fn is_at_upper_edge(&self) -> bool {

@@ -57,10 +57,11 @@ pub struct NuqClassifier<'a> {
 }
 
 impl Params<Classification> {
-    /// Fits a classifier to `embeddings` and their `labels`, one per row: integers or strings.
+    /// Fits a classifier to `embeddings` and their `labels`, one per row: booleans, integers or strings.
     ///
     /// # Errors
-    /// Parameters out of range, [`Error::LengthMismatch`], or [`Error::NoSpread`] if all rows are equal.
+    /// Parameters out of range, no rows, [`Error::LengthMismatch`], [`Error::NoSpread`] if a bandwidth or a covariance cannot be
+    /// estimated, for example because all rows are equal, or [`Error::SingularCovariance`].
     pub fn fit<'a, 'l, L>(
         &self,
         embeddings: &Embeddings<'a>,

@@ -39,8 +39,8 @@ impl NuqClassifier<'_> {
         self.predict_prepared(&self.smoother.prepare(queries), neighbors.clone())
     }
 
-    /// The class probabilities of the network from its logits, one column per class, divided by the fitted temperature if there is one
-    /// ([`Rules::set_temperature`](crate::calibrate::Rules::set_temperature)).
+    /// The class probabilities of the network from its logits, one column per class. The logits are divided by the fitted temperature
+    /// if there is one ([`Rules::set_temperature`](crate::calibrate::Rules::set_temperature)).
     ///
     /// # Errors
     /// Logits with another number of columns than classes.
@@ -49,14 +49,14 @@ impl NuqClassifier<'_> {
         NetworkProbabilities::from_logits(logits.as_slice(), logits.dim(), self.rules.temperature())
     }
 
-    /// The predictions of the network itself, with uncertainties by this model: the network's class probabilities take the
-    /// place of `η` in label, probability and uncertainties; density and `n(x)` are those of the model.
+    /// The predictions of the network itself, with uncertainties by this model: the network's class probabilities replace
+    /// `η` in label, probability and uncertainties; density and `n(x)` are those of the model.
     ///
     /// ```
     /// use nuq::{Embeddings, NetworkProbabilities, NuqClassifier};
     /// let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]])?;
     /// let model = NuqClassifier::params().n_neighbors(2).fit(&x, &["a", "a", "b", "b"])?;
-    /// // The network is sure of "b" for both rows; the second is far from the training rows.
+    /// // The network gives "b" a high probability for both rows; the second is far from the training rows.
     /// let network = NetworkProbabilities::from_logits(&[0.0, 5.0, 0.0, 5.0], 2, 1.0)?;
     /// let predictions = model.predict_with(&Embeddings::from_rows(&[[1.05], [40.0]])?, &network)?;
     /// assert_eq!(predictions.label(1), "b");
@@ -76,7 +76,7 @@ impl NuqClassifier<'_> {
         self.with_network(&self.predict(queries)?, network)
     }
 
-    /// The same from predictions of this model for the same queries.
+    /// The same as [`predict_with`](Self::predict_with), from predictions of this model for the same queries.
     ///
     /// # Errors
     /// Network outputs with another number of rows or classes.
@@ -112,7 +112,7 @@ impl NuqClassifier<'_> {
     }
 
     /// The prediction of each training row from the other training rows, by ascending id of the rows. Bandwidths, dimension,
-    /// class frequencies and the Gaussians of the densities `gmm` and `auto` are those of all rows.
+    /// scale, class frequencies and the Gaussians of the densities `gmm` and `auto` are those of all rows.
     ///
     /// ```
     /// use nuq::{Embeddings, NuqClassifier};

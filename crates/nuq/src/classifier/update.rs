@@ -9,8 +9,8 @@ use crate::{Error, Label, sample_weights};
 impl NuqClassifier<'_> {
     /// Inserts training rows, also of new classes, and returns their ids. Ids of removed rows are used first.
     ///
-    /// The time is proportional to the number of inserted rows and of classes; rows of a new class also renumber the
-    /// classes of all rows. Bandwidths and dimension are not fitted again. Class frequencies are updated. Gaussian
+    /// Without sample weights, the time is proportional to the number of inserted rows and of classes. A new class also changes the
+    /// class numbers of all rows. Bandwidths and dimension are not fitted again. Class frequencies are updated. Gaussian
     /// densities are fitted again at the next prediction. Thresholds, rules for sets and rules for intervals are
     /// removed, because they were calibrated on the model before the change.
     ///
@@ -93,7 +93,7 @@ impl NuqClassifier<'_> {
     /// Computes again what depends on the rows.
     fn update_derived(&mut self) {
         let smoother = &self.smoother;
-        // Without sample weights the prior does not depend on the rows, and an update takes no time per row.
+        // Without sample weights the prior depends on the numbers of rows per class only, and the ids are not needed.
         let live = smoother.sample_weights.by_id().map_or(vec![], |_| smoother.index.rows().live_ids());
         let weight = self.prior.weight();
         self.prior = smoother.sample_weights.prior(&self.classes, &self.class_of_row, &live, weight);

@@ -16,8 +16,8 @@
 //! - `m_i` and `c_i` are the [`LogisticTail`]s of the scores of left-out training rows.
 //! - `a` makes the median of `ln p̂` over left-out training rows equal to that of the log kernel density.
 //! - Gaussians are not used if the kernel density has the higher mean log-likelihood of left-out rows
-//!   ([`kernel_log_likelihood`]), for example for rings in the plane, and with fewer than [`MIN_COLUMNS`] columns that vary: there rows
-//!   are also near the origin, where `s₂` has no upper bound.
+//!   ([`kernel_log_likelihood`]), for example for rings in the plane, or if the likelihoods cannot be computed. They are also not used
+//!   with fewer than [`MIN_COLUMNS`] columns that vary: some rows are then near the origin, where `s₂` has no upper bound.
 //!
 //! The fit needs no out-of-distribution rows.
 
@@ -42,7 +42,7 @@ pub struct AutoDensity {
     pub kernel: LogisticTail,
     /// The Gaussian part; `None` if it is not used.
     pub gaussians: Option<AutoGaussians>,
-    /// `a`.
+    /// `a`, which makes the median of `ln p̂` equal to that of the log kernel density.
     pub offset: f64,
     /// The comparison that decides whether Gaussians are used; `None` if they cannot be fitted to the rows, and in files that
     /// were written before the comparison existed.
@@ -72,9 +72,9 @@ pub enum Combination {
 /// Mean log-likelihoods of left-out training rows in the space of all columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogLikelihoods {
-    /// That of the kernel density, at the bandwidth where it is largest.
+    /// The mean under the kernel density, at the bandwidth where it is largest.
     pub kernel: f64,
-    /// That of the class Gaussians with one covariance.
+    /// The mean under the class Gaussians with one covariance.
     pub gaussians: f64,
 }
 
@@ -157,7 +157,7 @@ impl AutoDensity {
     }
 }
 
-/// The parts that are used, and the likelihoods that were compared.
+/// Writes the parts that are used, and the likelihoods that were compared.
 impl fmt::Display for AutoDensity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.gaussians {

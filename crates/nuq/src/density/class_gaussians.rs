@@ -44,7 +44,7 @@ impl<'a> ClassGaussians<'a> {
     /// Fits the mixture to embeddings and their labels, one per row.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::OutOfRange`] for the shrinkage, [`Error::SingularCovariance`] for a given shrinkage
+    /// [`Error::LengthMismatch`], an error without rows, [`Error::OutOfRange`] for the shrinkage, [`Error::SingularCovariance`] for a given shrinkage
     /// that is too small, [`Error::NoSpread`] if all rows are equal.
     pub fn fit<'l, L>(
         embeddings: &Embeddings<'a>,
@@ -64,7 +64,7 @@ impl<'a> ClassGaussians<'a> {
         Self::fit_encoded(embeddings, classes, covariance, shrinkage)
     }
 
-    /// The same for encoded labels.
+    /// Fits the mixture to rows with encoded labels and sample weights.
     pub(crate) fn fit_encoded(
         embeddings: &Embeddings<'a>,
         classes: RowClasses<'_>,

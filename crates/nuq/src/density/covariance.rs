@@ -34,7 +34,7 @@ impl Shrinkage {
     pub const NAMES: &'static [&'static str] = &["ledoit_wolf"];
 }
 
-/// The word `ledoit_wolf` (`auto` is accepted too), or a number.
+/// Parses the word `ledoit_wolf` (`auto` is accepted too), or a number.
 impl std::str::FromStr for Shrinkage {
     type Err = UnknownChoice;
 

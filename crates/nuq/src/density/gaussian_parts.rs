@@ -1,7 +1,7 @@
 //! A mixture of class Gaussians as plain arrays, as a file stores it.
 //!
-//! A covariance of fewer rows than columns is applied through these rows, which are part of the arrays. The rows of other
-//! covariances are not needed after the fit.
+//! A covariance that was estimated from fewer rows than columns is stored with these rows, because they are needed to apply it. The
+//! rows of other covariances are not needed after the fit.
 
 use nuq_neighbors::Embeddings;
 
@@ -11,7 +11,7 @@ use super::class_covariances::{ClassCovariances, whitened_means};
 use super::whitener::Whitener;
 use crate::Error;
 
-/// The arrays of [`ClassGaussians`]. A covariance is that of one class, or a single one of all classes.
+/// The arrays of [`ClassGaussians`]. There is one covariance per class, or one for all classes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianParts {
     /// The number of columns, `d`.
@@ -110,7 +110,7 @@ impl ClassGaussians<'static> {
         check(
             class_of_row.iter().all(|&class| (class as usize) < classes),
             "class_of_row",
-            "a row has no class",
+            "a class number is not below the number of classes",
         )?;
         check(Some(rows.len()) == dim.checked_mul(class_of_row.len()), "rows", LENGTH)?;
         let embeddings = Embeddings::new(rows, dim)?;

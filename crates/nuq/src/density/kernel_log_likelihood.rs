@@ -1,17 +1,19 @@
-//! The largest mean log-likelihood that a kernel density reaches on left-out training rows.
+//! The largest mean log-likelihood of left-out training rows under a kernel density.
 
 use nuq_neighbors::Neighbors;
 
 use crate::sample_weights::SampleWeights;
 use rayon::prelude::*;
 
-/// Bandwidths of each pass. Every pass after the first one is between the neighbors of the best bandwidth so far.
+/// The number of bandwidths in each pass. Each pass after the first covers the interval between the grid values next to the best one
+/// of the previous pass.
 const POINTS: [usize; 4] = [24, 9, 9, 9];
 
 /// The mean over rows of `ln p̂` of a Gaussian kernel density in `dim` dimensions, at the bandwidth where it is largest.
 ///
 /// `neighbors` holds the nearest of the other rows of each left-out row. Zero distances are skipped: with duplicates the
-/// likelihood would grow without bound as `h → 0`. `None` if a row of `is_used` has no other distance.
+/// likelihood would grow without bound as `h → 0`. `None` if no row is used, or if a used row has zero distances
+/// only.
 pub(crate) fn kernel_log_likelihood(
     left_out: &[u32],
     neighbors: &Neighbors,
@@ -36,7 +38,7 @@ pub(crate) fn kernel_log_likelihood(
         return None;
     }
     let (total, dim) = (rows.iter().map(|row| row.own).sum::<f64>(), dim as f64);
-    // The sum is relative to the nearest row, which does not underflow.
+    // The sum is relative to the term of the nearest row, so that it does not underflow.
     let mean_log_sum = |h: f64| {
         let log_sum = |row: &Row<'_>| {
             let nearest = row.sq[0];

@@ -1,5 +1,5 @@
-//! Sums over pairs of values in eight independent lanes, which become vector instructions. The order of the additions is fixed, so
-//! that results do not depend on the machine.
+//! Sums over pairs of values in eight independent lanes, which the compiler turns into vector instructions. The order of the
+//! additions is fixed, so that results do not depend on the machine.
 
 const LANES: usize = 8;
 

@@ -1,7 +1,7 @@
 //! Densities of training rows, each left out of the Gaussians that it is evaluated with.
 //!
 //! Without row `x` of class `c` the mean of its class moves away from it, `x − μ_c′ = f (x − μ_c)` with `f = n_c/(n_c − 1)`, and
-//! the covariance loses `b (x − μ_c)(x − μ_c)ᵀ`. With one covariance for all classes, `b = (1−ρ) f / N`, and by the
+//! the covariance decreases by `b (x − μ_c)(x − μ_c)ᵀ`. With one covariance for all classes, `b = (1−ρ) f / N`, and by the
 //! Sherman-Morrison formula, with `q = D_c` and `t_k = (x − μ_k)ᵀ Σ⁻¹ (x − μ_c)`:
 //!
 //! ```text
@@ -64,7 +64,7 @@ impl ClassGaussians<'_> {
             .collect()
     }
 
-    /// The same for one row and its weight, with its squared distances to the classes.
+    /// The mixture at one row of class `own` with its sample weight; `sq` holds its squared distances to the classes.
     fn left_out_row(
         &self,
         (row, weight): (&[f32], f64),

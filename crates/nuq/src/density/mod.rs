@@ -1,7 +1,6 @@
 //! The density `p̂(x)` of the training embeddings.
 //!
-//! There are three estimates: a kernel density over the neighbors of the query, with its own bandwidth (computed by the
-//! smoother); one Gaussian per class ([`ClassGaussians`]); and a combination of both ([`AutoDensity`]).
+//! There are three estimates: a kernel density over the neighbors of the query (computed by the smoother); one Gaussian per class ([`ClassGaussians`]); and a combination of both ([`AutoDensity`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -121,7 +120,7 @@ impl DensityBandwidth {
     pub const NAMES: &'static [&'static str] = &["half_median", "same"];
 }
 
-/// The word `half_median` or `same`, or a number. `kth` is the former name of `half_median`.
+/// Parses the word `half_median` or `same`, or a number. `kth` is the former name of `half_median`.
 impl FromStr for DensityBandwidth {
     type Err = UnknownChoice;
 

@@ -36,9 +36,18 @@ pub(super) struct Whitener {
 }
 
 enum Map {
-    Diagonal { variances: Vec<f64> },
-    Full { factor: Mat<f64> },
-    Span { factor: Mat<f64>, a: f64, b: f64 },
+    Diagonal {
+        variances: Vec<f64>,
+    },
+    Full {
+        factor: Mat<f64>,
+    },
+    /// A covariance of fewer rows than columns, with the factor of `M`.
+    Span {
+        factor: Mat<f64>,
+        a: f64,
+        b: f64,
+    },
 }
 
 impl Whitener {
@@ -72,7 +81,7 @@ impl Whitener {
         variances.iter().all(|&v| v > 0.0).then(|| Self::diagonal_of(variances, rho))
     }
 
-    /// The full covariance, in the smaller of both spaces. `None` if it is singular because no shrinkage is allowed.
+    /// The full covariance, computed in the space of the rows or of the columns, whichever has fewer dimensions. `None` if it is singular because no shrinkage is allowed.
     pub(super) fn full(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
         if rows.len() < rows.dim() { Self::span(rows, shrinkage) } else { Self::dense(rows, shrinkage) }
     }
@@ -279,7 +288,7 @@ fn cholesky(matrix: &mut Mat<f64>) -> Option<()> {
     let stack = MemStack::new(&mut memory);
     factor::cholesky_in_place(matrix.as_mut(), Default::default(), Par::Seq, stack, Default::default())
         .ok()?;
-    // A pivot at the level of rounding errors is a zero.
+    // A pivot at the level of rounding errors counts as zero.
     let floor = (d as f64 * f64::EPSILON * largest).sqrt();
     (0..d).all(|j| matrix[(j, j)] > floor).then_some(())
 }

@@ -50,8 +50,8 @@ impl Params<Regression> {
     /// Fits a regressor to `embeddings` and their `targets`, one per row.
     ///
     /// # Errors
-    /// Parameters out of range, [`Error::LengthMismatch`], [`Error::BadTarget`], or [`Error::NoSpread`] if all rows are
-    /// equal.
+    /// Parameters out of range, no rows, [`Error::LengthMismatch`], [`Error::BadTarget`], [`Error::NoSpread`] if a bandwidth or a
+    /// covariance cannot be estimated, for example because all rows are equal, or [`Error::SingularCovariance`].
     pub fn fit<'a>(&self, embeddings: &Embeddings<'a>, targets: &[f64]) -> Result<NuqRegressor<'a>, Error> {
         self.fit_rows(embeddings, targets, (SampleWeights::ones(embeddings.len()), vec![]))
     }

@@ -138,7 +138,7 @@ fn plan<'p, 'a, T: Task>(
         progress::start("selecting the bandwidth of each column", 0);
         bandwidth::per_dimension(&without(embeddings, removed), rule).map(Bandwidth::PerDimension)
     };
-    // Fitting searches the neighbors of its sample, which counts as queries.
+    // The neighbors of the sample are searched too. These searches count as queries.
     let queries = params.index.queries.saturating_add(params.selection_rows.min(embeddings.len()) as u64);
     let request =
         IndexRequest { n_neighbors: params.n_neighbors, queries, seed: params.seed, ..params.index };
@@ -176,7 +176,7 @@ fn plan<'p, 'a, T: Task>(
     Ok((plan, index, choice))
 }
 
-/// The rows without some of them, which are sorted.
+/// The rows without those of `removed`, which is sorted.
 fn without<'e>(embeddings: &Embeddings<'e>, removed: &[u32]) -> Embeddings<'e> {
     if removed.is_empty() {
         return embeddings.clone();

@@ -48,7 +48,7 @@ fn auto_detects_outliers_that_its_parts_miss() {
     let gaussians =
         || Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf, scale_free: false };
     // Rows shrunk towards the center have a higher density than training rows under both parts. Outliers in columns of
-    // small variance are hidden by the noise of the others.
+    // small variance hardly change the distances, which depend mostly on the other columns.
     let shrunk = rows(400, 2, |_, row| row.iter_mut().for_each(|v| *v *= 0.45));
     let narrow = rows(400, 3, |_, row| row[40..].iter_mut().for_each(|v| *v *= 2.2));
     let of = |density: fn() -> Density, outliers: &Embeddings<'_>| auc(density(), &train, outliers);
@@ -96,7 +96,7 @@ fn few_rows_single_classes_and_constant_columns_give_finite_densities() {
     assert!(matches!(result, Err(Error::NoSpread { .. })));
 }
 
-/// With few columns, a class around the origin is densest there. The scale-free score of Gaussians would exclude the origin.
+/// With few columns, a class around the origin is densest there. The scale-free score of Gaussians would give the origin a low density.
 #[test]
 fn the_origin_is_a_typical_row_of_few_columns() {
     let mut rng = SeededRng::new(7);

@@ -153,7 +153,7 @@ fn sets_are_those_of_the_direct_formula() {
             assert_eq!(sets.row(i)[class], below.count() < k, "row {i}, class {class}");
         }
     }
-    // The most probable classes come first, and sets are larger for rows with two probable classes.
+    // A set contains the most probable classes.
     let rule = calibrate(target(coverage, SetScore::Aps, false), &held_out).unwrap();
     let sets = rule.sets(&new.embeddings, &new.probabilities).unwrap();
     for i in 0..200 {

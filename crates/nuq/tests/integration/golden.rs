@@ -275,7 +275,7 @@ fn automatic_bandwidths_agree_with_the_reference() {
                 check("scott", scott(&column), 1e-12);
                 // The reference stops its root search at an absolute error of 2e-12 in t ≈ 3e-4.
                 check("isj", improved_sheather_jones_kdepy(&column), 1e-8);
-                // For columns wider than its border the reference differs by the factor ½ of the range only.
+                // For columns with a range of at least 12, twice the smallest border, the reference differs only by the factor ½.
                 let range = column.iter().copied().fold(f64::MIN, f64::max)
                     - column.iter().copied().fold(f64::MAX, f64::min);
                 if range >= 12.0 {

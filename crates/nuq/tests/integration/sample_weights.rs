@@ -87,7 +87,7 @@ proptest! {
         }
     }
 
-    /// Also if the neighbors are fewer than the rows, and bandwidths and densities are learned.
+    /// This holds also with fewer neighbors than rows, and with learned bandwidths and densities.
     #[test]
     fn rows_of_weight_zero_are_absent(
         weights in prop::collection::vec(prop::sample::select(vec![0.0, 0.0, 1.0, 1.0, 2.5]), 60), seed in 0u64..200, ones in any::<bool>(),

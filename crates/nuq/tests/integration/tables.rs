@@ -135,8 +135,8 @@ fn scaled_normalized_product_kernel_and_half_precision_models_work_with_a_graph(
             assert!(largest <= allowed, "{params:?} {precision:?}: {largest}");
         }
     }
-    let refused = plain.index(IndexKind::Hnsw(wide)).recall(1.5).fit(&x, &y).unwrap_err();
-    assert_eq!(refused.to_string(), "the requested recall is 1.5: it must be above 0 and at most 1");
+    let error = plain.index(IndexKind::Hnsw(wide)).recall(1.5).fit(&x, &y).unwrap_err();
+    assert_eq!(error.to_string(), "the requested recall is 1.5: it must be above 0 and at most 1");
 }
 
 #[test]
