@@ -74,7 +74,7 @@ fn is_usable(h: f64) -> bool {
 pub enum BandwidthRule<C> {
     /// Leave-one-out over a geometric grid of `points` values, and over a finer grid around the best of them.
     ///
-    /// At the lower end even the nearest neighbor of most rows weighs less than the prior; at the upper end all neighbors
+    /// At the lower end even the nearest neighbor of most rows has a smaller weight than the prior; at the upper end all neighbors
     /// have nearly equal weights.
     LeaveOneOut {
         /// The optimized criterion.
