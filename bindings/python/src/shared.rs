@@ -9,7 +9,7 @@ use crate::errors::Failure;
 use crate::fork::{ModelUse, pause};
 use crate::work;
 
-/// A model behind a lock: many readers or one writer.
+/// A model with a lock: many readers or one writer.
 pub(crate) struct Shared<M> {
     model: Arc<RwLock<M>>,
 }

@@ -1,4 +1,4 @@
-//! The kernels: CUDA C in files of their own, compiled at run time and stored in a cache folder.
+//! The kernels: CUDA C in separate files, compiled at run time and stored in a cache folder.
 
 use std::path::{Path, PathBuf};
 

@@ -16,7 +16,7 @@ use crate::training::Recipe;
 const NOTE: &str = "The paper's times are for a ResNet-50 on CIFAR-100; on ImageNet its overheads are 0.96 % and 9.30 %. The training time is one \
     measurement: one epoch of a single network on an otherwise idle machine, multiplied by the number of epochs. The fit includes the \
     selection of the bandwidth. The overhead is relative to the cost of the network. A CNN with three layers on 28 × 28 images, trained for \
-    a few epochs, is cheap, while the cost of NUQ depends only on the numbers of rows and dimensions.";
+    a few epochs, needs little time, while the time of NUQ depends only on the numbers of rows and dimensions.";
 
 /// Times of one network and of NUQ on its features, in seconds.
 struct Seconds {

@@ -51,7 +51,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         claims,
         notes: vec![
             note(context)?,
-            "The accuracy is that of the ensemble prediction for the ensemble, and that of their own networks for DUQ and SNGP. All other methods \
+            "For the ensemble, the accuracy is that of its mean prediction. For DUQ and SNGP, it is that of their own networks. All other methods \
              use the predictions of the same network, so their curves differ only in the order of the digits."
                 .to_owned(),
         ],

@@ -359,8 +359,8 @@ class NuqClassifier(Estimator):
         prediction is accepted if the probability of an error is at most ``cost``. With ``cost`` and ``level``, an upper
         confidence bound of the probability of an error is compared instead (Algorithm 2 of the paper).
 
-        With ``logits`` or ``probabilities`` of the network, its predictions are accepted or not, as in ``predict_uncertainty``.
-        A threshold that was chosen with them needs them.
+        With ``logits`` or ``probabilities`` of the network, its predictions are accepted or rejected, as in ``predict_uncertainty``.
+        A threshold that was chosen with them needs them, except one on the density.
         """
         if (threshold is None) == (cost is None):
             raise InvalidParameterError("give one of threshold and cost")
@@ -440,8 +440,8 @@ class NuqClassifier(Estimator):
         share of its own, and adapts the size to the row. The random share is a function of the row. This needs the labels ``y``.
 
         With the ``logits`` or ``probabilities`` of the network for the held-out rows, the threshold is on the uncertainty of its
-        predictions, as in ``predict_uncertainty``, and ``risk`` counts their errors. Such a threshold can be applied only to
-        results with logits or probabilities. A warning is shown if the held-out rows are too few for the target and the
+        predictions, as in ``predict_uncertainty``, and ``risk`` counts their errors. Such a threshold, except one on the density, can be
+        applied only to results with logits or probabilities. A warning is shown if the held-out rows are too few for the target and the
         threshold accepts every row, and if a tenth or more of them are training rows.
         """
         name = None if name is None else _arrays.text(name, "name")
