@@ -20,7 +20,7 @@ pub(crate) fn is_stdout(out: &Path) -> bool {
     out.as_os_str() == "-"
 }
 
-/// The output in messages.
+/// The name of the output in messages.
 pub(crate) fn name(out: &Path) -> String {
     if is_stdout(out) { "standard output".to_owned() } else { out.display().to_string() }
 }
@@ -47,7 +47,7 @@ impl<'p> Destination<'p> {
         self.path
     }
 
-    /// The extension in lowercase, without that of a compression.
+    /// The extension in lowercase. For a compressed file, it is the extension before `.gz` or `.zst`.
     pub(crate) fn extension(&self) -> Option<String> {
         let path = if self.is_compressed() { self.path.with_extension("") } else { self.path.to_owned() };
         path.extension().map(|extension| extension.to_string_lossy().to_lowercase())

@@ -40,12 +40,12 @@ use serde_json::json;
 use args::{Args, Command, Common};
 use error::Error;
 
-/// More threads would not be faster. A hundred thousand of them do not start within minutes.
+/// Largest number of threads per processor. More threads are not faster, and a hundred thousand of them do not start within minutes.
 const MAX_THREADS_PER_PROCESSOR: usize = 16;
 
 fn main() -> ExitCode {
     silence_caught_panics();
-    // Before the first thread starts.
+    // This must be done before the first thread starts.
     interrupt::install_handler();
     let args = match Args::try_parse_from(args::join_stdin_values(std::env::args_os())) {
         Ok(args) => args,
@@ -65,7 +65,7 @@ fn print_error(error: &Error, as_json: bool) -> ExitCode {
         Error::ClosedPipe => {}
         _ if as_json => {
             let line = json!({ "error": error.to_string(), "exit_code": code });
-            // As in `print_message`; JSON escapes control characters itself.
+            // A message that cannot be printed is lost, as in `print_message`. JSON escapes control characters itself.
             let _ = writeln!(io::stderr(), "{line}");
         }
         _ => output::print_message(&format!("nuq: {error}")),

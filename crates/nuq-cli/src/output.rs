@@ -84,7 +84,7 @@ pub(crate) fn print_summary(common: &Common, result: &impl Serialize, text: &str
     if common.quiet && !common.json { Ok(()) } else { print_result(common, result, text) }
 }
 
-/// Prints what a command reports about results that go to `out`: to standard error if that is standard output.
+/// Prints the report of a command that writes its results to `out`. The report goes to standard error if `out` is standard output.
 pub(crate) fn print_report(
     common: &Common,
     out: &Path,

@@ -99,8 +99,8 @@ fn column_error(error: Error, model: &Path) -> Error {
     }
 }
 
-/// Rejects a file of labels, targets or weights that does not exist if its name is that of a column of the rows' table, or of an
-/// array of the same file. Each array comes with its option.
+/// Rejects a file of labels, targets or weights that does not exist, if its path is the name of a column or an array in the file of
+/// the rows. Each array is given with its option.
 pub(crate) fn check_not_column<'a>(
     others: impl IntoIterator<Item = (&'a str, &'a ArraySpec)>,
     rows: &ArraySpec,

@@ -42,7 +42,7 @@ fn wrapped_line(line: &str, width: usize) -> String {
     result
 }
 
-/// Where the text of a line begins: after a name and at least two spaces, or at its first word.
+/// The position in a line at which its text begins: after a name and at least two spaces, or at its first word.
 fn text_start(line: &str) -> usize {
     let spaces = line.find("  ").unwrap_or(0);
     let text = line[spaces..].trim_start_matches(' ');

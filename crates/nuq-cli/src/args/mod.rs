@@ -50,13 +50,14 @@ Files:
   array of an npz or safetensors file, or one column of a table. FILE may be -, standard input; a
   command can read several arrays of it, such as -e - -l -:NAME. Files and standard input may be
   compressed with gzip or, in a build with that feature, zstd.
-  `nuq score` reads files in blocks. csv and tsv tables from standard input are held in memory, four
-  bytes per number, and so are arrays in Fortran order that are compressed or come from standard input.
+  `nuq score` reads files in blocks. Two kinds of input are held in memory: csv and tsv tables from
+  standard input (four bytes per number), and arrays in Fortran order that are compressed or come
+  from standard input.
   Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes,
   the columns that --labels, --targets or --weights select from the same file, and the columns that
-  FILE:-NAME,NAME excludes. The first line of a table is a header if it holds the selected columns,
-  or no number while a line below holds one. --header yes or --header no decides it. With --header
-  no, NAME is the number of a column, counted from 0.
+  FILE:-NAME,NAME excludes. The first line of a table is a header if it contains the names of the
+  selected columns, or if it contains no number and a line below does. --header yes or --header no
+  sets it instead. With --header no, NAME is the number of a column, counted from 0.
   The names of the columns are stored in the model. Other tables must have the same names in the
   same order; columns without names, or named 0, 1, 2, …, are not compared.";
 
@@ -124,7 +125,7 @@ pub(crate) enum Command {
     /// Columns: row, label, probability, aleatoric, epistemic, total, log_epistemic, log_total, log_density. A regressor has mean in
     /// place of label and probability, and log_aleatoric. --threshold or --reject-cost adds accept (true or false); --output-neighbors adds the nearest
     /// training rows. Files are processed in blocks, so they may be larger than memory. A baseline
-    /// (`nuq fit --method`) has the columns row and score; a higher score means less certain.
+    /// (`nuq fit --method`) has the columns row and score; a higher score means a higher uncertainty.
     ///
     /// Far from all training rows the probabilities are those of the prior, and the label is the most frequent class, even if all
     /// neighbors have another one. A high log_epistemic and a low log_density show such rows; --output-neighbors shows the labels of
@@ -265,8 +266,8 @@ pub(crate) struct FitArgs {
     ///
     /// Methods on logits or members alone need no training arrays. All methods on embeddings need --embeddings; ddu, mahalanobis,
     /// relative_mahalanobis, sngp and duq also need --labels; vim, fdbd, nnguide and react need --logits. The ending _l2 stands
-    /// for rows that are divided by their Euclidean norm. --n-neighbors applies to knn_distance, lof and nnguide [default: 20, of
-    /// nnguide 10], --shrinkage to ddu, mahalanobis and relative_mahalanobis, --seed to sngp and duq.
+    /// for rows that are divided by their Euclidean norm. --n-neighbors applies to knn_distance, lof and nnguide [default: 20; 10
+    /// for nnguide], --shrinkage to ddu, mahalanobis and relative_mahalanobis, --seed to sngp and duq.
     #[arg(
         long, value_parser = choice::<MethodId>(),
         conflicts_with_all = [
@@ -294,8 +295,8 @@ pub(crate) struct FitArgs {
     /// Kernel that weights the neighbors [default: gaussian]
     #[arg(long, value_parser = choice::<Kernel>(), help_heading = "Model options")]
     pub(crate) kernel: Option<Kernel>,
-    /// Bandwidth of the kernel for predictions: a rule, or a positive number in units of the embeddings [default: log_likelihood,
-    /// of a regressor squared_error]
+    /// Bandwidth of the kernel for predictions: a rule, or a positive number in units of the embeddings [default: log_likelihood;
+    /// squared_error for a regressor]
     ///
     /// Leave-one-out selection maximizes log_likelihood or accuracy (classifier) or minimizes squared_error (regressor).
     /// silverman, scott and isj give one bandwidth per column; adaptive gives one per training row, its distance to its K-th
@@ -443,7 +444,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) targets: Option<ArraySpec>,
     /// Logits of the held-out rows: the threshold is on the uncertainty of the network's predictions, and their errors are
-    /// counted; it then needs the logits of the scored rows too
+    /// counted; `nuq score` then needs the logits of its rows too
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<ArraySpec>,
     #[command(flatten)]

@@ -126,7 +126,8 @@ fn remove(options: &CalibrateArgs, name: &str, common: &Common) -> Result<(), Er
     output::print_report(common, out, &json, &text)
 }
 
-/// A model that is opened, changed and saved. The lock keeps the changes of other processes if the model file is replaced.
+/// A model that is opened, changed and saved. If it replaces its own file, a lock prevents the loss of
+/// changes by other processes.
 struct ChangedModel<'o> {
     model: Model<'static>,
     lock: Option<ModelLock>,

@@ -96,6 +96,7 @@ fn grid() -> Embeddings<'static> {
     Embeddings::new(values, 2).expect("cell centers are finite")
 }
 
+/// Fits a sample of `size` points. Returns its column of the table and its row of maps.
 fn study(size: usize, grid: &Embeddings<'_>, regions: &[Option<Region>]) -> Result<(Results, MapRow), Error> {
     let (x, labels) = moons::sample(size, SEED);
     let model = NuqClassifier::params().fit(&x, &labels)?;

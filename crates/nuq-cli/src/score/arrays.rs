@@ -1,7 +1,8 @@
 //! Scores as the arrays of an npz file. The arrays are extended block by block and written at the end.
 //!
-//! An array has no empty cells. A skipped row has NaN for a number, 0 or false for a label that is an integer or a boolean, an empty
-//! string for any other label, false for the decision and -1 for the id of a neighbor; the array `scored` is false for such rows.
+//! An array has no empty cells. The value of a skipped row, or of an empty cell of a kept column, is NaN in an array of numbers, 0 in
+//! an array of integers, false in an array of booleans, an empty string in an array of strings, and -1 for the id of a neighbor. The
+//! array `scored` is false for skipped rows.
 
 use std::io::{self, Write};
 

@@ -97,8 +97,8 @@ impl Columns {
             accepted = Some(accept);
         }
         if let Some(sets) = sets {
-            // A row that is unlike the training rows belongs to none of the known classes. A row that is rejected by another rule
-            // may lie between two known classes.
+            // A row that is rejected by its epistemic uncertainty or density is unlike the training rows: its set is empty. A row that
+            // is rejected by another rule may lie between two known classes.
             let detects_unknown = match &layout.rule {
                 Some(Rule::Threshold(threshold)) => {
                     matches!(threshold.measure, Measure::Epistemic | Measure::Density)

@@ -57,7 +57,7 @@ pub(super) struct Sink<'s> {
     has_header: bool,
     /// The arrays of an npz file, written at the end.
     arrays: Arrays,
-    /// The row groups of a parquet file, written as they fill.
+    /// The row groups of a parquet file. Each is written when it is complete.
     groups: parquet::Groups,
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use crate::common::{err, nuq};
 
 #[test]
-fn digit_strings_in_numeric_order_are_stated_with_the_option() {
+fn columns_in_numeric_order_are_reported_with_the_option_classes() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, lines: Vec<String>| fs::write(folder.path().join(name), lines.concat()).unwrap();
     // Sorted as text, the names are a9, c0, c1, c10, c2, …
@@ -59,7 +59,7 @@ fn digit_strings_in_numeric_order_are_stated_with_the_option() {
     assert!(stderr.contains(&expected), "{stderr}");
     let right = nuq(&[&evaluate[..], &["--classes", &classes]].concat(), folder.path());
     assert!(right.status.success() && !err(&right).contains("another order"), "{}", err(&right));
-    // An option that is wrong is corrected in the order of the file.
+    // If --classes is wrong, the message gives the order of the columns in the file.
     let swapped = classes.replace("c0,c1,c2,", "c2,c0,c1,").replace("c3,c4,c5", "c5,c3,c4");
     let wrong = nuq(&[&evaluate[..], &["--classes", &swapped]].concat(), folder.path());
     assert!(err(&wrong).replace('\n', " ").contains(&expected), "{}", err(&wrong));

@@ -164,7 +164,7 @@ fn a_temperature_is_fitted_and_used() {
     let (folder, _) = fitted(&["--quiet", "--density", "kde"]);
     let at = folder.path();
     let score = "score --model model.nuq --embeddings @test.npz:embeddings --logits @test.npz:logits --out";
-    assert!(run(&format!("{score} cold.csv"), at).status.success());
+    assert!(run(&format!("{score} before.csv"), at).status.success());
     let network = "--logits @held_out.npz:logits --target coverage=0.9 --name network";
     assert!(run(&format!("{CALIBRATE} {network}"), at).status.success());
     let fit = "calibrate --model model.nuq --temperature --logits @held_out.npz:logits --labels @held_out.npz:labels";
@@ -173,14 +173,14 @@ fn a_temperature_is_fitted_and_used() {
         text.starts_with("temperature 1.") && text.contains("removed 1 threshold or set that was"),
         "{text}"
     );
-    assert!(run(&format!("{score} warm.csv"), at).status.success());
+    assert!(run(&format!("{score} after.csv"), at).status.success());
     let mean = |name: &str| {
         let text = fs::read_to_string(at.join(name)).unwrap();
         let values: Vec<f64> =
             text.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse().unwrap()).collect();
         values.iter().sum::<f64>() / values.len() as f64
     };
-    assert!(mean("warm.csv") < mean("cold.csv"), "{} and {}", mean("warm.csv"), mean("cold.csv"));
+    assert!(mean("after.csv") < mean("before.csv"), "{} and {}", mean("after.csv"), mean("before.csv"));
     assert!(out(&run("inspect model.nuq", at)).contains("temperature  1."));
     let output = run("calibrate --model model.nuq --temperature --logits @held_out.npz:logits", at);
     assert_eq!(output.status.code(), Some(2));

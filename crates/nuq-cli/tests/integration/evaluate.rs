@@ -221,15 +221,15 @@ fn suspicious_input_is_reported() {
     // With the wrong order of classes the accuracy of the network is low.
     let classes = "truck,ship,horse,frog,dog,deer,cat,bird,automobile,airplane";
     let text = out(&run(&format!("{EVALUATE} --logits @test.npz:logits --resamples 100"), at));
-    let turned =
+    let reversed =
         out(&run(&format!("{EVALUATE} --logits @test.npz:logits --classes {classes} --resamples 100"), at));
     assert!(
         text.starts_with("The network has an accuracy of 94.3 %") && !text.contains("--classes"),
         "{text}"
     );
     assert!(
-        turned.contains("check that the columns of the logits are in the order of the sorted labels"),
-        "{turned}"
+        reversed.contains("check that the columns of the logits are in the order of the sorted labels"),
+        "{reversed}"
     );
 
     let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --target risk=0.06";
@@ -266,7 +266,7 @@ fn rows(array: &str) -> Embeddings<'static> {
     EmbeddingsFile::open(&example(array).parse().unwrap()).unwrap().read().unwrap()
 }
 
-/// Three members: the logits of the network, half of them, and the logits with shifted classes.
+/// Three members: the logits of the network, the logits multiplied by 0.5, and the logits with shifted classes.
 fn members(set: &str) -> Vec<Embeddings<'static>> {
     let logits = rows(&format!("{set}.npz:logits"));
     let member = |change: fn(&[f32], usize) -> f32| {

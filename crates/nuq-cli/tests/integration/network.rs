@@ -48,9 +48,9 @@ fn labels_and_uncertainties_are_those_of_the_network() {
         assert!((difference - log_ratio).abs() < 1e-6 * (1.0 + log_ratio.abs()) || q == 1.0, "row {i}");
     }
     // Columns in another order.
-    fs::write(at.join("turned.csv"), "0,9\n0.5,0\n9,0\n").unwrap();
-    let turned = out(&run(&format!("{score} --logits turned.csv --classes b,a"), at));
-    assert_eq!(cells(&turned), network);
+    fs::write(at.join("reversed.csv"), "0,9\n0.5,0\n9,0\n").unwrap();
+    let reversed = out(&run(&format!("{score} --logits reversed.csv --classes b,a"), at));
+    assert_eq!(cells(&reversed), network);
     // The reject option uses the network's probabilities: the second row is rejected.
     let decided = cells(&out(&run(&format!("{score} --logits z.csv --reject-cost 0.1"), at)));
     let accept: Vec<&str> = decided.iter().map(|row| &*row[9]).collect();
