@@ -57,9 +57,9 @@ pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Error> {
     Ok(nuq_io::write_atomically(path, |file| file.write_all(contents))?)
 }
 
-/// A number of things: "1 row", "2 rows".
-pub(crate) fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+/// A number with its noun: "1 row", "2 rows".
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// A label as JSON: a boolean, an integer if it fits into 64 bits, otherwise a string.

@@ -264,7 +264,7 @@ impl BandwidthSummary {
         };
         let edge = match (selection.at_lower_edge, selection.at_upper_edge) {
             (true, _) => "; the smallest value of the grid: --bandwidth NUMBER sets another",
-            (_, true) => "; the largest value of the grid: all neighbors weigh nearly alike",
+            (_, true) => "; the largest value of the grid: all neighbors have nearly equal weights",
             _ => "",
         };
         format!("{text}, by leave-one-out on {} rows ({score}{edge})", selection.rows)

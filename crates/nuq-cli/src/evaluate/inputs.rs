@@ -122,13 +122,13 @@ pub(super) fn read(
     };
     let set = |name: &str, spec: &ArraySpec, outputs: NetworkOutputs<'_>, others: &[&ArraySpec]| {
         let embeddings = for_model.read(spec, others)?;
-        let beside = (spec, embeddings.len());
+        let expected_rows = (spec, embeddings.len());
         let logits = |of| {
-            rows::logits(of, classifier, &options.classes, beside, options.input.options())
+            rows::logits(of, classifier, &options.classes, expected_rows, options.input.options())
                 .map_err(dimension_hint)
         };
         let members = |of| {
-            rows::members(of, classifier, &options.classes, beside, options.input.options())
+            rows::members(of, classifier, &options.classes, expected_rows, options.input.options())
                 .map_err(dimension_hint)
         };
         let logits = outputs.logits.map(logits).transpose()?;

@@ -146,7 +146,7 @@ impl Candidates {
         }
     }
 
-    /// Drops rows that cannot be among the `k` largest, whatever the rounding errors.
+    /// Drops rows that cannot be among the `k` largest, for any rounding errors.
     fn prune(&mut self, k: usize, margin: f32) {
         if self.rows.len() > k {
             let kth = self.rows.select_nth_unstable_by(k - 1, |a, b| b.0.total_cmp(&a.0)).1.0;

@@ -21,7 +21,7 @@ use crate::drawing::figure::Figure;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// Title.
+    /// Title of the chart.
     pub title: String,
     /// Text below the title.
     pub caption: String,

@@ -28,7 +28,7 @@ use crate::drawing::text_metrics;
 /// ```
 #[derive(Debug, Clone)]
 pub struct DotPlot {
-    /// Title.
+    /// Title of the plot.
     pub title: String,
     /// Text below the title.
     pub caption: String,

@@ -16,7 +16,7 @@ pub struct LogLogLine {
 /// A line chart whose axes are both logarithmic.
 #[derive(Debug, Clone)]
 pub struct LogLogChart {
-    /// Title.
+    /// Title of the chart.
     pub title: String,
     /// Text below the title.
     pub caption: String,

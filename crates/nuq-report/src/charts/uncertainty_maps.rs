@@ -23,7 +23,7 @@ pub enum ColorScale {
         /// Value of the lightest color.
         high: f64,
     },
-    /// Logarithmic.
+    /// Linear in the logarithm of the value.
     Log {
         /// Power of ten of the darkest color.
         low: i32,
@@ -88,7 +88,7 @@ pub struct Field {
     pub title: String,
     /// Text below the title.
     pub caption: String,
-    /// Color scale.
+    /// Mapping from the values to colors.
     pub scale: ColorScale,
 }
 
@@ -106,7 +106,7 @@ pub struct MapRow {
 /// Maps of several uncertainties for several data sets.
 #[derive(Debug, Clone)]
 pub struct UncertaintyMaps {
-    /// Title.
+    /// Title of the figure.
     pub title: String,
     /// Text below the title.
     pub note: String,

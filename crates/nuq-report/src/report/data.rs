@@ -17,7 +17,7 @@ pub struct Report {
     pub methods: Vec<Method>,
     /// Skipped methods with reasons.
     pub skipped: Vec<Fact>,
-    /// Risk-coverage curves of selected methods: (share of rows kept, error rate among them).
+    /// Risk-coverage curves of selected methods: (share of accepted rows, error rate among them).
     pub risk_coverage: Vec<Curve>,
     /// ROC curves of selected methods for each set of `ood`: (false positive rate, true positive rate).
     pub roc: Vec<Vec<Curve>>,
@@ -39,7 +39,7 @@ pub struct Report {
 /// A name and a value.
 #[derive(Debug, Clone, Serialize)]
 pub struct Fact {
-    /// Name.
+    /// Name of the property.
     pub name: String,
     /// Value as displayed.
     pub value: String,
@@ -48,7 +48,7 @@ pub struct Fact {
 /// A value with a 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// Value.
+    /// Value on all rows.
     pub value: f64,
     /// Lower end of the interval.
     pub low: f64,
@@ -56,10 +56,10 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// Test set.
+/// Size and results of the test set.
 #[derive(Debug, Clone, Serialize)]
 pub struct TestSet {
-    /// Name.
+    /// Name of the set.
     pub name: String,
     /// Number of rows.
     pub rows: usize,
@@ -69,10 +69,10 @@ pub struct TestSet {
     pub rejected: Option<f64>,
 }
 
-/// Out-of-distribution set.
+/// Size and results of an out-of-distribution set.
 #[derive(Debug, Clone, Serialize)]
 pub struct OodSet {
-    /// Name.
+    /// Name of the set.
     pub name: String,
     /// Number of rows.
     pub rows: usize,
@@ -99,9 +99,9 @@ pub enum Family {
 /// Results of one method.
 #[derive(Debug, Clone, Serialize)]
 pub struct Method {
-    /// Name.
+    /// Name of the method in tables and legends.
     pub name: String,
-    /// Inputs.
+    /// Inputs of the method.
     pub family: Family,
     /// Area under the risk-coverage curve; lower is better.
     pub rcc_auc: Cell,
@@ -186,9 +186,9 @@ pub struct HistogramSet {
 /// A named value on an axis.
 #[derive(Debug, Clone, Serialize)]
 pub struct Mark {
-    /// Name.
+    /// Text of the mark.
     pub name: String,
-    /// Value.
+    /// Position on the axis.
     pub value: f64,
 }
 
@@ -261,9 +261,9 @@ pub struct UncertainRow {
 pub struct Neighbor {
     /// Row number in the training set, from 0.
     pub row: u32,
-    /// Distance.
+    /// Distance from the uncertain row.
     pub distance: f64,
-    /// Label.
+    /// Label of the training row.
     pub label: String,
 }
 

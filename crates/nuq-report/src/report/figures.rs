@@ -112,9 +112,9 @@ fn errors(report: &Report) -> Vec<CaptionedDrawing> {
         let points = report.risk_coverage.iter().filter(is_method).flat_map(|curve| &curve.points);
         points.filter(|point| point.0 >= 0.05).map(|point| point.1)
     };
-    let risk = Axis::covering("error rate among kept rows (%)", Unit::Share, risks().chain([0.0, 0.01]));
-    let accuracy = Axis::new("accuracy among kept rows (%)", Unit::Share, 1.0 - risk.high, 1.0);
-    let kept = series(&report.risk_coverage, |point| point);
+    let risk = Axis::covering("error rate among accepted rows (%)", Unit::Share, risks().chain([0.0, 0.01]));
+    let accuracy = Axis::new("accuracy among accepted rows (%)", Unit::Share, 1.0 - risk.high, 1.0);
+    let accepted = series(&report.risk_coverage, |point| point);
     let rejected = series(&report.risk_coverage, |(coverage, risk)| (1.0 - coverage, 1.0 - risk));
     let name = &report.test.name;
     vec![
@@ -122,7 +122,7 @@ fn errors(report: &Report) -> Vec<CaptionedDrawing> {
             "risk-coverage".to_owned(),
             "Risk-coverage curve".to_owned(),
             format!("Error rate among the most certain {name} rows. Lower is better."),
-            &chart("rows kept, most certain first (%)", risk, kept),
+            &chart("rows accepted, most certain first (%)", risk, accepted),
         ),
         captioned(
             "accuracy-rejection".to_owned(),

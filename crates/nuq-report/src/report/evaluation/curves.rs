@@ -49,7 +49,7 @@ fn optimum_curve(points: Vec<(f64, f64)>) -> Curve {
     Curve { name: "best possible".to_owned(), kind: CurveKind::Reference, points: downsample(points) }
 }
 
-/// Error rate against the share of rows kept.
+/// Error rate against the share of accepted rows.
 pub(super) fn risk_coverage(evaluation: &Evaluation<'_>) -> Result<Vec<Curve>, Error> {
     let rows = evaluation.is_error.len() as f64;
     let points = |risks: Vec<f64>| {
@@ -79,7 +79,8 @@ pub(super) fn detection(evaluation: &Evaluation<'_>, set: usize) -> Result<(Vec<
     for method in methods {
         let detection = Detection::new(&method.test, &method.ood_scores[set])?;
         roc.push(method_curve(method, detection.curve()));
-        let count = detection.count_curve().into_iter().enumerate().map(|(kept, count)| (kept as f64, count));
+        let count =
+            detection.count_curve().into_iter().enumerate().map(|(accepted, count)| (accepted as f64, count));
         counts.push(method_curve(method, count.collect()));
     }
     // The optimum accepts all test rows before any row of the set.
