@@ -14,6 +14,8 @@ use crate::errors::{Failure, raise};
 #[pyclass(name = "Threshold", module = "nuq._nuq", frozen)]
 pub(crate) struct PyThreshold {
     pub(crate) inner: Threshold,
+    /// The scores of the held-out rows, which a model stores with the threshold; `None` for a threshold that was not just chosen.
+    pub(crate) scores: Option<Vec<f64>>,
 }
 
 /// The guarantee of a threshold as a tuple: (share, (low, high), accepted) for coverage,
@@ -63,10 +65,11 @@ impl PyThreshold {
     ) -> PyResult<Self> {
         let (measure, target) = (parse("measure", measure)?, parse_target(target, share, delta));
         let is_error = is_error.as_ref().map(|wrong| wrong.as_slice()).transpose()?;
-        let threshold = nuq::calibrate::calibrate(measure, scores.as_slice()?, is_error, target);
+        let scores = scores.as_slice()?;
+        let threshold = nuq::calibrate::calibrate(measure, scores, is_error, target);
         let threshold = threshold.map_err(Failure::from)?;
         let threshold = threshold.of_predictor(parse("predictor", predictor)?);
-        Ok(Self { inner: threshold.on_training_rows(training_rows) })
+        Ok(Self { inner: threshold.on_training_rows(training_rows), scores: Some(scores.to_vec()) })
     }
 
     /// Inverse of `parts`.
@@ -89,7 +92,8 @@ impl PyThreshold {
             }
         };
         let (measure, predictor) = (parse("measure", measure)?, parse("predictor", predictor)?);
-        Ok(Self { inner: Threshold { measure, value, guarantee, rows, predictor, training_rows } })
+        let inner = Threshold { measure, value, guarantee, rows, predictor, training_rows };
+        Ok(Self { inner, scores: None })
     }
 
     /// All fields, for pickle.

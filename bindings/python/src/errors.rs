@@ -84,6 +84,7 @@ fn class_of(error: &nuq::Error) -> &'static str {
         OutOfRange { .. } => "OutOfRangeError",
         SingularCovariance { .. } => "SingularCovarianceError",
         PerPointBandwidthFixed => "PerPointBandwidthError",
+        CannotRelabel { .. } => "UnknownIdError",
         NoRows { .. } => "EmptyError",
         NanScore { .. } => "NotFiniteError",
         ColumnNames(_) | RepeatedColumnName { .. } => "ColumnNamesError",

@@ -94,9 +94,12 @@ macro_rules! common_methods {
                 name: String,
                 threshold: &$crate::calibrate::PyThreshold,
             ) -> PyResult<()> {
-                let threshold = threshold.inner;
+                let (threshold, scores) = (threshold.inner, threshold.scores.clone());
                 self.model.update(py, move |model| {
-                    model.set_threshold(&name, threshold);
+                    match scores {
+                        Some(scores) => model.rules_mut().set_threshold(&name, threshold, &scores)?,
+                        None => model.set_threshold(&name, threshold),
+                    };
                     Ok(())
                 })
             }
@@ -105,7 +108,8 @@ macro_rules! common_methods {
             fn thresholds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
                 let values = pyo3::types::PyDict::new(py);
                 for (name, threshold) in self.model.read(py)?.thresholds() {
-                    values.set_item(name, $crate::calibrate::PyThreshold { inner: *threshold })?;
+                    values
+                        .set_item(name, $crate::calibrate::PyThreshold { inner: *threshold, scores: None })?;
                 }
                 Ok(values)
             }

@@ -151,6 +151,12 @@ impl Container {
         u32::from_le_bytes(self.map[8..12].try_into().expect("the header has four bytes of version"))
     }
 
+    /// The checksum of header and table, which contains the checksums of all sections, and the length of the file.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let checksum = u32::from_le_bytes(self.map[24..28].try_into().expect("the header has a checksum"));
+        u64::from(checksum) << 32 | (self.map.len() as u64 & 0xffff_ffff)
+    }
+
     pub(crate) fn sections(&self) -> &[SectionInfo] {
         &self.sections
     }

@@ -43,3 +43,4 @@ pub use output_compression::OutputCompression;
 pub use panics::is_catching_panics;
 #[cfg(feature = "parquet")]
 pub use parquet_writer::{ParquetColumn, ParquetWriter};
+pub use rules_meta::{rules_from_bytes, rules_to_bytes};

@@ -2,10 +2,7 @@
 //!
 //! These types define the format. Fields and kinds that were renamed since version 1 are read under their old names too.
 
-use std::collections::BTreeMap;
-
 use nuq::bandwidth::CurvePoint;
-use nuq::calibrate::Rules;
 use nuq::nuq_neighbors::{HnswParams, IndexParts, MeasuredRecall, Precision, Reason, RowParts};
 use nuq::parts::{ClassifierParts, FittedDensityParts, RegressorParts, SmootherParts};
 use nuq::{
@@ -15,8 +12,7 @@ use nuq::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::rules_meta::{IntervalMeta, SetMeta};
-use crate::threshold_meta::ThresholdMeta;
+use crate::rules_meta::RulesMeta;
 use crate::word;
 
 /// The whole section.
@@ -87,15 +83,8 @@ pub(crate) struct SmootherMeta {
     prior_weight: f64,
     #[serde(with = "ReasonFields")]
     index_reason: Reason,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    thresholds: BTreeMap<String, ThresholdMeta>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    sets: BTreeMap<String, SetMeta>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    intervals: BTreeMap<String, IntervalMeta>,
-    /// Absent if no temperature was fitted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    temperature: Option<f64>,
+    #[serde(flatten)]
+    rules: RulesMeta,
     /// Absent if the columns have no names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     column_names: Option<Vec<String>>,
@@ -423,10 +412,7 @@ impl SmootherMeta {
             normalize: parts.normalize,
             prior_weight: model.prior_weight(),
             index_reason: parts.choice.reason,
-            thresholds: named(&model.rules().thresholds, |&threshold| ThresholdMeta(threshold)),
-            sets: named(&model.rules().sets, |rule| SetMeta(rule.clone())),
-            intervals: named(&model.rules().intervals, |&rule| IntervalMeta(rule)),
-            temperature: model.rules().fitted_temperature(),
+            rules: RulesMeta::of(model.rules()),
             column_names: parts.column_names.clone(),
         }
     }
@@ -471,14 +457,9 @@ impl SmootherMeta {
         }
     }
 
-    /// The rules and the temperature that were chosen on held-out rows; `None` if a value is out of range.
-    fn rules(&self) -> Option<Rules> {
-        let mut rules = Rules::default();
-        rules.set_temperature(self.temperature).ok()?;
-        rules.thresholds = named(&self.thresholds, |threshold| threshold.0);
-        rules.sets = named(&self.sets, |rule| rule.0.clone());
-        rules.intervals = named(&self.intervals, |rule| rule.0);
-        Some(rules)
+    /// Whether the file has a section `held_out_scores`.
+    pub(crate) fn has_held_out_scores(&self) -> bool {
+        self.rules.has_held_out_scores()
     }
 
     /// Whether the file has a section `bandwidths`.
@@ -550,19 +531,14 @@ impl CurveMeta {
     }
 }
 
-/// Converts the values of a map by name.
-fn named<A, B>(map: &BTreeMap<String, A>, convert: impl Fn(&A) -> B) -> BTreeMap<String, B> {
-    map.iter().map(|(name, value)| (name.clone(), convert(value))).collect()
-}
-
 /// The parts of a classifier; `None` if they contradict each other.
 pub(crate) fn classifier_parts(
     (labels, variance, curve): (Vec<LabelMeta>, Variance, Option<CurveMeta>),
     meta: &SmootherMeta,
-    smoother: SmootherParts,
+    (smoother, held_out_scores): (SmootherParts, &[f64]),
     class_of_row: Vec<u32>,
 ) -> Option<ClassifierParts> {
-    let (prior_weight, rules) = (meta.prior_weight, meta.rules()?);
+    let (prior_weight, rules) = (meta.prior_weight, meta.rules.rules(held_out_scores)?);
     let labels = labels.into_iter().map(LabelMeta::label).collect::<Option<Vec<Label>>>()?;
     let curve = match curve {
         Some(curve) => Some(curve.of_classifier()?),
@@ -575,10 +551,10 @@ pub(crate) fn classifier_parts(
 pub(crate) fn regressor_parts(
     curve: Option<CurveMeta>,
     meta: &SmootherMeta,
-    smoother: SmootherParts,
+    (smoother, held_out_scores): (SmootherParts, &[f64]),
     targets: Vec<f64>,
 ) -> Option<RegressorParts> {
-    let (prior_weight, rules) = (meta.prior_weight, meta.rules()?);
+    let (prior_weight, rules) = (meta.prior_weight, meta.rules.rules(held_out_scores)?);
     let curve = match curve {
         Some(curve) => Some(curve.of_regressor()?),
         None => None,

@@ -9,13 +9,14 @@ use crate::baseline::{self, BASELINE, BaselineFile};
 use crate::container::{self, Container, Section, SectionInfo};
 use crate::meta::{IndexMeta, Meta, SmootherMeta, TaskMeta, classifier_parts, regressor_parts};
 use crate::threshold_meta::upgrade_regressor_threshold;
-use crate::{Error, index, write_atomically};
+use crate::{Error, index, rules_meta, write_atomically};
 
 const META: &str = "model";
 const CLASSES: &str = "classes";
 const TARGETS: &str = "targets";
 const BANDWIDTHS: &str = "bandwidths";
 const SAMPLE_WEIGHTS: &str = "sample_weights";
+const HELD_OUT_SCORES: &str = "held_out_scores";
 
 /// Name and version of this program, for the metadata of a file.
 pub(crate) const WRITTEN_BY: &str = concat!("nuq ", env!("CARGO_PKG_VERSION"));
@@ -120,6 +121,10 @@ fn write(
     if let Some(weights) = &smoother.sample_weights {
         sections.push(Section { name: SAMPLE_WEIGHTS, bytes: bytemuck::cast_slice(weights) });
     }
+    let held_out_scores = rules_meta::held_out_scores(model.rules());
+    if meta.smoother.has_held_out_scores() {
+        sections.push(Section { name: HELD_OUT_SCORES, bytes: bytemuck::cast_slice(&held_out_scores) });
+    }
     sections.extend(index::sections(&parts));
     put(&sections)
 }
@@ -144,6 +149,13 @@ impl ModelFile {
     /// [`Error::Damaged`] with the name of the first damaged section.
     pub fn verify(&self) -> Result<(), Error> {
         self.container.verify_all()
+    }
+
+    /// A number that identifies the contents of the file, from the checksums of its sections. Nothing is read for it. Different files
+    /// have different numbers, except by a coincidence of checksums.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.container.fingerprint()
     }
 }
 
@@ -208,6 +220,11 @@ fn read(container: Container) -> Result<ModelFile, Error> {
     if container.has(SAMPLE_WEIGHTS) {
         smoother.sample_weights = Some(numbers::<f64>(&container, SAMPLE_WEIGHTS)?);
     }
+    let held_out_scores = match meta.smoother.has_held_out_scores() {
+        true => numbers::<f64>(&container, HELD_OUT_SCORES)?,
+        false => vec![],
+    };
+    let smoother = (smoother, &held_out_scores[..]);
     let contradiction = || Error::damaged(path, META, "its values contradict each other");
     let invalid = |source| Error::Model { path: path.to_owned(), source };
     let model = match meta.task {

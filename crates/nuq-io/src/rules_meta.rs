@@ -1,10 +1,106 @@
-//! Rules for prediction sets and intervals in the section `model` of a model file.
+//! Thresholds, rules for prediction sets and intervals, and the temperature in the section `model` of a model file.
 
-use nuq::calibrate::{IntervalRule, Predictor, SetLimits, SetRule, SetScore};
+use std::collections::BTreeMap;
+
+use nuq::calibrate::{IntervalRule, Predictor, Rules, SetLimits, SetRule, SetScore};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::threshold_meta::{finite_or_null, infinity_if_null, is_nuq, is_zero};
+use crate::threshold_meta::{ThresholdMeta, finite_or_null, infinity_if_null, is_nuq, is_zero};
 use crate::word;
+
+/// Everything that was chosen on held-out rows.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RulesMeta {
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    thresholds: BTreeMap<String, ThresholdMeta>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    sets: BTreeMap<String, SetMeta>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    intervals: BTreeMap<String, IntervalMeta>,
+    /// Absent if no temperature was fitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    /// The thresholds whose scores of held-out rows are in section `held_out_scores`, in this order. Files of earlier programs
+    /// lack them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    held_out_scores: Vec<String>,
+}
+
+impl RulesMeta {
+    pub(crate) fn of(rules: &Rules) -> Self {
+        Self {
+            thresholds: named(&rules.thresholds, |&threshold| ThresholdMeta(threshold)),
+            sets: named(&rules.sets, |rule| SetMeta(rule.clone())),
+            intervals: named(&rules.intervals, |&rule| IntervalMeta(rule)),
+            temperature: rules.fitted_temperature(),
+            held_out_scores: scored(rules).map(|(name, _)| name.to_owned()).collect(),
+        }
+    }
+
+    /// The rules, with the values of section `held_out_scores`; `None` if a value is out of range, or if the section does not have one
+    /// score for each row of the thresholds.
+    pub(crate) fn rules(&self, mut scores: &[f64]) -> Option<Rules> {
+        let mut rules = Rules::default();
+        rules.set_temperature(self.temperature).ok()?;
+        rules.thresholds = named(&self.thresholds, |threshold| threshold.0);
+        rules.sets = named(&self.sets, |rule| rule.0.clone());
+        rules.intervals = named(&self.intervals, |rule| rule.0);
+        for name in &self.held_out_scores {
+            let threshold = *rules.thresholds.get(name)?;
+            let (own, others) = scores.split_at_checked(threshold.rows)?;
+            rules.set_threshold(name, threshold, own).ok()?;
+            scores = others;
+        }
+        scores.is_empty().then_some(rules)
+    }
+
+    pub(crate) fn has_held_out_scores(&self) -> bool {
+        !self.held_out_scores.is_empty()
+    }
+}
+
+/// The thresholds with stored scores of held-out rows, by name, and these scores.
+fn scored(rules: &Rules) -> impl Iterator<Item = (&str, &[f64])> {
+    rules.thresholds.keys().filter_map(|name| Some((name.as_str(), rules.held_out_scores(name)?)))
+}
+
+/// The values of section `held_out_scores`.
+pub(crate) fn held_out_scores(rules: &Rules) -> Vec<f64> {
+    scored(rules).flat_map(|(_, scores)| scores).copied().collect()
+}
+
+/// Converts the values of a map by name.
+fn named<A, B>(map: &BTreeMap<String, A>, convert: impl Fn(&A) -> B) -> BTreeMap<String, B> {
+    map.iter().map(|(name, value)| (name.clone(), convert(value))).collect()
+}
+
+/// Rules as bytes, for programs that store them apart from a model: the length of a JSON text (u64), the text, and the scores of
+/// held-out rows, in the format of a model file.
+///
+/// ```
+/// let rules = nuq::calibrate::Rules::default();
+/// assert_eq!(nuq_io::rules_from_bytes(&nuq_io::rules_to_bytes(&rules)), Some(rules));
+/// ```
+#[must_use]
+pub fn rules_to_bytes(rules: &Rules) -> Vec<u8> {
+    let json = serde_json::to_vec(&RulesMeta::of(rules)).expect("the metadata has string keys only");
+    let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&json);
+    held_out_scores(rules).iter().for_each(|score| bytes.extend_from_slice(&score.to_le_bytes()));
+    bytes
+}
+
+/// Reads what [`rules_to_bytes`] wrote; `None` for other bytes.
+#[must_use]
+pub fn rules_from_bytes(bytes: &[u8]) -> Option<Rules> {
+    let (length, bytes) = bytes.split_first_chunk::<8>()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    let (json, scores) = bytes.split_at_checked(length)?;
+    let (scores, rest) = scores.as_chunks::<8>();
+    let scores: Vec<f64> = scores.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+    let meta: RulesMeta = serde_json::from_slice(json).ok()?;
+    meta.rules(&scores).filter(|_| rest.is_empty())
+}
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -25,6 +25,12 @@ impl SeededRng {
         Self { state: seed }
     }
 
+    /// The state. A generator with this seed continues the stream.
+    #[must_use]
+    pub fn state(&self) -> u64 {
+        self.state
+    }
+
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -82,6 +82,16 @@ pub enum Error {
     /// Rows were to be inserted into a model with one bandwidth per training row.
     #[error("a model with one bandwidth per training row cannot insert rows: fit it again")]
     PerPointBandwidthFixed,
+    /// A row whose label cannot be changed. No label was changed.
+    #[error("entry {position} of the ids is {id}, {problem}: no label was changed")]
+    CannotRelabel {
+        /// The position in the list of ids.
+        position: usize,
+        /// The id.
+        id: u32,
+        /// The reason.
+        problem: &'static str,
+    },
     /// An empty list where at least one entry is needed.
     #[error("no {what}: at least one is needed")]
     NoRows {

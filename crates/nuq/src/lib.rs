@@ -32,6 +32,7 @@ mod classifier;
 pub mod column_names;
 mod density;
 mod dimension;
+pub mod drift;
 mod error;
 mod estimate;
 mod kernel;
@@ -62,6 +63,7 @@ pub use density::{
     AutoDensity, AutoGaussians, ClassGaussians, Combination, Covariance, Density, DensityBandwidth,
     DensityKind, GmmDensity, LogLikelihoods, LogisticTail, RadialCorrection, Shrinkage,
 };
+pub use drift::DriftMonitor;
 pub use error::Error;
 pub use estimate::Estimate;
 pub use kernel::Kernel;

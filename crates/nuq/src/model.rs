@@ -161,14 +161,19 @@ pub trait FittedModel: sealed::Sealed {
         &self.rules_ref().thresholds
     }
 
-    /// Stores a threshold with the model and returns the former threshold of this name.
+    /// Stores a threshold with the model and returns the former threshold of this name. [`Rules::set_threshold`] also stores the scores of
+    /// its held-out rows.
     fn set_threshold(&mut self, name: &str, threshold: Threshold) -> Option<Threshold> {
-        self.rules_mut_ref().thresholds.insert(name.to_owned(), threshold)
+        let rules = self.rules_mut_ref();
+        rules.remove_held_out_scores(name);
+        rules.thresholds.insert(name.to_owned(), threshold)
     }
 
     /// Removes a threshold and returns it.
     fn remove_threshold(&mut self, name: &str) -> Option<Threshold> {
-        self.rules_mut_ref().thresholds.remove(name)
+        let rules = self.rules_mut_ref();
+        rules.remove_held_out_scores(name);
+        rules.thresholds.remove(name)
     }
 
     /// Thresholds, rules for sets and intervals, and the temperature of the logits.

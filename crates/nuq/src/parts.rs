@@ -5,5 +5,6 @@
 
 pub use crate::classifier::ClassifierParts;
 pub use crate::density::GaussianParts;
+pub use crate::drift::DriftParts;
 pub use crate::regressor::RegressorParts;
 pub use crate::smoother::{FittedDensityParts, SmootherParts};

@@ -101,7 +101,7 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         message(common, &text);
     }
     let name = options.name.clone().unwrap_or_else(|| target_spec.to_string());
-    let replaced = model_file.model.set_threshold(&name, threshold);
+    let replaced = model_file.model.rules_mut().set_threshold(&name, threshold, &scores)?;
     let out = model_file.save()?;
     if replaced.is_some() {
         message(common, &format!("replaced the threshold `{}`", escape::name(&name)));

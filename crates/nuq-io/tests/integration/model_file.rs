@@ -320,7 +320,25 @@ fn rules_of_held_out_rows_are_stored() {
         .thresholds
         .insert("network".to_owned(), threshold.of_predictor(Predictor::Network).on_training_rows(3));
     nuq_io::save_classifier(&model, &path).unwrap();
-    assert_eq!(nuq_io::open(&path).unwrap().model.rules(), model.rules());
+    let without_scores = nuq_io::open(&path).unwrap();
+    assert_eq!(without_scores.model.rules(), model.rules());
+    assert!(without_scores.sections.iter().all(|section| section.name != "held_out_scores"));
+
+    // Scores of held-out rows, also infinite ones, of two of three thresholds.
+    let scores = [f64::INFINITY, 2.0, f64::NEG_INFINITY];
+    let threshold = calibrate(Measure::Epistemic, &scores, None, Target::Coverage(0.5)).unwrap();
+    for name in ["b", "a"] {
+        model.rules_mut().set_threshold(name, threshold, &scores).unwrap();
+    }
+    nuq_io::save_classifier(&model, &path).unwrap();
+    let opened = nuq_io::open(&path).unwrap();
+    assert_eq!(opened.model.rules(), model.rules());
+    assert_eq!(opened.model.rules().held_out_scores("b"), Some(&[f64::NEG_INFINITY, 2.0, f64::INFINITY][..]));
+    assert_eq!(opened.model.rules().held_out_scores("network"), None);
+    assert_ne!(opened.fingerprint(), without_scores.fingerprint());
+    let bytes = nuq_io::rules_to_bytes(model.rules());
+    assert_eq!(nuq_io::rules_from_bytes(&bytes).as_ref(), Some(model.rules()));
+    assert_eq!(nuq_io::rules_from_bytes(&bytes[..bytes.len() - 8]), None);
 
     let mut model =
         NuqRegressor::params().n_neighbors(2).bandwidth(0.3).fit(&x, &[0.0, 1.0, 2.0, 3.0]).unwrap();

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{IntervalRule, Measure, Predictor, SetRule, Threshold};
+use super::{IntervalRule, Measure, Predictor, SetRule, Threshold, check_scores};
 use crate::Error;
-use crate::error::out_of_range;
+use crate::error::{check_lengths, out_of_range};
 
 /// Thresholds, rules and the temperature that were chosen on held-out rows, as a model stores them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,9 +16,67 @@ pub struct Rules {
     /// Rules for the prediction intervals of a regressor, by name.
     pub intervals: BTreeMap<String, IntervalRule>,
     temperature: Option<f64>,
+    /// The scores of the rows that thresholds were chosen on, by the name of the threshold; ascending.
+    held_out: BTreeMap<String, Vec<f64>>,
 }
 
 impl Rules {
+    /// The scores of the rows that a threshold was chosen on, ascending: values of its measure. `None` if they are not stored, as in files
+    /// of earlier versions.
+    #[must_use]
+    pub fn held_out_scores(&self, threshold: &str) -> Option<&[f64]> {
+        let rows = self.thresholds.get(threshold)?.rows;
+        // A threshold that was replaced in the map may have scores of its predecessor.
+        self.held_out.get(threshold).map(Vec::as_slice).filter(|scores| scores.len() == rows)
+    }
+
+    /// Stores a threshold and the scores of the rows that it was chosen on. A [`DriftMonitor`](crate::DriftMonitor) compares new rows with
+    /// them. Returns the former threshold of this name.
+    ///
+    /// ```
+    /// use nuq::calibrate::{Measure, Rules, Target, calibrate};
+    /// let scores = [3.0, 1.0, 2.0];
+    /// let threshold = calibrate(Measure::Total, &scores, None, Target::Coverage(0.5))?;
+    /// let mut rules = Rules::default();
+    /// rules.set_threshold("half", threshold, &scores)?;
+    /// assert_eq!(rules.held_out_scores("half"), Some(&[1.0, 2.0, 3.0][..]));
+    /// # Ok::<(), nuq::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] unless there is one score for each row of the threshold, [`Error::NoRows`] or [`Error::NanScore`] for
+    /// unusable scores.
+    pub fn set_threshold(
+        &mut self,
+        name: &str,
+        threshold: Threshold,
+        scores: &[f64],
+    ) -> Result<Option<Threshold>, Error> {
+        check_lengths(("scores", scores.len()), ("rows of the threshold", threshold.rows))?;
+        check_scores(scores, "held-out scores")?;
+        let mut sorted = scores.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        self.held_out.insert(name.to_owned(), sorted);
+        Ok(self.thresholds.insert(name.to_owned(), threshold))
+    }
+
+    /// Replaces the threshold of this name, and its scores, by those of other rules; removes it if these have none.
+    pub fn copy_threshold(&mut self, name: &str, from: &Self) {
+        self.held_out.remove(name);
+        match from.thresholds.get(name) {
+            Some(threshold) => self.thresholds.insert(name.to_owned(), *threshold),
+            None => self.thresholds.remove(name),
+        };
+        if let Some(scores) = from.held_out_scores(name) {
+            self.held_out.insert(name.to_owned(), scores.to_vec());
+        }
+    }
+
+    /// Removes the stored scores of the rows that a threshold was chosen on.
+    pub fn remove_held_out_scores(&mut self, threshold: &str) {
+        self.held_out.remove(threshold);
+    }
+
     /// The temperature by which logits of the network are divided; 1 if none was fitted.
     #[must_use]
     pub fn temperature(&self) -> f64 {
@@ -44,6 +102,7 @@ impl Rules {
             let is_kept = |predictor: Predictor| predictor == Predictor::Nuq;
             self.thresholds.retain(|_, t| t.measure == Measure::Density || is_kept(t.predictor));
             self.sets.retain(|_, rule| is_kept(rule.predictor));
+            self.held_out.retain(|name, _| self.thresholds.contains_key(name));
         }
         self.temperature = temperature;
         Ok(())
@@ -56,6 +115,7 @@ impl Rules {
 
     /// Removes the threshold, sets and intervals of this name. Returns the kinds that existed: `threshold`, `sets`, `intervals`.
     pub fn remove(&mut self, name: &str) -> Vec<&'static str> {
+        self.held_out.remove(name);
         let removed = [
             ("threshold", self.thresholds.remove(name).is_some()),
             ("sets", self.sets.remove(name).is_some()),

@@ -90,6 +90,38 @@ impl NuqClassifier<'_> {
         Ok(())
     }
 
+    /// Replaces the labels of training rows, also by new classes. The rows keep their ids. Classes without rows are removed, and
+    /// thresholds as in [`insert`](Self::insert).
+    ///
+    /// ```
+    /// use nuq::{Embeddings, NuqClassifier};
+    /// let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]])?;
+    /// let mut model = NuqClassifier::params().n_neighbors(2).bandwidth(0.1).fit(&x, &["a", "a", "a", "b"])?;
+    /// model.relabel(&[2], &["b"])?;
+    /// assert_eq!(model.predict(&Embeddings::from_rows(&[[1.0]])?)?.label(0), "b");
+    /// # Ok::<(), nuq::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], or an id that names no row or is listed twice. The model is then unchanged.
+    pub fn relabel<'l, L>(&mut self, ids: &[u32], labels: &'l [L]) -> Result<(), Error>
+    where
+        Label: From<&'l L>,
+    {
+        check_lengths(("labels", labels.len()), ("ids", ids.len()))?;
+        self.smoother.check_ids(ids)?;
+        let labels: Vec<Label> = labels.iter().map(|label| self.classes.convert(label.into())).collect();
+        let (renumbering, inserted) = self.classes.insert(&labels);
+        renumber(&mut self.class_of_row, renumbering);
+        let former: Vec<u32> = ids.iter().map(|&id| self.class_of_row[id as usize]).collect();
+        ids.iter().zip(inserted).for_each(|(&id, class)| self.class_of_row[id as usize] = class);
+        let renumbering = self.classes.remove(former.into_iter());
+        renumber(&mut self.class_of_row, renumbering);
+        self.smoother.invalidate_density();
+        self.update_derived();
+        Ok(())
+    }
+
     /// Computes again what depends on the rows.
     fn update_derived(&mut self) {
         let smoother = &self.smoother;

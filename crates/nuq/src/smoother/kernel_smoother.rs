@@ -1,5 +1,6 @@
 //! The fitted smoother: index, kernel, bandwidths and density.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors, progress};
@@ -141,6 +142,27 @@ impl<'a> KernelSmoother<'a> {
         self.index.remove(ids)?;
         self.update_derived();
         Ok(())
+    }
+
+    /// Rejects an id that names no row or is listed twice.
+    pub(crate) fn check_ids(&self, ids: &[u32]) -> Result<(), Error> {
+        let rows = self.index.rows();
+        let mut listed = HashSet::with_capacity(ids.len());
+        let problem = |id: u32, is_new: bool| match rows.contains(id) {
+            false => Some("which names no row"),
+            true => (!is_new).then_some("which is listed twice"),
+        };
+        for (position, &id) in ids.iter().enumerate() {
+            if let Some(problem) = problem(id, listed.insert(id)) {
+                return Err(Error::CannotRelabel { position, id, problem });
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes the density again before its next use, because the classes of rows have changed.
+    pub(crate) fn invalidate_density(&mut self) {
+        self.density.invalidate();
     }
 
     /// Computes again what depends on the rows.

@@ -5,6 +5,7 @@
 mod auto;
 mod cancel;
 mod conformal;
+mod drift;
 mod golden;
 mod invalid_input;
 mod learned;

@@ -80,6 +80,43 @@ fn left_out_predictions_are_in_the_order_of_the_remaining_ids() {
 }
 
 #[test]
+fn new_labels_give_the_model_that_was_fitted_with_them() {
+    let (x, y) = clusters(120, 4, 3, 1.0, 8);
+    for density in [
+        Density::kde(),
+        Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf, scale_free: false },
+    ] {
+        let params = NuqClassifier::params().n_neighbors(10).bandwidth(0.7).density(density);
+        // Class 0 ends, class 9 begins, and one row keeps its label.
+        let ids: Vec<u32> = (0..120).filter(|&id| y[id as usize] == 0 || id % 7 == 0).collect();
+        let relabeled: Vec<i64> = ids.iter().map(|&id| if id % 2 == 0 { 9 } else { 1 }).collect();
+        let mut expected = y.clone();
+        ids.iter().zip(&relabeled).for_each(|(&id, &label)| expected[id as usize] = label);
+        let mut model = params.fit(&x, &y).unwrap();
+        model.predict(&x).unwrap();
+        model.relabel(&ids, &relabeled).unwrap();
+        let mut parts = params.fit(&x, &expected).unwrap().parts();
+        assert_eq!(
+            (model.parts().labels, model.parts().class_of_row),
+            (parts.labels.clone(), parts.class_of_row.clone())
+        );
+        // Bandwidths and dimension are not fitted again.
+        parts.smoother = model.parts().smoother;
+        let index = nuq::ExactIndex::new(&x).unwrap();
+        let fitted = NuqClassifier::from_parts(parts, Box::new(index)).unwrap();
+        let (actual, expected) = (model.predict(&x).unwrap(), fitted.predict(&x).unwrap());
+        assert!((0..x.len()).all(|i| actual[i] == expected[i] && actual.label(i) == expected.label(i)));
+        let before = model.parts();
+        for ids in [[0, 0], [0, 120]] {
+            let error = model.relabel(&ids, &[1, 1]).unwrap_err();
+            assert!(matches!(error, Error::CannotRelabel { position: 1, .. }), "{error}");
+        }
+        assert!(model.relabel(&[0], &[1, 2]).is_err());
+        assert_eq!(model.parts(), before);
+    }
+}
+
+#[test]
 fn classes_without_rows_are_removed_and_new_classes_are_added() {
     let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]]).unwrap();
     let mut model = NuqClassifier::params().n_neighbors(2).bandwidth(0.5).fit(&x, &["b", "c", "c"]).unwrap();
