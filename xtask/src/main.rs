@@ -16,6 +16,7 @@ cargo xtask COMMAND
   test                          all checks of a change: format, lints, tests, API documentation, Python package
   test python                   the Python package only: build the wheel, install it in a new environment, run its tests
   test torch                    the tests that need PyTorch (a large download), after `test python`
+  test serve                    the server: its tests, and clients of the Open Inference Protocol from PyPI
   test cuda                     the tests of searches on a GPU
   test lab                      the laboratory: lints, tests and every experiment at a small size
   bench [search | fit | score | baselines | growth]
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
             cargo(&["build", "--package", "nuq-cli", "--features", "parquet"]).and_then(|()| python::test())
         }
         ["test", "torch"] => python::test_torch(),
+        ["test", "serve"] => test_serve(),
         ["test", "lab"] => test_lab(),
         ["test", "cuda"] => cuda::test(),
         ["bench", "cuda"] => cuda::bench().map(|table| print!("{table}")),
@@ -93,6 +95,13 @@ fn test() -> Result<(), Failed> {
     let doc = [&["doc", "--workspace", "--lib", "--no-deps"][..], &PARQUET].concat();
     cargo_with(&doc, &[("RUSTDOCFLAGS", "--deny warnings")])?;
     python::test()
+}
+
+/// The tests of the server, with the features of the other steps, and clients from PyPI. Everything runs on loopback addresses.
+fn test_serve() -> Result<(), Failed> {
+    cargo(&[&["test", "--workspace"][..], &PARQUET, &["--package", "nuq-server"]].concat())?;
+    cargo(&[&["build", "--package", "nuq-cli"][..], &["--features", "parquet"]].concat())?;
+    python::test_serve_clients()
 }
 
 /// The checks of the laboratory, a separate workspace whose dependencies take minutes to compile.

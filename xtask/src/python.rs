@@ -44,6 +44,14 @@ pub(crate) fn test_torch() -> Result<(), Failed> {
     environment.pytest(&["tests/test_torch.py", "tests/test_input.py", "../../lab/python"])
 }
 
+/// Checks `nuq serve` with clients of the Open Inference Protocol from PyPI.
+pub(crate) fn test_serve_clients() -> Result<(), Failed> {
+    let packages = ["numpy", "tritonclient[http]", "open-inference-openapi"];
+    let Some(environment) = Environment::fresh("serve-clients", &packages)? else { return Ok(()) };
+    let binary = text(&target().join("debug").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
+    run(&text(&environment.python), &["crates/nuq-server/tests/clients.py", &binary], &[], &root())
+}
+
 /// Times fit and predict from Python and from Rust, both built for release.
 pub(crate) fn bench() -> Result<String, Failed> {
     cargo(&["build", "--quiet", "--release", "--package", "nuq-bench", "--features", "peers"])?;

@@ -18,6 +18,10 @@ pub(crate) enum Error {
     /// An input or model file could not be read or written, or is invalid.
     #[error(transparent)]
     File(#[from] nuq_io::Error),
+    /// The server could not start.
+    #[cfg(feature = "serve")]
+    #[error(transparent)]
+    Server(#[from] nuq_server::Error),
     /// Options that contradict each other or the data.
     #[error("{0}")]
     Usage(String),
@@ -41,6 +45,13 @@ impl Error {
             Error::File(_) => 1,
             Error::Usage(_) => 2,
             Error::Write { .. } => 3,
+            #[cfg(feature = "serve")]
+            Error::Server(error) => match error {
+                nuq_server::Error::Usage(_) => 2,
+                nuq_server::Error::Certificate { .. } => 1,
+                nuq_server::Error::File(error) if !error.is_io() => 1,
+                _ => 3,
+            },
             // The code of the shell for a process that SIGPIPE ended.
             Error::ClosedPipe => 141,
         }

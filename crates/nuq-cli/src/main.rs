@@ -22,10 +22,12 @@ mod output;
 mod progress;
 mod rows;
 mod score;
+#[cfg(feature = "serve")]
+mod serve;
 mod suggest;
 mod table_file;
 mod table_format;
-#[cfg(test)]
+#[cfg(all(test, feature = "serve"))]
 mod vocabulary;
 mod wrap;
 
@@ -139,6 +141,8 @@ fn execute(command: Command, common: &Common) -> Result<(), Error> {
         Command::Inspect(options) => inspect::run(&options, common),
         Command::LabelIssues(options) => label_issues::run(&options, common),
         Command::Suggest(options) => suggest::run(&options, common),
+        #[cfg(feature = "serve")]
+        Command::Serve(options) => serve::run(&options, common),
         Command::Demo(options) => demo::run(&options, common),
         Command::Completions { shell } => {
             let mut script = Vec::new();

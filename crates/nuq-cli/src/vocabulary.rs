@@ -106,6 +106,9 @@ fn rust_value(option: &str, word: &str) -> Option<String> {
         "method" => format!("{:?}", word.parse::<MethodId>().unwrap()),
         "header" => format!("{:?}", word.parse::<Header>().unwrap()),
         "format" => format!("{:?}", word.parse::<Format>().unwrap()),
+        "metrics" => format!("{:?}", word.parse::<nuq_server::MetricsAccess>().unwrap()),
+        "log_format" => format!("{:?}", word.parse::<nuq_server::LogFormat>().unwrap()),
+        "log_level" => format!("{:?}", word.parse::<nuq_server::LogLevel>().unwrap()),
         _ => return None,
     };
     Some(debug)

@@ -29,8 +29,8 @@ mod threshold_meta;
 mod word;
 
 pub use arrays::{
-    ArraySpec, EmbeddingsFile, Format, Header, KeptColumn, ReadOptions, hold_stdin, npz_names, read_labels,
-    read_members, read_targets,
+    ArraySpec, EmbeddingsFile, Format, Header, KeptColumn, NpyHeader, ReadOptions, hold_stdin, npz_names,
+    read_labels, read_members, read_targets, unnamed_file,
 };
 pub use atomic::{check_writable, is_device, stop_writing, write_atomically};
 pub use baseline::{BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline};
@@ -40,7 +40,7 @@ pub use lock::ModelLock;
 pub use model::{Contents, ModelFile, open, open_any, save, save_classifier, save_regressor, write_model};
 pub use npz_writer::{NpzArray, write_npz};
 pub use output_compression::OutputCompression;
-pub use panics::is_catching_panics;
+pub use panics::{catch_panic, is_catching_panics};
 #[cfg(feature = "parquet")]
 pub use parquet_writer::{ParquetColumn, ParquetWriter};
 pub use rules_meta::{rules_from_bytes, rules_to_bytes};

@@ -3,11 +3,12 @@
 //! The parquet library panics on some damaged files: where the footer holds a negative length, or a page refers to a
 //! dictionary that is absent. A footer has no checksum, so the damage cannot be detected before the library reads it.
 //!
+//! Readers of other crates use [`catch_panic`] for libraries with the same property.
+//!
 //! The panic hook belongs to the application and is not changed here. By default it prints a message before the panic is
 //! caught; [`is_catching_panics`] lets an application suppress that message.
 
 use std::cell::Cell;
-#[cfg(any(test, feature = "parquet"))]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
@@ -33,8 +34,7 @@ pub fn is_catching_panics() -> bool {
 }
 
 /// Calls `read`; `None` if it panicked. State that `read` borrows must stay valid wherever a panic interrupts it.
-#[cfg(any(test, feature = "parquet"))]
-pub(crate) fn catch_panic<T>(read: impl FnOnce() -> T) -> Option<T> {
+pub fn catch_panic<T>(read: impl FnOnce() -> T) -> Option<T> {
     let outer = IS_CATCHING.replace(true);
     let result = catch_unwind(AssertUnwindSafe(read));
     IS_CATCHING.set(outer);

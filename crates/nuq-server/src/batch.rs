@@ -1,1 +1,289 @@
-//! Adaptive batching: a batch is what waits when the previous one ends.
+//! Adaptive batching: requests that wait are computed together.
+//!
+//! Each model has one worker thread. It takes everything that waits, up to [`MAX_ROWS`] rows, computes it, and answers. A batch is
+//! therefore what arrived while the previous batch was computed: a single request on an idle server is computed at once, and there is
+//! no timer. The results of a row do not depend on the other rows of its batch.
+//!
+//! A request that is dropped, because its client is gone or its time is over, is not computed. When all requests of a running batch are
+//! dropped, the batch ends at its next check point (`nuq_neighbors::cancel`).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use axum::http::StatusCode;
+use nuq::{CancelToken, Embeddings, FittedModel, Model};
+use tokio::sync::oneshot;
+
+use crate::error::ApiError;
+use crate::metrics::ModelMetrics;
+use crate::models::LoadedModel;
+use crate::results::{Plan, Results, Selection};
+
+/// Largest number of rows of a batch, unless a single request has more.
+const MAX_ROWS: usize = 4096;
+
+/// Rows to score.
+pub(crate) struct Rows {
+    pub(crate) embeddings: Embeddings<'static>,
+    /// The logits of the network for these rows.
+    pub(crate) logits: Option<Embeddings<'static>>,
+}
+
+/// The queue of a model. Its worker ends when the queue is dropped.
+pub(crate) struct Batcher {
+    queue: Sender<Job>,
+}
+
+struct Job {
+    model: Arc<LoadedModel>,
+    rows: Rows,
+    selection: Arc<Selection>,
+    reply: oneshot::Sender<Result<Results, ApiError>>,
+    ticket: Arc<Ticket>,
+}
+
+impl Batcher {
+    /// Starts the worker of a model.
+    pub(crate) fn start(name: &str, metrics: Arc<ModelMetrics>) -> std::io::Result<Self> {
+        let (queue, jobs) = channel();
+        let worker = std::thread::Builder::new().name(format!("batch {name}"));
+        worker.spawn(move || work(&jobs, &metrics))?;
+        Ok(Self { queue })
+    }
+
+    /// Adds rows to the queue.
+    pub(crate) fn submit(&self, model: Arc<LoadedModel>, rows: Rows, selection: Arc<Selection>) -> Pending {
+        let (reply, result) = oneshot::channel();
+        let ticket = Arc::new(Ticket::default());
+        let pending = Pending { result, _leave: LeaveOnDrop(ticket.clone()) };
+        // An error, the end of the worker, drops the reply, which the request then sees.
+        let _ = self.queue.send(Job { model, rows, selection, reply, ticket });
+        pending
+    }
+}
+
+/// Rows in the queue or in a batch. Dropping it cancels the computation.
+pub(crate) struct Pending {
+    result: oneshot::Receiver<Result<Results, ApiError>>,
+    _leave: LeaveOnDrop,
+}
+
+impl Pending {
+    pub(crate) async fn results(self) -> Result<Results, ApiError> {
+        self.result.await.unwrap_or_else(|_| Err(ApiError::internal()))
+    }
+}
+
+/// The state of a request: waiting, in a batch, or dropped.
+#[derive(Default)]
+struct Ticket(Mutex<Stage>);
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Waiting,
+    InBatch(Arc<Batch>),
+    Dropped,
+}
+
+/// A running batch.
+#[derive(Default)]
+struct Batch {
+    /// Number of requests that still wait for the result.
+    requests: AtomicUsize,
+    token: CancelToken,
+}
+
+impl Ticket {
+    /// Enters a batch; false if the request was dropped.
+    fn enter(&self, batch: &Arc<Batch>) -> bool {
+        let mut stage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*stage, Stage::Dropped) {
+            return false;
+        }
+        batch.requests.fetch_add(1, Ordering::Relaxed);
+        *stage = Stage::InBatch(batch.clone());
+        true
+    }
+
+    fn leave(&self) {
+        let stage =
+            std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), Stage::Dropped);
+        if let Stage::InBatch(batch) = stage
+            && batch.requests.fetch_sub(1, Ordering::Relaxed) == 1
+        {
+            batch.token.cancel();
+        }
+    }
+}
+
+struct LeaveOnDrop(Arc<Ticket>);
+
+impl Drop for LeaveOnDrop {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+fn work(jobs: &Receiver<Job>, metrics: &ModelMetrics) {
+    while let Ok(first) = jobs.recv() {
+        let mut rows = first.rows.embeddings.len();
+        let mut waiting = vec![first];
+        while rows < MAX_ROWS
+            && let Ok(job) = jobs.try_recv()
+        {
+            rows += job.rows.embeddings.len();
+            waiting.push(job);
+        }
+        // Requests of another model file or with logits are computed separately.
+        while let Some(first) = waiting.first() {
+            let (model, has_logits) = (first.model.clone(), first.rows.logits.is_some());
+            let is_same =
+                |job: &Job| Arc::ptr_eq(&job.model, &model) && job.rows.logits.is_some() == has_logits;
+            let (group, others) = waiting.into_iter().partition(is_same);
+            waiting = others;
+            run(&model, group, metrics);
+        }
+    }
+}
+
+/// Computes and answers requests of one model.
+fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics) {
+    let batch = Arc::new(Batch::default());
+    // Keeps the batch from being cancelled before all its requests have entered.
+    batch.requests.fetch_add(1, Ordering::Relaxed);
+    jobs.retain(|job| job.ticket.enter(&batch));
+    batch.requests.fetch_sub(1, Ordering::Relaxed);
+    if jobs.is_empty() {
+        return;
+    }
+    let start = Instant::now();
+    let compute = || batch.token.run(|| compute(&model.read(), &jobs));
+    let results = match catch_unwind(AssertUnwindSafe(compute)) {
+        Ok(Ok(results)) => results,
+        // Nobody waits for the results.
+        Ok(Err(nuq::Cancelled)) => return metrics.cancelled(),
+        Err(_) => {
+            tracing::error!("the computation of a batch panicked");
+            jobs.iter().map(|_| Err(ApiError::internal())).collect()
+        }
+    };
+    let rows = jobs.iter().zip(&results).filter(|(_, result)| result.is_ok());
+    metrics.batch(rows.map(|(job, _)| job.rows.embeddings.len()).sum(), start.elapsed());
+    for (job, result) in jobs.into_iter().zip(results) {
+        // An error means that the request was dropped in the meantime.
+        let _ = job.reply.send(result);
+    }
+}
+
+/// The results of each request. All of them have logits, or none has.
+fn compute(model: &Model<'_>, jobs: &[Job]) -> Vec<Result<Results, ApiError>> {
+    let mut plans: Vec<Result<Plan, ApiError>> = jobs.iter().map(|job| plan(model, job)).collect();
+    let valid: Vec<&Job> =
+        jobs.iter().zip(&plans).filter(|(_, plan)| plan.is_ok()).map(|(job, _)| job).collect();
+    if valid.is_empty() {
+        return plans.into_iter().map(|plan| Err(plan.expect_err("no plan is valid"))).collect();
+    }
+    let needs_predictions = plans.iter().flatten().any(Plan::needs_predictions);
+    let mut first = 0;
+    let mut parts = valid.iter().map(|job| {
+        let rows = first..first + job.rows.embeddings.len();
+        first = rows.end;
+        rows
+    });
+    let mut each = |of: &dyn Fn(&Plan, std::ops::Range<usize>) -> Result<Results, ApiError>| {
+        let result = |plan: &mut Result<Plan, ApiError>| match plan {
+            Ok(plan) => of(plan, parts.next().expect("every valid request has rows")),
+            Err(error) => Err(error.clone()),
+        };
+        plans.iter_mut().map(result).collect()
+    };
+    let results = (|| -> Result<Vec<Result<Results, ApiError>>, nuq::Error> {
+        let queries = joined(valid.iter().map(|job| &job.rows.embeddings))?;
+        let logits = match valid.iter().map(|job| job.rows.logits.as_ref()).collect::<Option<Vec<_>>>() {
+            Some(logits) => Some(joined(logits.into_iter())?),
+            None => None,
+        };
+        Ok(match model {
+            _ if !needs_predictions => {
+                let neighbors = model.neighbors_of(&queries, model.n_neighbors())?;
+                each(&|plan, rows| plan.of_search(model, &neighbors, rows))
+            }
+            Model::Classifier(model) => {
+                let predictions = match &logits {
+                    Some(logits) => model.predict_with(&queries, &model.network(logits)?)?,
+                    None => model.predict(&queries)?,
+                };
+                each(&|plan, rows| plan.of_classifier(model, &predictions, rows))
+            }
+            Model::Regressor(model) => {
+                let estimates = model.predict(&queries)?;
+                each(&|plan, rows| plan.of_regressor(model, &estimates, rows))
+            }
+        })
+    })();
+    results.unwrap_or_else(|error| {
+        // The rows were checked before. What remains are errors of the model, such as a damaged file.
+        tracing::error!(%error, "a batch failed");
+        let failed = ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "model_error", error.to_string());
+        jobs.iter().map(|_| Err(failed.clone())).collect()
+    })
+}
+
+/// Checks the rows of a request and completes its selection.
+fn plan(model: &Model<'_>, job: &Job) -> Result<Plan, ApiError> {
+    let (columns, expected) = (job.rows.embeddings.dim(), model.index().dim());
+    if columns != expected {
+        return Err(ApiError::invalid(format!(
+            "the rows have {columns} columns, but the model was fitted to {expected}: use embeddings of the same layer"
+        )));
+    }
+    if let Some(logits) = &job.rows.logits {
+        let Model::Classifier(model) = model else {
+            return Err(ApiError::invalid("a regressor uses no logits: send only embeddings"));
+        };
+        let classes = model.classes().len();
+        if (logits.len(), logits.dim()) != (job.rows.embeddings.len(), classes) {
+            return Err(ApiError::invalid(format!(
+                "the logits are {} × {}: the embeddings have {} rows and the model {classes} classes",
+                logits.len(),
+                logits.dim(),
+                job.rows.embeddings.len()
+            )));
+        }
+    }
+    Plan::new(&job.selection, model, job.rows.logits.is_some())
+}
+
+/// The rows of all parts, which have equal numbers of columns.
+fn joined<'e>(
+    mut parts: impl ExactSizeIterator<Item = &'e Embeddings<'static>>,
+) -> Result<Embeddings<'static>, nuq::Error> {
+    let first = parts.next().expect("a batch has requests").clone();
+    if parts.len() == 0 {
+        return Ok(first);
+    }
+    let mut values = first.as_slice().to_vec();
+    parts.for_each(|part| values.extend_from_slice(part.as_slice()));
+    Ok(Embeddings::new(values, first.dim())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_cancelled_when_all_its_requests_are_dropped() {
+        let batch = Arc::new(Batch::default());
+        let tickets = [Ticket::default(), Ticket::default()];
+        assert!(tickets.iter().all(|ticket| ticket.enter(&batch)));
+        tickets[0].leave();
+        assert!(!batch.token.is_cancelled());
+        tickets[1].leave();
+        assert!(batch.token.is_cancelled());
+        assert!(!tickets[1].enter(&Arc::default()), "a dropped request enters no batch");
+    }
+}

@@ -1,1 +1,262 @@
-//! Options of the server.
+//! Options of the server and their validation.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nuq::Device;
+
+use crate::Error;
+use crate::auth::Key;
+
+/// All options of the server.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The served models.
+    pub models: Vec<ModelSource>,
+    /// The address to listen on. Port 0 selects a free port.
+    pub address: SocketAddr,
+    /// Whether an address other than loopback is allowed without keys.
+    pub insecure: bool,
+    /// The key of requests that read. Without it, every request may read.
+    pub read_key: Option<Key>,
+    /// The key of requests that change models. It also allows reading.
+    pub write_key: Option<Key>,
+    /// Origins of other web pages whose scripts may use the server, such as `https://example.org`.
+    pub cors_origins: Vec<String>,
+    /// Who may read `/metrics`.
+    pub metrics: MetricsAccess,
+    /// Certificate and private key; without them connections are not encrypted.
+    pub tls: Option<TlsFiles>,
+    /// Limits of requests.
+    pub limits: Limits,
+    /// Longest time in which running requests are completed after the server was told to end.
+    pub drain_timeout: Duration,
+    /// The device of the neighbor search.
+    pub device: Device,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            models: Vec::new(),
+            address: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            insecure: false,
+            read_key: None,
+            write_key: None,
+            cors_origins: Vec::new(),
+            metrics: MetricsAccess::default(),
+            tls: None,
+            limits: Limits::default(),
+            drain_timeout: Duration::from_secs(30),
+            device: Device::default(),
+        }
+    }
+}
+
+/// The name and the file of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelSource {
+    /// The name in addresses: letters, digits, `.`, `_` and `-`.
+    pub name: String,
+    /// The model file.
+    pub path: PathBuf,
+}
+
+impl ModelSource {
+    /// Parses `NAME=FILE`, or `FILE`, whose name is then that of the file without its extension.
+    ///
+    /// ```
+    /// use nuq_server::ModelSource;
+    /// assert_eq!(ModelSource::parse("cats=m.nuq").unwrap().name, "cats");
+    /// assert_eq!(ModelSource::parse("models/dogs.nuq").unwrap().name, "dogs");
+    /// assert!(ModelSource::parse("a b=m.nuq").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// A text that says which characters a name may have.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (name, path) = match text.split_once('=') {
+            // The path of an existing file may contain an equals sign.
+            Some((name, path)) if !Path::new(text).exists() => (name.to_owned(), PathBuf::from(path)),
+            _ => {
+                let path = PathBuf::from(text);
+                (path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), path)
+            }
+        };
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if name.is_empty() || name.len() > 100 || name.starts_with('.') || !name.chars().all(is_allowed) {
+            return Err(format!(
+                "{name:?} cannot be the name of a model: use at most 100 ASCII letters, digits, `.`, `_` and `-`, as in \
+                 NAME=FILE"
+            ));
+        }
+        Ok(Self { name, path })
+    }
+}
+
+/// The files of a certificate, in PEM format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, followed by those of its issuers.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// Who may read `/metrics`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MetricsAccess {
+    /// Requests with a key, if there is a read key.
+    #[default]
+    Key,
+    /// Every request.
+    Open,
+    /// No request.
+    Off,
+}
+
+nuq::nuq_neighbors::choices!(MetricsAccess, "metrics", { Key => "key", Open => "open", Off => "off" });
+
+/// Limits of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest body that is held in memory, in bytes.
+    pub body_bytes: usize,
+    /// Largest sum of the bodies that are held in memory at a time, in bytes.
+    pub memory_bytes: usize,
+    /// Largest number of rows of a request that is held in memory, and of an npz response.
+    pub rows: usize,
+    /// Largest number of requests that are processed at a time.
+    pub requests: usize,
+    /// Largest number of connections.
+    pub connections: usize,
+    /// Longest time for the computation of a request, for the arrival of its body, or of a block of a stream.
+    pub request_timeout: Duration,
+    /// Longest time in which a client sends the head of a request or takes a part of a response.
+    pub client_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 64 << 20,
+            memory_bytes: 1 << 30,
+            rows: 100_000,
+            requests: 256,
+            connections: 1024,
+            request_timeout: Duration::from_secs(30),
+            client_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Config {
+    /// Checks values that contradict each other. Files are not read.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the option and the remedy.
+    pub fn validate(&self) -> Result<(), Error> {
+        let usage = |text: String| Err(Error::Usage(text));
+        if self.models.is_empty() {
+            return usage("no model is given: use --model FILE".to_owned());
+        }
+        for (i, model) in self.models.iter().enumerate() {
+            if self.models[..i].iter().any(|other| other.name == model.name) {
+                return usage(format!(
+                    "two models have the name {}: give another one as --model NAME=FILE",
+                    model.name
+                ));
+            }
+        }
+        if !self.address.ip().is_loopback() && !self.insecure {
+            for (key, option, who) in
+                [(&self.read_key, "read", "read predictions"), (&self.write_key, "write", "change models")]
+            {
+                if key.is_none() {
+                    return usage(format!(
+                        "--address {}: other machines could {who} without a key; set NUQ_{}_KEY or --{option}-key-file, or allow \
+                         it with --insecure",
+                        self.address,
+                        option.to_uppercase(),
+                    ));
+                }
+            }
+        }
+        if let (Some(read), Some(write)) = (&self.read_key, &self.write_key)
+            && read.matches(write.as_bytes())
+        {
+            return usage("the read key and the write key are equal: use two different keys".to_owned());
+        }
+        for origin in &self.cors_origins {
+            let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+            if host.is_none_or(|host| host.is_empty() || host.contains('/')) {
+                return usage(format!(
+                    "--cors-origin {origin}: an origin is a scheme and a host, such as https://example.org"
+                ));
+            }
+        }
+        self.limits.validate()
+    }
+}
+
+impl Limits {
+    fn validate(&self) -> Result<(), Error> {
+        let sizes = [
+            ("--max-body-bytes", self.body_bytes),
+            ("--max-memory-bytes", self.memory_bytes),
+            ("--max-rows", self.rows),
+            ("--max-requests", self.requests),
+            ("--max-connections", self.connections),
+        ];
+        if let Some((option, _)) = sizes.iter().find(|(_, value)| *value == 0) {
+            return Err(Error::Usage(format!("{option} 0: at least 1 is required")));
+        }
+        if self.memory_bytes < self.body_bytes {
+            return Err(Error::Usage(format!(
+                "--max-memory-bytes {} is less than --max-body-bytes {}: a single body would exceed it",
+                self.memory_bytes, self.body_bytes
+            )));
+        }
+        let times = [("--request-timeout", self.request_timeout), ("--client-timeout", self.client_timeout)];
+        match times.iter().find(|(_, time)| time.is_zero()) {
+            Some((option, _)) => {
+                Err(Error::Usage(format!("{option} 0: more than zero seconds are required")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The configuration in words, for `--check` and the log. Keys are only counted.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        writeln!(f, "address     {scheme}://{}", self.address)?;
+        for model in &self.models {
+            writeln!(f, "model       {} from {}", model.name, model.path.display())?;
+        }
+        let keys = match (&self.read_key, &self.write_key) {
+            (None, None) => "none: every request may read and change models",
+            (Some(_), None) => "a read key; models cannot be changed",
+            (None, Some(_)) => "a write key; every request may read",
+            (Some(_), Some(_)) => "a read key and a write key",
+        };
+        writeln!(f, "keys        {keys}")?;
+        writeln!(f, "metrics     {}", self.metrics)?;
+        let limits = &self.limits;
+        writeln!(
+            f,
+            "limits      {} bytes per body, {} bytes in memory, {} rows, {} requests, {} connections, {} s per request, {} s per \
+             client",
+            limits.body_bytes,
+            limits.memory_bytes,
+            limits.rows,
+            limits.requests,
+            limits.connections,
+            limits.request_timeout.as_secs_f64(),
+            limits.client_timeout.as_secs_f64(),
+        )
+    }
+}

@@ -1,12 +1,51 @@
-//! Errors of requests: a status and a JSON body `{"error": {"code": …, "message": …}}`.
+//! Errors of the server, and errors of requests as JSON.
 
-use axum::http::StatusCode;
-use axum::http::header::RETRY_AFTER;
+use std::io;
+use std::path::PathBuf;
+
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-/// An error of a request.
-#[derive(Debug)]
+/// An error that ends the server or prevents its start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Options that contradict each other.
+    #[error("{0}")]
+    Usage(String),
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// A model file cannot be opened or written.
+    #[error(transparent)]
+    File(#[from] nuq_io::Error),
+    /// The server cannot listen on its address, or cannot start threads.
+    #[error("{what}: {source}")]
+    System {
+        /// What failed.
+        what: String,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("{}: {problem}", path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// An error of a request. Its body is `{"error": {"code": …, "message": …}}`.
+#[derive(Debug, Clone)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     /// One word for programs, such as `too_many_rows`.
@@ -30,7 +69,29 @@ impl ApiError {
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
+
+    pub(crate) fn too_large(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, code, message)
+    }
+
+    /// The server has too much to do.
+    pub(crate) fn busy(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { retry_after: Some(1), ..Self::new(status, code, message) }
+    }
+
+    /// A defect of the server. The cause is in the log.
+    pub(crate) fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal_error",
+            "the server has failed; its log has the cause",
+        )
+    }
 }
+
+/// The message of an error, as an extension of its response. Routes of the Open Inference Protocol have another body.
+#[derive(Debug, Clone)]
+pub(crate) struct ErrorMessage(pub(crate) String);
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
@@ -39,6 +100,17 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response.extensions_mut().insert(ErrorMessage(self.message));
         response
+    }
+}
+
+/// A model that rejects rows or options.
+impl From<nuq::Error> for ApiError {
+    fn from(error: nuq::Error) -> Self {
+        Self::invalid(error.to_string())
     }
 }

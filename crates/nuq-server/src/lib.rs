@@ -1,9 +1,7 @@
 //! Serves nuq models over HTTP: the Open Inference Protocol, routes for programs and people, and a page.
 //!
-//! `Config` holds the options, `check` validates them, and `run` serves until the process is asked to end. The mathematics is
-//! that of the crate `nuq`; this crate only transports it.
-
-#![allow(dead_code, reason = "the routes are not complete yet")]
+//! [`Config`] holds the options, [`check`] validates them, and [`Server`] answers requests. The mathematics is that of the crate `nuq`;
+//! this crate transports it.
 
 mod auth;
 mod batch;
@@ -11,27 +9,83 @@ mod config;
 mod demo;
 mod error;
 mod limits;
+mod log;
 mod metrics;
 mod models;
 mod openapi;
 mod page;
 mod pictures;
-mod shutdown;
+mod responses;
+mod results;
+mod rows;
+mod server;
 mod state;
 mod tls;
 mod v1;
 mod v2;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use axum::Router;
+use axum::routing::get;
+use axum::{Router, middleware};
+
+pub use auth::Key;
+pub use config::{Config, Limits, MetricsAccess, ModelSource, TlsFiles};
+pub use error::Error;
+pub use log::{LogFormat, LogLevel, start_log};
+pub use server::Server;
 
 /// What every handler can use: `State<Arc<App>>`.
 pub(crate) struct App {
+    pub(crate) config: Config,
     pub(crate) models: models::Registry,
+    pub(crate) metrics: metrics::Metrics,
+    pub(crate) capacity: limits::Capacity,
+    /// Set when the server ends: probes of readiness fail from then on.
+    pub(crate) stopping: AtomicBool,
+}
+
+impl App {
+    fn new(config: Config) -> Result<Self, Error> {
+        let metrics = metrics::Metrics::default();
+        let models = models::Registry::open(&config, &metrics)?;
+        let capacity = limits::Capacity::new(config.limits);
+        Ok(Self { config, models, metrics, capacity, stopping: AtomicBool::new(false) })
+    }
+
+    /// Opens the files of all models again. A model whose file cannot be opened is not replaced.
+    fn reload_all(&self) {
+        for served in self.models.iter() {
+            if let Err(error) = served.reload() {
+                tracing::error!(model = served.name, %error, "the former model is still served");
+            }
+        }
+    }
 }
 
 /// All routes.
-fn routes() -> Router<Arc<App>> {
-    Router::new().nest("/v1", v1::routes())
+fn routes(app: Arc<App>) -> Router {
+    Router::new()
+        .nest("/v1", v1::routes())
+        .merge(v2::routes())
+        .merge(openapi::routes())
+        .route("/metrics", get(metrics::get))
+        .fallback(responses::no_route)
+        .method_not_allowed_fallback(responses::wrong_method)
+        .layer(middleware::from_fn_with_state(app.clone(), auth::check))
+        .layer(middleware::from_fn_with_state(app.clone(), responses::finish))
+        .with_state(app)
+}
+
+/// Validates a configuration: options, models and certificates. Nothing is served.
+///
+/// # Errors
+/// The first problem that would prevent the start of the server.
+pub fn check(config: &Config) -> Result<(), Error> {
+    config.validate()?;
+    if let Some(files) = &config.tls {
+        tls::Certificates::open(files)?;
+    }
+    config.models.iter().try_for_each(|source| models::open_model(source, config.device).map(drop))
 }

@@ -1,1 +1,211 @@
-//! Limits on bodies, rows, concurrent requests and time.
+//! Limits on bodies, memory, concurrent requests and time.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::App;
+use crate::config::Limits;
+use crate::error::ApiError;
+
+/// The unit of the memory that bodies take.
+const UNIT: usize = 1024;
+
+/// The free capacity of the server.
+pub(crate) struct Capacity {
+    pub(crate) limits: Limits,
+    requests: Arc<Semaphore>,
+    /// Units of memory for bodies.
+    memory: Arc<Semaphore>,
+}
+
+impl Capacity {
+    pub(crate) fn new(limits: Limits) -> Self {
+        let units = limits.memory_bytes.div_ceil(UNIT).min(Semaphore::MAX_PERMITS).min(u32::MAX as usize);
+        Self {
+            limits,
+            requests: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),
+            memory: Arc::new(Semaphore::new(units)),
+        }
+    }
+}
+
+/// A request that counts as running until this value is dropped.
+pub(crate) struct Admission {
+    app: Arc<App>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.app.metrics.running.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Admits a request that computes something, or refuses it with status 429.
+pub(crate) fn admit(app: &Arc<App>) -> Result<Admission, ApiError> {
+    let capacity = &app.capacity;
+    let Ok(permit) = capacity.requests.clone().try_acquire_owned() else {
+        let message = format!(
+            "the server processes {} requests already (--max-requests): repeat the request later",
+            capacity.limits.requests
+        );
+        return Err(ApiError::busy(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", message));
+    };
+    app.metrics.running.fetch_add(1, Relaxed);
+    Ok(Admission { app: app.clone(), _permit: permit })
+}
+
+/// Waits for a result, at most for the time of a request. The computation is cancelled by dropping its future.
+pub(crate) async fn in_time<T>(
+    app: &App,
+    result: impl Future<Output = Result<T, ApiError>>,
+) -> Result<T, ApiError> {
+    let limit = app.capacity.limits.request_timeout;
+    timeout(limit, result).await.unwrap_or_else(|_| Err(too_slow(limit)))
+}
+
+fn too_slow(limit: Duration) -> ApiError {
+    let message = format!(
+        "the computation took longer than {} seconds (--request-timeout): send fewer rows at a time, or repeat the request later",
+        limit.as_secs_f64()
+    );
+    ApiError::busy(StatusCode::SERVICE_UNAVAILABLE, "timeout", message)
+}
+
+/// Refuses compressed bodies, whose size in memory their length does not show.
+pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+    match headers.get(CONTENT_ENCODING) {
+        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            let message = "compressed bodies are not supported: send the body without Content-Encoding";
+            Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "compressed_body", message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The memory that a body takes of the server's total.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    permit: Option<OwnedSemaphorePermit>,
+    units: usize,
+}
+
+impl Memory {
+    /// Takes memory for a body of `bytes`, or refuses the request with status 503. It is given back when this value is dropped.
+    pub(crate) fn grow(&mut self, app: &App, bytes: usize) -> Result<(), ApiError> {
+        let units = bytes.div_ceil(UNIT);
+        if units <= self.units {
+            return Ok(());
+        }
+        let more = u32::try_from(units - self.units).unwrap_or(u32::MAX);
+        let Ok(permit) = app.capacity.memory.clone().try_acquire_many_owned(more) else {
+            let message = "the bodies of the current requests take all memory that the server allows (--max-memory-bytes): \
+                           repeat the request later";
+            return Err(ApiError::busy(StatusCode::SERVICE_UNAVAILABLE, "memory_full", message));
+        };
+        match &mut self.permit {
+            Some(own) => own.merge(permit),
+            None => self.permit = Some(permit),
+        }
+        self.units = units;
+        Ok(())
+    }
+}
+
+/// A body in memory.
+pub(crate) struct HeldBody {
+    pub(crate) bytes: Vec<u8>,
+    _memory: Memory,
+}
+
+/// Reads a whole body within the limits. Memory is allocated for bytes that have arrived.
+pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Result<HeldBody, ApiError> {
+    check_encoding(headers)?;
+    let limits = &app.capacity.limits;
+    let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|declared| declared > limits.body_bytes as u64) {
+        return Err(body_too_large(limits));
+    }
+    read_rest(app, Vec::new(), Frames::new(body, limits.request_timeout)).await
+}
+
+/// Reads the rest of a body that begins with `bytes`.
+pub(crate) async fn read_rest(
+    app: &App,
+    mut bytes: Vec<u8>,
+    mut frames: Frames,
+) -> Result<HeldBody, ApiError> {
+    let limits = &app.capacity.limits;
+    let mut memory = Memory::default();
+    memory.grow(app, bytes.len())?;
+    while let Some(chunk) = frames.next().await? {
+        let needed = bytes.len() + chunk.len();
+        if needed > limits.body_bytes {
+            return Err(body_too_large(limits));
+        }
+        memory.grow(app, needed)?;
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(HeldBody { bytes, _memory: memory })
+}
+
+fn body_too_large(limits: &Limits) -> ApiError {
+    let message = format!(
+        "the body has more than {} bytes (--max-body-bytes): send fewer rows at a time, or stream csv, npy or Arrow data to \
+         /v1/models/{{model}}/score",
+        limits.body_bytes
+    );
+    ApiError::too_large("body_too_large", message)
+}
+
+/// The chunks of a body. A part of it must arrive within a time limit; `restart` begins the next part.
+pub(crate) struct Frames {
+    body: Body,
+    limit: Duration,
+    deadline: Instant,
+}
+
+impl Frames {
+    pub(crate) fn new(body: Body, limit: Duration) -> Self {
+        Self { body, limit, deadline: Instant::now() + limit }
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.deadline = Instant::now() + self.limit;
+    }
+
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
+        loop {
+            let Ok(frame) = timeout_at(self.deadline, self.body.frame()).await else {
+                let message = format!(
+                    "the body did not arrive within {} seconds (--request-timeout)",
+                    self.limit.as_secs_f64()
+                );
+                return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "slow_body", message));
+            };
+            match frame {
+                None => return Ok(None),
+                Some(Ok(frame)) => {
+                    // Trailers are ignored.
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+                Some(Err(_)) => {
+                    let message = "the connection ended before the body was complete";
+                    return Err(ApiError::new(StatusCode::BAD_REQUEST, "incomplete_body", message));
+                }
+            }
+        }
+    }
+}

@@ -1,1 +1,281 @@
-//! Counters in the text format of Prometheus.
+//! Counters and histograms in the text format of Prometheus. Their number is bounded: labels are routes, models and thresholds.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::Method;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use nuq::FittedModel;
+
+use crate::App;
+
+/// Upper ends of the classes of durations, in seconds.
+const SECONDS: [f64; 14] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
+
+/// Upper ends of the classes of rows in a batch.
+const ROWS: [f64; 13] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
+
+/// Counts of values by class.
+#[derive(Debug)]
+struct Histogram<const N: usize> {
+    ends: [f64; N],
+    counts: [AtomicU64; N],
+    total: AtomicU64,
+    /// The sum in millionths.
+    sum: AtomicU64,
+}
+
+impl<const N: usize> Histogram<N> {
+    fn new(ends: [f64; N]) -> Self {
+        Self {
+            ends,
+            counts: std::array::from_fn(|_| AtomicU64::new(0)),
+            total: AtomicU64::new(0),
+            sum: AtomicU64::new(0),
+        }
+    }
+
+    fn add(&self, value: f64) {
+        if let Some(class) = self.ends.iter().position(|end| value <= *end) {
+            self.counts[class].fetch_add(1, Relaxed);
+        }
+        self.total.fetch_add(1, Relaxed);
+        self.sum.fetch_add((value * 1e6) as u64, Relaxed);
+    }
+
+    fn write(&self, text: &mut String, name: &str, labels: &str) {
+        let mut below = 0;
+        for (end, count) in self.ends.iter().zip(&self.counts) {
+            below += count.load(Relaxed);
+            line(text, &format!("{name}_bucket{{{labels},le=\"{end}\"}}"), below as f64);
+        }
+        let total = self.total.load(Relaxed) as f64;
+        line(text, &format!("{name}_bucket{{{labels},le=\"+Inf\"}}"), total);
+        line(text, &format!("{name}_sum{{{labels}}}"), self.sum.load(Relaxed) as f64 / 1e6);
+        line(text, &format!("{name}_count{{{labels}}}"), total);
+    }
+}
+
+/// All metrics of the server.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    /// Requests by method, route and status.
+    requests: Mutex<BTreeMap<(MethodName, String, u16), u64>>,
+    seconds: Mutex<BTreeMap<String, Arc<Histogram<14>>>>,
+    models: Mutex<BTreeMap<String, Arc<ModelMetrics>>>,
+    pub(crate) running: AtomicUsize,
+    pub(crate) connections: AtomicUsize,
+}
+
+/// The name of a method; unknown methods share one.
+type MethodName = &'static str;
+
+fn method_name(method: &Method) -> MethodName {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        Method::DELETE => "DELETE",
+        Method::PUT => "PUT",
+        _ => "other",
+    }
+}
+
+/// The metrics of one model.
+#[derive(Debug)]
+pub(crate) struct ModelMetrics {
+    rows: AtomicU64,
+    cancelled: AtomicU64,
+    batch_rows: Histogram<13>,
+    batch_seconds: Histogram<14>,
+    /// Decided and rejected rows by threshold.
+    decisions: Mutex<BTreeMap<String, (u64, u64)>>,
+}
+
+impl ModelMetrics {
+    fn new() -> Self {
+        Self {
+            rows: AtomicU64::new(0),
+            cancelled: AtomicU64::new(0),
+            batch_rows: Histogram::new(ROWS),
+            batch_seconds: Histogram::new(SECONDS),
+            decisions: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn batch(&self, rows: usize, time: Duration) {
+        self.rows.fetch_add(rows as u64, Relaxed);
+        self.batch_rows.add(rows as f64);
+        self.batch_seconds.add(time.as_secs_f64());
+    }
+
+    pub(crate) fn cancelled(&self) {
+        self.cancelled.fetch_add(1, Relaxed);
+    }
+
+    /// Counts the decisions of a threshold.
+    pub(crate) fn decided(&self, threshold: &str, rows: u64, rejected: u64) {
+        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        if !decisions.contains_key(threshold) {
+            decisions.insert(threshold.to_owned(), (0, 0));
+        }
+        let sums = decisions.get_mut(threshold).expect("the threshold was inserted");
+        sums.0 += rows;
+        sums.1 += rejected;
+    }
+}
+
+impl Metrics {
+    pub(crate) fn of_model(&self, name: &str) -> Arc<ModelMetrics> {
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        models.entry(name.to_owned()).or_insert_with(|| Arc::new(ModelMetrics::new())).clone()
+    }
+
+    /// Counts a response.
+    pub(crate) fn response(&self, method: &Method, route: &str, status: u16, time: Duration) {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *requests.entry((method_name(method), route.to_owned(), status)).or_default() += 1;
+        drop(requests);
+        let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let histogram = match seconds.get(route) {
+            Some(histogram) => histogram.clone(),
+            None => {
+                seconds.entry(route.to_owned()).or_insert_with(|| Arc::new(Histogram::new(SECONDS))).clone()
+            }
+        };
+        drop(seconds);
+        histogram.add(time.as_secs_f64());
+    }
+
+    /// The metrics as text, except those of the models themselves.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        head(&mut text, "nuq_requests_total", "counter", "Responses by method, route and status.");
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for ((method, route, status), count) in requests {
+            let labels = format!("method=\"{method}\",route=\"{}\",status=\"{status}\"", escaped(&route));
+            line(&mut text, &format!("nuq_requests_total{{{labels}}}"), count as f64);
+        }
+        head(&mut text, "nuq_request_seconds", "histogram", "Time until the head of the response is sent.");
+        let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (route, histogram) in seconds {
+            histogram.write(&mut text, "nuq_request_seconds", &format!("route=\"{}\"", escaped(&route)));
+        }
+        head(&mut text, "nuq_requests_running", "gauge", "Requests that are processed now.");
+        line(&mut text, "nuq_requests_running", self.running.load(Relaxed) as f64);
+        head(&mut text, "nuq_connections", "gauge", "Open connections.");
+        line(&mut text, "nuq_connections", self.connections.load(Relaxed) as f64);
+        if let Some(bytes) = resident_bytes() {
+            head(&mut text, "process_resident_memory_bytes", "gauge", "Memory of the process.");
+            line(&mut text, "process_resident_memory_bytes", bytes as f64);
+        }
+        self.write_models(&mut text);
+        text
+    }
+
+    fn write_models(&self, text: &mut String) {
+        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let label = |name: &str| format!("model=\"{}\"", escaped(name));
+        head(text, "nuq_rows_total", "counter", "Scored rows.");
+        for (name, model) in &models {
+            line(text, &format!("nuq_rows_total{{{}}}", label(name)), model.rows.load(Relaxed) as f64);
+        }
+        head(text, "nuq_cancelled_batches_total", "counter", "Batches that no request waited for any more.");
+        for (name, model) in &models {
+            let series = format!("nuq_cancelled_batches_total{{{}}}", label(name));
+            line(text, &series, model.cancelled.load(Relaxed) as f64);
+        }
+        head(text, "nuq_batch_rows", "histogram", "Rows that were computed together.");
+        models.iter().for_each(|(name, model)| model.batch_rows.write(text, "nuq_batch_rows", &label(name)));
+        head(text, "nuq_batch_seconds", "histogram", "Time of the computation of a batch.");
+        models
+            .iter()
+            .for_each(|(name, model)| model.batch_seconds.write(text, "nuq_batch_seconds", &label(name)));
+        let decisions = models.iter().flat_map(|(name, model)| {
+            let decisions = model.decisions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            decisions.into_iter().map(move |(threshold, sums)| (name, threshold, sums))
+        });
+        let decisions: Vec<_> = decisions.collect();
+        for (metric, help, is_rejected) in [
+            ("nuq_decided_rows_total", "Rows that a threshold accepted or rejected.", false),
+            ("nuq_rejected_rows_total", "Rows that a threshold rejected.", true),
+        ] {
+            head(text, metric, "counter", help);
+            for (name, threshold, (rows, rejected)) in &decisions {
+                let series = format!("{metric}{{{},threshold=\"{}\"}}", label(name), escaped(threshold));
+                line(text, &series, if is_rejected { *rejected } else { *rows } as f64);
+            }
+        }
+    }
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+}
+
+fn line(text: &mut String, series: &str, value: f64) {
+    let _ = writeln!(text, "{series} {value}");
+}
+
+/// The value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+}
+
+/// The memory of the process, on Linux.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let value = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    value.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// `GET /metrics`.
+pub(crate) async fn get(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let task = tokio::task::spawn_blocking(move || {
+        let mut text = app.metrics.text();
+        head(&mut text, "nuq_model_rows", "gauge", "Training rows of the model.");
+        for served in app.models.iter() {
+            let series = format!("nuq_model_rows{{model=\"{}\"}}", served.name);
+            line(&mut text, &series, served.current().read().index().len() as f64);
+        }
+        head(&mut text, "nuq_model_version", "gauge", "Version of the model, one more after each change.");
+        for served in app.models.iter() {
+            line(
+                &mut text,
+                &format!("nuq_model_version{{model=\"{}\"}}", served.name),
+                served.version() as f64,
+            );
+        }
+        text
+    });
+    let text = task.await.unwrap_or_default();
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_a_histogram_are_cumulative() {
+        let histogram = Histogram::new([1.0, 2.0]);
+        [0.5, 1.0, 1.5, 9.0].into_iter().for_each(|value| histogram.add(value));
+        let mut text = String::new();
+        histogram.write(&mut text, "x", "a=\"b\"");
+        let expected = "x_bucket{a=\"b\",le=\"1\"} 2\nx_bucket{a=\"b\",le=\"2\"} 3\nx_bucket{a=\"b\",le=\"+Inf\"} 4\n\
+                        x_sum{a=\"b\"} 12\nx_count{a=\"b\"} 4\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn labels_are_escaped() {
+        assert_eq!(escaped("a\"b\\c\n"), r#"a\"b\\c\n"#);
+    }
+}

@@ -57,6 +57,13 @@ words!(
     },
 );
 
+#[cfg(feature = "serve")]
+words!(
+    nuq_server::MetricsAccess => Self::ALL.iter().map(|access| access.name()).collect(),
+    nuq_server::LogFormat => Self::ALL.iter().map(|format| format.name()).collect(),
+    nuq_server::LogLevel => Self::ALL.iter().map(|level| level.name()).collect(),
+);
+
 /// The value of `--bandwidth`: the word of a rule of either task, or a number.
 #[derive(Debug, Clone)]
 pub(crate) struct BandwidthWord(String);

@@ -2,6 +2,8 @@
 
 mod choice;
 mod input;
+#[cfg(feature = "serve")]
+mod serve;
 mod values;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +20,8 @@ use nuq_io::ArraySpec;
 pub(crate) use choice::BandwidthWord;
 use choice::choice;
 pub(crate) use input::{InputArgs, RowArgs, hold_stdin, join_stdin_values};
+#[cfg(feature = "serve")]
+pub(crate) use serve::ServeArgs;
 pub(crate) use values::{NamedArray, TargetSpec};
 
 /// Largest width of the help texts, in columns. Lines of the constants below are shorter, so that they are not wrapped.
@@ -155,6 +159,12 @@ pub(crate) enum Command {
     /// Choose rows of a file to label next: uncertain and diverse
     #[command(after_long_help = FILES)]
     Suggest(SuggestArgs),
+    /// Serve models over HTTP: predictions with uncertainties, by the Open Inference Protocol and as JSON
+    ///
+    /// Requests that wait are computed together. Every option is also an environment variable.
+    #[cfg(feature = "serve")]
+    #[command(after_long_help = serve::SERVE)]
+    Serve(Box<ServeArgs>),
     /// Fit the Two Moons data, print a table and draw the uncertainty maps
     ///
     /// Fits 200 and 2000 points. Prints the fitted values and the uncertainty on the moons, between them and far away, and
@@ -169,6 +179,17 @@ pub(crate) enum Command {
     ///
     /// Copy them to a folder that man searches, for example ~/.local/share/man/man1.
     Man(ManArgs),
+}
+
+impl Command {
+    /// Whether the command handles SIGINT, SIGTERM and SIGHUP itself.
+    pub(crate) fn handles_signals(&self) -> bool {
+        #[cfg(feature = "serve")]
+        if let Self::Serve(_) = self {
+            return true;
+        }
+        false
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -97,7 +97,7 @@ impl Input {
         match self.bytes {
             Bytes::File(file) => Ok(file),
             Bytes::Stream { mut reader, .. } => {
-                let (mut file, path) = unnamed_file()?;
+                let (mut file, path) = temporary_file()?;
                 let mut buffer = vec![0; 1 << 20];
                 loop {
                     match reader.read(&mut buffer) {
@@ -115,9 +115,17 @@ impl Input {
     }
 }
 
+/// Creates a temporary file without a name. The operating system deletes it when it is closed.
+///
+/// # Errors
+/// [`Error::Write`] if it cannot be created.
+pub fn unnamed_file() -> Result<File, Error> {
+    temporary_file().map(|(file, _)| file)
+}
+
 /// A temporary file whose name is removed at once, so that the operating system deletes the file when the process ends. The path is
 /// the former name, for error messages.
-fn unnamed_file() -> Result<(File, PathBuf), Error> {
+fn temporary_file() -> Result<(File, PathBuf), Error> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("nuq-input-{}-{number}", std::process::id()));

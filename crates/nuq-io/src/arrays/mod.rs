@@ -51,9 +51,10 @@ mod table_rows;
 
 pub use format::Format;
 pub use header::Header;
-pub use input::hold_stdin;
+pub use input::{hold_stdin, unnamed_file};
 pub use kept::KeptColumn;
 pub use members::read_members;
+pub use npy::NpyHeader;
 pub use npz::npz_names;
 pub use options::ReadOptions;
 pub use spec::ArraySpec;

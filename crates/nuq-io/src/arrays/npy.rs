@@ -13,6 +13,67 @@ use crate::Error;
 /// Length limit of the header in bytes. numpy has the same limit.
 const MAX_HEADER: usize = 10_000;
 
+/// The header of npy data that are read from front to back, such as the body of a request.
+#[derive(Debug, Clone)]
+pub struct NpyHeader {
+    element: Element,
+    shape: Vec<usize>,
+    is_fortran: bool,
+}
+
+impl NpyHeader {
+    /// Reads the header of an array of numbers. `reader` is then at the first value.
+    ///
+    /// # Errors
+    /// [`Error::BadFile`] for a header that is damaged, or an array that does not hold numbers.
+    ///
+    /// ```
+    /// use nuq_io::NpyHeader;
+    /// let mut data = b"\x93NUMPY\x01\0\x3a\0{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2)}\n".to_vec();
+    /// data.extend([1.5f32, -2.0].map(f32::to_le_bytes).as_flattened());
+    /// let mut reader = &data[..];
+    /// let header = NpyHeader::read(&mut reader)?;
+    /// assert_eq!(header.shape(), [1, 2]);
+    /// assert_eq!(header.values(reader), Ok(vec![1.5, -2.0]));
+    /// # Ok::<(), nuq_io::Error>(())
+    /// ```
+    pub fn read(reader: &mut impl Read) -> Result<Self, Error> {
+        let spec = ArraySpec { path: "the array".into(), name: None };
+        let (element, shape, is_fortran, _) = read_header(reader, &spec)?;
+        element.check_number(&spec)?;
+        Ok(Self { element, shape, is_fortran })
+    }
+
+    /// The sizes of the dimensions. The product of them and of [`element_size`](Self::element_size) does not overflow.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Whether the values are in column-major order.
+    #[must_use]
+    pub fn is_fortran(&self) -> bool {
+        self.is_fortran
+    }
+
+    /// Size of one value in bytes.
+    #[must_use]
+    pub fn element_size(&self) -> usize {
+        self.element.size()
+    }
+
+    /// Values as 32-bit numbers.
+    ///
+    /// # Errors
+    /// Position and value of the first finite value that exceeds the range of 32-bit numbers.
+    pub fn values(&self, bytes: &[u8]) -> Result<Vec<f32>, (usize, f64)> {
+        match self.element.first_overflow(bytes) {
+            Some(overflow) => Err(overflow),
+            None => Ok(self.element.f32s(bytes)),
+        }
+    }
+}
+
 /// Reads the header of an array.
 pub(crate) fn open(spec: &ArraySpec, input: Input) -> Result<StoredArray, Error> {
     if let Some(name) = &spec.name {

@@ -1,6 +1,7 @@
 //! The routes below `/v1`.
 
 mod changes;
+mod encode;
 mod models;
 mod page;
 mod review;

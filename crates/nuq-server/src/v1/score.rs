@@ -1,11 +1,293 @@
-//! The route that scores rows.
+//! `POST /v1/models/{model}/score`: rows in, results out, in blocks.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::Router;
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use bytes::Bytes;
+use hyper::body::Frame;
+use nuq::Embeddings;
+use serde::Deserialize;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
+use super::encode::{Encoder, ResponseFormat};
 use crate::App;
+use crate::batch::{Pending, Rows};
+use crate::error::ApiError;
+use crate::limits::{Admission, Frames, HeldBody, admit, check_encoding, in_time, read_rest};
+use crate::models::{LoadedModel, Named, ServedModel};
+use crate::results::{Output, Selection};
+use crate::rows::{self, Blocks, BodyReader, Columns, Format, HeldBlocks, Matrix};
+
+/// Number of chunks of a response that wait for the client. A client that sends its whole body before it reads can receive that many.
+const WAITING_CHUNKS: usize = 64;
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new()
+    Router::new().route("/models/{model}/score", post(score))
+}
+
+/// The parameters of the address.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScoreQuery {
+    threshold: Option<String>,
+    neighbors: Option<usize>,
+    /// Names of outputs, separated by commas.
+    outputs: Option<String>,
+}
+
+impl ScoreQuery {
+    fn selection(self) -> Result<Selection, ApiError> {
+        let parse =
+            |name: &str| name.trim().parse::<Output>().map_err(|error| ApiError::invalid(error.to_string()));
+        let outputs = self.outputs.map(|names| names.split(',').map(parse).collect::<Result<_, _>>());
+        let outputs: Option<Vec<Output>> = outputs.transpose()?;
+        if let Some(outputs) = &outputs
+            && let Some(i) = (0..outputs.len()).find(|&i| outputs[..i].contains(&outputs[i]))
+        {
+            return Err(ApiError::invalid(format!("the output `{}` is requested twice", outputs[i])));
+        }
+        Ok(Selection { outputs, neighbors: self.neighbors, threshold: self.threshold })
+    }
+}
+
+/// A body in JSON: rows, or an object with rows and logits.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonRows {
+    rows: Matrix,
+    logits: Option<Matrix>,
+}
+
+async fn score(
+    State(app): State<Arc<App>>,
+    Named(served): Named,
+    query: Result<Query<ScoreQuery>, QueryRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let admission = admit(&app)?;
+    check_encoding(&headers)?;
+    let Query(query) = query.map_err(|error| ApiError::invalid(error.body_text()))?;
+    let selection = Arc::new(query.selection()?);
+    let format = ResponseFormat::of(headers.get(ACCEPT))?;
+    let mut frames = Frames::new(body, app.capacity.limits.request_timeout);
+    let mut start = Vec::new();
+    while start.len() < 8
+        && let Some(chunk) = frames.next().await?
+    {
+        start.extend_from_slice(&chunk);
+    }
+    let body = match Format::of(&start)? {
+        Format::Json => Input::Json(read_rest(&app, start, frames).await?),
+        format => Input::Stream(format, BodyReader::new(app.clone(), start, frames)),
+    };
+    let (head, is_ready) = oneshot::channel();
+    let (chunks, receiver) = mpsc::channel(WAITING_CHUNKS);
+    let scoring = Scoring {
+        model: served.current(),
+        app,
+        encoder: Encoder::new(format, &served),
+        served,
+        selection,
+        runtime: Handle::current(),
+        head: Some(head),
+        chunks,
+        _admission: admission,
+    };
+    tokio::task::spawn_blocking(move || scoring.run(body));
+    is_ready.await.unwrap_or_else(|_| Err(ApiError::internal()))?;
+    let body = Body::new(ChannelBody { chunks: receiver, is_complete: false });
+    Ok((StatusCode::OK, [(CONTENT_TYPE, format.content_type())], body).into_response())
+}
+
+enum Input {
+    Json(HeldBody),
+    Stream(Format, BodyReader),
+}
+
+/// A request on a thread that may block.
+struct Scoring {
+    app: Arc<App>,
+    served: Arc<ServedModel>,
+    model: Arc<LoadedModel>,
+    selection: Arc<Selection>,
+    encoder: Encoder,
+    runtime: Handle,
+    /// Receives whether the response begins or fails; `None` after that.
+    head: Option<oneshot::Sender<Result<(), ApiError>>>,
+    chunks: mpsc::Sender<Option<Bytes>>,
+    _admission: Admission,
+}
+
+/// The client takes no more data.
+struct Gone;
+
+enum Failed {
+    Request(ApiError),
+    Gone,
+}
+
+impl From<ApiError> for Failed {
+    fn from(error: ApiError) -> Self {
+        Failed::Request(error)
+    }
+}
+
+impl From<Gone> for Failed {
+    fn from(Gone: Gone) -> Self {
+        Failed::Gone
+    }
+}
+
+impl Scoring {
+    fn run(mut self, input: Input) {
+        let Err(Failed::Request(error)) = self.score(input) else { return };
+        match self.head.take() {
+            Some(head) => {
+                let _ = head.send(Err(error));
+            }
+            None => {
+                // The status has been sent. The response ends without its regular end, so that the client sees that it is incomplete.
+                tracing::warn!(model = self.served.name, error = error.message, "a streamed request failed");
+                if let Some(line) = self.encoder.error(&error) {
+                    let _ = self.send(line);
+                }
+            }
+        }
+    }
+
+    fn score(&mut self, input: Input) -> Result<(), Failed> {
+        let mut blocks = self.blocks(input)?;
+        let mut pending: Option<Pending> = None;
+        loop {
+            // A block is read while the previous one is computed.
+            let block = blocks.next()?;
+            if let Some(pending) = pending.take() {
+                let results = self.runtime.block_on(in_time(&self.app, pending.results()))?;
+                let chunk = self.encoder.block(&results, self.app.capacity.limits.rows)?;
+                self.send(chunk)?;
+            }
+            let Some(rows) = block else { break };
+            pending = Some(self.served.batcher.submit(self.model.clone(), rows, self.selection.clone()));
+        }
+        let last = self.encoder.finish();
+        self.send(last)?;
+        self.begin();
+        self.deliver(None)?;
+        Ok(())
+    }
+
+    fn blocks(&self, input: Input) -> Result<Box<dyn Blocks>, ApiError> {
+        let columns = Columns::of(&self.model.read());
+        match input {
+            Input::Stream(format, body) => rows::stream(format, body, columns),
+            Input::Json(held) => {
+                let rows = parse_json(&held.bytes, columns.count)?;
+                let max_rows = self.app.capacity.limits.rows;
+                if rows.embeddings.len() > max_rows {
+                    let message = format!(
+                        "the body has {} rows, more than {max_rows} (--max-rows): send them in several requests, or as csv, npy or \
+                         Arrow data, which are streamed",
+                        rows.embeddings.len()
+                    );
+                    return Err(ApiError::too_large("too_many_rows", message));
+                }
+                Ok(Box::new(HeldBlocks::new(rows)))
+            }
+        }
+    }
+
+    /// Sends a part of the response.
+    fn send(&mut self, chunk: Vec<u8>) -> Result<(), Gone> {
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        self.begin();
+        self.deliver(Some(chunk.into()))
+    }
+
+    fn begin(&mut self) {
+        if let Some(head) = self.head.take() {
+            let _ = head.send(Ok(()));
+        }
+    }
+
+    fn deliver(&self, chunk: Option<Bytes>) -> Result<(), Gone> {
+        let limit = self.app.capacity.limits.client_timeout;
+        match self.runtime.block_on(async { timeout(limit, self.chunks.send(chunk)).await }) {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(Gone),
+        }
+    }
+}
+
+fn parse_json(bytes: &[u8], columns: usize) -> Result<Rows, ApiError> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let parsed = match bytes.trim_ascii_start().first() {
+        Some(b'[') => serde_json::from_slice(bytes).map(|rows| JsonRows { rows, logits: None }),
+        _ => serde_json::from_slice(bytes),
+    };
+    let JsonRows { rows, logits } = parsed.map_err(|error| {
+        ApiError::invalid(format!(
+            "the body must be a list of rows or an object {{\"rows\": …, \"logits\": …}} of finite numbers: {error}"
+        ))
+    })?;
+    let matrix = |matrix: Matrix, columns: usize, what: &str| {
+        // An empty list has no number of columns.
+        let columns = if matrix.values.is_empty() { columns } else { matrix.columns };
+        Embeddings::new(matrix.values, columns)
+            .map_err(|error| ApiError::invalid(format!("the {what}: {error}")))
+    };
+    let logits = logits.map(|logits| {
+        let classes = logits.columns.max(1);
+        matrix(logits, classes, "logits")
+    });
+    Ok(Rows { embeddings: matrix(rows, columns, "rows")?, logits: logits.transpose()? })
+}
+
+/// A body whose parts come from another thread. It is complete after the part `None`.
+struct ChannelBody {
+    chunks: mpsc::Receiver<Option<Bytes>>,
+    is_complete: bool,
+}
+
+impl hyper::body::Body for ChannelBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if self.is_complete {
+            return Poll::Ready(None);
+        }
+        self.chunks.poll_recv(context).map(|part| match part {
+            Some(Some(chunk)) => Some(Ok(Frame::data(chunk))),
+            Some(None) => {
+                self.is_complete = true;
+                None
+            }
+            None => {
+                self.is_complete = true;
+                Some(Err(io::Error::other("the response is incomplete")))
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_complete
+    }
 }

@@ -1,0 +1,191 @@
+//! Options of `nuq serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use nuq_server::{LogFormat, LogLevel, MetricsAccess, ModelSource};
+
+use super::choice::choice;
+
+/// Text after the help of `nuq serve`.
+pub(super) const SERVE: &str = "\
+Keys:
+  NUQ_READ_KEY and NUQ_WRITE_KEY, or the files of --read-key-file and --write-key-file. Keys are never
+  arguments, which other users of the machine could see. A request sends `Authorization: Bearer KEY`.
+  The read key allows predictions, the write key also changes of models.
+
+Signals:
+  SIGTERM, SIGINT  complete the running requests within --drain-timeout and end; a second one ends at once
+  SIGHUP           open models and certificates again
+
+Routes:
+  /v2/…            Open Inference Protocol (KServe, Triton)
+  /v1/…            scores, models and their changes
+  /docs            all routes; /openapi.json for programs
+  /metrics         Prometheus";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// Model to serve under a name [default name: that of the file]; can be repeated, or separated by commas
+    #[arg(
+        short, long = "model", value_name = "[NAME=]FILE", env = "NUQ_MODEL", value_delimiter = ',', required = true,
+        value_parser = ModelSource::parse, hide_env_values = true
+    )]
+    pub(crate) models: Vec<ModelSource>,
+    /// Address and port to listen on; port 0 selects a free one
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "NUQ_ADDRESS",
+        default_value = "127.0.0.1:8080",
+        hide_env_values = true
+    )]
+    pub(crate) address: SocketAddr,
+    /// Check the options and open all models, print the configuration, and exit
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// File with the key of requests that read
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "NUQ_READ_KEY_FILE",
+        hide_env_values = true,
+        help_heading = "Access"
+    )]
+    pub(crate) read_key_file: Option<PathBuf>,
+    /// File with the key of requests that change models
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "NUQ_WRITE_KEY_FILE",
+        hide_env_values = true,
+        help_heading = "Access"
+    )]
+    pub(crate) write_key_file: Option<PathBuf>,
+    /// Allow an address of other machines without keys
+    #[arg(long, env = "NUQ_INSECURE", hide_env_values = true, help_heading = "Access")]
+    pub(crate) insecure: bool,
+    /// Certificate for https, in PEM format, with those of its issuers; it is read again when it changes
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "NUQ_TLS_CERTIFICATE",
+        requires = "tls_key",
+        hide_env_values = true,
+        help_heading = "Access"
+    )]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// Private key of the certificate, in PEM format
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "NUQ_TLS_KEY",
+        requires = "tls_certificate",
+        hide_env_values = true,
+        help_heading = "Access"
+    )]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Web page whose scripts may use the server, such as https://example.org; can be repeated, or separated by commas
+    #[arg(
+        long,
+        value_name = "ORIGIN",
+        env = "NUQ_CORS_ORIGIN",
+        value_delimiter = ',',
+        hide_env_values = true,
+        help_heading = "Access"
+    )]
+    pub(crate) cors_origin: Vec<String>,
+    /// Who may read /metrics: requests with a key, all requests, or none
+    #[arg(
+        long, value_name = "ACCESS", env = "NUQ_METRICS", value_parser = choice::<MetricsAccess>(), default_value = "key",
+        hide_env_values = true, help_heading = "Access"
+    )]
+    pub(crate) metrics: MetricsAccess,
+
+    /// Largest body that is held in memory, in bytes; streamed bodies may be larger
+    #[arg(
+        long, value_name = "BYTES", env = "NUQ_MAX_BODY_BYTES", default_value_t = 64 << 20, hide_env_values = true,
+        help_heading = "Limits"
+    )]
+    pub(crate) max_body_bytes: usize,
+    /// Largest sum of the bodies in memory, in bytes
+    #[arg(
+        long, value_name = "BYTES", env = "NUQ_MAX_MEMORY_BYTES", default_value_t = 1 << 30, hide_env_values = true,
+        help_heading = "Limits"
+    )]
+    pub(crate) max_memory_bytes: usize,
+    /// Largest number of rows of a request that is not streamed
+    #[arg(
+        long,
+        value_name = "N",
+        env = "NUQ_MAX_ROWS",
+        default_value_t = 100_000,
+        hide_env_values = true,
+        help_heading = "Limits"
+    )]
+    pub(crate) max_rows: usize,
+    /// Largest number of requests that are processed at a time; others get the status 429
+    #[arg(
+        long,
+        value_name = "N",
+        env = "NUQ_MAX_REQUESTS",
+        default_value_t = 256,
+        hide_env_values = true,
+        help_heading = "Limits"
+    )]
+    pub(crate) max_requests: usize,
+    /// Largest number of connections; others wait
+    #[arg(
+        long,
+        value_name = "N",
+        env = "NUQ_MAX_CONNECTIONS",
+        default_value_t = 1024,
+        hide_env_values = true,
+        help_heading = "Limits"
+    )]
+    pub(crate) max_connections: usize,
+    /// Longest time for the body of a request, or a block of a stream, to arrive, and for its computation
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "NUQ_REQUEST_TIMEOUT",
+        default_value_t = 30.0,
+        hide_env_values = true,
+        help_heading = "Limits"
+    )]
+    pub(crate) request_timeout: f64,
+    /// Longest time in which a client sends the head of a request, or takes a part of a response
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "NUQ_CLIENT_TIMEOUT",
+        default_value_t = 30.0,
+        hide_env_values = true,
+        help_heading = "Limits"
+    )]
+    pub(crate) client_timeout: f64,
+    /// Longest time in which running requests are completed at the end
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "NUQ_DRAIN_TIMEOUT",
+        default_value_t = 30.0,
+        hide_env_values = true,
+        help_heading = "Limits"
+    )]
+    pub(crate) drain_timeout: f64,
+
+    /// Format of the log on standard error
+    #[arg(
+        long, value_name = "FORMAT", env = "NUQ_LOG_FORMAT", value_parser = choice::<LogFormat>(), default_value = "text",
+        hide_env_values = true, help_heading = "Log"
+    )]
+    pub(crate) log_format: LogFormat,
+    /// Least important messages of the log; info has a line for each request
+    #[arg(
+        long, value_name = "LEVEL", env = "NUQ_LOG_LEVEL", value_parser = choice::<LogLevel>(), default_value = "info",
+        hide_env_values = true, help_heading = "Log"
+    )]
+    pub(crate) log_level: LogLevel,
+}

@@ -1,0 +1,72 @@
+//! `nuq serve`: serves models over HTTP.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nuq_server::{Config, Key, Limits, Server, TlsFiles};
+
+use crate::args::{Common, ServeArgs};
+use crate::error::Error;
+use crate::output;
+
+pub(crate) fn run(options: &ServeArgs, common: &Common) -> Result<(), Error> {
+    let config = config(options, common)?;
+    if options.check {
+        nuq_server::check(&config)?;
+        return output::print(&format!("{config}the configuration is valid\n"));
+    }
+    nuq_server::start_log(options.log_format, options.log_level);
+    let server = Server::start(config)?;
+    server.wait();
+    Ok(())
+}
+
+fn config(options: &ServeArgs, common: &Common) -> Result<Config, Error> {
+    let tls = options.tls_certificate.clone().zip(options.tls_key.clone());
+    let limits = Limits {
+        body_bytes: options.max_body_bytes,
+        memory_bytes: options.max_memory_bytes,
+        rows: options.max_rows,
+        requests: options.max_requests,
+        connections: options.max_connections,
+        request_timeout: seconds("--request-timeout", options.request_timeout)?,
+        client_timeout: seconds("--client-timeout", options.client_timeout)?,
+    };
+    Ok(Config {
+        models: options.models.clone(),
+        address: options.address,
+        insecure: options.insecure,
+        read_key: key("NUQ_READ_KEY", options.read_key_file.as_deref())?,
+        write_key: key("NUQ_WRITE_KEY", options.write_key_file.as_deref())?,
+        cors_origins: options.cors_origin.clone(),
+        metrics: options.metrics,
+        tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
+        limits,
+        drain_timeout: seconds("--drain-timeout", options.drain_timeout)?,
+        device: common.device,
+    })
+}
+
+/// A key from an environment variable or a file.
+fn key(variable: &str, file: Option<&Path>) -> Result<Option<Key>, Error> {
+    let given = std::env::var_os(variable).filter(|value| !value.is_empty());
+    match (given, file) {
+        (Some(_), Some(file)) => Err(Error::Usage(format!(
+            "the key is given twice, by {variable} and by the file {}: use one of them",
+            file.display()
+        ))),
+        (Some(value), None) => {
+            // A key that is not Unicode becomes one that is not valid.
+            Ok(Some(Key::new(&value.to_string_lossy(), variable)?))
+        }
+        (None, Some(file)) => Ok(Some(Key::from_file(file)?)),
+        (None, None) => Ok(None),
+    }
+}
+
+fn seconds(option: &str, value: f64) -> Result<Duration, Error> {
+    Duration::try_from_secs_f64(value)
+        .ok()
+        .filter(|time| time.as_secs() < 1 << 32)
+        .ok_or_else(|| Error::Usage(format!("{option} {value}: a number of seconds is required")))
+}

@@ -1,0 +1,101 @@
+//! csv data in blocks, with or without a header line.
+
+use csv::{ByteRecord, Reader, ReaderBuilder};
+
+use super::{BLOCK, Blocks, BodyReader, Columns, Failure, embeddings};
+use crate::batch::Rows;
+use crate::error::ApiError;
+
+pub(super) struct CsvBlocks {
+    reader: Reader<BodyReader>,
+    columns: Columns,
+    /// The first line, if it is a row.
+    first: Option<ByteRecord>,
+    /// Whether the first column holds row numbers, as pandas writes them under an empty name.
+    has_index: bool,
+    rows: usize,
+    is_started: bool,
+    failure: Failure,
+}
+
+impl CsvBlocks {
+    pub(super) fn open(body: BodyReader, columns: Columns) -> Result<Self, ApiError> {
+        let failure = body.failure();
+        let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
+        let mut record = ByteRecord::new();
+        reader.read_byte_record(&mut record).map_err(|error| failure.or(damaged(&error)))?;
+        let is_header = record.iter().any(|cell| number(cell).is_none());
+        let has_index = is_header && record.len() > 1 && record[0].trim_ascii().is_empty();
+        if is_header {
+            let names = record.iter().skip(usize::from(has_index));
+            let names: Vec<String> =
+                names.map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect();
+            columns.check_count(names.len())?;
+            columns.check_names(&names)?;
+        }
+        let first = (!is_header).then_some(record);
+        Ok(Self { reader, columns, first, has_index, rows: 0, is_started: false, failure })
+    }
+
+    fn push(&mut self, record: &ByteRecord, values: &mut Vec<f32>) -> Result<(), ApiError> {
+        let cells = record.iter().skip(usize::from(self.has_index));
+        let line = record.position().map_or(0, csv::Position::line);
+        if cells.len() != self.columns.count {
+            let message = format!(
+                "line {line} has {} columns, but the model was fitted to {}",
+                cells.len(),
+                self.columns.count
+            );
+            return Err(ApiError::invalid(message));
+        }
+        for (column, cell) in cells.enumerate() {
+            let Some(value) = number(cell) else {
+                let shown: String = String::from_utf8_lossy(cell).chars().take(40).collect();
+                return Err(ApiError::invalid(format!(
+                    "line {line}, column {column} is {shown:?}, not a number"
+                )));
+            };
+            if !value.is_finite() {
+                return Err(ApiError::invalid(format!(
+                    "line {line}, column {column} is {value}: all values must be finite 32-bit numbers"
+                )));
+            }
+            values.push(value);
+        }
+        self.rows += 1;
+        Ok(())
+    }
+}
+
+impl Blocks for CsvBlocks {
+    fn next(&mut self) -> Result<Option<Rows>, ApiError> {
+        self.reader.get_mut().restart();
+        let (first, mut values) = (self.rows, Vec::new());
+        if let Some(record) = self.first.take() {
+            self.push(&record, &mut values)?;
+        }
+        let mut record = ByteRecord::new();
+        while self.rows - first < BLOCK {
+            let has_more = self.reader.read_byte_record(&mut record);
+            if !has_more.map_err(|error| self.failure.or(damaged(&error)))? {
+                break;
+            }
+            self.push(&record, &mut values)?;
+        }
+        let is_end = self.rows == first && self.is_started;
+        self.is_started = true;
+        if is_end {
+            return Ok(None);
+        }
+        Ok(Some(Rows { embeddings: embeddings(values, self.columns.count, first)?, logits: None }))
+    }
+}
+
+/// A cell as a number.
+fn number(cell: &[u8]) -> Option<f32> {
+    str::from_utf8(cell).ok()?.trim().parse().ok()
+}
+
+fn damaged(error: &csv::Error) -> ApiError {
+    ApiError::invalid(format!("the csv data cannot be read: {error}"))
+}

@@ -1,0 +1,298 @@
+//! The running server: connections, signals and the end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Sleep, sleep, timeout};
+
+use crate::tls::Certificates;
+use crate::{App, Config, Error};
+
+/// A running server. Dropping it ends all connections.
+///
+/// ```no_run
+/// use nuq_server::{Config, ModelSource, Server};
+/// let models = vec![ModelSource::parse("model.nuq").unwrap()];
+/// let server = Server::start(Config { models, ..Config::default() })?;
+/// println!("http://{}", server.address());
+/// server.wait();
+/// # Ok::<(), nuq_server::Error>(())
+/// ```
+pub struct Server {
+    address: SocketAddr,
+    runtime: Runtime,
+    app: Arc<App>,
+    certificates: Option<Arc<Certificates>>,
+    stop: watch::Sender<bool>,
+    connections: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    /// Opens the models and begins to answer requests on other threads.
+    ///
+    /// # Errors
+    /// Options that contradict each other, files that cannot be read, or an address that cannot be used.
+    pub fn start(config: Config) -> Result<Self, Error> {
+        config.validate()?;
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            move |source: io::Error| Error::System { what, source }
+        };
+        let certificates = config.tls.as_ref().map(Certificates::open).transpose()?.map(Arc::new);
+        let wanted = config.address;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.map_err(failed("cannot start threads"))?;
+        // The address is taken before the models are read, which can take long.
+        let listener = runtime
+            .block_on(TcpListener::bind(wanted))
+            .map_err(failed(&format!("cannot listen on {wanted}")))?;
+        let address = listener.local_addr().map_err(failed("cannot listen"))?;
+        let app = Arc::new(App::new(config)?);
+        let (stop, stopped) = watch::channel(false);
+        let routes = crate::routes(app.clone());
+        let accept = accept(listener, app.clone(), routes, certificates.clone(), stopped);
+        let connections = runtime.spawn(accept);
+        if let Some(certificates) = certificates.clone() {
+            runtime.spawn(async move { certificates.watch().await });
+        }
+        let scheme = if certificates.is_some() { "https" } else { "http" };
+        tracing::info!(address = format!("{scheme}://{address}"), "listening");
+        Ok(Self { address, runtime, app, certificates, stop, connections })
+    }
+
+    /// The address, with the port that was selected.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until SIGTERM or Ctrl-C, then completes running requests and returns. SIGHUP reloads models and certificates.
+    pub fn wait(self) {
+        let (app, certificates) = (self.app.clone(), self.certificates.clone());
+        self.runtime.block_on(signals(&app, certificates.as_deref()));
+        self.stop();
+    }
+
+    /// Completes running requests, at most for the configured time, and ends.
+    pub fn stop(self) {
+        let limit = self.app.config.drain_timeout;
+        tracing::info!(seconds = limit.as_secs_f64(), "ending: running requests are completed");
+        self.app.stopping.store(true, Relaxed);
+        let _ = self.stop.send(true);
+        let drained = self.runtime.block_on(async { timeout(limit, self.connections).await });
+        if drained.is_err() {
+            tracing::warn!("requests were still running and are dropped");
+        }
+        // Blocking tasks of dropped requests end on their own.
+        self.runtime.shutdown_timeout(Duration::from_millis(500));
+        tracing::info!("ended");
+    }
+}
+
+/// Waits for the signal that ends the server. A second one ends the process at once.
+#[cfg(unix)]
+async fn signals(app: &Arc<App>, certificates: Option<&Certificates>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let streams = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+    let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = streams else {
+        tracing::error!("signals cannot be handled");
+        return std::future::pending().await;
+    };
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => {
+                if let Some(certificates) = certificates {
+                    certificates.reload();
+                }
+                let app = app.clone();
+                tokio::task::spawn_blocking(move || app.reload_all());
+            }
+        }
+    }
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::warn!("a second signal: ending at once");
+        std::process::exit(130);
+    });
+}
+
+#[cfg(not(unix))]
+async fn signals(_: &Arc<App>, _: Option<&Certificates>) {
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+/// Accepts connections until the server ends, and then waits for them.
+async fn accept(
+    listener: TcpListener,
+    app: Arc<App>,
+    routes: Router,
+    certificates: Option<Arc<Certificates>>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let graceful = GracefulShutdown::new();
+    let free = Arc::new(Semaphore::new(app.config.limits.connections.min(Semaphore::MAX_PERMITS)));
+    loop {
+        // Further connections wait in the queue of the operating system.
+        let next = async {
+            let permit = free.clone().acquire_owned().await.expect("the semaphore is never closed");
+            (listener.accept().await, permit)
+        };
+        let (accepted, permit) = tokio::select! {
+            next = next => next,
+            _ = stopped.changed() => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // For example too many open files: the next connection may succeed later.
+                tracing::warn!(%error, "a connection could not be accepted");
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let acceptor = certificates.as_ref().map(|certificates| certificates.acceptor());
+        let connection = Connection {
+            app: app.clone(),
+            routes: routes.clone(),
+            watcher: graceful.watcher(),
+            _permit: permit,
+        };
+        tokio::spawn(connection.serve(stream, acceptor));
+    }
+    drop(listener);
+    graceful.shutdown().await;
+}
+
+struct Connection {
+    app: Arc<App>,
+    routes: Router,
+    watcher: Watcher,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    async fn serve(self, stream: TcpStream, acceptor: Option<tokio_rustls::TlsAcceptor>) {
+        // Small responses must not wait for further data.
+        let _ = stream.set_nodelay(true);
+        self.app.metrics.connections.fetch_add(1, Relaxed);
+        let _open = OpenConnection(self.app.clone());
+        match acceptor {
+            None => self.exchange(stream).await,
+            Some(acceptor) => {
+                let limit = self.app.config.limits.client_timeout;
+                // Failed handshakes, as of port scanners, are not worth a message.
+                if let Ok(Ok(stream)) = timeout(limit, acceptor.accept(stream)).await {
+                    self.exchange(stream).await;
+                }
+            }
+        }
+    }
+
+    async fn exchange<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
+        let limit = self.app.config.limits.client_timeout;
+        let stream = TokioIo::new(Box::pin(TimedWrites { stream, limit, timer: None }));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limit)
+            .serve_connection(stream, TowerToHyperService::new(self.routes));
+        // An error is a client that is gone, too slow or does not speak HTTP.
+        if let Err(error) = self.watcher.watch(connection).await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+}
+
+struct OpenConnection(Arc<App>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.metrics.connections.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A stream whose writes fail when the other side takes nothing for some time.
+struct TimedWrites<S> {
+    stream: S,
+    limit: Duration,
+    /// Runs while a write waits.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S: Unpin> TimedWrites<S> {
+    fn timed<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let result = write(Pin::new(&mut self.stream), context);
+        if result.is_ready() {
+            self.timer = None;
+            return result;
+        }
+        let limit = self.limit;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
+        match timer.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for TimedWrites<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedWrites<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.timed(context, |stream, context| stream.poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.timed(context, |stream, context| stream.poll_write_vectored(context, parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.timed(context, |stream, context| stream.poll_flush(context))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.timed(context, |stream, context| stream.poll_shutdown(context))
+    }
+}

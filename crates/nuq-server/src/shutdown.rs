@@ -1,1 +1,0 @@
-//! Signals: the end of the process and the reload of models.

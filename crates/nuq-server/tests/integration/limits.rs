@@ -1,0 +1,135 @@
+//! Limits: bodies, memory, rows, concurrent requests, time and slow clients.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use crate::common::{Reply, Service, json_rows, npy, rows};
+
+const SCORE: &str = "/v1/models/animals/score";
+const INFER: &str = "/v2/models/animals/infer";
+
+#[test]
+fn bodies_have_a_largest_size() {
+    let service = Service::with(|config| config.limits.body_bytes = 2000);
+    let values = rows(100, 1);
+    let reply = service.post(SCORE, json_rows(&values));
+    assert_eq!((reply.status, reply.error().0.as_str()), (413, "body_too_large"));
+    let declared = [("content-length", "99999999999")];
+    assert_eq!(service.request("POST", INFER, &declared, b"").status, 413);
+    let chunked = format!(
+        "POST {INFER} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n{}",
+        service.address,
+        format!("800\r\n{}\r\n", "x".repeat(2048)).repeat(2)
+    );
+    assert_eq!(Reply::parse(&service.raw(chunked.as_bytes())).status, 413);
+    // A stream may be larger than the limit, but not a single block: here a line of a table.
+    let reply = service.post(SCORE, "1,2,3,4,5\n".to_owned() + &"1".repeat(5000));
+    assert_eq!((reply.status, reply.error().0.as_str()), (413, "block_too_large"));
+}
+
+#[test]
+fn streams_are_larger_than_the_limit_of_bodies() {
+    let service = Service::with(|config| {
+        config.limits.body_bytes = 64 << 10;
+        config.limits.memory_bytes = 64 << 10;
+        config.limits.rows = 1000;
+    });
+    let values = rows(20_000, 1);
+    let reply = service.request("POST", SCORE, &[("accept", "text/csv")], &npy(&values, "(20000, 5)"));
+    assert_eq!((reply.status, reply.is_complete), (200, true));
+    assert_eq!(reply.text().lines().count(), 20_001);
+    let npz = service.request("POST", SCORE, &[("accept", "application/x-npz")], &npy(&values, "(20000, 5)"));
+    assert_eq!((npz.status, npz.error().0.as_str()), (413, "too_many_rows"));
+}
+
+#[test]
+fn rows_in_memory_have_a_largest_number() {
+    let service = Service::with(|config| config.limits.rows = 10);
+    assert_eq!(service.post(SCORE, json_rows(&rows(10, 1))).status, 200);
+    let reply = service.post(SCORE, json_rows(&rows(11, 1)));
+    assert_eq!((reply.status, reply.error().0.as_str()), (413, "too_many_rows"));
+}
+
+#[test]
+fn further_requests_are_refused_while_the_server_is_busy() {
+    let service = Service::with(|config| config.limits.requests = 1);
+    // A request whose body is not complete takes the only place.
+    let mut first = service.connect();
+    write!(first, "POST {SCORE} HTTP/1.1\r\nhost: {}\r\ncontent-length: 100\r\n\r\n[[1,2,", service.address)
+        .unwrap();
+    let reply = loop {
+        let reply = service.post(SCORE, json_rows(&rows(1, 1)));
+        if reply.status != 200 {
+            break reply;
+        }
+    };
+    assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")));
+    assert_eq!(service.get("/v2/health/ready").status, 200, "probes are always answered");
+    drop(first);
+    // The place is free when the server has seen that the client is gone.
+    while service.post(SCORE, json_rows(&rows(1, 1))).status != 200 {}
+}
+
+#[test]
+fn bodies_share_the_memory() {
+    let service = Service::with(|config| {
+        config.limits.body_bytes = 8 << 10;
+        config.limits.memory_bytes = 8 << 10;
+    });
+    let mut first = service.connect();
+    let head = format!("POST {INFER} HTTP/1.1\r\nhost: {}\r\ncontent-length: 8000\r\n\r\n", service.address);
+    first.write_all(&[head.as_bytes(), &[b' '; 7000]].concat()).unwrap();
+    let body = json_rows(&rows(100, 1));
+    let reply = loop {
+        let reply = service.post(SCORE, &body[..body.len().min(6000)]);
+        if reply.status == 503 {
+            break reply;
+        }
+    };
+    assert_eq!((reply.error().0.as_str(), reply.header("retry-after")), ("memory_full", Some("1")));
+    drop(first);
+}
+
+#[test]
+fn slow_clients_time_out() {
+    let service = Service::with(|config| {
+        config.limits.request_timeout = Duration::from_millis(300);
+        config.limits.client_timeout = Duration::from_millis(300);
+    });
+    // A head that is never complete.
+    let mut stream = service.connect();
+    stream.write_all(b"GET /v1/models HTTP/1.1\r\nhost: 127").unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).unwrap();
+    assert!(reply.is_empty() || reply.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&reply));
+    // Bodies that are never complete, in memory and as a stream.
+    for (path, start) in [(INFER, "{"), (SCORE, "[[1,2"), (SCORE, "1,2,3,4,5\n1,2")] {
+        let mut stream = service.connect();
+        write!(
+            stream,
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: 1000\r\n\r\n{start}",
+            service.address
+        )
+        .unwrap();
+        let mut reply = Vec::new();
+        let _ = stream.read_to_end(&mut reply);
+        let reply = Reply::parse(&reply);
+        assert_eq!(reply.status, 408, "{path} {start}: {}", reply.text());
+    }
+}
+
+#[test]
+fn long_computations_are_cancelled() {
+    let service = Service::with(|config| {
+        config.limits.request_timeout = Duration::from_micros(1);
+        config.limits.rows = usize::MAX;
+    });
+    // The body is there before the time is over: the first poll of a body takes no time.
+    let reply = loop {
+        let reply = service.post(INFER, "{}");
+        if reply.status != 408 {
+            break reply;
+        }
+    };
+    assert!([422, 503].contains(&reply.status), "{}", reply.text());
+}

@@ -1,0 +1,12 @@
+//! The server on a loopback port: agreement with the library, protocols, access, limits and hostile requests.
+
+#![allow(clippy::unwrap_used)]
+
+mod access;
+mod common;
+mod hostile;
+mod lifecycle;
+mod limits;
+mod protocol;
+mod score;
+mod tls;
