@@ -16,7 +16,7 @@ cargo xtask COMMAND
   test                          all checks of a change: format, lints, tests, API documentation, Python package
   test python                   the Python package only: build the wheel, install it in a new environment, run its tests
   test torch                    the tests that need PyTorch (a large download), after `test python`
-  test serve                    the server: its tests, and clients of the Open Inference Protocol from PyPI
+  test serve                    the server with clients of the Open Inference Protocol from PyPI
   test cuda                     the tests of searches on a GPU
   test lab                      the laboratory: lints, tests and every experiment at a small size
   bench [search | fit | score | baselines | growth]
@@ -97,10 +97,9 @@ fn test() -> Result<(), Failed> {
     python::test()
 }
 
-/// The tests of the server, with the features of the other steps, and clients from PyPI. Everything runs on loopback addresses.
+/// Clients of the Open Inference Protocol from PyPI and the server, on a loopback address. `cargo xtask test` runs its other tests.
 fn test_serve() -> Result<(), Failed> {
-    cargo(&[&["test", "--workspace"][..], &PARQUET, &["--package", "nuq-server"]].concat())?;
-    cargo(&[&["build", "--package", "nuq-cli"][..], &["--features", "parquet"]].concat())?;
+    cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())?;
     python::test_serve_clients()
 }
 

@@ -342,8 +342,8 @@ impl Plan {
 }
 
 /// The scores of the rows that a threshold was chosen on.
-fn held_out_scores<'m>(_model: &'m impl FittedModel, _threshold: &str) -> Option<&'m [f64]> {
-    None
+fn held_out_scores<'m>(model: &'m impl FittedModel, threshold: &str) -> Option<&'m [f64]> {
+    model.rules().held_out_scores(threshold)
 }
 
 fn names(outputs: &[Output]) -> String {

@@ -43,7 +43,7 @@ fn classifier() -> Model<'static> {
     let held_out = model.predict(&embeddings(&rows(99, 2))).unwrap();
     let scores: Vec<f64> = held_out.iter().map(|prediction| Measure::Total.of(prediction)).collect();
     let threshold = calibrate(Measure::Total, &scores, None, Target::Coverage(0.9)).unwrap();
-    model.set_threshold("main", threshold);
+    model.rules_mut().set_threshold("main", threshold, &scores).unwrap();
     Model::Classifier(model)
 }
 
