@@ -245,6 +245,11 @@ const EXACT_SCORE: f64 = 1.7e-10;
 const EXACT_CANDIDATE: f64 = 80e-9;
 /// The other costs of one query.
 const EXACT_QUERY: f64 = 2e-6;
+/// The costs of one multiply-add and of one score of exact search by codes, and the number of its candidates relative to that
+/// of products in `f32`.
+const CODED_TERM: f64 = 4.5e-12;
+const CODED_SCORE: f64 = 6e-10;
+const CODED_CANDIDATES: f64 = 2.0;
 /// The cost of inserting one row, or of one query at a recall of 0.99, per doubling of the number of rows. Walks visit more
 /// nodes in more dimensions, up to about [`MAX_INTRINSIC`], the intrinsic dimension of most embeddings.
 const GRAPH_DOUBLING: f64 = 4e-6;
@@ -267,6 +272,13 @@ pub(crate) fn all_rows_seconds(rows: usize, dim: usize, queries: u64, k: usize) 
     let candidates = k * (1.0 + (rows / k).ln());
     let scan = rows * (EXACT_TERM * dim as f64 + EXACT_SCORE);
     queries as f64 * (scan + EXACT_CANDIDATE * candidates + EXACT_QUERY)
+}
+
+/// The same, if rows are compared by codes of one byte per coordinate.
+pub(crate) fn all_codes_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
+    let scan = rows as f64 * (CODED_TERM * dim as f64 + CODED_SCORE);
+    let candidates = all_rows_seconds(rows, 0, 1, k) - EXACT_SCORE * rows as f64;
+    queries as f64 * (scan + CODED_CANDIDATES * candidates)
 }
 
 fn graph_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {

@@ -8,6 +8,7 @@ use half::f16;
 use rayon::prelude::*;
 
 use crate::cancel::ParallelCheckpoints;
+use crate::hnsw::prefetch;
 use crate::verified::Verified;
 use crate::{Embeddings, Error, RowParts, RowStorage, RowValues, SharedSlice, Verifier};
 
@@ -129,6 +130,13 @@ impl<'a> StoredRows<'a> {
         let ids = self.id_bound();
         let block = move |i: usize| self.block(i * BLOCK..ids.min((i + 1) * BLOCK));
         (0..ids.div_ceil(BLOCK)).into_par_iter().with_checkpoints().map(block)
+    }
+
+    /// Loads a row of `f32` into the cache.
+    pub(crate) fn prefetch(&self, id: u32) {
+        if let Values::Floats(rows) = &self.values {
+            prefetch(rows.row(id as usize));
+        }
     }
 
     /// Rows per block of [`par_blocks`](Self::par_blocks).

@@ -126,8 +126,12 @@ impl Axes {
 
     /// A bound on `‖δ‖` in the space of points per unit of rescaled distance computed in `f64`.
     pub(super) fn stretch(&self) -> f64 {
-        let rounding = (self.center.len() as f64 + 32.0) * 2.0 * f64::EPSILON;
-        1.0 + self.deviation * (1.0 + self.deviation) + rounding
+        self.deviation * (1.0 + self.deviation) + self.rounding()
+    }
+
+    /// A bound on the rescaled distance of two rows per unit of the distance computed in `f64`.
+    pub(super) fn rounding(&self) -> f64 {
+        1.0 + (self.center.len() as f64 + 32.0) * 2.0 * f64::EPSILON
     }
 
     /// Writes the points of rows, and for each a bound on its distance to the point without rounding. The error is

@@ -37,8 +37,24 @@ pub(super) fn search(
     k: usize,
     excluded: Option<&[u32]>,
 ) -> Vec<Vec<Neighbor>> {
-    let (dim, count) = (index.dim(), queries.len() / index.dim());
-    let max_per_task = QUERIES.min(LIST_BYTES / Shortlist::bytes(k));
+    in_tasks(
+        index.dim(),
+        queries,
+        excluded,
+        QUERIES.min(LIST_BYTES / Shortlist::bytes(k)),
+        |block, excluded| Block::new(index, rescaler, block, k, excluded).search(),
+    )
+}
+
+/// Searches blocks of queries, one per task, with at most `max_per_task` queries each.
+pub(super) fn in_tasks(
+    dim: usize,
+    queries: &[f32],
+    excluded: Option<&[u32]>,
+    max_per_task: usize,
+    search: impl Fn(&[f32], Option<&[u32]>) -> Vec<Vec<Neighbor>> + Sync,
+) -> Vec<Vec<Neighbor>> {
+    let count = queries.len() / dim;
     // The number of tasks is a multiple of the number of threads, so that all threads finish at about the same time.
     let tasks = count.div_ceil(max_per_task).next_multiple_of(rayon::current_num_threads());
     let per_task = count.div_ceil(tasks).max(MIN_QUERIES);
@@ -49,7 +65,7 @@ pub(super) fn search(
         .flat_map_iter(|(task, block)| {
             let first = task * per_task;
             let excluded = excluded.map(|ids| &ids[first..first + block.len() / dim]);
-            let nearest = here.enter(|| Block::new(index, rescaler, block, k, excluded).search());
+            let nearest = here.enter(|| search(block, excluded));
             steps.add(nearest.len());
             nearest
         })
@@ -126,9 +142,17 @@ impl<'b> Block<'b> {
             .map(|query| {
                 checkpoint();
                 let Query { row, sq_norm, excluded, list, k } = query;
-                let distance = |id| stored.sq_distance(row, id);
+                let sq_distance = |id| stored.sq_distance(row, id);
+                let upper_score = |sq_distance| upper_score(dim, sq_distance * sq_unit, sq_norm);
                 match list {
-                    Some(list) => list.finish(&ExactDistance { distance: &distance, dim, sq_unit, sq_norm }),
+                    Some(list) => {
+                        let prefetch = |id| stored.prefetch(id);
+                        list.finish(&ExactDistance {
+                            sq_distance: &sq_distance,
+                            upper_score: &upper_score,
+                            prefetch: &prefetch,
+                        })
+                    }
                     None => index.search_directly(row, k, excluded),
                 }
             })
@@ -143,8 +167,11 @@ impl<'b> Block<'b> {
         let (dim, sq_unit) = (self.index.dim(), self.rescaler.sq_unit());
         for (query, products) in self.queries.iter_mut().zip(products.chunks_exact(half_sq_norms.len())) {
             let Some(list) = &mut query.list else { continue };
-            let distance = |id| self.index.stored_rows().sq_distance(query.row, id);
-            let exact = ExactDistance { distance: &distance, dim, sq_unit, sq_norm: query.sq_norm };
+            let sq_distance = |id| self.index.stored_rows().sq_distance(query.row, id);
+            let upper_score = |sq_distance| upper_score(dim, sq_distance * sq_unit, query.sq_norm);
+            let prefetch = |id| self.index.stored_rows().prefetch(id);
+            let exact =
+                ExactDistance { sq_distance: &sq_distance, upper_score: &upper_score, prefetch: &prefetch };
             let error = score_error(dim, query.sq_norm.sqrt(), longest);
             list.add_rows(first, products, half_sq_norms, error, &exact);
         }
@@ -165,6 +192,11 @@ pub(super) fn score_error(dim: usize, query_norm: f64, row_norm: f64) -> f64 {
         + 8.0 * U * row_norm * row_norm
         + d * (1.0 + query_norm) * 1e-43
         + distance_error(dim, (query_norm + row_norm).powi(2))
+}
+
+/// A bound on the score of a row with a rescaled squared distance, computed in `f64`.
+fn upper_score(dim: usize, sq_distance: f64, sq_norm: f64) -> f64 {
+    0.5 * (sq_distance - sq_norm) + distance_error(dim, sq_distance + sq_norm)
 }
 
 /// `products = queries · rowsᵀ`, all row-major, on the calling thread.

@@ -1,11 +1,11 @@
 //! Coarse distances from one byte per coordinate, by which most groups of a node are skipped.
 //!
 //! The points of a node are in a cube with center m and half side 127 s. A point y has the code `round((y_j − m_j) / s)` in
-//! column j. For a query's point q, let q′ be the nearest point of the cube, and e its code. The cube is convex, and each
-//! code has an error of at most ½ in each of the w columns:
+//! column j, and the error `ε = ‖(y − m) / s − c‖`. For a query's point q, let q′ be the nearest point of the cube, with the
+//! code e and the error `ε′`. The cube is convex:
 //!
 //! ```text
-//! ‖q − y‖² ≥ ‖q − q′‖² + ‖q′ − y‖²,    ‖q′ − y‖ / s ≥ ‖e − c‖ − √w
+//! ‖q − y‖² ≥ ‖q − q′‖² + ‖q′ − y‖²,    ‖q′ − y‖ / s ≥ ‖e − c‖ − ε − ε′
 //! ```
 //!
 //! `‖e − c‖²` is an exact integer. Codes are used on processors with byte products (AVX-512 VNNI), which compare a point in
@@ -22,6 +22,8 @@ pub(super) struct Codes {
     width: usize,
     /// The step s of each node; zero for nodes without codes.
     steps: Vec<f32>,
+    /// The largest error ε of a point of each node.
+    errors: Vec<f32>,
     /// The center m of each node, with zeros after the last column.
     centers: Vec<f32>,
     /// The codes plus 128. A block has four columns of 16 points, and two blocks have the points of a group.
@@ -54,6 +56,7 @@ impl Codes {
         let mut codes = Self {
             width,
             steps: vec![0.0; nodes],
+            errors: vec![0.0; nodes],
             centers: vec![0.0; nodes * padded],
             blocks: vec![CodeBlock([0; 64]); nodes * BOXES * 2 * words(width)],
             sq_norms: vec![[NO_POINT; LANES]; nodes * NODE / LANES],
@@ -61,17 +64,18 @@ impl Codes {
         codes
             .steps
             .par_iter_mut()
+            .zip(codes.errors.par_iter_mut())
             .zip(codes.centers.par_chunks_mut(padded))
             .zip(codes.blocks.par_chunks_mut(BOXES * 2 * words(width)))
             .zip(codes.sq_norms.par_chunks_mut(NODE / LANES))
             .zip(points.par_chunks(NODE * width).zip(group_boxes.par_chunks(2 * BOXES * width)))
-            .for_each(|((((step, center), blocks), sq_norms), (points, boxes))| {
+            .for_each(|(((((step, error), center), blocks), sq_norms), (points, boxes))| {
                 *step = fit_cube(boxes, center);
                 if *step > 0.0 {
                     let groups =
                         points.chunks_exact(POINTS * width).zip(blocks.chunks_exact_mut(2 * words(width)));
                     for ((points, blocks), sq_norms) in groups.zip(sq_norms.chunks_exact_mut(2)) {
-                        encode(points, center, *step, blocks, sq_norms);
+                        *error = error.max(encode(points, center, *step, blocks, sq_norms));
                     }
                 }
             });
@@ -87,6 +91,7 @@ impl Codes {
     pub(super) fn clear(&mut self, node: usize) {
         let nodes = self.steps.len().max(node + 1);
         self.steps.resize(nodes, 0.0);
+        self.errors.resize(nodes, 0.0);
         self.centers.resize(nodes * self.width.next_multiple_of(LANES), 0.0);
         self.blocks.resize(nodes * BOXES * 2 * words(self.width), CodeBlock([0; 64]));
         self.sq_norms.resize(nodes * NODE / LANES, [NO_POINT; LANES]);
@@ -105,7 +110,7 @@ impl Codes {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    fn groups_within_vnni(&self, node: usize, point: &[f32], within: f64, groups: u16) -> u16 {
+    fn groups_within_vnni(&self, node: usize, point: &[f32], within: f64, mut groups: u16) -> u16 {
         use std::arch::x86_64::{
             _mm512_cmple_epi32_mask, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32,
             _mm512_setzero_si512, _mm512_slli_epi32, _mm512_sub_epi32,
@@ -116,7 +121,8 @@ impl Codes {
         let center = &self.centers[node * padded..][..padded];
         let inverse = 1.0 / self.steps[node];
         // Sums of codes are integers below 2²⁴.
-        let (mut outside, mut sum, mut squares) = ([0f32; LANES], [0f32; LANES], [0f32; LANES]);
+        let (mut outside, mut sum, mut squares, mut residual) =
+            ([0f32; LANES], [0f32; LANES], [0f32; LANES], [0f32; LANES]);
         let chunks = query.as_chunks::<LANES>().0.iter().zip(center.as_chunks::<LANES>().0);
         for ((query, center), codes) in chunks.zip(codes.as_chunks_mut::<LANES>().0) {
             for lane in 0..LANES {
@@ -131,10 +137,12 @@ impl Codes {
                 codes[lane] = shifted.to_bits() as u8 as i8;
                 sum[lane] += code;
                 squares[lane] += code * code;
+                residual[lane] += (inside - code) * (inside - code);
             }
         }
         let total = |lanes: [f32; LANES]| f64::from(lanes.iter().sum::<f32>());
         let (outside, sum, squares) = (total(outside), total(sum), total(squares));
+        let error = total(residual).sqrt() + f64::from(self.errors[node]) + columns_rounding(self.width);
         if !outside.is_finite() {
             return groups;
         }
@@ -144,38 +152,48 @@ impl Codes {
         if left < 0.0 {
             return 0;
         }
-        let cutoff = (left.sqrt() + columns.sqrt() * (1.0 + ROUNDING)).powi(2) + 1.0;
+        let cutoff = (left.sqrt() + error).powi(2) + 1.0;
         // ‖e − c‖² = ‖c‖² − 2 Σ e (c + 128) + ‖e‖² + 256 Σ e
         let cutoff = cutoff.min(MAX_CUTOFF) - (squares + 256.0 * sum);
         let cutoff = _mm512_set1_epi32(cutoff as i32);
         let (words, mut near) = (words(self.width), 0);
         let blocks = &self.blocks[node * BOXES * 2 * words..][..BOXES * 2 * words];
         let sq_norms = &self.sq_norms[node * NODE / LANES..][..NODE / LANES];
-        for (group, (blocks, sq_norms)) in
-            blocks.chunks_exact(2 * words).zip(sq_norms.as_chunks::<2>().0).enumerate()
-        {
-            if groups >> group & 1 == 0 {
-                continue;
-            }
-            let mut products = [_mm512_setzero_si512(); 2];
-            for (blocks, code) in blocks.as_chunks::<2>().0.iter().zip(codes.as_chunks::<4>().0) {
+        // Two groups at a time: the products of one group alone would wait for each other.
+        while groups != 0 {
+            let first = groups.trailing_zeros() as usize;
+            groups &= groups - 1;
+            let second = if groups == 0 { first } else { groups.trailing_zeros() as usize };
+            groups &= groups.wrapping_sub(1);
+            let chosen = [first, second].map(|group| &blocks[group * 2 * words..][..2 * words]);
+            let mut products = [[_mm512_setzero_si512(); 2]; 2];
+            for (word, code) in codes.as_chunks::<4>().0[..words].iter().enumerate() {
                 let code = _mm512_set1_epi32(i32::from_le_bytes(code.map(|c| c as u8)));
-                for half in 0..2 {
-                    // SAFETY: a block has 64 bytes.
-                    let points = unsafe { _mm512_loadu_si512(blocks[half].0.as_ptr().cast()) };
-                    products[half] = _mm512_dpbusd_epi32(products[half], points, code);
+                for (products, blocks) in products.iter_mut().zip(chosen) {
+                    for half in 0..2 {
+                        // SAFETY: a block has 64 bytes.
+                        let points = unsafe { _mm512_loadu_si512(blocks[2 * word + half].0.as_ptr().cast()) };
+                        products[half] = _mm512_dpbusd_epi32(products[half], points, code);
+                    }
                 }
             }
-            let is_near = |half: usize| {
-                // SAFETY: sixteen norms have 64 bytes.
-                let sq_norms = unsafe { _mm512_loadu_si512(sq_norms[half].as_ptr().cast()) };
-                let distances = _mm512_sub_epi32(sq_norms, _mm512_slli_epi32::<1>(products[half]));
-                _mm512_cmple_epi32_mask(distances, cutoff)
-            };
-            near |= u16::from(is_near(0) | is_near(1) != 0) << group;
+            for (group, products) in [first, second].into_iter().zip(products) {
+                let is_near = |half: usize| {
+                    // SAFETY: sixteen norms have 64 bytes.
+                    let sq_norms = unsafe { _mm512_loadu_si512(sq_norms[2 * group + half].as_ptr().cast()) };
+                    let distances = _mm512_sub_epi32(sq_norms, _mm512_slli_epi32::<1>(products[half]));
+                    _mm512_cmple_epi32_mask(distances, cutoff)
+                };
+                near |= u16::from(is_near(0) | is_near(1) != 0) << group;
+            }
         }
         near
     }
+}
+
+/// A bound on the rounding errors of `f32` in the error of a point, whose columns are at most 127.
+fn columns_rounding(width: usize) -> f64 {
+    (width as f64).sqrt() * ROUNDING
 }
 
 /// The number of blocks of a point: four columns each.
@@ -183,7 +201,7 @@ fn words(width: usize) -> usize {
     width.div_ceil(4)
 }
 
-fn has_byte_products() -> bool {
+pub(super) fn has_byte_products() -> bool {
     #[cfg(target_arch = "x86_64")]
     return is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -206,28 +224,33 @@ fn fit_cube(boxes: &[f32], center: &mut [f32]) -> f32 {
     if step.is_finite() && step > MIN_STEP { step } else { 0.0 }
 }
 
-/// Writes the codes of the points of a group and their squared norms.
+/// Writes the codes of the points of a group and their squared norms. Returns the largest error.
 fn encode(
     points: &[f32],
     center: &[f32],
     step: f32,
     blocks: &mut [CodeBlock],
     sq_norms: &mut [[i32; LANES]],
-) {
+) -> f32 {
+    let mut largest = 0f64;
     let columns = points.as_chunks::<POINTS>().0;
     for at in 0..POINTS {
         if columns[0][at].is_infinite() {
             continue;
         }
         let (half, lane) = (at / LANES, at % LANES);
-        let mut sq_norm = 0;
+        let (mut sq_norm, mut sq_error) = (0, 0.0);
         for (j, (column, center)) in columns.iter().zip(center).enumerate() {
-            let code = ((f64::from(column[at]) - f64::from(*center)) / f64::from(step)).round() as i32;
+            let offset = (f64::from(column[at]) - f64::from(*center)) / f64::from(step);
+            let code = offset.round() as i32;
+            sq_error += (offset - f64::from(code)).powi(2);
             sq_norm += code * code;
             blocks[j / 4 * 2 + half].0[lane * 4 + j % 4] = (code + 128) as u8;
         }
         sq_norms[half][lane] = sq_norm;
+        largest = largest.max(sq_error.sqrt());
     }
+    (largest as f32).next_up()
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 //!
 //! Rows are centered on the training mean and scaled by a power of two ([`rescaler`]). There are two methods:
 //!
-//! - All rows are compared. A blocked matrix product in `f32` ([`blocked`]) computes approximate scores with a bound on
-//!   their rounding error. A row is dropped only when the bound proves that it is not among the k nearest ([`shortlist`]).
-//! - Most rows are skipped. Rows are projected onto their first principal axes ([`axes`]) and grouped into nodes of nearby
-//!   rows ([`partition`]). Distances of the projections are lower bounds: nodes and rows whose bound exceeds the k-th
-//!   smallest distance measured so far are skipped ([`pruned`] and [`query`], with the kernels in [`lanes`] and
-//!   [`codes`]). The other rows are compared in all columns ([`products`]). The expected cost determines whether this
-//!   method is used, and on how many axes ([`plan`]).
+//! - All rows are compared. A blocked matrix product in `f32` ([`blocked`]), or the distances of one-byte codes
+//!   ([`coded`], [`row_codes`]), give approximate scores with a bound on their error. A row is dropped only when the bound
+//!   proves that it is not among the k nearest ([`shortlist`]).
+//! - Most rows are skipped. Rows are projected onto their first principal axes ([`axes`]) and ordered into nodes of rows
+//!   that are near each other ([`partition`]). Distances of the projections are lower bounds: nodes and rows whose bound
+//!   exceeds the k-th smallest distance measured so far are skipped ([`pruned`] and [`query`], with the kernels in
+//!   [`lanes`] and [`codes`]). The other rows are compared by their codes. [`plan`] decides by the expected cost whether
+//!   this method is used, and on how many axes.
 //!
 //! In both cases the remaining rows, a few more than k, are ranked by their squared distances, computed from direct
 //! differences in `f64`. The result therefore does not depend on the method, on rounding, on blocks, threads or shards, nor on
@@ -16,14 +17,15 @@
 
 mod axes;
 mod blocked;
+mod coded;
 mod codes;
 mod lanes;
 mod partition;
 mod plan;
-mod products;
 mod pruned;
 mod query;
 mod rescaler;
+mod row_codes;
 mod shortlist;
 
 use std::sync::OnceLock;
@@ -37,9 +39,10 @@ use crate::neighbors::{Neighbor, keep_nearest};
 use crate::progress::Steps;
 use crate::{Embeddings, Error, IndexSummary, NeighborIndex, Neighbors, Precision, RowStorage, StoredRows};
 use axes::Spectrum;
-use partition::Partition;
+use partition::{NO_ROW, Partition};
 pub(crate) use plan::few_columns_seconds;
 use rescaler::Rescaler;
+use row_codes::RowCodes;
 
 /// Exact nearest neighbors by Euclidean distance, optionally with each coordinate divided by a scale.
 ///
@@ -52,6 +55,8 @@ pub struct ExactIndex<'a> {
     pruning: Pruning,
     /// `None` when it would not save time. Computed when the searches so far took as long as its construction.
     partition: OnceLock<Option<Partition>>,
+    /// The codes of all rows; `None` if they are not used. Computed when it is known that there is no partition.
+    codes: OnceLock<Option<RowCodes>>,
     /// The expected time of the searches without a partition so far, in microseconds.
     micros: AtomicU64,
 }
@@ -63,8 +68,10 @@ pub struct ExactIndex<'a> {
 pub enum Pruning {
     /// Rows are grouped when this is expected to save time.
     Auto,
-    /// Rows are never grouped.
+    /// Rows are never grouped, and compared in `f32`.
     Off,
+    /// Rows are never grouped, and compared by codes of one byte per coordinate where the processor supports it.
+    Codes,
     /// Rows are grouped at the first search, on at most this number of principal axes.
     On(usize),
 }
@@ -97,8 +104,8 @@ impl<'a> ExactIndex<'a> {
     /// Creates an index over stored rows.
     #[must_use]
     pub fn from_rows(rows: StoredRows<'a>) -> Self {
-        let (rescaler, partition) = (OnceLock::new(), OnceLock::new());
-        Self { rows, rescaler, pruning: Pruning::Auto, partition, micros: AtomicU64::new(0) }
+        let (rescaler, partition, codes) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { rows, rescaler, pruning: Pruning::Auto, partition, codes, micros: AtomicU64::new(0) }
     }
 
     /// Sets whether rows are grouped into nodes.
@@ -134,6 +141,7 @@ impl<'a> ExactIndex<'a> {
     /// Drops the partition. A new one is built when further searches took as long as its construction.
     fn drop_partition(&mut self) {
         self.partition = OnceLock::new();
+        self.codes = OnceLock::new();
         self.micros = AtomicU64::new(0);
     }
 
@@ -141,11 +149,13 @@ impl<'a> ExactIndex<'a> {
     fn partition(&self, queries: usize) -> Option<&Partition> {
         if self.partition.get().is_none() {
             let partition = match self.pruning {
-                Pruning::Off => return None,
+                Pruning::Off | Pruning::Codes => return None,
                 Pruning::On(axes) => self.rescaler().and_then(|rescaler| {
                     let spectrum = Spectrum::of(&self.rows, rescaler)?;
                     let axes = spectrum.axes(axes.min(spectrum.count()), rescaler);
-                    Partition::new(&self.rows, axes)
+                    let mut partition = Partition::new(&self.rows, axes)?;
+                    partition.add_row_codes(&self.rows, rescaler);
+                    Some(partition)
                 }),
                 Pruning::Auto => {
                     let seconds = all_rows_seconds(self.len(), self.dim(), queries as u64, 20);
@@ -159,6 +169,22 @@ impl<'a> ExactIndex<'a> {
             let _ = self.partition.set(partition);
         }
         self.partition.get().and_then(Option::as_ref)
+    }
+
+    /// The codes of all rows, if it is known that there is no partition.
+    fn codes(&self) -> Option<&RowCodes> {
+        let is_used = match self.pruning {
+            Pruning::Auto => matches!(self.partition.get(), Some(None)),
+            Pruning::Codes => true,
+            Pruning::Off | Pruning::On(_) => false,
+        };
+        if is_used && self.codes.get().is_none() {
+            let id = |id| if self.rows.contains(id) { id } else { NO_ROW };
+            let ids: Vec<u32> = (0..self.rows.id_bound() as u32).map(id).collect();
+            let codes = self.rescaler().and_then(|rescaler| RowCodes::new(&self.rows, rescaler, &ids));
+            let _ = self.codes.set(codes);
+        }
+        self.codes.get().filter(|_| is_used).and_then(Option::as_ref)
     }
 
     fn rescaler(&self) -> Option<&Rescaler> {
@@ -215,7 +241,11 @@ impl<'a> ExactIndex<'a> {
     fn search_all(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Neighbor>> {
         let (here, steps) = (Checkpoint::current(), Steps::current());
         let count = queries.len() / self.dim();
-        let use_blocks = count >= MIN_BLOCKED_QUERIES && blocked::is_efficient(k, self.len());
+        let has_short_lists = blocked::is_efficient(k, self.len());
+        if let (true, Some(codes), Some(rescaler)) = (has_short_lists, self.codes(), self.rescaler()) {
+            return coded::search(self, rescaler, codes, queries, k, excluded);
+        }
+        let use_blocks = count >= MIN_BLOCKED_QUERIES && has_short_lists;
         match use_blocks.then(|| self.rescaler()).flatten() {
             Some(rescaler) => blocked::search(self, rescaler, queries, k, excluded),
             None => queries
@@ -267,13 +297,19 @@ impl NeighborIndex for ExactIndex<'_> {
         {
             self.drop_derived();
         }
+        if let (Some(Some(rescaler)), Some(Some(codes))) = (self.rescaler.get(), self.codes.get_mut()) {
+            ids.iter()
+                .zip(stored.chunks_exact(self.rows.dim()))
+                .for_each(|(&id, row)| codes.write(id as usize, row, rescaler));
+        }
         // Without a partition the decision is made again when the number of rows has doubled.
         let is_doubled = self.rows.len().ilog2() > (self.rows.len() - ids.len()).max(1).ilog2();
         if is_doubled && matches!(self.partition.get(), Some(None)) {
             self.drop_partition();
         }
         if let Some(Some(partition)) = self.partition.get_mut()
-            && !(partition.insert(&ids, &stored) && partition.is_ordered(self.rows.len()))
+            && !(partition.insert(&ids, &stored, self.rescaler.get().and_then(Option::as_ref))
+                && partition.is_ordered(self.rows.len()))
         {
             self.drop_partition();
         }
@@ -284,6 +320,9 @@ impl NeighborIndex for ExactIndex<'_> {
         self.rows.remove(ids)?;
         if let Some(Some(rescaler)) = self.rescaler.get_mut() {
             ids.iter().for_each(|&id| rescaler.remove(id));
+        }
+        if let Some(Some(codes)) = self.codes.get_mut() {
+            ids.iter().for_each(|&id| codes.remove(id as usize));
         }
         if let Some(Some(partition)) = self.partition.get_mut() {
             partition.remove(ids);

@@ -5,6 +5,8 @@ use rayon::prelude::*;
 use super::axes::Axes;
 use super::codes::Codes;
 use super::lanes::{BOXES, Node, POINTS, box_distances, point_distances};
+use super::rescaler::Rescaler;
+use super::row_codes::RowCodes;
 use crate::cancel::{Checkpoint, ParallelCheckpoints, checkpoint};
 use crate::{RowStorage, StoredRows};
 
@@ -31,8 +33,8 @@ pub(super) struct Partition {
     codes: Option<Codes>,
     /// Blocks of points near the middle of each node.
     centers: Vec<f32>,
-    /// Whether points exclude so few rows that it pays to know the distances of the nearest rows first.
-    has_weak_bounds: bool,
+    /// The codes of the rows in the order of their positions.
+    row_codes: Option<RowCodes>,
     /// The largest rounding error of a point of each node.
     errors: Vec<f32>,
 }
@@ -121,7 +123,7 @@ impl Partition {
             node_boxes,
             codes,
             centers,
-            has_weak_bounds: true,
+            row_codes: None,
             errors,
         }
     }
@@ -164,12 +166,14 @@ impl Partition {
         }
     }
 
-    pub(super) fn has_weak_bounds(&self) -> bool {
-        self.has_weak_bounds
+    /// Codes the rows, on processors with suitable instructions.
+    pub(super) fn add_row_codes(&mut self, rows: &StoredRows<'_>, rescaler: &Rescaler) {
+        self.row_codes = RowCodes::new(rows, rescaler, &self.ids);
     }
 
-    pub(super) fn set_weak_bounds(&mut self, has_weak_bounds: bool) {
-        self.has_weak_bounds = has_weak_bounds;
+    /// The codes of the rows.
+    pub(super) fn row_codes(&self) -> Option<&RowCodes> {
+        self.row_codes.as_ref()
     }
 
     /// The codes of points, on processors with suitable instructions.
@@ -189,7 +193,7 @@ impl Partition {
 
     /// Appends rows. Returns false if one of them is outside the range of `f32`; then the partition is incomplete.
     #[must_use]
-    pub(super) fn insert(&mut self, ids: &[u32], rows: &[f32]) -> bool {
+    pub(super) fn insert(&mut self, ids: &[u32], rows: &[f32], rescaler: Option<&Rescaler>) -> bool {
         let width = self.width();
         let (mut points, mut errors) = (vec![0f32; ids.len() * width], vec![0f32; ids.len()]);
         self.axes.project(rows, &mut points, &mut errors);
@@ -198,6 +202,11 @@ impl Partition {
         }
         for ((&id, point), &error) in ids.iter().zip(points.chunks_exact(width)).zip(&errors) {
             self.append(id, point, error);
+        }
+        let first = self.used - ids.len();
+        if let (Some(codes), Some(rescaler)) = (&mut self.row_codes, rescaler) {
+            let each = (first..).zip(rows.chunks_exact(rescaler.map().0.len()));
+            each.for_each(|(position, row)| codes.write(position, row, rescaler));
         }
         true
     }
@@ -241,6 +250,9 @@ impl Partition {
         for &id in removed {
             let position = std::mem::replace(&mut self.positions[id as usize], NO_ROW) as usize;
             self.ids[position] = NO_ROW;
+            if let Some(codes) = &mut self.row_codes {
+                codes.remove(position);
+            }
             let (node, place) = (position / NODE, position % NODE);
             write_point(&mut self.points[node * NODE * width..][..NODE * width], place, &far_away);
         }

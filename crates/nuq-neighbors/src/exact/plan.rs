@@ -11,7 +11,8 @@ use super::lanes::POINTS;
 use super::partition::Partition;
 use super::pruned::{self, Work};
 use super::rescaler::Rescaler;
-use crate::choice::all_rows_seconds;
+use super::row_codes::RowCodes;
+use crate::choice::{all_codes_seconds, all_rows_seconds};
 use crate::{NeighborIndex, RowStorage, SeededRng};
 
 /// Numbers of axes that are considered, besides all of them.
@@ -20,8 +21,6 @@ const COUNTS: [usize; 9] = [4, 8, 16, 24, 32, 48, 64, 96, 128];
 const K: usize = 20;
 /// Left-out rows that are searched.
 const QUERIES: usize = 64;
-/// Bounds are weak if more rows per query are compared.
-const WEAK: usize = 5 * K;
 /// With fewer rows, comparing all of them takes microseconds.
 const MIN_ROWS: usize = 2048;
 /// The memory of a partition is at most this share of the memory of the rows plus this many bytes.
@@ -32,15 +31,20 @@ const FEW_COLUMNS: usize = 8;
 /// A partition is used when its expected cost is below this share of the cost of comparing all rows.
 const SHARE: f64 = 0.7;
 
+/// The memory of a partition up to which codes of the rows are added. They take a quarter of the memory of the rows.
+const CODED_BYTES: f64 = (128 << 20) as f64;
+
 /// The costs of one coordinate of a point and of one block of points besides its coordinates; the same with codes; of one
-/// row that is compared: per column, and the access to memory.
+/// row that is compared: per column, and the access to memory; of one column of a group of rows that is compared by codes.
 const COORDINATE: f64 = 3.3e-11;
 const BLOCK: f64 = 12e-9;
 const CODE: f64 = 9e-12;
 const GROUP: f64 = 4e-9;
 const COLUMN: f64 = 2.2e-10;
 const ROW: f64 = 90e-9;
-/// The other costs of one query.
+const CODED_COLUMN: f64 = 2.5e-10;
+/// The cost of the projection of a query per column and axis, and the other costs of one query.
+const PROJECTION: f64 = 5e-11;
 const QUERY: f64 = 6e-6;
 
 /// The expected time of building a partition.
@@ -49,10 +53,14 @@ pub(super) fn build_seconds(rows: usize, dim: usize) -> f64 {
     0.05 + 4e-4 * dim + rows * (8e-9 * dim + 6e-7)
 }
 
+/// The memory of a partition of this many rows with `count` axes.
+fn partition_bytes(rows: usize, count: usize) -> f64 {
+    5.8 * (rows * (count + 2)) as f64
+}
+
 /// Whether a partition of this many rows with `count` axes is within its memory.
 fn fits_memory(rows: usize, dim: usize, count: usize) -> bool {
-    let bytes = 5.8 * (rows * (count + 2)) as f64;
-    bytes <= MEMORY_SHARE * 4.0 * (rows * dim) as f64 + MEMORY_BYTES
+    partition_bytes(rows, count) <= MEMORY_SHARE * 4.0 * (rows * dim) as f64 + MEMORY_BYTES
 }
 
 /// The expected time of building a partition and of searching it, with few columns. With more columns the time depends on
@@ -71,18 +79,21 @@ pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partit
         return None;
     }
     let spectrum = Spectrum::of(rows, rescaler)?;
-    let all_rows = all_rows_seconds(index.len(), index.dim(), 1, K);
+    let compare_all = if RowCodes::are_supported(index.dim()) { all_codes_seconds } else { all_rows_seconds };
+    let all_rows = compare_all(index.len(), index.dim(), 1, K);
     let (seconds, count) = cheapest(&spectrum, index.len(), index.dim());
     if seconds > all_rows {
         return None;
     }
     let mut partition = Partition::new(rows, spectrum.axes(count, rescaler))?;
+    if partition_bytes(index.len(), count) <= CODED_BYTES {
+        partition.add_row_codes(rows, rescaler);
+    }
     let live = rows.live_ids();
     let sample = SeededRng::new(1).sample(live.len(), QUERIES);
     let sample: Vec<u32> = sample.into_iter().map(|at| live[at as usize]).collect();
     let queries: Vec<f32> = sample.iter().flat_map(|&id| rows.row(id).into_owned()).collect();
     let (_, work) = pruned::search(index, &partition, &queries, K, Some(&sample));
-    partition.set_weak_bounds(work.rows > WEAK * sample.len());
     let seconds = work_seconds(&work, &partition, index.dim()) / sample.len() as f64;
     (seconds < SHARE * all_rows).then_some(partition)
 }
@@ -90,10 +101,12 @@ pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partit
 fn work_seconds(work: &Work, partition: &Partition, dim: usize) -> f64 {
     let block = COORDINATE * (POINTS * partition.width()) as f64 + BLOCK;
     let row = COLUMN * dim as f64 + ROW;
-    let per_query = QUERY + 4.0 * COORDINATE * (partition.nodes() * partition.width()) as f64;
+    let projection = PROJECTION * (dim * partition.width()) as f64;
+    let per_query = QUERY + projection + 4.0 * COORDINATE * (partition.nodes() * partition.width()) as f64;
     let group = CODE * (POINTS * partition.width()) as f64 + GROUP;
     let blocks = work.blocks as f64 * block + work.coded_groups as f64 * group;
-    blocks + work.rows as f64 * row + work.queries as f64 * per_query
+    let coded_rows = work.coded_row_groups as f64 * CODED_COLUMN * dim as f64;
+    blocks + coded_rows + work.rows as f64 * row + work.queries as f64 * per_query
 }
 
 /// The expected cost of one query and the number of axes with the lowest cost, if no block is skipped.

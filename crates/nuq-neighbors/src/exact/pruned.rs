@@ -9,8 +9,8 @@ use rayon::prelude::*;
 use super::ExactIndex;
 use super::lanes::{BOXES, POINTS, Scan, scan};
 use super::partition::{NODE, Partition};
-use super::products::Products;
-use super::query::{Compared, Query};
+use super::query::Query;
+use super::row_codes::{QUERIES, QueryCodes, RowCodes, Scores};
 use crate::NeighborIndex;
 use crate::cancel::{Checkpoint, checkpoint};
 use crate::neighbors::Neighbor;
@@ -20,8 +20,6 @@ use crate::progress::Steps;
 const TILE: usize = 64;
 /// Queries that are projected and ordered together.
 const BATCH: usize = 1 << 15;
-/// With fewer queries of one node, bounds from the products of all of its rows take longer than they save.
-const MIN_SEEDED: usize = 16;
 /// Nodes between two check points.
 const NODES_PER_CHECK: usize = 16;
 
@@ -33,6 +31,8 @@ pub(super) struct Work {
     pub(super) blocks: usize,
     /// Groups that were compared by their codes.
     pub(super) coded_groups: usize,
+    /// Groups of rows that were compared by the codes of the rows.
+    pub(super) coded_row_groups: usize,
     /// Rows that were compared with a query in all columns.
     pub(super) rows: usize,
 }
@@ -63,6 +63,7 @@ impl Work {
         self.queries += other.queries;
         self.blocks += other.blocks;
         self.coded_groups += other.coded_groups;
+        self.coded_row_groups += other.coded_row_groups;
         self.rows += other.rows;
     }
 }
@@ -161,28 +162,12 @@ impl<'b> Batch<'b> {
         let largest_error = self.partition.largest_error();
         let mut active = vec![0u64; nodes];
         let mut tile: Vec<Query<'_>> = queries.iter().map(|&at| self.query(at as usize)).collect();
-        let stored = self.index.stored_rows();
-        let mut products = self.index.rescaler().and_then(|rescaler| Products::new(rescaler, stored, &tile));
-        if let Some(products) = products.as_mut().filter(|_| self.partition.has_weak_bounds()) {
-            let node_of = |at: &u32| nearest_nodes[*at as usize];
-            let mut first = 0;
-            for run in queries.chunk_by(|a, b| node_of(a) == node_of(b)) {
-                checkpoint();
-                if run.len() >= MIN_SEEDED {
-                    let chosen = first..first + run.len();
-                    products.seed(self.partition, &mut tile, chosen, node_of(&run[0]) as usize);
-                }
-                first += run.len();
-            }
-        }
         let each = tile.iter_mut().zip(queries).zip(distances.chunks_exact_mut(padded));
         for (i, ((query, &at), distances)) in each.enumerate() {
             checkpoint();
             if query.is_in_range() {
                 self.partition.node_distances(query.point, distances);
-                if !query.has_limit() {
-                    query.seed(nearest_nodes[at as usize] as usize, distances);
-                }
+                query.seed(nearest_nodes[at as usize] as usize, distances);
                 let cutoff = query.cutoff_with(largest_error);
                 for (active, &distance) in active.iter_mut().zip(distances.iter()) {
                     *active |= u64::from(distance <= cutoff) << i;
@@ -204,22 +189,48 @@ impl<'b> Batch<'b> {
                 tile.iter_mut().for_each(Query::tighten_if_full);
             }
         }
-        tile.iter_mut().filter(|query| !query.has_limit()).for_each(Query::tighten);
-        let step = Products::positions(self.index.dim());
+        tile.iter_mut().for_each(Query::tighten);
+        let rescaler = self.index.rescaler();
+        let codes = self
+            .partition
+            .row_codes()
+            .zip(rescaler)
+            .map(|(codes, rescaler)| (codes, codes.encode(tile.iter().map(|query| query.row), rescaler)));
         for (node, _) in active.iter().enumerate().filter(|(_, active)| **active != 0) {
             checkpoint();
-            for first in (node * NODE..(node + 1) * NODE).step_by(step) {
-                let positions = first as u32..(first + step) as u32;
-                if let Some(products) = &mut products {
-                    products.measure(self.partition, &mut tile, positions.clone());
+            match &codes {
+                Some((codes, coded)) => {
+                    work.coded_row_groups += measure_by_codes(codes, coded, &mut tile, node);
                 }
-                tile.iter_mut()
-                    .for_each(|query| query.measure_before(positions.end, |_, _| Compared::Unknown));
+                None => {
+                    tile.iter_mut().for_each(|query| query.measure_before(((node + 1) * NODE) as u32, None))
+                }
             }
         }
         work.rows = tile.iter().map(|query| query.compared).sum();
         (tile.into_iter().map(Query::finish).collect(), work)
     }
+}
+
+/// Measures the survivors in a node that their codes do not exclude. Returns the number of compared groups.
+fn measure_by_codes(codes: &RowCodes, coded: &QueryCodes, tile: &mut [Query<'_>], node: usize) -> usize {
+    let mut compared = 0;
+    let mut scores: Scores = [[0.0; POINTS]; QUERIES];
+    for group in node * BOXES..(node + 1) * BOXES {
+        let end = ((group + 1) * POINTS) as u32;
+        let has_survivors =
+            |(i, query): (u16, &mut Query<'_>)| query.has_survivors_before(end, node).then_some(i);
+        let chosen: Vec<u16> = (0u16..).zip(tile.iter_mut()).filter_map(has_survivors).collect();
+        compared += chosen.len();
+        for chosen in chosen.chunks(QUERIES) {
+            codes.scores(coded, chosen, group, &mut scores);
+            for (&query, scores) in chosen.iter().zip(&scores) {
+                let bounds = codes.bounds(coded, query as usize, group);
+                tile[query as usize].measure_before(end, Some((scores, &bounds)));
+            }
+        }
+    }
+    compared
 }
 
 /// The index of the smallest number.

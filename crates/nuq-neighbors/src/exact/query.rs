@@ -7,8 +7,8 @@ use super::axes::F32_ROUNDOFF;
 use super::lanes::{BOXES, POINTS, Scan, Survivor, box_distances, exceeds, groups_within, scan};
 use super::partition::{NODE, Partition};
 use super::pruned::Work;
+use super::row_codes::CodedBounds;
 use crate::RowStorage;
-use crate::hnsw::prefetch;
 use crate::neighbors::Neighbor;
 
 /// The state of one query.
@@ -29,30 +29,20 @@ pub(super) struct Query<'b> {
     seeds: Vec<u32>,
     /// The k nearest measured rows: the bits of their squared distances, and their ids.
     nearest: BinaryHeap<(u64, u32)>,
-    /// A bound on the squared distance of the k-th nearest row, besides that of the measured rows.
-    limit: f64,
     /// The distance within which the points of all rows at most as far as the k-th nearest are, without rounding errors.
     reach: f64,
+    /// A bound on the rescaled distance of the k-th nearest row.
+    radius: f64,
     /// The squared distance, as computed in `f32`, above which a row is farther than the k-th nearest.
     row_cutoff: f32,
     /// The number of rows that were compared in all columns.
     pub(super) compared: usize,
 }
 
-/// The result of comparing a survivor in all columns.
-pub(super) enum Compared {
-    /// It is provably farther than the k-th nearest row.
-    Farther,
-    /// It may be among the k nearest rows.
-    Candidate,
-    /// It was not compared.
-    Unknown,
-}
-
 /// Survivors of a query, apart from a multiple of k, before they are measured to lower the cutoff.
 const MAX_SURVIVORS: usize = 2048;
 /// With fewer columns, `f64` distances are as fast as `f32` distances.
-pub(super) const MIN_ROUGH: usize = 32;
+const MIN_ROUGH: usize = 32;
 /// The number of rows between the row that is prefetched and the row that is measured.
 const AHEAD: usize = 2;
 
@@ -70,7 +60,7 @@ impl<'b> Query<'b> {
             done: 0,
             seeds: Vec::new(),
             nearest: BinaryHeap::with_capacity(k + 1),
-            limit: f64::INFINITY,
+            radius: f64::INFINITY,
             reach: f64::INFINITY,
             row_cutoff: f32::INFINITY,
             compared: 0,
@@ -90,11 +80,6 @@ impl<'b> Query<'b> {
 
     pub(super) fn excludes(&self, id: u32) -> bool {
         self.excluded == Some(id)
-    }
-
-    /// The number of neighbors.
-    pub(super) fn k(&self) -> usize {
-        self.k
     }
 
     /// Whether the distances of the query are within the range of `f32`.
@@ -126,17 +111,6 @@ impl<'b> Query<'b> {
     /// most the given rounding error.
     fn within(&self, error: f64) -> f64 {
         self.reach + self.error + error
-    }
-
-    /// Sets a bound on the squared distance of the k-th nearest row.
-    pub(super) fn set_limit(&mut self, limit: f64) {
-        self.limit = limit;
-        self.update_reach();
-    }
-
-    /// Whether a bound on the distance of the k-th nearest row is known.
-    pub(super) fn has_limit(&self) -> bool {
-        self.limit < f64::INFINITY
     }
 
     /// Measures rows of the node with the nearest center, and of further nodes until k rows are measured. `distances` are
@@ -226,43 +200,47 @@ impl<'b> Query<'b> {
         }
     }
 
-    /// The survivors at positions before `end`.
-    pub(super) fn survivors_before(&self, end: u32) -> &[Survivor] {
-        let left = &self.survivors[self.done..];
-        &left[..left.partition_point(|survivor| survivor.1 < end)]
+    /// Whether a survivor in a node at a position before `end` may be among the nearest rows. Drops the others.
+    pub(super) fn has_survivors_before(&mut self, end: u32, node: usize) -> bool {
+        let cutoff = self.cutoff(node);
+        while let Some(survivor) = self.survivors.get(self.done).filter(|survivor| survivor.1 < end) {
+            if survivor.0 <= cutoff {
+                return true;
+            }
+            self.done += 1;
+        }
+        false
     }
 
-    /// Measures the survivors at positions before `end` that `compare` does not exclude, given their positions and a bound on
-    /// the squared distance of the k-th nearest row.
-    pub(super) fn measure_before(&mut self, end: u32, compare: impl Fn(u32, f64) -> Compared) {
-        let first = self.done;
-        self.done += self.survivors_before(end).len();
-        for at in first..self.done {
-            let survivor = self.survivors[at];
-            match compare(survivor.1, self.kth_sq_distance()) {
-                Compared::Farther => {}
-                Compared::Candidate => self.measure_as(survivor, true),
-                Compared::Unknown => {
-                    if let Some(next) = self.survivors.get(at + AHEAD) {
-                        self.prefetch(next.1);
-                    }
-                    self.measure(survivor);
+    /// Measures the survivors at positions before `end`, except for those that their codes exclude. The scores of codes are
+    /// those of the group before `end`.
+    pub(super) fn measure_before(&mut self, end: u32, codes: Option<(&[f32; POINTS], &CodedBounds)>) {
+        while let Some(&survivor) = self.survivors.get(self.done).filter(|survivor| survivor.1 < end) {
+            self.done += 1;
+            if let Some((scores, bounds)) = codes {
+                if scores[survivor.1 as usize % POINTS] <= bounds.cutoff(self.radius) {
+                    self.measure_as(survivor, true);
                 }
+            } else {
+                if let Some(next) = self.survivors.get(self.done + AHEAD) {
+                    self.prefetch(next.1);
+                }
+                self.measure(survivor);
             }
         }
     }
 
-    /// A bound on the squared distance of the k-th nearest row.
+    /// The squared distance of the k-th nearest measured row; infinite if fewer rows are measured.
     fn kth_sq_distance(&self) -> f64 {
         match self.nearest.peek() {
-            Some(&(bits, _)) if self.nearest.len() == self.k => self.limit.min(f64::from_bits(bits)),
-            _ => self.limit,
+            Some(&(bits, _)) if self.nearest.len() == self.k => f64::from_bits(bits),
+            _ => f64::INFINITY,
         }
     }
 
     fn prefetch(&self, position: u32) {
-        if let (Some(floats), Some(id)) = (self.index.stored_rows().floats(), self.partition.id(position)) {
-            prefetch(floats.row(id as usize));
+        if let Some(id) = self.partition.id(position) {
+            self.index.stored_rows().prefetch(id);
         }
     }
 
@@ -316,6 +294,7 @@ impl<'b> Query<'b> {
         let rounding = 1.0 + (self.row.len() as f64 + 8.0) * 1.01 * F32_ROUNDOFF;
         self.row_cutoff = (kth * rounding + 1e-30) as f32;
         self.row_cutoff = if self.row_cutoff < 1e30 { self.row_cutoff.next_up() } else { f32::INFINITY };
+        self.radius = (kth * axes.sq_unit()).sqrt() * axes.rounding();
         self.reach = (kth * axes.sq_unit()).sqrt() * axes.stretch();
     }
 

@@ -25,15 +25,18 @@ pub(super) struct Shortlist {
     measured: Vec<Neighbor>,
 }
 
-/// Exact distances of one query, and their conversion to scores.
+/// Exact distances of one query.
 pub(super) struct ExactDistance<'a> {
-    pub(super) distance: &'a dyn Fn(u32) -> f64,
-    pub(super) dim: usize,
-    /// The rescaled squared distance per unit of original squared distance.
-    pub(super) sq_unit: f64,
-    /// ‖a‖².
-    pub(super) sq_norm: f64,
+    /// The squared distance of a row.
+    pub(super) sq_distance: &'a dyn Fn(u32) -> f64,
+    /// An upper bound on the score of a row with a squared distance.
+    pub(super) upper_score: &'a dyn Fn(f64) -> f64,
+    /// Loads a row that is measured soon into the cache.
+    pub(super) prefetch: &'a dyn Fn(u32),
 }
+
+/// The number of rows between the row that is loaded into the cache and the row that is measured.
+const AHEAD: usize = 2;
 
 /// A bound on the rounding error of a sum of `dim` squares in `f64` and of its scaling; `size` is the sum of the terms.
 pub(super) fn distance_error(dim: usize, size: f64) -> f64 {
@@ -73,15 +76,22 @@ impl Shortlist {
                 continue;
             }
             let score = f64::from(half_sq_norms[at] - products[at]);
-            self.candidates.push(Bounds {
-                lower: ((score - error) as f32).next_down(),
-                upper: ((score + error) as f32).next_up(),
-                id,
-            });
-            if self.candidates.len() == Self::capacity(self.k) {
-                self.prune(exact);
-            }
+            self.add(id, [score - error, score + error], exact);
         }
+    }
+
+    /// Adds a row whose score is in an interval.
+    pub(super) fn add(&mut self, id: u32, [lower, upper]: [f64; 2], exact: &ExactDistance<'_>) {
+        let (lower, upper) = ((lower as f32).next_down(), (upper as f32).next_up());
+        self.candidates.push(Bounds { lower, upper, id });
+        if self.candidates.len() == Self::capacity(self.k) {
+            self.prune(exact);
+        }
+    }
+
+    /// At least k rows have a score of at most this limit.
+    pub(super) fn limit(&self) -> f64 {
+        self.limit
     }
 
     /// The largest score at which a row is not dropped.
@@ -95,32 +105,56 @@ impl Shortlist {
             let by_upper = |a: &Bounds, b: &Bounds| a.upper.total_cmp(&b.upper);
             let (_, kth, _) = self.candidates.select_nth_unstable_by(self.k - 1, by_upper);
             self.limit = self.limit.min(f64::from(kth.upper));
-            let limit = self.limit;
-            self.candidates.retain(|candidate| f64::from(candidate.lower) <= limit);
+            self.drop_farther();
         }
-        if self.candidates.len() > Self::capacity(self.k) - self.k.min(32) {
+        let is_full = |list: &Self| list.candidates.len() > Self::capacity(list.k) - list.k.min(32);
+        if is_full(self) {
+            self.measure_lowest(exact);
+        }
+        if is_full(self) {
             self.measure(exact);
+        }
+    }
+
+    /// Drops the candidates above the limit.
+    fn drop_farther(&mut self) {
+        let limit = self.limit;
+        self.candidates.retain(|candidate| f64::from(candidate.lower) <= limit);
+    }
+
+    /// Measures the k candidates with the lowest scores, and drops those above the limit that they give.
+    fn measure_lowest(&mut self, exact: &ExactDistance<'_>) {
+        if self.candidates.len() > self.k {
+            let by_lower = |a: &Bounds, b: &Bounds| a.lower.total_cmp(&b.lower);
+            self.candidates.select_nth_unstable_by(self.k - 1, by_lower);
+            let others = self.candidates.split_off(self.k);
+            self.measure(exact);
+            self.candidates.extend(others);
+            self.drop_farther();
         }
     }
 
     /// Replaces the candidates by the k nearest of all measured rows, and lowers the limit to the k-th distance.
     fn measure(&mut self, exact: &ExactDistance<'_>) {
-        let limit = self.limit;
-        let remaining = self.candidates.drain(..).filter(|candidate| f64::from(candidate.lower) <= limit);
-        self.measured.extend(remaining.map(|candidate| ((exact.distance)(candidate.id), candidate.id)));
+        for (i, row) in self.candidates.iter().enumerate() {
+            if let Some(next) = self.candidates.get(i + AHEAD) {
+                (exact.prefetch)(next.id);
+            }
+            self.measured.push(((exact.sq_distance)(row.id), row.id));
+        }
+        self.candidates.clear();
         keep_nearest(&mut self.measured, self.k);
         if let Some(&(kth, _)) = self.measured.get(self.k - 1) {
-            let kth = kth * exact.sq_unit;
-            let rounding = distance_error(exact.dim, kth + exact.sq_norm);
-            self.limit = self.limit.min(0.5 * (kth - exact.sq_norm) + rounding);
+            self.limit = self.limit.min((exact.upper_score)(kth));
         }
     }
 
     /// The k nearest rows by exact distance.
     pub(super) fn finish(mut self, exact: &ExactDistance<'_>) -> Vec<Neighbor> {
-        if self.candidates.len() > self.k {
+        if self.candidates.len() > self.k && self.measured.is_empty() {
             self.prune(exact);
         }
+        self.measure_lowest(exact);
         self.measure(exact);
         self.measured
     }
@@ -186,8 +220,11 @@ mod tests {
     #[test]
     fn ties_within_the_error_are_ranked_by_distance() {
         // The order of the scores is opposite to the order of the distances; all differences are within the error.
-        let exact =
-            ExactDistance { distance: &|id| f64::from(1000 - id), dim: 1, sq_unit: 1.0, sq_norm: 0.0 };
+        let exact = ExactDistance {
+            sq_distance: &|id| f64::from(1000 - id),
+            upper_score: &|sq_distance| 0.5 * sq_distance,
+            prefetch: &|_| {},
+        };
         let mut list = Shortlist::new(3, Some(999));
         let products: Vec<f32> = (0..1000).map(|i| -(i as f32) * 1e-3).collect();
         list.add_rows(0, &products, &vec![0.0; 1000], 1000.0, &exact);

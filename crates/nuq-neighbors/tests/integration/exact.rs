@@ -21,6 +21,16 @@ fn unpruned<'a>(x: &Embeddings<'a>) -> ExactIndex<'a> {
     ExactIndex::new(x).unwrap().pruning(Pruning::Off)
 }
 
+/// Codes exist only for 64 columns or more. With fewer, these are the tests of the search without them.
+#[test]
+fn search_by_codes_passes_the_conformance_tests() {
+    fn coded<'a>(x: &Embeddings<'a>) -> ExactIndex<'a> {
+        ExactIndex::new(x).unwrap().pruning(Pruning::Codes)
+    }
+    conformance::run(&|x| Box::new(coded(x)), 1.0);
+    conformance::run(&|x| conformance::updated(&|x| Box::new(coded(x)), x), 1.0);
+}
+
 #[test]
 fn pruned_search_passes_the_conformance_tests() {
     for axes in [1, 5, usize::MAX] {
@@ -46,7 +56,7 @@ fn structured(rows: usize, dim: usize, seed: u64) -> Embeddings<'static> {
 }
 
 #[test]
-fn pruned_search_equals_the_comparison_of_all_rows() {
+fn all_methods_give_the_same_neighbors() {
     for (rows, dim, axes) in
         [(3000, 2, 2), (3000, 2, 1), (5000, 8, 8), (4000, 70, 6), (4000, 70, 20), (4000, 200, 150)]
     {
@@ -56,38 +66,64 @@ fn pruned_search_equals_the_comparison_of_all_rows() {
                 Embeddings::new(values, dim).unwrap()
             };
             let (x, q) = (map(structured(rows, dim, 1)), map(structured(150, dim, 2)));
-            let (fast, all) = (pruned(&x, axes), unpruned(&x));
-            for k in [1, 20, 150] {
-                let name = format!("{rows} × {dim}, {axes} axes, unit {unit}, offset {offset}, k = {k}");
-                assert!(fast.search(&q, k).unwrap() == all.search(&q, k).unwrap(), "{name}");
+            let all = unpruned(&x);
+            for method in [Pruning::On(axes), Pruning::Codes] {
+                let fast = ExactIndex::new(&x).unwrap().pruning(method);
+                for k in [1, 20, 150] {
+                    let name = format!("{rows} × {dim}, {method:?}, unit {unit}, offset {offset}, k = {k}");
+                    assert!(fast.search(&q, k).unwrap() == all.search(&q, k).unwrap(), "{name}");
+                }
+                let ids: Vec<u32> = (0..rows as u32).step_by(7).collect();
+                assert!(fast.leave_one_out(&ids, 5).unwrap() == all.leave_one_out(&ids, 5).unwrap());
             }
-            let ids: Vec<u32> = (0..rows as u32).step_by(7).collect();
-            assert!(fast.leave_one_out(&ids, 5).unwrap() == all.leave_one_out(&ids, 5).unwrap());
         }
     }
 }
 
 #[test]
-fn pruned_search_is_exact_after_updates_and_on_any_number_of_threads() {
-    let (x, q) = (structured(3000, 20, 1), structured(300, 20, 2));
-    for precision in [Precision::F32, Precision::F16] {
-        let over = |pruning| {
-            let rows = StoredRows::new(&x, precision).unwrap();
-            ExactIndex::from_rows(rows).pruning(pruning)
-        };
-        let (mut fast, mut all) = (over(Pruning::On(6)), over(Pruning::Off));
-        for round in 0..6 {
-            let expected = all.search(&q, 10).unwrap();
-            for threads in [1, 3] {
-                assert_eq!(rayon_pool(threads).install(|| fast.search(&q, 10).unwrap()), expected, "{round}");
-            }
-            let removed: Vec<u32> = all.rows().live_ids().into_iter().skip(round).step_by(9).collect();
-            let new = structured(500 + 100 * round, 20, 10 + round as u64);
-            for index in [&mut fast, &mut all] {
-                index.remove(&removed).unwrap();
-                index.insert(&new).unwrap();
+fn all_methods_are_exact_after_updates_and_on_any_number_of_threads() {
+    for (dim, methods) in [(20, vec![Pruning::On(6)]), (70, vec![Pruning::On(6), Pruning::Codes])] {
+        let (x, q) = (structured(3000, dim, 1), structured(300, dim, 2));
+        for precision in [Precision::F32, Precision::F16] {
+            let over = |pruning| {
+                let rows = StoredRows::new(&x, precision).unwrap();
+                ExactIndex::from_rows(rows).pruning(pruning)
+            };
+            let mut all = over(Pruning::Off);
+            let mut fast: Vec<ExactIndex<'_>> = methods.iter().map(|&method| over(method)).collect();
+            for round in 0..6 {
+                let expected = all.search(&q, 10).unwrap();
+                for (index, threads) in fast.iter().flat_map(|index| [(index, 1), (index, 3)]) {
+                    let found = rayon_pool(threads).install(|| index.search(&q, 10).unwrap());
+                    assert_eq!(found, expected, "{dim} {round}");
+                }
+                let removed: Vec<u32> = all.rows().live_ids().into_iter().skip(round).step_by(9).collect();
+                let new = structured(500 + 100 * round, dim, 10 + round as u64);
+                for index in fast.iter_mut().chain([&mut all]) {
+                    index.remove(&removed).unwrap();
+                    index.insert(&new).unwrap();
+                }
             }
         }
+    }
+}
+
+/// Duplicates and rows at distances that differ by less than the error of their codes.
+#[test]
+fn near_ties_are_ranked_by_their_distances() {
+    let dim = 128;
+    let center = data::normal(1, dim, 3);
+    let mut rng = SeededRng::new(4);
+    let mut values = data::normal(500, dim, 1).as_slice().to_vec();
+    for _ in 0..2000 {
+        values.extend(center.as_slice().iter().map(|v| v + 1e-4 * rng.normal() as f32));
+    }
+    values.extend_from_within(500 * dim..700 * dim);
+    let x = Embeddings::new(values, dim).unwrap();
+    for method in [Pruning::Codes, Pruning::On(16)] {
+        let fast = ExactIndex::new(&x).unwrap().pruning(method);
+        assert_eq!(fast.search(&center, 300).unwrap(), unpruned(&x).search(&center, 300).unwrap());
+        assert_eq!(fast.search(&x, 7).unwrap(), unpruned(&x).search(&x, 7).unwrap());
     }
 }
 

@@ -1,0 +1,391 @@
+//! Distances of queries and rows from one byte per coordinate, with a bound on their error.
+//!
+//! A rescaled row b has the code `c_j = round(b_j / s)` in column j, with a step `s = max |b_j| / 127` of its own. For
+//! `b̂ = s c`, the error `‖b − b̂‖` is computed when the row is coded. Let a be a query with the step t and the code e. By
+//! the triangle inequality,
+//!
+//! ```text
+//! | ‖a − b‖ − ‖â − b̂‖ | ≤ ‖a − â‖ + ‖b − b̂‖,    ‖â − b̂‖² = ‖â‖² + ‖b̂‖² − 2 t s (e·c)
+//! ```
+//!
+//! `e·c` is an exact integer. Codes are used on processors with byte products (AVX-512 VNNI), which multiply four times as
+//! many coordinates per instruction as `f32` products.
+
+use rayon::prelude::*;
+
+use super::axes::F32_ROUNDOFF;
+use super::codes::has_byte_products;
+use super::lanes::POINTS;
+use super::partition::NO_ROW;
+use super::rescaler::Rescaler;
+use crate::cancel::Checkpoint;
+use crate::hnsw::CodeBlock;
+use crate::{RowStorage, StoredRows};
+
+/// The codes of rows, in groups of 32.
+pub(super) struct RowCodes {
+    dim: usize,
+    /// The codes plus 128. A block has four columns of 16 rows, and two blocks have the rows of a group.
+    blocks: Vec<CodeBlock>,
+    groups: Vec<Group>,
+}
+
+/// The values of a group of rows besides their codes.
+#[derive(Clone)]
+struct Group {
+    /// The step of each row, times −2.
+    factors: [f32; POINTS],
+    /// `‖b̂‖²` of each row; infinite at places without a row.
+    sq_norms: [f32; POINTS],
+    /// The largest `‖b̂‖`.
+    norm: f64,
+    /// The largest `‖b − b̂‖`.
+    error: f64,
+}
+
+/// The codes of queries.
+pub(super) struct QueryCodes {
+    words: usize,
+    /// Four codes per word.
+    codes: Vec<i32>,
+    queries: Vec<CodedQuery>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct CodedQuery {
+    step: f32,
+    /// 128 times the sum of the codes.
+    shift: i32,
+    /// `‖â‖²` and `‖â‖`.
+    sq_norm: f64,
+    norm: f64,
+    /// `‖a − â‖`.
+    error: f64,
+}
+
+/// A bound on the distance of a row from `‖â − b̂‖² − ‖â‖²`, as computed in `f32`.
+pub(super) struct CodedBounds {
+    sq_norm: f64,
+    /// The rounding error of the value.
+    rounding: f64,
+    /// The largest error of the codes.
+    error: f64,
+}
+
+/// The scores `‖b̂‖² − 2 â·b̂` of up to [`QUERIES`] queries and the rows of a group.
+pub(super) type Scores = [[f32; POINTS]; QUERIES];
+
+/// Queries that are compared with a group at a time.
+pub(super) const QUERIES: usize = 8;
+const LANES: usize = 16;
+/// The largest code.
+const MAX_CODE: f64 = 127.0;
+/// The smallest step: the product of two steps is a normal number.
+const MIN_STEP: f32 = 1e-18;
+/// With fewer columns, scores take longer to compare than to compute. With more, their sums may overflow 32 bits.
+const MIN_DIM: usize = 64;
+const MAX_DIM: usize = 60_000;
+/// A bound on the rounding errors in the computation of an error, relative to it and to the step.
+const ROUNDING: f64 = 1e-6;
+
+impl RowCodes {
+    /// Codes the rows with the given ids, in this order; [`NO_ROW`] for positions without a row. `None` if the processor or
+    /// the number of columns is not suitable.
+    pub(super) fn new(rows: &StoredRows<'_>, rescaler: &Rescaler, ids: &[u32]) -> Option<Self> {
+        let dim = rows.dim();
+        if !Self::are_supported(dim) {
+            return None;
+        }
+        let mut codes = Self { dim, blocks: vec![], groups: vec![] };
+        codes.reserve(ids.len().div_ceil(POINTS));
+        let here = Checkpoint::current();
+        let blocks = codes.blocks.par_chunks_mut(2 * words(dim)).zip(codes.groups.par_iter_mut());
+        blocks.zip(ids.par_chunks(POINTS)).for_each(|((blocks, group), ids)| {
+            here.check();
+            let mut code = vec![0i8; dim];
+            for (place, &id) in ids.iter().enumerate().filter(|(_, id)| **id != NO_ROW) {
+                group.write(blocks, place, encode(rescaler, &rows.row(id), &mut code), &code);
+            }
+        });
+        Some(codes)
+    }
+
+    /// Whether the processor and the number of columns are suitable.
+    pub(super) fn are_supported(dim: usize) -> bool {
+        has_byte_products() && (MIN_DIM..=MAX_DIM).contains(&dim)
+    }
+
+    /// Adds empty groups until there are `count`.
+    fn reserve(&mut self, count: usize) {
+        let empty =
+            Group { factors: [0.0; POINTS], sq_norms: [f32::INFINITY; POINTS], norm: 0.0, error: 0.0 };
+        let count = count.max(self.groups.len());
+        self.groups.resize(count, empty);
+        self.blocks.resize(count * 2 * words(self.dim), CodeBlock([0; 64]));
+    }
+
+    /// Codes the row at a position.
+    pub(super) fn write(&mut self, position: usize, row: &[f32], rescaler: &Rescaler) {
+        let (group, place, size) = (position / POINTS, position % POINTS, 2 * words(self.dim));
+        self.reserve(group + 1);
+        let mut code = vec![0i8; self.dim];
+        let coded = encode(rescaler, row, &mut code);
+        self.groups[group].write(&mut self.blocks[group * size..][..size], place, coded, &code);
+    }
+
+    /// Removes the row at a position.
+    pub(super) fn remove(&mut self, position: usize) {
+        self.groups[position / POINTS].sq_norms[position % POINTS] = f32::INFINITY;
+    }
+
+    /// The number of groups.
+    pub(super) fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Codes queries.
+    pub(super) fn encode<'q>(
+        &self,
+        queries: impl ExactSizeIterator<Item = &'q [f32]>,
+        rescaler: &Rescaler,
+    ) -> QueryCodes {
+        let words = words(self.dim);
+        let mut coded =
+            QueryCodes { words, codes: Vec::with_capacity(queries.len() * words), queries: vec![] };
+        let mut code = vec![0i8; 4 * words];
+        for row in queries {
+            let Coded { step, sq_norm, error } = encode(rescaler, row, &mut code[..self.dim]);
+            let shift = 128 * code.iter().map(|&c| i32::from(c)).sum::<i32>();
+            coded.queries.push(CodedQuery { step, shift, sq_norm, norm: sq_norm.sqrt(), error });
+            let bytes = code.as_chunks::<4>().0.iter();
+            coded.codes.extend(bytes.map(|bytes| i32::from_le_bytes(bytes.map(|c| c as u8))));
+        }
+        coded
+    }
+
+    /// The bounds on the distances of a query and the rows of a group.
+    ///
+    /// A score is computed from `‖b̂‖²` and the product by five roundings.
+    pub(super) fn bounds(&self, queries: &QueryCodes, query: usize, group: usize) -> CodedBounds {
+        let (query, group) = (&queries.queries[query], &self.groups[group]);
+        let size = group.norm * (group.norm + query.norm);
+        CodedBounds {
+            sq_norm: query.sq_norm,
+            rounding: 16.0 * F32_ROUNDOFF * size + 1e-35,
+            error: query.error + group.error,
+        }
+    }
+
+    /// Writes the scores of up to eight queries and the rows of a group. Scores of places without a row are infinite.
+    pub(super) fn scores(&self, queries: &QueryCodes, chosen: &[u16], group: usize, scores: &mut Scores) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let size = 2 * queries.words;
+            let (blocks, group) = (&self.blocks[group * size..][..size], &self.groups[group]);
+            // SAFETY: codes exist only on processors with these instructions, see `are_supported`.
+            unsafe {
+                match *chosen {
+                    [a, b, c, d, e, f, g, h] => {
+                        scores_vnni(queries, [a, b, c, d, e, f, g, h], blocks, group, scores);
+                    }
+                    _ => {
+                        let (fours, others) = chosen.as_chunks::<4>();
+                        let (first, rest) = scores.split_at_mut(4 * fours.len());
+                        fours.iter().for_each(|four| scores_vnni(queries, *four, blocks, group, first));
+                        for (&query, scores) in others.iter().zip(rest.chunks_exact_mut(1)) {
+                            scores_vnni(queries, [query], blocks, group, scores);
+                        }
+                    }
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        unreachable!(
+            "codes exist only on processors with byte products, not for {queries:p} {chosen:?} {group} {scores:p}"
+        );
+    }
+}
+
+impl Group {
+    fn write(&mut self, blocks: &mut [CodeBlock], place: usize, coded: Coded, code: &[i8]) {
+        self.factors[place] = -2.0 * coded.step;
+        self.sq_norms[place] = coded.sq_norm as f32;
+        self.norm = self.norm.max(coded.sq_norm.sqrt());
+        self.error = self.error.max(coded.error);
+        let (half, lane) = (place / LANES, place % LANES);
+        for (j, &code) in code.iter().enumerate() {
+            blocks[j / 4 * 2 + half].0[lane * 4 + j % 4] = (i16::from(code) + 128) as u8;
+        }
+    }
+}
+
+impl CodedBounds {
+    /// The largest score of a row whose distance is at most the limit.
+    pub(super) fn cutoff(&self, limit: f64) -> f32 {
+        let within = limit + self.error;
+        ((within * within - self.sq_norm + self.rounding) as f32).next_up()
+    }
+
+    /// Bounds on the distance of a row with a score.
+    pub(super) fn of(&self, score: f32) -> [f64; 2] {
+        let sq_distance = f64::from(score) + self.sq_norm;
+        [
+            (sq_distance - self.rounding).max(0.0).sqrt() - self.error,
+            (sq_distance + self.rounding).max(0.0).sqrt() + self.error,
+        ]
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn scores_vnni<const Q: usize>(
+    queries: &QueryCodes,
+    chosen: [u16; Q],
+    blocks: &[CodeBlock],
+    group: &Group,
+    scores: &mut [[f32; POINTS]],
+) {
+    use std::arch::x86_64::{
+        _mm512_cvtepi32_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
+        _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512, _mm512_storeu_ps,
+        _mm512_sub_epi32,
+    };
+    let words = queries.words;
+    let codes = chosen.map(|query| &queries.codes[query as usize * words..][..words]);
+    let mut sums = [[_mm512_setzero_si512(); 2]; Q];
+    for (word, blocks) in blocks.as_chunks::<2>().0.iter().enumerate() {
+        // SAFETY: a block has 64 bytes.
+        let rows = unsafe {
+            [_mm512_loadu_si512(blocks[0].0.as_ptr().cast()), _mm512_loadu_si512(blocks[1].0.as_ptr().cast())]
+        };
+        for q in 0..Q {
+            // SAFETY: a query has as many words as a group has pairs of blocks.
+            let code = _mm512_set1_epi32(unsafe { *codes[q].get_unchecked(word) });
+            sums[q][0] = _mm512_dpbusd_epi32(sums[q][0], rows[0], code);
+            sums[q][1] = _mm512_dpbusd_epi32(sums[q][1], rows[1], code);
+        }
+    }
+    for q in 0..Q {
+        let query = &queries.queries[chosen[q] as usize];
+        let (shift, step) = (_mm512_set1_epi32(query.shift), _mm512_set1_ps(query.step));
+        for half in 0..2 {
+            let product = _mm512_cvtepi32_ps(_mm512_sub_epi32(sums[q][half], shift));
+            // SAFETY: a group has 32 values of each kind, 16 per half.
+            unsafe {
+                let factors = _mm512_loadu_ps(group.factors[half * LANES..].as_ptr());
+                let sq_norms = _mm512_loadu_ps(group.sq_norms[half * LANES..].as_ptr());
+                let score = _mm512_fmadd_ps(product, _mm512_mul_ps(factors, step), sq_norms);
+                _mm512_storeu_ps(scores[q][half * LANES..].as_mut_ptr(), score);
+            }
+        }
+    }
+}
+
+/// The number of words of a row: four columns each.
+fn words(dim: usize) -> usize {
+    dim.div_ceil(4)
+}
+
+/// The step of a row, `‖b̂‖²` and `‖b − b̂‖`.
+struct Coded {
+    step: f32,
+    sq_norm: f64,
+    error: f64,
+}
+
+/// Writes the code of a row.
+fn encode(rescaler: &Rescaler, row: &[f32], code: &mut [i8]) -> Coded {
+    #[cfg(target_arch = "x86_64")]
+    if has_byte_products() {
+        // SAFETY: processors with byte products have AVX-512F, the only requirement of the function.
+        return unsafe { encode_avx512(rescaler, row, code) };
+    }
+    encode_any(rescaler, row, code)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn encode_avx512(rescaler: &Rescaler, row: &[f32], code: &mut [i8]) -> Coded {
+    encode_any(rescaler, row, code)
+}
+
+#[inline(always)]
+fn encode_any(rescaler: &Rescaler, row: &[f32], code: &mut [i8]) -> Coded {
+    const SUMS: usize = 8;
+    let mut exact = [0f64; SUMS];
+    let mut largest = [0f64; SUMS];
+    let rescaled: Vec<f64> = rescaler.exact(row).collect();
+    for chunk in rescaled.chunks(SUMS) {
+        for (largest, &b) in largest.iter_mut().zip(chunk) {
+            *largest = if b.abs() > *largest { b.abs() } else { *largest };
+        }
+    }
+    let largest = largest.into_iter().fold(0.0, f64::max);
+    let step = ((largest / MAX_CODE) as f32).max(MIN_STEP);
+    let (inverse, step64) = (1.0 / f64::from(step), f64::from(step));
+    let mut squares = [0f64; SUMS];
+    for (chunk, code) in rescaled.chunks(SUMS).zip(code.chunks_mut(SUMS)) {
+        for (i, (&b, code)) in chunk.iter().zip(code).enumerate() {
+            // The sum is rounded to an integer.
+            const SHIFT: f64 = 6_755_399_441_055_744.0;
+            let rounded = (b * inverse + SHIFT) - SHIFT;
+            let rounded = if rounded > MAX_CODE { MAX_CODE } else { rounded };
+            let rounded = if rounded < -MAX_CODE { -MAX_CODE } else { rounded };
+            let error = b - rounded * step64;
+            exact[i] += error * error;
+            squares[i] += rounded * rounded;
+            *code = rounded as i32 as i8;
+        }
+    }
+    let error = exact.iter().sum::<f64>().sqrt();
+    let sq_norm = squares.iter().sum::<f64>() * step64 * step64;
+    Coded { step, sq_norm, error: error * (1.0 + ROUNDING) + ROUNDING * step64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Embeddings, Precision, SeededRng};
+
+    #[test]
+    fn bounds_contain_the_distances() {
+        let mut rng = SeededRng::new(1);
+        for (dim, spread) in [(64, 1.0), (67, 1e-20), (300, 1e10), (1001, 30.0)] {
+            let mut rows: Vec<f32> = (0..50 * dim).map(|_| (spread * rng.normal()) as f32).collect();
+            // A row with one large coordinate, a row of zeros, and a duplicate.
+            rows[3 * dim] = (100.0 * spread) as f32;
+            rows[4 * dim..5 * dim].fill(0.0);
+            rows.copy_within(5 * dim..6 * dim, 6 * dim);
+            let stored =
+                StoredRows::new(&Embeddings::new(rows.clone(), dim).unwrap(), Precision::F32).unwrap();
+            let rescaler = Rescaler::fit(&stored).expect("rows in the range of f32");
+            let ids: Vec<u32> = (0..50).map(|id| if id == 7 { NO_ROW } else { id }).collect();
+            let Some(codes) = RowCodes::new(&stored, &rescaler, &ids) else { continue };
+            let queries: Vec<&[f32]> = rows.chunks_exact(dim).take(13).collect();
+            let coded = codes.encode(queries.iter().copied(), &rescaler);
+            for (chosen, group) in [([0u16, 1, 2, 3, 4, 5, 6, 7].as_slice(), 0), (&[8, 9, 10, 11, 12], 1)] {
+                let mut scores: Scores = [[0.0; POINTS]; QUERIES];
+                codes.scores(&coded, chosen, group, &mut scores);
+                for (&query, scores) in chosen.iter().zip(&scores) {
+                    let bounds = codes.bounds(&coded, query as usize, group);
+                    for (place, &score) in scores.iter().enumerate() {
+                        let id = ids.get(group * POINTS + place).copied().filter(|&id| id != NO_ROW);
+                        let Some(id) = id else {
+                            assert_eq!(score, f32::INFINITY);
+                            continue;
+                        };
+                        let (a, b) = (queries[query as usize], stored.row(id));
+                        let differences = rescaler.exact(a).zip(rescaler.exact(&b));
+                        let distance = differences.map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                        let [lower, upper] = bounds.of(score);
+                        assert!(lower <= distance && distance <= upper, "{dim} {lower} {distance} {upper}");
+                        assert!(score <= bounds.cutoff(distance), "{dim} {score} {distance}");
+                        // The row with the large coordinate, in the first group, has a large error.
+                        let norms = rescaler.sq_norm(&b).sqrt() + rescaler.sq_norm(a).sqrt();
+                        assert!(group == 0 || upper - lower < 0.1 * norms, "{dim} {lower} {upper}");
+                    }
+                }
+            }
+        }
+    }
+}
