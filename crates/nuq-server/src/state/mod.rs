@@ -1,1 +1,386 @@
-//! State that survives the process: an SQLite data base.
+//! State that survives the process: an SQLite data base and snapshots of models in one folder.
+//!
+//! - `journal`: changes of models. A change is committed before it is applied and acknowledged.
+//! - `snapshot`: model files from which recovery starts, so that the journal stays short.
+//! - `recorder`: scored rows and requests, as sums per minute (`activity`), bounded samples (`samples`) and a drift monitor (`drift`).
+//!
+//! **Recovery.** The model is opened from its last snapshot, or from its own file, and the later changes of the journal are applied
+//! again. The file must be the one that the changes were made to: its fingerprint is stored.
+//!
+//! **Without a folder** the same tables are in memory. Changes are then refused, unless they may be lost when the process ends.
+
+mod activity;
+mod codec;
+mod database;
+mod drift;
+mod error;
+mod journal;
+mod observation;
+pub(crate) mod observe;
+mod recorder;
+mod samples;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use activity::{Decisions, Interval};
+pub(crate) use drift::{Drift, WealthPoint};
+pub use error::StateError;
+pub(crate) use journal::{Change, Kind, Labels, Summary};
+pub(crate) use observation::Observation;
+pub(crate) use recorder::Telemetry;
+pub(crate) use samples::{Sample, Which};
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::http::StatusCode;
+use nuq::{Device, FittedModel, Model};
+use nuq_io::ModelFile;
+
+use crate::error::ApiError;
+use crate::models::LoadedModel;
+use database::Database;
+use drift::DriftSource;
+use recorder::Recorder;
+use snapshot::Base;
+
+/// Changes that stay in the data base after a snapshot contains them, for the list of changes and for undo.
+const HISTORY: usize = 1000;
+
+/// Bytes of rows and rules of these changes.
+const HISTORY_BYTES: u64 = 64 << 20;
+
+/// Changes after which a snapshot is written.
+const CHANGES_PER_SNAPSHOT: usize = 10_000;
+
+/// Bytes of changes after which a snapshot is written, if a quarter of the size of the last snapshot is not more.
+const BYTES_PER_SNAPSHOT: u64 = 16 << 20;
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
+}
+
+/// Options of the state.
+#[derive(Debug, Clone)]
+pub(crate) struct StateOptions {
+    /// The state folder.
+    pub(crate) folder: Option<PathBuf>,
+    /// Whether changes are accepted without a folder.
+    pub(crate) is_ephemeral: bool,
+    /// The probability of a false alarm of the drift monitor, in (0, 1).
+    pub(crate) drift_alpha: f64,
+}
+
+/// The state of all models.
+pub(crate) struct State {
+    database: Arc<Database>,
+    drift_alpha: f64,
+}
+
+impl State {
+    pub(crate) fn open(options: &StateOptions) -> Result<Self, StateError> {
+        let database = match &options.folder {
+            Some(folder) => Database::open(folder)?,
+            None => Database::in_memory(options.is_ephemeral)?,
+        };
+        if let database::Writes::ReadOnly(problem) = &database.writes {
+            let folder = database.folder().display().to_string();
+            tracing::warn!(folder, problem, "the state folder is read-only: changes of models are refused");
+        }
+        Ok(Self { database: Arc::new(database), drift_alpha: options.drift_alpha })
+    }
+
+    /// Opens a model from its file, or from a snapshot, with all changes of the journal.
+    pub(crate) fn load(
+        &self,
+        name: &str,
+        path: &Path,
+        device: Device,
+    ) -> Result<(Model<'static>, ModelState), StateError> {
+        let folder = self.database.folder();
+        let file = device.scope(|| nuq_io::open(path))?;
+        let fingerprint = file.fingerprint();
+        let new = Base { fingerprint, snapshot: None, change: 0 };
+        let base = match self.database.read(|connection| snapshot::read(connection, name))? {
+            Some(base) if base.fingerprint == fingerprint => base,
+            Some(base) if base.snapshot.is_some() || self.has_changes(name)? => {
+                let problem = format!(
+                    "it contains changes of the model {name}, but of another file than {}: give the file to which the changes \
+                     were made, or another state folder",
+                    path.display()
+                );
+                return Err(StateError::unusable(folder, problem));
+            }
+            _ => {
+                self.database.write(|transaction| snapshot::write(transaction, name, &new))?;
+                new
+            }
+        };
+        let mut model = match &base.snapshot {
+            Some(snapshot) => open_verified(&folder.join(snapshot), device)?.model,
+            None => {
+                file.verify()?;
+                file.model
+            }
+        };
+        let log = self.replay(name, &base, &mut model)?;
+        if self.database.is_durable() {
+            snapshot::remove_others(folder, name, base.snapshot.as_deref());
+        }
+        let seed = RandomState::new().hash_one(name);
+        let source = DriftSource::of(model.rules());
+        let recorder = Recorder::start(self.database.clone(), name, source, (self.drift_alpha, seed))?;
+        let state = ModelState {
+            name: name.to_owned(),
+            database: self.database.clone(),
+            log: Mutex::new(log),
+            recorder,
+        };
+        Ok((model, state))
+    }
+
+    fn has_changes(&self, name: &str) -> Result<bool, StateError> {
+        Ok(!self.database.read(|connection| journal::newest(connection, name, 1))?.is_empty())
+    }
+
+    /// Applies the changes after the snapshot again.
+    fn replay(&self, name: &str, base: &Base, model: &mut Model<'static>) -> Result<Log, StateError> {
+        let mut log = Log { base: base.clone(), last: base.change, changes: 0, bytes: 0, next_bytes: 0 };
+        let mut failed = vec![];
+        self.database.read(|connection| {
+            journal::for_each_after(connection, name, base.change, |entry| {
+                // The change was not acknowledged either: it failed in the same way when it was made.
+                if let Err(error) = entry.change.apply(model) {
+                    tracing::warn!(model = name, change = entry.id, %error, "a change cannot be applied");
+                    failed.push(entry.id);
+                }
+                log.add(entry.id, &entry.change);
+                Ok(())
+            })
+        })?;
+        if !failed.is_empty() {
+            self.database.write(|transaction| {
+                failed.iter().try_for_each(|&id| journal::mark_failed(transaction, id))
+            })?;
+        }
+        if log.changes > 0 {
+            tracing::info!(model = name, changes = log.changes, "changes were applied again");
+        }
+        log.next_bytes = log.bytes.max(BYTES_PER_SNAPSHOT);
+        Ok(log)
+    }
+}
+
+/// Opens a model file and reads all of it, so that damage is found before it is served.
+pub(crate) fn open_verified(path: &Path, device: Device) -> Result<ModelFile, nuq_io::Error> {
+    let file = device.scope(|| nuq_io::open(path))?;
+    file.verify()?;
+    Ok(file)
+}
+
+/// The journal since the last snapshot.
+struct Log {
+    base: Base,
+    /// The last change.
+    last: u64,
+    /// The number of changes since the snapshot.
+    changes: usize,
+    bytes: u64,
+    /// Bytes at which the next snapshot is written.
+    next_bytes: u64,
+}
+
+impl Log {
+    fn add(&mut self, id: u64, change: &Change) {
+        self.last = id;
+        self.changes += 1;
+        self.bytes += change.bytes();
+    }
+
+    fn is_long(&self) -> bool {
+        self.bytes >= self.next_bytes || self.changes.is_multiple_of(CHANGES_PER_SNAPSHOT)
+    }
+}
+
+/// The state of one model.
+pub(crate) struct ModelState {
+    name: String,
+    database: Arc<Database>,
+    /// Held during a change, so that changes of a model happen one after the other.
+    log: Mutex<Log>,
+    recorder: Recorder,
+}
+
+/// A change that is in the journal and in the model.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) id: u64,
+    pub(crate) change: Change,
+}
+
+impl ModelState {
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the served model, which `current` returns. `prepare` describes the change, given the model. When this returns, the change is on the disk and in
+    /// the model; on failure it is in neither. It blocks: call it on a thread for blocking work.
+    pub(crate) fn change(
+        &self,
+        current: impl Fn() -> Arc<LoadedModel>,
+        prepare: impl FnOnce(&Model<'_>) -> Result<Change, ApiError>,
+    ) -> Result<Applied, ApiError> {
+        self.change_with(current, |model, _| prepare(model))
+    }
+
+    fn change_with(
+        &self,
+        current: impl Fn() -> Arc<LoadedModel>,
+        prepare: impl FnOnce(&Model<'_>, &Database) -> Result<Change, ApiError>,
+    ) -> Result<Applied, ApiError> {
+        self.database.check_writes()?;
+        let mut log = self.log();
+        let loaded = current();
+        let change = prepare(&loaded.read(), &self.database)?;
+        let append = |transaction: &rusqlite::Transaction<'_>| {
+            let id = journal::append(transaction, &self.name, now_ms(), &change)?;
+            if !self.database.is_durable() {
+                journal::prune(transaction, &self.name, (id, HISTORY, HISTORY_BYTES))?;
+            }
+            Ok(id)
+        };
+        let id = self.database.write(append)?;
+        let (result, source) = {
+            let mut model = loaded.write();
+            (change.apply(&mut model), DriftSource::of(model.rules()))
+        };
+        if let Err(error) = result {
+            // If this fails too, recovery finds that the change cannot be applied.
+            if let Err(error) = self.database.write(|transaction| journal::mark_failed(transaction, id)) {
+                tracing::warn!(model = self.name, change = id, %error, "a failed change is not marked");
+            }
+            return Err(ApiError::invalid(error.to_string()));
+        }
+        self.recorder.rules(source);
+        log.add(id, &change);
+        if self.database.is_durable() && log.is_long() {
+            self.snapshot(&mut log, &loaded.read());
+        }
+        Ok(Applied { id, change })
+    }
+
+    /// Reverses a change.
+    pub(crate) fn undo(&self, current: impl Fn() -> Arc<LoadedModel>, id: u64) -> Result<Applied, ApiError> {
+        let conflict = |text: String| ApiError::new(StatusCode::CONFLICT, "conflict", text);
+        self.change_with(current, |model, database| {
+            let Some(entry) = database.read(|connection| journal::get(connection, &self.name, id))? else {
+                let text = format!("there is no change {id} of this model, or it is too old to be undone");
+                return Err(ApiError::not_found(text));
+            };
+            if let Some(by) = entry.undone_by {
+                return Err(conflict(format!("change {id} was undone by change {by}")));
+            }
+            let later = database.read(|connection| journal::later(connection, &self.name, &entry))?;
+            match entry.change.kind {
+                Kind::Insert | Kind::Relabel if later.same_rows.is_some() => {
+                    let later = later.same_rows.unwrap_or_default();
+                    let text = format!("change {later} is of the same rows as change {id}: undo it first");
+                    return Err(conflict(text));
+                }
+                Kind::Threshold if later.rows.is_some() => {
+                    let later = later.rows.unwrap_or_default();
+                    let text = format!("change {later} of rows removed the thresholds: undo it first");
+                    return Err(conflict(text));
+                }
+                _ => {}
+            }
+            let inverse = entry.change.inverse(id, model, later.is_last);
+            inverse.map_err(|error| conflict(format!("change {id} cannot be undone: {error}")))
+        })
+    }
+
+    /// Replaces the file of the model: all changes are discarded. `replace` makes the new model the served one; it is called after the
+    /// state is written.
+    pub(crate) fn replace(
+        &self,
+        fingerprint: u64,
+        rules: &nuq::calibrate::Rules,
+        replace: impl FnOnce(),
+    ) -> Result<(), StateError> {
+        let mut log = self.log();
+        let base = Base { fingerprint, snapshot: None, change: 0 };
+        if !matches!(self.database.writes, database::Writes::ReadOnly(_)) {
+            self.database.write(|transaction| {
+                transaction.execute("DELETE FROM changes WHERE model = ?1", [&self.name])?;
+                snapshot::write(transaction, &self.name, &base)
+            })?;
+        }
+        replace();
+        if self.database.is_durable() {
+            snapshot::remove_others(self.database.folder(), &self.name, None);
+        }
+        *log = Log { base, last: log.last, changes: 0, bytes: 0, next_bytes: BYTES_PER_SNAPSHOT };
+        self.recorder.rules(DriftSource::of(rules));
+        Ok(())
+    }
+
+    /// Writes a snapshot. A failure is logged: the journal still contains all changes.
+    fn snapshot(&self, log: &mut Log, model: &Model<'_>) {
+        let folder = self.database.folder();
+        let result = snapshot::save(model, folder, &self.name, log.last).and_then(|file| {
+            let base = Base { fingerprint: log.base.fingerprint, snapshot: Some(file), change: log.last };
+            self.database.write(|transaction| {
+                snapshot::write(transaction, &self.name, &base)?;
+                journal::prune(transaction, &self.name, (base.change, HISTORY, HISTORY_BYTES))
+            })?;
+            Ok(base)
+        });
+        match result {
+            Ok(base) => {
+                snapshot::remove_others(folder, &self.name, base.snapshot.as_deref());
+                let file = base.snapshot.as_ref().map(|file| folder.join(file));
+                let size = file.and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
+                let next_bytes = BYTES_PER_SNAPSHOT.max(size / 4);
+                *log = Log { last: base.change, base, changes: 0, bytes: 0, next_bytes };
+            }
+            Err(error) => {
+                tracing::warn!(model = self.name, %error, "no snapshot was written");
+                log.next_bytes = log.bytes + BYTES_PER_SNAPSHOT;
+            }
+        }
+    }
+
+    /// Up to `limit` changes, newest first.
+    pub(crate) fn changes(&self, limit: usize) -> Result<Vec<Summary>, StateError> {
+        self.database.read(|connection| journal::newest(connection, &self.name, limit))
+    }
+
+    /// Records scored rows. It does not wait: rows that arrive faster than they can be recorded are dropped and counted.
+    pub(crate) fn record(&self, rows: Vec<Observation>) {
+        self.recorder.rows(rows);
+    }
+
+    /// Records a request and the time that it took.
+    pub(crate) fn record_request(&self, seconds: f64) {
+        self.recorder.request(now_ms(), seconds);
+    }
+
+    /// The number of rows that were not recorded.
+    pub(crate) fn dropped_rows(&self) -> u64 {
+        self.recorder.dropped()
+    }
+
+    /// What was recorded: sums per minute, samples and drift. Keep the guard for a short time only.
+    pub(crate) fn telemetry(&self) -> MutexGuard<'_, Telemetry> {
+        self.recorder.telemetry()
+    }
+
+    /// Waits until everything is recorded and written, before the process ends.
+    pub(crate) fn flush(&self) {
+        self.recorder.flush();
+    }
+}

@@ -1,0 +1,218 @@
+//! Sums per minute, and per five seconds of the last minutes: requests, rows, rejected rows and latencies.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+/// Intervals of one minute that are stored: one week.
+pub(super) const MINUTES: usize = 7 * 24 * 60;
+
+/// Intervals of five seconds that are kept in memory: fifteen minutes.
+const SHORT_INTERVALS: usize = 15 * 12;
+
+const MINUTE_MS: u64 = 60_000;
+const SHORT_MS: u64 = 5_000;
+
+/// Latencies are counted in classes: class `i` ends at `10 µs · 2^(i/4)`. The last class has no end.
+const CLASSES: usize = 96;
+const SHORTEST: f64 = 1e-5;
+
+/// The sums of one interval.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Interval {
+    /// The beginning, in milliseconds since 1970.
+    pub(crate) start_ms: u64,
+    pub(crate) requests: u64,
+    pub(crate) rows: u64,
+    /// Rows that each threshold compared, and how many of them it rejected.
+    pub(crate) thresholds: BTreeMap<String, Decisions>,
+    /// Numbers of requests by class of latency, without trailing zeros.
+    latencies: Vec<u32>,
+}
+
+/// Rows that a threshold compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Decisions {
+    pub(crate) rows: u64,
+    pub(crate) rejected: u64,
+}
+
+impl Interval {
+    fn add_latency(&mut self, seconds: f64) {
+        let class = (4.0 * (seconds / SHORTEST).log2()).ceil().clamp(0.0, (CLASSES - 1) as f64) as usize;
+        if self.latencies.len() <= class {
+            self.latencies.resize(class + 1, 0);
+        }
+        self.latencies[class] = self.latencies[class].saturating_add(1);
+    }
+
+    /// A quantile of the latencies in seconds, accurate to a factor of `2^(1/8)`; `None` without requests.
+    pub(crate) fn latency(&self, share: f64) -> Option<f64> {
+        latency(&self.latencies, share)
+    }
+}
+
+fn latency(counts: &[u32], share: f64) -> Option<f64> {
+    let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+    let rank = (share * total as f64).ceil().max(1.0) as u64;
+    let mut sum = 0;
+    let class = counts.iter().position(|&count| {
+        sum += u64::from(count);
+        sum >= rank
+    })?;
+    // The geometric middle of the class.
+    Some(SHORTEST * ((class as f64 - 0.5) / 4.0).exp2())
+}
+
+/// Intervals of equal length, by ascending time. Those without requests are absent.
+#[derive(Debug)]
+struct Series {
+    length_ms: u64,
+    limit: usize,
+    intervals: VecDeque<Interval>,
+}
+
+impl Series {
+    fn new(length_ms: u64, limit: usize) -> Self {
+        Self { length_ms, limit, intervals: VecDeque::new() }
+    }
+
+    /// The interval of a time; the last one if the clock was set back.
+    fn at(&mut self, time_ms: u64) -> &mut Interval {
+        let start_ms = time_ms - time_ms % self.length_ms;
+        if self.intervals.back().is_none_or(|last| last.start_ms < start_ms) {
+            self.intervals.push_back(Interval { start_ms, ..Interval::default() });
+        }
+        while self.intervals.len() > self.limit {
+            self.intervals.pop_front();
+        }
+        self.intervals.back_mut().expect("an interval was pushed if there was none")
+    }
+
+    fn since(&self, first_ms: u64) -> impl Iterator<Item = &Interval> {
+        self.intervals.iter().skip_while(move |interval| interval.start_ms < first_ms)
+    }
+}
+
+/// The sums of the last week.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    minutes: Series,
+    short: Series,
+    /// The beginning of the first minute that differs from the data base.
+    changed_from: Option<u64>,
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self::restored(vec![])
+    }
+}
+
+impl Activity {
+    /// Minutes as they were stored, by ascending time.
+    pub(super) fn restored(intervals: Vec<Interval>) -> Self {
+        let minutes = Series { intervals: intervals.into(), ..Series::new(MINUTE_MS, MINUTES) };
+        Self { minutes, short: Series::new(SHORT_MS, SHORT_INTERVALS), changed_from: None }
+    }
+
+    /// Applies a change to the intervals of a time.
+    fn update(&mut self, time_ms: u64, change: impl Fn(&mut Interval)) {
+        change(self.short.at(time_ms));
+        let minute = self.minutes.at(time_ms);
+        change(minute);
+        self.changed_from =
+            Some(self.changed_from.map_or(minute.start_ms, |first| first.min(minute.start_ms)));
+    }
+
+    pub(super) fn add_request(&mut self, time_ms: u64, seconds: f64) {
+        self.update(time_ms, |interval| {
+            interval.requests += 1;
+            interval.add_latency(seconds);
+        });
+    }
+
+    pub(super) fn add_row(&mut self, time_ms: u64, accept: &[(String, bool)]) {
+        self.update(time_ms, |interval| {
+            interval.rows += 1;
+            for (name, accept) in accept {
+                // Names are cloned once in an interval only.
+                let decisions = match interval.thresholds.get_mut(name) {
+                    Some(decisions) => decisions,
+                    None => interval.thresholds.entry(name.clone()).or_default(),
+                };
+                decisions.rows += 1;
+                decisions.rejected += u64::from(!accept);
+            }
+        });
+    }
+
+    /// The minutes that begin at `first_ms` or later, by ascending time: up to one week.
+    pub(crate) fn minutes(&self, first_ms: u64) -> impl Iterator<Item = &Interval> {
+        self.minutes.since(first_ms)
+    }
+
+    /// The intervals of five seconds that begin at `first_ms` or later, by ascending time: up to fifteen minutes of this process.
+    pub(crate) fn short_intervals(&self, first_ms: u64) -> impl Iterator<Item = &Interval> {
+        self.short.since(first_ms)
+    }
+
+    /// The minutes that changed since the last call.
+    pub(super) fn take_changed(&mut self) -> Vec<Interval> {
+        let Some(first) = self.changed_from.take() else { return vec![] };
+        self.minutes(first).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_separate_for_each_interval() {
+        let mut activity = Activity::default();
+        let accept = [("a".to_owned(), true), ("b".to_owned(), false)];
+        activity.add_row(60_000, &accept);
+        activity.add_row(119_999, &accept[..1]);
+        activity.add_row(120_000, &accept);
+        activity.add_request(120_000, 0.5);
+        let minutes: Vec<&Interval> = activity.minutes(0).collect();
+        let sums = |intervals: &[&Interval]| -> Vec<(u64, u64, u64)> {
+            intervals.iter().map(|sums| (sums.start_ms, sums.rows, sums.requests)).collect()
+        };
+        assert_eq!(sums(&minutes), [(60_000, 2, 0), (120_000, 1, 1)]);
+        let short: Vec<&Interval> = activity.short_intervals(0).collect();
+        assert_eq!(sums(&short), [(60_000, 1, 0), (115_000, 1, 0), (120_000, 1, 1)]);
+        assert_eq!(minutes[0].thresholds["a"], Decisions { rows: 2, rejected: 0 });
+        assert_eq!(minutes[0].thresholds["b"], Decisions { rows: 1, rejected: 1 });
+        assert_eq!(activity.minutes(60_001).count(), 1);
+        assert_eq!(activity.take_changed().len(), 2);
+        assert!(activity.take_changed().is_empty());
+        activity.add_row(120_001, &[]);
+        assert_eq!(activity.take_changed().iter().map(|sums| sums.start_ms).collect::<Vec<_>>(), [120_000]);
+    }
+
+    #[test]
+    fn quantiles_of_latencies_are_within_a_class() {
+        let mut interval = Interval::default();
+        assert_eq!(interval.latency(0.5), None);
+        (1..=100).for_each(|i| interval.add_latency(f64::from(i) * 1e-3));
+        for (share, expected) in [(0.5, 0.05), (0.99, 0.099)] {
+            let ratio = interval.latency(share).unwrap() / expected;
+            assert!((0.84..1.19).contains(&ratio), "{share}: {ratio}");
+        }
+        for seconds in [0.0, 1e9, f64::INFINITY] {
+            interval.add_latency(seconds);
+        }
+        assert!(interval.latency(1.0).unwrap() > 100.0);
+    }
+
+    #[test]
+    fn old_minutes_are_removed() {
+        let mut activity = Activity::default();
+        (0..MINUTES as u64 + 5).for_each(|minute| activity.add_request(minute * 60_000, 0.1));
+        assert_eq!(activity.minutes(0).count(), MINUTES);
+        assert_eq!(activity.minutes(0).next().unwrap().start_ms, 5 * 60_000);
+        assert_eq!(activity.short_intervals(0).count(), SHORT_INTERVALS);
+    }
+}

@@ -1,0 +1,272 @@
+//! The SQLite data base of the state.
+//!
+//! It has a write-ahead log, and a commit returns after the log is on the disk (`synchronous = FULL`). Without a state folder, the
+//! same tables are in memory.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::StateError;
+
+/// Version of the tables, in `PRAGMA user_version`.
+const VERSION: i64 = 1;
+
+const FILE: &str = "state.sqlite";
+
+const TABLES: &str = "
+CREATE TABLE models (
+    name TEXT PRIMARY KEY,
+    -- Identifies the file that the changes belong to.
+    fingerprint INTEGER NOT NULL,
+    -- The file of the model after the change snapshot_change; NULL if there is none.
+    snapshot TEXT,
+    snapshot_change INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE changes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    model TEXT NOT NULL,
+    time_ms INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    ids BLOB NOT NULL,
+    rows BLOB NOT NULL,
+    labels TEXT NOT NULL,
+    former_labels TEXT NOT NULL,
+    weights BLOB,
+    rules_before BLOB NOT NULL,
+    rules_after BLOB,
+    undoes INTEGER,
+    undone_by INTEGER,
+    failed INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX changes_of_model ON changes (model, id);
+CREATE TABLE minutes (
+    model TEXT NOT NULL, start_ms INTEGER NOT NULL, sums TEXT NOT NULL, PRIMARY KEY (model, start_ms)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE samples (
+    model TEXT NOT NULL, sample TEXT NOT NULL, id INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (model, sample, id)
+) STRICT;
+CREATE TABLE drift (model TEXT PRIMARY KEY, data BLOB NOT NULL) STRICT;
+";
+
+/// Whether changes of models are accepted.
+#[derive(Debug)]
+pub(super) enum Writes {
+    /// They are on the disk before they are acknowledged.
+    Durable,
+    /// They are in memory.
+    Ephemeral,
+    /// There is no state folder.
+    NoState,
+    /// The state folder is read-only, with the message of the system.
+    ReadOnly(String),
+}
+
+/// The data base and its folder.
+pub(super) struct Database {
+    connection: Mutex<Connection>,
+    /// The state folder; `None` in memory.
+    folder: Option<PathBuf>,
+    pub(super) writes: Writes,
+    /// Held by this process while it uses the folder.
+    _lock: Option<File>,
+    /// A copy of the data base of a read-only folder.
+    copy: Option<PathBuf>,
+}
+
+impl Database {
+    /// Tables in memory.
+    pub(super) fn in_memory(is_ephemeral: bool) -> Result<Self, StateError> {
+        let memory = Path::new("memory");
+        let connection = Connection::open_in_memory().map_err(|error| StateError::unusable(memory, error))?;
+        create_tables(&connection).map_err(|error| StateError::unusable(memory, error))?;
+        let writes = if is_ephemeral { Writes::Ephemeral } else { Writes::NoState };
+        Ok(Self { connection: Mutex::new(connection), folder: None, writes, _lock: None, copy: None })
+    }
+
+    /// Opens or creates the data base in a folder. A folder that cannot be written is read; changes are then refused.
+    pub(super) fn open(folder: &Path) -> Result<Self, StateError> {
+        match lock(folder) {
+            Ok(lock) => match connect(&folder.join(FILE), folder) {
+                Ok(connection) => Ok(Self {
+                    connection: Mutex::new(connection),
+                    folder: Some(folder.to_owned()),
+                    writes: Writes::Durable,
+                    _lock: Some(lock),
+                    copy: None,
+                }),
+                // A full disk, for example. If a copy is not usable either, the first error is the cause.
+                Err(error) => match Self::read_only(folder, error.to_string()) {
+                    Ok(mut copy) => {
+                        copy._lock = Some(lock);
+                        Ok(copy)
+                    }
+                    Err(_) => Err(error),
+                },
+            },
+            Err(LockError::InUse) => Err(StateError::unusable(
+                folder,
+                "another process uses it; stop that process, or choose another folder",
+            )),
+            Err(LockError::NotWritable(problem)) => Self::read_only(folder, problem),
+        }
+    }
+
+    /// SQLite cannot read a write-ahead log in a read-only folder, so that a copy is opened.
+    fn read_only(folder: &Path, problem: String) -> Result<Self, StateError> {
+        let unusable = |error: std::io::Error| StateError::unusable(folder, error);
+        let copy =
+            std::env::temp_dir().join(format!("nuq-state-{}-{:x}", std::process::id(), super::now_ms()));
+        fs::create_dir(&copy).map_err(unusable)?;
+        let copied = [FILE.to_owned(), format!("{FILE}-wal")].iter().try_for_each(|name| {
+            match fs::copy(folder.join(name), copy.join(name)) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+                Err(error) => Err(error),
+                // A copy keeps the permissions of the file, which may be read-only.
+                Ok(_) => make_writable(&copy.join(name)),
+            }
+        });
+        let connection = copied.map_err(unusable).and_then(|()| connect(&copy.join(FILE), folder));
+        match connection {
+            Ok(connection) => Ok(Self {
+                connection: Mutex::new(connection),
+                folder: Some(folder.to_owned()),
+                writes: Writes::ReadOnly(problem),
+                _lock: None,
+                copy: Some(copy),
+            }),
+            Err(error) => {
+                // The error of the data base is more informative than that of the removal.
+                let _ = fs::remove_dir_all(&copy);
+                Err(error)
+            }
+        }
+    }
+
+    /// The state folder; a placeholder for messages in memory.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.as_deref().unwrap_or(Path::new("memory"))
+    }
+
+    /// Whether snapshots can be written into the folder.
+    pub(super) fn is_durable(&self) -> bool {
+        matches!(self.writes, Writes::Durable)
+    }
+
+    /// Fails if changes of models are refused.
+    pub(super) fn check_writes(&self) -> Result<(), StateError> {
+        match &self.writes {
+            Writes::Durable | Writes::Ephemeral => Ok(()),
+            Writes::NoState => Err(StateError::NoState),
+            Writes::ReadOnly(problem) => {
+                Err(StateError::NotWritable { folder: self.folder().to_owned(), problem: problem.clone() })
+            }
+        }
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        // A transaction that panicked was rolled back when it was dropped.
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads from the data base.
+    pub(super) fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StateError> {
+        read(&self.connection()).map_err(|error| StateError::unusable(self.folder(), error))
+    }
+
+    /// Runs one transaction. When this returns, its changes are on the disk; on failure nothing is changed.
+    pub(super) fn write<T>(
+        &self,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StateError> {
+        let mut connection = self.connection();
+        let run = |connection: &mut Connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let result = write(&transaction)?;
+            transaction.commit()?;
+            Ok(result)
+        };
+        run(&mut connection).map_err(|error| StateError::of_write(self.folder(), &error))
+    }
+
+    #[cfg(test)]
+    pub(super) fn limit_pages(&self, pages: u32) {
+        self.connection().pragma_update(None, "max_page_count", pages).expect("the pragma is valid");
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if let Some(copy) = &self.copy {
+            let _ = fs::remove_dir_all(copy);
+        }
+    }
+}
+
+fn connect(path: &Path, folder: &Path) -> Result<Connection, StateError> {
+    let unusable = |error: rusqlite::Error| StateError::unusable(folder, error);
+    let connection = Connection::open(path).map_err(unusable)?;
+    let prepare = |connection: &Connection| {
+        connection.busy_timeout(Duration::from_secs(5))?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+        connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
+    };
+    match prepare(&connection).map_err(unusable)? {
+        0 => create_tables(&connection).map_err(unusable)?,
+        VERSION => {}
+        other => {
+            let problem = format!(
+                "its tables have version {other}, and this program reads version {VERSION}; use the program that wrote them, or \
+                 another folder"
+            );
+            return Err(StateError::unusable(folder, problem));
+        }
+    }
+    Ok(connection)
+}
+
+fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!("BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;"))
+}
+
+enum LockError {
+    InUse,
+    NotWritable(String),
+}
+
+/// Creates the folder, and locks it for this process.
+fn lock(folder: &Path) -> Result<File, LockError> {
+    let not_writable = |error: std::io::Error| LockError::NotWritable(error.to_string());
+    fs::create_dir_all(folder).map_err(not_writable)?;
+    let file = File::options().create(true).append(true).open(folder.join("lock")).map_err(not_writable)?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(LockError::InUse),
+        // Some file systems have no locks.
+        Err(TryLockError::Error(_)) | Ok(()) => probe(folder).map(|()| file).map_err(not_writable),
+    }
+}
+
+/// Checks that files can be created: the file of the lock may be writable in a folder that is not.
+fn probe(folder: &Path) -> std::io::Result<()> {
+    let path = folder.join(format!("probe-{}", std::process::id()));
+    File::create(&path)?;
+    fs::remove_file(&path)
+}
+
+fn make_writable(path: &Path) -> std::io::Result<()> {
+    let mut permissions = fs::metadata(path)?.permissions();
+    #[cfg(unix)]
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
+    #[cfg(not(unix))]
+    permissions.set_readonly(false);
+    fs::set_permissions(path, permissions)
+}

@@ -1,0 +1,72 @@
+//! Errors of the state.
+
+use std::path::{Path, PathBuf};
+
+use axum::http::StatusCode;
+
+use crate::error::ApiError;
+
+/// An error of the state. The message names the folder or file, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// The disk of the state is full.
+    #[error("the disk of the state folder {} is full: free some space; {problem}", .folder.display())]
+    Full {
+        /// The state folder.
+        folder: PathBuf,
+        /// The message of the system.
+        problem: String,
+    },
+    /// The state cannot be written.
+    #[error("the state folder {} cannot be written: {problem}", .folder.display())]
+    NotWritable {
+        /// The state folder.
+        folder: PathBuf,
+        /// The message of the system.
+        problem: String,
+    },
+    /// The state cannot be opened, or its contents are not valid.
+    #[error("the state in {} cannot be used: {problem}", .folder.display())]
+    Unusable {
+        /// The state folder.
+        folder: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// A model file cannot be read or written.
+    #[error(transparent)]
+    Model(#[from] nuq_io::Error),
+    /// Changes are refused, because they would not survive the process.
+    #[error(
+        "changes are refused, because there is no state folder to store them: start the server with --state DIR, or with \
+         --ephemeral if changes may be lost when the process ends"
+    )]
+    NoState,
+}
+
+impl StateError {
+    pub(super) fn unusable(folder: &Path, problem: impl ToString) -> Self {
+        Self::Unusable { folder: folder.to_owned(), problem: problem.to_string() }
+    }
+
+    /// The error of a write by SQLite.
+    pub(super) fn of_write(folder: &Path, error: &rusqlite::Error) -> Self {
+        let (folder, problem) = (folder.to_owned(), error.to_string());
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => Self::Full { folder, problem },
+            _ => Self::NotWritable { folder, problem },
+        }
+    }
+}
+
+impl From<StateError> for ApiError {
+    fn from(error: StateError) -> Self {
+        let (status, code) = match &error {
+            StateError::Full { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
+            StateError::NoState => (StatusCode::FORBIDDEN, "no_state"),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, "state_not_writable"),
+        };
+        Self::new(status, code, error.to_string())
+    }
+}

@@ -1,0 +1,308 @@
+//! Records scored rows and requests on a thread of its own, so that requests never wait for it.
+//!
+//! Sums, samples and drift are in memory, for the page, and are written to the data base from time to time. Rows between the last
+//! write and the end of a killed process are lost for these; changes of models are not recorded here, but in the journal.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, Transaction, params};
+
+use super::activity::{Activity, Interval, MINUTES};
+use super::database::Database;
+use super::drift::{Drift, DriftSource};
+use super::samples::{Sample, Samples, Which};
+use super::{Observation, StateError};
+
+/// Batches of rows and requests that wait for the thread. More are dropped and counted.
+const QUEUE: usize = 1024;
+
+/// Time between writes of sums and drift.
+const WRITE: Duration = Duration::from_secs(2);
+
+/// Time between writes of samples, which are larger.
+const WRITE_SAMPLES: Duration = Duration::from_secs(60);
+
+enum Message {
+    Rows(Vec<Observation>),
+    Request {
+        time_ms: u64,
+        seconds: f64,
+    },
+    Rules(Option<DriftSource>),
+    /// Answered when all earlier messages are recorded and written.
+    Flush(SyncSender<()>),
+    Stop,
+}
+
+/// What the page shows of one model.
+#[derive(Debug, Default)]
+pub(crate) struct Telemetry {
+    pub(crate) activity: Activity,
+    pub(crate) samples: Samples,
+    /// The monitor, also if its threshold was removed.
+    pub(crate) drift: Option<Drift>,
+    /// The threshold that new rows are compared with; `None` if the model has no held-out scores.
+    pub(crate) source: Option<DriftSource>,
+}
+
+impl Telemetry {
+    fn add(&mut self, mut row: Observation) {
+        row.p_value = self.source.as_ref().and_then(|source| source.p_value(&row));
+        self.activity.add_row(row.time_ms, &row.accept);
+        if let (Some(source), Some(drift)) = (&self.source, &mut self.drift) {
+            drift.add(source, &row);
+        }
+        self.samples.add(row);
+    }
+
+    /// Continues the monitor of these scores, or starts a new one.
+    fn set_source(&mut self, source: Option<DriftSource>, alpha: f64, seed: u64) {
+        if let Some(source) = &source
+            && !self.drift.as_ref().is_some_and(|drift| drift.is_of(source) && drift.monitor.alpha() == alpha)
+        {
+            self.drift = Drift::start(source, alpha, seed);
+        }
+        self.source = source;
+    }
+
+    fn read(from: &Connection, model: &str) -> rusqlite::Result<Self> {
+        let minutes: Vec<String> = from
+            .prepare("SELECT sums FROM minutes WHERE model = ?1 ORDER BY start_ms")?
+            .query_map([model], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        // Entries of another program version are ignored: they are informative only.
+        let minutes = minutes.iter().filter_map(|sums| serde_json::from_str(sums).ok()).collect();
+        let samples = |which: Which| -> rusqlite::Result<Vec<Sample>> {
+            let mut statement =
+                from.prepare("SELECT id, data FROM samples WHERE model = ?1 AND sample = ?2 ORDER BY id")?;
+            let rows = statement.query_map(params![model, which.name()], |row| {
+                let id = row.get::<_, i64>(0)? as u64;
+                Ok(Observation::decode(&row.get::<_, Vec<u8>>(1)?)
+                    .map(|observation| Sample { id, observation }))
+            })?;
+            Ok(rows.collect::<rusqlite::Result<Vec<Option<Sample>>>>()?.into_iter().flatten().collect())
+        };
+        let drift: Option<Vec<u8>> = from
+            .prepare("SELECT data FROM drift WHERE model = ?1")?
+            .query_map([model], |row| row.get(0))?
+            .next()
+            .transpose()?;
+        Ok(Self {
+            activity: Activity::restored(minutes),
+            samples: Samples::restored(samples(Which::Recent)?, samples(Which::Rejected)?),
+            drift: drift.and_then(|bytes| Drift::decode(&bytes)),
+            source: None,
+        })
+    }
+}
+
+/// Values that are written together.
+struct Snapshot {
+    minutes: Vec<Interval>,
+    drift: Option<Vec<u8>>,
+    samples: Option<[Vec<Arc<Sample>>; 2]>,
+}
+
+impl Snapshot {
+    fn write(&self, to: &Transaction<'_>, model: &str) -> rusqlite::Result<()> {
+        for minute in &self.minutes {
+            let sums = serde_json::to_string(minute).expect("the sums have string keys only");
+            to.prepare_cached("INSERT OR REPLACE INTO minutes (model, start_ms, sums) VALUES (?1, ?2, ?3)")?
+                .execute(params![model, minute.start_ms as i64, sums])?;
+        }
+        if let Some(last) = self.minutes.last() {
+            let first = last.start_ms.saturating_sub(MINUTES as u64 * 60_000) as i64;
+            to.execute("DELETE FROM minutes WHERE model = ?1 AND start_ms < ?2", params![model, first])?;
+        }
+        if let Some(drift) = &self.drift {
+            to.execute("INSERT OR REPLACE INTO drift (model, data) VALUES (?1, ?2)", params![model, drift])?;
+        }
+        for (which, rows) in Which::ALL.into_iter().zip(self.samples.iter().flatten()) {
+            let oldest = rows.last().map_or(i64::MAX, |sample| sample.id as i64);
+            to.execute(
+                "DELETE FROM samples WHERE model = ?1 AND sample = ?2 AND id < ?3",
+                params![model, which.name(), oldest],
+            )?;
+            let mut insert = to.prepare_cached(
+                "INSERT OR IGNORE INTO samples (model, sample, id, data) VALUES (?1, ?2, ?3, ?4)",
+            )?;
+            for sample in rows {
+                insert.execute(params![
+                    model,
+                    which.name(),
+                    sample.id as i64,
+                    sample.observation.encode()
+                ])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The sending end, and the values in memory.
+pub(super) struct Recorder {
+    sender: SyncSender<Message>,
+    telemetry: Arc<Mutex<Telemetry>>,
+    dropped: AtomicU64,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Recorder {
+    /// Reads what was recorded before, and starts the thread.
+    pub(super) fn start(
+        database: Arc<Database>,
+        model: &str,
+        source: Option<DriftSource>,
+        (alpha, seed): (f64, u64),
+    ) -> Result<Self, StateError> {
+        let mut telemetry = database.read(|connection| Telemetry::read(connection, model))?;
+        telemetry.set_source(source, alpha, seed);
+        let telemetry = Arc::new(Mutex::new(telemetry));
+        let (sender, receiver) = sync_channel(QUEUE);
+        let worker = Worker {
+            database,
+            model: model.to_owned(),
+            telemetry: telemetry.clone(),
+            options: (alpha, seed),
+            is_failing: false,
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("record {model}"))
+            .spawn(move || worker.run(&receiver))
+            .map_err(|error| StateError::unusable(std::path::Path::new("memory"), error))?;
+        Ok(Self { sender, telemetry, dropped: AtomicU64::new(0), thread: Mutex::new(Some(thread)) })
+    }
+
+    pub(super) fn telemetry(&self) -> MutexGuard<'_, Telemetry> {
+        // Every change of the values is complete in itself, except those of one row.
+        self.telemetry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn rows(&self, rows: Vec<Observation>) {
+        let count = rows.len() as u64;
+        if self.sender.try_send(Message::Rows(rows)).is_err() {
+            self.dropped.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn request(&self, time_ms: u64, seconds: f64) {
+        // A dropped request is missing in the sums of the page only.
+        let _ = self.sender.try_send(Message::Request { time_ms, seconds });
+    }
+
+    /// Rows that were not recorded, because they arrived faster than they could be.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the thread: a change of rules must not be dropped.
+    pub(super) fn rules(&self, source: Option<DriftSource>) {
+        let _ = self.sender.send(Message::Rules(source));
+    }
+
+    /// Waits until everything is recorded and written.
+    pub(super) fn flush(&self) {
+        let (done, is_done) = sync_channel(1);
+        if self.sender.send(Message::Flush(done)).is_ok() {
+            let _ = is_done.recv();
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.sender.send(Message::Stop);
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread of a recorder.
+struct Worker {
+    database: Arc<Database>,
+    model: String,
+    telemetry: Arc<Mutex<Telemetry>>,
+    options: (f64, u64),
+    /// Whether the last write failed. Only the first failure of several is logged.
+    is_failing: bool,
+}
+
+impl Worker {
+    fn run(mut self, receiver: &Receiver<Message>) {
+        let (mut next, mut next_samples) = (Instant::now() + WRITE, Instant::now() + WRITE_SAMPLES);
+        loop {
+            let message = receiver.recv_timeout(next.saturating_duration_since(Instant::now()));
+            let mut is_last = false;
+            let mut flushed = None;
+            match message {
+                Ok(Message::Rows(rows)) => {
+                    let mut telemetry = self.telemetry();
+                    rows.into_iter().for_each(|row| telemetry.add(row));
+                }
+                Ok(Message::Request { time_ms, seconds }) => {
+                    self.telemetry().activity.add_request(time_ms, seconds);
+                }
+                Ok(Message::Rules(source)) => {
+                    let (alpha, seed) = self.options;
+                    // Monitors of the same model must not repeat the random choices of each other.
+                    let seed = seed ^ super::now_ms();
+                    self.telemetry().set_source(source, alpha, seed);
+                }
+                Ok(Message::Flush(done)) => flushed = Some(done),
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => is_last = true,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let now = Instant::now();
+            let is_forced = is_last || flushed.is_some();
+            if is_forced || now >= next {
+                let with_samples = is_forced || now >= next_samples;
+                self.write(with_samples);
+                next = Instant::now() + WRITE;
+                if with_samples {
+                    next_samples = Instant::now() + WRITE_SAMPLES;
+                }
+            }
+            if let Some(done) = flushed {
+                let _ = done.send(());
+            }
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    fn telemetry(&self) -> MutexGuard<'_, Telemetry> {
+        self.telemetry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&mut self, with_samples: bool) {
+        if !self.database.is_durable() {
+            return;
+        }
+        let snapshot = {
+            let mut telemetry = self.telemetry();
+            let minutes = telemetry.activity.take_changed();
+            let samples = (with_samples && telemetry.samples.take_changed())
+                .then(|| Which::ALL.map(|which| telemetry.samples.newest(which, usize::MAX)));
+            // Without new rows the monitor is unchanged.
+            let drift = telemetry.drift.as_ref().filter(|_| !minutes.is_empty()).map(Drift::encode);
+            Snapshot { minutes, drift, samples }
+        };
+        if snapshot.minutes.is_empty() && snapshot.samples.is_none() {
+            return;
+        }
+        let result = self.database.write(|transaction| snapshot.write(transaction, &self.model));
+        if let Err(error) = &result
+            && !self.is_failing
+        {
+            tracing::warn!(model = self.model, %error, "activity is not stored");
+        }
+        self.is_failing = result.is_err();
+    }
+}

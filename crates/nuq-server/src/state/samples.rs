@@ -1,0 +1,101 @@
+//! Bounded samples of scored rows: the most recent ones and the most recent rejected ones.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::Observation;
+
+/// Rows of each sample.
+const ROWS: usize = 500;
+
+/// Bytes of the embeddings of each sample. Rows of many columns are fewer.
+const BYTES: usize = 8 << 20;
+
+/// Names a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    Recent,
+    Rejected,
+}
+
+impl Which {
+    pub(crate) const ALL: [Which; 2] = [Which::Recent, Which::Rejected];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Which::Recent => "recent",
+            Which::Rejected => "rejected",
+        }
+    }
+}
+
+/// A sampled row. Ids ascend in the order of scoring.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) id: u64,
+    pub(crate) observation: Observation,
+}
+
+/// The two samples of a model.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    recent: VecDeque<Arc<Sample>>,
+    rejected: VecDeque<Arc<Sample>>,
+    next_id: u64,
+    is_changed: bool,
+}
+
+impl Samples {
+    /// Samples as they were stored, each by ascending id.
+    pub(super) fn restored(recent: Vec<Sample>, rejected: Vec<Sample>) -> Self {
+        let last = recent.last().into_iter().chain(rejected.last()).map(|sample| sample.id).max();
+        let shared = |samples: Vec<Sample>| samples.into_iter().map(Arc::new).collect();
+        let next_id = last.map_or(0, |id| id + 1);
+        Self { recent: shared(recent), rejected: shared(rejected), next_id, is_changed: false }
+    }
+
+    pub(super) fn add(&mut self, observation: Observation) {
+        let sample = Arc::new(Sample { id: self.next_id, observation });
+        self.next_id += 1;
+        self.is_changed = true;
+        let row_bytes = 4 * sample.observation.embedding.len().max(1);
+        let rows = ROWS.min((BYTES / row_bytes).max(1));
+        if sample.observation.is_rejected() {
+            push(&mut self.rejected, sample.clone(), rows);
+        }
+        push(&mut self.recent, sample, rows);
+    }
+
+    fn of(&self, which: Which) -> &VecDeque<Arc<Sample>> {
+        match which {
+            Which::Recent => &self.recent,
+            Which::Rejected => &self.rejected,
+        }
+    }
+
+    /// Up to `limit` rows, newest first.
+    pub(crate) fn newest(&self, which: Which, limit: usize) -> Vec<Arc<Sample>> {
+        self.of(which).iter().rev().take(limit).cloned().collect()
+    }
+
+    /// The row of this id, if a sample still has it.
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Sample>> {
+        Which::ALL.into_iter().find_map(|which| {
+            let rows = self.of(which);
+            let at = rows.partition_point(|sample| sample.id < id);
+            rows.get(at).filter(|sample| sample.id == id).cloned()
+        })
+    }
+
+    /// Whether rows were added since the last call.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
+    }
+}
+
+fn push(rows: &mut VecDeque<Arc<Sample>>, sample: Arc<Sample>, limit: usize) {
+    while rows.len() >= limit {
+        rows.pop_front();
+    }
+    rows.push_back(sample);
+}

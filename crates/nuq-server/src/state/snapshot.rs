@@ -1,0 +1,110 @@
+//! Snapshots: the model after a change, as a model file in the state folder. Recovery starts from the last one.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use nuq::Model;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use super::StateError;
+
+/// The state of a model in the data base.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Base {
+    /// Identifies the model file that the changes belong to.
+    pub(super) fingerprint: u64,
+    /// The name of the snapshot in the state folder.
+    pub(super) snapshot: Option<String>,
+    /// The last change that the snapshot contains; 0 without one.
+    pub(super) change: u64,
+}
+
+pub(super) fn read(from: &Connection, model: &str) -> rusqlite::Result<Option<Base>> {
+    from.query_row(
+        "SELECT fingerprint, snapshot, snapshot_change FROM models WHERE name = ?1",
+        [model],
+        |row| {
+            Ok(Base {
+                fingerprint: row.get::<_, i64>(0)? as u64,
+                snapshot: row.get(1)?,
+                change: row.get::<_, i64>(2)? as u64,
+            })
+        },
+    )
+    .optional()
+}
+
+pub(super) fn write(to: &Transaction<'_>, model: &str, base: &Base) -> rusqlite::Result<()> {
+    to.execute(
+        "INSERT OR REPLACE INTO models (name, fingerprint, snapshot, snapshot_change) VALUES (?1, ?2, ?3, ?4)",
+        params![model, base.fingerprint as i64, base.snapshot, base.change as i64],
+    )?;
+    Ok(())
+}
+
+/// The beginning of the names of a model's snapshots. It contains no character with a meaning in paths.
+fn prefix(model: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
+        other => format!("%{other:02x}"),
+    };
+    model.bytes().map(escape).collect::<String>() + "-"
+}
+
+/// Writes the file of a snapshot and returns its name. It is on the disk when this returns.
+pub(super) fn save(model: &Model<'_>, folder: &Path, name: &str, change: u64) -> Result<String, StateError> {
+    let file = format!("{}{change}.nuq", prefix(name));
+    let result = nuq_io::save(model, &folder.join(&file)).and_then(|()| {
+        // The renamed entry of the folder must be on the disk before the data base refers to it.
+        sync_folder(folder).map_err(|source| nuq_io::Error::Write { path: folder.to_owned(), source })
+    });
+    match result {
+        Ok(()) => Ok(file),
+        Err(nuq_io::Error::Write { source, .. }) if source.kind() == std::io::ErrorKind::StorageFull => {
+            Err(StateError::Full { folder: folder.to_owned(), problem: source.to_string() })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Other systems cannot open folders as files.
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Removes snapshots of a model other than `current`: those of killed processes, and former ones. Errors are ignored: these files are
+/// not read.
+pub(super) fn remove_others(folder: &Path, model: &str, current: Option<&str>) {
+    let (prefix, Ok(entries)) = (prefix(model), fs::read_dir(folder)) else { return };
+    let is_other = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let change = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".nuq"));
+        change.is_some_and(|change| change.parse::<u64>().is_ok()) && Some(name.as_str()) != current
+    };
+    for path in entries.flatten().map(|entry| entry.path()).filter(is_other) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_other_snapshots_of_the_same_model_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["a-1.nuq", "a-12.nuq", "a-b.nuq", "ab-1.nuq", "a%2db-1.nuq", "a-1.txt", "state.sqlite"];
+        names.iter().for_each(|name| fs::write(folder.path().join(name), "").unwrap());
+        remove_others(folder.path(), "a", Some("a-12.nuq"));
+        let left = names.iter().filter(|name| folder.path().join(name).exists()).count();
+        assert_eq!(left, names.len() - 1);
+        assert!(!folder.path().join("a-1.nuq").exists());
+        assert_eq!(prefix("../x y"), "%2e%2e%2fx%20y-");
+    }
+}
