@@ -44,6 +44,9 @@ fn config(options: &ServeArgs, common: &Common) -> Result<Config, Error> {
         limits,
         drain_timeout: seconds("--drain-timeout", options.drain_timeout)?,
         device: common.device,
+        state: options.state.clone(),
+        ephemeral: options.ephemeral,
+        drift_alpha: options.drift_alpha,
     })
 }
 

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::http::StatusCode;
+use nuq::calibrate::Predictor;
 use nuq::{CancelToken, Embeddings, FittedModel, Model};
 use tokio::sync::oneshot;
 
@@ -21,6 +22,7 @@ use crate::error::ApiError;
 use crate::metrics::ModelMetrics;
 use crate::models::LoadedModel;
 use crate::results::{Plan, Results, Selection};
+use crate::state::{ModelState, Observation, observe};
 
 /// Largest number of rows of a batch, unless a single request has more.
 const MAX_ROWS: usize = 4096;
@@ -47,10 +49,14 @@ struct Job {
 
 impl Batcher {
     /// Starts the worker of a model.
-    pub(crate) fn start(name: &str, metrics: Arc<ModelMetrics>) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        name: &str,
+        metrics: Arc<ModelMetrics>,
+        state: Arc<ModelState>,
+    ) -> std::io::Result<Self> {
         let (queue, jobs) = channel();
         let worker = std::thread::Builder::new().name(format!("batch {name}"));
-        worker.spawn(move || work(&jobs, &metrics))?;
+        worker.spawn(move || work(&jobs, &metrics, &state))?;
         Ok(Self { queue })
     }
 
@@ -128,7 +134,7 @@ impl Drop for LeaveOnDrop {
     }
 }
 
-fn work(jobs: &Receiver<Job>, metrics: &ModelMetrics) {
+fn work(jobs: &Receiver<Job>, metrics: &ModelMetrics, state: &ModelState) {
     while let Ok(first) = jobs.recv() {
         let mut rows = first.rows.embeddings.len();
         let mut waiting = vec![first];
@@ -145,13 +151,13 @@ fn work(jobs: &Receiver<Job>, metrics: &ModelMetrics) {
                 |job: &Job| Arc::ptr_eq(&job.model, &model) && job.rows.logits.is_some() == has_logits;
             let (group, others) = waiting.into_iter().partition(is_same);
             waiting = others;
-            run(&model, group, metrics);
+            run(&model, group, metrics, state);
         }
     }
 }
 
 /// Computes and answers requests of one model.
-fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics) {
+fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &ModelState) {
     let batch = Arc::new(Batch::default());
     // Keeps the batch from being cancelled before all its requests have entered.
     batch.requests.fetch_add(1, Ordering::Relaxed);
@@ -162,13 +168,13 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics) {
     }
     let start = Instant::now();
     let compute = || batch.token.run(|| compute(&model.read(), &jobs));
-    let results = match catch_unwind(AssertUnwindSafe(compute)) {
+    let (results, observations) = match catch_unwind(AssertUnwindSafe(compute)) {
         Ok(Ok(results)) => results,
         // Nobody waits for the results.
         Ok(Err(nuq::Cancelled)) => return metrics.cancelled(),
         Err(_) => {
             tracing::error!("the computation of a batch panicked");
-            jobs.iter().map(|_| Err(ApiError::internal())).collect()
+            (jobs.iter().map(|_| Err(ApiError::internal())).collect(), vec![])
         }
     };
     let rows = jobs.iter().zip(&results).filter(|(_, result)| result.is_ok());
@@ -177,15 +183,20 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics) {
         // An error means that the request was dropped in the meantime.
         let _ = job.reply.send(result);
     }
+    metrics.decided(&observations);
+    if !observations.is_empty() {
+        state.record(observations);
+    }
 }
 
-/// The results of each request. All of them have logits, or none has.
-fn compute(model: &Model<'_>, jobs: &[Job]) -> Vec<Result<Results, ApiError>> {
+/// The results of each request, and the observations of all predicted rows. All of the requests have logits, or none has.
+fn compute(model: &Model<'_>, jobs: &[Job]) -> (Vec<Result<Results, ApiError>>, Vec<Observation>) {
     let mut plans: Vec<Result<Plan, ApiError>> = jobs.iter().map(|job| plan(model, job)).collect();
     let valid: Vec<&Job> =
         jobs.iter().zip(&plans).filter(|(_, plan)| plan.is_ok()).map(|(job, _)| job).collect();
     if valid.is_empty() {
-        return plans.into_iter().map(|plan| Err(plan.expect_err("no plan is valid"))).collect();
+        let errors = plans.into_iter().map(|plan| Err(plan.expect_err("no plan is valid")));
+        return (errors.collect(), vec![]);
     }
     let needs_predictions = plans.iter().flatten().any(Plan::needs_predictions);
     let mut first = 0;
@@ -201,6 +212,7 @@ fn compute(model: &Model<'_>, jobs: &[Job]) -> Vec<Result<Results, ApiError>> {
         };
         plans.iter_mut().map(result).collect()
     };
+    let mut observations = vec![];
     let results = (|| -> Result<Vec<Result<Results, ApiError>>, nuq::Error> {
         let queries = joined(valid.iter().map(|job| &job.rows.embeddings))?;
         let logits = match valid.iter().map(|job| job.rows.logits.as_ref()).collect::<Option<Vec<_>>>() {
@@ -217,20 +229,24 @@ fn compute(model: &Model<'_>, jobs: &[Job]) -> Vec<Result<Results, ApiError>> {
                     Some(logits) => model.predict_with(&queries, &model.network(logits)?)?,
                     None => model.predict(&queries)?,
                 };
+                let predictor = if logits.is_some() { Predictor::Network } else { Predictor::Nuq };
+                observations = observe::of_classifier(model, &queries, &predictions, predictor);
                 each(&|plan, rows| plan.of_classifier(model, &predictions, rows))
             }
             Model::Regressor(model) => {
                 let estimates = model.predict(&queries)?;
+                observations = observe::of_regressor(model, &queries, &estimates);
                 each(&|plan, rows| plan.of_regressor(model, &estimates, rows))
             }
         })
     })();
-    results.unwrap_or_else(|error| {
+    let results = results.unwrap_or_else(|error| {
         // The rows were checked before. What remains are errors of the model, such as a damaged file.
         tracing::error!(%error, "a batch failed");
         let failed = ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "model_error", error.to_string());
         jobs.iter().map(|_| Err(failed.clone())).collect()
-    })
+    });
+    (results, observations)
 }
 
 /// Checks the rows of a request and completes its selection.

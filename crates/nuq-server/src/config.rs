@@ -35,6 +35,12 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// The device of the neighbor search.
     pub device: Device,
+    /// The folder of changes and activity. Without it, changes of models are refused unless they are ephemeral.
+    pub state: Option<PathBuf>,
+    /// Whether changes of models are accepted without a folder. They are lost when the process ends.
+    pub ephemeral: bool,
+    /// The probability of a false alarm of the drift monitor, in (0, 1).
+    pub drift_alpha: f64,
 }
 
 impl Default for Config {
@@ -51,6 +57,9 @@ impl Default for Config {
             limits: Limits::default(),
             drain_timeout: Duration::from_secs(30),
             device: Device::default(),
+            state: None,
+            ephemeral: false,
+            drift_alpha: 0.01,
         }
     }
 }
@@ -197,6 +206,15 @@ impl Config {
                 ));
             }
         }
+        if self.ephemeral && self.state.is_some() {
+            return usage("--state and --ephemeral contradict each other: give one of them".to_owned());
+        }
+        if !(self.drift_alpha > 0.0 && self.drift_alpha < 1.0) {
+            return usage(format!(
+                "--drift-alpha {}: it must lie strictly between 0 and 1",
+                self.drift_alpha
+            ));
+        }
         self.limits.validate()
     }
 }
@@ -245,6 +263,11 @@ impl fmt::Display for Config {
         };
         writeln!(f, "keys        {keys}")?;
         writeln!(f, "metrics     {}", self.metrics)?;
+        match (&self.state, self.ephemeral) {
+            (Some(folder), _) => writeln!(f, "state       {}", folder.display())?,
+            (None, true) => writeln!(f, "state       in memory: changes are lost when the process ends")?,
+            (None, false) => writeln!(f, "state       none: changes of models are refused")?,
+        }
         let limits = &self.limits;
         writeln!(
             f,

@@ -8,6 +8,8 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use crate::state::StateError;
+
 /// An error that ends the server or prevents its start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -26,6 +28,9 @@ pub enum Error {
     /// A model file cannot be opened or written.
     #[error(transparent)]
     File(#[from] nuq_io::Error),
+    /// The state folder cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
     /// The server cannot listen on its address, or cannot start threads.
     #[error("{what}: {source}")]
     System {

@@ -35,6 +35,7 @@ pub use config::{Config, Limits, MetricsAccess, ModelSource, TlsFiles};
 pub use error::Error;
 pub use log::{LogFormat, LogLevel, start_log};
 pub use server::Server;
+pub use state::StateError;
 
 /// What every handler can use: `State<Arc<App>>`.
 pub(crate) struct App {
@@ -87,5 +88,6 @@ pub fn check(config: &Config) -> Result<(), Error> {
     if let Some(files) = &config.tls {
         tls::Certificates::open(files)?;
     }
+    state::check(config)?;
     config.models.iter().try_for_each(|source| models::open_model(source, config.device).map(drop))
 }

@@ -13,6 +13,7 @@ use axum::response::IntoResponse;
 use nuq::FittedModel;
 
 use crate::App;
+use crate::state::Observation;
 
 /// Upper ends of the classes of durations, in seconds.
 const SECONDS: [f64; 14] =
@@ -120,15 +121,17 @@ impl ModelMetrics {
         self.cancelled.fetch_add(1, Relaxed);
     }
 
-    /// Counts the decisions of a threshold.
-    pub(crate) fn decided(&self, threshold: &str, rows: u64, rejected: u64) {
+    /// Counts the decisions of all thresholds.
+    pub(crate) fn decided(&self, observations: &[Observation]) {
         let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
-        if !decisions.contains_key(threshold) {
-            decisions.insert(threshold.to_owned(), (0, 0));
+        for (threshold, accept) in observations.iter().flat_map(|row| &row.accept) {
+            if !decisions.contains_key(threshold) {
+                decisions.insert(threshold.to_owned(), (0, 0));
+            }
+            let sums = decisions.get_mut(threshold).expect("the threshold was inserted");
+            sums.0 += 1;
+            sums.1 += u64::from(!accept);
         }
-        let sums = decisions.get_mut(threshold).expect("the threshold was inserted");
-        sums.0 += rows;
-        sums.1 += rejected;
     }
 }
 
@@ -236,6 +239,37 @@ fn resident_bytes() -> Option<u64> {
     value.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
+/// Metrics of the recorded rows.
+fn write_state(text: &mut String, app: &App) {
+    let label = |name: &str| format!("model=\"{}\"", escaped(name));
+    head(text, "nuq_unrecorded_rows_total", "counter", "Scored rows that activity and drift do not contain.");
+    for served in app.models.iter() {
+        let series = format!("nuq_unrecorded_rows_total{{{}}}", label(&served.name));
+        line(text, &series, served.state.dropped_rows() as f64);
+    }
+    let drift: Vec<(String, f64, bool)> = app
+        .models
+        .iter()
+        .filter_map(|served| {
+            let telemetry = served.state.telemetry();
+            let monitor = &telemetry.drift.as_ref()?.monitor;
+            Some((
+                label(&served.name),
+                monitor.log_wealth() / std::f64::consts::LN_10,
+                monitor.alarm().is_some(),
+            ))
+        })
+        .collect();
+    head(text, "nuq_drift_log10_wealth", "gauge", "Wealth of the drift monitor; an alarm is -log10(alpha).");
+    for (label, log10_wealth, _) in &drift {
+        line(text, &format!("nuq_drift_log10_wealth{{{label}}}"), *log10_wealth);
+    }
+    head(text, "nuq_drift_alarm", "gauge", "1 if the drift monitor has raised an alarm, otherwise 0.");
+    for (label, _, alarm) in &drift {
+        line(text, &format!("nuq_drift_alarm{{{label}}}"), f64::from(u8::from(*alarm)));
+    }
+}
+
 /// `GET /metrics`.
 pub(crate) async fn get(State(app): State<Arc<App>>) -> impl IntoResponse {
     let task = tokio::task::spawn_blocking(move || {
@@ -253,6 +287,7 @@ pub(crate) async fn get(State(app): State<Arc<App>>) -> impl IntoResponse {
                 served.version() as f64,
             );
         }
+        write_state(&mut text, &app);
         text
     });
     let text = task.await.unwrap_or_default();

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use nuq::{Device, FittedModel, Model};
+use nuq::{CancelToken, Device, FittedModel, LabelIssue, Model};
+use nuq_io::ModelFile;
 
 use crate::batch::{Batcher, Rows};
 use crate::error::{ApiError, Error};
 use crate::metrics::Metrics;
 use crate::results::{Results, Selection};
 use crate::rows::{Blocks, HeldBlocks};
+use crate::state::{Applied, Change, ModelState, State, StateOptions, open_verified};
 use crate::{App, Config, ModelSource};
 
 /// All served models, by name.
@@ -24,8 +26,9 @@ pub(crate) struct Registry {
 impl Registry {
     /// Opens all models and starts their workers.
     pub(crate) fn open(config: &Config, metrics: &Metrics) -> Result<Self, Error> {
+        let state = State::open(&StateOptions::of(config))?;
         let open = |source: &ModelSource| {
-            let served = ServedModel::open(source, config.device, metrics)?;
+            let served = ServedModel::open(source, (config.device, &state), metrics)?;
             Ok((source.name.clone(), Arc::new(served)))
         };
         Ok(Self { models: config.models.iter().map(open).collect::<Result<_, Error>>()? })
@@ -55,12 +58,23 @@ pub(crate) struct ServedModel {
     /// 1 for the first model, and one more after each change or replacement.
     version: AtomicU64,
     pub(crate) batcher: Batcher,
+    pub(crate) state: Arc<ModelState>,
+    /// The label issues of a version.
+    label_issues: Mutex<Option<(u64, Arc<Vec<LabelIssue>>)>>,
+    /// The computation of label issues, which a change of the model does not wait for.
+    long_read: Mutex<CancelToken>,
 }
 
 impl ServedModel {
-    fn open(source: &ModelSource, device: Device, metrics: &Metrics) -> Result<Self, Error> {
-        let model = open_model(source, device)?;
-        let batcher = Batcher::start(&source.name, metrics.of_model(&source.name))
+    fn open(
+        source: &ModelSource,
+        (device, state): (Device, &State),
+        metrics: &Metrics,
+    ) -> Result<Self, Error> {
+        let (model, state) = state.load(&source.name, &source.path, device)?;
+        let state = Arc::new(state);
+        log_opened(source, &model);
+        let batcher = Batcher::start(&source.name, metrics.of_model(&source.name), state.clone())
             .map_err(|error| Error::System { what: "cannot start a thread".to_owned(), source: error })?;
         Ok(Self {
             name: source.name.clone(),
@@ -69,7 +83,60 @@ impl ServedModel {
             current: RwLock::new(Arc::new(LoadedModel::new(model))),
             version: AtomicU64::new(1),
             batcher,
+            state,
+            label_issues: Mutex::default(),
+            long_read: Mutex::default(),
         })
+    }
+
+    /// Changes the model, see [`ModelState::change`]. It blocks.
+    pub(crate) fn change(
+        &self,
+        prepare: impl FnOnce(&Model<'_>) -> Result<Change, ApiError>,
+    ) -> Result<Applied, ApiError> {
+        self.cancel_long_read();
+        let applied = self.state.change(|| self.current(), prepare)?;
+        self.next_version();
+        Ok(applied)
+    }
+
+    /// Reverses a change. It blocks.
+    pub(crate) fn undo(&self, change: u64) -> Result<Applied, ApiError> {
+        self.cancel_long_read();
+        let applied = self.state.undo(|| self.current(), change)?;
+        self.next_version();
+        Ok(applied)
+    }
+
+    fn cancel_long_read(&self) {
+        self.long_read.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+    }
+
+    /// The label issues of a classifier. They are computed once for each version; the first request takes long. It blocks.
+    pub(crate) fn label_issues(&self) -> Result<Arc<Vec<LabelIssue>>, ApiError> {
+        let mut cached = self.label_issues.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let version = self.version();
+            if let Some((of, issues)) = &*cached
+                && *of == version
+            {
+                return Ok(issues.clone());
+            }
+            let (token, loaded) = (CancelToken::new(), self.current());
+            *self.long_read.lock().unwrap_or_else(PoisonError::into_inner) = token.clone();
+            let issues = token.run(|| match &*loaded.read() {
+                Model::Classifier(model) => Ok(model.label_issues()?),
+                Model::Regressor(_) => {
+                    Err(ApiError::invalid("label issues require a classifier: a regressor has no labels"))
+                }
+            });
+            // A change cancels the computation, which begins again with the changed model.
+            if let Ok(issues) = issues {
+                let issues = Arc::new(issues?);
+                *cached = Some((version, issues.clone()));
+                return Ok(issues);
+            }
+        }
     }
 
     /// The model that answers new requests. A request uses one of these until its end.
@@ -116,10 +183,15 @@ impl ServedModel {
         Ok(all.expect("a request has at least one block"))
     }
 
-    /// Opens the file again and replaces the model. After an error the former model is still served.
+    /// Opens the file again and replaces the model; changes of the former one are discarded. After an error the former model is still
+    /// served.
     pub(crate) fn reload(&self) -> Result<u64, Error> {
         let source = ModelSource { name: self.name.clone(), path: self.path.clone() };
-        let version = self.replace(open_model(&source, self.device)?);
+        let file = open_model(&source, self.device)?;
+        let (fingerprint, rules) = (file.fingerprint(), file.model.rules().clone());
+        let mut version = 0;
+        self.cancel_long_read();
+        self.state.replace(fingerprint, &rules, || version = self.replace(file.model))?;
         tracing::info!(model = self.name, version, "model reloaded");
         Ok(version)
     }
@@ -140,17 +212,20 @@ impl FromRequestParts<Arc<App>> for Named {
 }
 
 /// Opens a model and reads its rows, so that the first request finds them in memory and damage is found now.
-pub(crate) fn open_model(source: &ModelSource, device: Device) -> Result<Model<'static>, Error> {
-    let file = device.scope(|| nuq_io::open(&source.path))?;
-    file.verify()?;
+pub(crate) fn open_model(source: &ModelSource, device: Device) -> Result<ModelFile, Error> {
+    let file = open_verified(&source.path, device)?;
+    log_opened(source, &file.model);
+    Ok(file)
+}
+
+fn log_opened(source: &ModelSource, model: &Model<'_>) {
     tracing::info!(
         model = source.name,
         file = %source.path.display(),
-        rows = file.model.index().len(),
-        columns = file.model.index().dim(),
+        rows = model.index().len(),
+        columns = model.index().dim(),
         "model opened"
     );
-    Ok(file.model)
 }
 
 /// A model in memory. Changes of its rows happen in place; another file replaces it.
@@ -159,7 +234,7 @@ pub(crate) struct LoadedModel {
 }
 
 impl LoadedModel {
-    fn new(model: Model<'static>) -> Self {
+    pub(crate) fn new(model: Model<'static>) -> Self {
         Self { model: RwLock::new(model) }
     }
 

@@ -39,6 +39,12 @@ pub(crate) async fn finish(State(app): State<Arc<App>>, request: Request, next: 
     let (status, time) = (response.status().as_u16(), start.elapsed());
     app.metrics.response(&method, &route, status, time);
     let seconds = time.as_secs_f64();
+    if route.ends_with("/score") || route.ends_with("/infer") {
+        let name = path.split('/').nth(3).unwrap_or_default();
+        if let Ok(served) = app.models.get(name) {
+            served.state.record_request(seconds);
+        }
+    }
     // Probes and scrapes would fill the log.
     if route.starts_with("/v2/health") || route == "/metrics" {
         tracing::debug!(%method, path, status, seconds, "request");

@@ -97,6 +97,7 @@ impl Server {
         if drained.is_err() {
             tracing::warn!("requests were still running and are dropped");
         }
+        self.app.models.iter().for_each(|served| served.state.flush());
         // Blocking tasks of dropped requests end on their own.
         self.runtime.shutdown_timeout(Duration::from_millis(500));
         tracing::info!("ended");

@@ -45,6 +45,30 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) check: bool,
 
+    /// Folder of changes and activity, which survive the end of the process; it is created if it does not exist
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "NUQ_STATE",
+        conflicts_with = "ephemeral",
+        hide_env_values = true,
+        help_heading = "State"
+    )]
+    pub(crate) state: Option<PathBuf>,
+    /// Accept changes of models without --state; they are lost when the process ends
+    #[arg(long, env = "NUQ_EPHEMERAL", hide_env_values = true, help_heading = "State")]
+    pub(crate) ephemeral: bool,
+    /// Probability that the drift monitor of a model ever raises an alarm if nothing changes
+    #[arg(
+        long,
+        value_name = "ALPHA",
+        env = "NUQ_DRIFT_ALPHA",
+        default_value_t = 0.01,
+        hide_env_values = true,
+        help_heading = "State"
+    )]
+    pub(crate) drift_alpha: f64,
+
     /// File with the key of requests that read
     #[arg(
         long,

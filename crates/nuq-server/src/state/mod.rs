@@ -40,6 +40,7 @@ use axum::http::StatusCode;
 use nuq::{Device, FittedModel, Model};
 use nuq_io::ModelFile;
 
+use crate::Config;
 use crate::error::ApiError;
 use crate::models::LoadedModel;
 use database::Database;
@@ -73,6 +74,26 @@ pub(crate) struct StateOptions {
     pub(crate) is_ephemeral: bool,
     /// The probability of a false alarm of the drift monitor, in (0, 1).
     pub(crate) drift_alpha: f64,
+}
+
+impl StateOptions {
+    pub(crate) fn of(config: &Config) -> Self {
+        let Config { state, ephemeral, drift_alpha, .. } = config;
+        Self { folder: state.clone(), is_ephemeral: *ephemeral, drift_alpha: *drift_alpha }
+    }
+}
+
+/// Checks that the state can be used with the models of a configuration. A folder that does not exist is not created.
+pub(crate) fn check(config: &Config) -> Result<(), StateError> {
+    let Some(folder) = config.state.as_ref().filter(|folder| folder.exists()) else { return Ok(()) };
+    if !folder.is_dir() {
+        return Err(StateError::unusable(folder, "it is not a folder"));
+    }
+    let state = State::open(&StateOptions::of(config))?;
+    config
+        .models
+        .iter()
+        .try_for_each(|source| state.load(&source.name, &source.path, config.device).map(drop))
 }
 
 /// The state of all models.

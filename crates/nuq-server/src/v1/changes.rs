@@ -2,10 +2,455 @@
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, RawPathParams, State};
+use axum::http::HeaderMap;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use nuq::calibrate::{Measure, Predictor, Target, Threshold, calibrate, relevant_training_rows};
+use nuq::{Embeddings, FittedModel, Label, Model, Neighbors};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::App;
+use crate::error::ApiError;
+use crate::limits::{admit, read_body};
+use crate::models::{Named, ServedModel};
+use crate::results::label_json;
+use crate::rows::Matrix;
+use crate::state::{Applied, Change, Kind, Labels, Summary};
+
+/// Default of `delta`.
+const DELTA: f64 = 0.05;
+
+/// Largest number of changes in a list.
+const MAX_CHANGES: usize = 1000;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
+        .route("/models/{model}/rows", post(insert))
+        .route("/models/{model}/rows/relabel", post(relabel))
+        .route("/models/{model}/rows/remove", post(remove))
+        .route("/models/{model}/thresholds", post(set_threshold))
+        .route("/models/{model}/changes", get(list))
+        .route("/models/{model}/changes/{change}/undo", post(undo))
+}
+
+/// Runs a change on a thread for blocking work. It is completed even if the client ends the connection.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a change panicked");
+        Err(ApiError::internal())
+    })
+}
+
+/// Reads a JSON body and runs a change with it.
+async fn change<B: for<'de> Deserialize<'de>>(
+    app: Arc<App>,
+    served: Arc<ServedModel>,
+    (headers, body): (HeaderMap, Body),
+    work: impl FnOnce(&App, &ServedModel, B) -> Result<Value, ApiError> + Send + 'static,
+) -> Result<Json<Value>, ApiError> {
+    let admission = admit(&app)?;
+    let body = read_body(&app, &headers, body).await?;
+    let run = move || {
+        let _admission = admission;
+        let request = serde_json::from_slice(&body.bytes)
+            .map_err(|problem| ApiError::invalid(format!("the body is not valid: {problem}")))?;
+        work(&app, &served, request).map(Json)
+    };
+    blocking(run).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InsertBody {
+    rows: Matrix,
+    labels: Vec<LabelValue>,
+}
+
+/// A label or a target in a body.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum LabelValue {
+    Bool(bool),
+    Int(i64),
+    LargeInt(u64),
+    Float(f64),
+    Text(String),
+}
+
+impl LabelValue {
+    fn label(self) -> Option<Label> {
+        match self {
+            Self::Bool(value) => Some(Label::Bool(value)),
+            Self::Int(value) => Some(Label::Int(value.into())),
+            Self::LargeInt(value) => Some(Label::Int(value.into())),
+            Self::Text(text) => Some(Label::Text(text)).filter(|label| !label.is_missing()),
+            Self::Float(_) => None,
+        }
+    }
+
+    fn target(&self) -> Option<f64> {
+        match *self {
+            Self::Int(value) => Some(value as f64),
+            Self::LargeInt(value) => Some(value as f64),
+            Self::Float(value) => Some(value),
+            Self::Bool(_) | Self::Text(_) => None,
+        }
+    }
+}
+
+/// The labels of a body, for the task of the model.
+fn labels(model: &Model<'_>, values: Vec<LabelValue>) -> Result<Labels, ApiError> {
+    let invalid = |row: usize, expected: &str| ApiError::invalid(format!("labels[{row}] is not {expected}"));
+    match model {
+        Model::Classifier(model) => {
+            let classes = model.classes();
+            let are_integers = classes.labels().iter().all(|label| matches!(label, Label::Int(_)));
+            let convert = |(row, value): (usize, LabelValue)| {
+                let label = value.label().ok_or_else(|| invalid(row, "a text, an integer or a boolean"))?;
+                // Forms of a page have texts only.
+                Ok(match &label {
+                    Label::Text(digits) if are_integers => digits.trim().parse().map_or(label, Label::Int),
+                    _ => classes.convert(label),
+                })
+            };
+            let labels: Vec<Label> =
+                values.into_iter().enumerate().map(convert).collect::<Result<_, ApiError>>()?;
+            classes.check_kind(&labels)?;
+            Ok(Labels::Classes(labels))
+        }
+        Model::Regressor(_) => {
+            let target =
+                |(row, value): (usize, &LabelValue)| value.target().ok_or_else(|| invalid(row, "a number"));
+            Ok(Labels::Targets(values.iter().enumerate().map(target).collect::<Result<_, ApiError>>()?))
+        }
+    }
+}
+
+/// The rows of a body.
+pub(super) fn embeddings(app: &App, rows: Matrix) -> Result<Embeddings<'static>, ApiError> {
+    let (count, limit) = (rows.values.len() / rows.columns.max(1), app.capacity.limits.rows);
+    if count == 0 {
+        return Err(ApiError::invalid("rows is empty: send at least one row"));
+    }
+    if count > limit {
+        let message =
+            format!("the body has {count} rows, more than {limit} (--max-rows): send fewer rows at a time");
+        return Err(ApiError::too_large("too_many_rows", message));
+    }
+    Embeddings::new(rows.values, rows.columns).map_err(|error| ApiError::invalid(error.to_string()))
+}
+
+/// The change in a response. Rules are thresholds, sets and intervals.
+fn response(served: &ServedModel, applied: &Applied) -> Value {
+    let Applied { id, change } = applied;
+    let model = served.current();
+    let model = model.read();
+    let names = |rules: &nuq::calibrate::Rules| -> Vec<String> {
+        let names = rules.thresholds.keys().chain(rules.sets.keys()).chain(rules.intervals.keys());
+        names.cloned().collect()
+    };
+    let now = names(model.rules());
+    let removed: Vec<String> =
+        names(&change.rules_before).into_iter().filter(|name| !now.contains(name)).collect();
+    json!({
+        "change": id,
+        "ids": change.ids,
+        "rows": model.index().len(),
+        "version": served.version(),
+        "removed_rules": removed,
+    })
+}
+
+async fn insert(
+    State(app): State<Arc<App>>,
+    Named(served): Named,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ApiError> {
+    change(app, served, (headers, body), |app, served, body: InsertBody| {
+        let rows = embeddings(app, body.rows)?;
+        let applied =
+            served.change(|model| Ok(Change::insert(model, &rows, labels(model, body.labels)?, None)?))?;
+        Ok(response(served, &applied))
+    })
+    .await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RelabelBody {
+    ids: Vec<u32>,
+    labels: Vec<LabelValue>,
+}
+
+async fn relabel(
+    State(app): State<Arc<App>>,
+    Named(served): Named,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ApiError> {
+    change(app, served, (headers, body), |_, served, body: RelabelBody| {
+        let applied = served.change(|model| {
+            if matches!(model, Model::Regressor(_)) {
+                return Err(ApiError::invalid("labels require a classifier: a regressor has targets"));
+            }
+            Ok(Change::relabel(model, &body.ids, labels(model, body.labels)?)?)
+        })?;
+        Ok(response(served, &applied))
+    })
+    .await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RemoveBody {
+    ids: Vec<u32>,
+}
+
+async fn remove(
+    State(app): State<Arc<App>>,
+    Named(served): Named,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ApiError> {
+    change(app, served, (headers, body), |_, served, body: RemoveBody| {
+        let applied = served.change(|model| Ok(Change::remove(model, &body.ids)?))?;
+        let mut response = response(served, &applied);
+        response["removed"] = applied.change.ids.len().into();
+        Ok(response)
+    })
+    .await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ThresholdBody {
+    name: Option<String>,
+    measure: Option<String>,
+    coverage: Option<f64>,
+    risk: Option<f64>,
+    false_alarm: Option<f64>,
+    /// The probability that the guarantee of a risk may fail.
+    delta: Option<f64>,
+    rows: Matrix,
+    labels: Option<Vec<LabelValue>>,
+    /// Logits of the network: the threshold is then on the uncertainty of its predictions.
+    logits: Option<Matrix>,
+}
+
+impl ThresholdBody {
+    fn target(&self) -> Result<(Target, String), ApiError> {
+        let (target, name) = match (self.coverage, self.risk, self.false_alarm) {
+            (Some(share), None, None) => (Target::Coverage(share), format!("coverage={share}")),
+            (None, Some(risk), None) => {
+                (Target::Risk { risk, delta: self.delta.unwrap_or(DELTA) }, format!("risk={risk}"))
+            }
+            (None, None, Some(share)) => (Target::FalseAlarm(share), format!("false_alarm={share}")),
+            _ => return Err(ApiError::invalid("give exactly one of coverage, risk and false_alarm")),
+        };
+        if self.delta.is_some() && self.risk.is_none() {
+            return Err(ApiError::invalid("delta requires risk"));
+        }
+        target.check()?;
+        let name = self.name.clone().unwrap_or(name);
+        match name.is_empty() || name.len() > 200 {
+            true => Err(ApiError::invalid("name must have 1 to 200 bytes")),
+            false => Ok((target, name)),
+        }
+    }
+
+    fn measure(&self) -> Result<Measure, ApiError> {
+        match &self.measure {
+            Some(name) => {
+                name.parse().map_err(|unknown: nuq::UnknownChoice| ApiError::invalid(unknown.to_string()))
+            }
+            None if self.false_alarm.is_some() => Ok(Measure::Epistemic),
+            None => Ok(Measure::Total),
+        }
+    }
+}
+
+/// The scores of held-out rows.
+struct HeldOut {
+    scores: Vec<f64>,
+    /// Whether each prediction is wrong; `None` without labels.
+    is_error: Option<Vec<bool>>,
+    /// The number of training rows among them, see [`relevant_training_rows`].
+    training_rows: usize,
+}
+
+fn held_out(
+    model: &Model<'_>,
+    measure: Measure,
+    (rows, logits): (&Embeddings<'_>, Option<&Embeddings<'_>>),
+    values: Option<Vec<LabelValue>>,
+) -> Result<HeldOut, ApiError> {
+    let count = |neighbors: &Neighbors| {
+        let same = (0..neighbors.len()).filter(|&i| neighbors.sq_distances(i).first() == Some(&0.0)).count();
+        relevant_training_rows(same, neighbors.len())
+    };
+    if let Some(given) = values.as_ref().map(Vec::len).filter(|given| *given != rows.len()) {
+        return Err(ApiError::invalid(format!("{given} labels for {} rows: give one for each", rows.len())));
+    }
+    match model {
+        Model::Classifier(classifier) => {
+            let predictions = match logits {
+                Some(logits) => classifier.predict_with(rows, &classifier.network(logits)?)?,
+                None => classifier.predict(rows)?,
+            };
+            let is_error = match values.map(|values| labels(model, values)).transpose()? {
+                Some(Labels::Classes(labels)) => {
+                    Some(labels.iter().enumerate().map(|(i, label)| predictions.label(i) != label).collect())
+                }
+                _ => None,
+            };
+            let scores = predictions.iter().map(|prediction| measure.of(prediction)).collect();
+            Ok(HeldOut { scores, is_error, training_rows: count(predictions.neighbors()) })
+        }
+        Model::Regressor(_) if logits.is_some() => Err(ApiError::invalid("logits require a classifier")),
+        Model::Regressor(_) if values.is_some() => {
+            Err(ApiError::invalid("labels require a classifier: the errors of a regressor are not counted"))
+        }
+        Model::Regressor(model) => {
+            let estimates = model.predict(rows)?;
+            let scores = estimates.iter().map(|estimate| measure.of_estimate(estimate)).collect();
+            Ok(HeldOut { scores, is_error: None, training_rows: count(estimates.neighbors()) })
+        }
+    }
+}
+
+async fn set_threshold(
+    State(app): State<Arc<App>>,
+    Named(served): Named,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ApiError> {
+    change(app, served, (headers, body), |app, served, body: ThresholdBody| {
+        let ((target, name), measure) = (body.target()?, body.measure()?);
+        if matches!(target, Target::Risk { .. }) && body.labels.is_none() {
+            return Err(ApiError::invalid("risk requires labels: errors are counted on the held-out rows"));
+        }
+        let predictor = if body.logits.is_some() { Predictor::Network } else { Predictor::Nuq };
+        let rows = embeddings(app, body.rows)?;
+        let logits = body.logits.map(|logits| embeddings(app, logits)).transpose()?;
+        let mut stored: Option<(Threshold, usize)> = None;
+        let applied = served.change(|model| {
+            if matches!((model, target), (Model::Regressor(_), Target::Risk { .. })) {
+                let text =
+                    "risk requires a classifier: the predictions of a regressor are not right or wrong";
+                return Err(ApiError::invalid(text));
+            }
+            let held_out = held_out(model, measure, (&rows, logits.as_ref()), body.labels)?;
+            let HeldOut { scores, is_error, training_rows } = held_out;
+            let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?;
+            let threshold = threshold.of_predictor(predictor).on_training_rows(training_rows);
+            let mut rules = model.rules().clone();
+            rules.set_threshold(&name, threshold, &scores)?;
+            let accepted = scores.iter().filter(|score| **score <= threshold.value).count();
+            stored = Some((threshold, accepted));
+            Ok(Change::rules(model, &name, rules))
+        })?;
+        let (threshold, accepted) = stored.ok_or_else(ApiError::internal)?;
+        Ok(json!({
+            "change": applied.id,
+            "name": name,
+            "measure": threshold.measure.name(),
+            // JSON cannot represent infinity: null accepts every row.
+            "value": Some(threshold.value).filter(|value| value.is_finite()),
+            "rows": threshold.rows,
+            "accepted": accepted,
+            "training_rows": threshold.training_rows,
+            "predictor": threshold.predictor.name(),
+            "statement": threshold.to_string(),
+            "version": served.version(),
+        }))
+    })
+    .await
+}
+
+#[derive(Deserialize)]
+struct ListQuery {
+    limit: Option<usize>,
+}
+
+async fn list(
+    Named(served): Named,
+    query: Result<Query<ListQuery>, QueryRejection>,
+) -> Result<Json<Vec<Value>>, ApiError> {
+    let Query(query) = query.map_err(|error| ApiError::invalid(error.body_text()))?;
+    let limit = query.limit.unwrap_or(100).min(MAX_CHANGES);
+    blocking(move || Ok(Json(served.state.changes(limit)?.iter().map(summary).collect()))).await
+}
+
+fn summary(change: &Summary) -> Value {
+    let labels: Vec<Value> = match &change.labels {
+        Labels::Classes(labels) => labels.iter().map(label_json).collect(),
+        Labels::Targets(targets) => targets.iter().map(|target| json!(target)).collect(),
+    };
+    json!({
+        "id": change.id,
+        "time": change.time_ms,
+        "kind": change.kind.name(),
+        "text": text(change),
+        "name": Some(&change.name).filter(|name| !name.is_empty()),
+        "ids": change.ids,
+        "labels": labels,
+        "undoes": change.undoes,
+        "undone_by": change.undone_by,
+        "can_undo": change.undone_by.is_none(),
+    })
+}
+
+/// The change in words.
+fn text(change: &Summary) -> String {
+    let rows = match change.ids.len() {
+        1 => "1 row".to_owned(),
+        count => format!("{count} rows"),
+    };
+    let label = match &change.labels {
+        Labels::Classes(labels) => {
+            labels.first().filter(|first| labels.iter().all(|label| label == *first)).map(Label::to_string)
+        }
+        Labels::Targets(_) => None,
+    };
+    let (with_label, to_label) = match label {
+        Some(label) => (format!(" with the label “{label}”"), format!(" to “{label}”")),
+        None => (String::new(), String::new()),
+    };
+    let text = match change.kind {
+        Kind::Insert => format!("{rows} inserted{with_label}"),
+        Kind::Remove => format!("{rows} removed"),
+        Kind::Relabel => format!("{rows} relabeled{to_label}"),
+        Kind::Threshold => format!("threshold “{}” changed", change.name),
+    };
+    match change.undoes {
+        Some(undone) => format!("{text} (undo of change {undone})"),
+        None => text,
+    }
+}
+
+async fn undo(
+    State(app): State<Arc<App>>,
+    Named(served): Named,
+    params: RawPathParams,
+) -> Result<Json<Value>, ApiError> {
+    let change = params.iter().find(|(key, _)| *key == "change").map_or("", |(_, number)| number);
+    let change: u64 = change.parse().map_err(|_| {
+        ApiError::invalid(format!("{change:?} is not the number of a change: GET …/changes lists them"))
+    })?;
+    let admission = admit(&app)?;
+    blocking(move || {
+        let _admission = admission;
+        let applied = served.undo(change)?;
+        let mut response = response(&served, &applied);
+        response["undoes"] = change.into();
+        Ok(Json(response))
+    })
+    .await
 }

@@ -5,6 +5,7 @@
 mod access;
 mod common;
 mod hostile;
+mod kill;
 mod lifecycle;
 mod limits;
 mod protocol;

@@ -1,0 +1,305 @@
+//! A server that is killed while it is changed: everything that was acknowledged is there after the next start.
+//!
+//! The server is another process of this test binary, which runs the ignored test `serve_for_another_process`. `NUQ_KILLS` sets the number
+//! of kills.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nuq::nuq_neighbors::SeededRng;
+use nuq::{FittedModel, Label, Model, NuqClassifier};
+use nuq_server::{Config, ModelSource, Server};
+use serde_json::{Value, json};
+
+use super::common::{COLUMNS, Reply, embeddings, rows};
+
+/// Folder of model and state; the test below serves them.
+const FOLDER: &str = "NUQ_TEST_SERVER_FOLDER";
+
+/// Limit of the size of files that the server writes, in bytes.
+const FILE_LIMIT: &str = "NUQ_TEST_FILE_LIMIT";
+
+#[test]
+#[ignore = "it is the server of the other tests"]
+fn serve_for_another_process() {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let folder = Path::new(&folder);
+    limit_files();
+    let config = Config {
+        models: vec![ModelSource { name: "m".to_owned(), path: folder.join("m.nuq") }],
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        state: Some(folder.join("state")),
+        ..Config::default()
+    };
+    let server = Server::start(config).unwrap();
+    // The harness of the test may have printed to this line before.
+    println!("\naddress {}", server.address());
+    std::io::stdout().flush().unwrap();
+    server.wait();
+}
+
+/// Limits the size of files. Writes beyond it then fail, as those to a full disk do.
+#[cfg(unix)]
+fn limit_files() {
+    let Some(limit) = std::env::var(FILE_LIMIT).ok().and_then(|limit| limit.parse().ok()) else { return };
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    // SAFETY: both calls change attributes of this process only; the structure is valid during the call.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
+    }
+}
+
+#[cfg(not(unix))]
+fn limit_files() {}
+
+/// The server in another process.
+struct Process {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Process {
+    fn start(folder: &Path, variables: &[(&str, &str)]) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["kill::serve_for_another_process", "--exact", "--ignored", "--nocapture"])
+            .env(FOLDER, folder)
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address =
+            lines.map_while(Result::ok).find_map(|line| line.strip_prefix("address ")?.parse().ok());
+        let address = address.expect("the server prints its address");
+        Self { child, address }
+    }
+
+    fn kill(mut self) {
+        // SIGKILL on unix: the process has no chance to write anything.
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Sends a request; `None` if the server ended before the whole response arrived.
+fn request(address: SocketAddr, method: &str, path: &str, body: &str) -> Option<Reply> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let length = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    stream.write_all(body.as_bytes()).ok()?;
+    let mut bytes = vec![];
+    stream.read_to_end(&mut bytes).ok()?;
+    bytes.windows(4).any(|window| window == b"\r\n\r\n").then(|| Reply::parse(&bytes))
+}
+
+fn get(address: SocketAddr, path: &str) -> Value {
+    let reply = request(address, "GET", path, "").expect("the server is running");
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    reply.json()
+}
+
+/// What the clients of a server sent, and what it acknowledged.
+#[derive(Default)]
+struct Record {
+    /// All rows that were sent, by their labels, which are unique.
+    sent: BTreeMap<String, Vec<f32>>,
+    /// Acknowledged changes: number, kind, ids.
+    acknowledged: BTreeMap<u64, (&'static str, Vec<u32>)>,
+    next: usize,
+}
+
+/// Inserts and removes rows until the server ends.
+fn write_changes(address: SocketAddr, record: &Mutex<Record>, mut rng: SeededRng, acknowledged: &AtomicBool) {
+    let mut own: Vec<u32> = vec![];
+    loop {
+        let remove = !own.is_empty() && rng.below(3) == 0;
+        let (path, kind, body) = if remove {
+            let id = own.swap_remove(rng.below(own.len()));
+            ("/v1/models/m/rows/remove", "remove", json!({ "ids": [id] }))
+        } else {
+            let mut record = record.lock().unwrap();
+            let count = 1 + rng.below(3);
+            let sent: Vec<(String, Vec<f32>)> = (0..count)
+                .map(|i| (format!("label {}", record.next + i), rows(1, 100 + record.next + i)))
+                .collect();
+            record.next += count;
+            record.sent.extend(sent.iter().cloned());
+            let (labels, rows): (Vec<String>, Vec<Vec<f32>>) = sent.into_iter().unzip();
+            ("/v1/models/m/rows", "insert", json!({ "rows": rows, "labels": labels }))
+        };
+        let Some(reply) = request(address, "POST", path, &body.to_string()) else { return };
+        if reply.body.is_empty() {
+            return;
+        }
+        let Ok(response) = serde_json::from_slice::<Value>(&reply.body) else { return };
+        assert_eq!(reply.status, 200, "{response}");
+        let ids: Vec<u32> = serde_json::from_value(response["ids"].clone()).unwrap();
+        if !remove {
+            own.extend(&ids);
+        }
+        let change = response["change"].as_u64().unwrap();
+        record.lock().unwrap().acknowledged.insert(change, (kind, ids));
+        acknowledged.store(true, Ordering::Release);
+    }
+}
+
+/// Scores rows until the server ends.
+fn read(address: SocketAddr) {
+    let body = json!({ "rows": rows(20, 5).chunks(COLUMNS).collect::<Vec<_>>() }).to_string();
+    while let Some(reply) = request(address, "POST", "/v1/models/m/score", &body) {
+        assert!(reply.status == 200 || reply.body.is_empty(), "{}", reply.text());
+    }
+}
+
+/// Compares the served model with the list of changes, and the list with what was acknowledged.
+fn compare(address: SocketAddr, folder: &Path, record: &Record) {
+    let list = get(address, "/v1/models/m/changes?limit=1000000");
+    let list = list.as_array().unwrap();
+    let numbers: BTreeSet<u64> = list.iter().map(|change| change["id"].as_u64().unwrap()).collect();
+    let mut expected: BTreeMap<u32, (String, Vec<f32>)> = BTreeMap::new();
+    for change in list.iter().rev() {
+        let number = change["id"].as_u64().unwrap();
+        let kind = change["kind"].as_str().unwrap();
+        let ids: Vec<u32> = serde_json::from_value(change["ids"].clone()).unwrap();
+        if let Some(acknowledged) = record.acknowledged.get(&number) {
+            assert_eq!((acknowledged.0, &acknowledged.1), (kind, &ids), "change {number}");
+        }
+        let labels: Vec<String> = serde_json::from_value(change["labels"].clone()).unwrap();
+        for (id, label) in ids.iter().zip(labels) {
+            match kind {
+                "insert" => {
+                    let row = record.sent[&label].clone();
+                    assert_eq!(
+                        expected.insert(*id, (label, row)),
+                        None,
+                        "id {id} of change {number} is in use"
+                    );
+                }
+                _ => assert!(expected.remove(id).is_some(), "id {id} of change {number} is not in use"),
+            }
+        }
+    }
+    // The list is limited to the last changes; the test makes fewer between two comparisons of all rows.
+    let missing: Vec<_> = record.acknowledged.keys().filter(|number| !numbers.contains(number)).collect();
+    assert!(missing.is_empty(), "acknowledged changes are lost: {missing:?}");
+
+    let file = request(address, "GET", "/v1/models/m/file", "").expect("the server is running");
+    let path = folder.join("downloaded.nuq");
+    std::fs::write(&path, &file.body).unwrap();
+    let Model::Classifier(model) = nuq_io::open(&path).unwrap().model else {
+        panic!("the model is a classifier")
+    };
+    let own = base_rows() as u32;
+    let index = model.index().rows();
+    let live: Vec<u32> = index.live_ids().into_iter().filter(|id| *id >= own).collect();
+    assert_eq!(live, expected.keys().copied().collect::<Vec<u32>>());
+    for (id, (label, row)) in &expected {
+        assert_eq!(index.row(*id).as_ref(), &row[..], "row {id}");
+        let class = model.training_classes()[*id as usize] as usize;
+        assert_eq!(model.classes().label(class), &Label::from(label.as_str()), "row {id}");
+    }
+}
+
+fn base_rows() -> usize {
+    100
+}
+
+fn save_model(folder: &Path) {
+    let labels: Vec<&str> = (0..base_rows()).map(|i| ["a", "b"][i % 2]).collect();
+    let model =
+        NuqClassifier::params().n_neighbors(5).fit(&embeddings(&rows(base_rows(), 1)), &labels).unwrap();
+    nuq_io::save(&Model::Classifier(model), &folder.join("m.nuq")).unwrap();
+}
+
+#[test]
+fn acknowledged_changes_survive_kills() {
+    let kills: usize = std::env::var("NUQ_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(4);
+    let mut rng = SeededRng::new(19);
+    let folder = tempfile::tempdir().unwrap();
+    save_model(folder.path());
+    let record = Arc::new(Mutex::new(Record::default()));
+    let mut total = 0;
+    for _ in 0..kills {
+        let process = Process::start(folder.path(), &[]);
+        let address = process.address;
+        compare(address, folder.path(), &record.lock().unwrap());
+        let acknowledged = Arc::new(AtomicBool::new(false));
+        let mut threads: Vec<_> = (0..3)
+            .map(|_| {
+                let (record, rng) = (record.clone(), SeededRng::new(rng.next_u64()));
+                let acknowledged = acknowledged.clone();
+                std::thread::spawn(move || write_changes(address, &record, rng, &acknowledged))
+            })
+            .collect();
+        threads.push(std::thread::spawn(move || read(address)));
+        // A loaded machine may need long for the first change.
+        while !acknowledged.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(rng.below(100_000) as u64));
+        process.kill();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut record = record.lock().unwrap();
+        total += record.acknowledged.len();
+        // The list holds the last 1000 changes: begin again before it is full.
+        if record.acknowledged.len() > 500 {
+            let process = Process::start(folder.path(), &[]);
+            compare(process.address, folder.path(), &record);
+            process.kill();
+            std::fs::remove_dir_all(folder.path().join("state")).unwrap();
+            *record = Record::default();
+        }
+    }
+    let process = Process::start(folder.path(), &[]);
+    compare(process.address, folder.path(), &record.lock().unwrap());
+    process.kill();
+    assert!(total >= kills, "{total} changes were acknowledged in {kills} runs");
+}
+
+/// The limit of the size of files stands for a full disk, which a test cannot have without special rights.
+#[cfg(unix)]
+#[test]
+fn a_server_that_cannot_write_refuses_changes_and_answers_other_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    save_model(folder.path());
+    let process = Process::start(folder.path(), &[(FILE_LIMIT, "400000")]);
+    let address = process.address;
+    let mut record = Record::default();
+    let refused = loop {
+        let (label, row) = (format!("label {}", record.next), rows(1, 100 + record.next));
+        let body = json!({ "rows": vec![row.clone(); 200], "labels": vec![label.clone(); 200] });
+        record.next += 1;
+        assert!(record.next < 1000, "no change was refused");
+        let reply = request(address, "POST", "/v1/models/m/rows", &body.to_string()).unwrap();
+        if reply.status != 200 {
+            break reply;
+        }
+        record.sent.insert(label, row);
+        let response = reply.json();
+        let ids = serde_json::from_value(response["ids"].clone()).unwrap();
+        record.acknowledged.insert(response["change"].as_u64().unwrap(), ("insert", ids));
+    };
+    assert!(matches!(refused.status, 503 | 507), "{}", refused.text());
+    assert!(refused.error().1.contains("state"), "{}", refused.text());
+    let body = json!({ "rows": [vec![0.0; COLUMNS]] }).to_string();
+    assert_eq!(request(address, "POST", "/v1/models/m/score", &body).unwrap().status, 200);
+    process.kill();
+    // After the limit is gone, everything that was acknowledged is there, and changes are accepted again.
+    let process = Process::start(folder.path(), &[]);
+    compare(process.address, folder.path(), &record);
+    let body = json!({ "ids": [0] }).to_string();
+    assert_eq!(request(process.address, "POST", "/v1/models/m/rows/remove", &body).unwrap().status, 200);
+    process.kill();
+}
