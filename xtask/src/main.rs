@@ -16,7 +16,7 @@ cargo xtask COMMAND
   test                          all checks of a change: format, lints, tests, API documentation, Python package
   test python                   the Python package only: build the wheel, install it in a new environment, run its tests
   test torch                    the tests that need PyTorch (a large download), after `test python`
-  test serve                    the server with clients of the Open Inference Protocol from PyPI
+  test serve                    the server: 200 kills under load, clients of the Open Inference Protocol from PyPI
   test cuda                     the tests of searches on a GPU
   test lab                      the laboratory: lints, tests and every experiment at a small size
   bench [search | fit | score | baselines | growth]
@@ -97,9 +97,12 @@ fn test() -> Result<(), Failed> {
     python::test()
 }
 
-/// Clients of the Open Inference Protocol from PyPI and the server, on a loopback address. `cargo xtask test` runs its other tests.
+/// The server, on a loopback address: 200 kills while models are changed, and clients of the Open Inference Protocol from PyPI.
+/// `cargo xtask test` runs its other tests.
 fn test_serve() -> Result<(), Failed> {
     cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())?;
+    let kills = ["test", "--package", "nuq-server", "--test", "integration", "kill::"];
+    cargo_with(&kills, &[("NUQ_KILLS", "200")])?;
     python::test_serve_clients()
 }
 
