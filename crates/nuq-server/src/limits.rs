@@ -26,6 +26,7 @@ pub(crate) struct Capacity {
     requests: Arc<Semaphore>,
     /// Units of memory for bodies.
     memory: Arc<Semaphore>,
+    units: usize,
 }
 
 impl Capacity {
@@ -35,7 +36,13 @@ impl Capacity {
             limits,
             requests: Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS))),
             memory: Arc::new(Semaphore::new(units)),
+            units,
         }
+    }
+
+    /// The memory that bodies take now, in bytes.
+    pub(crate) fn body_bytes(&self) -> usize {
+        (self.units - self.memory.available_permits()) * UNIT
     }
 }
 

@@ -274,6 +274,8 @@ fn write_state(text: &mut String, app: &App) {
 pub(crate) async fn get(State(app): State<Arc<App>>) -> impl IntoResponse {
     let task = tokio::task::spawn_blocking(move || {
         let mut text = app.metrics.text();
+        head(&mut text, "nuq_body_bytes", "gauge", "Memory of the bodies of current requests.");
+        line(&mut text, "nuq_body_bytes", app.capacity.body_bytes() as f64);
         head(&mut text, "nuq_model_rows", "gauge", "Training rows of the model.");
         for served in app.models.iter() {
             let series = format!("nuq_model_rows{{model=\"{}\"}}", served.name);
