@@ -19,6 +19,7 @@ mod fit;
 mod graph;
 mod graph_growth;
 mod growth;
+mod load;
 mod peak;
 mod peers;
 mod results;
@@ -46,6 +47,8 @@ fn main() -> ExitCode {
             ["growth", "graph"] => graph_growth::run(),
             // The benchmark starts itself with these arguments, so that each model has a process of its own.
             ["measure", rest @ ..] => fit::measure(rest),
+            // The load generator of `cargo xtask bench serve`.
+            ["load", rest @ ..] => load::run(rest),
             ["measure-graph", rows] => graph_growth::measure(rows),
             _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | score | baselines | growth [models | graph] | coverage | results]"
                 .to_owned()),

@@ -23,6 +23,7 @@ cargo xtask COMMAND
                                 speed on this machine, compared with other libraries
   bench cuda                    searches on a GPU, compared with PyTorch
   bench python                  the Python package compared with Rust
+  bench serve                   the server compared with FastAPI and uvicorn
   bench sets                    prediction sets and intervals compared with MAPIE
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         ["test", "cuda"] => cuda::test(),
         ["bench", "cuda"] => cuda::bench().map(|table| print!("{table}")),
         ["bench", "python"] => python::bench().map(|table| print!("{table}")),
+        ["bench", "serve"] => python::bench_serve().map(|table| print!("{table}")),
         ["bench", "sets"] => python::bench_sets().map(|table| print!("{table}")),
         ["bench", rest @ ..] => bench(rest),
         ["docs"] => {

@@ -73,6 +73,19 @@ pub(crate) fn bench_sets() -> Result<String, Failed> {
     output(&text(&environment.python), &["bench/sets.py"], &root())
 }
 
+/// Requests per second and latencies of `nuq serve`, compared with the Python package behind FastAPI and uvicorn.
+pub(crate) fn bench_serve() -> Result<String, Failed> {
+    cargo(&["build", "--quiet", "--release", "--package", "nuq-cli", "--package", "nuq-bench"])?;
+    let packages = ["maturin>=1.9,<2", "numpy", "fastapi", "uvicorn[standard]"];
+    let Some(environment) = Environment::fresh("python-serve", &packages)? else {
+        return Err(Failed("bench/serve.py: no Python environment".to_owned()));
+    };
+    environment.install_wheel("release")?;
+    let binary =
+        |name: &str| text(&target().join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
+    output(&text(&environment.python), &["bench/serve.py", &binary("nuq"), &binary("nuq-bench")], &root())
+}
+
 /// The target folder of cargo.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)

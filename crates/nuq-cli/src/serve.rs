@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nuq_server::{Config, Key, Limits, Server, TlsFiles};
+use serde_json::json;
 
 use crate::args::{Common, ServeArgs};
 use crate::error::Error;
@@ -13,7 +14,12 @@ pub(crate) fn run(options: &ServeArgs, common: &Common) -> Result<(), Error> {
     let config = config(options, common)?;
     if options.check {
         nuq_server::check(&config)?;
-        return output::print(&format!("{config}the configuration is valid\n"));
+        let text = format!("{config}the configuration is valid\n");
+        return output::print_result(
+            common,
+            &json!({ "valid": true, "configuration": config.to_string() }),
+            &text,
+        );
     }
     nuq_server::start_log(options.log_format, options.log_level);
     let server = Server::start(config)?;

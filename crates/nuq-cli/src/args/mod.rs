@@ -159,9 +159,10 @@ pub(crate) enum Command {
     /// Choose rows of a file to label next: uncertain and diverse
     #[command(after_long_help = FILES)]
     Suggest(SuggestArgs),
-    /// Serve models over HTTP: predictions with uncertainties, by the Open Inference Protocol and as JSON
+    /// Serve models over HTTP, by the Open Inference Protocol and as JSON
     ///
-    /// Requests that wait are computed together. Every option is also an environment variable.
+    /// The answers are predictions, uncertainties, decisions and nearest training rows. Requests that wait are computed together.
+    /// Every option is also an environment variable.
     #[cfg(feature = "serve")]
     #[command(after_long_help = serve::SERVE)]
     Serve(Box<ServeArgs>),

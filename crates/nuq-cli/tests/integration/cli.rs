@@ -37,6 +37,7 @@ fn help_lists_the_commands() {
       inspect       Show a model file: options, classes, thresholds, index and sections
       label-issues  List training rows whose label is probably wrong
       suggest       Choose rows of a file to label next: uncertain and diverse
+      serve         Serve models over HTTP, by the Open Inference Protocol and as JSON
       demo          Fit the Two Moons data, print a table and draw the uncertainty maps
       completions   Print a completion script for a shell
       man           Write manual pages, one for each command

@@ -21,6 +21,8 @@ mod network;
 mod processes;
 mod readme;
 #[cfg(unix)]
+mod serve;
+#[cfg(unix)]
 mod sparse_file;
 #[cfg(unix)]
 mod streams;

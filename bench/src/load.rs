@@ -1,0 +1,74 @@
+//! A load generator for `nuq serve` and servers like it: clients that send one request after the other.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// Sends the body of a file as POST requests, from some clients for some seconds. Prints requests per second and latencies in
+/// milliseconds: mean, 50 %, 99 %.
+pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    let [address, path, clients, seconds, body, headers @ ..] = words else {
+        return Err("usage: nuq-bench load ADDRESS PATH CLIENTS SECONDS BODY_FILE [HEADER…]".to_owned());
+    };
+    let clients: usize = clients.parse().map_err(|_| "CLIENTS is not a number")?;
+    let seconds: f64 = seconds.parse().map_err(|_| "SECONDS is not a number")?;
+    let body = std::fs::read(body).map_err(|error| format!("{body}: {error}"))?;
+    let lines: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let head =
+        format!("POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-length: {}\r\n{lines}\r\n", body.len());
+    let request = [head.as_bytes(), &body].concat();
+    let start = Instant::now();
+    let end = start + Duration::from_secs_f64(seconds);
+    let client = || -> Result<Vec<f64>, String> {
+        let mut times = Vec::new();
+        let failed = |error: std::io::Error| format!("{address}: {error}");
+        let stream = TcpStream::connect(address).map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let mut reader = BufReader::new(stream);
+        while Instant::now() < end {
+            let start = Instant::now();
+            reader.get_mut().write_all(&request).map_err(failed)?;
+            read_response(&mut reader)?;
+            times.push(start.elapsed().as_secs_f64());
+        }
+        Ok(times)
+    };
+    let results: Vec<Result<Vec<f64>, String>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..clients).map(|_| scope.spawn(client)).collect();
+        threads.into_iter().map(|thread| thread.join().map_err(|_| "a client panicked".to_owned())?).collect()
+    });
+    let mut times = Vec::new();
+    for result in results {
+        times.extend(result?);
+    }
+    let elapsed = start.elapsed().as_secs_f64();
+    times.sort_by(f64::total_cmp);
+    let quantile = |share: f64| 1e3 * times[((times.len() - 1) as f64 * share) as usize];
+    let mean = 1e3 * times.iter().sum::<f64>() / times.len().max(1) as f64;
+    println!("{:.1} {mean:.3} {:.3} {:.3}", times.len() as f64 / elapsed, quantile(0.5), quantile(0.99));
+    Ok(())
+}
+
+/// Reads a response of a known length, which must have the status 200.
+fn read_response(reader: &mut impl BufRead) -> Result<(), String> {
+    let mut length = 0;
+    let mut line = String::new();
+    for number in 0.. {
+        line.clear();
+        reader.read_line(&mut line).map_err(|error| error.to_string())?;
+        if number == 0 && line.split(' ').nth(1) != Some("200") {
+            return Err(format!("the response begins with {line:?}"));
+        }
+        if line == "\r\n" {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length =
+                value.trim().parse().map_err(|_| "the length of a response is not a number".to_owned())?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).map_err(|error| error.to_string())
+}
