@@ -17,7 +17,7 @@ fn malformed_bodies_of_scores_are_errors_with_a_remedy() {
     let service = Service::start();
     let deep = "[".repeat(200_000);
     let mut big_endian = npy(&[], "(1, 5)");
-    let at = big_endian.iter().position(|byte| *byte == b'<').unwrap();
+    let at = big_endian.iter().rposition(|byte| *byte == b'<').unwrap();
     big_endian[at] = b'>';
     let bodies: &[(&[u8], &str)] = &[
         (b"", "the body is empty"),
