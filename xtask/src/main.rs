@@ -103,7 +103,8 @@ fn test() -> Result<(), Failed> {
 /// `cargo xtask test` runs its other tests.
 fn test_serve() -> Result<(), Failed> {
     cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())?;
-    let kills = ["test", "--package", "nuq-server", "--test", "integration", "kill::"];
+    // The same packages and features as in `test`, so that nothing is compiled again.
+    let kills = [&["test", "--workspace"][..], &PARQUET, &["--test", "integration", "kill::"]].concat();
     cargo_with(&kills, &[("NUQ_KILLS", "200")])?;
     python::test_serve_clients()
 }
