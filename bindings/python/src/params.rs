@@ -74,10 +74,10 @@ fn density(params: &Bound<'_, PyDict>) -> PyResult<Density> {
     };
     Ok(match kind {
         DensityKind::Kde => Density::Kde { bandwidth },
-        DensityKind::Gmm => Density::Gmm { covariance, shrinkage, scale_free },
-        DensityKind::Auto if bandwidth != DensityBandwidth::HalfMedian => {
+        _ if bandwidth != DensityBandwidth::HalfMedian => {
             return Err(invalid("density_bandwidth", &value, "\"half_median\" unless density=\"kde\""));
         }
+        DensityKind::Gmm => Density::Gmm { covariance, shrinkage, scale_free },
         DensityKind::Auto => Density::Auto,
     })
 }

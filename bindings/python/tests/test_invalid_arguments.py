@@ -207,8 +207,8 @@ CALLS = {
     ),
     "calibration_error": (
         metrics.calibration_error,
-        {"confidence": np.full(30, 0.5), "is_right": WRONG},
-        {"confidence": [*NOT_SCORES, np.full(30, 1.5)], "is_right": NOT_FLAGS, "bins": [*NOT_A_COUNT, 0]},
+        {"confidence": np.full(30, 0.5), "is_correct": WRONG},
+        {"confidence": [*NOT_SCORES, np.full(30, 1.5)], "is_correct": NOT_FLAGS, "bins": [*NOT_A_COUNT, 0]},
     ),
     "interval": (
         metrics.interval,
@@ -348,7 +348,7 @@ def test_errors_come_before_the_computation(monkeypatch):
     def unexpected(*_):
         raise AssertionError("the rows were searched")
 
-    monkeypatch.setattr(NuqClassifier, "_predictions", unexpected)
+    monkeypatch.setattr(NuqClassifier, "_predict_rows", unexpected)
     for arguments in ({"coverage": 1.5}, {"risk": 0.1}, {"false_alarm": 0.1, "name": 5}, {"coverage": 0.5, "measure": "x"}, {}):
         with pytest.raises(InvalidParameterError):
             CLASSIFIER.calibrate(X, **arguments)

@@ -54,6 +54,13 @@ def test_the_number_of_bandwidths_is_that_of_the_columns(blobs, estimator):
         estimator(bandwidth=[1.0, 2.0]).fit(*blobs)
 
 
+@pytest.mark.parametrize("density", ["auto", "gmm"])
+def test_only_the_kernel_density_has_a_bandwidth(blobs, density):
+    x, y = blobs
+    with pytest.raises(InvalidParameterError, match='unless density="kde"'):
+        NuqClassifier(density=density, density_bandwidth=0.5).fit(x, y)
+
+
 def test_every_parameter_is_tested():
     assert set(INVALID) == set(NuqClassifier().get_params()) - {"verbose"}
 

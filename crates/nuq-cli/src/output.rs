@@ -34,8 +34,13 @@ pub(crate) fn check_folder(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Rejects an output file that is also an input or cannot be written. Called before any work is done.
+/// Rejects a file of `--out` that is also an input or cannot be written. Called before any work is done.
 pub(crate) fn check_out(out: &Path, inputs: &[&Path]) -> Result<(), Error> {
+    check_output("--out", out, inputs)
+}
+
+/// Rejects the file of an option that is also an input or cannot be written.
+pub(crate) fn check_output(option: &str, out: &Path, inputs: &[&Path]) -> Result<(), Error> {
     if is_stdout(out) {
         return Ok(());
     }
@@ -45,7 +50,7 @@ pub(crate) fn check_out(out: &Path, inputs: &[&Path]) -> Result<(), Error> {
     };
     if let Some(input) = inputs.iter().find(is_same) {
         return Err(Error::Usage(format!(
-            "--out {} would replace an input file: choose another name",
+            "{option} {} would replace an input file: choose another name",
             input.display()
         )));
     }

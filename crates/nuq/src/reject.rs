@@ -105,10 +105,13 @@ impl RejectRule {
 
 /// `z_{1−p}`, the value that a standard normal variable exceeds with probability `p` in (0, 1/2).
 ///
-/// Newton's method for `ln Q(z) = ln p`. `ln Q` is concave and decreasing, so that after the first step the iterates decrease to
-/// the solution, with quadratic convergence.
+/// Newton's method for `ln Q(z) = ln p`. `ln Q` is concave and decreasing, so that iterates from above decrease to the solution,
+/// with quadratic convergence. The first one is above it because `Q(z) ≤ ½ exp(−z²/2)`. `Q` underflows for smaller `p` than the
+/// minimum.
 fn upper_quantile(p: f64) -> f64 {
-    let mut z = 0.0;
+    const MIN_P: f64 = 1e-300;
+    let p = p.max(MIN_P);
+    let mut z = (-2.0 * (2.0 * p).ln()).max(0.0).sqrt();
     for _ in 0..60 {
         let tail = 0.5 * libm::erfc(z / std::f64::consts::SQRT_2);
         let density = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
@@ -133,8 +136,11 @@ mod tests {
             (0.025, 1.959_963_984_540_054),
             (1e-5, 4.264_890_793_922_602),
             (1e-12, 7.034_483_825_301_131),
+            (1e-14, 7.650_628_092_935_27),
+            (1e-100, 21.273_453_560_965_322),
             (0.4999, 0.000_250_662_830_088_035_6),
         ];
+        assert!(upper_quantile(f64::MIN_POSITIVE) > 37.0);
         for (p, z) in known {
             assert!((upper_quantile(p) - z).abs() < 1e-12 * z.max(1.0), "{p}: {}", upper_quantile(p));
         }

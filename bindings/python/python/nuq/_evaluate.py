@@ -139,7 +139,9 @@ def _sets(values: Any, name: str) -> dict[str, Any]:
     """Arrays by the names of out-of-distribution sets."""
     if values is None:
         return {}
-    if isinstance(values, (list, tuple)) and any(getattr(array, "ndim", 0) == 2 for array in values):
+    # The logits of the members of an ensemble for one set are a list of matrices, or an array of three axes.
+    dimensions = 3 if name == "ood_members" else 2
+    if isinstance(values, (list, tuple)) and any(getattr(array, "ndim", 0) == dimensions for array in values):
         raise ParameterTypeError(f'{name} is a list of arrays: give each set a name, {name}={{"first": …, "second": …}}')
     sets = dict(values) if isinstance(values, Mapping) else {"ood": values}
     for key in sets:

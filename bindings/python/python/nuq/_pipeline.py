@@ -30,7 +30,7 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     if hasattr(estimator, "estimator") and hasattr(estimator, "refit"):
         raise NotFittedError(f"this {type(estimator).__name__} has no best_estimator_: call fit, with refit=True")
     raise ParameterTypeError(
-        f"estimator={estimator!r}: expected a NuqClassifier or NuqRegressor, or a fitted pipeline or search that ends with one"
+        f"estimator={estimator!r}: expected a NuqClassifier, a NuqRegressor or a baseline, or a fitted pipeline or search that ends with one"
     )
 
 

@@ -129,9 +129,9 @@ def scod_risk(inliers: Any, is_error: Any, outliers: Any, coverage: float) -> fl
     return _nuq.scod_risk(scores, wrong, _arrays.scores(outliers, "outliers"), _arrays.real(coverage, "coverage"))
 
 
-def calibration_error(confidence: Any, is_right: Any, bins: int = 15) -> float:
+def calibration_error(confidence: Any, is_correct: Any, bins: int = 15) -> float:
     """Expected calibration error: mean absolute difference between confidence and accuracy over bins of equal width."""
-    return _nuq.calibration_error(_arrays.scores(confidence, "confidence"), _arrays.flags(is_right, "is_right"), _arrays.integer(bins, "bins", 1))
+    return _nuq.calibration_error(_arrays.scores(confidence, "confidence"), _arrays.flags(is_correct, "is_correct"), _arrays.integer(bins, "bins", 1))
 
 
 def negative_log_likelihood(probabilities: Any, classes: Any) -> float:

@@ -54,7 +54,7 @@ pub(super) fn check(options: &EvaluateArgs) -> Result<(), Error> {
     if !report.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html")) {
         return Err(Error::Usage(format!("--report {}: the file name must end in .html", report.display())));
     }
-    output::check_out(report, &input_paths(options))
+    output::check_output("--report", report, &input_paths(options))
 }
 
 fn check_names(options: &EvaluateArgs) -> Result<(), Error> {

@@ -78,8 +78,7 @@ fn rows_of<'p>(
     classes: usize,
     truth: &'p [u32],
 ) -> Result<impl Iterator<Item = (&'p [f64], usize)>, Error> {
-    let rows = probabilities.len().checked_div(classes).unwrap_or(0);
-    check_lengths("true classes", truth.len(), "rows of probabilities", rows)?;
+    check_lengths("probabilities", probabilities.len(), "true classes times classes", truth.len() * classes)?;
     check_probabilities(probabilities)?;
     if let Some(&class) = truth.iter().find(|class| **class as usize >= classes) {
         let range = "it must be below the number of classes";

@@ -12,8 +12,8 @@ pub(crate) fn html(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // XML, and so SVG, allows no control characters, escaped or not.
-            c if c.is_control() && !c.is_whitespace() => safe.push('\u{fffd}'),
+            // XML, and so SVG, allows no other control characters, escaped or not.
+            c if c.is_control() && !matches!(c, '\t' | '\n' | '\r') => safe.push('\u{fffd}'),
             c => safe.push(c),
         }
     }
@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn html_escapes_markup_and_control_characters() {
         assert_eq!(html(r#"<b a="1">&'"#), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;");
-        assert_eq!(html("a\u{0}b\n"), "a\u{fffd}b\n");
+        assert_eq!(html("a\u{0}b\u{b}c\u{c}\n"), "a\u{fffd}b\u{fffd}c\u{fffd}\n");
     }
 
     #[test]
