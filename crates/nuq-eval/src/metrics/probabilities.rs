@@ -78,7 +78,9 @@ fn rows_of<'p>(
     classes: usize,
     truth: &'p [u32],
 ) -> Result<impl Iterator<Item = (&'p [f64], usize)>, Error> {
-    check_lengths("probabilities", probabilities.len(), "true classes times classes", truth.len() * classes)?;
+    let rows = probabilities.len().checked_div(classes).unwrap_or(0);
+    check_lengths("true classes", truth.len(), "rows of probabilities", rows)?;
+    check_lengths("probabilities", probabilities.len(), "rows times classes", rows * classes)?;
     check_probabilities(probabilities)?;
     if let Some(&class) = truth.iter().find(|class| **class as usize >= classes) {
         let range = "it must be below the number of classes";
@@ -144,6 +146,7 @@ mod tests {
         assert!(calibration_error(&[f64::NAN], &[true], 15).is_err());
         assert!(brier_score(&[0.5, 1.5], 2, &[0]).is_err());
         assert!(brier_score(&[0.5, 0.5], 2, &[2]).is_err());
+        assert!(brier_score(&[0.5, 0.5, 0.1], 2, &[0]).is_err());
         let empty = nuq::Error::NoRows { what: "rows of probabilities" };
         assert_eq!(negative_log_likelihood(&[], 2, &[]), Err(empty.into()));
     }
