@@ -47,12 +47,14 @@ const MAX_THREADS_PER_PROCESSOR: usize = 16;
 
 fn main() -> ExitCode {
     silence_caught_panics();
-    // This must be done before the first thread starts.
-    interrupt::install_handler();
     let args = match Args::try_parse_from(args::join_stdin_values(std::env::args_os())) {
         Ok(args) => args,
         Err(error) => return print_usage(error),
     };
+    // This must be done before the first thread starts.
+    if !args.command.handles_signals() {
+        interrupt::install_handler();
+    }
     let as_json = args.common.json;
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
