@@ -183,16 +183,19 @@ impl ServedModel {
         Ok(all.expect("a request has at least one block"))
     }
 
-    /// Opens the file again and replaces the model; changes of the former one are discarded. After an error the former model is still
-    /// served.
+    /// Opens the file again. If it has changed, it replaces the model, and changes of the former one are discarded. After an error the
+    /// former model is still served.
     pub(crate) fn reload(&self) -> Result<u64, Error> {
         let source = ModelSource { name: self.name.clone(), path: self.path.clone() };
         let file = open_model(&source, self.device)?;
         let (fingerprint, rules) = (file.fingerprint(), file.model.rules().clone());
-        let mut version = 0;
         self.cancel_long_read();
-        self.state.replace(fingerprint, &rules, || version = self.replace(file.model))?;
-        tracing::info!(model = self.name, version, "model reloaded");
+        let is_replaced = self.state.replace(fingerprint, &rules, || {
+            self.replace(file.model);
+        })?;
+        let version = self.version();
+        let message = if is_replaced { "model reloaded" } else { "the model file has not changed" };
+        tracing::info!(model = self.name, version, message);
         Ok(version)
     }
 }

@@ -29,7 +29,9 @@ impl Encoder {
 
     pub(super) fn f64s(&mut self, values: &[f64]) -> &mut Self {
         self.u64(values.len() as u64);
-        values.iter().for_each(|value| drop(self.f64(*value)));
+        for value in values {
+            self.f64(*value);
+        }
         self
     }
 

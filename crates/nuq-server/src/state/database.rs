@@ -217,6 +217,8 @@ fn connect(path: &Path, folder: &Path) -> Result<Connection, StateError> {
         connection.busy_timeout(Duration::from_secs(5))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
+        // On macOS a plain sync does not reach the disk.
+        connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
     };

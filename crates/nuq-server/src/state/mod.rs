@@ -325,14 +325,17 @@ impl ModelState {
     }
 
     /// Replaces the file of the model: all changes are discarded. `replace` makes the new model the served one; it is called after the
-    /// state is written.
+    /// state is written. False if the file is that of the served model: then nothing is done, and changes stay.
     pub(crate) fn replace(
         &self,
         fingerprint: u64,
         rules: &nuq::calibrate::Rules,
         replace: impl FnOnce(),
-    ) -> Result<(), StateError> {
+    ) -> Result<bool, StateError> {
         let mut log = self.log();
+        if log.base.fingerprint == fingerprint {
+            return Ok(false);
+        }
         let base = Base { fingerprint, snapshot: None, change: 0 };
         if !matches!(self.database.writes, database::Writes::ReadOnly(_)) {
             self.database.write(|transaction| {
@@ -346,7 +349,7 @@ impl ModelState {
         }
         *log = Log { base, last: log.last, changes: 0, bytes: 0, next_bytes: BYTES_PER_SNAPSHOT };
         self.recorder.rules(DriftSource::of(rules));
-        Ok(())
+        Ok(true)
     }
 
     /// Writes a snapshot. A failure is logged: the journal still contains all changes.

@@ -55,11 +55,11 @@ impl Fixture {
         Self { folder }
     }
 
-    fn file(&self) -> std::path::PathBuf {
+    fn file(&self) -> PathBuf {
         self.folder.path().join("m.nuq")
     }
 
-    fn state(&self) -> std::path::PathBuf {
+    fn state(&self) -> PathBuf {
         self.folder.path().join("state")
     }
 
@@ -79,7 +79,7 @@ struct Served {
 
 impl Served {
     fn load(options: &StateOptions, file: &Path) -> Result<Self, StateError> {
-        let (model, state) = State::open(options)?.load("m", file, nuq::Device::default())?;
+        let (model, state) = State::open(options)?.load("m", file, Device::default())?;
         Ok(Self { model: Arc::new(LoadedModel::new(model)), state })
     }
 
@@ -304,10 +304,15 @@ fn replacing_the_file_discards_changes() {
     nuq_io::save(&other, &fixture.file()).unwrap();
     let fingerprint = nuq_io::open(&fixture.file()).unwrap().fingerprint();
     let mut is_replaced = false;
-    served.state.replace(fingerprint, other.rules(), || is_replaced = true).unwrap();
+    assert!(served.state.replace(fingerprint, other.rules(), || is_replaced = true).unwrap());
     assert!(is_replaced && served.state.changes(10).unwrap().is_empty());
     drop(served);
-    assert_eq!(fixture.load().model.read().index().len(), 60);
+    let served = fixture.load();
+    assert_eq!(served.model.read().index().len(), 60);
+    // The same file again discards nothing.
+    served.insert(100, 1);
+    assert!(!served.state.replace(fingerprint, other.rules(), || panic!("the file is the same")).unwrap());
+    assert_eq!(served.state.changes(10).unwrap().len(), 1);
 }
 
 #[test]

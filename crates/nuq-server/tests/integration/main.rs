@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod changes;
 mod common;
 mod hostile;
 mod kill;

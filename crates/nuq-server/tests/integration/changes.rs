@@ -1,0 +1,228 @@
+//! Changes of served models, doubtful labels and suggestions.
+
+use nuq::calibrate::Measure;
+use nuq::nuq_neighbors::SeededRng;
+use nuq::{FittedModel, Model};
+use serde_json::{Value, json};
+
+use super::common::{COLUMNS, Reply, Service, embeddings, json_rows, rows};
+
+fn ephemeral() -> Service {
+    Service::with(|config| config.ephemeral = true)
+}
+
+#[track_caller]
+fn ok(reply: &Reply) -> Value {
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    reply.json()
+}
+
+fn list(values: &[f32]) -> Vec<&[f32]> {
+    values.chunks(COLUMNS).collect()
+}
+
+fn describe(service: &Service) -> Value {
+    ok(&service.get("/v1/models/animals"))
+}
+
+/// The served model, opened by the library.
+fn downloaded(service: &Service) -> Model<'static> {
+    let path = service.path("downloaded.nuq");
+    std::fs::write(&path, &service.get("/v1/models/animals/file").body).unwrap();
+    nuq_io::open(&path).unwrap().model
+}
+
+#[test]
+fn inserted_rows_are_used_at_once_and_undone() {
+    let service = ephemeral();
+    let far = vec![100.0f32; COLUMNS];
+    let body = json!({ "rows": [far, far], "labels": ["whale", "whale"] }).to_string();
+    let inserted = ok(&service.post("/v1/models/animals/rows", &body));
+    assert_eq!((&inserted["ids"], &inserted["rows"]), (&json!([300, 301]), &json!(302)));
+    assert_eq!(inserted["removed_rules"], json!(["main"]));
+    let score = || ok(&service.post("/v1/models/animals/score", json_rows(&far)))["rows"][0]["label"].clone();
+    assert_eq!(score(), "whale");
+    assert_eq!(describe(&service)["thresholds"], json!([]));
+
+    let relabel = json!({ "ids": [300, 301], "labels": ["shark", "shark"] }).to_string();
+    let relabeled = ok(&service.post("/v1/models/animals/rows/relabel", relabel));
+    assert_eq!(score(), "shark");
+    let undo = |change: &Value| service.post(&format!("/v1/models/animals/changes/{change}/undo"), "");
+    ok(&undo(&relabeled["change"]));
+    assert_eq!(score(), "whale");
+    let undone = ok(&undo(&inserted["change"]));
+    assert_eq!(undone["rows"], 300);
+    assert_ne!(score(), "whale");
+    // The rows are those of the file again, and so are the rules.
+    assert_eq!(describe(&service)["thresholds"][0]["name"], "main");
+    assert_eq!(undo(&inserted["change"]).status, 409);
+
+    let changes = ok(&service.get("/v1/models/animals/changes?limit=3"));
+    assert_eq!(changes.as_array().unwrap().len(), 3);
+    assert_eq!(changes[0]["undoes"], inserted["change"]);
+    assert_eq!(changes[0]["text"], format!("2 rows removed (undo of change {})", inserted["change"]));
+    let all = ok(&service.get("/v1/models/animals/changes"));
+    let texts: Vec<&str> =
+        all.as_array().unwrap().iter().map(|change| change["text"].as_str().unwrap()).collect();
+    assert_eq!(texts[3], "2 rows inserted with the label “whale”");
+    assert_eq!((&all[3]["can_undo"], &all[0]["can_undo"]), (&json!(false), &json!(true)));
+}
+
+#[test]
+fn targets_of_a_regressor_are_numbers() {
+    let service = ephemeral();
+    let row = vec![50.0f32; COLUMNS];
+    let body = |label: Value| json!({ "rows": [row], "labels": [label] }).to_string();
+    ok(&service.post("/v1/models/sums/rows", body(json!(7))));
+    let error = service.post("/v1/models/sums/rows", body(json!("seven")));
+    assert_eq!((error.status, error.error().1.as_str()), (422, "labels[0] is not a number"));
+    assert_eq!(service.get("/v1/models/sums/label-issues").status, 422);
+    let relabel = json!({ "ids": [0], "labels": [1] }).to_string();
+    assert_eq!(service.post("/v1/models/sums/rows/relabel", relabel).status, 422);
+}
+
+#[test]
+fn a_threshold_is_that_of_the_library() {
+    let service = ephemeral();
+    let held_out = rows(199, 7);
+    let body = json!({ "name": "new", "false_alarm": 0.1, "measure": "density", "rows": list(&held_out) })
+        .to_string();
+    let threshold = ok(&service.post("/v1/models/animals/thresholds", body));
+    let library = service.classifier();
+    let scores: Vec<f64> =
+        library.predict(&embeddings(&held_out)).unwrap().iter().map(|p| Measure::Density.of(p)).collect();
+    let target = nuq::calibrate::Target::FalseAlarm(0.1);
+    let expected = nuq::calibrate::calibrate(Measure::Density, &scores, None, target).unwrap();
+    assert_eq!(threshold["value"].as_f64(), Some(expected.value));
+    assert_eq!(threshold["statement"], expected.to_string());
+    assert_eq!(threshold["accepted"], 180);
+    let model = downloaded(&service);
+    assert_eq!(model.thresholds()["new"], expected);
+    assert_eq!(model.rules().held_out_scores("new").unwrap().len(), 199);
+    // Other thresholds stay.
+    assert!(model.thresholds().contains_key("main"));
+
+    // Errors are counted with labels.
+    let labels: Vec<&str> = (0..199).map(|i| ["cat", "dog, \"big\"", "bird"][i % 3]).collect();
+    let body = json!({ "risk": 0.2, "rows": list(&held_out), "labels": labels }).to_string();
+    let threshold = ok(&service.post("/v1/models/animals/thresholds", body));
+    assert_eq!(threshold["name"], "risk=0.2");
+    for (body, message) in [
+        (json!({ "rows": list(&held_out) }), "exactly one of coverage"),
+        (json!({ "coverage": 0.9, "risk": 0.1, "rows": list(&held_out) }), "exactly one of coverage"),
+        (json!({ "risk": 0.1, "rows": list(&held_out) }), "risk requires labels"),
+        (json!({ "coverage": 1.5, "rows": list(&held_out) }), "strictly between 0 and 1"),
+        (json!({ "coverage": 0.9, "measure": "fear", "rows": list(&held_out) }), "measure"),
+        (json!({ "coverage": 0.9, "rows": [] }), "rows"),
+        (json!({ "coverage": 0.9, "name": "", "rows": list(&held_out) }), "name"),
+    ] {
+        let reply = service.post("/v1/models/animals/thresholds", body.to_string());
+        assert_eq!(reply.status, 422, "{}", reply.text());
+        assert!(reply.error().1.contains(message), "{}", reply.text());
+    }
+}
+
+#[test]
+fn invalid_changes_change_nothing() {
+    let service = ephemeral();
+    let row = vec![1.0f32; COLUMNS];
+    for (path, body) in [
+        ("rows", json!({ "rows": [row], "labels": [] })),
+        ("rows", json!({ "rows": [], "labels": [] })),
+        ("rows", json!({ "rows": [[1.0]], "labels": ["cat"] })),
+        ("rows", json!({ "rows": [row], "labels": [7] })),
+        ("rows", json!({ "rows": [row], "labels": [""] })),
+        ("rows", json!({ "rows": [row], "labels": [null] })),
+        ("rows", json!({ "rows": [row], "labels": ["cat"], "weights": [1.0] })),
+        ("rows/remove", json!({ "ids": [300] })),
+        ("rows/remove", json!({ "ids": [1, 1] })),
+        ("rows/remove", json!({ "ids": [] })),
+        ("rows/remove", json!({ "ids": (0..300).collect::<Vec<u32>>() })),
+        ("rows/remove", json!({ "ids": [-1] })),
+        ("rows/relabel", json!({ "ids": [5], "labels": [] })),
+        ("rows/relabel", json!({ "ids": [400], "labels": ["cat"] })),
+        ("rows/relabel", json!({ "ids": [5, 5], "labels": ["cat", "bird"] })),
+    ] {
+        let reply = service.post(&format!("/v1/models/animals/{path}"), body.to_string());
+        assert_eq!(reply.status, 422, "{path} {body}: {}", reply.text());
+        assert!(!reply.error().1.is_empty());
+    }
+    assert_eq!(service.post("/v1/models/animals/changes/9/undo", "").status, 404);
+    assert_eq!(service.post("/v1/models/animals/changes/x/undo", "").status, 422);
+    assert_eq!(ok(&service.get("/v1/models/animals/changes")), json!([]));
+    assert_eq!(describe(&service)["version"], 1);
+    let Model::Classifier(model) = downloaded(&service) else { panic!("the model is a classifier") };
+    assert_eq!(model.parts(), service.classifier().parts());
+}
+
+#[test]
+fn changes_without_a_state_are_refused() {
+    let service = Service::start();
+    let reply = service.post("/v1/models/animals/rows/remove", json!({ "ids": [1] }).to_string());
+    assert_eq!((reply.status, reply.error().0.as_str()), (403, "no_state"));
+    assert!(reply.error().1.contains("--state"), "{}", reply.text());
+}
+
+#[test]
+fn label_issues_and_suggestions_are_those_of_the_library() {
+    let service = ephemeral();
+    let relabel = json!({ "ids": [3, 4], "labels": ["bird", "bird"] }).to_string();
+    ok(&service.post("/v1/models/animals/rows/relabel", relabel));
+    let issues = ok(&service.get("/v1/models/animals/label-issues"));
+    let Model::Classifier(model) = downloaded(&service) else { panic!("the model is a classifier") };
+    let expected = model.label_issues().unwrap();
+    let issues = issues.as_array().unwrap();
+    assert_eq!(issues.len(), expected.len());
+    for (issue, expected) in issues.iter().zip(&expected) {
+        assert_eq!(issue["id"], expected.row);
+        assert_eq!(issue["probability"].as_f64(), Some(expected.probability_given));
+        assert_eq!(issue["suggestion"], model.classes().label(expected.predicted_label as usize).to_string());
+    }
+    assert!(issues.iter().any(|issue| issue["id"] == 3));
+
+    let candidates = rows(50, 9);
+    let suggested = |body: Value| ok(&service.post("/v1/models/animals/suggest", body.to_string()));
+    let suggestions = suggested(json!({ "rows": list(&candidates), "count": 5 }));
+    let uncertainty: Vec<f64> =
+        model.predict(&embeddings(&candidates)).unwrap().iter().map(|row| row.log_epistemic).collect();
+    let expected = nuq::suggest(&embeddings(&candidates), &uncertainty, 5).unwrap();
+    let numbers: Vec<usize> =
+        suggestions.as_array().unwrap().iter().map(|row| row["row"].as_u64().unwrap() as usize).collect();
+    assert_eq!(numbers, expected);
+
+    assert_eq!(ok(&service.get("/v1/models/sums/suggest")), json!([]));
+    ok(&service.post("/v1/models/animals/score", json_rows(&candidates)));
+    // Rows are recorded on another thread.
+    while ok(&service.get("/v1/models/animals/suggest?limit=5")).as_array().unwrap().len() < 5 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// Predictions use the model before or after a change, never a mixture.
+#[test]
+fn predictions_during_changes_are_those_of_one_model() {
+    let service = ephemeral();
+    let query = rows(30, 4);
+    let labels = |reply: &Value| -> Vec<String> {
+        reply["rows"].as_array().unwrap().iter().map(|row| row["label"].to_string()).collect()
+    };
+    let score = || labels(&ok(&service.post("/v1/models/animals/score", json_rows(&query))));
+    let before = score();
+    // All rows of one class get another label.
+    let ids: Vec<u32> = (0..300).filter(|id| id % 3 == 0).collect();
+    let body = json!({ "ids": ids, "labels": vec!["lynx"; ids.len()] }).to_string();
+    let after: Vec<String> = before.iter().map(|label| label.replace("\"cat\"", "\"lynx\"")).collect();
+    assert_ne!(before, after);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| (0..60).map(|_| score()).collect::<Vec<_>>());
+        let mut rng = SeededRng::new(1);
+        for _ in 0..6 {
+            let change = ok(&service.post("/v1/models/animals/rows/relabel", &body))["change"].clone();
+            std::thread::sleep(std::time::Duration::from_millis(rng.below(20) as u64));
+            ok(&service.post(&format!("/v1/models/animals/changes/{change}/undo"), ""));
+        }
+        for labels in reader.join().unwrap() {
+            assert!(labels == before || labels == after, "{labels:?}");
+        }
+    });
+}
