@@ -542,6 +542,8 @@ fn calibrating_in_place_keeps_permissions_and_links() {
     let mode = fs::metadata(folder.path().join("m.nuq")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert!(out(&nuq(&["inspect", "m.nuq"], folder.path())).contains("coverage=0.9"));
+    let inspected = out(&nuq(&["inspect", "m.nuq", "--json"], folder.path()));
+    assert!(inspected.contains("held_out_scores"), "the scores of the held-out rows are stored: {inspected}");
     set_mode(0o400);
     let before = fs::read(folder.path().join("m.nuq")).unwrap();
     let failed = nuq(&[&calibrate[..], &["--name", "other"]].concat(), folder.path());
