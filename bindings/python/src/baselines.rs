@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use numpy::PyReadonlyArray1;
 use nuq::{Embeddings, Label, Shrinkage, UnknownChoice};
@@ -11,11 +11,12 @@ use nuq_eval::baselines::{
     LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, Param, React,
     RelativeMahalanobis, Scorer, Sngp, SngpParams, Uncertainties, Vim,
 };
-use nuq_io::{BaselineFile, TrainingRows};
+use nuq_io::{BaselineDetails, BaselineFile, TrainingRows};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arrays::{column, copied_embeddings, embeddings};
+use crate::calibrate::PyScoreThreshold;
 use crate::errors::{Failure, raise};
 use crate::metrics::class_numbers;
 use crate::{labels, work};
@@ -24,7 +25,18 @@ use crate::{labels, work};
 #[pyclass(name = "Scorer", module = "nuq._nuq", frozen)]
 struct PyScorer {
     inner: Arc<dyn Scorer>,
-    training: Option<TrainingRows>,
+    /// Locked only while a value is copied or stored.
+    details: Mutex<BaselineDetails>,
+}
+
+impl PyScorer {
+    fn new(inner: Arc<dyn Scorer>, details: BaselineDetails) -> Self {
+        Self { inner, details: Mutex::new(details) }
+    }
+
+    fn details(&self) -> MutexGuard<'_, BaselineDetails> {
+        self.details.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[pymethods]
@@ -64,11 +76,25 @@ impl PyScorer {
 
     /// Writes the file of the baseline.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let (scorer, training) = (self.inner.clone(), self.training.clone());
-        work::run(py, None, None, move || Ok(nuq_io::save_baseline(&*scorer, training.as_ref(), &path)?))
+        let (scorer, details) = (self.inner.clone(), self.details().clone());
+        work::run(py, None, None, move || Ok(nuq_io::save_baseline(&*scorer, &details, &path)?))
     }
 
-    /// The same baseline with a description of its training rows.
+    /// Stores a threshold under a name.
+    fn set_threshold(&self, name: String, threshold: &PyScoreThreshold) {
+        self.details().thresholds.insert(name, threshold.inner);
+    }
+
+    /// Stored thresholds by name.
+    fn thresholds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (values, thresholds) = (PyDict::new(py), self.details().thresholds.clone());
+        for (name, inner) in thresholds {
+            values.set_item(name, PyScoreThreshold { inner })?;
+        }
+        Ok(values)
+    }
+
+    /// The same baseline, without thresholds, with a description of its training rows.
     fn with_training(
         &self,
         rows: usize,
@@ -79,17 +105,17 @@ impl PyScorer {
             nuq::column_names::check_distinct(names).map_err(Failure::from)?;
         }
         let training = Some(TrainingRows { rows, columns, column_names });
-        Ok(PyScorer { inner: self.inner.clone(), training })
+        Ok(PyScorer::new(self.inner.clone(), BaselineDetails { training, ..BaselineDetails::default() }))
     }
 
     /// Names of the columns of the training rows.
     fn column_names(&self) -> Option<Vec<String>> {
-        self.training.as_ref()?.column_names.clone()
+        self.details().training.as_ref()?.column_names.clone()
     }
 
     /// Description of the difference between these names and those of the training rows; `None` if they are equal.
     fn different_names(&self, names: Vec<String>) -> Option<String> {
-        match self.training.as_ref()?.check_column_names(&names) {
+        match self.details().training.as_ref()?.check_column_names(&names) {
             Err(nuq::Error::ColumnNames(difference)) => Some(difference.to_string()),
             _ => None,
         }
@@ -114,7 +140,7 @@ fn scorer(inner: impl Scorer + 'static) -> PyScorer {
 
 /// A scorer without a description of its training rows.
 fn unnamed(inner: Arc<dyn Scorer>) -> PyScorer {
-    PyScorer { inner, training: None }
+    PyScorer::new(inner, BaselineDetails::default())
 }
 
 /// A scorer that was fitted to L2-normalized rows if `normalize`.
@@ -310,7 +336,7 @@ pub(crate) fn opened(py: Python<'_>, file: BaselineFile) -> PyResult<Py<PyAny>> 
     if method.normalized().is_some() {
         params.set_item("normalize", is_normalized)?;
     }
-    let scorer = PyScorer { inner: file.scorer.into(), training: file.training };
+    let scorer = PyScorer::new(file.scorer.into(), file.details);
     Ok((method.name(), params, scorer).into_pyobject(py)?.into_any().unbind())
 }
 

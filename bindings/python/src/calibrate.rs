@@ -3,19 +3,25 @@
 use std::str::FromStr;
 
 use numpy::PyReadonlyArray1;
-use nuq::calibrate::{Guarantee, Target, Threshold};
+use nuq::calibrate::{Guarantee, Predictor, ScoreThreshold, Target, Threshold};
 use nuq::{Decision, UnknownChoice};
 use pyo3::prelude::*;
 
 use crate::arrays::column;
 use crate::errors::{Failure, raise};
 
-/// A calibrated threshold on one measure of uncertainty.
+/// A calibrated threshold on one measure of uncertainty of a model.
 #[pyclass(name = "Threshold", module = "nuq._nuq", frozen)]
 pub(crate) struct PyThreshold {
     pub(crate) inner: Threshold,
     /// The scores of the held-out rows, which a model stores with the threshold; `None` for a threshold that was not just chosen.
     pub(crate) scores: Option<Vec<f64>>,
+}
+
+/// A calibrated threshold on a score.
+#[pyclass(name = "ScoreThreshold", module = "nuq._nuq", frozen)]
+pub(crate) struct PyScoreThreshold {
+    pub(crate) inner: ScoreThreshold,
 }
 
 /// The guarantee of a threshold as a tuple: (share, (low, high), accepted) for coverage,
@@ -42,15 +48,86 @@ fn parse_target(target: &str, share: f64, delta: f64) -> Target {
 }
 
 #[pymethods]
-impl PyThreshold {
+impl PyScoreThreshold {
     /// Checks the range of a target.
     #[staticmethod]
     fn check_target(target: &str, share: f64, delta: f64) -> PyResult<()> {
         Ok(parse_target(target, share, delta).check().map_err(Failure::from)?)
     }
 
-    /// Chooses a threshold on held-out scores. `training_rows` is the number of training rows among the held-out rows. `predictor` is
-    /// the predictor of scores and errors: "network" or "nuq".
+    /// Chooses a threshold on held-out scores. Errors are those of the network.
+    #[staticmethod]
+    fn calibrate(
+        scores: PyReadonlyArray1<'_, f64>,
+        is_error: Option<PyReadonlyArray1<'_, bool>>,
+        target: &str,
+        share: f64,
+        delta: f64,
+    ) -> PyResult<Self> {
+        let target = parse_target(target, share, delta);
+        let is_error = is_error.as_ref().map(|wrong| wrong.as_slice()).transpose()?;
+        let inner = ScoreThreshold::calibrate(scores.as_slice()?, is_error, Predictor::Network, target);
+        Ok(Self { inner: inner.map_err(Failure::from)? })
+    }
+
+    /// Inverse of `parts`.
+    #[staticmethod]
+    #[pyo3(signature = (value, rows, guarantee, training_rows = 0))]
+    fn from_parts(value: f64, rows: usize, guarantee: GuaranteeTuple, training_rows: usize) -> PyResult<Self> {
+        let guarantee = match guarantee {
+            GuaranteeTuple::Coverage(share, (low, high), accepted) => {
+                Guarantee::Coverage { share, low, high, accepted }
+            }
+            GuaranteeTuple::Risk(risk, delta, accepted, errors, predictor) => {
+                Guarantee::Risk { risk, delta, accepted, errors, predictor: parse("predictor", &predictor)? }
+            }
+        };
+        Ok(Self { inner: ScoreThreshold { value, guarantee, rows, training_rows } })
+    }
+
+    /// All fields, for pickle.
+    fn parts(&self) -> (f64, usize, GuaranteeTuple, usize) {
+        let guarantee = match self.inner.guarantee {
+            Guarantee::Coverage { share, low, high, accepted } => {
+                GuaranteeTuple::Coverage(share, (low, high), accepted)
+            }
+            Guarantee::Risk { risk, delta, accepted, errors, predictor } => {
+                GuaranteeTuple::Risk(risk, delta, accepted, errors, predictor.to_string())
+            }
+        };
+        let ScoreThreshold { value, rows, training_rows, .. } = self.inner;
+        (value, rows, guarantee, training_rows)
+    }
+
+    /// Largest accepted score.
+    #[getter]
+    fn value(&self) -> f64 {
+        self.inner.value
+    }
+
+    /// Number of held-out rows on which the threshold was chosen.
+    #[getter]
+    fn rows(&self) -> usize {
+        self.inner.rows
+    }
+
+    /// The guarantee as a sentence.
+    #[getter]
+    fn statement(&self) -> String {
+        self.inner.to_string()
+    }
+
+    /// True for each accepted score.
+    fn accept<'py>(&self, py: Python<'py>, scores: PyReadonlyArray1<'_, f64>) -> PyResult<Bound<'py, PyAny>> {
+        let accept = |&score: &f64| self.inner.decide(score) == Decision::Accept;
+        Ok(column(py, &scores.as_slice()?.iter().map(accept).collect::<Vec<bool>>()).into_any())
+    }
+}
+
+#[pymethods]
+impl PyThreshold {
+    /// Chooses a threshold on held-out values of a measure. `training_rows` is the number of training rows among them. `predictor` is that
+    /// of values and errors: "network" or "nuq".
     #[staticmethod]
     #[allow(clippy::too_many_arguments, reason = "the options of a threshold")]
     fn calibrate(
@@ -72,60 +149,23 @@ impl PyThreshold {
         Ok(Self { inner: threshold.on_training_rows(training_rows), scores: Some(scores.to_vec()) })
     }
 
-    /// Inverse of `parts`.
-    #[staticmethod]
-    #[pyo3(signature = (measure, value, rows, guarantee, predictor = "nuq", training_rows = 0))]
-    fn from_parts(
-        measure: &str,
-        value: f64,
-        rows: usize,
-        guarantee: GuaranteeTuple,
-        predictor: &str,
-        training_rows: usize,
-    ) -> PyResult<Self> {
-        let guarantee = match guarantee {
-            GuaranteeTuple::Coverage(share, (low, high), accepted) => {
-                Guarantee::Coverage { share, low, high, accepted }
-            }
-            GuaranteeTuple::Risk(risk, delta, accepted, errors, predictor) => {
-                Guarantee::Risk { risk, delta, accepted, errors, predictor: parse("predictor", &predictor)? }
-            }
-        };
+    /// A threshold on the values of a measure, for pickle.
+    #[new]
+    fn new(measure: &str, predictor: &str, score: &PyScoreThreshold) -> PyResult<Self> {
         let (measure, predictor) = (parse("measure", measure)?, parse("predictor", predictor)?);
-        let inner = Threshold { measure, value, guarantee, rows, predictor, training_rows };
-        Ok(Self { inner, scores: None })
+        Ok(Self { inner: Threshold { measure, predictor, score: score.inner }, scores: None })
     }
 
-    /// All fields, for pickle.
-    fn parts(&self) -> (String, f64, usize, GuaranteeTuple, String, usize) {
-        let guarantee = match self.inner.guarantee {
-            Guarantee::Coverage { share, low, high, accepted } => {
-                GuaranteeTuple::Coverage(share, (low, high), accepted)
-            }
-            Guarantee::Risk { risk, delta, accepted, errors, predictor } => {
-                GuaranteeTuple::Risk(risk, delta, accepted, errors, predictor.to_string())
-            }
-        };
-        let Threshold { measure, value, rows, predictor, training_rows, .. } = self.inner;
-        (measure.to_string(), value, rows, guarantee, predictor.to_string(), training_rows)
+    /// The threshold on the values of the measure.
+    #[getter]
+    fn score(&self) -> PyScoreThreshold {
+        PyScoreThreshold { inner: self.inner.score }
     }
 
     /// Name of the measure that is compared.
     #[getter]
     fn measure(&self) -> String {
         self.inner.measure.to_string()
-    }
-
-    /// Largest accepted value of the measure.
-    #[getter]
-    fn value(&self) -> f64 {
-        self.inner.value
-    }
-
-    /// Number of held-out rows on which the threshold was chosen.
-    #[getter]
-    fn rows(&self) -> usize {
-        self.inner.rows
     }
 
     /// Predictor whose uncertainty is compared: "network" or "nuq".
@@ -137,18 +177,6 @@ impl PyThreshold {
     /// Whether the threshold can be applied to predictions of a predictor.
     fn compares(&self, predictor: &str) -> PyResult<bool> {
         Ok(self.inner.compares(parse("predictor", predictor)?))
-    }
-
-    /// The guarantee as a sentence.
-    #[getter]
-    fn statement(&self) -> String {
-        self.inner.to_string()
-    }
-
-    /// True for each accepted score.
-    fn accept<'py>(&self, py: Python<'py>, scores: PyReadonlyArray1<'_, f64>) -> PyResult<Bound<'py, PyAny>> {
-        let accept = |&score: &f64| self.inner.decide_score(score) == Decision::Accept;
-        Ok(column(py, &scores.as_slice()?.iter().map(accept).collect::<Vec<bool>>()).into_any())
     }
 }
 

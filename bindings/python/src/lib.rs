@@ -27,7 +27,7 @@ mod _nuq {
     use super::*;
 
     #[pymodule_export]
-    use super::calibrate::{PyThreshold, benjamini_hochberg, conformal_p_values};
+    use super::calibrate::{PyScoreThreshold, PyThreshold, benjamini_hochberg, conformal_p_values};
     #[pymodule_export]
     use super::classifier::PyClassifier;
     #[pymodule_export]

@@ -42,6 +42,20 @@ macro_rules! common_methods {
                 Ok((distances.into_any(), ids.into_any()))
             }
 
+            /// Number of rows that equal a training row, exactly or after rounding in a text file.
+            fn equal_training_rows(
+                &self,
+                py: Python<'_>,
+                x: &Bound<'_, PyAny>,
+                n_jobs: Option<usize>,
+            ) -> PyResult<usize> {
+                let x = $crate::arrays::embeddings(x)?;
+                self.model.query(py, n_jobs, move |model| {
+                    let neighbors = model.neighbors_of(&x, model.n_neighbors())?;
+                    Ok(model.equal_training_rows(&x, &neighbors))
+                })
+            }
+
             /// Ids of the training rows in ascending order.
             fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
                 let ids = self.model.read(py)?.index().rows().live_ids();

@@ -149,3 +149,59 @@ def test_damaged_files(tmp_path):
     path.write_bytes(whole[:at] + b"M" + whole[at + 1 :])
     with pytest.raises(nuq.errors.DamagedFileError, match="section `baseline` is damaged"):
         nuq.load(path)
+
+
+@pytest.mark.parametrize("baseline", BASELINES, ids=repr)
+def test_thresholds_are_chosen_stored_and_applied(baseline, tmp_path):
+    baseline = fitted(baseline)
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(199, 4))
+    logits = x @ rng.normal(size=(4, 3)) + 1
+    held_out = (x[:, 0], x[:, 1]) if isinstance(baseline, Huq) else (x, logits, [logits, -logits])
+    score = baseline.score(*held_out)
+    accept = baseline.accept if isinstance(baseline, Huq) else lambda x, z, members, t: baseline.accept(x, t, logits=z, members=members)
+    assert baseline.thresholds_ == {}
+    threshold = baseline.calibrate(*held_out, coverage=0.8, name="main")
+    assert threshold.value == np.sort(score)[159]
+    assert baseline.thresholds_ == {"main": threshold}
+    np.testing.assert_array_equal(accept(*held_out, "main"), score <= threshold.value)
+    guard = baseline.calibrate(*held_out, false_alarm=0.4)
+    np.testing.assert_array_equal(accept(*held_out, ["main", guard]), score <= min(threshold.value, guard.value))
+    risk = baseline.calibrate(*held_out, risk=0.2, is_error=score > np.sort(score)[150], name="risk")
+    assert "of the accepted predictions of the network" in risk.statement
+    baseline.save(tmp_path / "b.nuq")
+    for other in (nuq.load(tmp_path / "b.nuq"), pickle.loads(pickle.dumps(baseline)), copy.deepcopy(baseline)):
+        assert other.thresholds_ == {"main": threshold, "risk": risk}
+        np.testing.assert_array_equal(other.score(*held_out), score)
+        assert other.thresholds_["main"].statement == threshold.statement
+    assert pickle.loads(pickle.dumps(threshold)) == threshold
+    assert hash(risk) != hash(threshold)
+    assert fitted(baseline).thresholds_ == {} or not hasattr(baseline, "fit")
+
+
+def test_thresholds_without_meaning_are_errors():
+    baseline = Energy()
+    logits = np.random.default_rng(0).normal(size=(50, 3))
+    baseline.calibrate(logits=logits, coverage=0.5, name="main")
+    with pytest.raises(nuq.NuqError, match="is_error"):
+        baseline.calibrate(logits=logits, risk=0.1)
+    with pytest.raises(nuq.NuqError, match="give one of coverage=, risk=, false_alarm="):
+        baseline.calibrate(logits=logits)
+    with pytest.raises(nuq.NuqError, match="coverage is 1.5"):
+        baseline.calibrate(logits=logits, coverage=1.5)
+    with pytest.raises(nuq.NuqError, match="requires threshold="):
+        baseline.accept(logits=logits)
+    with pytest.raises(nuq.NuqError, match="the stored thresholds are 'main'"):
+        baseline.accept(logits=logits, threshold="other")
+    with pytest.raises(nuq.NuqError, match="expected a ScoreThreshold"):
+        baseline.accept(logits=logits, threshold=3)
+    with pytest.raises(nuq.NuqError, match="row 1 of the scores is NaN"):
+        baseline.thresholds_["main"].accept([0.0, np.nan])
+    with pytest.raises(nuq.NuqError, match="the score is -.* for all held-out rows.*another method"):
+        baseline.calibrate(logits=np.ones((50, 3)), coverage=0.5)
+    with pytest.warns(UserWarning, match="at least 99 held-out rows are needed") as warned:
+        baseline.calibrate(logits=logits, false_alarm=0.01)
+    assert warned[0].filename == __file__
+    # A score with other parameters has other thresholds.
+    baseline.temperature = 2.0
+    assert baseline.thresholds_ == {}

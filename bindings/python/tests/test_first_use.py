@@ -22,21 +22,21 @@ def models(blobs):
 def test_calibration_and_evaluation_on_training_rows_give_a_warning(blobs, models):
     x, y = blobs
     for model in models:
-        with pytest.warns(UserWarning, match="150 of 150 rows are training rows"):
+        with pytest.warns(UserWarning, match="150 of 150 rows equal training rows"):
             threshold = model.calibrate(x[::2], coverage=0.9)
         assert threshold.statement.startswith("Chosen on training rows (150 of 150), so that")
         assert pickle.loads(pickle.dumps(threshold)) == threshold
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model.calibrate(x[1::2], coverage=0.9)
-    with pytest.warns(UserWarning, match="rows are training rows"):
+    with pytest.warns(UserWarning, match="rows equal training rows"):
         nuq.evaluate(models[0], x, y, resamples=10)
 
 
 def test_statements_of_sets_and_intervals_mention_training_rows(blobs, models):
     x, y = blobs
     classifier, regressor = models
-    with pytest.warns(UserWarning, match="are training rows"):
+    with pytest.warns(UserWarning, match="equal training rows"):
         rules = classifier.calibrate(x[::2], y[::2], sets=0.9), regressor.calibrate(x[::2], x[::2, 0], intervals=0.9)
     for rule in rules:
         assert rule.statement.startswith("Chosen on training rows (150 of 150)")

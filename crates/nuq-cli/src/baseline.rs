@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nuq_eval::baselines::{FitInputs, Uses, fit as fit_method};
 use nuq_eval::evaluate::MethodId;
-use nuq_io::{ArraySpec, TrainingRows};
+use nuq_io::{ArraySpec, BaselineDetails, TrainingRows};
 
 use crate::args::{Common, FitArgs, hold_stdin};
 use crate::error::Error;
@@ -62,10 +62,11 @@ pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Resul
     let scorer = observe("fitting", common, || fit_method(method, &inputs))?;
     let seconds = start.elapsed().as_secs_f64();
     rows::warn_neighbors(options.n_neighbors, training.as_ref().map_or(0, |training| training.rows), common);
-    destination::save_baseline(&*scorer, training.as_ref(), &options.out)?;
+    let details = BaselineDetails { training, ..BaselineDetails::default() };
+    destination::save_baseline(&*scorer, &details, &options.out)?;
     message(common, &format!("fitted in {seconds:.2} s, saved as {}", destination::name(&options.out)));
     let params = scorer.parts().map(|parts| parts.params).unwrap_or_default();
-    let summary = BaselineSummary::new(method, &*scorer, &params, training.as_ref());
+    let summary = BaselineSummary::new(method, &*scorer, &params, &details);
     output::print_report(common, &options.out, &summary, &summary.text())
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use nuq_eval::baselines::Scorer;
-use nuq_io::{OutputCompression, TrainingRows};
+use nuq_io::{BaselineDetails, OutputCompression};
 
 use crate::error::Error;
 use crate::escape::Escaped;
@@ -93,13 +93,13 @@ pub(crate) fn save(model: &nuq::Model<'_>, out: &Path) -> Result<(), Error> {
 /// Saves a baseline.
 pub(crate) fn save_baseline(
     scorer: &dyn Scorer,
-    training: Option<&TrainingRows>,
+    details: &BaselineDetails,
     out: &Path,
 ) -> Result<(), Error> {
     if !is_stdout(out) {
-        return Ok(nuq_io::save_baseline(scorer, training, out)?);
+        return Ok(nuq_io::save_baseline(scorer, details, out)?);
     }
-    write_binary(|stdout| nuq_io::write_baseline(scorer, training, stdout))
+    write_binary(|stdout| nuq_io::write_baseline(scorer, details, stdout))
 }
 
 fn write_binary(write: impl FnOnce(&mut dyn Write) -> Result<(), nuq_io::Error>) -> Result<(), Error> {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nuq::calibrate::{IntervalRule, Measure, Predictor, SetRule, Threshold};
+use nuq::calibrate::{IntervalRule, Measure, Predictor, ScoreThreshold, SetRule, Threshold};
 use nuq::{FittedModel, Model};
 use nuq_eval::baselines::{Param, Scorer};
 use nuq_eval::evaluate::MethodId;
-use nuq_io::{BaselineFile, Contents, SectionInfo, TrainingRows};
+use nuq_io::{BaselineDetails, BaselineFile, Contents, SectionInfo, TrainingRows};
 use nuq_report::ModelSummary;
 use serde::Serialize;
 use serde_json::Value;
@@ -38,11 +38,10 @@ fn inspect_baseline(options: &InspectArgs, common: &Common, file: &BaselineFile)
     if options.verify {
         file.verify()?;
     }
-    let mut summary = BaselineSummary::new(file.method, &*file.scorer, &file.params, file.training.as_ref());
+    let mut summary = BaselineSummary::new(file.method, &*file.scorer, &file.params, &file.details);
     let file = FileSummary::new(&file.written_by, options.verify, &file.sections);
-    let text = summary.text() + &lines(&file.facts());
     summary.file = Some(file);
-    output::print_result(common, &summary, &text)
+    output::print_result(common, &summary, &summary.text())
 }
 
 /// A model with its classes, thresholds and file.
@@ -119,10 +118,11 @@ const LISTED_CLASSES: usize = 20;
 /// Largest number of column names that the text lists.
 const LISTED_COLUMNS: usize = 10;
 
-/// A threshold of a model.
+/// A threshold of a model or baseline.
 #[derive(Debug, Serialize)]
 pub(crate) struct ThresholdSummary {
     name: String,
+    /// `score` for that of a baseline.
     measure: &'static str,
     /// `null` if every row is accepted.
     value: Option<f64>,
@@ -145,22 +145,37 @@ impl ThresholdSummary {
             Measure::Density => "-log_density",
         };
         Self {
-            name: name.to_owned(),
             measure: threshold.measure.name(),
-            value: threshold.value.is_finite().then_some(threshold.value),
-            rows: threshold.rows,
-            statement: threshold.to_string(),
             predictor: (threshold.predictor == Predictor::Network).then_some("network"),
             column,
+            ..Self::of_baseline(name, &threshold.score)
         }
     }
 
-    pub(crate) fn statement(&self) -> &str {
-        &self.statement
+    /// A threshold on the score of a baseline.
+    pub(crate) fn of_baseline(name: &str, threshold: &ScoreThreshold) -> Self {
+        Self {
+            name: name.to_owned(),
+            measure: "score",
+            value: threshold.value.is_finite().then_some(threshold.value),
+            rows: threshold.rows,
+            statement: threshold.to_string(),
+            predictor: None,
+            column: "score",
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The rule and its guarantee.
+    pub(crate) fn text(&self) -> String {
+        format!("{}\n{}", self.rule(), self.statement)
     }
 
     /// The rule, for example `guard: accept if log_epistemic ≤ -0.4923`.
-    pub(crate) fn rule(&self) -> String {
+    fn rule(&self) -> String {
         match self.value {
             Some(value) => {
                 let with_logits = if self.predictor.is_some() { ", with logits" } else { "" };
@@ -213,6 +228,8 @@ pub(crate) struct BaselineSummary {
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     training: Option<TrainingRows>,
     params: BTreeMap<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    thresholds: Vec<ThresholdSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<FileSummary>,
 }
@@ -222,7 +239,7 @@ impl BaselineSummary {
         method: MethodId,
         scorer: &dyn Scorer,
         params: &BTreeMap<String, Param>,
-        training: Option<&TrainingRows>,
+        details: &BaselineDetails,
     ) -> Self {
         let value = |param: &Param| match param {
             Param::Default => Value::Null,
@@ -235,8 +252,13 @@ impl BaselineSummary {
             method: method.name(),
             title: scorer.name(),
             inputs: scorer.inputs().iter().map(|input| input.name()).collect(),
-            training: training.cloned(),
+            training: details.training.clone(),
             params: params.iter().map(|(name, param)| (name.clone(), value(param))).collect(),
+            thresholds: details
+                .thresholds
+                .iter()
+                .map(|(name, threshold)| ThresholdSummary::of_baseline(name, threshold))
+                .collect(),
             file: None,
         }
     }
@@ -259,13 +281,16 @@ impl BaselineSummary {
             };
             facts.push((name, value));
         }
-        lines(&facts)
+        facts.extend(self.thresholds.iter().map(|threshold| ("threshold", threshold.text())));
+        facts.extend(self.file.iter().flat_map(FileSummary::facts));
+        wrap::for_terminal(facts.iter().map(|(name, value)| lines(name, value)).collect())
     }
 }
 
-/// One line for each name and value.
-fn lines(facts: &[(&str, String)]) -> String {
-    facts.iter().map(|(name, text)| format!("{name:<12} {text}\n")).collect()
+/// A name and its value; a second line of the value is aligned with the first.
+fn lines(name: &str, value: &str) -> String {
+    let line = |(i, value): (usize, &str)| format!("{:<12} {value}\n", if i == 0 { name } else { "" });
+    value.lines().enumerate().map(line).collect()
 }
 
 impl Summary {
@@ -285,12 +310,7 @@ impl Summary {
 
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        // A second line of a value is aligned with the first.
-        let mut line = |name: &str, value: &str| {
-            for (i, value) in value.lines().enumerate() {
-                text += &format!("{:<12} {value}\n", if i == 0 { name } else { "" });
-            }
-        };
+        let mut line = |name: &str, value: &str| text += &lines(name, value);
         for fact in self.model.facts() {
             line(&fact.name, &fact.value);
             if let (Some(names), "rows") = (&self.column_names, &*fact.name) {
@@ -301,7 +321,7 @@ impl Summary {
             }
         }
         for threshold in &self.thresholds {
-            line("threshold", &format!("{}\n{}", threshold.rule(), threshold.statement));
+            line("threshold", &threshold.text());
         }
         self.sets.iter().for_each(|rule| line("sets", &rule.text()));
         self.intervals.iter().for_each(|rule| line("intervals", &rule.text()));

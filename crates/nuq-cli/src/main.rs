@@ -6,6 +6,7 @@
 mod args;
 mod bad_rows;
 mod baseline;
+mod baseline_rows;
 mod calibrate;
 mod column;
 mod demo;

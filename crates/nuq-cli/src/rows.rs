@@ -1,8 +1,9 @@
 //! Reads arrays and checks that their rows, columns and labels match each other and the model.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use nuq::calibrate::{Predictor, Threshold, relevant_training_rows};
+use nuq::calibrate::{Predictor, relevant_training_rows};
 use nuq::{Embeddings, FittedModel, Label, Model, Neighbors, NuqClassifier};
 use nuq_eval::baselines::Members;
 use nuq_io::{ArraySpec, EmbeddingsFile, ReadOptions};
@@ -10,6 +11,7 @@ use nuq_io::{ArraySpec, EmbeddingsFile, ReadOptions};
 use crate::args::Common;
 use crate::bad_rows;
 use crate::error::Error;
+use crate::escape;
 use crate::output::count;
 use crate::progress::message;
 
@@ -311,31 +313,44 @@ fn quoted(label: &Label) -> String {
     }
 }
 
-/// Prints a message if a tenth or more of the rows that should be new are training rows. Returns their number, otherwise 0.
-pub(crate) fn warn_training_rows(spec: &ArraySpec, neighbors: &Neighbors, common: &Common) -> usize {
-    let same = (0..neighbors.len()).filter(|&i| neighbors.sq_distances(i).first() == Some(&0.0)).count();
-    let same = relevant_training_rows(same, neighbors.len());
-    if same > 0 {
+/// Prints a message if some of the rows that should be new equal training rows. Returns their number if they are relevant for
+/// guarantees, otherwise 0.
+pub(crate) fn warn_training_rows(
+    spec: &ArraySpec,
+    model: &impl FittedModel,
+    (rows, neighbors): (&Embeddings<'_>, &Neighbors),
+    common: &Common,
+) -> usize {
+    let equal = model.equal_training_rows(rows, neighbors);
+    if equal > 0 {
         let text = format!(
-            "{spec}: {same} of {} rows are training rows; metrics and guarantees are valid only for rows that are not",
-            neighbors.len()
+            "{spec}: {equal} of {} equal {}; metrics and guarantees are valid only for rows that are not training rows",
+            count(rows.len(), "row"),
+            if equal == 1 { "a training row" } else { "training rows" },
         );
         message(common, &text);
     }
-    same
+    relevant_training_rows(equal, rows.len())
 }
 
-/// The threshold of a model with this name; the error lists the names that exist.
-pub(crate) fn threshold(model: &Model<'_>, path: &Path, name: &str) -> Result<Threshold, Error> {
-    let thresholds = model.thresholds();
+/// The threshold of a model or baseline with this name; the error lists the names that exist.
+pub(crate) fn named_threshold<T: Copy>(
+    thresholds: &BTreeMap<String, T>,
+    path: &Path,
+    name: &str,
+) -> Result<T, Error> {
     thresholds.get(name).copied().ok_or_else(|| {
-        let names: Vec<&str> = thresholds.keys().map(String::as_str).collect();
-        let present = match names[..] {
-            [] => "it has no thresholds; `nuq calibrate` adds one".to_owned(),
-            _ => format!("its thresholds are {}", names.join(", ")),
+        let present = match thresholds.is_empty() {
+            true => "it has no thresholds; `nuq calibrate` adds one".to_owned(),
+            false => format!("its thresholds are {}", names(thresholds)),
         };
-        Error::Data(format!("{} has no threshold `{name}`; {present}", path.display()))
+        Error::Data(format!("{} has no threshold `{}`; {present}", path.display(), escape::name(name)))
     })
+}
+
+/// The names of a map for a message.
+pub(crate) fn names<T>(map: &BTreeMap<String, T>) -> String {
+    map.keys().map(|name| escape::name(name)).collect::<Vec<_>>().join(", ")
 }
 
 /// Checks that a rule, named `rule` in the error, applies to the predictor whose predictions are scored: the network with

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+use nuq::calibrate::ScoreThreshold;
 use nuq::nuq_neighbors::Error as IndexError;
 use nuq_eval::baselines::{Array, ArrayValues, BaselineParts, Param, Scorer, restore};
 use nuq_eval::evaluate::MethodId;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::container::{self, Container, Section, SectionInfo};
 use crate::meta::{IndexMeta, LabelMeta};
 use crate::model::{WRITTEN_BY, numbers};
+use crate::threshold_meta::ScoreThresholdMeta;
 use crate::{Error, index, word, write_atomically};
 
 /// The section with all small values, as JSON. Arrays are in sections `baseline.NAME`.
@@ -31,9 +33,20 @@ struct BaselineMeta {
     /// Absent for methods that are not fitted to rows, and in files of earlier programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     training: Option<TrainingRows>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    thresholds: BTreeMap<String, ScoreThresholdMeta>,
     /// The index of the training rows, for methods that search it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     index: Option<IndexMeta>,
+}
+
+/// Everything that the file of a baseline stores beside the fitted method.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BaselineDetails {
+    /// The rows that the method was fitted to; `None` for methods that are not fitted to rows, and in files of earlier programs.
+    pub training: Option<TrainingRows>,
+    /// Thresholds on the score, by name.
+    pub thresholds: BTreeMap<String, ScoreThreshold>,
 }
 
 /// The rows that a baseline was fitted to.
@@ -83,21 +96,26 @@ enum ElementType {
 }
 
 /// Writes a fitted baseline to `path`, atomically, as [`save`](crate::save) writes a model. Equal baselines give equal files.
-/// `training` describes the rows that it was fitted to, if there are any.
 ///
 /// ```
+/// use nuq::calibrate::{Predictor, ScoreThreshold, Target};
 /// use nuq::{Embeddings, Shrinkage};
 /// use nuq_eval::baselines::{Batch, Mahalanobis, Scorer};
+/// use nuq_io::BaselineDetails;
 ///
 /// let x = Embeddings::from_rows(&[[0.0, 0.1], [0.2, 0.0], [1.0, 1.3], [1.1, 0.9]])?;
 /// let fitted = Mahalanobis::fit(&x, &["a", "a", "b", "b"], Shrinkage::LedoitWolf)?;
 /// let path = std::env::temp_dir().join(format!("nuq-baseline-{}.nuq", std::process::id()));
-/// nuq_io::save_baseline(&fitted, None, &path)?;
+/// let batch = Batch { embeddings: Some(&x), ..Batch::default() };
+/// let threshold =
+///     ScoreThreshold::calibrate(&fitted.score(&batch)?, None, Predictor::Network, Target::Coverage(0.5))?;
+/// let thresholds = [("half".to_owned(), threshold)].into();
+/// nuq_io::save_baseline(&fitted, &BaselineDetails { thresholds, ..Default::default() }, &path)?;
 ///
 /// let opened = nuq_io::open_baseline(&path)?;
 /// assert_eq!(opened.method.name(), "mahalanobis");
-/// let batch = Batch { embeddings: Some(&x), ..Batch::default() };
 /// assert_eq!(opened.scorer.score(&batch)?, fitted.score(&batch)?);
+/// assert_eq!(opened.details.thresholds["half"], threshold);
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -105,8 +123,8 @@ enum ElementType {
 /// # Errors
 /// [`Error::Write`] if the file cannot be written, [`Error::UnknownScorer`] for a scorer that is not a method of `nuq-eval`,
 /// [`Error::Model`] if the baseline comes from a damaged file.
-pub fn save_baseline(scorer: &dyn Scorer, training: Option<&TrainingRows>, path: &Path) -> Result<(), Error> {
-    write(scorer, training, path, |sections| write_atomically(path, |file| container::write(file, sections)))
+pub fn save_baseline(scorer: &dyn Scorer, details: &BaselineDetails, path: &Path) -> Result<(), Error> {
+    write(scorer, details, path, |sections| write_atomically(path, |file| container::write(file, sections)))
 }
 
 /// Writes a fitted baseline to a writer, such as standard output. The bytes are those of a file that [`save_baseline`] writes.
@@ -115,11 +133,11 @@ pub fn save_baseline(scorer: &dyn Scorer, training: Option<&TrainingRows>, path:
 /// As [`save_baseline`].
 pub fn write_baseline(
     scorer: &dyn Scorer,
-    training: Option<&TrainingRows>,
+    details: &BaselineDetails,
     to: &mut dyn Write,
 ) -> Result<(), Error> {
     let path = Path::new("the output");
-    write(scorer, training, path, |sections| {
+    write(scorer, details, path, |sections| {
         container::write(to, sections).map_err(|source| Error::Write { path: path.to_owned(), source })
     })
 }
@@ -127,7 +145,7 @@ pub fn write_baseline(
 /// Passes the sections of a baseline to `put`. Errors name `path` as the file; nothing is written to it here.
 fn write(
     scorer: &dyn Scorer,
-    training: Option<&TrainingRows>,
+    details: &BaselineDetails,
     path: &Path,
     put: impl FnOnce(&[Section<'_>]) -> Result<(), Error>,
 ) -> Result<(), Error> {
@@ -148,7 +166,12 @@ fn write(
         params: parts.params.into_iter().map(|(name, param)| (name, param.into())).collect(),
         labels: parts.labels.iter().map(LabelMeta::from).collect(),
         arrays: parts.arrays.iter().map(|(name, array)| (name.clone(), array.into())).collect(),
-        training: training.cloned(),
+        training: details.training.clone(),
+        thresholds: details
+            .thresholds
+            .iter()
+            .map(|(name, threshold)| (name.clone(), ScoreThresholdMeta(*threshold)))
+            .collect(),
         index: index.as_ref().map(IndexMeta::from),
     };
     let json = serde_json::to_vec(&meta).expect("the metadata has string keys only");
@@ -170,8 +193,8 @@ pub struct BaselineFile {
     pub method: MethodId,
     /// The parameters of the fit, by name.
     pub params: BTreeMap<String, Param>,
-    /// The rows that it was fitted to; `None` for methods that are not fitted to rows, and in files of earlier programs.
-    pub training: Option<TrainingRows>,
+    /// The training rows and the thresholds.
+    pub details: BaselineDetails,
     /// Name and version of the program that wrote the file.
     pub written_by: String,
     /// The sections of the file, in the order of its table.
@@ -191,10 +214,11 @@ impl BaselineFile {
 
 impl std::fmt::Debug for BaselineFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { method, params, written_by, sections, .. } = self;
+        let Self { method, params, details, written_by, sections, .. } = self;
         f.debug_struct("BaselineFile")
             .field("method", method)
             .field("params", params)
+            .field("details", details)
             .field("written_by", written_by)
             .field("sections", sections)
             .finish_non_exhaustive()
@@ -217,7 +241,8 @@ pub fn open_baseline(path: &Path) -> Result<BaselineFile, Error> {
 
 pub(crate) fn read(container: Container) -> Result<BaselineFile, Error> {
     let damaged = |section: &str, problem: String| Error::damaged(container.path(), section, problem);
-    let BaselineMeta { written_by, method, params, labels, arrays, training, index } = meta(&container)?;
+    let BaselineMeta { written_by, method, params, labels, arrays, training, thresholds, index } =
+        meta(&container)?;
     let names =
         training.as_ref().and_then(|training| Some((training.columns, training.column_names.as_ref()?)));
     if names.is_some_and(|(columns, names)| columns != names.len()) {
@@ -258,7 +283,9 @@ pub(crate) fn read(container: Container) -> Result<BaselineFile, Error> {
         other => damaged(BASELINE, other.to_string()),
     })?;
     let sections = container.sections().to_vec();
-    Ok(BaselineFile { scorer, method, params, training, written_by, sections, container })
+    let thresholds = thresholds.into_iter().map(|(name, threshold)| (name, threshold.0)).collect();
+    let details = BaselineDetails { training, thresholds };
+    Ok(BaselineFile { scorer, method, params, details, written_by, sections, container })
 }
 
 /// The contents of a baseline file in words, for an error message.

@@ -33,7 +33,7 @@ pub use arrays::{
     read_labels, read_members, read_targets, unnamed_file,
 };
 pub use atomic::{check_writable, is_device, stop_writing, write_atomically};
-pub use baseline::{BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline};
+pub use baseline::{BaselineDetails, BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::Error;
 pub use lock::ModelLock;

@@ -1,14 +1,16 @@
-//! Exclusive access to a model file that is opened, changed and replaced.
+//! Exclusive access to the file of a model or baseline that is opened, changed and replaced.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use nuq::Model;
+use nuq_eval::baselines::Scorer;
 
-use crate::{Error, save};
+use crate::{BaselineDetails, Error, save, save_baseline};
 
-/// An advisory lock on a model file. Processes that hold it change the file one after the other, so that no change is lost:
+/// An advisory lock on the file of a model or of a baseline. Processes that hold it change the file one after the
+/// other, so that no change is lost:
 /// acquire the lock, [`open`](crate::open) the model, change it and [`save`](Self::save) it. Readers need no lock.
 ///
 /// ```
@@ -93,8 +95,20 @@ impl ModelLock {
     /// [`Error::Replaced`] if a process without the lock has replaced the file in the meantime, otherwise as
     /// [`save`](crate::save).
     pub fn save(self, model: &Model<'_>) -> Result<(), Error> {
+        self.replace(|path| save(model, path))
+    }
+
+    /// Replaces the file by a baseline, as [`save_baseline`](crate::save_baseline) does, and releases the lock.
+    ///
+    /// # Errors
+    /// [`Error::Replaced`] as [`save`](Self::save), otherwise as [`save_baseline`](crate::save_baseline).
+    pub fn save_baseline(self, scorer: &dyn Scorer, details: &BaselineDetails) -> Result<(), Error> {
+        self.replace(|path| save_baseline(scorer, details, path))
+    }
+
+    fn replace(self, write: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
         match self.is_current() {
-            true => save(model, &self.path),
+            true => write(&self.path),
             false => Err(Error::Replaced { path: self.path }),
         }
     }

@@ -47,7 +47,7 @@ impl RulesMeta {
         rules.intervals = named(&self.intervals, |rule| rule.0);
         for name in &self.held_out_scores {
             let threshold = *rules.thresholds.get(name)?;
-            let (own, others) = scores.split_at_checked(threshold.rows)?;
+            let (own, others) = scores.split_at_checked(threshold.score.rows)?;
             rules.set_threshold(name, threshold, own).ok()?;
             scores = others;
         }

@@ -1,19 +1,35 @@
-//! A threshold in the section `model` of a model file.
+//! Thresholds in the metadata of a file.
 
-use nuq::calibrate::{Guarantee, Measure, Predictor, Threshold};
+use nuq::calibrate::{Guarantee, Measure, Predictor, ScoreThreshold, Threshold};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::word;
 
+/// A threshold of a model.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ThresholdMeta(#[serde(with = "ThresholdFields")] pub(crate) Threshold);
+
+/// A threshold of a baseline.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct ScoreThresholdMeta(#[serde(with = "ScoreThresholdFields")] pub(crate) ScoreThreshold);
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Threshold")]
 struct ThresholdFields {
     #[serde(with = "word")]
     measure: Measure,
+    /// Absent for `nuq`.
+    #[serde(default, with = "word", skip_serializing_if = "is_nuq")]
+    predictor: Predictor,
+    #[serde(flatten, with = "ScoreThresholdFields")]
+    score: ScoreThreshold,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ScoreThreshold")]
+struct ScoreThresholdFields {
     /// `null` if everything is accepted.
     #[serde(serialize_with = "finite_or_null", deserialize_with = "infinity_if_null")]
     value: f64,
@@ -21,9 +37,6 @@ struct ThresholdFields {
     #[serde(with = "GuaranteeFields", alias = "promise")]
     guarantee: Guarantee,
     rows: usize,
-    /// Absent for `nuq`.
-    #[serde(default, with = "word", skip_serializing_if = "is_nuq")]
-    predictor: Predictor,
     /// Absent for held-out rows.
     #[serde(default, skip_serializing_if = "is_zero")]
     training_rows: usize,
@@ -71,7 +84,7 @@ pub(crate) fn finite_or_null<S: Serializer>(value: &f64, serializer: S) -> Resul
 /// Converts a regressor's threshold of format version 1, which compared the logarithm of the aleatoric variance.
 pub(crate) fn upgrade_regressor_threshold(threshold: &mut Threshold) {
     if threshold.measure == Measure::Aleatoric {
-        threshold.value = threshold.value.exp();
+        threshold.score.value = threshold.score.value.exp();
     }
 }
 

@@ -312,7 +312,7 @@ impl Plan {
             unreachable!("a plan with decisions has a threshold")
         };
         if output == Output::Accept {
-            let accept = |score: &f64| threshold.decide_score(*score) == Decision::Accept;
+            let accept = |score: &f64| threshold.score.decide(*score) == Decision::Accept;
             return Ok(Values::Booleans(scores.iter().map(accept).collect()));
         }
         let held_out = held_out_scores(model, name).expect("a plan with p-values has held-out scores");

@@ -143,14 +143,11 @@ pub enum Error {
         /// The second column of this name.
         second: usize,
     },
-    /// Held-out values of a measure that are all equal, from which no threshold can be chosen.
-    #[error(
-        "the measure {measure} is {value} for all held-out rows, and a threshold on it cannot separate rows: use another measure{}",
-        if *measure == Measure::Density { "" } else { ", for example density" }
-    )]
+    /// Held-out values of a measure, or scores of another method, that are all equal: no threshold can be chosen from them.
+    #[error("{}", equal_scores(*measure, *value))]
     EqualScores {
-        /// The measure.
-        measure: Measure,
+        /// The measure; `None` for the score of another method.
+        measure: Option<Measure>,
         /// The common value.
         value: f64,
     },
@@ -241,6 +238,17 @@ pub(crate) fn no_density_bandwidth(rows: usize) -> Error {
 pub(crate) fn no_covariance(rows: usize) -> Error {
     let remedy = "choose the density kde and set density_bandwidth to a number";
     Error::NoSpread { what: "the covariance of the density", rows, remedy }
+}
+
+fn equal_scores(measure: Option<Measure>, value: f64) -> String {
+    let (score, remedy) = match measure {
+        Some(Measure::Density) => ("measure density".to_owned(), "measure"),
+        Some(measure) => (format!("measure {measure}"), "measure, for example density"),
+        None => ("score".to_owned(), "method"),
+    };
+    format!(
+        "the {score} is {value} for all held-out rows, and a threshold on it cannot separate rows: use another {remedy}"
+    )
 }
 
 fn no_spread_cause(rows: usize) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors};
 
-use crate::calibrate::{Rules, Threshold};
+use crate::calibrate::{Rules, Threshold, equal_training_rows};
 use crate::column_names;
 use crate::error::check_lengths;
 use crate::parts::SmootherParts;
@@ -110,6 +110,13 @@ pub trait FittedModel: sealed::Sealed {
     fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
         let smoother = self.smoother();
         Ok(smoother.index.rows().measure(&smoother.prepare(queries), k, ids)?)
+    }
+
+    /// The number of queries that equal a training row, exactly or up to the rounding of its coordinates to six significant digits or
+    /// decimals, as in a text file. `neighbors` are those of the queries, as predictions hold them.
+    fn equal_training_rows(&self, queries: &Embeddings<'_>, neighbors: &Neighbors) -> usize {
+        let smoother = self.smoother();
+        equal_training_rows(smoother, &smoother.prepare(queries), neighbors)
     }
 
     /// The sample weight of each id; `None` if all are 1. The value of an id that names no row has no meaning.

@@ -19,7 +19,7 @@ from ._evaluate import Evaluation, evaluate
 from ._pipeline import final_step, predict_uncertainty
 from ._regressor import NuqRegressor
 from ._result import Uncertainty
-from .calibrate import IntervalRule, SetRule, Threshold
+from .calibrate import IntervalRule, ScoreThreshold, SetRule, Threshold
 from .errors import NuqError
 
 __version__ = _nuq.__version__
@@ -30,6 +30,7 @@ __all__ = [
     "NuqClassifier",
     "NuqError",
     "NuqRegressor",
+    "ScoreThreshold",
     "SetRule",
     "Threshold",
     "Uncertainty",

@@ -16,7 +16,7 @@ import numpy as np
 from . import _arrays, _files, _progress
 from ._params import Parameters
 from ._result import Uncertainty
-from .calibrate import Threshold
+from .calibrate import Threshold, chosen
 from .errors import (
     ColumnNamesError,
     DimensionMismatchError,
@@ -112,21 +112,19 @@ class Estimator(Parameters):
         return rows
 
     def _warn_training_rows(self, rows: np.ndarray, stacklevel: int = 3) -> int:
-        """Warn if a tenth or more of the given rows, which should be new, are training rows. At most 1000 of them, evenly spaced, are
-        compared. Returns the number of training rows among all rows: an estimate if not all rows are compared, and 0 without the
-        warning."""
+        """Warn if rows that should be new equal training rows. At most about 1000 of them are searched. Returns the number of
+        equal rows, an estimate if not all rows are searched, and 0 if they are less than a tenth."""
         sample = np.ascontiguousarray(rows[:: -(-len(rows) // 1000)])
-        distances, _ = self._model.kneighbors(sample, 1, self._threads())
-        same = int(np.count_nonzero(distances[:, 0] == 0))
-        if 10 * same < len(sample):
-            return 0
-        checked = "" if len(sample) == len(rows) else " checked"
-        warnings.warn(
-            f"{same} of {len(sample)}{checked} rows are training rows; metrics and guarantees are valid only for rows that are not",
-            UserWarning,
-            stacklevel=stacklevel,
-        )
-        return round(same * len(rows) / len(sample))
+        equal = self._model.equal_training_rows(sample, self._threads())
+        if equal:
+            checked = "" if len(sample) == len(rows) else " checked"
+            warnings.warn(
+                f"{equal} of {len(sample)}{checked} rows equal {'a training row' if equal == 1 else 'training rows'}; "
+                "metrics and guarantees are valid only for rows that are not training rows",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+        return round(equal * len(rows) / len(sample)) if 10 * equal >= len(sample) else 0
 
     def _predictions_from(self, x: Any, ids: Any, sq_distances: Any) -> dict[str, np.ndarray]:
         """The columns of the prediction from given neighbors."""
@@ -295,23 +293,10 @@ class Estimator(Parameters):
         return _all_accept(self._thresholds(threshold), self.predict_uncertainty(X))
 
     def _thresholds(self, threshold: Threshold | str | Sequence[Threshold | str]) -> list[Threshold]:
-        several: list[Any] = list(threshold) if isinstance(threshold, (list, tuple)) else [threshold]
-        if not several:
-            raise InvalidParameterError("threshold=[]: give at least one threshold")
-        return [self._threshold(one) for one in several]
+        return chosen(threshold, self.thresholds_, Threshold)
 
     def _threshold(self, threshold: Threshold | str) -> Threshold:
-        if isinstance(threshold, Threshold):
-            return threshold
-        stored = self.thresholds_
-        if not isinstance(threshold, str):
-            raise ParameterTypeError(f"threshold={threshold!r}: expected a Threshold or the name of a stored one")
-        if threshold not in stored:
-            raise InvalidParameterError(
-                f"threshold={threshold!r}: the stored thresholds are {', '.join(map(repr, stored)) or 'none'} "
-                "(partial_fit and remove delete the thresholds of a model)"
-            )
-        return stored[threshold]
+        return self._thresholds([threshold])[0]
 
     def _store_threshold(self, threshold: Threshold, name: str | None) -> Threshold:
         threshold._kind = self._kind

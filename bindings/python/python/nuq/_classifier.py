@@ -11,7 +11,7 @@ import numpy as np
 from . import _arrays, _nuq, _progress
 from ._base import Estimator, State, _all_accept
 from ._result import Uncertainty
-from .calibrate import Request, SetRule, Threshold, one_target
+from .calibrate import ModelRequest, SetRule, Threshold, one_target
 from .errors import InvalidInputError, InvalidParameterError, LengthMismatchError, NotFiniteError, ParameterTypeError
 
 
@@ -442,7 +442,7 @@ class NuqClassifier(Estimator):
         With the ``logits`` or ``probabilities`` of the network for the held-out rows, the threshold is on the uncertainty of its
         predictions, as in ``predict_uncertainty``, and ``risk`` counts their errors. Such a threshold, except one on the density, can be
         applied only to results with logits or probabilities. A warning is shown if the held-out rows are too few for the target and the
-        threshold accepts every row, and if a tenth or more of them are training rows.
+        threshold accepts every row, and if some of them equal training rows.
         """
         name = None if name is None else _arrays.text(name, "name")
         targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm, "sets": sets}
@@ -455,7 +455,7 @@ class NuqClassifier(Estimator):
             outputs = {"logits": logits, "probabilities": probabilities, "classes": classes}
             return self._calibrate_sets(X, y, sets, set_score, by_class, name, outputs)
         del targets["sets"]
-        request = Request.checked(targets, delta, measure, y is not None)
+        request = ModelRequest.checked(targets, delta, measure, y is not None)
         self._check_fitted()
         rows = _arrays.rows(X)
         truth = None if y is None else _arrays.column(y, type(self).__name__)

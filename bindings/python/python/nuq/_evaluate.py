@@ -167,8 +167,8 @@ def evaluate(
     """Compare the classifier with all baselines that the given arrays permit. Each metric has a bootstrap interval.
 
     ``model`` is a fitted ``NuqClassifier``, or a scikit-learn pipeline or search that ends with one; the other steps then
-    transform ``X`` and the rows of ``ood``. ``X`` and ``y`` are test rows and labels; a warning is shown if a tenth or more of
-    them are training rows. ``ood`` is a dictionary from names to rows unlike the training data; an array is
+    transform ``X`` and the rows of ``ood``. ``X`` and ``y`` are test rows and labels; a warning is shown if some of them
+    equal training rows. ``ood`` is a dictionary from names to rows unlike the training data; an array is
     one set with the name "ood". ``ood_logits`` and ``ood_members`` have the same names. Some methods need the ``logits`` of the
     network (one column per class, in the order of ``model.classes_``) or the logits of the ``members`` of an ensemble. They are
     included if these arrays are given for all sets. The decisions of ``threshold``, or of the stored threshold of that name, are

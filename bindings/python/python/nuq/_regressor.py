@@ -11,7 +11,7 @@ from . import _arrays, _nuq, _progress
 from ._base import Estimator, State
 from ._classifier import _format_bandwidth, _term
 from ._result import Uncertainty
-from .calibrate import IntervalRule, Request, Threshold, one_target
+from .calibrate import IntervalRule, ModelRequest, Threshold, one_target
 from .errors import InvalidParameterError, NotFiniteError, NotNumbersError, ParameterTypeError
 
 
@@ -181,8 +181,7 @@ class NuqRegressor(Estimator):
         Give one of three targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a new
         row is rejected with at most this probability. ``measure`` is the compared uncertainty: "aleatoric", "epistemic",
         "total" or "density". A threshold with a ``name`` is stored in the model and in its file. A warning is shown if the
-        held-out rows are too few for the target and the threshold accepts every row, and if a tenth or more of them are training
-        rows. ``risk``, the share of wrong predictions, exists for classifiers only.
+        held-out rows are too few for the target and the threshold accepts every row, and if some of them equal training rows. ``risk``, the share of wrong predictions, exists for classifiers only.
 
         ``intervals``: the result is an ``IntervalRule`` for ``predict_interval``. The interval of a new row contains its target with at
         least this probability. This needs the targets ``y``.
@@ -199,7 +198,7 @@ class NuqRegressor(Estimator):
                 raise InvalidParameterError(f"measure={measure!r}: it belongs to a threshold, not to intervals")
             return self._calibrate_intervals(X, y, intervals, name)
         del targets["intervals"]
-        request = Request.checked(targets, 0.05, measure, has_errors=False)
+        request = ModelRequest.checked(targets, 0.05, measure, has_errors=False)
         uncertainty = self.predict_uncertainty(X)
         training_rows = self._warn_training_rows(_arrays.rows(X))
         return self._store_threshold(request.threshold(uncertainty, None, training_rows), name)

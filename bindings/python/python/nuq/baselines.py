@@ -3,7 +3,8 @@
 Methods that estimate parameters from training rows have ``fit``. ``score`` returns one score per row. A higher score means a
 less certain prediction.
 
-A fitted baseline can be pickled and copied. ``save`` writes it to a file, which ``nuq.load`` and the command line open.
+A fitted baseline can be pickled and copied. ``calibrate`` chooses a threshold on its score, and ``accept`` applies it. ``save``
+writes baseline and thresholds to a file, which ``nuq.load`` and the command line open.
 
 >>> import numpy as np
 >>> MaxProb().score(logits=np.array([[9.0, 0.0], [0.1, 0.0]])).round(2)
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,6 +23,7 @@ import numpy as np
 from . import _arrays, _files, _nuq
 from ._base import compare_names
 from ._params import Parameters
+from .calibrate import Request, ScoreThreshold, chosen
 from .errors import DamagedFileError, InvalidParameterError, MissingInputError, ParameterTypeError
 
 __all__ = [
@@ -74,8 +77,26 @@ class Baseline(Parameters):
         """Store the fitted object with the number of its training rows and the number and names of their columns."""
         self._model = model.with_training(len(rows), rows.shape[1], _arrays.column_names(X))
 
+    @property
+    def thresholds_(self) -> dict[str, ScoreThreshold]:
+        """The stored thresholds by name. A new fit removes them."""
+        return {name: ScoreThreshold(inner) for name, inner in self._fitted().thresholds().items()}
+
+    def _calibrate(self, request: Request, scores: np.ndarray, is_error: Any, name: Any) -> ScoreThreshold:
+        """Choose a threshold on held-out scores, and store it if it has a name. It is called by ``calibrate``."""
+        name = None if name is None else _arrays.text(name, "name")
+        threshold = request.score_threshold(scores, is_error, stacklevel=3)
+        if name is not None:
+            self._fitted().set_threshold(name, threshold._inner)
+        return threshold
+
+    def _chosen(self, threshold: Any) -> list[ScoreThreshold]:
+        if threshold is None:
+            raise InvalidParameterError("accept requires threshold=, the result of calibrate or the name of a stored one")
+        return chosen(threshold, self.thresholds_, ScoreThreshold)
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file of the fitted baseline, in the same format as the command line. ``nuq.load`` opens it."""
+        """Write the file of the fitted baseline and its thresholds, in the same format as the command line. ``nuq.load`` opens it."""
         self._fitted().save(_arrays.path(path))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,6 +125,53 @@ class Scorer(Baseline):
     def score(self, X: Any = None, logits: Any = None, members: Any = None) -> np.ndarray:
         """Score of each row. Pass the inputs that the method needs: embeddings ``X``, ``logits``, or ``members`` (the logits of
         several networks). Others are ignored. The column names of a data frame ``X`` must be those of the training rows."""
+        return self._scores(X, logits, members)
+
+    def calibrate(
+        self,
+        X: Any = None,
+        logits: Any = None,
+        members: Any = None,
+        *,
+        coverage: float | None = None,
+        risk: float | None = None,
+        false_alarm: float | None = None,
+        is_error: Any = None,
+        delta: float = 0.05,
+        name: str | None = None,
+    ) -> ScoreThreshold:
+        """Choose a threshold on the score with held-out rows, with a statistical guarantee for new rows of the same distribution.
+
+        The inputs are those of ``score``, for held-out rows: the baseline must not be fitted to them. They are not compared with
+        the training rows, which a baseline does not store. Give one of three targets. ``coverage``: a new row is accepted with at
+        least this probability. ``false_alarm``: a new row is rejected with at most this probability. ``risk``: among accepted
+        rows at most this share of predictions is wrong, with confidence 1 - ``delta``; this needs ``is_error``, True for each held-out row
+        whose prediction by the network is wrong. A threshold with a ``name`` is stored in the baseline and in its file.
+
+        >>> logits = np.array([[z, 0.0] for z in range(1, 100)])
+        >>> baseline = MaxLogit()
+        >>> baseline.calibrate(logits=logits, coverage=0.5, name="half").value
+        -50.0
+        >>> baseline.accept(logits=[[60.0, 0.0], [40.0, 0.0]], threshold="half")
+        array([ True, False])
+        """
+        request = Request.checked({"coverage": coverage, "risk": risk, "false_alarm": false_alarm}, delta)
+        return self._calibrate(request, self._scores(X, logits, members), is_error, name)
+
+    def accept(
+        self,
+        X: Any = None,
+        threshold: ScoreThreshold | str | Sequence[ScoreThreshold | str] | None = None,
+        *,
+        logits: Any = None,
+        members: Any = None,
+    ) -> np.ndarray:
+        """True where a threshold, given directly or by the name of a stored one, accepts the row. With a list of thresholds, all
+        of them must accept it. The other inputs are those of ``score``."""
+        return _all_accept(self._chosen(threshold), self._scores(X, logits, members))
+
+    def _scores(self, X: Any, logits: Any, members: Any) -> np.ndarray:
+        """The scores of the rows. It is called by public methods."""
         scorer = self._fitted()
         given = {"X": X, "logits": logits, "members": members}
         missing = [name for name in self._inputs if given[name] is None]
@@ -112,9 +180,13 @@ class Scorer(Baseline):
             raise MissingInputError(f"{type(self).__name__} needs {missing[0]}: call score({call})")
         rows = None if X is None else _arrays.rows(X)
         if X is not None:
-            compare_names(scorer, type(self).__name__, _arrays.column_names(X), stacklevel=3)
+            compare_names(scorer, type(self).__name__, _arrays.column_names(X), stacklevel=4)
         logits = None if logits is None else _arrays.rows(logits, "logits")
         return scorer.score(rows, logits, _arrays.members(members), None)
+
+
+def _all_accept(thresholds: list[ScoreThreshold], scores: np.ndarray) -> np.ndarray:
+    return np.asarray(np.logical_and.reduce([threshold.accept(scores) for threshold in thresholds]))
 
 
 class _WithoutFit(Scorer):
@@ -123,16 +195,21 @@ class _WithoutFit(Scorer):
     def _create(self) -> _nuq.Scorer:
         raise NotImplementedError
 
+    #: The parameters of the object of the extension.
+    _created: dict[str, Any] | None = None
+
     def _check_fitted(self) -> None:
-        # Parameters may have changed since the last call.
-        self._model = self._create()
+        # Parameters may have changed since the last call. Thresholds are those of the former parameters.
+        params = self.get_params(deep=False)
+        if self._model is None or params != self._created:
+            self._model, self._created = self._create(), params
 
 
 class _FromLogits(_WithoutFit):
     _inputs = ("logits",)
 
     def __init__(self) -> None:
-        self._model = self._create()
+        self._check_fitted()
 
     def _create(self) -> _nuq.Scorer:
         return _nuq.from_logits(self._method, 1.0, 0.1, 100)
@@ -170,7 +247,7 @@ class Energy(_WithoutFit):
 
     def __init__(self, temperature: float = 1.0) -> None:
         self.temperature = temperature
-        self._model = self._create()
+        self._check_fitted()
 
     def _create(self) -> _nuq.Scorer:
         return _nuq.from_logits("energy", _arrays.real(self.temperature, "temperature"), 0.1, 100)
@@ -184,7 +261,7 @@ class Gen(_WithoutFit):
 
     def __init__(self, gamma: float = 0.1, top: int = 100) -> None:
         self.gamma, self.top = gamma, top
-        self._model = self._create()
+        self._check_fitted()
 
     def _create(self) -> _nuq.Scorer:
         return _nuq.from_logits("gen", 1.0, _arrays.real(self.gamma, "gamma"), _arrays.integer(self.top, "top", 1))
@@ -197,7 +274,7 @@ class Ensemble(_WithoutFit):
 
     def __init__(self, reduction: str = "entropy") -> None:
         self.reduction = reduction
-        self._model = self._create()
+        self._check_fitted()
 
     def _create(self) -> _nuq.Scorer:
         reductions = ("entropy", "mutual_information", "mean_entropy", "std", "max_prob")
@@ -418,6 +495,31 @@ class Huq(Baseline):
         scorer = self._fitted()
         uncertainties = _arrays.scores(aleatoric, "aleatoric"), _arrays.scores(epistemic, "epistemic")
         return scorer.score(None, None, None, uncertainties)
+
+    def calibrate(
+        self,
+        aleatoric: Any,
+        epistemic: Any,
+        *,
+        coverage: float | None = None,
+        risk: float | None = None,
+        false_alarm: float | None = None,
+        is_error: Any = None,
+        delta: float = 0.05,
+        name: str | None = None,
+    ) -> ScoreThreshold:
+        """Choose a threshold on the score with the uncertainties of held-out rows, as ``calibrate`` of the other baselines does."""
+        request = Request.checked({"coverage": coverage, "risk": risk, "false_alarm": false_alarm}, delta)
+        return self._calibrate(request, self.score(aleatoric, epistemic), is_error, name)
+
+    def accept(
+        self,
+        aleatoric: Any,
+        epistemic: Any,
+        threshold: ScoreThreshold | str | Sequence[ScoreThreshold | str] | None = None,
+    ) -> np.ndarray:
+        """True where a threshold, given directly or by the name of a stored one, accepts the row."""
+        return _all_accept(self._chosen(threshold), self.score(aleatoric, epistemic))
 
 
 class _FromEmbeddingsAndLogits(Scorer):

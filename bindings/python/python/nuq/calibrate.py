@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from . import _arrays, _nuq
 from ._result import Uncertainty
 from .errors import InvalidInputError, InvalidParameterError, NotFiniteError, ParameterTypeError
 
-__all__ = ["IntervalRule", "SetRule", "Threshold", "benjamini_hochberg", "conformal_p_values"]
+__all__ = ["IntervalRule", "ScoreThreshold", "SetRule", "Threshold", "benjamini_hochberg", "conformal_p_values"]
 
 #: The column that each measure compares; the sign of the density is reversed.
 _COLUMNS = {
@@ -23,7 +23,62 @@ _COLUMNS = {
 }
 
 
-class Threshold:
+class _OnScore:
+    """What thresholds on a measure and on the score of a baseline have in common."""
+
+    @property
+    def _score(self) -> _nuq.ScoreThreshold:
+        raise NotImplementedError
+
+    @property
+    def value(self) -> float:
+        """Largest accepted value of the measure or score. Measures are logarithms, except for the aleatoric uncertainty."""
+        return self._score.value
+
+    @property
+    def n_samples(self) -> int:
+        """Number of held-out rows on which the threshold was chosen."""
+        return self._score.rows
+
+    @property
+    def statement(self) -> str:
+        """The guarantee as a sentence."""
+        return self._score.statement
+
+
+class ScoreThreshold(_OnScore):
+    """Accepts rows whose score is at most ``value``. ``statement`` describes its guarantee.
+
+    ``calibrate`` of a baseline creates it; ``accept`` of the baseline applies it.
+    """
+
+    def __init__(self, inner: _nuq.ScoreThreshold) -> None:
+        if not isinstance(inner, _nuq.ScoreThreshold):
+            raise ParameterTypeError("thresholds are created by the method calibrate of a fitted baseline")
+        self._inner = inner
+
+    @property
+    def _score(self) -> _nuq.ScoreThreshold:
+        return self._inner
+
+    def accept(self, scores: Any) -> np.ndarray:
+        """True where a row with this score is accepted."""
+        return self._inner.accept(_checked_scores(scores, "scores"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _score_threshold, self._inner.parts()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScoreThreshold) and self._inner.parts() == other._inner.parts()
+
+    def __hash__(self) -> int:
+        return hash(self._inner.parts())
+
+    def __repr__(self) -> str:
+        return f"ScoreThreshold(score <= {self.value:.6g}: {self.statement})"
+
+
+class Threshold(_OnScore):
     """Accepts rows whose uncertainty is at most ``value``. ``statement`` describes its guarantee.
 
     A new threshold needs no new fit: call ``calibrate`` again, on the same held-out rows or on others.
@@ -37,30 +92,19 @@ class Threshold:
         self._kind = kind
 
     @property
+    def _score(self) -> _nuq.ScoreThreshold:
+        return self._inner.score
+
+    @property
     def measure(self) -> str:
         """Uncertainty that is compared: "aleatoric", "epistemic", "total" or "density"."""
         return self._inner.measure
-
-    @property
-    def value(self) -> float:
-        """Largest accepted value of the measure: a logarithm, except for the aleatoric uncertainty."""
-        return self._inner.value
 
     @property
     def predictor(self) -> str:
         """Predictor whose uncertainty is compared: "network" if the threshold was chosen with ``logits`` or ``probabilities``,
         otherwise "nuq"."""
         return self._inner.predictor
-
-    @property
-    def n_samples(self) -> int:
-        """Number of held-out rows on which the threshold was chosen."""
-        return self._inner.rows
-
-    @property
-    def statement(self) -> str:
-        """The guarantee as a sentence."""
-        return self._inner.statement
 
     def accept(self, uncertainty: Any) -> np.ndarray:
         """True where a row is accepted.
@@ -74,7 +118,7 @@ class Threshold:
         self._check_kind(uncertainty)
         if isinstance(uncertainty, Uncertainty):
             self._check_predictor(uncertainty._predictor)
-        return self._inner.accept(scores)
+        return self._score.accept(scores)
 
     def _check_kind(self, uncertainty: Any) -> None:
         """Check that the result is that of the right kind of model: uncertainties of classifiers and of regressors have the same names,
@@ -97,14 +141,18 @@ class Threshold:
             else "the threshold was chosen without logits: calibrate one with logits= or probabilities=, or omit them"
         )
 
+    def _parts(self) -> tuple[Any, ...]:
+        value, rows, guarantee, training_rows = self._score.parts()
+        return self.measure, value, rows, guarantee, self.predictor, training_rows
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_parts, self._inner.parts(), {"_kind": self._kind}
+        return _from_parts, self._parts(), {"_kind": self._kind}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Threshold) and self._inner.parts() == other._inner.parts()
+        return isinstance(other, Threshold) and self._parts() == other._parts()
 
     def __hash__(self) -> int:
-        return hash(self._inner.parts())
+        return hash(self._parts())
 
     def __repr__(self) -> str:
         column = "-log_density" if self.measure == "density" else _COLUMNS[self.measure]
@@ -112,8 +160,35 @@ class Threshold:
         return f"Threshold({column} <= {self.value:.6g}{with_logits}: {self.statement})"
 
 
-def _from_parts(*parts: Any) -> Threshold:
-    return Threshold(_nuq.Threshold.from_parts(*parts))
+def _from_parts(
+    measure: str, value: float, rows: int, guarantee: Any, predictor: str = "nuq", training_rows: int = 0
+) -> Threshold:
+    return Threshold(_nuq.Threshold(measure, predictor, _nuq.ScoreThreshold.from_parts(value, rows, guarantee, training_rows)))
+
+
+def _score_threshold(*parts: Any) -> ScoreThreshold:
+    return ScoreThreshold(_nuq.ScoreThreshold.from_parts(*parts))
+
+
+_Chosen = TypeVar("_Chosen", Threshold, ScoreThreshold)
+
+
+def chosen(threshold: Any, stored: dict[str, _Chosen], kind: type[_Chosen]) -> list[_Chosen]:
+    """A threshold, or each of a list, given directly or by the name of a stored one."""
+    several = list(threshold) if isinstance(threshold, (list, tuple)) else [threshold]
+    if not several:
+        raise InvalidParameterError("threshold=[]: give at least one threshold")
+    thresholds: list[_Chosen] = []
+    for one in several:
+        if not isinstance(one, (str, kind)):
+            raise ParameterTypeError(f"threshold={one!r}: expected a {kind.__name__} or the name of a stored one")
+        if isinstance(one, str) and one not in stored:
+            raise InvalidParameterError(
+                f"threshold={one!r}: the stored thresholds are {', '.join(map(repr, stored)) or 'none'} "
+                "(a new fit, partial_fit and remove delete thresholds)"
+            )
+        thresholds.append(stored[one] if isinstance(one, str) else one)
+    return thresholds
 
 
 class SetRule:
@@ -232,41 +307,60 @@ def one_target(targets: dict[str, Any]) -> str:
 
 
 class Request(NamedTuple):
-    """The checked parameters of a call of ``calibrate``."""
+    """The checked target of a call of ``calibrate``."""
 
     target: str
     share: float
     delta: float
+
+    @classmethod
+    def checked(cls, targets: dict[str, Any], delta: Any) -> Request:
+        target = one_target(targets)
+        request = cls(target, _arrays.real(targets[target], target), _arrays.real(delta, "delta"))
+        _nuq.ScoreThreshold.check_target(*request)
+        return request
+
+    def score_threshold(self, scores: np.ndarray, is_error: Any, stacklevel: int) -> ScoreThreshold:
+        """The threshold for held-out rows of a baseline with these scores."""
+        if self.target == "risk" and is_error is None:
+            raise InvalidParameterError("risk= requires is_error, whether the prediction of each held-out row is wrong")
+        flags = None if is_error is None else _arrays.flags(is_error, "is_error")
+        if flags is not None:
+            _arrays.check_lengths(scores, flags)
+        inner = _nuq.ScoreThreshold.calibrate(scores, flags, *self)
+        self._warn_infinite(inner, stacklevel + 1)
+        return ScoreThreshold(inner)
+
+    def _warn_infinite(self, threshold: _nuq.ScoreThreshold, stacklevel: int) -> None:
+        if np.isinf(threshold.value) and self.target != "risk":
+            warnings.warn(threshold.statement, UserWarning, stacklevel=stacklevel + 1)
+
+
+class ModelRequest(NamedTuple):
+    """The checked parameters of a call of ``calibrate`` of a model."""
+
+    request: Request
     measure: str
 
     @classmethod
-    def checked(cls, targets: dict[str, Any], delta: Any, measure: Any, has_errors: bool) -> Request:
+    def checked(cls, targets: dict[str, Any], delta: Any, measure: Any, has_errors: bool) -> ModelRequest:
         target = one_target(targets)
-        share = targets[target]
         if measure is None:
             measure = "epistemic" if target == "false_alarm" else "total"
-        request = cls(
-            target,
-            _arrays.real(share, target),
-            _arrays.real(delta, "delta"),
-            _arrays.choice(measure, "measure", _COLUMNS),
-        )
-        _nuq.Threshold.check_target(request.target, request.share, request.delta)
+        measure = _arrays.choice(measure, "measure", _COLUMNS)
+        request = Request.checked(targets, delta)
         if target == "risk" and not has_errors:
             raise InvalidParameterError("risk= requires y, the labels of the held-out rows")
-        return request
+        return cls(request, measure)
 
     def threshold(self, uncertainty: Uncertainty, is_error: np.ndarray | None, training_rows: int) -> Threshold:
         """The threshold for held-out rows with these uncertainties. ``training_rows`` of them are training rows."""
         predictor = uncertainty._predictor
         scores = _measured(uncertainty, self.measure)
         flags = None if is_error is None else np.ascontiguousarray(is_error, dtype=bool)
-        inner = _nuq.Threshold.calibrate(
-            self.measure, scores, flags, self.target, self.share, self.delta, predictor, training_rows
-        )
-        if np.isinf(inner.value) and self.target != "risk":
-            # The warning refers to the line that calls `calibrate` of an estimator.
-            warnings.warn(inner.statement, UserWarning, stacklevel=3)
+        inner = _nuq.Threshold.calibrate(self.measure, scores, flags, *self.request, predictor, training_rows)
+        # The warning refers to the line that calls `calibrate` of an estimator.
+        self.request._warn_infinite(inner.score, stacklevel=3)
         return Threshold(inner)
 
 
@@ -278,15 +372,18 @@ def _measured(uncertainty: Any, measure: str) -> np.ndarray:
     """Values of the measure. A higher value means a less certain prediction."""
     name = _COLUMNS[measure]
     if not _has_columns(uncertainty):
-        scores = _arrays.scores(uncertainty, f"an array of values of the measure {measure!r}")
-    else:
-        columns = list(getattr(uncertainty, "columns", uncertainty))
-        if name not in columns:
-            raise InvalidInputError(f"the column {name!r} is missing: the threshold compares it; pass the result of predict_uncertainty")
-        scores = _arrays.scores(uncertainty[name], name)
-        scores = -scores if measure == "density" else scores
+        return _checked_scores(uncertainty, f"values of the measure {measure!r}")
+    columns = list(getattr(uncertainty, "columns", uncertainty))
+    if name not in columns:
+        raise InvalidInputError(f"the column {name!r} is missing: the threshold compares it; pass the result of predict_uncertainty")
+    scores = _checked_scores(uncertainty[name], name)
+    return -scores if measure == "density" else scores
+
+
+def _checked_scores(values: Any, what: str) -> np.ndarray:
+    scores = _arrays.scores(values, what)
     if np.isnan(scores).any():
-        raise NotFiniteError(f"row {int(np.isnan(scores).argmax())} of the values of the measure {measure!r} is NaN")
+        raise NotFiniteError(f"row {int(np.isnan(scores).argmax())} of the {what} is NaN")
     return scores
 
 

@@ -129,7 +129,7 @@ pub(crate) enum Command {
     /// Columns: row, label, probability, aleatoric, epistemic, total, log_epistemic, log_total, log_density. A regressor has mean in
     /// place of label and probability, and log_aleatoric. --threshold or --reject-cost adds accept (true or false); --output-neighbors adds the nearest
     /// training rows. Files are processed in blocks, so they may be larger than memory. A baseline
-    /// (`nuq fit --method`) has the columns row and score; a higher score means a higher uncertainty.
+    /// (`nuq fit --method`) has the columns row and score, and accept with --threshold; a higher score means a higher uncertainty.
     ///
     /// Far from all training rows the probabilities are those of the prior, and the label is the most frequent class, even if all
     /// neighbors have another one. A high log_epistemic and a low log_density show such rows; --output-neighbors shows the labels of
@@ -139,7 +139,8 @@ pub(crate) enum Command {
     /// Choose a threshold, prediction sets or intervals on held-out rows and store them in the model
     ///
     /// The held-out rows must come from the same distribution as the rows to be scored and must not be training rows.
-    /// `nuq score --threshold NAME` then accepts or rejects each row by this threshold.
+    /// `nuq score --threshold NAME` then accepts or rejects each row by this threshold. A baseline (`nuq fit --method`) can store
+    /// thresholds on its score. Its file does not hold the training rows, so that held-out rows are not compared with them.
     #[command(after_long_help = FILES)]
     Calibrate(CalibrateArgs),
     /// Compare NUQ with baseline methods on test rows and out-of-distribution rows
@@ -430,7 +431,7 @@ pub(crate) struct ScoreArgs {
     /// probability of an error is at most the cost
     #[arg(long, allow_negative_numbers = true, value_name = "LEVEL", requires = "reject_cost")]
     pub(crate) level: Option<f64>,
-    /// Name of a threshold of the model (see `nuq calibrate`): accepts a row if its uncertainty is at most the threshold
+    /// Name of a threshold of the model or baseline (see `nuq calibrate`): accepts a row if its uncertainty is at most the threshold
     #[arg(long, value_name = "NAME", conflicts_with = "reject_cost")]
     pub(crate) threshold: Option<String>,
     /// Name of prediction sets of the model (see `nuq calibrate --target sets=0.9`): writes the set of each row, empty for rows that
@@ -453,11 +454,14 @@ pub(crate) struct ScoreArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CalibrateArgs {
-    /// Model file
+    /// File of a model or of a baseline
     #[arg(short, long, value_name = "FILE")]
     pub(crate) model: PathBuf,
-    /// Held-out rows, one embedding each
-    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["remove", "temperature"])]
+    /// Held-out rows, one embedding each; required unless a baseline uses logits or members only
+    #[arg(
+        short, long, value_name = "FILE",
+        required_unless_present_any = ["remove", "temperature", "logits", "members"]
+    )]
     pub(crate) embeddings: Option<ArraySpec>,
     /// Labels of the held-out rows: required by --target risk and sets, otherwise used to report the accuracy
     #[arg(short, long, value_name = "FILE")]
@@ -466,9 +470,13 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) targets: Option<ArraySpec>,
     /// Logits of the held-out rows: the threshold is on the uncertainty of the network's predictions, and their errors are
-    /// counted; `nuq score` then needs the logits of its rows too
+    /// counted; `nuq score` then needs the logits of its rows too. A baseline may require them; with --labels, the network's errors
+    /// are counted
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<ArraySpec>,
+    /// Logits of several members for the held-out rows, members × rows × classes, for a baseline that uses them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) members: Option<ArraySpec>,
     #[command(flatten)]
     pub(crate) input: RowArgs,
     /// Classes of the columns of the logits, as A,B,C [default: the labels in sorted order]
@@ -484,7 +492,7 @@ pub(crate) struct CalibrateArgs {
     /// Probability that the guarantee of --target risk fails, over draws of held-out rows, between 0 and 1 [default: 0.05]
     #[arg(long, allow_negative_numbers = true, value_name = "PROBABILITY")]
     pub(crate) delta: Option<f64>,
-    /// Uncertainty that is compared with the threshold [default: epistemic for false_alarm, total otherwise]
+    /// Uncertainty of a model that is compared with the threshold [default: epistemic for false_alarm, total otherwise]
     #[arg(long, value_parser = choice::<Measure>())]
     pub(crate) measure: Option<Measure>,
     /// Score of a class for --target sets: lac is 1 - probability, aps the probability of the more probable classes plus a random share
@@ -498,7 +506,7 @@ pub(crate) struct CalibrateArgs {
     /// logits are removed
     #[arg(
         long, requires = "logits", requires = "labels",
-        conflicts_with_all = ["embeddings", "targets", "target", "delta", "measure", "name", "set_score", "by_class"]
+        conflicts_with_all = ["embeddings", "targets", "members", "target", "delta", "measure", "name", "set_score", "by_class"]
     )]
     pub(crate) temperature: bool,
     /// Name of the threshold, sets or intervals in the model [default: the target, for example coverage=0.9]
@@ -508,7 +516,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(
         long, value_name = "NAME",
         conflicts_with_all = [
-            "embeddings", "labels", "targets", "logits", "classes", "target", "delta", "measure", "set_score", "by_class",
+            "embeddings", "labels", "targets", "logits", "members", "classes", "target", "delta", "measure", "set_score", "by_class",
             "temperature", "name"
         ]
     )]

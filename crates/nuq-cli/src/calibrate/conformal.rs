@@ -1,11 +1,11 @@
 //! `nuq calibrate --target sets=…` and `--target intervals=…`.
 
-use nuq::calibrate::{IntervalRule, Predictor, SetRule, SetTarget};
+use nuq::calibrate::{IntervalRule, Predictor, SetRule, SetTarget, kind_of_rows};
 use nuq::{Embeddings, FittedModel, Model, NuqClassifier};
 use nuq_io::ArraySpec;
 use serde::Serialize;
 
-use super::ChangedModel;
+use super::Replacement;
 use crate::args::{CalibrateArgs, Common, TargetSpec};
 use crate::error::Error;
 use crate::progress::message;
@@ -25,10 +25,14 @@ struct Outcome {
     empty: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     factor: Option<f64>,
+    /// Whether a rule of the same name was replaced.
+    replaced: bool,
     out: String,
+    #[serde(skip)]
+    kind_of_rows: &'static str,
 }
 
-/// Rejects options of other targets, and missing arrays.
+/// Rejects options of other targets.
 pub(super) fn check_options(options: &CalibrateArgs, target: TargetSpec) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
     let is_sets = matches!(target, TargetSpec::Sets(_));
@@ -48,29 +52,44 @@ pub(super) fn check_options(options: &CalibrateArgs, target: TargetSpec) -> Resu
     if (is_sets || is_intervals) && options.delta.is_some() {
         return usage("--delta requires --target risk");
     }
-    if is_sets && options.labels.is_none() {
-        return usage("--target sets requires --labels, those of the held-out rows");
-    }
-    if is_intervals && options.targets.is_none() {
-        return usage("--target intervals requires --targets, those of the held-out rows");
-    }
     Ok(())
+}
+
+/// Rejects a model of the other kind, and missing arrays.
+fn check_model(options: &CalibrateArgs, target: TargetSpec, model: &Model<'_>) -> Result<(), Error> {
+    let usage = |text: &str| Err(Error::Usage(text.to_owned()));
+    match (target, model) {
+        (TargetSpec::Sets(_), Model::Regressor(_)) => {
+            usage("--target sets requires a classifier; use intervals")
+        }
+        (TargetSpec::Intervals(_), Model::Classifier(_)) => {
+            usage("--target intervals requires a regressor; use sets")
+        }
+        (TargetSpec::Sets(_), _) if options.labels.is_none() => {
+            usage("--target sets requires --labels, those of the held-out rows")
+        }
+        (TargetSpec::Intervals(_), _) if options.targets.is_none() => {
+            usage("--target intervals requires --targets, those of the held-out rows")
+        }
+        _ => super::check_labels_and_classes(options, model),
+    }
 }
 
 pub(super) fn run(
     options: &CalibrateArgs,
     common: &Common,
-    embeddings: &ArraySpec,
     (target, coverage): (TargetSpec, f64),
 ) -> Result<(), Error> {
     if !(coverage > 0.0 && coverage < 1.0) {
         return Err(Error::Data(format!("--target {target}: it must lie strictly between 0 and 1")));
     }
-    let mut model_file = ChangedModel::open(options, common)?;
-    super::check_labels_and_classes(options, &model_file.model)?;
+    let kind = if matches!(target, TargetSpec::Sets(_)) { "sets" } else { "intervals" };
+    let (mut model, replacement) = Replacement::open_model(options, common, &format!("--target {kind}"))?;
+    check_model(options, target, &model)?;
+    let embeddings = super::model_inputs(options)?;
     let others: Vec<_> = options.labels.iter().chain(&options.targets).collect();
-    let held_out = super::held_out_rows(options, &model_file.model, embeddings, &others)?;
-    let name = options.name.clone().unwrap_or_else(|| target.to_string());
+    let held_out = super::held_out_rows(options, &model, embeddings, &others)?;
+    let name = super::name(options, target);
     let mut outcome = Outcome {
         name: name.clone(),
         coverage,
@@ -79,40 +98,38 @@ pub(super) fn run(
         mean_size: None,
         empty: None,
         factor: None,
-        out: destination::name(model_file.out),
+        replaced: false,
+        out: destination::name(replacement.out),
+        kind_of_rows: "",
     };
-    let is_replaced;
-    match (target, &mut model_file.model) {
-        (TargetSpec::Sets(_), Model::Classifier(model)) => {
+    outcome.replaced = match &mut model {
+        Model::Classifier(model) => {
             let rule = sets(options, common, (embeddings, &held_out), model, coverage, &mut outcome)?;
             if rule.unlimited_classes() > 0 {
                 let text = "warning: some classes have too few held-out rows and are in every set; see the statement";
                 message(common, text);
             }
             outcome.statement = rule.to_string();
-            is_replaced = model.rules_mut().sets.insert(name.clone(), rule).is_some();
+            outcome.kind_of_rows = kind_of_rows(rule.training_rows, rule.rows);
+            model.rules_mut().sets.insert(name, rule).is_some()
         }
-        (TargetSpec::Intervals(_), Model::Regressor(model)) => {
-            let spec = options.targets.as_ref().expect("check_options requires the targets");
+        Model::Regressor(model) => {
+            let spec = options.targets.as_ref().expect("check_model requires the targets");
             let targets =
                 rows::numbers(spec, "targets", (embeddings, held_out.len()), options.input.options())?;
             let estimates = model.predict(&held_out)?;
-            let training_rows = rows::warn_training_rows(embeddings, estimates.neighbors(), common);
+            let neighbors = (&held_out, estimates.neighbors());
+            let training_rows = rows::warn_training_rows(embeddings, model, neighbors, common);
             let rule =
                 IntervalRule::calibrate(coverage, &estimates, &targets)?.on_training_rows(training_rows);
             outcome.statement = rule.to_string();
             outcome.factor = rule.factor.is_finite().then_some(rule.factor);
-            is_replaced = model.rules_mut().intervals.insert(name.clone(), rule).is_some();
+            model.rules_mut().intervals.insert(name, rule).is_some()
         }
-        (TargetSpec::Sets(_), _) => {
-            return Err(Error::Usage("--target sets requires a classifier; use intervals".to_owned()));
-        }
-        _ => return Err(Error::Usage("--target intervals requires a regressor; use sets".to_owned())),
-    }
-    let out = model_file.save()?;
-    if is_replaced {
-        let kind = if matches!(target, TargetSpec::Sets(_)) { "sets" } else { "intervals" };
-        message(common, &format!("replaced the {kind} `{}`", escape::name(&name)));
+    };
+    let out = replacement.save(&model)?;
+    if outcome.replaced {
+        message(common, &format!("replaced the {kind} `{}`", escape::name(&outcome.name)));
     }
     output::print_report(common, out, &outcome, &outcome.text())
 }
@@ -126,12 +143,12 @@ fn sets(
     coverage: f64,
     outcome: &mut Outcome,
 ) -> Result<SetRule, Error> {
-    let spec = options.labels.as_ref().expect("check_options requires the labels");
+    let spec = options.labels.as_ref().expect("check_model requires the labels");
     let of = (embeddings, held_out.len());
     let labels = rows::labels_for(model, spec, of, options.input.options())?;
     rows::check_labels(spec, &labels, model, common)?;
     let neighbors = model.neighbors_of(held_out, model.n_neighbors())?;
-    let training_rows = rows::warn_training_rows(embeddings, &neighbors, common);
+    let training_rows = rows::warn_training_rows(embeddings, model, (held_out, &neighbors), common);
     let (probabilities, predictor) = match &options.logits {
         Some(spec) => {
             let logits = rows::logits(spec, model, &options.classes, of, options.input.options())?;
@@ -156,7 +173,8 @@ impl Outcome {
         let name = escape::name(&self.name);
         let details = match (self.mean_size, self.empty, self.factor) {
             (Some(size), Some(empty), _) => format!(
-                "\nmean size of the sets of the held-out rows: {size:.2}; empty sets: {:.2} %",
+                "\nmean size of the sets of the {}: {size:.2}; empty sets: {:.2} %",
+                self.kind_of_rows,
                 100.0 * empty
             ),
             (_, _, Some(factor)) => format!("\nhalf-width of the intervals: {factor:.4} standard deviations"),

@@ -1,14 +1,15 @@
-//! `nuq calibrate`: chooses a threshold, prediction sets or intervals on held-out rows and stores them in the model, or removes
-//! them.
+//! `nuq calibrate`: chooses a threshold, prediction sets or intervals on held-out rows and stores them in the file of the model or
+//! baseline, or removes them.
 
+mod baseline;
 mod conformal;
 mod temperature;
 
 use std::path::Path;
 
-use nuq::calibrate::{Measure, Predictor, Target, Threshold, calibrate};
+use nuq::calibrate::{Measure, Predictor, ScoreThreshold, Target, calibrate, kind_of_rows};
 use nuq::{Decision, Embeddings, FittedModel, Label, Model, NuqClassifier, Predictions};
-use nuq_io::{ArraySpec, ModelLock};
+use nuq_io::{ArraySpec, BaselineFile, Contents, ModelLock};
 use serde::Serialize;
 use serde_json::json;
 
@@ -36,7 +37,12 @@ struct Outcome {
     /// `network` or `nuq`: the predictor whose errors were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors_of: Option<&'static str>,
+    /// Whether a threshold of the same name was replaced.
+    replaced: bool,
     out: String,
+    /// The rows of the accuracies, in words.
+    #[serde(skip)]
+    kind_of_rows: &'static str,
 }
 
 pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error> {
@@ -46,29 +52,57 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     if options.temperature {
         return temperature::run(options, common);
     }
-    let (Some(embeddings), Some(target_spec)) = (&options.embeddings, options.target) else {
-        return Err(Error::Usage("--embeddings and --target, or --remove, are required".to_owned()));
+    let Some(target_spec) = options.target else {
+        return Err(Error::Usage("--target, --temperature or --remove is required".to_owned()));
     };
     if options.name.as_deref() == Some("") {
         return Err(Error::Usage("--name is empty: give a name, or omit it".to_owned()));
     }
-    let labels = options.labels.iter().map(|spec| ("--labels", spec));
-    let logits = options.logits.iter().map(|spec| ("--logits", spec));
-    let targets = options.targets.iter().map(|spec| ("--targets", spec));
-    let others: Vec<_> = labels.chain(targets).collect();
-    hold_stdin([("--embeddings", embeddings)].into_iter().chain(others.iter().copied()).chain(logits))?;
-    rows::check_not_column(others, embeddings, options.input.options())?;
+    let arrays = [
+        ("--embeddings", &options.embeddings),
+        ("--labels", &options.labels),
+        ("--targets", &options.targets),
+        ("--logits", &options.logits),
+        ("--members", &options.members),
+    ];
+    hold_stdin(arrays.into_iter().filter_map(given))?;
+    if let Some(embeddings) = &options.embeddings {
+        let others = arrays[1..3].iter().copied().filter_map(given);
+        rows::check_not_column(others, embeddings, options.input.options())?;
+    }
     conformal::check_options(options, target_spec)?;
     if let TargetSpec::Sets(share) | TargetSpec::Intervals(share) = target_spec {
-        return conformal::run(options, common, embeddings, (target_spec, share));
+        return conformal::run(options, common, (target_spec, share));
     }
     let target = target(options, target_spec)?;
-    let mut model_file = ChangedModel::open(options, common)?;
-    check_labels_and_classes(options, &model_file.model)?;
+    let (contents, replacement) = Replacement::open(options, common)?;
+    match contents {
+        Contents::Model(file) => threshold(options, common, (target_spec, target), file.model, replacement),
+        Contents::Baseline(file) => {
+            baseline::run(options, common, (target_spec, target), file, replacement)
+        }
+    }
+}
+
+/// An option and its array, if it is given.
+fn given<'o>((name, spec): (&'static str, &'o Option<ArraySpec>)) -> Option<(&'static str, &'o ArraySpec)> {
+    spec.as_ref().map(|spec| (name, spec))
+}
+
+/// Chooses a threshold of a model.
+fn threshold(
+    options: &CalibrateArgs,
+    common: &Common,
+    (target_spec, target): (TargetSpec, Target),
+    mut model: Model<'static>,
+    replacement: Replacement<'_>,
+) -> Result<(), Error> {
+    let embeddings = model_inputs(options)?;
+    check_labels_and_classes(options, &model)?;
     let others: Vec<_> = options.labels.iter().collect();
-    let held_out = held_out_rows(options, &model_file.model, embeddings, &others)?;
+    let held_out = held_out_rows(options, &model, embeddings, &others)?;
     let measure = measure(options, target_spec);
-    let (scores, is_error, training_rows) = match &model_file.model {
+    let (scores, is_error, training_rows) = match &model {
         Model::Classifier(model) => {
             let labels = match &options.labels {
                 Some(spec) => {
@@ -80,7 +114,8 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
                 None => None,
             };
             let predictions = predict(options, embeddings, model, &held_out)?;
-            let training_rows = rows::warn_training_rows(embeddings, predictions.neighbors(), common);
+            let neighbors = predictions.neighbors();
+            let training_rows = rows::warn_training_rows(embeddings, model, (&held_out, neighbors), common);
             let is_error = |labels: Vec<Label>| -> Vec<bool> {
                 labels.iter().enumerate().map(|(i, label)| predictions.label(i) != label).collect()
             };
@@ -89,64 +124,113 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         }
         Model::Regressor(model) => {
             let estimates = model.predict(&held_out)?;
-            let training_rows = rows::warn_training_rows(embeddings, estimates.neighbors(), common);
+            let neighbors = estimates.neighbors();
+            let training_rows = rows::warn_training_rows(embeddings, model, (&held_out, neighbors), common);
             (estimates.iter().map(|e| measure.of_estimate(e)).collect(), None, training_rows)
         }
     };
     let predictor = if options.logits.is_some() { Predictor::Network } else { Predictor::Nuq };
     let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?;
     let threshold = threshold.of_predictor(predictor).on_training_rows(training_rows);
-    if threshold.value == f64::INFINITY && !matches!(target, Target::Risk { .. }) {
-        let text = format!("warning: the threshold for {target_spec} accepts every row; see its statement");
-        message(common, &text);
-    }
-    let name = options.name.clone().unwrap_or_else(|| target_spec.to_string());
-    let replaced = model_file.model.rules_mut().set_threshold(&name, threshold, &scores)?;
-    let out = model_file.save()?;
-    if replaced.is_some() {
-        message(common, &format!("replaced the threshold `{}`", escape::name(&name)));
-    }
+    warn_infinite(common, &threshold.score, target_spec);
+    let name = name(options, target_spec);
+    let is_replaced = model.rules_mut().set_threshold(&name, threshold, &scores)?.is_some();
+    let out = replacement.save(&model)?;
     let summary = ThresholdSummary::new(&name, &threshold);
-    let mut outcome = Outcome::new(summary, &threshold, &scores, is_error.as_deref(), destination::name(out));
+    let mut outcome = Outcome::new(summary, &threshold.score, &scores, is_error.as_deref(), out);
     outcome.errors_of = is_error.map(|_| predictor.name());
-    output::print_report(common, out, &outcome, &outcome.text())
+    outcome.print(is_replaced, out, common)
 }
 
-/// Removes the threshold, sets and intervals of one name from the model.
-fn remove(options: &CalibrateArgs, name: &str, common: &Common) -> Result<(), Error> {
-    let mut model_file = ChangedModel::open(options, common)?;
-    let kinds = model_file.model.rules_mut().remove(name);
-    if kinds.is_empty() {
-        rows::threshold(&model_file.model, &options.model, name)?;
+/// The name of the chosen rule.
+fn name(options: &CalibrateArgs, target: TargetSpec) -> String {
+    options.name.clone().unwrap_or_else(|| target.to_string())
+}
+
+/// Prints a warning if a threshold accepts every row although a smaller share is sufficient.
+fn warn_infinite(common: &Common, threshold: &ScoreThreshold, target: TargetSpec) {
+    if threshold.value == f64::INFINITY && !matches!(target, TargetSpec::Risk(_)) {
+        let text = format!("warning: the threshold for {target} accepts every row; see its statement");
+        message(common, &text);
     }
-    let out = model_file.save()?;
+}
+
+/// The embeddings; arrays that a model does not use are rejected.
+fn model_inputs(options: &CalibrateArgs) -> Result<&ArraySpec, Error> {
+    if options.members.is_some() {
+        return Err(Error::Usage(format!(
+            "--members requires a baseline: {} holds a NUQ model, which uses embeddings and logits",
+            options.model.display()
+        )));
+    }
+    options.embeddings.as_ref().ok_or_else(|| {
+        Error::Usage(format!("--embeddings is required: {} holds a NUQ model", options.model.display()))
+    })
+}
+
+/// Removes the threshold, sets and intervals of one name from the file.
+fn remove(options: &CalibrateArgs, name: &str, common: &Common) -> Result<(), Error> {
+    let (mut contents, replacement) = Replacement::open(options, common)?;
+    let (kinds, present) = match &mut contents {
+        Contents::Model(file) => {
+            let rules = file.model.rules_mut();
+            let kinds = rules.remove(name);
+            let present = [
+                ("thresholds", rows::names(&rules.thresholds)),
+                ("sets", rows::names(&rules.sets)),
+                ("intervals", rows::names(&rules.intervals)),
+            ];
+            (kinds, present.to_vec())
+        }
+        Contents::Baseline(file) => {
+            let thresholds = &mut file.details.thresholds;
+            let kinds = if thresholds.remove(name).is_some() { vec!["threshold"] } else { vec![] };
+            (kinds, vec![("thresholds", rows::names(thresholds))])
+        }
+    };
+    if kinds.is_empty() {
+        let lists: Vec<String> = present
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(kind, names)| format!("its {kind} are {names}"))
+            .collect();
+        let present = if lists.is_empty() { "it has none".to_owned() } else { lists.join("; ") };
+        return Err(Error::Data(format!(
+            "{} has no threshold, sets or intervals `{}`: {present}",
+            options.model.display(),
+            escape::name(name)
+        )));
+    }
+    let out = match &contents {
+        Contents::Model(file) => replacement.save(&file.model)?,
+        Contents::Baseline(file) => replacement.save_baseline(file)?,
+    };
     let removed = kinds.iter().map(|kind| format!("the {kind}")).collect::<Vec<_>>().join(" and ");
     let text = format!("removed {removed} `{}` from {}\n", escape::name(name), destination::name(out));
     let json = json!({ "removed": name, "kinds": kinds, "out": out.display().to_string() });
     output::print_report(common, out, &json, &text)
 }
 
-/// A model that is opened, changed and saved. If it replaces its own file, a lock prevents the loss of
-/// changes by other processes.
-struct ChangedModel<'o> {
-    model: Model<'static>,
+/// The file that a changed model or baseline is saved to. If it is the file that was opened, a lock prevents the loss
+/// of changes by other processes.
+struct Replacement<'o> {
     lock: Option<ModelLock>,
     out: &'o Path,
 }
 
-impl<'o> ChangedModel<'o> {
-    fn open(options: &'o CalibrateArgs, common: &Common) -> Result<Self, Error> {
+impl<'o> Replacement<'o> {
+    fn open(options: &'o CalibrateArgs, common: &Common) -> Result<(Contents, Self), Error> {
         let (out, lock) = match &options.out {
             Some(out) => {
                 let inputs = options.embeddings.iter().chain(&options.labels).chain(&options.logits);
-                let inputs = inputs.chain(&options.targets);
+                let inputs = inputs.chain(&options.targets).chain(&options.members);
                 output::check_out(out, &inputs.map(|spec| spec.path.as_path()).collect::<Vec<_>>())?;
                 destination::check_binary(out)?;
                 (out, None)
             }
             None => {
                 // A file that is not a model is reported as such, not as locked or read-only.
-                nuq_io::open(&options.model)?;
+                nuq_io::open_any(&options.model)?;
                 nuq_io::check_writable(&options.model)?;
                 let on_wait = || {
                     let path = options.model.display();
@@ -155,14 +239,39 @@ impl<'o> ChangedModel<'o> {
                 (&options.model, Some(ModelLock::acquire(&options.model, on_wait)?))
             }
         };
-        Ok(Self { model: nuq_io::open(&options.model)?.model, lock, out })
+        Ok((nuq_io::open_any(&options.model)?, Self { lock, out }))
+    }
+
+    /// Opens a model for `option`, which a baseline does not have.
+    fn open_model(
+        options: &'o CalibrateArgs,
+        common: &Common,
+        option: &str,
+    ) -> Result<(Model<'static>, Self), Error> {
+        match Self::open(options, common)? {
+            (Contents::Model(file), replacement) => Ok((file.model, replacement)),
+            (Contents::Baseline(file), _) => Err(Error::Usage(format!(
+                "{option} requires a NUQ model: {} holds the baseline {}",
+                options.model.display(),
+                file.method
+            ))),
+        }
     }
 
     /// Saves the model and returns the path of its file.
-    fn save(self) -> Result<&'o Path, Error> {
+    fn save(self, model: &Model<'_>) -> Result<&'o Path, Error> {
         match self.lock {
-            Some(lock) => lock.save(&self.model)?,
-            None => destination::save(&self.model, self.out)?,
+            Some(lock) => lock.save(model)?,
+            None => destination::save(model, self.out)?,
+        }
+        Ok(self.out)
+    }
+
+    /// Saves the baseline and returns the path of its file.
+    fn save_baseline(self, file: &BaselineFile) -> Result<&'o Path, Error> {
+        match self.lock {
+            Some(lock) => lock.save_baseline(&*file.scorer, &file.details)?,
+            None => destination::save_baseline(&*file.scorer, &file.details, self.out)?,
         }
         Ok(self.out)
     }
@@ -247,12 +356,12 @@ fn measure(options: &CalibrateArgs, target: TargetSpec) -> Measure {
 impl Outcome {
     fn new(
         summary: ThresholdSummary,
-        threshold: &Threshold,
+        threshold: &ScoreThreshold,
         scores: &[f64],
         is_error: Option<&[bool]>,
-        out: String,
+        out: &Path,
     ) -> Self {
-        let is_accepted = |score: &f64| threshold.decide_score(*score) == Decision::Accept;
+        let is_accepted = |score: &f64| threshold.decide(*score) == Decision::Accept;
         let accepted = scores.iter().filter(|score| is_accepted(score)).count();
         let accuracy = |is_error: &[bool], is_included: &dyn Fn(usize) -> bool| {
             let rows: Vec<bool> =
@@ -265,8 +374,18 @@ impl Outcome {
             accuracy: is_error.map(|is_error| accuracy(is_error, &|_| true)),
             accuracy_of_accepted: is_error.map(|is_error| accuracy(is_error, &|i| is_accepted(&scores[i]))),
             errors_of: None,
-            out,
+            replaced: false,
+            out: destination::name(out),
+            kind_of_rows: kind_of_rows(threshold.training_rows, threshold.rows),
         }
+    }
+
+    fn print(mut self, is_replaced: bool, out: &Path, common: &Common) -> Result<(), Error> {
+        self.replaced = is_replaced;
+        if is_replaced {
+            message(common, &format!("replaced the threshold `{}`", escape::name(self.threshold.name())));
+        }
+        output::print_report(common, out, &self, &self.text())
     }
 
     fn text(&self) -> String {
@@ -274,14 +393,13 @@ impl Outcome {
             (Some(all), Some(accepted)) => {
                 let predictor =
                     if self.errors_of == Some("network") { "the network" } else { "NUQ's labels" };
-                let (accepted, all) = (100.0 * accepted, 100.0 * all);
+                let (accepted, all, kind) = (100.0 * accepted, 100.0 * all, self.kind_of_rows);
                 format!(
-                    "\naccuracy of {predictor} on the held-out rows: {accepted:.2} % of the accepted rows, {all:.2} % of all rows"
+                    "\naccuracy of {predictor} on the {kind}: {accepted:.2} % of the accepted rows, {all:.2} % of all rows"
                 )
             }
             _ => String::new(),
         };
-        let (rule, statement) = (self.threshold.rule(), self.threshold.statement());
-        wrap::for_terminal(format!("{rule}\n{statement}{accuracy}\nstored in {}\n", self.out))
+        wrap::for_terminal(format!("{}{accuracy}\nstored in {}\n", self.threshold.text(), self.out))
     }
 }

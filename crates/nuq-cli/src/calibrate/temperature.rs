@@ -4,7 +4,7 @@ use nuq::{FittedModel, Label, Model};
 use nuq_eval::baselines;
 use serde_json::json;
 
-use super::ChangedModel;
+use super::Replacement;
 use crate::args::{CalibrateArgs, Common, hold_stdin};
 use crate::error::Error;
 use crate::progress::message;
@@ -15,8 +15,8 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         return Err(Error::Usage("--temperature requires --logits and --labels".to_owned()));
     };
     hold_stdin([("--logits", spec), ("--labels", labels_spec)])?;
-    let mut model_file = ChangedModel::open(options, common)?;
-    let Model::Classifier(model) = &mut model_file.model else {
+    let (mut opened, replacement) = Replacement::open_model(options, common, "--temperature")?;
+    let Model::Classifier(model) = &mut opened else {
         return Err(Error::Usage("--temperature requires a classifier".to_owned()));
     };
     rows::check_class_names(model, &options.classes)?;
@@ -52,7 +52,7 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let before = rules.thresholds.len() + rules.sets.len();
     rules.set_temperature(Some(temperature))?;
     let removed = before - rules.thresholds.len() - rules.sets.len();
-    let out = model_file.save()?;
+    let out = replacement.save(&opened)?;
     let removed_text = match removed {
         0 => String::new(),
         _ => format!(

@@ -31,7 +31,7 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
     let threshold = options
         .threshold
         .as_deref()
-        .map(|name| Ok::<_, Error>((name.to_owned(), rows::threshold(&opened.model, &options.model, name)?)));
+        .map(|name| Ok::<_, Error>((name.to_owned(), rows::named_threshold(model.thresholds(), &options.model, name)?)));
     let report_options = ReportOptions {
         threshold: threshold.transpose()?,
         command: command(),
@@ -55,7 +55,8 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
     if let (Some(spec), Some(order)) = (&options.logits, &evaluation.column_order) {
         message(common, &column_order_note(spec, model, &options.classes, order));
     }
-    rows::warn_training_rows(&options.test, evaluation.test.neighbors(), common);
+    let test = (&arrays.test.embeddings, evaluation.test.neighbors());
+    rows::warn_training_rows(&options.test, model, test, common);
     let report = Report::from_evaluation(model, &comparison, &evaluation, &report_options)?;
     write(options, common, &report)?;
     match common.json {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use nuq::calibrate::{IntervalRule, Measure, PredictionSets, SetRule, Threshold};
+use nuq::calibrate::{IntervalRule, Measure, PredictionSets, ScoreThreshold, SetRule, Threshold};
 use nuq::{Decision, Estimates, Label, Neighbors, NuqClassifier, NuqRegressor, Predictions, RejectRule};
 use nuq_io::KeptColumn;
 
@@ -161,10 +161,19 @@ impl Columns {
         Self::new(columns, neighbors, TruthKind::Targets, layout, block)
     }
 
-    /// The scores of a baseline.
-    pub(super) fn of_baseline(scores: &[f64], layout: &Layout, block: &BlockRows<'_>) -> Self {
-        let columns =
+    /// The scores of a baseline and the decisions of a threshold.
+    pub(super) fn of_baseline(
+        scores: &[f64],
+        threshold: Option<&ScoreThreshold>,
+        layout: &Layout,
+        block: &BlockRows<'_>,
+    ) -> Self {
+        let mut columns =
             vec![("row", block.numbers()), ("score", Column::Numbers(block.scatter(|i| scores[i])))];
+        if let Some(threshold) = threshold {
+            let accept = |i: usize| threshold.decide(scores[i]) == Decision::Accept;
+            columns.push(("accept", Column::Booleans(block.scatter(accept))));
+        }
         Self::new(columns, None, TruthKind::Strings, layout, block)
     }
 

@@ -102,10 +102,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
             let rows = first..len.min(first + BLOCK);
             let mut columns = inputs.score(options, model, &layout, rows.clone())?;
             columns.insert_kept(&kept, inputs.file.kept(rows.clone())?).map_err(taken)?;
-            outcome.skipped += columns.skipped();
-            if let Some(rejected) = &mut outcome.rejected {
-                *rejected += columns.rejected();
-            }
+            outcome.add(&columns);
             sink.write(&columns)?;
             progress.advance(rows.len() as u64);
         }
@@ -120,6 +117,14 @@ impl Outcome {
     fn new(rows: usize, options: &ScoreArgs) -> Self {
         let out = options.out.display().to_string();
         Self { rows, skipped: 0, rejected: None, seconds: 0.0, rows_per_second: 0.0, out }
+    }
+
+    /// Counts the skipped and rejected rows of a block.
+    fn add(&mut self, columns: &Columns) {
+        self.skipped += columns.skipped();
+        if let Some(rejected) = &mut self.rejected {
+            *rejected += columns.rejected();
+        }
     }
 
     /// Prints the outcome of scoring that began at `start`.
@@ -171,7 +176,7 @@ fn rule(options: &ScoreArgs, cost: Option<RejectRule>, model: &Model<'_>) -> Res
         )),
         (Some(cost), _) => Ok(Some(Rule::Cost(cost))),
         (None, Some(name)) => {
-            let threshold = rows::threshold(model, &options.model, name)?;
+            let threshold = rows::named_threshold(model.thresholds(), &options.model, name)?;
             let rule = format!("the threshold `{name}` was");
             rows::check_predictor(
                 &rule,

@@ -95,7 +95,7 @@ fn options_and_arrays_that_do_not_apply_are_named() {
     let at = folder.path();
     assert!(nuq(&["fit", "--method", "energy", "--out", "e.nuq"], at).status.success());
     fs::write(at.join("z.csv"), "1,2\n3,4\n").unwrap();
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 16] = [
         (&["fit", "--method", "energy", "--kernel", "student", "--out", "f.nuq"], "--kernel"),
         (
             &["fit", "--method", "energy", "--labels", "z.csv", "--out", "f.nuq"],
@@ -130,8 +130,24 @@ fn options_and_arrays_that_do_not_apply_are_named() {
             "--logits is required: e.nuq holds the baseline energy",
         ),
         (
-            &["score", "--model", "e.nuq", "--logits", "z.csv", "--threshold", "t", "--out", "s.csv"],
-            "--threshold requires a NUQ model",
+            &["calibrate", "--model", "e.nuq", "--embeddings", "z.csv", "--target", "sets=0.9", "-l", "z.csv"],
+            "--target sets requires a NUQ model: e.nuq holds the baseline energy",
+        ),
+        (
+            &["calibrate", "-m", "e.nuq", "--logits", "z.csv", "--labels", "z.csv", "--temperature"],
+            "--temperature requires a NUQ model",
+        ),
+        (
+            &["calibrate", "-m", "e.nuq", "--logits", "z.csv", "--target", "risk=0.1"],
+            "--target risk of a baseline requires --labels and --logits",
+        ),
+        (
+            &["calibrate", "-m", "e.nuq", "--logits", "z.csv", "--target", "coverage=0.1", "--measure", "total"],
+            "--measure requires a NUQ model",
+        ),
+        (
+            &["calibrate", "-m", "model.nuq", "--logits", "z.csv", "--target", "coverage=0.1"],
+            "--embeddings is required: model.nuq holds a NUQ model",
         ),
         (&["score", "--model", "model.nuq", "--out", "s.csv"], "--embeddings is required"),
         (
@@ -145,6 +161,9 @@ fn options_and_arrays_that_do_not_apply_are_named() {
         assert!(err(&output).contains(message), "{arguments:?}: {}", err(&output));
     }
     assert!(!at.join("f.nuq").exists() && !at.join("s.csv").exists());
+    let output =
+        nuq(&["score", "-m", "e.nuq", "--logits", "z.csv", "--threshold", "t", "--out", "s.csv"], at);
+    assert!(err(&output).contains("e.nuq has no threshold `t`; it has no thresholds"), "{}", err(&output));
     let output = nuq(&["suggest", "--model", "e.nuq", "--embeddings", "z.csv"], at);
     assert!(
         err(&output).contains("e.nuq holds the baseline energy, not a classifier or regressor"),
@@ -201,4 +220,93 @@ fn column_names_are_stored_shown_and_compared() {
             err(&output)
         );
     }
+}
+
+/// The decisions in the column `accept` of a csv file.
+fn accepted(text: &str) -> Vec<bool> {
+    assert_eq!(text.lines().next(), Some("row,score,accept"));
+    text.lines().skip(1).map(|line| line.ends_with("true")).collect()
+}
+
+#[test]
+fn a_threshold_of_a_baseline_is_stored_shown_applied_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let names = ["train.npz:embeddings", "train.npz:labels", "held_out.npz:embeddings", "test.npz:embeddings"];
+    let [train, labels, held_out, test] = names.map(example);
+    let run = |arguments: &[&str]| {
+        let output = nuq(arguments, at);
+        assert!(output.status.success(), "{arguments:?}: {}", err(&output));
+        out(&output)
+    };
+    run(&["fit", "--method", "mahalanobis", "-e", &train, "-l", &labels, "-o", "b.nuq"]);
+    let calibrate = ["calibrate", "-m", "b.nuq", "-e", &held_out, "--name", "guard"];
+    let text = run(&[&calibrate[..], &["--target", "false_alarm=0.05"]].concat());
+    assert!(text.starts_with("guard: accept if score ≤ ") && text.contains("the 1000 held-out rows"), "{text}");
+
+    // The threshold is the 951st of the 1000 held-out scores, ⌈1001 · 0.95⌉.
+    let mut of_held_out = scores(&run(&["score", "-m", "b.nuq", "-e", &held_out, "-o", "-"]));
+    of_held_out.sort_by(f64::total_cmp);
+    let json: Value = serde_json::from_str(&run(&["inspect", "b.nuq", "--json"])).unwrap();
+    let threshold = &json["thresholds"][0];
+    assert_eq!((&threshold["name"], &threshold["measure"]), (&"guard".into(), &"score".into()));
+    assert_eq!(threshold["value"].as_f64(), Some(of_held_out[950]));
+    assert!(run(&["inspect", "b.nuq"]).contains("threshold    guard: accept if score ≤ "));
+
+    let score = ["score", "-m", "b.nuq", "-e", &test, "-o", "-"];
+    let all = scores(&run(&score));
+    let decisions = accepted(&run(&[&score[..], &["--threshold", "guard"]].concat()));
+    assert_eq!(decisions, all.iter().map(|score| *score <= of_held_out[950]).collect::<Vec<_>>());
+    let share = decisions.iter().filter(|accept| **accept).count() as f64 / decisions.len() as f64;
+    assert!((0.9..1.0).contains(&share), "{share}");
+
+    // A second threshold of the same name replaces the first; the counts of the JSON output say so.
+    let json: Value = serde_json::from_str(&run(
+        &[&calibrate[..], &["--target", "coverage=0.8", "--json"]].concat(),
+    ))
+    .unwrap();
+    assert_eq!((&json["replaced"], &json["accepted"]), (&true.into(), &801.into()));
+    let output = nuq(&["calibrate", "-m", "b.nuq", "--remove", "other"], at);
+    assert!(err(&output).contains("no threshold, sets or intervals `other`: its thresholds are guard"));
+    run(&["calibrate", "-m", "b.nuq", "--remove", "guard"]);
+    let output = nuq(&["calibrate", "-m", "b.nuq", "--remove", "guard"], at);
+    assert!(err(&output).contains("sets or intervals `guard`: it has none"), "{}", err(&output));
+}
+
+#[test]
+fn the_risk_of_a_baseline_counts_the_errors_of_the_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let [x, y, z] = ["embeddings", "labels", "logits"].map(|name| example(&format!("held_out.npz:{name}")));
+    let [test_y, test_z] = ["labels", "logits"].map(|name| example(&format!("test.npz:{name}")));
+    let [train, labels] = ["embeddings", "labels"].map(|name| example(&format!("train.npz:{name}")));
+    let run = |arguments: &[&str]| {
+        let output = nuq(arguments, at);
+        assert!(output.status.success(), "{arguments:?}: {}", err(&output));
+        out(&output)
+    };
+    let risk = ["--labels", &y, "--logits", &z, "--target", "risk=0.05", "--json", "--name", "r"];
+    run(&["fit", "--method", "energy", "-o", "e.nuq"]);
+    run(&["fit", "--method", "ddu", "-e", &train, "-l", &labels, "-o", "d.nuq"]);
+    let of_energy: Value =
+        serde_json::from_str(&run(&[&["calibrate", "-m", "e.nuq"], &risk[..]].concat())).unwrap();
+    let of_ddu: Value =
+        serde_json::from_str(&run(&[&["calibrate", "-m", "d.nuq", "-e", &x], &risk[..]].concat())).unwrap();
+    // Both methods rank the errors of the same network.
+    assert_eq!((&of_energy["errors_of"], &of_energy["accuracy"]), (&"network".into(), &of_ddu["accuracy"]));
+    assert!(of_energy["accuracy_of_accepted"].as_f64() >= Some(0.95), "{of_energy}");
+    assert!(of_energy["statement"].as_str().unwrap().contains("predictions of the network"), "{of_energy}");
+
+    // The errors among accepted test rows, by an independent count.
+    let decisions =
+        accepted(&run(&["score", "-m", "e.nuq", "--logits", &test_z, "--threshold", "r", "-o", "-"]));
+    let (logits, labels) = (read("test.npz:logits"), read_labels(&test_y.parse().unwrap()).unwrap());
+    let is_wrong = |i: &usize| {
+        let row = logits.row(*i);
+        let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
+        best.to_string() != labels[*i].to_string()
+    };
+    let rows: Vec<usize> = (0..decisions.len()).filter(|&i| decisions[i]).collect();
+    let wrong = rows.iter().filter(|i| is_wrong(i)).count();
+    assert!(rows.len() > 500 && (wrong as f64) < 0.07 * rows.len() as f64, "{wrong} of {}", rows.len());
 }

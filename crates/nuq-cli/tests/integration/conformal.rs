@@ -123,7 +123,7 @@ fn intervals_are_stored_and_scored() {
     assert!(run("fit --embeddings t.csv --targets t.csv:y --bandwidth 1 --out r.nuq", at).status.success());
     let calibrate = "calibrate --model r.nuq --embeddings h.csv --targets h.csv:y --target intervals=0.9";
     let output = run(calibrate, at);
-    assert!(err(&output).contains("30 of 30 rows are training rows"), "{}", err(&output));
+    assert!(err(&output).contains("30 of 30 rows equal training rows"), "{}", err(&output));
     let text = out(&output);
     assert!(text.starts_with("intervals=0.9: Chosen on training rows (30 of 30), so that"), "{text}");
     assert!(text.contains("half-width of the intervals: "), "{text}");

@@ -205,7 +205,7 @@ fn suspicious_input_is_reported() {
     let at = folder.path();
     let own =
         run("calibrate --model model.nuq --embeddings @train.npz:embeddings --target false_alarm=0.05", at);
-    assert!(err(&own).contains("2000 of 2000 rows are training rows"), "{}", err(&own));
+    assert!(err(&own).contains("2000 of 2000 rows equal training rows"), "{}", err(&own));
     let stored = out(&run("inspect model.nuq --json", at));
     assert!(
         stored.contains("Chosen on training rows (2000 of 2000), so that the following is not"),

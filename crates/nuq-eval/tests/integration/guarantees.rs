@@ -46,12 +46,12 @@ fn coverage_holds_on_average_and_its_interval_has_nominal_coverage() {
     for _ in 0..SETS {
         let scores: Vec<f64> = (0..199).map(|_| rng.uniform()).collect();
         let threshold = calibrate(Measure::Total, &scores, None, Target::FalseAlarm(0.05)).unwrap();
-        let nuq::calibrate::Guarantee::Coverage { low, high, .. } = threshold.guarantee else {
+        let nuq::calibrate::Guarantee::Coverage { low, high, .. } = threshold.score.guarantee else {
             panic!("coverage")
         };
         // The distribution function of uniform scores is the identity.
-        mean += threshold.value / SETS as f64;
-        within += usize::from((low..=high).contains(&threshold.value));
+        mean += threshold.score.value / SETS as f64;
+        within += usize::from((low..=high).contains(&threshold.score.value));
     }
     let deviation = (0.05f64 * 0.95 / 200.0 / SETS as f64).sqrt();
     assert!((mean - 0.95).abs() < 3.0 * deviation, "{mean}");

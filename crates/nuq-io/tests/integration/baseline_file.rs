@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use nuq::calibrate::{Predictor, ScoreThreshold, Target};
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Embeddings, ExactIndex, HnswIndex, HnswParams, Model, NeighborIndex, NuqClassifier, Shrinkage};
 use nuq_eval::baselines::{
@@ -13,7 +14,7 @@ use nuq_eval::baselines::{
     Uncertainties, Vim, restore,
 };
 use nuq_eval::evaluate::MethodId;
-use nuq_io::{Contents, Error, TrainingRows};
+use nuq_io::{BaselineDetails, Contents, Error, ModelLock, TrainingRows};
 use nuq_testkit::data;
 
 const DIM: usize = 6;
@@ -113,7 +114,7 @@ fn an_opened_baseline_of_every_method_scores_the_same_bits() {
         let queries = Queries::new();
         let mut methods = BTreeSet::new();
         for scorer in every_baseline() {
-            nuq_io::save_baseline(&*scorer, None, path).unwrap();
+            nuq_io::save_baseline(&*scorer, &BaselineDetails::default(), path).unwrap();
             let opened = nuq_io::open_baseline(path).unwrap();
             let parts = scorer.parts().unwrap();
             let name = scorer.name();
@@ -123,7 +124,7 @@ fn an_opened_baseline_of_every_method_scores_the_same_bits() {
             assert_eq!((opened.method, &opened.params), (parts.method, &parts.params));
             assert_eq!(opened.scorer.parts().unwrap(), parts, "{name}");
             opened.verify().unwrap();
-            nuq_io::save_baseline(&*opened.scorer, None, again).unwrap();
+            nuq_io::save_baseline(&*opened.scorer, &BaselineDetails::default(), again).unwrap();
             assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap(), "{name}");
             methods.insert(parts.method);
         }
@@ -140,14 +141,66 @@ fn the_description_of_the_training_rows_is_stored() {
         let scorer = Mahalanobis::fit(&x, &y, Shrinkage::LedoitWolf).unwrap();
         let names = ["a", "b", "c"].map(str::to_owned).to_vec();
         let mut training = TrainingRows { rows: 40, columns: 3, column_names: Some(names) };
-        nuq_io::save_baseline(&scorer, Some(&training), path).unwrap();
+        let details = |training: &TrainingRows| BaselineDetails {
+            training: Some(training.clone()),
+            ..BaselineDetails::default()
+        };
+        nuq_io::save_baseline(&scorer, &details(&training), path).unwrap();
         let opened = nuq_io::open_baseline(path).unwrap();
-        assert_eq!(opened.training.as_ref(), Some(&training));
+        assert_eq!(opened.details, details(&training));
         assert!(training.check_column_names(&["a", "b", "c"]).is_ok());
         assert!(training.check_column_names(&["c", "b", "a"]).is_err());
         training.columns = 4;
-        nuq_io::save_baseline(&scorer, Some(&training), again).unwrap();
+        nuq_io::save_baseline(&scorer, &details(&training), again).unwrap();
         assert!(matches!(nuq_io::open_baseline(again), Err(Error::Damaged { .. })));
+    });
+}
+
+#[test]
+fn thresholds_of_a_baseline_are_stored() {
+    in_folder(|path, again| {
+        let scores: Vec<f64> = (0..99).map(f64::from).collect();
+        let wrong: Vec<bool> = (0..99).map(|i| i > 90).collect();
+        let calibrate = |target| {
+            ScoreThreshold::calibrate(&scores, Some(&wrong), Predictor::Network, target).unwrap()
+        };
+        let thresholds = [
+            ("every row", calibrate(Target::FalseAlarm(0.001))),
+            ("guard", calibrate(Target::FalseAlarm(0.05)).on_training_rows(99)),
+            ("risk", calibrate(Target::Risk { risk: 0.1, delta: 0.1 })),
+        ];
+        let thresholds = thresholds.map(|(name, threshold)| (name.to_owned(), threshold)).into();
+        let details = BaselineDetails { thresholds, ..BaselineDetails::default() };
+        nuq_io::save_baseline(&Energy::default(), &details, path).unwrap();
+        let opened = nuq_io::open_baseline(path).unwrap();
+        assert_eq!(opened.details, details);
+        nuq_io::save_baseline(&*opened.scorer, &opened.details, again).unwrap();
+        assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap());
+        // A baseline without thresholds has the file of earlier programs.
+        nuq_io::save_baseline(&Energy::default(), &BaselineDetails::default(), again).unwrap();
+        let bytes = fs::read(again).unwrap();
+        assert!(!bytes.windows(10).any(|word| word == b"thresholds"));
+    });
+}
+
+#[test]
+fn baselines_that_are_changed_at_once_keep_all_thresholds() {
+    in_folder(|path, _| {
+        nuq_io::save_baseline(&Energy::default(), &BaselineDetails::default(), path).unwrap();
+        std::thread::scope(|scope| {
+            for i in 0..8 {
+                scope.spawn(move || {
+                    let lock = ModelLock::acquire(path, || {}).unwrap();
+                    let mut opened = nuq_io::open_baseline(path).unwrap();
+                    let scores: Vec<f64> = (0..99).map(f64::from).collect();
+                    let threshold =
+                        ScoreThreshold::calibrate(&scores, None, Predictor::Network, Target::Coverage(0.5));
+                    opened.details.thresholds.insert(format!("t{i}"), threshold.unwrap());
+                    lock.save_baseline(&*opened.scorer, &opened.details).unwrap();
+                });
+            }
+        });
+        assert_eq!(nuq_io::open_baseline(path).unwrap().details.thresholds.len(), 8);
     });
 }
 
@@ -155,7 +208,7 @@ fn the_description_of_the_training_rows_is_stored() {
 fn a_file_of_the_other_kind_is_an_error_that_states_its_contents() {
     in_folder(|path, _| {
         let (x, y) = data::clusters(40, 3, 2, 1.0, 1);
-        nuq_io::save_baseline(&Energy::default(), None, path).unwrap();
+        nuq_io::save_baseline(&Energy::default(), &BaselineDetails::default(), path).unwrap();
         let error = nuq_io::open(path).unwrap_err().to_string();
         assert!(error.ends_with("holds the baseline energy, not a classifier or regressor"), "{error}");
         assert!(matches!(nuq_io::open_any(path).unwrap(), Contents::Baseline(_)));
@@ -184,7 +237,7 @@ impl Scorer for Constant {
 #[test]
 fn a_scorer_of_another_crate_cannot_be_saved() {
     in_folder(|path, _| {
-        let error = nuq_io::save_baseline(&Constant, None, path).unwrap_err().to_string();
+        let error = nuq_io::save_baseline(&Constant, &BaselineDetails::default(), path).unwrap_err().to_string();
         assert!(error.ends_with("constant is not a method of nuq") && !path.exists(), "{error}");
     });
 }
@@ -195,7 +248,7 @@ fn a_damaged_baseline_file_is_an_error_or_harmless() {
         let queries = Queries::new();
         let mut rng = SeededRng::new(5);
         for scorer in every_baseline() {
-            nuq_io::save_baseline(&*scorer, None, path).unwrap();
+            nuq_io::save_baseline(&*scorer, &BaselineDetails::default(), path).unwrap();
             let whole = fs::read(path).unwrap();
             let expected = queries.bits(&*scorer);
             for i in 0..40 {

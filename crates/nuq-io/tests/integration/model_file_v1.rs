@@ -79,10 +79,10 @@ fn assert_predicts(model: &Model<'_>, expected: &Value) {
     for expected in thresholds {
         let threshold = &model.thresholds()[expected["name"].as_str().unwrap()];
         assert_eq!(threshold.measure.to_string(), expected["measure"].as_str().unwrap());
-        assert_eq!(threshold.rows as u64, expected["rows"]);
+        assert_eq!(threshold.score.rows as u64, expected["rows"]);
         // Version 1 compares the logarithm of a regressor's aleatoric variance.
         let is_log = matches!(model, Model::Regressor(_)) && threshold.measure == Measure::Aleatoric;
-        let value = if is_log { threshold.value.ln() } else { threshold.value };
+        let value = if is_log { threshold.score.value.ln() } else { threshold.score.value };
         assert_equal(value, &expected["value"], "threshold");
     }
 }

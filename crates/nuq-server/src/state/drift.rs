@@ -30,7 +30,7 @@ impl DriftSource {
         let order = [Measure::Epistemic, Measure::Density, Measure::Total, Measure::Aleatoric];
         order.into_iter().find_map(|measure| {
             rules.thresholds.iter().find_map(|(name, threshold)| {
-                let is_usable = threshold.measure == measure && threshold.training_rows == 0;
+                let is_usable = threshold.measure == measure && threshold.score.training_rows == 0;
                 let scores = rules.held_out_scores(name).filter(|_| is_usable)?.to_vec();
                 Some(Self { threshold: name.clone(), measure, predictor: threshold.predictor, scores })
             })

@@ -352,7 +352,7 @@ async fn set_threshold(
             let threshold = threshold.of_predictor(predictor).on_training_rows(training_rows);
             let mut rules = model.rules().clone();
             rules.set_threshold(&name, threshold, &scores)?;
-            let accepted = scores.iter().filter(|score| **score <= threshold.value).count();
+            let accepted = scores.iter().filter(|score| **score <= threshold.score.value).count();
             stored = Some((threshold, accepted));
             Ok(Change::rules(model, &name, rules))
         })?;
@@ -362,10 +362,10 @@ async fn set_threshold(
             "name": name,
             "measure": threshold.measure.name(),
             // JSON cannot represent infinity: null accepts every row.
-            "value": Some(threshold.value).filter(|value| value.is_finite()),
-            "rows": threshold.rows,
+            "value": Some(threshold.score.value).filter(|value| value.is_finite()),
+            "rows": threshold.score.rows,
             "accepted": accepted,
-            "training_rows": threshold.training_rows,
+            "training_rows": threshold.score.training_rows,
             "predictor": threshold.predictor.name(),
             "statement": threshold.to_string(),
             "version": served.version(),

@@ -87,8 +87,8 @@ pub(super) fn threshold_json(name: &str, threshold: &Threshold) -> Value {
     json!({
         "name": name,
         "measure": threshold.measure.name(),
-        "value": threshold.value,
-        "rows": threshold.rows,
+        "value": threshold.score.value,
+        "rows": threshold.score.rows,
         "needs_logits": threshold.predictor == Predictor::Network,
         "statement": threshold.to_string(),
     })

@@ -2,6 +2,7 @@
 //!
 //! A [`Threshold`] accepts a prediction whose [`Measure`] is at most its value. [`calibrate`] chooses the value for a
 //! [`Target`] from held-out rows. These must be exchangeable with future rows, and the model must not be fitted to them.
+//! [`ScoreThreshold`] is the same for the scores of any other method.
 //!
 //! - `Coverage(c)`, `FalseAlarm(a)`: the k-th smallest of n held-out scores, `k = ⌈(n+1) c⌉` with `c = 1 − a`. A new row is
 //!   accepted with probability at least `c` (conformal prediction; Vovk et al. 2005). For one held-out set that
@@ -23,6 +24,7 @@ mod measure;
 mod predictor;
 mod rank;
 mod rules;
+mod score_threshold;
 mod scores;
 mod selective_risk;
 mod sets;
@@ -34,10 +36,12 @@ pub use intervals::IntervalRule;
 pub use measure::Measure;
 pub use predictor::Predictor;
 pub use rules::Rules;
+pub use score_threshold::{Guarantee, ScoreThreshold, Target};
 pub use selective_risk::{CertifiedRisk, selective_risk};
 pub use sets::{PredictionSets, SetLimits, SetRule, SetScore, SetTarget};
-pub use threshold::{Guarantee, Target, Threshold, calibrate};
-pub use training_rows::relevant_training_rows;
+pub use threshold::{Threshold, calibrate};
+pub(crate) use training_rows::equal_training_rows;
+pub use training_rows::{kind_of_rows, relevant_training_rows};
 
 pub(crate) use beta::beta_quantile;
 pub use beta::binomial_interval;

@@ -52,7 +52,7 @@ impl Rules {
         threshold: Threshold,
         scores: &[f64],
     ) -> Result<Option<Threshold>, Error> {
-        check_lengths(("scores", scores.len()), ("rows of the threshold", threshold.rows))?;
+        check_lengths(("scores", scores.len()), ("rows of the threshold", threshold.score.rows))?;
         check_scores(scores, "held-out scores")?;
         let mut sorted = scores.to_vec();
         sorted.sort_by(f64::total_cmp);

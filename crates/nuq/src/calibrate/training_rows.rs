@@ -1,6 +1,57 @@
-//! Statements of rules that were chosen on training rows, for which no guarantee holds for new rows.
+//! Training rows among held-out rows, and statements of rules that were chosen on training rows, for which no guarantee holds for new rows.
 
 use std::fmt;
+
+use nuq_neighbors::{Embeddings, Neighbors, Precision};
+
+use crate::smoother::KernelSmoother;
+
+/// Largest relative change of a coordinate that is written with six significant digits (5e-6) and divided by the norm of the row,
+/// which changes by as much, with a margin for the rounding of `f32`.
+const TEXT_ERROR: f64 = 1.1e-5;
+/// Largest change of a coordinate that is written with six decimals, relative to a coordinate of about one, in the same way.
+const DECIMAL_ERROR: f64 = 1.1e-6;
+/// Largest relative change of a coordinate that is stored in `f16`.
+const HALF_ERROR: f64 = 5e-4;
+/// Upper bound of the probability that a new row is as near to a training row as a rounded one, where the density is constant.
+const CHANCE: f64 = 1e-6;
+/// Largest distance of a rounded row to its training row, relative to the distance to the last neighbor.
+const MAX_RATIO: f64 = 0.1;
+
+/// The number of queries that equal a training row, exactly or after its coordinates were rounded to six significant digits or six
+/// decimals, as a text file holds them. `queries` are in the space that the model searches, and `neighbors` are theirs.
+///
+/// Rounded rows can be told from new rows only if the rounding is small relative to the distances between rows. Of K neighbors that
+/// are uniform in a ball of dimension d, one is within the share r of the radius with a probability of about `K r^d`.
+pub(crate) fn equal_training_rows(
+    smoother: &KernelSmoother<'_>,
+    queries: &Embeddings<'_>,
+    neighbors: &Neighbors,
+) -> usize {
+    let stored = smoother.index.rows();
+    let relative = match stored.precision() {
+        Precision::F16 => HALF_ERROR,
+        _ => TEXT_ERROR,
+    };
+    let k = neighbors.k().max(1) as f64;
+    let ratio = (CHANCE / k).powf(1.0 / smoother.dimension.max(1.0)).min(MAX_RATIO);
+    let is_rounded = |query: &[f32], row: &[f32]| {
+        let largest = row.iter().fold(0.0, |largest: f32, value| largest.max(value.abs()));
+        let absolute = DECIMAL_ERROR * f64::from(largest);
+        query.iter().zip(row).all(|(&a, &b)| {
+            let (a, b) = (f64::from(a), f64::from(b));
+            (a - b).abs() <= relative * b.abs() + absolute
+        })
+    };
+    let is_equal = |i: &usize| match (neighbors.sq_distances(*i), neighbors.ids(*i)) {
+        ([0.0, ..], _) => true,
+        ([nearest, .., last], [id, ..]) if *nearest <= ratio * ratio * last => {
+            is_rounded(queries.row(*i), &stored.row(*id))
+        }
+        _ => false,
+    };
+    (0..neighbors.len()).filter(is_equal).count()
+}
 
 /// Returns `training_rows`, the number of training rows among the `rows` rows that a rule is chosen on, if they are a tenth or
 /// more; otherwise 0. A smaller share can be due to equal rows in both sets.
@@ -21,7 +72,8 @@ pub(super) fn write_sentence(f: &mut fmt::Formatter<'_>, training_rows: usize, r
 }
 
 /// "held-out rows", "training rows", or "rows" if there are rows of both kinds, after a number.
-pub(super) fn kind_of_rows(training_rows: usize, rows: usize) -> &'static str {
+#[must_use]
+pub fn kind_of_rows(training_rows: usize, rows: usize) -> &'static str {
     match (training_rows, rows) {
         (0, 1) => "held-out row",
         (0, _) => "held-out rows",

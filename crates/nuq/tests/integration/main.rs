@@ -14,4 +14,5 @@ mod properties;
 mod sample_weights;
 mod statistics;
 mod tables;
+mod training_rows;
 mod update;

@@ -25,7 +25,7 @@ pub(super) fn histograms(sets: &[Set<'_>], threshold: Option<&(String, Threshold
             sets.iter().map(|set| Some((set.name, scores(set)?))).collect::<Option<_>>()?;
         let mark = threshold
             .filter(|(_, threshold)| (threshold.measure, threshold.predictor) == (measure, predictor))
-            .map(|(name, threshold)| Mark { name: name.clone(), value: threshold.value });
+            .map(|(name, threshold)| Mark { name: name.clone(), value: threshold.score.value });
         let with_logits = if predictor == Predictor::Network { ", with logits" } else { "" };
         histogram(&format!("{}{with_logits}", title(measure)), &scores, mark)
     };
