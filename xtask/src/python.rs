@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use crate::steps::{Failed, cargo, output, root, run, runs, skip};
 
 /// Packages that the tests need. Tests with PyTorch are skipped unless it is installed, because it is a large download.
-const PACKAGES: [&str; 10] = [
+const PACKAGES: [&str; 11] = [
     "maturin>=1.9,<2",
     "numpy",
     "pytest",
     "scikit-learn",
     "pandas",
+    "polars",
     "pyarrow",
     "joblib",
     "matplotlib",

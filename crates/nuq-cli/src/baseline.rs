@@ -42,7 +42,10 @@ pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Resul
     let (mut labels, mut logits) = (None, None);
     if let Some((of, x)) = &embeddings {
         if let Some(spec) = &options.labels {
-            labels = Some(rows::labels(spec, (of, x.len()), options.input.options())?);
+            let y = rows::labels(spec, (of, x.len()), options.input.options())?;
+            let names = training.as_ref().and_then(|training| training.column_names.as_deref());
+            rows::warn_truth_column((of, names, x), ("labels", spec, &rows::label_numbers(&y)), common);
+            labels = Some(y);
         }
         if let Some(spec) = &options.logits {
             let z = rows::read(spec, options.input.options().embeddings(spec, &[])?)?;

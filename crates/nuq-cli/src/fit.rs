@@ -41,10 +41,12 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let weights =
         options.weights.as_ref().map(|spec| rows::numbers(spec, "weights", of, input)).transpose()?;
     warn_weights(weights.as_deref(), common);
+    let coordinates = (embeddings, column_names.as_deref(), &x);
     let start = Instant::now();
     let mut model = match task {
         Task::Classification(labels, params) => {
             let y = rows::labels(labels, of, input)?;
+            rows::warn_truth_column(coordinates, ("labels", labels, &rows::label_numbers(&y)), common);
             Model::Classifier(observe("fitting", common, || match &weights {
                 Some(weights) => params.fit_weighted(&x, &y, weights),
                 None => params.fit(&x, &y),
@@ -52,6 +54,8 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
         }
         Task::Regression(targets, params) => {
             let y = rows::numbers(targets, "targets", of, input)?;
+            let values: Vec<Option<f64>> = y.iter().copied().map(Some).collect();
+            rows::warn_truth_column(coordinates, ("targets", targets, &values), common);
             Model::Regressor(observe("fitting", common, || match &weights {
                 Some(weights) => params.fit_weighted(&x, &y, weights),
                 None => params.fit(&x, &y),
@@ -125,12 +129,19 @@ fn warn_weights(weights: Option<&[f64]>, common: &Common) {
     let (sum, rows) = (weights.unwrap_or_default().iter().sum::<f64>(), weights.map_or(0, <[f64]>::len));
     if sum > 0.0 && sum < 0.1 * rows as f64 {
         let text = format!(
-            "warning: the weights of {rows} rows have the sum {sum}: a weight is a number of equal rows, so that the model has only {sum} \
+            "warning: the weights of {rows} rows have the sum {}: a weight is a number of equal rows, so that the model has only {} \
              rows; multiply the weights by {} for a mean of 1",
-            rows as f64 / sum
+            rounded(sum),
+            rounded(sum),
+            rounded(rows as f64 / sum)
         );
         message(common, &text);
     }
+}
+
+/// A number with six significant digits, without those that rounding errors of a sum add.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.5e}").parse().expect("a formatted number is a number")
 }
 
 /// Rejects options that have no effect with the other options.

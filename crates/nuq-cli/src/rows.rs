@@ -6,7 +6,7 @@ use std::path::Path;
 use nuq::calibrate::{Predictor, relevant_training_rows};
 use nuq::{Embeddings, FittedModel, Label, Model, Neighbors, NuqClassifier};
 use nuq_eval::baselines::Members;
-use nuq_io::{ArraySpec, EmbeddingsFile, ReadOptions};
+use nuq_io::{ArraySpec, EmbeddingsFile, ReadOptions, join_names};
 
 use crate::args::Common;
 use crate::bad_rows;
@@ -144,6 +144,43 @@ pub(crate) fn labels(
     labels.map_err(|error| row_error(error.into(), "labels", rows.0))
 }
 
+/// Prints a warning if a coordinate of the training rows has the name of the column of labels or targets, or equals them. `truth` is
+/// that column, with its values as far as they are numbers.
+pub(crate) fn warn_truth_column(
+    (spec, names, rows): (&ArraySpec, Option<&[String]>, &Embeddings<'_>),
+    (what, truth, values): (&str, &ArraySpec, &[Option<f64>]),
+    common: &Common,
+) {
+    let has_name = |j: &usize| names.is_some_and(|names| Some(&names[*j]) == truth.name.as_ref());
+    // A constant column equals a constant label by chance.
+    let varies = values.windows(2).any(|pair| pair[0] != pair[1]);
+    let is_equal = |j: &usize| {
+        varies && rows.rows().zip(values).all(|(row, value)| value.is_some_and(|value| row[*j] == value as f32))
+    };
+    let Some(j) = (0..rows.dim()).find(has_name).or_else(|| (0..rows.dim()).find(is_equal)) else { return };
+    let property = if has_name(&j) { "has the name of" } else { "equals" };
+    let text = match names {
+        Some(names) => format!(
+            "warning: the coordinate `{}` of {spec} {property} the {what} {truth}: if it is not a coordinate, exclude it as {}",
+            escape::name(&names[j]),
+            spec.excluding(&names[j])
+        ),
+        None => format!(
+            "warning: column {j} of {spec} {property} the {what} {truth}: if it is not a coordinate, remove it from the embeddings"
+        ),
+    };
+    message(common, &text);
+}
+
+/// Labels as numbers, as far as they are integers.
+pub(crate) fn label_numbers(labels: &[Label]) -> Vec<Option<f64>> {
+    let number = |label: &Label| match label {
+        Label::Int(value) => Some(*value as f64),
+        Label::Bool(_) | Label::Text(_) => None,
+    };
+    labels.iter().map(number).collect()
+}
+
 /// Reads targets or weights, named `what` in errors, one for each row of another array.
 pub(crate) fn numbers(
     spec: &ArraySpec,
@@ -271,9 +308,9 @@ pub(crate) fn class_order(model: &NuqClassifier<'_>, names: &[String]) -> Result
         Some(order) if names.len() == known.len() => Ok(Some(order)),
         _ => Err(Error::Usage(format!(
             "--classes {} must list each of the {} classes of the model once: {}",
-            names.join(","),
+            join_names(names),
             known.len(),
-            known.join(", ")
+            join_names(&known)
         ))),
     }
 }

@@ -121,6 +121,14 @@ pub enum Error {
         /// Names of the arrays in the file.
         present: Vec<String>,
     },
+    /// The table has no column of the given name, or has several columns and no name was given.
+    #[error("{}", no_such_column(spec, present))]
+    NoSuchColumn {
+        /// The requested file and column.
+        spec: ArraySpec,
+        /// Names of the columns.
+        present: Vec<String>,
+    },
     /// The array has the wrong shape.
     #[error("{spec} has {}; needed: {expected}", shape_in_words(shape))]
     Shape {
@@ -164,13 +172,13 @@ pub enum Error {
         value: f64,
     },
     /// A row has no label.
-    #[error("{spec}: the label of row {row} is missing{}", missing_label(value))]
+    #[error("{spec}: the label of {at} is missing{}", missing_label(value))]
     MissingLabel {
         /// The file and array.
         spec: ArraySpec,
-        /// Row of the label, counted from zero.
-        row: usize,
-        /// What the file holds in place of a label.
+        /// The position of the label.
+        at: Position,
+        /// The text that the file holds in place of a label; empty if it holds no text.
         value: String,
     },
     /// The values are not valid embeddings.
@@ -201,6 +209,24 @@ pub enum Error {
     },
 }
 
+/// The position of a value in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// A row of an array or of a parquet file, counted from zero.
+    Row(usize),
+    /// A line of a text file, counted from one.
+    Line(u64),
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Row(row) => write!(f, "row {row}"),
+            Self::Line(line) => write!(f, "line {line}"),
+        }
+    }
+}
+
 impl Error {
     /// Whether reading or writing failed, or another process replaced the file, as opposed to invalid contents.
     #[must_use]
@@ -218,7 +244,11 @@ impl Error {
     /// The error of a label that is not an integer. NaN is a missing label.
     pub(crate) fn bad_label(spec: &ArraySpec, row: usize, value: f64) -> Self {
         match value.is_nan() {
-            true => Self::MissingLabel { spec: spec.clone(), row, value: value.to_string() },
+            true => Self::MissingLabel {
+                spec: spec.clone(),
+                at: Position::Row(row),
+                value: String::new(),
+            },
             false => Self::BadLabel { spec: spec.clone(), row, value },
         }
     }
@@ -241,6 +271,16 @@ fn no_such_array(spec: &ArraySpec, present: &[String]) -> String {
         _ if present.is_empty() => format!("{file} is empty: it holds no array"),
         Some(name) => format!("{file} holds no array `{name}`; there are: {list}"),
         None => format!("{file} holds several arrays; name one as {path}:NAME; there are: {list}"),
+    }
+}
+
+fn no_such_column(spec: &ArraySpec, present: &[String]) -> String {
+    let (file, path) = (spec.file_name(), spec.path.display());
+    let list = present.join(", ");
+    match &spec.name {
+        _ if present.is_empty() => format!("{file} is empty: it has no column"),
+        Some(name) => format!("{file} has no column `{name}`; there are: {list}"),
+        None => format!("{file} has several columns; name one as {path}:NAME; there are: {list}"),
     }
 }
 

@@ -29,13 +29,13 @@ mod threshold_meta;
 mod word;
 
 pub use arrays::{
-    ArraySpec, EmbeddingsFile, Format, Header, KeptColumn, NpyHeader, ReadOptions, hold_stdin, npz_names,
-    read_labels, read_members, read_targets, unnamed_file,
+    ArraySpec, EmbeddingsFile, Format, Header, KeptColumn, NpyHeader, ReadOptions, hold_stdin, join_names,
+    npz_names, read_labels, read_members, read_targets, split_names, unnamed_file,
 };
 pub use atomic::{check_writable, is_device, stop_writing, write_atomically};
 pub use baseline::{BaselineDetails, BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline};
 pub use container::{FORMAT_VERSION, SectionInfo};
-pub use error::Error;
+pub use error::{Error, Position};
 pub use lock::ModelLock;
 pub use model::{Contents, ModelFile, open, open_any, save, save_classifier, save_regressor, write_model};
 pub use npz_writer::{NpzArray, write_npz};

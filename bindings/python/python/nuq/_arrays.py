@@ -44,6 +44,8 @@ def to_numpy(values: Any) -> np.ndarray:
     if type(values).__module__.partition(".")[0] == "torch":
         values = values.detach().cpu()
         return np.asarray((values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy())
+    if type(values).__module__.partition(".")[0] == "polars" and hasattr(values, "collect"):
+        raise NotNumbersError("a polars LazyFrame holds no values: pass the result of its method collect()")
     scipy_sparse = sys.modules.get("scipy.sparse")
     if scipy_sparse is not None and scipy_sparse.issparse(values):
         raise NotNumbersError(

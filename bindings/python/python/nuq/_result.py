@@ -17,7 +17,7 @@ class Uncertainty:
     ``u[indices]`` select rows. ``u[0]`` is a dictionary with the values of one row.
 
     As in a pandas data frame, ``len(u)`` is the number of rows, and ``for name in u`` iterates over the names of the columns.
-    ``keys``, ``values`` and ``items`` are those of a dictionary of columns. ``to_pandas`` returns a data frame.
+    ``keys``, ``values`` and ``items`` are those of a dictionary of columns. ``to_pandas`` and ``to_polars`` return data frames.
 
     >>> u = Uncertainty({"label": np.array(["cat", "dog", "cat"]), "total": np.array([0.1, 0.9, 0.2])})
     >>> u[u.total < 0.5]
@@ -94,6 +94,12 @@ class Uncertainty:
         import pandas
 
         return pandas.DataFrame(self._columns, index=self._index)
+
+    def to_polars(self) -> Any:
+        """Return a polars data frame with the same columns. Requires polars."""
+        import polars
+
+        return polars.DataFrame(self._columns)
 
 
 def _selection(key: Any) -> Any:

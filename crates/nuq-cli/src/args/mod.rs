@@ -22,7 +22,7 @@ use choice::choice;
 pub(crate) use input::{InputArgs, RowArgs, hold_stdin, join_stdin_values};
 #[cfg(feature = "serve")]
 pub(crate) use serve::ServeArgs;
-pub(crate) use values::{NamedArray, TargetSpec};
+pub(crate) use values::{NamedArray, Names, TargetSpec};
 
 /// Largest width of the help texts, in columns. Lines of the constants below are shorter, so that they are not wrapped.
 const HELP_WIDTH: usize = 100;
@@ -59,9 +59,11 @@ Files:
   from standard input.
   Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes,
   the columns that --labels, --targets or --weights select from the same file, and the columns that
-  FILE:-NAME,NAME excludes. The first line of a table is a header if it contains the names of the
-  selected columns, or if it contains no number and a line below does. --header yes or --header no
-  sets it instead. With --header no, NAME is the number of a column, counted from 0.
+  FILE:-NAME,NAME excludes; a name that contains a comma is written in quotation marks. The first
+  line of a table is a header if it contains the names of the selected columns, if it contains no
+  number and a line below does, or if it contains 0, 1, 2, … as pandas writes it. --header yes or
+  --header no sets it instead, and is required if the first line may be both. With --header no, NAME
+  is the number of a column, counted from 0.
   The names of the columns are stored in the model. Other tables must have the same names in the
   same order; columns without names, or named 0, 1, 2, …, are not compared.";
 
@@ -150,7 +152,7 @@ pub(crate) enum Command {
     /// every set (--members, --ood-members).
     #[command(after_long_help = FILES)]
     Evaluate(EvaluateArgs),
-    /// Show a model file: options, classes, thresholds, index and sections
+    /// Show the file of a model or baseline: options, classes, thresholds, index and sections
     Inspect(InspectArgs),
     /// List training rows whose label is probably wrong
     ///
@@ -211,7 +213,7 @@ pub(crate) struct DemoArgs {
 /// The model file as an argument without an option, or as `--model`, as other commands have it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArg {
-    /// File of a model; `nuq inspect` also shows baselines
+    /// File of a model
     #[arg(value_name = "MODEL", required_unless_present = "model")]
     file: Option<PathBuf>,
     /// Model file, as an option
@@ -283,6 +285,9 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "method")]
     pub(crate) id_column: Option<String>,
     /// Weights of the training rows, 0 or positive: a row of weight 2 counts as two equal rows, a row of weight 0 is left out
+    ///
+    /// Two equal rows take two of the --n-neighbors nearest rows, and a row of weight 2 takes one. Predictions are therefore equal only
+    /// if all rows are neighbors, and similar otherwise.
     #[arg(long, value_name = "FILE")]
     pub(crate) weights: Option<ArraySpec>,
     /// Fit this baseline of `nuq evaluate` instead of a NUQ model, with the settings of `nuq evaluate`
@@ -405,9 +410,9 @@ pub(crate) struct ScoreArgs {
     /// prediction; a baseline may require them
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<ArraySpec>,
-    /// Classes of the columns of the logits, as A,B,C [default: the labels in sorted order]
-    #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
-    pub(crate) classes: Vec<String>,
+    /// Classes of the columns of the logits, as A,B,"C,D" [default: the labels in sorted order]
+    #[arg(long, value_name = "LABELS", default_value = "", hide_default_value = true, requires = "logits")]
+    pub(crate) classes: Names,
     /// Logits of several members, members × rows × classes, for a baseline that uses them
     #[arg(long, value_name = "FILE")]
     pub(crate) members: Option<ArraySpec>,
@@ -416,9 +421,9 @@ pub(crate) struct ScoreArgs {
     /// Column of the table with an id of each row: it is not a coordinate and is copied to the output
     #[arg(long, value_name = "NAME")]
     pub(crate) id_column: Option<String>,
-    /// Columns of the table that are not coordinates and are copied to the output, as A,B,C
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) keep_columns: Vec<String>,
+    /// Columns of the table that are not coordinates and are copied to the output, as A,B,"C,D"
+    #[arg(long, value_name = "NAMES", default_value = "", hide_default_value = true)]
+    pub(crate) keep_columns: Names,
     /// Output file, .csv, .tsv, .jsonl (these also with .gz or .zst), .npz or .parquet; - prints csv, with --json JSON lines, to
     /// standard output
     #[arg(short, long, value_name = "FILE")]
@@ -479,9 +484,9 @@ pub(crate) struct CalibrateArgs {
     pub(crate) members: Option<ArraySpec>,
     #[command(flatten)]
     pub(crate) input: RowArgs,
-    /// Classes of the columns of the logits, as A,B,C [default: the labels in sorted order]
-    #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "logits")]
-    pub(crate) classes: Vec<String>,
+    /// Classes of the columns of the logits, as A,B,"C,D" [default: the labels in sorted order]
+    #[arg(long, value_name = "LABELS", default_value = "", hide_default_value = true, requires = "logits")]
+    pub(crate) classes: Names,
     /// What is guaranteed: coverage=SHARE, risk=SHARE, false_alarm=SHARE, sets=SHARE or intervals=SHARE, each between 0 and 1
     ///
     /// coverage: at least this share of rows is accepted. risk: at most this share of the accepted rows is wrong.
@@ -557,9 +562,9 @@ pub(crate) struct EvaluateArgs {
     pub(crate) ood_members: Vec<NamedArray>,
     #[command(flatten)]
     pub(crate) input: RowArgs,
-    /// Classes of the columns of the logits and the members' logits, as A,B,C [default: the labels in sorted order]
-    #[arg(long, value_name = "LABELS", value_delimiter = ',', requires = "predictions")]
-    pub(crate) classes: Vec<String>,
+    /// Classes of the columns of the logits and the members' logits, as A,B,"C,D" [default: the labels in sorted order]
+    #[arg(long, value_name = "LABELS", default_value = "", hide_default_value = true, requires = "predictions")]
+    pub(crate) classes: Names,
     /// Name of a threshold of the model: reports the share of rows that it rejects
     #[arg(long, value_name = "NAME")]
     pub(crate) threshold: Option<String>,

@@ -1,10 +1,12 @@
-//! Option values of the form `KEY=VALUE`.
+//! Option values with parts: `KEY=VALUE` and lists of names.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::ops::Deref;
 use std::str::FromStr;
 
 use nuq::nuq_neighbors::normalized;
-use nuq_io::ArraySpec;
+use nuq_io::{ArraySpec, split_names};
 
 /// The value of `--target`: `coverage=SHARE`, `risk=SHARE`, `false_alarm=SHARE`, `sets=SHARE` or `intervals=SHARE`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,5 +69,25 @@ impl FromStr for NamedArray {
             }
             _ => Err("expected NAME=FILE, for example svhn=svhn.npz:embeddings".to_owned()),
         }
+    }
+}
+
+/// Names that are separated by commas. A name that contains a comma is written in quotation marks.
+#[derive(Debug, Clone)]
+pub(crate) struct Names(Vec<String>);
+
+impl FromStr for Names {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(split_names(text)))
+    }
+}
+
+impl Deref for Names {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.0
     }
 }

@@ -112,7 +112,7 @@ fn classes(
         };
         (classes.iter().map(ToString::to_string).collect(), source)
     } else {
-        (options.classes.clone(), "--classes has")
+        (options.classes.to_vec(), "--classes has")
     };
     if classes.len() != columns {
         return Err(Error::Data(format!(

@@ -8,7 +8,7 @@ use nuq::calibrate::Predictor;
 use nuq::{Label, Model, NuqClassifier};
 use nuq_eval::evaluate::{ColumnOrder, Comparison, Evaluation};
 use nuq_eval::metrics::Resampling;
-use nuq_io::ArraySpec;
+use nuq_io::{ArraySpec, join_names};
 use nuq_report::{Report, ReportOptions};
 
 use crate::args::{Common, EvaluateArgs};
@@ -128,8 +128,8 @@ fn column_order_note(
     format!(
         "{spec}: the columns seem to have another order than {}: the accuracy is {before:.1} % in this order, and {after:.1} % \
          in the order {}; if that is their order, give it with --classes",
-        given.join(","),
-        suspected.join(",")
+        join_names(given),
+        join_names(&suspected)
     )
 }
 

@@ -154,7 +154,7 @@ fn model_inputs(options: &ScoreArgs) -> Result<&ArraySpec, Error> {
 
 /// The columns of the table that are copied to the output, the id first.
 fn kept_names(options: &ScoreArgs) -> Result<Vec<String>, Error> {
-    let names: Vec<String> = options.id_column.iter().chain(&options.keep_columns).cloned().collect();
+    let names: Vec<String> = options.id_column.iter().chain(&*options.keep_columns).cloned().collect();
     match (0..names.len()).find(|&i| names[..i].contains(&names[i])) {
         Some(i) => Err(Error::Usage(format!("the column `{}` is kept twice: name it once", names[i]))),
         None => Ok(names),

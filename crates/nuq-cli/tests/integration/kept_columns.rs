@@ -51,7 +51,7 @@ fn columns_that_cannot_be_kept_are_errors() {
             "the column `label` cannot be kept",
         ),
         ("--embeddings q.csv --id-column image --keep-columns image", 2, "the column `image` is kept twice"),
-        ("--embeddings q.csv --id-column id", 1, "holds no array `id`; there are: image, x, split, y, label"),
+        ("--embeddings q.csv --id-column id", 1, "has no column `id`; there are: image, x, split, y, label"),
         ("--embeddings a.npy --id-column id", 1, "an array has no column `id`: only columns of csv"),
     ] {
         let header = b"\x93NUMPY\x01\x00";

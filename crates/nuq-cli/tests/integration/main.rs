@@ -26,4 +26,5 @@ mod serve;
 mod sparse_file;
 #[cfg(unix)]
 mod streams;
+mod tables;
 mod weights;

@@ -57,12 +57,12 @@ pub use members::read_members;
 pub use npy::NpyHeader;
 pub use npz::npz_names;
 pub use options::ReadOptions;
-pub use spec::ArraySpec;
+pub use spec::{ArraySpec, join_names, split_names};
 
 use nuq::nuq_neighbors::Error as IndexError;
 use nuq::{Embeddings, Label};
 
-use crate::Error;
+use crate::{Error, Position};
 use element::Element;
 use input::Input;
 use parquet_file::ParquetFile;
@@ -162,7 +162,9 @@ impl EmbeddingsFile {
             ArrayFile::Table(table) => {
                 if let (Some(name), None) = (&spec.name, spec.excluded_columns()) {
                     let problem = format!(
-                        "embeddings are all columns of a table: remove `:{name}`, or exclude columns as `:-{name}`"
+                        "`:{name}` cannot select the coordinates, which are all columns of a table: remove `:{name}`, or exclude the \
+                         other columns as {}:-NAME,NAME",
+                        spec.path.display()
                     );
                     return Err(Error::BadFile { spec: spec.clone(), problem });
                 }
@@ -258,7 +260,7 @@ pub fn read_labels(spec: &ArraySpec) -> Result<Vec<Label>, Error> {
 
 fn read_labels_with(options: ReadOptions, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
     let labels = match open(spec, spec.name.as_slice(), options, Contents::Labels)? {
-        ArrayFile::Table(table) => table.labels(options)?,
+        ArrayFile::Table(table) => return table.labels(options),
         ArrayFile::Parquet(file) => {
             options.check_rows(spec, file.len())?;
             file.labels(spec)?
@@ -271,7 +273,10 @@ fn read_labels_with(options: ReadOptions, spec: &ArraySpec) -> Result<Vec<Label>
     options.check_rows(spec, labels.len())?;
     match labels.iter().position(Label::is_missing) {
         None => Ok(labels),
-        Some(row) => Err(Error::MissingLabel { spec: spec.clone(), row, value: labels[row].to_string() }),
+        Some(row) => {
+            let (at, value) = (Position::Row(row), labels[row].to_string());
+            Err(Error::MissingLabel { spec: spec.clone(), at, value })
+        }
     }
 }
 

@@ -19,8 +19,8 @@ use super::arrow_values::{self, BadEntry};
 use super::npz::choose;
 use super::parquet_kept::KeptRows;
 use super::parquet_rows::{Coordinates, ParquetRows};
-use crate::Error;
 use crate::panics::catch_panic;
+use crate::{Error, Position};
 
 /// Largest number of rows that are decoded at a time.
 const BATCH: usize = 1024;
@@ -87,7 +87,7 @@ impl ParquetFile {
         let names: Vec<String> = names.collect();
         match names.is_empty() {
             true => Ok(None),
-            false => choose(spec, names).and_then(|name| self.column(spec, &name)).map(Some),
+            false => choose_column(spec, names).and_then(|name| self.column(spec, &name)).map(Some),
         }
     }
 
@@ -120,8 +120,8 @@ impl ParquetFile {
                 let array = array?;
                 let first = labels.len();
                 if let Some(row) = (0..array.len()).find(|&i| array.is_null(i)) {
-                    let (row, value) = (first + row, String::new());
-                    return Err(Error::MissingLabel { spec: spec.clone(), row, value });
+                    let (at, value) = (Position::Row(first + row), String::new());
+                    return Err(Error::MissingLabel { spec: spec.clone(), at, value });
                 }
                 let found = arrow_values::labels(&array).map_err(|(row, entry)| match entry {
                     BadEntry::Number(value) => Error::bad_label(spec, first + row, value),
@@ -158,7 +158,7 @@ impl ParquetFile {
     /// The requested column, or the only one.
     fn single_column(&self, spec: &ArraySpec) -> Result<usize, Error> {
         let names = self.fields().iter().map(|field| field.name().clone());
-        let name = choose(spec, names.filter(|name| name != PANDAS_INDEX).collect())?;
+        let name = choose_column(spec, names.filter(|name| name != PANDAS_INDEX).collect())?;
         self.column(spec, &name)
     }
 
@@ -239,8 +239,16 @@ impl ParquetFile {
             let problem = format!("several columns have the name `{name}`: rename all but one of them");
             return Err(Error::BadFile { spec: spec.clone(), problem });
         }
-        first.ok_or_else(|| Error::NoSuchArray { spec: spec.clone(), present: self.names() })
+        first.ok_or_else(|| Error::NoSuchColumn { spec: spec.clone(), present: self.names() })
     }
+}
+
+/// The requested column, or the only one if none was requested.
+fn choose_column(spec: &ArraySpec, present: Vec<String>) -> Result<String, Error> {
+    choose(spec, present).map_err(|error| match error {
+        Error::NoSuchArray { spec, present } => Error::NoSuchColumn { spec, present },
+        other => other,
+    })
 }
 
 /// Calls `read`; a panic of the parquet library is returned as a damaged file.

@@ -27,6 +27,8 @@ pub(super) struct Records {
 pub(super) struct Record {
     pub(super) cells: StringRecord,
     pub(super) line: u64,
+    /// The number of blank lines before it.
+    pub(super) blank_lines: u64,
 }
 
 impl Records {
@@ -41,7 +43,7 @@ impl Records {
             .delimiter(delimiter)
             .has_headers(false)
             .buffer_capacity(BUFFER)
-            .from_reader(LimitedReader { reader: input.into_reader(), bytes: 0 });
+            .from_reader(LimitedReader::new(input.into_reader()));
         Self { spec: spec.clone(), reader }
     }
 
@@ -76,28 +78,84 @@ impl Records {
                 "line {line} has {columns} columns; at most {MAX_COLUMNS} are supported"
             )));
         }
-        let line = record.position().map_or(line, csv::Position::line);
+        // The csv reader skips blank lines. A quoted cell may contain line breaks.
+        let breaks = record.iter().flatten().filter(|byte| **byte == b'\n').count() as u64;
+        let blank_lines = (self.reader.position().line() - line).saturating_sub(breaks + 1);
+        let line = line + blank_lines;
         let cells = StringRecord::from_byte_record(record)
             .map_err(|_| bad(format!("line {line} is not valid UTF-8: re-encode the file as UTF-8")))?;
-        Ok(Some(Record { cells, line }))
+        Ok(Some(Record { cells, line, blank_lines }))
     }
 }
 
-/// Counts the bytes since the last record and fails if there are too many.
+/// Reads a text so that every line, also the last one, ends in `\n`, whatever the file has. Counts the bytes since the last record and
+/// fails if there are too many.
 struct LimitedReader {
     reader: Box<dyn Read + Send>,
     bytes: usize,
+    /// Whether the last byte that was read is a `\r`, which is passed on unless `\n` follows.
+    has_return: bool,
+    /// The last byte that was passed on.
+    last: u8,
 }
 
 impl LimitedReader {
+    fn new(reader: Box<dyn Read + Send>) -> Self {
+        Self { reader, bytes: 0, has_return: false, last: b'\n' }
+    }
+
     fn is_exceeded(&self) -> bool {
         self.bytes > MAX_BYTES
+    }
+
+    /// Reads some bytes of the file, at least one unless it ends.
+    fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let start = usize::from(self.has_return);
+            let len = self.reader.read(&mut buffer[start..])?;
+            if self.has_return {
+                buffer[0] = b'\r';
+                self.has_return = false;
+            }
+            let kept = match len {
+                0 => start,
+                _ => self.without_returns(&mut buffer[..start + len]),
+            };
+            if kept > 0 || len == 0 {
+                return Ok(kept);
+            }
+        }
+    }
+
+    /// Removes each `\r` before `\n` and a last `\r`. Returns the number of bytes that are left.
+    fn without_returns(&mut self, bytes: &mut [u8]) -> usize {
+        if !bytes.contains(&b'\r') {
+            return bytes.len();
+        }
+        let mut kept = 0;
+        for i in 0..bytes.len() {
+            match (bytes[i], bytes.get(i + 1)) {
+                (b'\r', Some(b'\n')) => {}
+                (b'\r', None) => self.has_return = true,
+                (byte, _) => {
+                    bytes[kept] = byte;
+                    kept += 1;
+                }
+            }
+        }
+        kept
     }
 }
 
 impl Read for LimitedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let len = self.reader.read(buffer)?;
+        let mut len = self.read_some(buffer)?;
+        if len == 0 && self.last != b'\n' {
+            (buffer[0], len) = (b'\n', 1);
+        }
+        if let Some(last) = buffer[..len].last() {
+            self.last = *last;
+        }
         self.bytes += len;
         if self.is_exceeded() { Err(io::Error::other("a record is too long")) } else { Ok(len) }
     }
@@ -107,4 +165,46 @@ impl Read for LimitedReader {
 fn has_semicolons(start: &[u8]) -> bool {
     let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();
     !line.contains(&b',') && line.contains(&b';')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives its text in pieces of a given size.
+    struct Pieces(Vec<u8>, usize);
+
+    impl Read for Pieces {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let len = self.1.min(self.0.len()).min(buffer.len());
+            buffer[..len].copy_from_slice(&self.0[..len]);
+            self.0.drain(..len);
+            Ok(len)
+        }
+    }
+
+    #[test]
+    fn every_line_ends_in_a_line_feed() {
+        for size in 1..5 {
+            for (text, expected) in [
+                ("", ""),
+                ("a", "a\n"),
+                ("a\n", "a\n"),
+                ("a\r\n\r\nb", "a\n\nb\n"),
+                ("a\rb\r", "a\rb\r\n"),
+                ("\r\r\n", "\r\n"),
+            ] {
+                let mut reader = LimitedReader::new(Box::new(Pieces(text.into(), size)));
+                let mut read = String::new();
+                let mut buffer = [0; 8];
+                loop {
+                    match reader.read(&mut buffer).unwrap() {
+                        0 => break,
+                        len => read += std::str::from_utf8(&buffer[..len]).unwrap(),
+                    }
+                }
+                assert_eq!(read, expected, "{text:?} in pieces of {size}");
+            }
+        }
+    }
 }

@@ -78,8 +78,14 @@ impl ArraySpec {
 
     /// Names of the columns that are not coordinates: `a` and `b` in `file.csv:-a,b`.
     pub(crate) fn excluded_columns(&self) -> Option<Vec<String>> {
-        let names = self.name.as_ref()?.strip_prefix('-')?;
-        Some(names.split(',').map(|name| name.trim().to_owned()).collect())
+        Some(split_names(self.name.as_ref()?.strip_prefix('-')?))
+    }
+
+    /// Reference to the same table without a column. Columns that are excluded already stay excluded.
+    #[must_use]
+    pub fn excluding(&self, column: &str) -> Self {
+        let given = self.name.as_deref().map_or_else(|| "-".to_owned(), |given| format!("{given},"));
+        self.named(&(given + &join_names(&[column])))
     }
 
     /// Whether both paths refer to the same file.
@@ -92,6 +98,36 @@ impl ArraySpec {
             _ => false,
         }
     }
+}
+
+/// Splits a list of names at its commas. A name that contains a comma is written in quotation marks, as in a csv file.
+///
+/// ```
+/// assert_eq!(nuq_io::split_names(r#"a, "b,c",d"#), ["a", "b,c", "d"]);
+/// ```
+#[must_use]
+pub fn split_names(list: &str) -> Vec<String> {
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_reader(list.as_bytes());
+    let record = reader.records().next().and_then(Result::ok);
+    record.map_or_else(Vec::new, |record| record.iter().map(str::to_owned).collect())
+}
+
+/// Joins names by commas. It is the inverse of [`split_names`].
+///
+/// ```
+/// assert_eq!(nuq_io::join_names(&["a", "b,c"]), r#"a,"b,c""#);
+/// ```
+#[must_use]
+pub fn join_names<S: AsRef<str>>(names: &[S]) -> String {
+    let quoted = |name: &S| match name.as_ref() {
+        name if name.contains([',', '"']) => format!("\"{}\"", name.replace('"', "\"\"")),
+        name => name.to_owned(),
+    };
+    names.iter().map(quoted).collect::<Vec<String>>().join(",")
 }
 
 impl fmt::Display for ArraySpec {

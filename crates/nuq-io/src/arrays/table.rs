@@ -2,13 +2,14 @@
 //!
 //! Unless [`Header`] decides it, the first line is a header in each of these cases:
 //! - none of its cells is a number, and a cell below is;
-//! - it holds the names 0, 1, 2, … that pandas gives to unnamed columns;
+//! - it holds the names 0, 1, 2, … that pandas gives to unnamed columns, see below;
 //! - its first name is empty, as pandas writes the name of its index; that column is then ignored;
 //! - it holds all requested columns.
 //!
 //! With [`Header::No`], columns are selected by their numbers, counted from 0 as in the names that pandas gives them.
 //!
-//! Three cases are ambiguous, and are errors:
+//! Four cases are ambiguous, and are errors:
+//! - the first line holds 0, 1, 2, … in fewer than ten columns, and another line consists of integers too;
 //! - the first line of embeddings holds increasing integers, as column numbers are, and no other line consists of integers;
 //! - the first line holds all requested columns, but may be a row, see [`may_be_row`];
 //! - the first line of labels may be a label or the name of the column, see [`may_be_name`].
@@ -22,7 +23,7 @@ use super::input::Input;
 use super::records::{Record, Records};
 use super::table_rows::{Block, CoordinateColumns, TableFile, TableRows};
 use super::{ArraySpec, Header, ReadOptions};
-use crate::Error;
+use crate::{Error, Position};
 
 /// A table of which the first line has been read.
 pub(crate) struct Table<'s> {
@@ -37,7 +38,12 @@ pub(crate) struct Table<'s> {
     first_line: FirstLine,
     /// Whether the first column is the index that pandas writes without a name.
     has_index: bool,
+    /// Whether the header holds 0, 1, 2, … and would be a row if another line consists of integers.
+    may_be_row: bool,
 }
+
+/// Number of columns from which a first line 0, 1, 2, … is certainly a header.
+const NUMBERED_COLUMNS: usize = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FirstLine {
@@ -69,8 +75,30 @@ impl<'s> Table<'s> {
             header == Header::Auto && cells.is_some_and(|cells| may_be_row(cells, names, &first_line));
         let has_index = first_line == FirstLine::Header
             && cells.is_some_and(|cells| cells.len() > 1 && cells[0].trim().is_empty());
-        let table = Self { spec, records, delimiter, can_reopen, header, first, first_line, has_index };
-        if is_ambiguous { Err(table.ambiguous()) } else { Ok(table) }
+        let may_be_row = header == Header::Auto
+            && first_line == FirstLine::Header
+            && cells.is_some_and(|cells| cells.len() < NUMBERED_COLUMNS && is_numbered(cells));
+        let is_empty = header != Header::No
+            && cells.is_some_and(|cells| cells.len() > 1 && cells.iter().all(|cell| cell.trim().is_empty()));
+        let table =
+            Self { spec, records, delimiter, can_reopen, header, first, first_line, has_index, may_be_row };
+        match (is_ambiguous, is_empty) {
+            (true, _) => Err(table.ambiguous()),
+            (_, true) => Err(table.bad(
+                "all cells of its first line are empty: remove the line, or read it as a row with --header no".to_owned(),
+            )),
+            _ => Ok(table),
+        }
+    }
+
+    /// The next line after the first one. It shows whether a first line 0, 1, 2, … may be a row.
+    fn next(&mut self) -> Result<Option<Record>, Error> {
+        let record = self.records.next()?;
+        let is_integers = |record: &Record| record.cells.iter().all(|cell| integer(cell).is_some());
+        if self.may_be_row && record.as_ref().is_some_and(is_integers) {
+            return Err(self.ambiguous());
+        }
+        Ok(record)
     }
 
     /// The names of the columns; empty without a header.
@@ -107,7 +135,7 @@ impl<'s> Table<'s> {
         }
         let first = self.first.take();
         let (names, mut next) = match self.first_line {
-            FirstLine::Header => (first, self.records.next()?),
+            FirstLine::Header => (first, self.next()?),
             FirstLine::Row | FirstLine::Strings => (None, first),
         };
         if next.is_none() {
@@ -131,7 +159,7 @@ impl<'s> Table<'s> {
             if is_streamed {
                 block.clear();
             }
-            next = self.records.next()?;
+            next = self.next()?;
         }
         if self.header == Header::Auto && names.is_none() && numbering.is_ambiguous() {
             return Err(self.ambiguous());
@@ -158,8 +186,8 @@ impl<'s> Table<'s> {
         let name = self.spec.name.clone();
         self.for_each_cell(|table, line, cell| {
             let target = cell.parse().map_err(|_| {
-                if has_decimal_comma(cell) {
-                    return table.bad(decimal_commas(line, cell));
+                if let Some(problem) = wrong_separator(line, cell) {
+                    return table.bad(problem);
                 }
                 let column = name.as_ref().map_or("the target".to_owned(), |name| format!("column `{name}`"));
                 table.bad(format!("line {line}, {column} is `{cell}`, not a number"))
@@ -173,46 +201,40 @@ impl<'s> Table<'s> {
     }
 
     /// A column as labels: integers if all cells are integers in their canonical form (`1`), or if all are such integers with zeros
-    /// after a decimal point (`1.0`); strings otherwise.
+    /// after a decimal point (`1.0`); strings otherwise. Other numbers with a point or an exponent are errors, unless there are strings
+    /// too.
     pub(crate) fn labels(mut self, options: ReadOptions) -> Result<Vec<Label>, Error> {
-        let mut cells: Vec<String> = Vec::new();
-        // Line and text of the first number that is not an integer.
-        let mut fraction = None;
-        let mut are_numbers = true;
+        let mut cells: Vec<LabelCell> = Vec::new();
         self.for_each_cell(|table, line, cell| {
-            let is_possible_header = cells.is_empty() && table.first_line == FirstLine::Strings;
-            match cell.parse::<f64>() {
-                Ok(value) if value.fract() != 0.0 && !value.is_nan() => {
-                    fraction.get_or_insert((line, cell.to_owned()));
-                }
-                Ok(_) => {}
-                Err(_) => are_numbers &= is_possible_header,
-            }
             table.reserve(&mut cells, 1)?;
-            cells.push(cell.to_owned());
+            cells.push(LabelCell { line, text: cell.to_owned() });
             // The first of them may be a header.
             table.check_more_rows(options, cells.len() - 1)
         })?;
         if self.first_line == FirstLine::Strings
-            && (cells.len() == 1 || cells[1..].iter().any(|cell| is_numeric_label(cell)))
+            && (cells.len() == 1 || cells[1..].iter().any(|cell| is_numeric_label(&cell.text)))
         {
             cells.remove(0);
         } else if self.header == Header::Auto && self.first_line != FirstLine::Header && may_be_name(&cells) {
             return Err(self.ambiguous());
         }
-        // The caller reports missing labels.
-        let is_missing = |cell: &String| Label::MISSING.contains(&cell.as_str());
-        if let (true, Some((line, cell)), false) = (are_numbers, fraction, cells.iter().any(is_missing)) {
-            let problem = format!(
-                "the label of line {line} is {cell}, not an integer: give integers or strings, or use --targets for numbers"
-            );
-            return Err(self.bad(problem));
+        options.check_rows(self.spec, cells.len())?;
+        if let Some(missing) = cells.iter().find(|cell| Label::MISSING.contains(&cell.text.as_str())) {
+            let (at, value) = (Position::Line(missing.line), missing.text.clone());
+            return Err(Error::MissingLabel { spec: self.spec.clone(), at, value });
         }
         let all = |integer: fn(&str) -> Option<Label>| {
-            cells.iter().map(|cell| integer(cell)).collect::<Option<Vec<Label>>>()
+            cells.iter().map(|cell| integer(&cell.text)).collect::<Option<Vec<Label>>>()
         };
-        let integers = all(canonical_integer).or_else(|| all(integer_as_float));
-        Ok(integers.unwrap_or_else(|| cells.into_iter().map(Label::Text).collect()))
+        if let Some(integers) = all(canonical_integer).or_else(|| all(integer_as_float)) {
+            return Ok(integers);
+        }
+        if cells.iter().all(|cell| is_numeric_label(&cell.text))
+            && let Some(problem) = float_label(&cells)
+        {
+            return Err(self.bad(problem));
+        }
+        Ok(cells.into_iter().map(|cell| Label::Text(cell.text)).collect())
     }
 
     /// Calls `read` with line and trimmed text of each cell of the requested column, or of the only one. A first line that may
@@ -223,13 +245,20 @@ impl<'s> Table<'s> {
     ) -> Result<(), Error> {
         // The column is checked before other lines are read.
         let column = self.column(self.spec)?;
+        let mut read_record = |table: &Self, record: &Record| {
+            // A blank line of a table with one column is an empty cell.
+            if record.cells.len() == 1 && record.blank_lines > 0 {
+                read(table, record.line - record.blank_lines, "")?;
+            }
+            read(table, record.line, record.cells.get(column).unwrap_or_default().trim())
+        };
         if self.first_line != FirstLine::Header
-            && let Some(Record { cells, line }) = &self.first
+            && let Some(first) = &self.first
         {
-            read(self, *line, cells.get(column).unwrap_or_default().trim())?;
+            read_record(self, first)?;
         }
-        while let Some(Record { cells, line }) = self.records.next()? {
-            read(self, line, cells.get(column).unwrap_or_default().trim())?;
+        while let Some(record) = self.next()? {
+            read_record(self, &record)?;
         }
         Ok(())
     }
@@ -287,7 +316,7 @@ impl<'s> Table<'s> {
             FirstLine::Header | FirstLine::Strings => shown.map(|&name| name.to_owned()).collect(),
         };
         present.extend((cells.len() > 20).then(|| format!("… ({} columns)", cells.len())));
-        Error::NoSuchArray { spec: spec.clone(), present }
+        Error::NoSuchColumn { spec: spec.clone(), present }
     }
 
     fn reserve<T>(&self, values: &mut Vec<T>, additional: usize) -> Result<(), Error> {
@@ -315,17 +344,14 @@ impl<'s> Table<'s> {
 
     /// The error of a cell of a table of embeddings. It suggests to write decimal points, or to exclude the column.
     fn bad_coordinate(&self, line: u64, column: usize, name: Option<String>, cell: &str) -> Error {
-        if has_decimal_comma(cell) {
-            return self.bad(decimal_commas(line, cell));
+        if let Some(problem) = wrong_separator(line, cell) {
+            return self.bad(problem);
         }
         self.bad(match name {
             Some(name) => {
-                // Columns that are excluded already stay excluded.
-                let excluded = self.spec.name.as_deref().map_or_else(|| "-".to_owned(), |given| format!("{given},"));
-                let path = self.spec.path.display();
                 format!(
-                    "line {line}, column `{name}` is `{cell}`, not a number; if `{name}` is not a coordinate, exclude it as \
-                     {path}:{excluded}{name}"
+                    "line {line}, column `{name}` is `{cell}`, not a number; if `{name}` is not a coordinate, exclude it as {}",
+                    self.spec.excluding(&name)
                 )
             }
             None => format!("line {line}, column {column} is `{cell}`, not a number"),
@@ -339,11 +365,20 @@ fn first_line(cells: &StringRecord, names: &[String]) -> FirstLine {
     if !names.is_empty() && names.iter().all(has) {
         return FirstLine::Header;
     }
-    let is_numbered = || cells.iter().enumerate().all(|(i, cell)| cell == i.to_string());
-    if cells.len() > 1 && (cells[0].is_empty() || is_numbered()) {
+    if cells.len() > 1 && (cells[0].is_empty() || is_numbered(cells)) {
         return FirstLine::Header;
     }
-    if cells.iter().any(is_number) { FirstLine::Row } else { FirstLine::Strings }
+    let is_missing = |cell: &str| !cell.trim().is_empty() && Label::MISSING.contains(&cell.trim());
+    if cells.iter().any(|cell| is_number(cell) || is_missing(cell)) {
+        FirstLine::Row
+    } else {
+        FirstLine::Strings
+    }
+}
+
+/// Whether the cells are 0, 1, 2, ….
+fn is_numbered(cells: &StringRecord) -> bool {
+    cells.iter().enumerate().all(|(i, cell)| cell == i.to_string())
 }
 
 /// Whether a first line that contains the requested names may nevertheless be a row: all its cells are numbers, and they are not
@@ -363,6 +398,20 @@ fn has_decimal_comma(cell: &str) -> bool {
     (parts.len() > 1 || cell.contains(',')) && parts.iter().all(is_number)
 }
 
+/// The problem of a cell that holds several numbers, or a number with a decimal comma.
+fn wrong_separator(line: u64, cell: &str) -> Option<String> {
+    if has_decimal_comma(cell) {
+        return Some(decimal_commas(line, cell));
+    }
+    let mut numbers = cell.split_whitespace();
+    (numbers.clone().count() > 1 && numbers.all(is_number)).then(|| {
+        format!(
+            "line {line} has the cell `{cell}`: numbers that are separated by spaces are not supported; separate them by commas, for \
+             example in Python with pandas.read_csv(path, sep=r'\\s+', header=None).to_csv(path, index=False, header=False)"
+        )
+    })
+}
+
 fn decimal_commas(line: u64, cell: &str) -> String {
     format!(
         "line {line} has the cell `{cell}`: numbers with a decimal comma are not supported; write decimal points, for example in \
@@ -374,9 +423,33 @@ fn is_number(cell: &str) -> bool {
     cell.trim().parse::<f64>().is_ok()
 }
 
-/// Whether a label is a number. NaN is not: it is a missing label, which a column of strings may contain too.
+/// A label and its line.
+struct LabelCell {
+    line: u64,
+    text: String,
+}
+
+/// Whether a label is a number, also with a decimal comma. NaN is not: it is a missing label, which a column of strings may contain too.
 fn is_numeric_label(cell: &str) -> bool {
-    cell.parse::<f64>().is_ok_and(|value| !value.is_nan())
+    cell.parse::<f64>().is_ok_and(|value| !value.is_nan()) || has_decimal_comma(cell)
+}
+
+/// The problem of labels that are numbers, if one of them is not written as an integer.
+fn float_label(cells: &[LabelCell]) -> Option<String> {
+    let is_fraction = |cell: &&LabelCell| cell.text.parse::<f64>().is_ok_and(|value| value.fract() != 0.0);
+    if let Some(LabelCell { line, text }) = cells.iter().find(is_fraction) {
+        return Some(format!(
+            "the label of line {line} is {text}, not an integer: give integers or strings, or use --targets for numbers"
+        ));
+    }
+    let is_float = |cell: &&LabelCell| cell.text.parse::<i128>().is_err();
+    let LabelCell { line, text } = cells.iter().find(is_float)?;
+    Some(match text.parse::<f64>() {
+        Ok(value) => format!(
+            "the label of line {line} is `{text}`: write all labels in the same form, as integers, for example {value}"
+        ),
+        Err(_) => decimal_commas(*line, text),
+    })
 }
 
 fn integer(cell: &str) -> Option<u64> {
@@ -401,16 +474,16 @@ fn integer_as_float(cell: &str) -> Option<Label> {
 /// Whether the first of the labels may be the name of the column. It occurs only once, and
 /// - it is a number and no other label is, or
 /// - it is a string and every other label occurs at least twice.
-fn may_be_name(cells: &[String]) -> bool {
+fn may_be_name(cells: &[LabelCell]) -> bool {
     let [first, rest @ ..] = cells else { return false };
-    if rest.is_empty() || rest.contains(first) {
+    if rest.is_empty() || rest.iter().any(|cell| cell.text == first.text) {
         return false;
     }
-    if is_numeric_label(first) {
-        return !rest.iter().any(|cell| is_number(cell));
+    if is_numeric_label(&first.text) {
+        return !rest.iter().any(|cell| is_number(&cell.text));
     }
     let mut counts: HashMap<&str, usize> = HashMap::new();
-    rest.iter().for_each(|cell| *counts.entry(cell).or_default() += 1);
+    rest.iter().for_each(|cell| *counts.entry(&cell.text).or_default() += 1);
     counts.values().all(|&count| count > 1)
 }
 

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use nuq::Label;
+
 use super::input::Input;
 use super::records::{Record, Records};
 use super::source::{out_of_memory, truncated};
@@ -64,7 +66,7 @@ impl Block {
         for (column, cell) in cells.filter(|(column, _)| !columns.excluded.contains(column)) {
             self.values.push(match cell.trim() {
                 // A missing value is NaN, which is rejected or skipped later.
-                "" => f32::NAN,
+                cell if Label::MISSING.contains(&cell) => f32::NAN,
                 cell => cell.parse().map_err(|_| bad(column, cell))?,
             });
         }

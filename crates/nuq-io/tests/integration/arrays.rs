@@ -117,7 +117,7 @@ fn tables_are_read_with_and_without_a_header() {
     };
     let named = |spec: &ArraySpec, name: &str| ArraySpec { name: Some(name.to_owned()), ..spec.clone() };
     assert_eq!(open(&write("a.csv", "1,2\n3,4\n")).read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
-    assert_eq!(open(&write("pandas.csv", "0,1\n5,6\n")).read().unwrap().as_slice(), [5.0, 6.0]);
+    assert_eq!(open(&write("pandas.csv", "0,1\n5,6.5\n")).read().unwrap().as_slice(), [5.0, 6.5]);
     assert_eq!(
         open(&write("index.csv", ",a,b\n0,5,6\n1,7,8\n")).read().unwrap().as_slice(),
         [5.0, 6.0, 7.0, 8.0]
@@ -126,17 +126,16 @@ fn tables_are_read_with_and_without_a_header() {
     let missing = read_error(&write("missing.csv", "a,b\n1,\n"));
     assert!(missing.ends_with("row 0, column 1 is NaN: every coordinate must be finite"), "{missing}");
     let unlabeled = read_labels(&write("unlabeled.csv", "class,x\ncat,1\n,2\n")).unwrap_err().to_string();
-    assert!(unlabeled.contains("holds several arrays"), "{unlabeled}");
+    assert!(unlabeled.contains("has several columns"), "{unlabeled}");
     let unlabeled = read_labels(&named(&write("unlabeled.csv", "class,x\ncat,1\n,2\n"), "class"));
-    assert!(unlabeled.unwrap_err().to_string().ends_with("the label of row 1 is missing: remove the row"));
+    assert!(unlabeled.unwrap_err().to_string().ends_with("the label of line 3 is missing: remove the row"));
     assert_eq!(open(&write("b.tsv", "p\tq\n1\t 2e1\n")).read().unwrap().as_slice(), [1.0, 20.0]);
     let mixed = write("c.csv", "class,weight\n\"cat, big\",1.5\ndog,2\n");
     assert_eq!(read_labels(&named(&mixed, "class")).unwrap(), words(&["cat, big", "dog"]));
     assert_eq!(read_targets(&named(&mixed, "weight")).unwrap(), [1.5, 2.0]);
     let error = read_labels(&named(&mixed, "clas")).unwrap_err().to_string();
     assert!(
-        error.ends_with("holds no array `clas`; there are: (column 0, unnamed), (column 1, unnamed)")
-            || error.ends_with("there are: class, weight"),
+        error.ends_with("has no column `clas`; there are: class, weight"),
         "{error}"
     );
     assert_eq!(read_labels(&write("d.csv", "7\n8\n7\n")).unwrap(), ints(&[7, 8, 7]));
@@ -167,8 +166,8 @@ fn excluded_columns_are_not_coordinates() {
     assert_eq!(rows.read().unwrap().as_slice(), [1.0, 2.0, 3.0, 4.0]);
     let rest = EmbeddingsFile::open_excluding(&whole, &[&other_path]).err().unwrap().to_string();
     assert!(rest.contains("line 2, column `id` is `a`, not a number; if `id` is not a coordinate"), "{rest}");
-    assert!(read_error(&named("-no")).ends_with("holds no array `no`; there are: x, class, y, id"));
-    assert!(read_error(&named("x")).contains("remove `:x`, or exclude columns as `:-x`"));
+    assert!(read_error(&named("-no")).ends_with("has no column `no`; there are: x, class, y, id"));
+    assert!(read_error(&named("x")).contains("remove `:x`, or exclude the other columns as"));
     assert!(read_error(&named("-x,y,id,class")).ends_with("all columns are excluded"));
 }
 

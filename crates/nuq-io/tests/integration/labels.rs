@@ -3,7 +3,7 @@
 use std::fs;
 
 use nuq::Label;
-use nuq_io::{ArraySpec, Error, NpzArray, read_labels, write_npz};
+use nuq_io::{ArraySpec, Error, NpzArray, Position, read_labels, write_npz};
 
 fn csv(text: impl AsRef<[u8]>) -> Result<Vec<Label>, Error> {
     let folder = tempfile::tempdir().unwrap();
@@ -30,7 +30,7 @@ fn assert_error(labels: Result<Vec<Label>, Error>, end: &str) {
 fn integers_that_are_not_in_canonical_form_are_strings() {
     let words = |words: &[&str]| words.iter().map(|&word| Label::from(word)).collect::<Vec<_>>();
     assert_eq!(csv("1\n01\n001\n").unwrap(), words(&["1", "01", "001"]));
-    for other in ["+1", "-0", "1.0", "1e0", "00"] {
+    for other in ["+1", "-0", "00"] {
         assert_eq!(csv(format!("1\n{other}\n2\n1\n")).unwrap(), words(&["1", other, "2", "1"]));
     }
     for text in ["1.0\n2.0\n-3.00\n", "class\n1.0\n2.0\n-3.0\n"] {
@@ -46,6 +46,7 @@ fn fractions_are_errors() {
     let end = "not an integer: give integers or strings, or use --targets for numbers";
     assert_error(csv("1\n0.5\n"), &format!("y.csv: the label of line 2 is 0.5, {end}"));
     assert_error(csv("class\n1\n2\n-0.5\n"), &format!("the label of line 4 is -0.5, {end}"));
+    assert_error(csv("1.0\n1e0\n0.5\n"), &format!("the label of line 3 is 0.5, {end}"));
     assert_error(csv("1\ninf\n"), &format!("the label of line 2 is inf, {end}"));
     let values = [1.0f32, 0.5].map(f32::to_le_bytes).concat();
     assert_error(npy("<f4", 2, &values), &format!("y.npy: the label of row 1 is 0.5, {end}"));
@@ -54,27 +55,48 @@ fn fractions_are_errors() {
 }
 
 #[test]
+fn integers_that_are_written_as_other_numbers_are_errors() {
+    let end = "write all labels in the same form, as integers, for example";
+    for other in ["1.0", "1e0", "1.", "1.000e+00", "1E0"] {
+        assert_error(csv(format!("2\n{other}\n1\n")), &format!("the label of line 2 is `{other}`: {end} 1"));
+    }
+    assert_error(csv("class\n0.000e+00\n1.000e+00\n"), &format!("the label of line 2 is `0.000e+00`: {end} 0"));
+    let error = csv("class\n\"1,5\"\n\"2,5\"\n").unwrap_err().to_string();
+    assert!(error.contains("line 2 has the cell `1,5`: numbers with a decimal comma"), "{error}");
+    // Numbers among strings are strings.
+    assert_eq!(csv("1e0\ncat\n1\n1e0\n").unwrap()[0], *"1e0");
+}
+
+#[test]
+fn a_blank_line_is_a_missing_label() {
+    assert_error(csv("cat\n\ndog\n"), "the label of line 2 is missing: remove the row");
+    assert_error(csv("class\r\n1\r\n2\r\n\r\n1\r\n"), "the label of line 4 is missing: remove the row");
+    // Blank lines at the end are ignored.
+    assert_eq!(csv("1\n2\n\n\n").unwrap(), [1, 2].map(Label::from));
+}
+
+#[test]
 fn missing_labels_are_errors() {
-    let end = |word: &str| {
-        format!("the label of row 1 is missing (`{word}`): remove the row; if `{word}` is a class, rename it")
+    let end = |at: &str, word: &str| {
+        format!("the label of {at} is missing (`{word}`): remove the row; if `{word}` is a class, rename it")
     };
     let values = [1.0f64, f64::NAN].map(f64::to_le_bytes).concat();
-    assert_error(npy("<f8", 2, &values), &end("NaN"));
+    assert_error(npy("<f8", 2, &values), "the label of row 1 is missing: remove the row");
     for word in Label::MISSING.iter().filter(|word| !word.is_empty()) {
         for [first, last] in [["1", "2"], ["1.0", "2.0"], ["cat", "dog"], ["0.5", "1"]] {
-            assert_error(csv(format!("{first}\n{word}\n{last}\n")), &end(word));
+            assert_error(csv(format!("{first}\n{word}\n{last}\n")), &end("line 2", word));
         }
-        assert_error(csv(format!("class\n1\n{word}\n2\n")), &end(word));
+        assert_error(csv(format!("class\n1\n{word}\n2\n")), &end("line 3", word));
         let values = format!("cat\0{word:\0<4}");
-        assert_error(npy("|S4", 2, values.as_bytes()), &end(word));
+        assert_error(npy("|S4", 2, values.as_bytes()), &end("row 1", word));
     }
     assert_error(npy("|S3", 2, b"cat\0\0\0"), "the label of row 1 is missing: remove the row");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.csv");
     fs::write(&path, "x,class\n0.5,1\n1.5,\n").unwrap();
     let labels = read_labels(&ArraySpec { path, name: Some("class".to_owned()) });
-    assert!(matches!(&labels, Err(Error::MissingLabel { row: 1, .. })), "{labels:?}");
-    assert_error(labels, "t.csv:class: the label of row 1 is missing: remove the row");
+    assert!(matches!(&labels, Err(Error::MissingLabel { at: Position::Line(3), .. })), "{labels:?}");
+    assert_error(labels, "t.csv:class: the label of line 3 is missing: remove the row");
 }
 
 #[test]

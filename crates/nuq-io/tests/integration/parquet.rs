@@ -95,7 +95,7 @@ fn columns_are_labels_and_targets() {
         "the label of row 1 is 2.5, not an integer: give integers or strings, or use --targets for numbers",
     );
     ends(labels("several.parquet:list"), "is not supported: labels are integers or strings");
-    ends(labels("flat.parquet:no"), "holds no array `no`; there are: c0, c1, c2, class, target");
+    ends(labels("flat.parquet:no"), "has no column `no`; there are: c0, c1, c2, class, target");
     let targets = |name: &str| read_targets(&data(name)).map(drop);
     ends(targets("several.parquet:missing"), "row 1 has no target");
     ends(targets("several.parquet:text"), "its type Utf8 is not supported: targets are numbers");
@@ -107,7 +107,7 @@ fn unreadable_columns_are_errors() {
         let text = read_error(name);
         assert!(text.contains(part), "{name}: {text}");
     };
-    contains("several.parquet", "holds several arrays; name one as");
+    contains("several.parquet", "has several columns; name one as");
     contains("several.parquet:ragged", "row 1 has 2 numbers, the first has 1: give lists of one length");
     contains("several.parquet:lists_missing", "row 1, column 0 is NaN");
     contains("several.parquet:large_number", "row 1, column 0 is 1e39, beyond the range of f32");
@@ -115,8 +115,8 @@ fn unreadable_columns_are_errors() {
         "several.parquet:float",
         "`float` is not a list of numbers; without a name all columns of numbers are read",
     );
-    contains("several.parquet:no", "holds no array `no`; there are: list, large");
-    contains("flat.parquet:-no", "holds no array `no`; there are: c0, c1");
+    contains("several.parquet:no", "has no column `no`; there are: list, large");
+    contains("flat.parquet:-no", "has no column `no`; there are: c0, c1");
     let mut missing = open(&data("several.parquet:lists_missing"));
     let values = missing.values(0..4).unwrap();
     assert!(values[2].is_nan() && values[3].is_nan() && values[5].is_nan(), "{values:?}");

@@ -199,9 +199,9 @@ fn labels_of_several_columns_are_rejected_before_the_values_are_read() {
     // The second line is not valid; it must not be reached.
     let spec = write(folder.path(), "1,2,3\n\"");
     let error = ReadOptions::new().labels(&spec).unwrap_err().to_string();
-    assert!(error.contains("holds several arrays"), "{error}");
+    assert!(error.contains("has several columns; name one as"), "{error}");
     let error = ReadOptions::new().targets(&spec).unwrap_err().to_string();
-    assert!(error.contains("holds several arrays"), "{error}");
+    assert!(error.contains("has several columns; name one as"), "{error}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn kept_columns_are_not_coordinates_and_are_read_in_blocks() {
     let error = |kept: &str| {
         ReadOptions::new().embeddings_keeping(&table, &[], &[kept.to_owned()]).err().unwrap().to_string()
     };
-    assert!(error("no").ends_with("holds no array `no`; there are: id, x, note, y"), "{}", error("no"));
+    assert!(error("no").ends_with("has no column `no`; there are: id, x, note, y"), "{}", error("no"));
     let array = folder.path().join("x.npy");
     fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rows-f32.npy"), &array).unwrap();
     let array = ArraySpec { path: array, name: None };
@@ -254,5 +254,86 @@ fn expected_numbers_of_rows_and_columns_are_checked() {
             matches!(ReadOptions::new().rows(rows).targets(&labels), Err(Error::RowCount { .. })),
             "{rows}"
         );
+    }
+}
+
+#[test]
+fn a_first_line_of_column_numbers_is_a_header_unless_it_may_be_a_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = |text: &str, header: Header| {
+        let spec = write(folder.path(), text);
+        ReadOptions::new().header(header).embeddings(&spec, &[]).map(|file| file.len())
+    };
+    assert_eq!(rows("0,1,2,3\n0.5,1,2,3\n4,5,6,7.5\n", Header::Auto).unwrap(), 2);
+    for text in ["0,1,2,3\n4,5,6,7\n", "0,1,2,3\n0.5,1,2,3\n4,5,6,7\n", "0,1\n5,6\n"] {
+        let error = rows(text, Header::Auto).unwrap_err().to_string();
+        assert!(error.ends_with("may be a header or a row: choose with --header yes or --header no"), "{error}");
+        let lines = text.lines().count();
+        assert_eq!(rows(text, Header::No).unwrap(), lines);
+        assert_eq!(rows(text, Header::Yes).unwrap(), lines - 1);
+    }
+    let column = ArraySpec { name: Some("1".to_owned()), ..write(folder.path(), "0,1\n5,6\n") };
+    assert!(ReadOptions::new().labels(&column).unwrap_err().to_string().contains("--header yes or --header no"));
+    // Ten columns or more are certainly numbered.
+    assert_eq!(rows("0,1,2,3,4,5,6,7,8,9\n1,1,1,1,1,1,1,1,1,1\n", Header::Auto).unwrap(), 1);
+}
+
+#[test]
+fn a_first_line_of_empty_cells_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = write(folder.path(), ",,,\n1,2,3,4\n");
+    for header in [Header::Auto, Header::Yes] {
+        let error = ReadOptions::new().header(header).embeddings(&spec, &[]).err().unwrap().to_string();
+        assert!(error.contains("all cells of its first line are empty: remove the line"), "{error}");
+    }
+    assert_eq!(ReadOptions::new().header(Header::No).embeddings(&spec, &[]).unwrap().len(), 2);
+}
+
+#[test]
+fn missing_coordinates_are_nan_however_they_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    for word in Label::MISSING {
+        for text in [format!("x,y\n1,2\n3,{word}\n"), format!("1,2\n3,{word}\n"), format!("{word},2\n3,4\n")] {
+            let mut file = ReadOptions::new().embeddings(&write(folder.path(), &text), &[]).unwrap();
+            if word.is_empty() && text.starts_with(',') {
+                // The first line is a header with the index of pandas.
+                continue;
+            }
+            let values = file.values(0..2).unwrap();
+            assert_eq!(values.iter().filter(|value| value.is_nan()).count(), 1, "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn numbers_separated_by_spaces_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in ["1 2 3\n4 5 6\n", "a b c\n4 5 6\n", "1.5  -2e3\n0 0\n"] {
+        let error = ReadOptions::new().embeddings(&write(folder.path(), text), &[]).err().unwrap().to_string();
+        assert!(error.contains("line 2 has the cell `") && error.contains("separated by spaces"), "{error}");
+    }
+}
+
+#[test]
+fn names_may_contain_commas() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = write(folder.path(), "\"a,b\",c,d\n1,2,x\n3,4,y\n");
+    let error = ReadOptions::new().embeddings(&table, &[]).err().unwrap().to_string();
+    assert!(error.ends_with(":-d"), "{error}");
+    let without = table.excluding("d");
+    let both = without.excluding("a,b");
+    assert_eq!(both.name.as_deref(), Some("-d,\"a,b\""));
+    assert_eq!(ReadOptions::new().embeddings(&without, &[]).unwrap().dim(), 2);
+    assert_eq!(ReadOptions::new().embeddings(&both, &[]).unwrap().values(0..2).unwrap(), [2.0, 4.0]);
+}
+
+#[test]
+fn lines_are_counted_with_blank_lines_and_any_line_break() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in
+        ["x,y\n1,2\n\n\n3,four\n", "x,y\r\n1,2\r\n\r\n\r\n3,four", "x,\"y\nz\"\n1,2\n\n3,four\n"]
+    {
+        let error = ReadOptions::new().embeddings(&write(folder.path(), text), &[]).err().unwrap().to_string();
+        assert!(error.contains("line 5, column"), "{text:?}: {error}");
     }
 }
