@@ -73,7 +73,12 @@ impl PyScoreThreshold {
     /// Inverse of `parts`.
     #[staticmethod]
     #[pyo3(signature = (value, rows, guarantee, training_rows = 0))]
-    fn from_parts(value: f64, rows: usize, guarantee: GuaranteeTuple, training_rows: usize) -> PyResult<Self> {
+    fn from_parts(
+        value: f64,
+        rows: usize,
+        guarantee: GuaranteeTuple,
+        training_rows: usize,
+    ) -> PyResult<Self> {
         let guarantee = match guarantee {
             GuaranteeTuple::Coverage(share, (low, high), accepted) => {
                 Guarantee::Coverage { share, low, high, accepted }

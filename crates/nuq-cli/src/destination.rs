@@ -91,11 +91,7 @@ pub(crate) fn save(model: &nuq::Model<'_>, out: &Path) -> Result<(), Error> {
 }
 
 /// Saves a baseline.
-pub(crate) fn save_baseline(
-    scorer: &dyn Scorer,
-    details: &BaselineDetails,
-    out: &Path,
-) -> Result<(), Error> {
+pub(crate) fn save_baseline(scorer: &dyn Scorer, details: &BaselineDetails, out: &Path) -> Result<(), Error> {
     if !is_stdout(out) {
         return Ok(nuq_io::save_baseline(scorer, details, out)?);
     }

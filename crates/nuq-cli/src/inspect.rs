@@ -208,7 +208,7 @@ impl FileSummary {
     }
 
     /// Names and values as text; an empty name continues the entry before it.
-    fn facts(&self) -> Vec<(&'static str, String)> {
+    fn facts(&self) -> Vec<(&str, String)> {
         let verified = if self.verified { ", all checksums are correct" } else { "" };
         let mut facts = vec![("file", format!("written by {}{verified}", self.written_by))];
         for section in &self.sections {
@@ -264,7 +264,7 @@ impl BaselineSummary {
     }
 
     pub(crate) fn text(&self) -> String {
-        let mut facts = vec![
+        let mut facts: Vec<(&str, String)> = vec![
             ("task", self.task.to_owned()),
             ("method", format!("{} ({})", self.method, self.title)),
             ("inputs", self.inputs.join(", ")),

@@ -155,7 +155,8 @@ pub(crate) fn warn_truth_column(
     // A constant column equals a constant label by chance.
     let varies = values.windows(2).any(|pair| pair[0] != pair[1]);
     let is_equal = |j: &usize| {
-        varies && rows.rows().zip(values).all(|(row, value)| value.is_some_and(|value| row[*j] == value as f32))
+        varies
+            && rows.rows().zip(values).all(|(row, value)| value.is_some_and(|value| row[*j] == value as f32))
     };
     let Some(j) = (0..rows.dim()).find(has_name).or_else(|| (0..rows.dim()).find(is_equal)) else { return };
     let property = if has_name(&j) { "has the name of" } else { "equals" };

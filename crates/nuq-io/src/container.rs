@@ -131,7 +131,8 @@ impl Container {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let failed = |source: io::Error| Error::Read { path: path.to_owned(), source };
         if path.as_os_str() == "-" && !path.exists() {
-            let problem = "a model is mapped from a file and cannot be read from standard input; save it to a file";
+            let problem =
+                "a model is mapped from a file and cannot be read from standard input; save it to a file";
             return Err(Error::NotAModel { path: path.to_owned(), problem: problem.to_owned() });
         }
         let file = File::open(path).map_err(failed)?;

@@ -244,11 +244,7 @@ impl Error {
     /// The error of a label that is not an integer. NaN is a missing label.
     pub(crate) fn bad_label(spec: &ArraySpec, row: usize, value: f64) -> Self {
         match value.is_nan() {
-            true => Self::MissingLabel {
-                spec: spec.clone(),
-                at: Position::Row(row),
-                value: String::new(),
-            },
+            true => Self::MissingLabel { spec: spec.clone(), at: Position::Row(row), value: String::new() },
             false => Self::BadLabel { spec: spec.clone(), row, value },
         }
     }

@@ -33,7 +33,9 @@ pub use arrays::{
     npz_names, read_labels, read_members, read_targets, split_names, unnamed_file,
 };
 pub use atomic::{check_writable, is_device, stop_writing, write_atomically};
-pub use baseline::{BaselineDetails, BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline};
+pub use baseline::{
+    BaselineDetails, BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline,
+};
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::{Error, Position};
 pub use lock::ModelLock;

@@ -563,7 +563,13 @@ pub(crate) struct EvaluateArgs {
     #[command(flatten)]
     pub(crate) input: RowArgs,
     /// Classes of the columns of the logits and the members' logits, as A,B,"C,D" [default: the labels in sorted order]
-    #[arg(long, value_name = "LABELS", default_value = "", hide_default_value = true, requires = "predictions")]
+    #[arg(
+        long,
+        value_name = "LABELS",
+        default_value = "",
+        hide_default_value = true,
+        requires = "predictions"
+    )]
     pub(crate) classes: Names,
     /// Name of a threshold of the model: reports the share of rows that it rejects
     #[arg(long, value_name = "NAME")]

@@ -78,14 +78,12 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let (contents, replacement) = Replacement::open(options, common)?;
     match contents {
         Contents::Model(file) => threshold(options, common, (target_spec, target), file.model, replacement),
-        Contents::Baseline(file) => {
-            baseline::run(options, common, (target_spec, target), file, replacement)
-        }
+        Contents::Baseline(file) => baseline::run(options, common, (target_spec, target), file, replacement),
     }
 }
 
 /// An option and its array, if it is given.
-fn given<'o>((name, spec): (&'static str, &'o Option<ArraySpec>)) -> Option<(&'static str, &'o ArraySpec)> {
+fn given<'o>((name, spec): (&'o str, &'o Option<ArraySpec>)) -> Option<(&'o str, &'o ArraySpec)> {
     spec.as_ref().map(|spec| (name, spec))
 }
 

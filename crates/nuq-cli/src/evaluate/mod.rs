@@ -5,7 +5,7 @@ mod inputs;
 use std::time::Instant;
 
 use nuq::calibrate::Predictor;
-use nuq::{Label, Model, NuqClassifier};
+use nuq::{FittedModel, Label, Model, NuqClassifier};
 use nuq_eval::evaluate::{ColumnOrder, Comparison, Evaluation};
 use nuq_eval::metrics::Resampling;
 use nuq_io::{ArraySpec, join_names};
@@ -28,10 +28,9 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
         );
         return Err(Error::Data(text));
     };
-    let threshold = options
-        .threshold
-        .as_deref()
-        .map(|name| Ok::<_, Error>((name.to_owned(), rows::named_threshold(model.thresholds(), &options.model, name)?)));
+    let threshold = options.threshold.as_deref().map(|name| {
+        Ok::<_, Error>((name.to_owned(), rows::named_threshold(model.thresholds(), &options.model, name)?))
+    });
     let report_options = ReportOptions {
         threshold: threshold.transpose()?,
         command: command(),

@@ -130,7 +130,17 @@ fn options_and_arrays_that_do_not_apply_are_named() {
             "--logits is required: e.nuq holds the baseline energy",
         ),
         (
-            &["calibrate", "--model", "e.nuq", "--embeddings", "z.csv", "--target", "sets=0.9", "-l", "z.csv"],
+            &[
+                "calibrate",
+                "--model",
+                "e.nuq",
+                "--embeddings",
+                "z.csv",
+                "--target",
+                "sets=0.9",
+                "-l",
+                "z.csv",
+            ],
             "--target sets requires a NUQ model: e.nuq holds the baseline energy",
         ),
         (
@@ -142,7 +152,17 @@ fn options_and_arrays_that_do_not_apply_are_named() {
             "--target risk of a baseline requires --labels and --logits",
         ),
         (
-            &["calibrate", "-m", "e.nuq", "--logits", "z.csv", "--target", "coverage=0.1", "--measure", "total"],
+            &[
+                "calibrate",
+                "-m",
+                "e.nuq",
+                "--logits",
+                "z.csv",
+                "--target",
+                "coverage=0.1",
+                "--measure",
+                "total",
+            ],
             "--measure requires a NUQ model",
         ),
         (
@@ -232,7 +252,8 @@ fn accepted(text: &str) -> Vec<bool> {
 fn a_threshold_of_a_baseline_is_stored_shown_applied_and_removed() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let names = ["train.npz:embeddings", "train.npz:labels", "held_out.npz:embeddings", "test.npz:embeddings"];
+    let names =
+        ["train.npz:embeddings", "train.npz:labels", "held_out.npz:embeddings", "test.npz:embeddings"];
     let [train, labels, held_out, test] = names.map(example);
     let run = |arguments: &[&str]| {
         let output = nuq(arguments, at);
@@ -242,7 +263,10 @@ fn a_threshold_of_a_baseline_is_stored_shown_applied_and_removed() {
     run(&["fit", "--method", "mahalanobis", "-e", &train, "-l", &labels, "-o", "b.nuq"]);
     let calibrate = ["calibrate", "-m", "b.nuq", "-e", &held_out, "--name", "guard"];
     let text = run(&[&calibrate[..], &["--target", "false_alarm=0.05"]].concat());
-    assert!(text.starts_with("guard: accept if score ≤ ") && text.contains("the 1000 held-out rows"), "{text}");
+    assert!(
+        text.starts_with("guard: accept if score ≤ ") && text.contains("the 1000 held-out rows"),
+        "{text}"
+    );
 
     // The threshold is the 951st of the 1000 held-out scores, ⌈1001 · 0.95⌉.
     let mut of_held_out = scores(&run(&["score", "-m", "b.nuq", "-e", &held_out, "-o", "-"]));
@@ -261,10 +285,9 @@ fn a_threshold_of_a_baseline_is_stored_shown_applied_and_removed() {
     assert!((0.9..1.0).contains(&share), "{share}");
 
     // A second threshold of the same name replaces the first; the counts of the JSON output say so.
-    let json: Value = serde_json::from_str(&run(
-        &[&calibrate[..], &["--target", "coverage=0.8", "--json"]].concat(),
-    ))
-    .unwrap();
+    let json: Value =
+        serde_json::from_str(&run(&[&calibrate[..], &["--target", "coverage=0.8", "--json"]].concat()))
+            .unwrap();
     assert_eq!((&json["replaced"], &json["accepted"]), (&true.into(), &801.into()));
     let output = nuq(&["calibrate", "-m", "b.nuq", "--remove", "other"], at);
     assert!(err(&output).contains("no threshold, sets or intervals `other`: its thresholds are guard"));
@@ -301,10 +324,12 @@ fn the_risk_of_a_baseline_counts_the_errors_of_the_network() {
     let decisions =
         accepted(&run(&["score", "-m", "e.nuq", "--logits", &test_z, "--threshold", "r", "-o", "-"]));
     let (logits, labels) = (read("test.npz:logits"), read_labels(&test_y.parse().unwrap()).unwrap());
+    // The columns of the logits are the sorted labels.
+    let classes: Vec<_> = labels.iter().collect::<std::collections::BTreeSet<_>>().into_iter().collect();
     let is_wrong = |i: &usize| {
         let row = logits.row(*i);
         let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
-        best.to_string() != labels[*i].to_string()
+        *classes[best] != labels[*i]
     };
     let rows: Vec<usize> = (0..decisions.len()).filter(|&i| decisions[i]).collect();
     let wrong = rows.iter().filter(|i| is_wrong(i)).count();

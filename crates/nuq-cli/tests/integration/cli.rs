@@ -34,7 +34,8 @@ fn help_lists_the_commands() {
       calibrate     Choose a threshold, prediction sets or intervals on held-out rows and store them in
                     the model
       evaluate      Compare NUQ with baseline methods on test rows and out-of-distribution rows
-      inspect       Show a model file: options, classes, thresholds, index and sections
+      inspect       Show the file of a model or baseline: options, classes, thresholds, index and
+                    sections
       label-issues  List training rows whose label is probably wrong
       suggest       Choose rows of a file to label next: uncertain and diverse
       serve         Serve models over HTTP, by the Open Inference Protocol and as JSON

@@ -9,7 +9,7 @@ use crate::common::{err, nuq, out};
 fn write(path: &Path, columns: &str) {
     let value = |i: u32, column: &str| match column {
         "a" => format!("{}", 10 * (i % 2) + i % 7),
-        "b" => format!("{}", i % 5),
+        "b" => format!("{}.5", i % 5),
         "c" => format!("{}", i % 3),
         _ => format!("{}", i % 2),
     };

@@ -85,7 +85,7 @@ fn invalid_requests_for_sets_are_errors() {
     let plain = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings";
     let cases = [
         (format!("{plain} --target sets=0.9"), 2, "--target sets requires --labels"),
-        (format!("{plain} --target intervals=0.9"), 2, "--target intervals requires --targets"),
+        (format!("{plain} --target intervals=0.9"), 2, "--target intervals requires a regressor; use sets"),
         (format!("{plain} --target intervals=0.9 --targets @held_out.npz:labels"), 2, "requires a regressor"),
         (format!("{CALIBRATE} --target sets=1"), 1, "--target sets=1: it must lie strictly between 0 and 1"),
         (format!("{CALIBRATE} --target sets=0.9 --measure total"), 2, "--measure requires a threshold"),

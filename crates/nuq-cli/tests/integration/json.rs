@@ -118,7 +118,7 @@ fn invalid_options_are_reported_before_rows_are_read() {
             2,
             "--classes a,b must list each of the 10 classes",
         ),
-        ([&["calibrate", "--remove", "x"][..], &model].concat(), 1, "no threshold `x`"),
+        ([&["calibrate", "--remove", "x"][..], &model].concat(), 1, "no threshold, sets or intervals `x`"),
         ([&["calibrate", "--remove", "x"][..], &model, &rows].concat(), 2, "cannot be used with"),
         (
             [&["evaluate", "--report", "none/r.html"][..], &test, &model].concat(),

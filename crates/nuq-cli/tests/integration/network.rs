@@ -79,7 +79,7 @@ fn logits_that_do_not_fit_are_errors() {
         (
             "--logits z.csv --classes a,c",
             2,
-            "--classes a,c must list each of the 2 classes of the model once: a, b",
+            "--classes a,c must list each of the 2 classes of the model once: a,b",
         ),
         ("--classes a,b", 2, "--logits <FILE>"),
         ("--members z.csv", 2, "--members requires a baseline: m.nuq holds a NUQ model"),

@@ -56,7 +56,8 @@ fn names_with_commas_are_quoted() {
     let more = ["--keep-columns", "class,\"id, row\"", "--classes", "\"a,b\",c"];
     let output = nuq(&[&score[..], &more].concat(), at);
     assert!(out(&output).contains("\n1,c,r1,c,"), "{}{}", out(&output), err(&output));
-    let output = nuq(&[&score[..], &["--keep-columns", "class,\"id, row\"", "--classes", "a,b,c"]].concat(), at);
+    let output =
+        nuq(&[&score[..], &["--keep-columns", "class,\"id, row\"", "--classes", "a,b,c"]].concat(), at);
     let text = "--classes a,b,c must list each of the 2 classes of the model once: \"a,b\",c";
     assert!(err(&output).contains(text), "{}", err(&output));
 }
@@ -110,7 +111,8 @@ fn rounded_training_rows_are_reported_whatever_their_share() {
         range.map(|i| format!("{:.*e},{:.*e},{}\n", digits, value(i), digits, value(i + 71), i % 2)).collect()
     };
     fs::write(folder.path().join("t.csv"), format!("x,y,class\n{}", rows(1..200, 16))).unwrap();
-    fs::write(folder.path().join("h.csv"), format!("x,y,class\n{}{}", rows(190..200, 5), rows(300..490, 16))).unwrap();
+    fs::write(folder.path().join("h.csv"), format!("x,y,class\n{}{}", rows(190..200, 5), rows(300..490, 16)))
+        .unwrap();
     assert!(run("fit -e t.csv -l t.csv:class -o m.nuq", &folder).status.success());
     let output = run("calibrate -m m.nuq -e h.csv -l h.csv:class --target coverage=0.9", &folder);
     let text = "h.csv: 10 of 200 rows equal training rows; metrics and guarantees are valid only for rows that are not training rows";

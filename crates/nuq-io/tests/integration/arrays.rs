@@ -134,10 +134,7 @@ fn tables_are_read_with_and_without_a_header() {
     assert_eq!(read_labels(&named(&mixed, "class")).unwrap(), words(&["cat, big", "dog"]));
     assert_eq!(read_targets(&named(&mixed, "weight")).unwrap(), [1.5, 2.0]);
     let error = read_labels(&named(&mixed, "clas")).unwrap_err().to_string();
-    assert!(
-        error.ends_with("has no column `clas`; there are: class, weight"),
-        "{error}"
-    );
+    assert!(error.ends_with("has no column `clas`; there are: class, weight"), "{error}");
     assert_eq!(read_labels(&write("d.csv", "7\n8\n7\n")).unwrap(), ints(&[7, 8, 7]));
     assert_eq!(read_labels(&write("e.csv", "cat\ndog\n")).unwrap(), words(&["cat", "dog"]));
     let error = read_error(&write("f.csv", "x,y\n1,2\n3,four\n"));

@@ -161,9 +161,8 @@ fn thresholds_of_a_baseline_are_stored() {
     in_folder(|path, again| {
         let scores: Vec<f64> = (0..99).map(f64::from).collect();
         let wrong: Vec<bool> = (0..99).map(|i| i > 90).collect();
-        let calibrate = |target| {
-            ScoreThreshold::calibrate(&scores, Some(&wrong), Predictor::Network, target).unwrap()
-        };
+        let calibrate =
+            |target| ScoreThreshold::calibrate(&scores, Some(&wrong), Predictor::Network, target).unwrap();
         let thresholds = [
             ("every row", calibrate(Target::FalseAlarm(0.001))),
             ("guard", calibrate(Target::FalseAlarm(0.05)).on_training_rows(99)),
@@ -237,7 +236,8 @@ impl Scorer for Constant {
 #[test]
 fn a_scorer_of_another_crate_cannot_be_saved() {
     in_folder(|path, _| {
-        let error = nuq_io::save_baseline(&Constant, &BaselineDetails::default(), path).unwrap_err().to_string();
+        let error =
+            nuq_io::save_baseline(&Constant, &BaselineDetails::default(), path).unwrap_err().to_string();
         assert!(error.ends_with("constant is not a method of nuq") && !path.exists(), "{error}");
     });
 }

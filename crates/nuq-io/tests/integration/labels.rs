@@ -60,7 +60,10 @@ fn integers_that_are_written_as_other_numbers_are_errors() {
     for other in ["1.0", "1e0", "1.", "1.000e+00", "1E0"] {
         assert_error(csv(format!("2\n{other}\n1\n")), &format!("the label of line 2 is `{other}`: {end} 1"));
     }
-    assert_error(csv("class\n0.000e+00\n1.000e+00\n"), &format!("the label of line 2 is `0.000e+00`: {end} 0"));
+    assert_error(
+        csv("class\n0.000e+00\n1.000e+00\n"),
+        &format!("the label of line 2 is `0.000e+00`: {end} 0"),
+    );
     let error = csv("class\n\"1,5\"\n\"2,5\"\n").unwrap_err().to_string();
     assert!(error.contains("line 2 has the cell `1,5`: numbers with a decimal comma"), "{error}");
     // Numbers among strings are strings.

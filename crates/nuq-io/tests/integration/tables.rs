@@ -267,13 +267,18 @@ fn a_first_line_of_column_numbers_is_a_header_unless_it_may_be_a_row() {
     assert_eq!(rows("0,1,2,3\n0.5,1,2,3\n4,5,6,7.5\n", Header::Auto).unwrap(), 2);
     for text in ["0,1,2,3\n4,5,6,7\n", "0,1,2,3\n0.5,1,2,3\n4,5,6,7\n", "0,1\n5,6\n"] {
         let error = rows(text, Header::Auto).unwrap_err().to_string();
-        assert!(error.ends_with("may be a header or a row: choose with --header yes or --header no"), "{error}");
+        assert!(
+            error.ends_with("may be a header or a row: choose with --header yes or --header no"),
+            "{error}"
+        );
         let lines = text.lines().count();
         assert_eq!(rows(text, Header::No).unwrap(), lines);
         assert_eq!(rows(text, Header::Yes).unwrap(), lines - 1);
     }
     let column = ArraySpec { name: Some("1".to_owned()), ..write(folder.path(), "0,1\n5,6\n") };
-    assert!(ReadOptions::new().labels(&column).unwrap_err().to_string().contains("--header yes or --header no"));
+    assert!(
+        ReadOptions::new().labels(&column).unwrap_err().to_string().contains("--header yes or --header no")
+    );
     // Ten columns or more are certainly numbered.
     assert_eq!(rows("0,1,2,3,4,5,6,7,8,9\n1,1,1,1,1,1,1,1,1,1\n", Header::Auto).unwrap(), 1);
 }
@@ -293,7 +298,9 @@ fn a_first_line_of_empty_cells_is_an_error() {
 fn missing_coordinates_are_nan_however_they_are_written() {
     let folder = tempfile::tempdir().unwrap();
     for word in Label::MISSING {
-        for text in [format!("x,y\n1,2\n3,{word}\n"), format!("1,2\n3,{word}\n"), format!("{word},2\n3,4\n")] {
+        for text in
+            [format!("x,y\n1,2\n3,{word}\n"), format!("1.5,2\n3,{word}\n"), format!("{word},2.5\n3,4\n")]
+        {
             let mut file = ReadOptions::new().embeddings(&write(folder.path(), &text), &[]).unwrap();
             if word.is_empty() && text.starts_with(',') {
                 // The first line is a header with the index of pandas.
@@ -309,7 +316,8 @@ fn missing_coordinates_are_nan_however_they_are_written() {
 fn numbers_separated_by_spaces_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     for text in ["1 2 3\n4 5 6\n", "a b c\n4 5 6\n", "1.5  -2e3\n0 0\n"] {
-        let error = ReadOptions::new().embeddings(&write(folder.path(), text), &[]).err().unwrap().to_string();
+        let error =
+            ReadOptions::new().embeddings(&write(folder.path(), text), &[]).err().unwrap().to_string();
         assert!(error.contains("line 2 has the cell `") && error.contains("separated by spaces"), "{error}");
     }
 }
@@ -330,10 +338,9 @@ fn names_may_contain_commas() {
 #[test]
 fn lines_are_counted_with_blank_lines_and_any_line_break() {
     let folder = tempfile::tempdir().unwrap();
-    for text in
-        ["x,y\n1,2\n\n\n3,four\n", "x,y\r\n1,2\r\n\r\n\r\n3,four", "x,\"y\nz\"\n1,2\n\n3,four\n"]
-    {
-        let error = ReadOptions::new().embeddings(&write(folder.path(), text), &[]).err().unwrap().to_string();
+    for text in ["x,y\n1,2\n\n\n3,four\n", "x,y\r\n1,2\r\n\r\n\r\n3,four", "x,\"y\nz\"\n1,2\n\n3,four\n"] {
+        let error =
+            ReadOptions::new().embeddings(&write(folder.path(), text), &[]).err().unwrap().to_string();
         assert!(error.contains("line 5, column"), "{text:?}: {error}");
     }
 }

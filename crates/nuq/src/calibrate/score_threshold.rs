@@ -160,7 +160,8 @@ impl fmt::Display for ScoreThreshold {
                     ),
                     Some(_) => write!(
                         f,
-                        "Every row is accepted: the measure is infinite for too many of the {n} {kind}. Use another measure."
+                        "Every row is accepted: the compared value is infinite for too many of the {n} {kind}. Use another measure or \
+                         method."
                     ),
                     None => write!(f, "Every row is accepted: {n} {kind} are too few for the target."),
                 }
@@ -302,13 +303,11 @@ mod tests {
     fn too_few_rows_for_a_finite_threshold_are_stated() {
         for (share, needed) in [(0.05, 19), (0.01, 99), (0.1, 9), (0.3, 3)] {
             let scores = |rows: usize| (0..rows).map(|i| i as f64).collect::<Vec<f64>>();
-            let threshold =
-                calibrate(&scores(2), None, Target::FalseAlarm(share)).unwrap();
+            let threshold = calibrate(&scores(2), None, Target::FalseAlarm(share)).unwrap();
             assert_eq!(threshold.value, f64::INFINITY);
             let text = format!("at least {needed} held-out rows are needed");
             assert!(threshold.to_string().contains(&text), "{threshold}");
-            let finite =
-                calibrate(&scores(needed), None, Target::FalseAlarm(share)).unwrap();
+            let finite = calibrate(&scores(needed), None, Target::FalseAlarm(share)).unwrap();
             assert!(finite.value.is_finite(), "{finite}");
         }
     }
@@ -335,9 +334,7 @@ mod tests {
 
     #[test]
     fn targets_out_of_range_are_errors() {
-        let error = |target| {
-            calibrate(&[1.0, 2.0], Some(&[true, true]), target).unwrap_err().to_string()
-        };
+        let error = |target| calibrate(&[1.0, 2.0], Some(&[true, true]), target).unwrap_err().to_string();
         assert_eq!(error(Target::Coverage(1.0)), "coverage is 1.0: it must lie strictly between 0 and 1");
         assert_eq!(
             error(Target::FalseAlarm(0.0)),
