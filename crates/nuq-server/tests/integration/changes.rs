@@ -93,7 +93,7 @@ fn a_threshold_is_that_of_the_library() {
         library.predict(&embeddings(&held_out)).unwrap().iter().map(|p| Measure::Density.of(p)).collect();
     let target = nuq::calibrate::Target::FalseAlarm(0.1);
     let expected = nuq::calibrate::calibrate(Measure::Density, &scores, None, target).unwrap();
-    assert_eq!(threshold["value"].as_f64(), Some(expected.value));
+    assert_eq!(threshold["value"].as_f64(), Some(expected.score.value));
     assert_eq!(threshold["statement"], expected.to_string());
     assert_eq!(threshold["accepted"], 180);
     let model = downloaded(&service);

@@ -25,7 +25,7 @@ impl Rules {
     /// of earlier versions.
     #[must_use]
     pub fn held_out_scores(&self, threshold: &str) -> Option<&[f64]> {
-        let rows = self.thresholds.get(threshold)?.rows;
+        let rows = self.thresholds.get(threshold)?.score.rows;
         // A threshold that was replaced in the map may have scores of its predecessor.
         self.held_out.get(threshold).map(Vec::as_slice).filter(|scores| scores.len() == rows)
     }
