@@ -92,12 +92,13 @@ def test_pickle_of_results_and_thresholds(fitted, blobs):
     assert copy.deepcopy(certified) == certified != threshold
 
 
-def test_scores_of_held_out_rows_are_saved_with_a_named_threshold(fitted, blobs, tmp_path):
-    fitted.save(tmp_path / "without.nuq")
+def test_scores_of_held_out_rows_are_saved_with_a_named_threshold(blobs, tmp_path):
+    model = NuqClassifier().fit(*blobs)
+    model.save(tmp_path / "without.nuq")
     assert b"held_out_scores" not in (tmp_path / "without.nuq").read_bytes()
-    fitted.calibrate(blobs[0], coverage=0.9, name="main")
-    fitted.save(tmp_path / "with.nuq")
-    scores = np.sort(fitted.predict_uncertainty(blobs[0]).log_total)
+    model.calibrate(blobs[0], coverage=0.9, name="main")
+    model.save(tmp_path / "with.nuq")
+    scores = np.sort(model.predict_uncertainty(blobs[0]).log_total)
     assert scores.astype("<f8").tobytes() in (tmp_path / "with.nuq").read_bytes()
     nuq.load(tmp_path / "with.nuq").save(tmp_path / "again.nuq")
     assert (tmp_path / "again.nuq").read_bytes() == (tmp_path / "with.nuq").read_bytes()
