@@ -75,7 +75,7 @@ impl Blocks for CsvBlocks {
             self.push(&record, &mut values)?;
         }
         let mut record = ByteRecord::new();
-        while self.rows - first < BLOCK {
+        while self.rows - first < BLOCK && !(self.rows > first && self.reader.get_ref().is_half_full()) {
             let has_more = self.reader.read_byte_record(&mut record);
             if !has_more.map_err(|error| self.failure.or(damaged(&error)))? {
                 break;

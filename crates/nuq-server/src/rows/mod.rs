@@ -202,6 +202,16 @@ impl BodyReader {
         self.frames.restart();
     }
 
+    /// Number of rows of a known length that fit into a block, at least 1.
+    fn rows_per_block(&self, row_bytes: usize) -> usize {
+        (self.limit / row_bytes.max(1)).clamp(1, BLOCK)
+    }
+
+    /// Whether the rows so far should be a block, because further rows could exceed its largest size.
+    fn is_half_full(&self) -> bool {
+        self.used > self.limit / 2
+    }
+
     fn failure(&self) -> Failure {
         self.failure.clone()
     }

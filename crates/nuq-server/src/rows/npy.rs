@@ -4,7 +4,7 @@ use std::io::Read;
 
 use nuq_io::NpyHeader;
 
-use super::{BLOCK, Blocks, BodyReader, Columns, embeddings};
+use super::{Blocks, BodyReader, Columns, embeddings};
 use crate::batch::Rows;
 use crate::error::ApiError;
 
@@ -39,7 +39,8 @@ impl NpyBlocks {
 impl Blocks for NpyBlocks {
     fn next(&mut self) -> Result<Option<Rows>, ApiError> {
         let first = self.next;
-        let count = BLOCK.min(self.header.shape()[0] - first);
+        let row_bytes = self.columns * self.header.element_size();
+        let count = self.body.rows_per_block(row_bytes).min(self.header.shape()[0] - first);
         if count == 0 && self.is_started {
             let mut rest = [0];
             return match self.body.read(&mut rest) {
@@ -50,13 +51,13 @@ impl Blocks for NpyBlocks {
         }
         self.is_started = true;
         self.body.restart();
-        let len = count * self.columns * self.header.element_size();
+        let len = count * row_bytes;
         let mut bytes = Vec::new();
         let read = (&mut self.body).take(len as u64).read_to_end(&mut bytes);
         if read.is_err() || bytes.len() < len {
             return Err(self.body.failure().or(ApiError::invalid(format!(
                 "the npy array ends in row {}; its header promises {} rows",
-                first + bytes.len() / (self.columns * self.header.element_size()),
+                first + bytes.len() / row_bytes,
                 self.header.shape()[0]
             ))));
         }

@@ -38,6 +38,18 @@ fn streams_are_larger_than_the_limit_of_bodies() {
     let reply = service.request("POST", SCORE, &[("accept", "text/csv")], &npy(&values, "(20000, 5)"));
     assert_eq!((reply.status, reply.is_complete), (200, true));
     assert_eq!(reply.text().lines().count(), 20_001);
+    // A block of 1024 rows would exceed the limit.
+    let small = Service::with(|config| {
+        config.limits.body_bytes = 10_000;
+        config.limits.memory_bytes = 10_000;
+    });
+    let table: String =
+        values.chunks(5).map(|row| format!("{:?}\n", row).replace(['[', ']', ' '], "")).collect();
+    for body in [npy(&values, "(20000, 5)"), table.into_bytes()] {
+        let reply = small.request("POST", SCORE, &[("accept", "text/csv")], &body);
+        assert_eq!((reply.status, reply.is_complete), (200, true));
+        assert_eq!(reply.text().lines().count(), 20_001);
+    }
     let npz = service.request("POST", SCORE, &[("accept", "application/x-npz")], &npy(&values, "(20000, 5)"));
     assert_eq!((npz.status, npz.error().0.as_str()), (413, "too_many_rows"));
 }

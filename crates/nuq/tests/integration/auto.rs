@@ -108,3 +108,19 @@ fn the_origin_is_a_typical_row_of_few_columns() {
     let predictions = model.predict(&queries).unwrap();
     assert!(predictions[0].log_density > predictions[1].log_density + 1.0);
 }
+
+#[test]
+fn a_row_does_not_depend_on_the_number_of_rows_beside_it() {
+    let (train, queries) = (typical(400, 1), typical(9, 2));
+    let labels: Vec<usize> = (0..train.len()).map(|i| i % 2).collect();
+    let full =
+        Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf, scale_free: false };
+    for density in [Density::Auto, full] {
+        let model = NuqClassifier::params().density(density.clone()).fit(&train, &labels).unwrap();
+        let together = model.predict(&queries).unwrap();
+        for i in 0..queries.len() {
+            let alone = Embeddings::from_rows(&[queries.row(i)]).unwrap();
+            assert_eq!(model.predict(&alone).unwrap()[0], together[i], "{density:?}");
+        }
+    }
+}
