@@ -110,6 +110,8 @@ def check_score(address, x, expected):
 
 
 def main(nuq):
+    # The whole test takes seconds.
+    signal.alarm(300)
     folder = Path(tempfile.mkdtemp(prefix="nuq-clients-"))
     os.chdir(folder)
     random = np.random.default_rng(0)
@@ -150,11 +152,14 @@ def main(nuq):
         check_triton(address, queries, expected)
         check_open_inference(address, queries, expected)
         check_score(address, queries, expected)
+        # A second threshold, in the same file.
+        run("calibrate", "-m", "m.nuq", "-e", "held_out.npy", "--target", "coverage=0.5", "--name", "half")
         server.send_signal(signal.SIGHUP)
         for line in server.stderr:
             if json.loads(line).get("message") == "model reloaded":
                 break
         check_open_inference(address, queries, expected)
+        check_score(address, queries, expected)
         server.send_signal(signal.SIGTERM)
         server.stderr.read()
         assert server.wait(60) == 0, server.returncode
