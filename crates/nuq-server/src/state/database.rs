@@ -108,10 +108,7 @@ impl Database {
                     Err(_) => Err(error),
                 },
             },
-            Err(LockError::InUse) => Err(StateError::unusable(
-                folder,
-                "another process uses it; stop that process, or choose another folder",
-            )),
+            Err(LockError::InUse) => Err(StateError::InUse { folder: folder.to_owned() }),
             Err(LockError::NotWritable(problem)) => Self::read_only(folder, problem),
         }
     }

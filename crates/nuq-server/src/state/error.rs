@@ -26,6 +26,12 @@ pub enum StateError {
         /// The message of the system.
         problem: String,
     },
+    /// Another process uses the state folder.
+    #[error("the state folder {} is in use by another process: stop that process, or choose another folder", .folder.display())]
+    InUse {
+        /// The state folder.
+        folder: PathBuf,
+    },
     /// The state cannot be opened, or its contents are not valid.
     #[error("the state in {} cannot be used: {problem}", .folder.display())]
     Unusable {

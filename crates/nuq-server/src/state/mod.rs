@@ -89,7 +89,11 @@ pub(crate) fn check(config: &Config) -> Result<(), StateError> {
     if !folder.is_dir() {
         return Err(StateError::unusable(folder, "it is not a folder"));
     }
-    let state = State::open(&StateOptions::of(config))?;
+    let state = match State::open(&StateOptions::of(config)) {
+        // The configuration of a running server can be checked.
+        Err(StateError::InUse { .. }) => return Ok(()),
+        opened => opened?,
+    };
     config
         .models
         .iter()

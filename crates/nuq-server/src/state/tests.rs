@@ -320,7 +320,7 @@ fn a_folder_has_one_process() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
     let error = State::open(&fixture.options()).err().unwrap();
-    assert!(error.to_string().contains("another process uses it"), "{error}");
+    assert!(error.to_string().contains("in use by another process"), "{error}");
     drop(served);
     fixture.load();
 }

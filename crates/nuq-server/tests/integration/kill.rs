@@ -246,6 +246,7 @@ fn acknowledged_changes_survive_kills() {
         threads.push(std::thread::spawn(move || read(address)));
         // A loaded machine may need long for the first change.
         while !acknowledged.load(Ordering::Acquire) {
+            assert!(!threads.iter().all(|thread| thread.is_finished()), "the server ended by itself");
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_micros(rng.below(100_000) as u64));
