@@ -1,6 +1,6 @@
 //! A load generator for `nuq serve` and servers like it: clients that send one request after the other.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
