@@ -37,6 +37,11 @@ impl Observation {
         }
     }
 
+    /// The memory that the observation takes, approximately.
+    pub(super) fn bytes(&self) -> usize {
+        256 + 4 * self.embedding.len() + self.label.len() + 64 * self.accept.len()
+    }
+
     /// Whether some threshold rejects the row.
     pub(crate) fn is_rejected(&self) -> bool {
         self.accept.iter().any(|(_, accept)| !accept)

@@ -3,7 +3,7 @@
 //! Sums, samples and drift are in memory, for the page, and are written to the data base from time to time. Rows between the last
 //! write and the end of a killed process are lost for these; changes of models are not recorded here, but in the journal.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -20,6 +20,9 @@ use super::{Observation, StateError};
 /// Batches of rows and requests that wait for the thread. More are dropped and counted.
 const QUEUE: usize = 1024;
 
+/// Bytes of the rows that wait.
+const QUEUE_BYTES: usize = 64 << 20;
+
 /// Time between writes of sums and drift.
 const WRITE: Duration = Duration::from_secs(2);
 
@@ -27,7 +30,8 @@ const WRITE: Duration = Duration::from_secs(2);
 const WRITE_SAMPLES: Duration = Duration::from_secs(60);
 
 enum Message {
-    Rows(Vec<Observation>),
+    /// Rows and their bytes.
+    Rows(Vec<Observation>, usize),
     Request {
         time_ms: u64,
         seconds: f64,
@@ -147,6 +151,8 @@ impl Snapshot {
 pub(super) struct Recorder {
     sender: SyncSender<Message>,
     telemetry: Arc<Mutex<Telemetry>>,
+    /// Bytes of the rows that wait.
+    queued: Arc<AtomicUsize>,
     dropped: AtomicU64,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -163,7 +169,9 @@ impl Recorder {
         telemetry.set_source(source, alpha, seed);
         let telemetry = Arc::new(Mutex::new(telemetry));
         let (sender, receiver) = sync_channel(QUEUE);
+        let queued = Arc::new(AtomicUsize::new(0));
         let worker = Worker {
+            queued: queued.clone(),
             database,
             model: model.to_owned(),
             telemetry: telemetry.clone(),
@@ -174,7 +182,7 @@ impl Recorder {
             .name(format!("record {model}"))
             .spawn(move || worker.run(&receiver))
             .map_err(|error| StateError::unusable(std::path::Path::new("memory"), error))?;
-        Ok(Self { sender, telemetry, dropped: AtomicU64::new(0), thread: Mutex::new(Some(thread)) })
+        Ok(Self { sender, telemetry, queued, dropped: AtomicU64::new(0), thread: Mutex::new(Some(thread)) })
     }
 
     pub(super) fn telemetry(&self) -> MutexGuard<'_, Telemetry> {
@@ -184,7 +192,10 @@ impl Recorder {
 
     pub(super) fn rows(&self, rows: Vec<Observation>) {
         let count = rows.len() as u64;
-        if self.sender.try_send(Message::Rows(rows)).is_err() {
+        let bytes = rows.iter().map(Observation::bytes).sum();
+        let has_space = self.queued.fetch_add(bytes, Ordering::Relaxed) + bytes <= QUEUE_BYTES;
+        if !has_space || self.sender.try_send(Message::Rows(rows, bytes)).is_err() {
+            self.queued.fetch_sub(bytes, Ordering::Relaxed);
             self.dropped.fetch_add(count, Ordering::Relaxed);
         }
     }
@@ -225,6 +236,7 @@ impl Drop for Recorder {
 
 /// The thread of a recorder.
 struct Worker {
+    queued: Arc<AtomicUsize>,
     database: Arc<Database>,
     model: String,
     telemetry: Arc<Mutex<Telemetry>>,
@@ -241,7 +253,8 @@ impl Worker {
             let mut is_last = false;
             let mut flushed = None;
             match message {
-                Ok(Message::Rows(rows)) => {
+                Ok(Message::Rows(rows, bytes)) => {
+                    self.queued.fetch_sub(bytes, Ordering::Relaxed);
                     let mut telemetry = self.telemetry();
                     rows.into_iter().for_each(|row| telemetry.add(row));
                 }

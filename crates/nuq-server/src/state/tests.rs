@@ -414,6 +414,18 @@ fn records_are_restored() {
 }
 
 #[test]
+fn rows_that_take_too_much_memory_are_dropped_and_counted() {
+    let fixture = Fixture::new(&classifier());
+    let served = fixture.load();
+    let large = Observation { embedding: vec![0.0; 20 << 20], ..observation(0, 1.0, true) };
+    served.state.record(vec![large]);
+    served.state.record(vec![observation(0, 1.0, true)]);
+    served.state.flush();
+    assert_eq!(served.state.dropped_rows(), 1);
+    assert_eq!(served.state.telemetry().samples.newest(Which::Recent, 10).len(), 1);
+}
+
+#[test]
 fn the_drift_monitor_continues_after_an_undo() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
