@@ -48,20 +48,16 @@ impl Interval {
 
     /// A quantile of the latencies in seconds, accurate to a factor of `2^(1/8)`; `None` without requests.
     pub(crate) fn latency(&self, share: f64) -> Option<f64> {
-        latency(&self.latencies, share)
+        let total: u64 = self.latencies.iter().map(|&count| u64::from(count)).sum();
+        let rank = (share * total as f64).ceil().max(1.0) as u64;
+        let mut sum = 0;
+        let class = self.latencies.iter().position(|&count| {
+            sum += u64::from(count);
+            sum >= rank
+        })?;
+        // The geometric middle of the class.
+        Some(SHORTEST * ((class as f64 - 0.5) / 4.0).exp2())
     }
-}
-
-fn latency(counts: &[u32], share: f64) -> Option<f64> {
-    let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
-    let rank = (share * total as f64).ceil().max(1.0) as u64;
-    let mut sum = 0;
-    let class = counts.iter().position(|&count| {
-        sum += u64::from(count);
-        sum >= rank
-    })?;
-    // The geometric middle of the class.
-    Some(SHORTEST * ((class as f64 - 0.5) / 4.0).exp2())
 }
 
 /// Intervals of equal length, by ascending time. Those without requests are absent.

@@ -23,8 +23,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use activity::{Decisions, Interval};
-pub(crate) use drift::{Drift, WealthPoint};
+pub(crate) use activity::Interval;
 pub use error::StateError;
 pub(crate) use journal::{Change, Kind, Labels, Summary};
 pub(crate) use observation::Observation;
