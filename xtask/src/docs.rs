@@ -1,13 +1,66 @@
 //! `cargo xtask docs`: figures of the documentation, produced by the documented commands.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::steps::{Failed, cargo, cargo_output, root};
 
 /// Runs the demo and evaluates the example, and writes `docs/figures`.
 pub(crate) fn figures() -> Result<(), Failed> {
     cargo(&["run", "--quiet", "--release", "--", "demo", "--out", "docs/figures"])?;
-    page()
+    page()?;
+    serve()
+}
+
+/// Screenshot of the page of `nuq serve --demo`, one loop of its rows after the start.
+pub(crate) fn serve() -> Result<(), Failed> {
+    cargo(&["build", "--release", "--package", "nuq-cli"])?;
+    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    let address = free.map_err(|error| Failed(format!("a free port: {error}")))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), Into::into);
+    let server = Command::new(target.join("release/nuq"))
+        .args(["serve", "--demo", "--address", &address.to_string(), "--log-level", "warn"])
+        .stdin(Stdio::null())
+        .spawn();
+    let server = Ended(server.map_err(|error| Failed(format!("nuq serve: {error}")))?);
+    wait_for(address, "/v1/models/cifar10/drift", |text| text.contains("\"alarm\":{"))?;
+    // The house numbers last a few seconds longer than the alarm needs.
+    sleep(Duration::from_secs(20));
+    let picture = root().join("docs/figures/serve.png");
+    screenshot(&format!("http://{address}/#view=now"), &picture.to_string_lossy())?;
+    drop(server);
+    Ok(())
+}
+
+/// A process that is ended with this value.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Requests a path until its response satisfies a condition, at most for three minutes.
+fn wait_for(address: SocketAddr, path: &str, is_done: impl Fn(&str) -> bool) -> Result<(), Failed> {
+    for _ in 0..360 {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        let mut text = String::new();
+        let response = TcpStream::connect(address).and_then(|mut stream| {
+            stream.write_all(request.as_bytes())?;
+            stream.read_to_string(&mut text)
+        });
+        if response.is_ok() && is_done(&text) {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(500));
+    }
+    Err(Failed(format!("http://{address}{path} does not have the expected data")))
 }
 
 /// Evaluates every method on real embeddings and writes `docs/results.md`.
@@ -71,10 +124,12 @@ fn screenshot(page: &str, picture: &str) -> Result<(), Failed> {
     let browsers = ["chromium", "chromium-browser", "google-chrome"];
     let options =
         ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1280,1120"];
+    // Data that the page requests is awaited.
+    let options = options.into_iter().chain(["--virtual-time-budget=3000"]);
     let is_taken = browsers.iter().any(|browser| {
-        let mut command = std::process::Command::new(browser);
-        command.args(options).arg(format!("--screenshot={picture}")).arg(page);
-        command.stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success())
+        let mut command = Command::new(browser);
+        command.args(options.clone()).arg(format!("--screenshot={picture}")).arg(page);
+        command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     });
     if is_taken { Ok(()) } else { Err(Failed("screenshot of the page: install chromium".to_owned())) }
 }

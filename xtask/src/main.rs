@@ -28,6 +28,7 @@ cargo xtask COMMAND
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
+  docs serve                    the picture of the page of `nuq serve --demo` only
   docs figures | BENCH...       the figures only, or the tables of these benchmarks only
 ";
 
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
             docs::figures().and_then(|()| docs::write_coverage()).and_then(|()| benchmarks::write(&[]))
         }
         ["docs", "figures"] => docs::figures(),
+        ["docs", "serve"] => docs::serve(),
         ["docs", "coverage"] => docs::write_coverage(),
         ["docs", names @ ..] => benchmarks::write(names),
         ["results"] => docs::write_results(),

@@ -40,6 +40,8 @@ fn config(options: &ServeArgs, common: &Common) -> Result<Config, Error> {
     };
     Ok(Config {
         models: options.models.clone(),
+        pictures: options.pictures.clone(),
+        demo: options.demo,
         address: options.address,
         insecure: options.insecure,
         read_key: key("NUQ_READ_KEY", options.read_key_file.as_deref())?,

@@ -1,7 +1,8 @@
 //! Reads arrays and tables; reads and writes fitted models and baselines.
 //!
 //! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files, and with the feature
-//! `parquet` parquet files. [`read_members`] reads the logits of several networks, one array of three dimensions.
+//! `parquet` parquet files. [`read_members`] reads the logits of several networks, one array of three dimensions,
+//! [`read_images`] pictures of rows.
 //!
 //! [`save`] writes a fitted model into one file, and [`open`] opens it. Opening takes milliseconds for a model of any size,
 //! because rows and links are mapped and are read from the file only when a search uses them. Every section has a checksum;
@@ -29,8 +30,8 @@ mod threshold_meta;
 mod word;
 
 pub use arrays::{
-    ArraySpec, EmbeddingsFile, Format, Header, KeptColumn, NpyHeader, ReadOptions, hold_stdin, join_names,
-    npz_names, read_labels, read_members, read_targets, split_names, unnamed_file,
+    ArraySpec, EmbeddingsFile, Format, Header, Images, KeptColumn, NpyHeader, ReadOptions, hold_stdin,
+    join_names, npz_names, read_images, read_labels, read_members, read_targets, split_names, unnamed_file,
 };
 pub use atomic::{check_writable, is_device, stop_writing, write_atomically};
 pub use baseline::{

@@ -9,6 +9,7 @@
 //! figures ([`Report::figures`]), as a plain-text table ([`Report::table`]) or as JSON ([`Report::json`]). A [`ModelSummary`]
 //! lists the options and fitted values of a model.
 
+pub mod assets;
 mod charts;
 mod drawing;
 mod model_summary;

@@ -87,9 +87,7 @@ impl Access {
                 Self::Public
             }
             route if is_read && (route.starts_with("/page/") || route.ends_with("/ready")) => Self::Public,
-            route
-                if route.ends_with("/infer") || route.ends_with("/score") || route.ends_with("/suggest") =>
-            {
+            route if ["/infer", "/score", "/suggest", "/inspect"].iter().any(|end| route.ends_with(end)) => {
                 Self::Read
             }
             _ if is_read => Self::Read,

@@ -9,12 +9,17 @@ use nuq::Device;
 
 use crate::Error;
 use crate::auth::Key;
+use crate::pictures::PictureSource;
 
 /// All options of the server.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The served models.
     pub models: Vec<ModelSource>,
+    /// Pictures of training rows.
+    pub pictures: Vec<PictureSource>,
+    /// Whether a model of CIFAR-10 images is served and scores rows, as a demonstration.
+    pub demo: bool,
     /// The address to listen on. Port 0 selects a free port.
     pub address: SocketAddr,
     /// Whether an address other than loopback is allowed without keys.
@@ -47,6 +52,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             models: Vec::new(),
+            pictures: Vec::new(),
+            demo: false,
             address: SocketAddr::from(([127, 0, 0, 1], 8080)),
             insecure: false,
             read_key: None,
@@ -168,8 +175,8 @@ impl Config {
     /// [`Error::Usage`] with the option and the remedy.
     pub fn validate(&self) -> Result<(), Error> {
         let usage = |text: String| Err(Error::Usage(text));
-        if self.models.is_empty() {
-            return usage("no model is given: use --model FILE".to_owned());
+        if self.models.is_empty() && !self.demo {
+            return usage("no model is given: use --model FILE, or --demo for an example".to_owned());
         }
         for (i, model) in self.models.iter().enumerate() {
             if self.models[..i].iter().any(|other| other.name == model.name) {
@@ -254,6 +261,13 @@ impl fmt::Display for Config {
         writeln!(f, "address     {scheme}://{}", self.address)?;
         for model in &self.models {
             writeln!(f, "model       {} from {}", model.name, model.path.display())?;
+        }
+        if self.demo {
+            writeln!(f, "model       cifar10, a demonstration")?;
+        }
+        for source in &self.pictures {
+            let model = source.model.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
+            writeln!(f, "pictures    {}{model}", source.location)?;
         }
         let keys = match (&self.read_key, &self.write_key) {
             (None, None) => "none: every request may read and change models",

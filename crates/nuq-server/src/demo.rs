@@ -1,1 +1,110 @@
-//! The demonstration: a shipped model and a replay of its test rows.
+//! The demonstration: a model of CIFAR-10 images, and a replay of rows that it scores. Half a minute of test images is followed by
+//! half a minute of house numbers, which belong to none of its classes, so that the share of rejected rows rises and the drift test
+//! raises an alarm.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nuq::calibrate::{Measure, Target, calibrate};
+use nuq::{Embeddings, FittedModel, Model, NuqClassifier};
+use nuq_io::{ArraySpec, EmbeddingsFile};
+use tempfile::TempDir;
+
+use crate::batch::Rows;
+use crate::models::ServedModel;
+use crate::results::Selection;
+use crate::{App, Error, ModelSource};
+
+/// Arrays that a ResNet-18 computed; `examples/README.md` describes them.
+const FILES: [(&str, &[u8]); 4] = [
+    ("train.npz", include_bytes!("../demo/train.npz")),
+    ("held_out.npz", include_bytes!("../demo/held_out.npz")),
+    ("test.npz", include_bytes!("../demo/test.npz")),
+    ("svhn.npz", include_bytes!("../demo/svhn.npz")),
+];
+
+/// The name of the model.
+const NAME: &str = "cifar10";
+/// Time between two requests.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Rows of each request.
+const ROWS: usize = 3;
+/// Requests with test images, and then with house numbers: half a minute each.
+const REQUESTS: usize = 300;
+
+/// The model file and the rows of the demonstration, in a temporary folder that is removed with this value.
+pub(crate) struct Demo {
+    folder: TempDir,
+    test: Embeddings<'static>,
+    house_numbers: Embeddings<'static>,
+}
+
+impl Demo {
+    /// Fits the model, calibrates its threshold, and writes its file.
+    pub(crate) fn prepare() -> Result<Self, Error> {
+        let failed =
+            |source| Error::System { what: "cannot write the files of the demonstration".to_owned(), source };
+        let folder = tempfile::Builder::new().prefix("nuq-demo-").tempdir().map_err(failed)?;
+        for (name, contents) in FILES {
+            fs::write(folder.path().join(name), contents).map_err(failed)?;
+        }
+        let array = |file: &str, name: &str| ArraySpec {
+            path: folder.path().join(file),
+            name: Some(name.to_owned()),
+        };
+        let embeddings = |file: &str| EmbeddingsFile::open(&array(file, "embeddings"))?.read();
+        let labels = nuq_io::read_labels(&array("train.npz", "labels"))?;
+        let fitted = fit(&embeddings("train.npz")?, &labels, &embeddings("held_out.npz")?);
+        let model = fitted.expect("the arrays of the demonstration are valid");
+        nuq_io::save(&model, &folder.path().join(format!("{NAME}.nuq")))?;
+        let (test, house_numbers) = (embeddings("test.npz")?, embeddings("svhn.npz")?);
+        Ok(Self { folder, test, house_numbers })
+    }
+
+    pub(crate) fn source(&self) -> ModelSource {
+        ModelSource { name: NAME.to_owned(), path: self.path() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(format!("{NAME}.nuq"))
+    }
+
+    /// Scores test images, then house numbers, and begins again.
+    pub(crate) async fn replay(self, app: Arc<App>) {
+        let Ok(served) = app.models.get(NAME).cloned() else { return };
+        loop {
+            for rows in [&self.test, &self.house_numbers] {
+                for request in 0..REQUESTS {
+                    let ids = (0..ROWS).map(|i| ((request * ROWS + i) % rows.len()) as u32);
+                    score(&served, rows.gather(&ids.collect::<Vec<_>>())).await;
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// A classifier with a threshold that rejects 5 % of rows like the held-out rows.
+fn fit(
+    rows: &Embeddings<'static>,
+    labels: &[nuq::Label],
+    held_out: &Embeddings<'_>,
+) -> Result<Model<'static>, nuq::Error> {
+    let mut model = NuqClassifier::params().fit(rows, labels)?;
+    let scores: Vec<f64> = model.predict(held_out)?.iter().map(|row| Measure::Epistemic.of(row)).collect();
+    let threshold = calibrate(Measure::Epistemic, &scores, None, Target::FalseAlarm(0.05))?;
+    model.rules_mut().set_threshold("guard", threshold, &scores)?;
+    Ok(model.into())
+}
+
+async fn score(served: &ServedModel, embeddings: Embeddings<'static>) {
+    let start = Instant::now();
+    let rows = Rows { embeddings, logits: None };
+    let results = served.batcher.submit(served.current(), rows, Arc::new(Selection::default())).results();
+    match results.await {
+        Ok(_) => served.state.record_request(start.elapsed().as_secs_f64()),
+        Err(error) => tracing::warn!(error = error.message, "a row of the demonstration was not scored"),
+    }
+}

@@ -34,6 +34,7 @@ pub use auth::Key;
 pub use config::{Config, Limits, MetricsAccess, ModelSource, TlsFiles};
 pub use error::Error;
 pub use log::{LogFormat, LogLevel, start_log};
+pub use pictures::PictureSource;
 pub use server::Server;
 pub use state::StateError;
 
@@ -43,6 +44,8 @@ pub(crate) struct App {
     pub(crate) models: models::Registry,
     pub(crate) metrics: metrics::Metrics,
     pub(crate) capacity: limits::Capacity,
+    pub(crate) pictures: pictures::AllPictures,
+    pub(crate) references: v1::References,
     /// Set when the server ends: probes of readiness fail from then on.
     pub(crate) stopping: AtomicBool,
 }
@@ -52,7 +55,10 @@ impl App {
         let metrics = metrics::Metrics::default();
         let models = models::Registry::open(&config, &metrics)?;
         let capacity = limits::Capacity::new(config.limits);
-        Ok(Self { config, models, metrics, capacity, stopping: AtomicBool::new(false) })
+        let pictures = open_pictures(&config)?;
+        let references = v1::References::default();
+        let stopping = AtomicBool::new(false);
+        Ok(Self { config, models, metrics, capacity, pictures, references, stopping })
     }
 
     /// Opens the files of all models again. A model whose file cannot be opened is not replaced.
@@ -65,12 +71,18 @@ impl App {
     }
 }
 
+fn open_pictures(config: &Config) -> Result<pictures::AllPictures, Error> {
+    let names: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
+    pictures::AllPictures::open(&config.pictures, &names)
+}
+
 /// All routes.
 fn routes(app: Arc<App>) -> Router {
     Router::new()
         .nest("/v1", v1::routes())
         .merge(v2::routes())
         .merge(openapi::routes())
+        .merge(page::routes())
         .route("/metrics", get(metrics::get))
         .fallback(responses::no_route)
         .method_not_allowed_fallback(responses::wrong_method)
@@ -89,5 +101,6 @@ pub fn check(config: &Config) -> Result<(), Error> {
         tls::Certificates::open(files)?;
     }
     state::check(config)?;
+    open_pictures(config)?;
     config.models.iter().try_for_each(|source| models::open_model(source, config.device).map(drop))
 }

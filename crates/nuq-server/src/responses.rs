@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::App;
 use crate::error::{ApiError, ErrorMessage};
+use crate::page;
 
 /// The page loads scripts, styles and pictures from the server only.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; \
@@ -45,8 +46,9 @@ pub(crate) async fn finish(State(app): State<Arc<App>>, request: Request, next: 
             served.state.record_request(seconds);
         }
     }
-    // Probes and scrapes would fill the log.
-    if route.starts_with("/v2/health") || route == "/metrics" {
+    // Probes, scrapes and the page, which reads its data every few seconds, would fill the log.
+    let is_frequent = route.starts_with("/v2/health") || route == "/metrics" || page::is_frequent(&route);
+    if is_frequent && status < 400 {
         tracing::debug!(%method, path, status, seconds, "request");
     } else {
         tracing::info!(%method, path, status, seconds, "request");

@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Sleep, sleep, timeout};
 
+use crate::demo::Demo;
 use crate::tls::Certificates;
 use crate::{App, Config, Error};
 
@@ -46,7 +47,7 @@ impl Server {
     ///
     /// # Errors
     /// Options that contradict each other, files that cannot be read, or an address that cannot be used.
-    pub fn start(config: Config) -> Result<Self, Error> {
+    pub fn start(mut config: Config) -> Result<Self, Error> {
         config.validate()?;
         let failed = |what: &str| {
             let what = what.to_owned();
@@ -61,6 +62,10 @@ impl Server {
             .block_on(TcpListener::bind(wanted))
             .map_err(failed(&format!("cannot listen on {wanted}")))?;
         let address = listener.local_addr().map_err(failed("cannot listen"))?;
+        let demo = if config.demo { Some(Demo::prepare()?) } else { None };
+        config.models.extend(demo.as_ref().map(Demo::source));
+        // Changes of the demonstration can be tried.
+        config.ephemeral |= config.demo && config.state.is_none();
         let app = Arc::new(App::new(config)?);
         let (stop, stopped) = watch::channel(false);
         let routes = crate::routes(app.clone());
@@ -68,6 +73,9 @@ impl Server {
         let connections = runtime.spawn(accept);
         if let Some(certificates) = certificates.clone() {
             runtime.spawn(async move { certificates.watch().await });
+        }
+        if let Some(demo) = demo {
+            runtime.spawn(demo.replay(app.clone()));
         }
         let scheme = if certificates.is_some() { "https" } else { "http" };
         tracing::info!(address = format!("{scheme}://{address}"), "listening");

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use nuq_server::{LogFormat, LogLevel, MetricsAccess, ModelSource};
+use nuq_server::{LogFormat, LogLevel, MetricsAccess, ModelSource, PictureSource};
 
 use super::choice::choice;
 
@@ -19,6 +19,7 @@ Signals:
   SIGHUP           open models and certificates again
 
 Routes:
+  /                the page: activity, drift, single predictions, a map, and rows worth a label
   /v2/…            Open Inference Protocol (KServe, Triton)
   /v1/…            scores, models and their changes
   /docs            all routes; /openapi.json for programs
@@ -28,7 +29,7 @@ Routes:
 pub(crate) struct ServeArgs {
     /// Model to serve under a name [default name: that of the file]; can be repeated, or separated by commas
     #[arg(
-        short, long = "model", value_name = "[NAME=]FILE", env = "NUQ_MODEL", value_delimiter = ',', required = true,
+        short, long = "model", value_name = "[NAME=]FILE", env = "NUQ_MODEL", value_delimiter = ',', required_unless_present = "demo",
         value_parser = ModelSource::parse, hide_env_values = true
     )]
     pub(crate) models: Vec<ModelSource>,
@@ -41,6 +42,16 @@ pub(crate) struct ServeArgs {
         hide_env_values = true
     )]
     pub(crate) address: SocketAddr,
+    /// Serve a model of CIFAR-10 images and score test images, then house numbers, to show the page with data
+    #[arg(long, conflicts_with = "models")]
+    pub(crate) demo: bool,
+    /// Pictures of training rows for the page: a folder with files such as 12.png for row 12, an address such as
+    /// https://example.org/{row}.png, or an array of images as FILE.npz:NAME; can be repeated
+    #[arg(
+        long = "pictures", value_name = "[NAME=]SOURCE", env = "NUQ_PICTURES", value_parser = PictureSource::parse_option,
+        hide_env_values = true
+    )]
+    pub(crate) pictures: Vec<PictureSource>,
     /// Check the options and open all models, print the configuration, and exit
     #[arg(long)]
     pub(crate) check: bool,

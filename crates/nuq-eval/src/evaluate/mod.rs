@@ -30,7 +30,7 @@ mod shared;
 pub use column_order::ColumnOrder;
 pub use compare::{DetectionResult, Measured, MethodResult};
 pub use method::MethodId;
-pub use projection::{Plane, principal_plane};
+pub use projection::{Plane, discriminant_plane, principal_plane};
 pub use registry::Skipped;
 
 use nuq_neighbors::Embeddings;

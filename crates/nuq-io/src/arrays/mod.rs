@@ -25,6 +25,7 @@ mod compression;
 mod element;
 mod format;
 mod header;
+mod images;
 mod input;
 mod kept;
 mod members;
@@ -51,6 +52,7 @@ mod table_rows;
 
 pub use format::Format;
 pub use header::Header;
+pub use images::{Images, read_images};
 pub use input::{hold_stdin, unnamed_file};
 pub use kept::KeptColumn;
 pub use members::read_members;
@@ -320,6 +322,7 @@ pub(crate) enum Contents {
     Labels,
     Targets,
     Members,
+    Images,
 }
 
 impl Contents {
@@ -332,6 +335,9 @@ impl Contents {
             Self::Rows => (matches!(shape, [_, (1..)]), "rows × columns"),
             Self::Labels | Self::Targets => (matches!(shape, [_] | [_, 1] | [1, _]), "one entry per row"),
             Self::Members => (matches!(shape, [(1..), (1..), (1..)]), members::SHAPE),
+            Self::Images => {
+                (matches!(shape, [_, (1..), (1..)] | [_, (1..), (1..), 1 | 3 | 4]), images::SHAPE)
+            }
         };
         if is_valid {
             Ok(())

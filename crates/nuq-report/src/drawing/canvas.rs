@@ -8,6 +8,7 @@ use std::fmt::{Display, Write};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use crate::assets::{FONT_MEDIUM, FONT_REGULAR};
 use crate::drawing::color::Color;
 use crate::drawing::escape;
 use crate::drawing::figure::Figure;
@@ -18,10 +19,8 @@ pub(crate) struct Font {
     pub(crate) data: &'static [u8],
 }
 
-pub(crate) const FONTS: [Font; 2] = [
-    Font { weight: 400, data: include_bytes!("../../assets/Roboto-Regular.ttf") },
-    Font { weight: 500, data: include_bytes!("../../assets/Roboto-Medium.ttf") },
-];
+pub(crate) const FONTS: [Font; 2] =
+    [Font { weight: 400, data: FONT_REGULAR }, Font { weight: 500, data: FONT_MEDIUM }];
 
 /// Horizontal alignment of a text relative to its position.
 #[derive(Clone, Copy)]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use axum::Router;
 
 use crate::App;
+pub(crate) use page::References;
 
 /// The routes of each file, relative to `/v1`.
 pub(crate) fn routes() -> Router<Arc<App>> {

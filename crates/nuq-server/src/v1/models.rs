@@ -34,15 +34,21 @@ async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let mut models = Vec::new();
     for served in app.models.iter() {
         let (name, version) = (served.name.clone(), served.version());
-        models.push(served.read(move |model| Value::Object(summary(&name, version, model))).await?);
+        let changes = accepts_changes(&app);
+        models.push(served.read(move |model| Value::Object(summary(&name, version, changes, model))).await?);
     }
     Ok(Json(models.into()))
 }
 
-async fn describe(Named(served): Named) -> Result<Json<Value>, ApiError> {
-    let (name, version) = (served.name.clone(), served.version());
+/// Whether models can be changed.
+fn accepts_changes(app: &App) -> bool {
+    app.config.state.is_some() || app.config.ephemeral
+}
+
+async fn describe(State(app): State<Arc<App>>, Named(served): Named) -> Result<Json<Value>, ApiError> {
+    let (name, version, changes) = (served.name.clone(), served.version(), accepts_changes(&app));
     let describe = move |model: &Model<'static>| {
-        let mut fields = summary(&name, version, model);
+        let mut fields = summary(&name, version, changes, model);
         fields.insert("n_neighbors".to_owned(), model.n_neighbors().into());
         fields.insert("index".to_owned(), model.index().describe().to_string().into());
         fields.insert("kernel".to_owned(), model.kernel().name().into());
@@ -59,7 +65,7 @@ async fn describe(Named(served): Named) -> Result<Json<Value>, ApiError> {
     served.read(describe).await.map(Json)
 }
 
-fn summary(name: &str, version: u64, model: &Model<'_>) -> serde_json::Map<String, Value> {
+fn summary(name: &str, version: u64, changes: bool, model: &Model<'_>) -> serde_json::Map<String, Value> {
     let (task, classes) = match model {
         Model::Classifier(model) => {
             ("classification", json!(model.classes().labels().iter().map(label_json).collect::<Vec<_>>()))
@@ -70,6 +76,7 @@ fn summary(name: &str, version: u64, model: &Model<'_>) -> serde_json::Map<Strin
     let fields = json!({
         "name": name,
         "version": version,
+        "changes": changes,
         "task": task,
         "rows": model.index().len(),
         "columns": model.index().dim(),

@@ -63,6 +63,7 @@ async fn label_issues(
                     "suggestion": label_json(classes.label(predicted)),
                     "probability": issue.probability_given,
                     "suggestion_probability": issue.predicted_probability,
+                    "picture": app.pictures.address(&served.name, issue.row),
                 })
             })
         };

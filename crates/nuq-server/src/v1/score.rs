@@ -78,21 +78,10 @@ async fn score(
     body: Body,
 ) -> Result<Response, ApiError> {
     let admission = admit(&app)?;
-    check_encoding(&headers)?;
     let Query(query) = query.map_err(|error| ApiError::invalid(error.body_text()))?;
     let selection = Arc::new(query.selection()?);
     let format = ResponseFormat::of(headers.get(ACCEPT))?;
-    let mut frames = Frames::new(body, app.capacity.limits.request_timeout);
-    let mut start = Vec::new();
-    while start.len() < 8
-        && let Some(chunk) = frames.next().await?
-    {
-        start.extend_from_slice(&chunk);
-    }
-    let body = match Format::of(&start)? {
-        Format::Json => Input::Json(read_rest(&app, start, frames).await?),
-        format => Input::Stream(format, BodyReader::new(app.clone(), start, frames)),
-    };
+    let input = Input::read(&app, &headers, body).await?;
     let (head, is_ready) = oneshot::channel();
     let (chunks, receiver) = mpsc::channel(WAITING_CHUNKS);
     let scoring = Scoring {
@@ -106,15 +95,55 @@ async fn score(
         chunks,
         _admission: admission,
     };
-    tokio::task::spawn_blocking(move || scoring.run(body));
+    tokio::task::spawn_blocking(move || scoring.run(input));
     is_ready.await.unwrap_or_else(|_| Err(ApiError::internal()))?;
     let body = Body::new(ChannelBody { chunks: receiver, is_complete: false });
     Ok((StatusCode::OK, [(CONTENT_TYPE, format.content_type())], body).into_response())
 }
 
-enum Input {
+/// The rows of a request.
+pub(super) enum Input {
     Json(HeldBody),
     Stream(Format, BodyReader),
+}
+
+impl Input {
+    /// Recognizes the format of a body. A body in JSON is read, others are streamed.
+    pub(super) async fn read(app: &Arc<App>, headers: &HeaderMap, body: Body) -> Result<Self, ApiError> {
+        check_encoding(headers)?;
+        let mut frames = Frames::new(body, app.capacity.limits.request_timeout);
+        let mut start = Vec::new();
+        while start.len() < 8
+            && let Some(chunk) = frames.next().await?
+        {
+            start.extend_from_slice(&chunk);
+        }
+        Ok(match Format::of(&start)? {
+            Format::Json => Input::Json(read_rest(app, start, frames).await?),
+            format => Input::Stream(format, BodyReader::new(app.clone(), start, frames)),
+        })
+    }
+
+    /// The rows for a model. It blocks, as do the blocks.
+    pub(super) fn blocks(self, app: &App, model: &LoadedModel) -> Result<Box<dyn Blocks>, ApiError> {
+        let columns = Columns::of(&model.read());
+        match self {
+            Input::Stream(format, body) => rows::stream(format, body, columns),
+            Input::Json(held) => {
+                let rows = parse_json(&held.bytes, columns.count)?;
+                let max_rows = app.capacity.limits.rows;
+                if rows.embeddings.len() > max_rows {
+                    let message = format!(
+                        "the body has {} rows, more than {max_rows} (--max-rows): send them in several requests, or as csv, npy or \
+                         Arrow data, which are streamed",
+                        rows.embeddings.len()
+                    );
+                    return Err(ApiError::too_large("too_many_rows", message));
+                }
+                Ok(Box::new(HeldBlocks::new(rows)))
+            }
+        }
+    }
 }
 
 /// A request on a thread that may block.
@@ -169,7 +198,7 @@ impl Scoring {
     }
 
     fn score(&mut self, input: Input) -> Result<(), Failed> {
-        let mut blocks = self.blocks(input)?;
+        let mut blocks = input.blocks(&self.app, &self.model)?;
         let mut pending: Option<Pending> = None;
         loop {
             // A block is read while the previous one is computed.
@@ -187,26 +216,6 @@ impl Scoring {
         self.begin();
         self.deliver(None)?;
         Ok(())
-    }
-
-    fn blocks(&self, input: Input) -> Result<Box<dyn Blocks>, ApiError> {
-        let columns = Columns::of(&self.model.read());
-        match input {
-            Input::Stream(format, body) => rows::stream(format, body, columns),
-            Input::Json(held) => {
-                let rows = parse_json(&held.bytes, columns.count)?;
-                let max_rows = self.app.capacity.limits.rows;
-                if rows.embeddings.len() > max_rows {
-                    let message = format!(
-                        "the body has {} rows, more than {max_rows} (--max-rows): send them in several requests, or as csv, npy or \
-                         Arrow data, which are streamed",
-                        rows.embeddings.len()
-                    );
-                    return Err(ApiError::too_large("too_many_rows", message));
-                }
-                Ok(Box::new(HeldBlocks::new(rows)))
-            }
-        }
     }
 
     /// Sends a part of the response.

@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod browser;
 mod changes;
 mod common;
 mod hostile;
 mod kill;
 mod lifecycle;
 mod limits;
+mod page;
+mod page_data;
 mod protocol;
 mod score;
 mod tls;

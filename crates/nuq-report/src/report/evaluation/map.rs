@@ -38,7 +38,7 @@ pub(super) fn map(model: &NuqClassifier<'_>, sets: &[Set<'_>], seed: u64) -> Res
         }
     }
     let names = sets.iter().map(|set| set.name.to_owned()).collect();
-    Ok(Map { explained: plane.explained, sets: names, points })
+    Ok(Map { explained: plane.explained.unwrap_or_default(), sets: names, points })
 }
 
 /// Share of sorted values that are smaller than a value.

@@ -5,6 +5,7 @@ mod methods;
 mod overview;
 mod rows;
 
+use crate::assets::THEME_SCRIPT;
 use crate::charts::captioned_drawing::CaptionedDrawing;
 use crate::drawing::canvas::font_faces;
 use crate::drawing::escape;
@@ -12,7 +13,6 @@ use crate::report::Report;
 use crate::report::figures::ReportFigures;
 
 const STYLE: &str = include_str!("../../../assets/page.css");
-const THEME: &str = include_str!("../../../assets/theme.js");
 const SCRIPT: &str = include_str!("../../../assets/page.js");
 /// The content security policy forbids all network requests.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; font-src data:; img-src data:";
@@ -27,7 +27,7 @@ impl Report {
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <title>{title} – nuq</title>\n<style>{fonts}\n{STYLE}</style>\n<script>{THEME}</script>\n</head>\n\
+             <title>{title} – nuq</title>\n<style>{fonts}\n{STYLE}</style>\n<script>{THEME_SCRIPT}</script>\n</head>\n\
              <body>\n{body}<div id=\"tip\" role=\"status\" hidden></div>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
         )
     }

@@ -1,0 +1,179 @@
+//! One row in detail: its uncertainties among held-out rows, its decisions, and the nearest training rows.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use nuq::calibrate::Predictor;
+use nuq::{Decision, Embeddings, FittedModel, Model, Neighbors};
+use serde_json::{Map, Value, json};
+
+use super::super::score::Input;
+use super::reference::{MEASURES, Reference, rank, training_label};
+use super::{blocking, comparison, row};
+use crate::App;
+use crate::batch::Rows;
+use crate::error::ApiError;
+use crate::limits::admit;
+use crate::models::{Named, ServedModel};
+use crate::rows::part;
+use crate::state::{Observation, Sample, observe};
+
+/// Largest number of nearest training rows.
+const NEIGHBORS: usize = 8;
+/// Rows of a file that are returned.
+const FILE_ROWS: usize = 200;
+/// Quantiles of the rows with which a row is compared.
+const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
+
+/// A recent row.
+pub(super) async fn of_sample(
+    State(app): State<Arc<App>>,
+    Named(served): Named,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Json<Value>, ApiError> {
+    let id: u64 = id.parse().map_err(|_| ApiError::not_found(format!("{id:?} is not the id of a row")))?;
+    let value = blocking(app, served, move |app, served| {
+        let sample = served.state.telemetry().samples.get(id);
+        let sample = sample.ok_or_else(|| ApiError::not_found(format!("row {id} is no longer stored")))?;
+        let reference = app.references.get(served)?;
+        let loaded = served.current();
+        let model = loaded.read();
+        let neighbors = neighbors_of(&model, &sample.observation);
+        let neighbors = neighbors.as_ref().map(|neighbors| (neighbors, 0));
+        let mut value =
+            detail(&Context { app, served, model: &model, reference: &reference }, &sample, neighbors);
+        value["embedding"] = json!(sample.observation.embedding);
+        Ok(value)
+    });
+    value.await.map(Json)
+}
+
+/// The first rows of a body in any format of `score`, in detail. They are not recorded as live rows.
+pub(super) async fn of_file(
+    State(app): State<Arc<App>>,
+    Named(served): Named,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ApiError> {
+    let admission = admit(&app)?;
+    let input = Input::read(&app, &headers, body).await?;
+    let value = blocking(app.clone(), served, move |_, served| {
+        let _admission = admission;
+        let loaded = served.current();
+        let mut blocks = input.blocks(&app, &loaded)?;
+        let mut first = None;
+        let mut total = 0;
+        while let Some(rows) = blocks.next()? {
+            total += rows.embeddings.len();
+            if first.is_none() {
+                first = Some(part(&rows, 0..rows.embeddings.len().min(FILE_ROWS)));
+            }
+        }
+        let reference = app.references.get(served)?;
+        let model = loaded.read();
+        let context = Context { app: &app, served, model: &model, reference: &reference };
+        let rows = first.map_or(Ok(vec![]), |rows| explain(&context, &rows))?;
+        Ok(json!({ "total": total, "rows": rows }))
+    });
+    value.await.map(Json)
+}
+
+/// The details of rows that are scored now.
+fn explain(context: &Context<'_>, rows: &Rows) -> Result<Vec<Value>, ApiError> {
+    let (observations, neighbors) = match context.model {
+        Model::Classifier(model) => {
+            let (predictions, predictor) = match &rows.logits {
+                Some(logits) => {
+                    (model.predict_with(&rows.embeddings, &model.network(logits)?)?, Predictor::Network)
+                }
+                None => (model.predict(&rows.embeddings)?, Predictor::Nuq),
+            };
+            let observations = observe::of_classifier(model, &rows.embeddings, &predictions, predictor);
+            (observations, predictions.neighbors().clone())
+        }
+        Model::Regressor(model) => {
+            let estimates = model.predict(&rows.embeddings)?;
+            (observe::of_regressor(model, &rows.embeddings, &estimates), estimates.neighbors().clone())
+        }
+    };
+    let samples = observations.into_iter().zip(0..).map(|(observation, id)| Sample { id, observation });
+    let details = samples.enumerate().map(|(i, sample)| detail(context, &sample, Some((&neighbors, i))));
+    Ok(details.collect())
+}
+
+/// What the details of a row need.
+struct Context<'c> {
+    app: &'c App,
+    served: &'c ServedModel,
+    model: &'c Model<'c>,
+    reference: &'c Reference,
+}
+
+/// The nearest training rows; `None` if the model now has other columns.
+fn neighbors_of(model: &Model<'_>, observation: &Observation) -> Option<Neighbors> {
+    let embedding =
+        Embeddings::new(observation.embedding.clone(), observation.embedding.len().max(1)).ok()?;
+    model.neighbors_of(&embedding, model.n_neighbors().min(NEIGHBORS)).ok()
+}
+
+/// A row with everything that the page shows. `neighbors` is a table and the place of the row in it.
+fn detail(context: &Context<'_>, sample: &Sample, neighbors: Option<(&Neighbors, usize)>) -> Value {
+    let Context { model, reference, .. } = *context;
+    let observation = &sample.observation;
+    let uncertainty = MEASURES.into_iter().take(3).map(|measure| {
+        let value = observation.measure(measure);
+        let (sorted, is_held_out) = comparison(model, reference, measure);
+        (measure.to_string(), scale(&sorted, value, is_held_out))
+    });
+    let thresholds = model.thresholds().iter();
+    let decisions = thresholds.filter(|(_, threshold)| threshold.compares(observation.predictor)).map(
+        |(name, threshold)| {
+            let score = observation.measure(threshold.measure);
+            json!({
+                "threshold": name,
+                "measure": threshold.measure.to_string(),
+                "score": score,
+                "value": threshold.value,
+                "accept": threshold.decide_score(score) == Decision::Accept,
+            })
+        },
+    );
+    let mut value = row(sample);
+    value["uncertainty"] = uncertainty.collect::<Map<_, _>>().into();
+    value["decisions"] = decisions.collect::<Vec<_>>().into();
+    value["neighbors"] = neighbors.map_or(json!([]), |(neighbors, i)| nearest(context, neighbors, i));
+    value
+}
+
+/// A value among sorted values: its rank and their quantiles.
+fn scale(sorted: &[f64], value: f64, is_held_out: bool) -> Value {
+    let quantile = |share: f64| {
+        let last = sorted.len().checked_sub(1)?;
+        Some(sorted[(share * last as f64).round() as usize]).filter(|value| value.is_finite())
+    };
+    let quantiles: Option<Vec<(f64, f64)>> =
+        QUANTILES.iter().map(|&share| Some((share, quantile(share)?))).collect();
+    json!({
+        "value": value,
+        "rank": (!sorted.is_empty()).then(|| rank(sorted, value)),
+        "rows": sorted.len(),
+        "compared_with": if is_held_out { "held_out" } else { "training" },
+        "quantiles": quantiles,
+    })
+}
+
+fn nearest(context: &Context<'_>, neighbors: &Neighbors, i: usize) -> Value {
+    let pairs = neighbors.ids(i).iter().zip(neighbors.sq_distances(i)).take(NEIGHBORS);
+    let rows = pairs.map(|(&id, sq_distance)| {
+        json!({
+            "id": id,
+            "label": training_label(context.model, id),
+            "distance": sq_distance.sqrt(),
+            "picture": context.app.pictures.address(&context.served.name, id),
+        })
+    });
+    rows.collect::<Vec<_>>().into()
+}

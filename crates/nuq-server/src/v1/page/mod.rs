@@ -1,0 +1,342 @@
+//! Routes that read the data of the page: activity, uncertainties, drift, single rows, a map, pictures.
+//!
+//! Values of measures are those that thresholds compare: the natural logarithm of the epistemic and of the total uncertainty, the
+//! aleatoric uncertainty, and the negative log density. Higher always means less certain. Values that are not finite are null.
+
+mod detail;
+mod histogram;
+mod reference;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use nuq::calibrate::{Guarantee, Measure, Threshold, binomial_interval};
+use nuq::{Embeddings, FittedModel, Model};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::App;
+use crate::error::ApiError;
+use crate::models::{Named, ServedModel};
+use crate::state::{Interval, Sample, Which, now_ms};
+use reference::{MEASURES, Reference};
+
+/// Longest range of activity in minutes: one week.
+const MAX_MINUTES: u64 = 7 * 24 * 60;
+/// Ranges up to this length are answered with intervals of five seconds.
+const SHORT_MINUTES: u64 = 15;
+const MINUTE_MS: u64 = 60_000;
+/// Largest number of rows in a list.
+const MAX_LIMIT: usize = 500;
+/// Largest number of points of the wealth over time.
+const POINTS: usize = 600;
+/// Live rows on the map.
+const LIVE_ROWS: usize = 300;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/models/{model}/activity", get(activity))
+        .route("/models/{model}/distribution", get(distribution))
+        .route("/models/{model}/drift", get(drift))
+        .route("/models/{model}/recent", get(recent))
+        .route("/models/{model}/recent/{id}", get(detail::of_sample))
+        .route("/models/{model}/inspect", post(detail::of_file))
+        .route("/models/{model}/map", get(map))
+        .route("/models/{model}/pictures/{row}", get(picture))
+}
+
+/// The samples of training rows of all models, computed when they are first needed.
+#[derive(Default)]
+pub(crate) struct References {
+    by_model: Mutex<BTreeMap<String, Arc<Mutex<Option<Arc<Reference>>>>>>,
+}
+
+impl References {
+    /// The sample of the current version of a model. It blocks while it is computed.
+    fn get(&self, served: &ServedModel) -> Result<Arc<Reference>, ApiError> {
+        let slot = {
+            let mut all = self.by_model.lock().unwrap_or_else(PoisonError::into_inner);
+            all.entry(served.name.clone()).or_default().clone()
+        };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read before the model: a change in between leads to one more computation.
+        let version = served.version();
+        match &*slot {
+            Some(reference) if reference.version == version => Ok(reference.clone()),
+            _ => {
+                let loaded = served.current();
+                let reference = Arc::new(Reference::new(&loaded.read(), version)?);
+                *slot = Some(reference.clone());
+                Ok(reference)
+            }
+        }
+    }
+}
+
+/// Runs work that takes milliseconds or more on a thread for blocking work.
+async fn blocking<T: Send + 'static>(
+    app: Arc<App>,
+    served: Arc<ServedModel>,
+    work: impl FnOnce(&App, &ServedModel) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(move || work(&app, &served)).await.map_err(|_| ApiError::internal())?
+}
+
+/// The parameters of an address.
+fn parameters<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, ApiError> {
+    query.map(|Query(parameters)| parameters).map_err(|error| ApiError::invalid(error.body_text()))
+}
+
+#[derive(Deserialize)]
+struct ActivityQuery {
+    minutes: Option<u64>,
+}
+
+async fn activity(
+    Named(served): Named,
+    query: Result<Query<ActivityQuery>, QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let minutes = parameters(query)?.minutes.unwrap_or(60);
+    if minutes == 0 || minutes > MAX_MINUTES {
+        return Err(ApiError::invalid(format!("minutes is {minutes}: use 1 to {MAX_MINUTES}")));
+    }
+    let expected: Map<String, Value> = {
+        let loaded = served.current();
+        let model = loaded.read();
+        let thresholds = model.thresholds().iter();
+        thresholds.map(|(name, threshold)| (name.clone(), expected(threshold))).collect()
+    };
+    let now = now_ms();
+    let first = now.saturating_sub(minutes * MINUTE_MS);
+    let telemetry = served.state.telemetry();
+    let is_short = minutes <= SHORT_MINUTES;
+    let intervals: Vec<Value> = match is_short {
+        true => telemetry.activity.short_intervals(first).map(interval).collect(),
+        false => telemetry.activity.minutes(first).map(interval).collect(),
+    };
+    let oldest = match is_short {
+        true => telemetry.activity.short_intervals(0).next(),
+        false => telemetry.activity.minutes(0).next(),
+    };
+    let since = oldest.map_or(now, |interval| interval.start_ms);
+    drop(telemetry);
+    Ok(Json(json!({
+        "now": now,
+        "since": since,
+        "seconds": if is_short { 5 } else { 60 },
+        "intervals": intervals,
+        "expected": expected,
+        "unrecorded_rows": served.state.dropped_rows(),
+    })))
+}
+
+fn interval(interval: &Interval) -> Value {
+    let decisions = interval.thresholds.iter().map(|(name, decisions)| {
+        (name.clone(), json!({ "rows": decisions.rows, "rejected": decisions.rejected }))
+    });
+    json!({
+        "time": interval.start_ms,
+        "requests": interval.requests,
+        "rows": interval.rows,
+        "seconds_p50": interval.latency(0.5),
+        "seconds_p99": interval.latency(0.99),
+        "thresholds": decisions.collect::<Map<_, _>>(),
+    })
+}
+
+/// The share of rows that a threshold rejects if new rows are like the held-out rows, and its 95 % interval.
+fn expected(threshold: &Threshold) -> Value {
+    let (rejected, low, high) = match threshold.guarantee {
+        Guarantee::Coverage { share, low, high, .. } => (1.0 - share, 1.0 - high, 1.0 - low),
+        Guarantee::Risk { accepted, .. } => {
+            let rejected = threshold.rows.saturating_sub(accepted);
+            let (low, high) = binomial_interval(rejected, threshold.rows);
+            (rejected as f64 / threshold.rows.max(1) as f64, low, high)
+        }
+    };
+    json!({ "rejected": rejected, "low": low, "high": high })
+}
+
+/// The values of a measure with which live rows are compared, ascending: of held-out rows if a threshold has them, otherwise of
+/// training rows. The second value is true for held-out rows.
+fn comparison(model: &Model<'_>, reference: &Reference, measure: Measure) -> (Vec<f64>, bool) {
+    let mut thresholds = model.thresholds().iter().filter(|(_, threshold)| threshold.measure == measure);
+    match thresholds.find_map(|(name, _)| model.rules().held_out_scores(name)) {
+        Some(scores) => (scores.to_vec(), true),
+        None => (reference.sorted(measure).to_vec(), false),
+    }
+}
+
+async fn distribution(State(app): State<Arc<App>>, Named(served): Named) -> Result<Json<Value>, ApiError> {
+    let value = blocking(app, served, |app, served| {
+        let reference = app.references.get(served)?;
+        let live = served.state.telemetry().samples.newest(Which::Recent, MAX_LIMIT);
+        let loaded = served.current();
+        let model = loaded.read();
+        let measures: Map<String, Value> = MEASURES
+            .into_iter()
+            .map(|measure| {
+                let (values, is_held_out) = comparison(&model, &reference, measure);
+                let live = live.iter().map(|sample| sample.observation.measure(measure)).collect();
+                (measure.to_string(), histogram::of(&values, live, is_held_out))
+            })
+            .collect();
+        Ok(json!({ "live_rows": live.len(), "measures": measures }))
+    });
+    value.await.map(Json)
+}
+
+async fn drift(Named(served): Named) -> Json<Value> {
+    let telemetry = served.state.telemetry();
+    let Some(drift) = &telemetry.drift else {
+        return Json(json!({ "available": telemetry.source.is_some(), "points": [], "alarm": null }));
+    };
+    let step = drift.points.len().div_ceil(POINTS).max(1);
+    let last = drift.points.len().saturating_sub(1);
+    let points = drift.points.iter().enumerate().filter(|(i, _)| i % step == 0 || *i == last);
+    let points: Vec<Value> = points
+        .map(|(_, point)| {
+            json!({ "time": point.time_ms, "log10_wealth": point.log_wealth / std::f64::consts::LN_10 })
+        })
+        .collect();
+    let alpha = drift.monitor.alpha();
+    Json(json!({
+        "available": true,
+        "alpha": alpha,
+        "threshold": drift.threshold,
+        "measure": drift.measure.to_string(),
+        "rows": drift.monitor.rows(),
+        "held_out_rows": drift.monitor.held_out(),
+        "points": points,
+        "alarm": drift.alarm_ms.map(|time| json!({ "time": time })),
+        "statement": format!("If nothing changed, an alarm ever has a chance of at most {} %.", 100.0 * alpha),
+    }))
+}
+
+#[derive(Deserialize)]
+struct RecentQuery {
+    which: Option<String>,
+    limit: Option<usize>,
+}
+
+async fn recent(
+    Named(served): Named,
+    query: Result<Query<RecentQuery>, QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let query = parameters(query)?;
+    let which = match query.which.as_deref() {
+        None | Some("recent") => Which::Recent,
+        Some("rejected") => Which::Rejected,
+        Some(other) => {
+            return Err(ApiError::invalid(format!("which is {other:?}: use `recent` or `rejected`")));
+        }
+    };
+    let limit = query.limit.unwrap_or(100).min(MAX_LIMIT);
+    let samples = served.state.telemetry().samples.newest(which, limit);
+    Ok(Json(samples.iter().map(|sample| row(sample)).collect()))
+}
+
+/// A scored row without its embedding.
+fn row(sample: &Sample) -> Value {
+    let observation = &sample.observation;
+    let accept: Map<String, Value> =
+        observation.accept.iter().map(|(name, accept)| (name.clone(), (*accept).into())).collect();
+    json!({
+        "id": sample.id,
+        "time": observation.time_ms,
+        "label": observation.label,
+        "probability": observation.probability,
+        "aleatoric": observation.aleatoric,
+        "epistemic": observation.log_epistemic.exp(),
+        "total": observation.log_total.exp(),
+        "log_epistemic": observation.log_epistemic,
+        "log_total": observation.log_total,
+        "log_density": observation.log_density,
+        "p_value": observation.p_value,
+        "accept": accept,
+    })
+}
+
+#[derive(Deserialize)]
+struct MapQuery {
+    /// The version of the training rows that the page has.
+    version: Option<u64>,
+}
+
+async fn map(
+    State(app): State<Arc<App>>,
+    Named(served): Named,
+    query: Result<Query<MapQuery>, QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let query = parameters(query)?;
+    let value = blocking(app, served, move |app, served| {
+        let reference = app.references.get(served)?;
+        let training = (query.version != Some(reference.version)).then(|| {
+            let rows = reference.rows.iter().filter(|_| reference.has_map());
+            let row = |row: &reference::TrainingRow| {
+                json!({
+                    "id": row.id,
+                    "x": row.position.0,
+                    "y": row.position.1,
+                    "label": row.label,
+                    "rank": row.rank,
+                    "picture": app.pictures.address(&served.name, row.id),
+                })
+            };
+            rows.map(row).collect::<Vec<_>>()
+        });
+        let is_classifier = matches!(*served.current().read(), Model::Classifier(_));
+        Ok(json!({
+            "version": reference.version,
+            "task": if is_classifier { "classification" } else { "regression" },
+            "axes": if reference.explained().is_some() { "principal" } else { "discriminants" },
+            "explained": reference.explained().map(|(first, second)| [first, second]),
+            "training": training,
+            "live": live_rows(served, &reference)?,
+        }))
+    });
+    value.await.map(Json)
+}
+
+/// The positions of recent rows. Rows of another model of the same name are not among them.
+fn live_rows(served: &ServedModel, reference: &Reference) -> Result<Vec<Value>, ApiError> {
+    let samples = served.state.telemetry().samples.newest(Which::Recent, LIVE_ROWS);
+    let mut rows = vec![];
+    for sample in samples {
+        let observation = &sample.observation;
+        let embedding = Embeddings::new(observation.embedding.clone(), observation.embedding.len().max(1));
+        let embedding = embedding.map_err(nuq::Error::from)?;
+        let Some(position) = reference.project(&embedding).and_then(|positions| positions.first().copied())
+        else {
+            continue;
+        };
+        let mut value = row(&sample);
+        value["x"] = position.0.into();
+        value["y"] = position.1.into();
+        value["rank"] = reference.rank(Measure::Total, observation.log_total).into();
+        rows.push(value);
+    }
+    Ok(rows)
+}
+
+async fn picture(
+    State(app): State<Arc<App>>,
+    Named(served): Named,
+    Path((_, row)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let row: u32 =
+        row.parse().map_err(|_| ApiError::not_found(format!("{row:?} is not the number of a row")))?;
+    let (content_type, bytes) =
+        blocking(app, served, move |app, served| match app.pictures.of(&served.name) {
+            Some(pictures) => pictures.read(row),
+            None => Err(ApiError::not_found("the model has no pictures: start the server with --pictures")),
+        })
+        .await?;
+    Ok(([(CONTENT_TYPE, content_type)], bytes).into_response())
+}

@@ -1,0 +1,204 @@
+//! A seeded sample of training rows, with which the page compares live rows: their uncertainties, each row left out of its own
+//! neighbors, and their positions in two dimensions.
+
+use nuq::calibrate::Measure;
+use nuq::{Embeddings, FittedModel, Model, Neighbors};
+use nuq_eval::evaluate::{Plane, discriminant_plane};
+use nuq_neighbors::SeededRng;
+
+use crate::error::ApiError;
+
+/// Largest number of rows of the sample.
+const ROWS: usize = 1500;
+
+/// The measures in the order of the page.
+pub(super) const MEASURES: [Measure; 4] =
+    [Measure::Epistemic, Measure::Aleatoric, Measure::Total, Measure::Density];
+
+/// A sample of the training rows of a model.
+pub(super) struct Reference {
+    /// The version of the model.
+    pub(super) version: u64,
+    pub(super) rows: Vec<TrainingRow>,
+    /// The values of each measure, ascending, in the order of [`MEASURES`].
+    sorted: [Vec<f64>; MEASURES.len()],
+    plane: Option<Plane>,
+    is_normalized: bool,
+}
+
+pub(super) struct TrainingRow {
+    pub(super) id: u32,
+    /// Label of a classifier or target of a regressor.
+    pub(super) label: String,
+    pub(super) position: (f64, f64),
+    /// The share of the sample with a smaller total uncertainty.
+    pub(super) rank: f64,
+}
+
+impl Reference {
+    pub(super) fn new(model: &Model<'_>, version: u64) -> Result<Self, ApiError> {
+        let stored = model.index().rows();
+        let live = stored.live_ids();
+        let sample = SeededRng::new(0).sample(live.len(), ROWS);
+        let ids: Vec<u32> = sample.into_iter().map(|at| live[at as usize]).collect();
+        let embeddings = stored.gather(&ids).map_err(nuq::Error::from)?;
+        let values = left_out(model, &embeddings, &ids)?;
+        let classes = ids.iter().map(|&id| match model {
+            Model::Classifier(model) => model.training_classes()[id as usize],
+            Model::Regressor(_) => 0,
+        });
+        // Rows without spread have no map.
+        let plane = discriminant_plane(&embeddings, &classes.collect::<Vec<_>>()).ok();
+        let positions = match &plane {
+            Some(plane) => plane.project(&embeddings),
+            None => vec![(0.0, 0.0); ids.len()],
+        };
+        let sorted = [0, 1, 2, 3].map(|measure| {
+            let mut sorted: Vec<f64> = values.iter().map(|row| row[measure]).collect();
+            sorted.sort_by(f64::total_cmp);
+            sorted
+        });
+        let mut reference =
+            Self { version, rows: vec![], sorted, plane, is_normalized: model.is_normalized() };
+        reference.rows = (0..ids.len())
+            .map(|i| TrainingRow {
+                id: ids[i],
+                label: training_label(model, ids[i]),
+                position: positions[i],
+                rank: values.get(i).map_or(0.0, |row| reference.rank(Measure::Total, row[2])),
+            })
+            .collect();
+        Ok(reference)
+    }
+
+    /// The values of a measure, ascending.
+    pub(super) fn sorted(&self, measure: Measure) -> &[f64] {
+        let at = MEASURES.iter().position(|other| *other == measure).expect("all measures are listed");
+        &self.sorted[at]
+    }
+
+    /// The share of the sample with a smaller value.
+    pub(super) fn rank(&self, measure: Measure, value: f64) -> f64 {
+        rank(self.sorted(measure), value)
+    }
+
+    /// The positions of other rows; `None` if there is no map, or for rows of another model.
+    pub(super) fn project(&self, rows: &Embeddings<'_>) -> Option<Vec<(f64, f64)>> {
+        let plane = self.plane.as_ref().filter(|plane| plane.dim() == rows.dim())?;
+        Some(if self.is_normalized { plane.project(&rows.l2_normalized()) } else { plane.project(rows) })
+    }
+
+    /// Shares of the variance along the two axes, if these are principal components.
+    pub(super) fn explained(&self) -> Option<(f64, f64)> {
+        self.plane.as_ref()?.explained
+    }
+
+    pub(super) fn has_map(&self) -> bool {
+        self.plane.is_some()
+    }
+}
+
+/// The share of sorted values that are smaller than a value.
+pub(super) fn rank(sorted: &[f64], value: f64) -> f64 {
+    sorted.partition_point(|&other| other < value) as f64 / sorted.len().max(1) as f64
+}
+
+/// The label of a training row of a classifier, or the target of a regressor.
+pub(super) fn training_label(model: &Model<'_>, id: u32) -> String {
+    match model {
+        Model::Classifier(model) => {
+            model.classes().label(model.training_classes()[id as usize] as usize).to_string()
+        }
+        Model::Regressor(model) => model.target(id).to_string(),
+    }
+}
+
+/// The measures of training rows, each left out of its own neighbors. Empty if the model has a single row.
+fn left_out(
+    model: &Model<'_>,
+    rows: &Embeddings<'_>,
+    ids: &[u32],
+) -> Result<Vec<[f64; MEASURES.len()]>, ApiError> {
+    let k = model.n_neighbors().min(model.index().len().saturating_sub(1));
+    if k == 0 {
+        return Ok(vec![]);
+    }
+    let found = model.neighbors_of(rows, k + 1)?;
+    let (mut others, mut sq_distances) = (vec![], vec![]);
+    for (i, id) in ids.iter().enumerate() {
+        let pairs = found.ids(i).iter().zip(found.sq_distances(i));
+        for (other, sq_distance) in pairs.filter(|(other, _)| *other != id).take(k) {
+            others.push(*other);
+            sq_distances.push(*sq_distance);
+        }
+    }
+    let neighbors = Neighbors::new(k, others, sq_distances).map_err(nuq::Error::from)?;
+    Ok(match model {
+        Model::Classifier(model) => {
+            let predictions = model.predict_from(rows, &neighbors)?;
+            predictions.iter().map(|prediction| MEASURES.map(|measure| measure.of(prediction))).collect()
+        }
+        Model::Regressor(model) => {
+            let estimates = model.predict_from(rows, &neighbors)?;
+            estimates.iter().map(|estimate| MEASURES.map(|measure| measure.of_estimate(estimate))).collect()
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use nuq::NuqClassifier;
+
+    use super::*;
+
+    fn model() -> Model<'static> {
+        let rows: Vec<[f32; 3]> = (0..60)
+            .map(|i| {
+                let noise = |j: usize| ((i * 7 + j * 13) % 10) as f32 * 0.05;
+                [[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]][i % 3]
+                    .map(|x: f32| x + noise(i % 3))
+                    .into_iter()
+                    .chain([noise(5)])
+                    .collect::<Vec<_>>()
+                    .try_into()
+                    .unwrap()
+            })
+            .collect();
+        let labels: Vec<&str> = (0..60).map(|i| ["a", "b", "c"][i % 3]).collect();
+        let embeddings = Embeddings::from_rows(&rows).unwrap();
+        NuqClassifier::params().n_neighbors(5).fit(&embeddings, &labels).unwrap().into()
+    }
+
+    #[test]
+    fn values_are_those_of_the_library_without_the_row_itself() {
+        let model = model();
+        let reference = Reference::new(&model, 3).unwrap();
+        let Model::Classifier(classifier) = &model else { unreachable!() };
+        let expected = classifier.leave_one_out().unwrap();
+        let mut expected: Vec<f64> = expected.iter().map(|prediction| prediction.aleatoric).collect();
+        expected.sort_by(f64::total_cmp);
+        let values = reference.sorted(Measure::Aleatoric);
+        assert_eq!(values.len(), expected.len());
+        assert!(values.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-12), "{values:?} {expected:?}");
+        assert_eq!((reference.rows.len(), reference.rows[4].label.as_str()), (60, "b"));
+        assert!(reference.rows.iter().all(|row| (0.0..1.0).contains(&row.rank)));
+    }
+
+    #[test]
+    fn classes_are_apart_on_the_map() {
+        let reference = Reference::new(&model(), 1).unwrap();
+        let position = |i: usize| reference.rows[i].position;
+        let distance = |i, j| (position(i).0 - position(j).0).hypot(position(i).1 - position(j).1);
+        assert!(distance(0, 3) < distance(0, 1) && distance(0, 3) < distance(0, 2));
+        assert!(reference.project(&Embeddings::from_rows(&[[1.0, 2.0]]).unwrap()).is_none());
+    }
+
+    #[test]
+    fn a_rank_is_the_share_of_smaller_values() {
+        assert_eq!(
+            [0.0, 2.0, f64::INFINITY].map(|value| rank(&[f64::NEG_INFINITY, 1.0, 2.0, 2.0], value)),
+            [0.25, 0.5, 1.0]
+        );
+        assert_eq!(rank(&[], 1.0), 0.0);
+    }
+}

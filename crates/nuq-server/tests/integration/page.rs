@@ -1,0 +1,223 @@
+//! The page in a real browser: every view shows its figures, without errors, without requests to other servers, with a mouse or with
+//! the keyboard. The tests are skipped where there is no Chromium.
+
+use nuq::calibrate::{Measure, Target, calibrate};
+use nuq::{FittedModel, Model, NuqClassifier};
+use nuq_server::{Config, Key, PictureSource};
+
+use crate::browser::Page;
+use crate::common::{COLUMNS, Service, embeddings, rows};
+
+/// A label that would run a script if it were inserted as markup.
+const HOSTILE: &str = "<img src=x onerror=\"document.title='hacked'\">";
+const VIEWS: [&str; 5] = ["now", "drift", "prediction", "map", "todo"];
+/// An element that each view has when its data is shown.
+const SHOWN: [&str; 5] = [
+    "figure svg.drawing circle",
+    "figure svg.drawing path.line-s0",
+    ".neighbor b",
+    "figure svg.drawing path.live",
+    ".task",
+];
+
+/// A classifier with a hostile label and the scores of held-out rows.
+fn model() -> Model<'static> {
+    let labels: Vec<&str> = (0..300).map(|i| [HOSTILE, "dog", "bird"][i % 3]).collect();
+    let mut model = NuqClassifier::params().n_neighbors(7).fit(&embeddings(&rows(300, 1)), &labels).unwrap();
+    let held_out = model.predict(&embeddings(&rows(150, 2))).unwrap();
+    let scores: Vec<f64> = held_out.iter().map(|prediction| Measure::Epistemic.of(prediction)).collect();
+    let threshold = calibrate(Measure::Epistemic, &scores, None, Target::FalseAlarm(0.1)).unwrap();
+    model.rules_mut().set_threshold("guard", threshold, &scores).unwrap();
+    model.into()
+}
+
+/// A server with one model that has scored rows, of which the last ones are unlike its training rows.
+fn service(change: impl FnOnce(&mut Config)) -> Service {
+    let service = Service::with(|config| {
+        nuq_io::save(&model(), &config.models[0].path).unwrap();
+        config.models.truncate(1);
+        config.ephemeral = true;
+        change(config);
+    });
+    for (seed, shift) in [(11, 0.0), (12, 0.0), (13, 4.0)] {
+        let values: Vec<f32> = rows(60, seed).into_iter().map(|value| value + shift).collect();
+        let body = serde_json::json!({ "rows": values.chunks(COLUMNS).collect::<Vec<_>>() }).to_string();
+        let headers = [("authorization", "Bearer write-key-0123456789")];
+        let reply = service.request("POST", "/v1/models/animals/score", &headers, body.as_bytes());
+        assert_eq!(reply.status, 200, "{}", reply.text());
+    }
+    service
+}
+
+fn address(service: &Service, view: &str) -> String {
+    format!("http://{}/#view={view}", service.address)
+}
+
+/// Waits until a view is the current one and has an element.
+fn wait_for_view(page: &mut Page, view: &str, shown: &str) {
+    page.wait_for(&format!(
+        "document.querySelector('nav [aria-current]')?.dataset.view === '{view}' && document.querySelector('{shown}')"
+    ));
+}
+
+#[track_caller]
+fn check_console(page: &Page, service: &Service) {
+    assert_eq!(page.errors, Vec::<String>::new());
+    let own = format!("http://{}/", service.address);
+    let is_own = |url: &&String| {
+        url.starts_with(&own) || url.starts_with(&format!("blob:{own}")) || *url == "about:blank"
+    };
+    let others: Vec<&String> = page.requests.iter().filter(|url| !is_own(url)).collect();
+    assert!(others.is_empty(), "requests to other servers: {others:?}");
+}
+
+#[test]
+fn every_view_shows_its_figures_without_errors_or_other_servers() {
+    let Some(mut page) = Page::start() else { return };
+    let service = service(|config| {
+        let folder = config.models[0].path.parent().unwrap().join("pictures");
+        std::fs::create_dir(&folder).unwrap();
+        // One pixel.
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0:~\x9bU\0\0\0\nIDATx\x9cc\x60\0\0\0\x02\0\x01H\xaf\xa4q\0\0\0\0IEND\xaeB\x60\x82";
+        (0..300).for_each(|row| std::fs::write(folder.join(format!("{row}.png")), png).unwrap());
+        config.pictures = vec![PictureSource { model: None, location: folder.to_str().unwrap().to_owned() }];
+    });
+    for (width, scheme) in [(1400, "light"), (390, "dark")] {
+        page.set_size(width, 900);
+        page.set_color_scheme(scheme);
+        for (view, shown) in VIEWS.into_iter().zip(SHOWN) {
+            page.open(&address(&service, view));
+            wait_for_view(&mut page, view, shown);
+            let overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth");
+            assert!(overflow.as_i64().unwrap() <= 0, "{view} is wider than {width} px by {overflow}");
+            let theme = page.evaluate("document.documentElement.dataset.theme");
+            assert_eq!(theme, scheme);
+            let unlabeled = page.evaluate(
+                "[...document.querySelectorAll('svg.drawing')].filter(svg => !svg.getAttribute('aria-label')).length \
+                 + [...document.querySelectorAll('img')].filter(image => !image.hasAttribute('alt')).length",
+            );
+            assert_eq!(unlabeled, 0, "{view}: figures and pictures have descriptions");
+        }
+        page.open(&address(&service, "prediction"));
+        page.wait_for("document.querySelector('.neighbor img')?.naturalWidth === 1");
+    }
+    check_console(&page, &service);
+    drop(page);
+    service.stop();
+}
+
+#[test]
+fn labels_are_shown_as_text() {
+    let Some(mut page) = Page::start() else { return };
+    let service = service(|_| {});
+    for (view, shown) in VIEWS.into_iter().zip(SHOWN) {
+        page.open(&address(&service, view));
+        wait_for_view(&mut page, view, shown);
+        assert_eq!(page.evaluate("document.querySelector('img[src=x]')"), serde_json::Value::Null);
+    }
+    page.open(&address(&service, "prediction"));
+    page.wait_for(&format!(
+        "[...document.querySelectorAll('.item-label')].some(label => label.textContent === {HOSTILE:?})"
+    ));
+    assert_eq!(page.evaluate("document.title"), "One prediction · nuq");
+    check_console(&page, &service);
+    drop(page);
+    service.stop();
+}
+
+#[test]
+fn the_keyboard_is_enough() {
+    let Some(mut page) = Page::start() else { return };
+    let service = service(|_| {});
+    page.open(&address(&service, "now"));
+    page.wait_for("document.querySelector('figure svg.drawing circle')");
+    // Tab reaches the link of each view, and Enter opens it.
+    let mut focused = vec![];
+    for _ in 0..12 {
+        page.press("Tab");
+        let name = page.evaluate("document.activeElement.dataset.view ?? document.activeElement.id ?? ''");
+        focused.push(name.as_str().unwrap_or_default().to_owned());
+        if focused.last().is_some_and(|name| name == "drift") {
+            break;
+        }
+    }
+    assert!(
+        focused.iter().any(|name| name == "key-button") && focused.last().is_some_and(|name| name == "drift"),
+        "{focused:?}"
+    );
+    page.press("Enter");
+    wait_for_view(&mut page, "drift", SHOWN[1]);
+    // Arrow keys read the values of a figure.
+    page.evaluate("document.querySelector('figure svg.drawing').focus()");
+    page.press("ArrowRight");
+    page.wait_for("!document.getElementById('tip').hidden && document.getElementById('tip').textContent.includes('wealth')");
+    page.press("Escape");
+    page.wait_for("document.getElementById('tip').hidden");
+    check_console(&page, &service);
+    drop(page);
+    service.stop();
+}
+
+#[test]
+fn the_key_is_requested_and_kept_in_the_tab() {
+    let Some(mut page) = Page::start() else { return };
+    let service = service(|config| {
+        config.read_key = Some(Key::new("read-key-0123456789", "test").unwrap());
+        config.write_key = Some(Key::new("write-key-0123456789", "test").unwrap());
+    });
+    page.open(&address(&service, "now"));
+    page.wait_for("document.querySelector('main')?.innerText.includes('This server needs a key')");
+    page.evaluate("document.getElementById('key-button').click()");
+    page.wait_for("document.activeElement?.id === 'key'");
+    page.type_text("read-key-0123456789");
+    page.press("Enter");
+    page.wait_for("document.querySelector('figure svg.drawing circle')");
+    assert_eq!(page.evaluate("sessionStorage.length"), 1);
+    assert_eq!(page.evaluate("Object.values(localStorage).some(value => value.includes('key'))"), false);
+    // The first requests without a key are errors of the console.
+    page.errors.retain(|error| !error.contains("401"));
+    check_console(&page, &service);
+    drop(page);
+    service.stop();
+}
+
+#[test]
+fn rows_of_a_file_are_explained_and_not_counted() {
+    let Some(mut page) = Page::start() else { return };
+    let service = service(|_| {});
+    let file = service.path("rows.csv");
+    std::fs::write(&file, "2,0,0,2,0\n9,9,9,9,9\n").unwrap();
+    let recorded = || service.get("/v1/models/animals/recent?limit=500").json().as_array().unwrap().len();
+    // Rows are recorded by another thread.
+    while recorded() < 180 {
+        std::thread::yield_now();
+    }
+    page.open(&address(&service, "prediction"));
+    page.wait_for("document.querySelector('.neighbor b')");
+    page.evaluate("[...document.querySelectorAll('.choice button')].find(button => button.textContent === 'From a file').click()");
+    page.choose_file("#file", &file);
+    page.wait_for("document.querySelectorAll('.list li').length === 2 && document.querySelector('.detail').innerText.includes('Row 0')");
+    assert_eq!(recorded(), 180);
+    check_console(&page, &service);
+    drop(page);
+    service.stop();
+}
+
+#[test]
+fn a_row_is_labeled_and_the_change_is_undone() {
+    let Some(mut page) = Page::start() else { return };
+    let service = service(|_| {});
+    let rows_of_model = || service.get("/v1/models/animals").json()["rows"].as_u64().unwrap();
+    page.open(&address(&service, "todo"));
+    page.wait_for("document.querySelector('.task form')");
+    page.evaluate("{ const form = document.querySelector('.task form'); form.querySelector('input').value = 'bird'; form.requestSubmit(); }");
+    page.wait_for("document.querySelector('.message').innerText.includes('with the label “bird”')");
+    assert_eq!(rows_of_model(), 301);
+    page.wait_for("document.querySelector('td button')");
+    page.evaluate("document.querySelector('td button').click()");
+    page.wait_for("document.querySelector('.message').innerText.includes('Undone')");
+    assert_eq!(rows_of_model(), 300);
+    check_console(&page, &service);
+    drop(page);
+    service.stop();
+}

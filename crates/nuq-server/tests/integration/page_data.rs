@@ -1,0 +1,158 @@
+//! The data of the page, without a browser.
+
+use nuq::FittedModel;
+use nuq_server::PictureSource;
+use serde_json::{Value, json};
+
+use crate::common::{COLUMNS, Service, embeddings, rows};
+
+/// Scores rows and waits until they are recorded.
+fn score(service: &Service, model: &str, values: &[f32]) {
+    let body = json!({ "rows": values.chunks(COLUMNS).collect::<Vec<_>>() }).to_string();
+    assert_eq!(service.post(&format!("/v1/models/{model}/score"), body).status, 200);
+    while recent(service, model).len() < values.len() / COLUMNS {
+        std::thread::yield_now();
+    }
+}
+
+fn recent(service: &Service, model: &str) -> Vec<Value> {
+    let reply = service.get(&format!("/v1/models/{model}/recent?limit=500"));
+    reply.json().as_array().unwrap().clone()
+}
+
+#[test]
+fn scored_rows_are_in_all_views() {
+    let service = Service::start();
+    let values = rows(40, 9);
+    score(&service, "animals", &values);
+    for minutes in [10, 60] {
+        let activity = service.get(&format!("/v1/models/animals/activity?minutes={minutes}")).json();
+        let sum = |path: &str| -> u64 {
+            let intervals = activity["intervals"].as_array().unwrap();
+            intervals.iter().map(|interval| interval.pointer(path).and_then(Value::as_u64).unwrap_or(0)).sum()
+        };
+        assert_eq!((sum("/rows"), sum("/thresholds/main/rows")), (40, 40), "{minutes} minutes");
+        assert!((activity["expected"]["main"]["rejected"].as_f64().unwrap() - 0.1).abs() < 1e-9);
+    }
+    let distribution = service.get("/v1/models/animals/distribution").json();
+    assert_eq!(distribution["live_rows"], 40);
+    for measure in ["epistemic", "aleatoric", "total", "density"] {
+        let live = distribution["measures"][measure]["live"].as_array().unwrap();
+        assert_eq!(live.iter().map(|count| count.as_u64().unwrap()).sum::<u64>(), 40, "{measure}");
+    }
+    let map = service.get("/v1/models/animals/map").json();
+    assert_eq!((map["training"].as_array().unwrap().len(), map["live"].as_array().unwrap().len()), (300, 40));
+    assert_eq!(map["axes"], "discriminants");
+    let known = service.get(&format!("/v1/models/animals/map?version={}", map["version"])).json();
+    assert!(known["training"].is_null() && known["live"].as_array().unwrap().len() == 40);
+    service.stop();
+}
+
+#[test]
+fn details_agree_with_the_library() {
+    let service = Service::start();
+    let values = rows(5, 9);
+    score(&service, "animals", &values);
+    let model = service.classifier();
+    let predictions = model.predict(&embeddings(&values)).unwrap();
+    let (name, threshold) = model.thresholds().iter().next().unwrap();
+    // Newest first.
+    for (row, i) in recent(&service, "animals").iter().zip((0..5).rev()) {
+        let detail = service.get(&format!("/v1/models/animals/recent/{}", row["id"])).json();
+        assert_eq!(detail["label"], predictions.label(i).to_string());
+        assert_eq!(detail["probability"].as_f64().unwrap().to_bits(), predictions[i].probability.to_bits());
+        assert_eq!(detail["uncertainty"]["total"]["value"], predictions[i].log_total);
+        let decision = &detail["decisions"][0];
+        assert_eq!(
+            (decision["threshold"].as_str(), decision["score"].as_f64()),
+            (Some(name.as_str()), Some(threshold.measure.of(&predictions[i])))
+        );
+        let ids: Vec<u64> =
+            detail["neighbors"].as_array().unwrap().iter().map(|row| row["id"].as_u64().unwrap()).collect();
+        let expected: Vec<u64> = predictions.neighbors().ids(i).iter().map(|&id| u64::from(id)).collect();
+        assert_eq!(ids, expected);
+        let embedding: Vec<f64> =
+            values[i * COLUMNS..][..COLUMNS].iter().map(|&value| f64::from(value)).collect();
+        assert_eq!(detail["embedding"], json!(embedding));
+    }
+    service.stop();
+}
+
+#[test]
+fn rows_of_a_file_are_explained_and_not_recorded() {
+    let service = Service::start();
+    let values = rows(3, 9);
+    let csv: String = values
+        .chunks(COLUMNS)
+        .map(|row| row.iter().map(f32::to_string).collect::<Vec<_>>().join(",") + "\n")
+        .collect();
+    let reply = service.post("/v1/models/animals/inspect", &csv).json();
+    assert_eq!(reply["total"], 3);
+    let classifier = service.classifier();
+    let predictions = classifier.predict(&embeddings(&values)).unwrap();
+    for i in 0..3 {
+        assert_eq!(reply["rows"][i]["probability"], predictions[i].probability);
+        assert_eq!(reply["rows"][i]["neighbors"][0]["id"], predictions.neighbors().ids(i)[0]);
+    }
+    assert!(recent(&service, "animals").is_empty());
+    assert_eq!(service.post("/v1/models/sums/inspect", &csv).json()["rows"][1]["probability"], Value::Null);
+    service.stop();
+}
+
+#[test]
+fn a_regressor_has_a_page_too() {
+    let service = Service::start();
+    score(&service, "sums", &rows(10, 4));
+    let map = service.get("/v1/models/sums/map").json();
+    assert_eq!((map["task"].as_str(), map["axes"].as_str()), (Some("regression"), Some("principal")));
+    let row = &recent(&service, "sums")[0];
+    assert!(row["probability"].is_null() && row["label"].as_str().unwrap().parse::<f64>().is_ok());
+    assert_eq!(service.get(&format!("/v1/models/sums/recent/{}", row["id"])).status, 200);
+    service.stop();
+}
+
+#[test]
+fn invalid_requests_have_a_json_error() {
+    let service = Service::start();
+    for (path, status) in [
+        ("activity?minutes=0", 422),
+        ("activity?minutes=99999999", 422),
+        ("activity?minutes=x", 422),
+        ("recent?which=other", 422),
+        ("recent/7", 404),
+        ("recent/x", 404),
+        ("pictures/1", 404),
+        ("pictures/..%2f..%2fanimals.nuq", 404),
+        ("map?version=-1", 422),
+    ] {
+        let reply = service.get(&format!("/v1/models/animals/{path}"));
+        assert_eq!(reply.status, status, "{path}");
+        assert!(reply.json()["error"]["message"].is_string(), "{path}");
+    }
+    assert_eq!(service.get("/v1/models/none/drift").status, 404);
+    assert_eq!(service.get("/page/../Cargo.toml").status, 404);
+    service.stop();
+}
+
+#[test]
+fn pictures_have_a_fixed_type_and_strict_headers() {
+    let service = Service::with(|config| {
+        let folder = config.models[0].path.parent().unwrap().join("pictures");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("3.png"), "<script>alert(1)</script>").unwrap();
+        let location = folder.to_str().unwrap().to_owned();
+        config.pictures = vec![PictureSource { model: Some("animals".to_owned()), location }];
+    });
+    let reply = service.get("/v1/models/animals/pictures/3");
+    assert_eq!((reply.status, reply.header("content-type")), (200, Some("image/png")));
+    assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+    for path in
+        ["animals/pictures/4", "animals/pictures/3.png", "animals/pictures/03%2f..%2f3", "sums/pictures/3"]
+    {
+        assert_eq!(service.get(&format!("/v1/models/{path}")).status, 404, "{path}");
+    }
+    let page = service.get("/");
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    service.stop();
+}
