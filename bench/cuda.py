@@ -62,11 +62,12 @@ def main():
             if not lines:
                 device = text.splitlines()[0].split(",")[0]
                 lines.append(f"Exact search on {device}, k = {K}, best of 3 runs; leave-one-out and fit: one run")
-                lines.append(f"{'':62}{'nuq s':>7}{'torch f32 s':>13}{'recall':>8}{'torch TF32 s':>14}{'recall':>8}")
+                lines.append(f"{'':62}{'nuq s':>7}{'memory':>8}{'torch f32 s':>13}{'recall':>8}{'torch TF32 s':>14}{'recall':>8}")
             title = re.search(r"^title: (.*)$", text, re.M).group(1)
             seconds = min(float(value) for value in re.findall(r"^seconds: (.*)$", text, re.M))
+            peak = re.search(r"^memory: (.*)$", text, re.M)
             cells = torch_times(torch, numpy, Path(folder), case) if store else []
-            lines.append(f"{title:62}{seconds:7.2f}" + "".join(f"{c:>{w}}" for c, w in zip(cells, (13, 8, 14, 8))))
+            lines.append(f"{title:62}{seconds:7.2f}{peak.group(1) if peak else '':>8}" + "".join(f"{c:>{w}}" for c, w in zip(cells, (13, 8, 14, 8))))
             for path in Path(folder).iterdir():
                 path.unlink()
     print("\n".join(lines))

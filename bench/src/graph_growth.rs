@@ -98,7 +98,7 @@ pub(crate) fn measure(rows: &str) -> Result<(), String> {
         scale: nuq::FittedScale::Ambient,
         n_neighbors: 20,
         normalize: false,
-        choice: IndexChoice { kind: IndexKind::Hnsw(params), reason: Reason::Requested },
+        choice: IndexChoice { kind: IndexKind::Hnsw(params), reason: Reason::Requested, device: None },
         column_names: None,
         sample_weights: None,
     };

@@ -31,7 +31,7 @@ const SECTIONS: [Section; 10] = [
         bench: &["cuda"],
         title: "Exact search on a GPU",
         figure: None,
-        note: "Times are those of the whole call, including the copy of the neighbor table to the memory of the host. *Recall* is the \
+        note: "*Memory* is the largest memory on the GPU during the copy of the rows and the searches, relative to the rows in `f32`. Times are those of the whole call, including the copy of the neighbor table to the memory of the host. *Recall* is the \
                share of the true neighbors that PyTorch returns. nuq returns all true neighbors: its table is that of the CPU, bit for \
                bit. PyTorch computes products and `topk` in chunks.",
     },

@@ -42,7 +42,12 @@ pub(crate) fn test_torch() -> Result<(), Failed> {
         skip("tests with PyTorch", "pip could not install torch and transformers");
         return Ok(());
     }
-    environment.pytest(&["tests/test_torch.py", "tests/test_input.py", "../../lab/python"])
+    environment.pytest(&[
+        "tests/test_torch.py",
+        "tests/test_device.py",
+        "tests/test_input.py",
+        "../../lab/python",
+    ])
 }
 
 /// Checks `nuq serve` with clients of the Open Inference Protocol from PyPI.

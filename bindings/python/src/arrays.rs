@@ -10,6 +10,7 @@ use numpy::{
 use nuq::{Embeddings, Neighbors};
 use pyo3::prelude::*;
 
+use crate::device_rows::PyDeviceRows;
 use crate::errors::{Failure, raise};
 use crate::work::without_gil;
 
@@ -32,7 +33,7 @@ impl AsRef<[f32]> for BorrowedArray {
     }
 }
 
-/// Rows of a two-dimensional array of `float16`, `float32` or `float64`.
+/// Rows of a two-dimensional array of `float16`, `float32` or `float64`, or rows on a GPU.
 ///
 /// An aligned `float32` array in C order is borrowed, and must not change while the result exists. Every other array is copied.
 pub(crate) fn embeddings(array: &Bound<'_, PyAny>) -> PyResult<Embeddings<'static>> {
@@ -47,6 +48,10 @@ pub(crate) fn copied_embeddings(array: &Bound<'_, PyAny>) -> PyResult<Embeddings
 
 fn convert(array: &Bound<'_, PyAny>, copy: bool) -> PyResult<Embeddings<'static>> {
     let py = array.py();
+    // They were copied from the caller's array.
+    if let Ok(rows) = array.cast::<PyDeviceRows>() {
+        return Ok(rows.get().embeddings());
+    }
     // Slices and views require aligned memory. A copy by numpy is aligned.
     if array.cast::<PyUntypedArray>().is_ok_and(|array| !array.is_aligned()) {
         return convert(&array.call_method0("copy")?, false);
@@ -84,6 +89,11 @@ fn convert(array: &Bound<'_, PyAny>, copy: bool) -> PyResult<Embeddings<'static>
         return Err(raise("InvalidInputError", text.to_owned()));
     };
     Ok(rows.map_err(Failure::from)?)
+}
+
+/// Frees the memory of a GPU that training rows use, except for what the index uses. The host has a copy of the rows.
+pub(crate) fn release(rows: &Embeddings<'_>) -> Result<(), Failure> {
+    Ok(rows.values().device_slice().map_or(Ok(()), |slice| slice.release())?)
 }
 
 /// Neighbor ids and squared distances of each query: two matrices of the same shape.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use numpy::PyReadonlyArray1;
-use nuq::{Embeddings, Label, Shrinkage, UnknownChoice};
+use nuq::{Device, Embeddings, Label, Shrinkage, UnknownChoice};
 use nuq_eval::baselines::{
     Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, KnnDistance,
     LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, Param, React,
@@ -15,10 +15,11 @@ use nuq_io::{BaselineDetails, BaselineFile, TrainingRows};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::arrays::{column, copied_embeddings, embeddings};
+use crate::arrays::{column, copied_embeddings, embeddings, release};
 use crate::calibrate::PyScoreThreshold;
 use crate::errors::{Failure, raise};
 use crate::metrics::class_numbers;
+use crate::params::parse;
 use crate::{labels, work};
 
 /// A baseline score, fitted if it has parameters.
@@ -191,12 +192,18 @@ fn from_embeddings(
     normalize: bool,
     k: usize,
     shrinkage: Option<f64>,
+    device: &Bound<'_, PyAny>,
 ) -> PyResult<PyScorer> {
+    let device: Device = parse("device", device)?;
     let (rows, labels) = (copied_embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
     let shrinkage = shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed);
     let inner = work::run(py, None, None, move || {
+        rows.load()?;
+        let given = rows.clone();
         let rows = if normalize { rows.l2_normalized() } else { rows };
-        Ok(fitted(&name, &rows, &labels, normalize, k, shrinkage))
+        let scorer = device.scope(|| fitted(&name, &rows, &labels, normalize, k, shrinkage));
+        release(&given)?;
+        Ok(scorer)
     })?;
     Ok(unnamed(inner?))
 }

@@ -9,7 +9,7 @@ use nuq::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::arrays::{NeighborArrays, column, embeddings, matrix, neighbor_table, sample_weights};
+use crate::arrays::{NeighborArrays, column, embeddings, matrix, neighbor_table, release, sample_weights};
 use crate::calibrate::parse;
 use crate::errors::Failure;
 use crate::model::common_methods;
@@ -46,11 +46,13 @@ impl PyClassifier {
         let weights = sample_weights(weights)?;
         check_distinct(names.as_deref().unwrap_or_default()).map_err(Failure::from)?;
         let model = work::run(py, n_jobs, tick, move || {
+            x.load()?;
             let mut model = match weights {
                 Some(weights) => parsed.fit_weighted(&x, &y, &weights)?,
                 None => parsed.fit(&x, &y)?,
             };
             model.set_column_names(names)?;
+            release(&x)?;
             Ok(model)
         })?;
         Ok(Self { model: Shared::new(model) })

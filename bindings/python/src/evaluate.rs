@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use numpy::PyReadonlyArray1;
-use nuq::{Embeddings, Label};
+use nuq::{Device, Embeddings, Label};
 use nuq_eval::baselines::Members;
 use nuq_eval::evaluate::{Comparison, Measured, MethodResult, Rows};
 use nuq_eval::metrics::Resampling;
@@ -16,6 +16,7 @@ use crate::baselines::members;
 use crate::calibrate::PyThreshold;
 use crate::classifier::PyClassifier;
 use crate::labels;
+use crate::params::parse;
 use crate::work::without_gil;
 
 /// Arrays of one set: rows, logits, members.
@@ -73,7 +74,7 @@ impl PyReport {
 
 /// Evaluates all methods whose inputs are given.
 #[pyfunction]
-#[pyo3(signature = (model, test, classes, numbers, ood, resamples, seed, threshold))]
+#[pyo3(signature = (model, test, classes, numbers, ood, resamples, seed, threshold, device))]
 #[allow(clippy::too_many_arguments, reason = "the arrays of an evaluation")]
 pub(crate) fn evaluate<'py>(
     py: Python<'py>,
@@ -85,7 +86,9 @@ pub(crate) fn evaluate<'py>(
     resamples: usize,
     seed: u64,
     threshold: Option<(String, Bound<'_, PyThreshold>)>,
+    device: &Bound<'_, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let device: Device = parse("device", device)?;
     let options = ReportOptions {
         threshold: threshold.map(|(name, threshold)| (name, threshold.get().inner)),
         command: "nuq.evaluate".to_owned(),
@@ -104,7 +107,7 @@ pub(crate) fn evaluate<'py>(
         for set in &ood {
             comparison = comparison.ood(&set.name, set.rows());
         }
-        let evaluation = comparison.run(model)?;
+        let evaluation = device.scope(|| comparison.run(model))?;
         let report = Report::from_evaluation(model, &comparison, &evaluation, &options);
         let accuracy = (evaluation.accuracy.value, evaluation.accuracy.low, evaluation.accuracy.high);
         let skipped: Vec<(String, String)> =

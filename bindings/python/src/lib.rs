@@ -8,6 +8,7 @@ mod arrays;
 mod baselines;
 mod calibrate;
 mod classifier;
+mod device_rows;
 mod errors;
 mod evaluate;
 mod fork;
@@ -45,6 +46,7 @@ mod _nuq {
         metrics::add(module)?;
         baselines::add(module)?;
         model::add(module)?;
+        device_rows::add(module)?;
         fork::register(module)
     }
 }

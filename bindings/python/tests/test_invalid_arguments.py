@@ -161,7 +161,7 @@ CALLS = {
     "kneighbors": (
         CLASSIFIER.kneighbors,
         {"X": X},
-        {"X": [v for v in NOT_ROWS if v is not None], "n_neighbors": [*(v for v in NOT_A_COUNT if v is not None), 0, 61], "return_distance": ["a", None, 2]},
+        {"X": [v for v in NOT_ROWS if v is not None], "n_neighbors": [*(v for v in NOT_A_COUNT if v is not None), 0, 61], "return_distance": ["a", None, 2], "output": NOT_A_CHOICE},
     ),
     "remove": (CLASSIFIER.remove, {"ids": []}, {"ids": [*WRONG_TYPES, "a", None, 0.5, [0.5], [-1], [60], [0, 0], np.ones(59, bool), np.ones((2, 2), int)]}),
     "suggest": (CLASSIFIER.suggest, {"X": X, "n": 3}, {"X": NOT_ROWS, "n": NOT_A_COUNT}),
@@ -194,6 +194,7 @@ CALLS = {
             "resamples": [*NOT_A_COUNT, 0],
             "seed": NOT_A_COUNT,
             "threshold": [5, "unknown", [THRESHOLD]],
+            "device": [*NOT_A_CHOICE, "cuda:99"],
         },
     ),
     "Evaluation.report": (EVALUATION.report, {"path": "missing/page.html"}, {"path": [*NOT_A_PATH, "missing/page.html"]}),

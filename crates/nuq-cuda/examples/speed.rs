@@ -3,7 +3,7 @@
 //! `cargo run --release -p nuq-cuda --example speed -- [noise | clusters | left-out | small | fit]... [--rows N] [--store FOLDER]`
 //!
 //! With `--store`, rows and queries are also written as raw `f32` and the ids of neighbors as raw `u32`, for `bench/cuda.py`, which
-//! reads the lines `title:` and `seconds:`.
+//! reads the lines `title:`, `seconds:` and `memory:`.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -80,15 +80,10 @@ fn time(
     }
     let (x, q) = (Embeddings::borrowed(x, DIM)?, Embeddings::borrowed(q, DIM)?);
     let index = CudaIndex::new(ExactIndex::new(&x)?, device.clone());
-    let free = device.free_memory()?;
+    device.take_peak_memory()?;
     let start = Instant::now();
     index.load()?;
-    let upload = start.elapsed().as_secs_f64();
-    let used = free.saturating_sub(device.free_memory()?) as f64 / (4 * x.as_slice().len()) as f64;
-    println!(
-        "{name}: {} × {DIM}, upload {upload:.3} s, rows on the device {used:.2} × their size in f32",
-        x.len()
-    );
+    println!("{name}: {} × {DIM}, upload {:.3} s", x.len(), start.elapsed().as_secs_f64());
     println!("title: {} × {DIM}, {name}, {} queries", x.len(), q.len());
     let mut table = None;
     for _ in 0..3 {
@@ -96,6 +91,8 @@ fn time(
         table = Some(index.search(&q, K)?);
         println!("seconds: {:.4}", start.elapsed().as_secs_f64());
     }
+    // The largest memory during the copy and the searches, relative to the rows in f32.
+    println!("memory: {:.2}", device.take_peak_memory()? as f64 / size_of_val(x.as_slice()) as f64);
     println!("  queries on the CPU: {}", index.queries_on_cpu());
     let table = table.expect("three searches");
     if let Some(folder) = folder {

@@ -12,9 +12,11 @@ impl Backend for Cuda {
     fn place<'a>(&self, index: ExactIndex<'a>, device: Device) -> Result<Box<dyn NeighborIndex + 'a>, Error> {
         match device {
             Device::Cpu => Ok(Box::new(index)),
-            // The other requirements are checked when a search is long enough.
-            Device::Auto if ThisMachine.load_driver().is_err() => Ok(Box::new(index)),
-            Device::Auto => Ok(Box::new(CudaIndex::auto(index))),
+            Device::Auto => Ok(Box::new(match ThisMachine.load_driver() {
+                Err(problem) => CudaIndex::without_device(index, problem),
+                // The other requirements are checked when a search is long enough.
+                Ok(()) => CudaIndex::auto(index),
+            })),
             Device::Cuda(number) => {
                 let device = CudaDevice::open(number.unwrap_or(0) as usize)?;
                 Ok(Box::new(CudaIndex::new(index, device)))

@@ -54,25 +54,29 @@ unsafe impl Send for Cublas {}
 // SAFETY: as above.
 unsafe impl Sync for Cublas {}
 
-/// A product of rows and queries in `f16`; the widths and distances are in elements.
+/// The type of the values of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Element {
+    /// `f16` on tensor cores, with sums in `f32`.
+    F16,
+    F64,
+}
+
+/// A product `C = op(A) B` of column-major matrices: `m × k` by `k × n`. The columns of A and B are rows of embeddings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Product {
-    /// Device address of the first row.
-    pub(crate) rows: u64,
-    /// The number of rows.
-    pub(crate) n_rows: usize,
-    /// The distance between two rows.
-    pub(crate) row_step: usize,
-    /// Device address of the first query.
-    pub(crate) queries: u64,
-    /// The number of queries.
-    pub(crate) n_queries: usize,
-    /// The number of columns, and the distance between two queries.
-    pub(crate) width: usize,
-    /// Device address of the products in `f16`: one line per query.
-    pub(crate) tile: u64,
-    /// The distance between two lines.
-    pub(crate) line: usize,
+    pub(crate) element: Element,
+    /// Whether A is stored as its transpose, `k × m`.
+    pub(crate) is_transposed: bool,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    /// Device address of A, and the distance between its columns in elements.
+    pub(crate) a: (u64, usize),
+    /// Device address of B, and the distance between its columns.
+    pub(crate) b: (u64, usize),
+    /// Device address of C, and the distance between its columns.
+    pub(crate) c: (u64, usize),
 }
 
 impl Cublas {
@@ -84,31 +88,25 @@ impl Cublas {
     /// # Safety
     /// `stream` is a stream of the context of this thread, and outlives the handle.
     pub(crate) unsafe fn new(library: &'static Library, stream: *mut c_void) -> Result<Self, Error> {
-        macro_rules! function {
-            ($name:literal) => {
-                // SAFETY: the type is that of the function in NVIDIA's header `cublas_api.h`.
-                unsafe {
-                    *library
-                        .get($name)
-                        .map_err(|e| Error::BadLibrary { library: CUBLAS.title, problem: e.to_string() })?
-                }
-            };
-        }
-        let create: unsafe extern "C" fn(*mut Handle) -> c_int = function!(b"cublasCreate_v2");
-        let set_stream: unsafe extern "C" fn(Handle, *mut c_void) -> c_int = function!(b"cublasSetStream_v2");
-        let set_mode: unsafe extern "C" fn(Handle, c_int) -> c_int = function!(b"cublasSetMathMode");
-        let mut cublas = Self {
-            handle: null_mut(),
-            gemm: function!(b"cublasGemmEx"),
-            destroy: function!(b"cublasDestroy_v2"),
-        };
-        // SAFETY: the pointer is valid for writes, and the handle is valid after its creation.
+        // SAFETY: the types are those of the functions in `cublas_api.h`; the pointer is valid for writes, and the handle is valid
+        // after its creation.
         unsafe {
+            let create: unsafe extern "C" fn(*mut Handle) -> c_int =
+                CUBLAS.function(library, "cublasCreate_v2")?;
+            let set_stream: unsafe extern "C" fn(Handle, *mut c_void) -> c_int =
+                CUBLAS.function(library, "cublasSetStream_v2")?;
+            let set_mode: unsafe extern "C" fn(Handle, c_int) -> c_int =
+                CUBLAS.function(library, "cublasSetMathMode")?;
+            let mut cublas = Self {
+                handle: null_mut(),
+                gemm: CUBLAS.function(library, "cublasGemmEx")?,
+                destroy: CUBLAS.function(library, "cublasDestroy_v2")?,
+            };
             check("cublasCreate", create(&mut cublas.handle))?;
             check("cublasSetStream", set_stream(cublas.handle, stream))?;
             check("cublasSetMathMode", set_mode(cublas.handle, MATH_DISALLOW_REDUCED_PRECISION_REDUCTION))?;
+            Ok(cublas)
         }
-        Ok(cublas)
     }
 
     /// Starts a product on the stream.
@@ -120,64 +118,14 @@ impl Cublas {
     /// The addresses are those of device memory of the given sizes, which exists until the product is finished. The
     /// context is bound to this thread, and no other thread uses the handle.
     pub(crate) unsafe fn multiply(&self, product: &Product) -> Result<(), Error> {
-        let (alpha, beta) = (1f32, 0f32);
+        let Product { element, is_transposed, m, n, k, a, b, c } = *product;
         let int = |value: usize| c_int::try_from(value).expect("blocks of rows have sizes below 2^31");
-        // SAFETY: the caller guarantees the addresses and sizes.
-        let status = unsafe {
-            (self.gemm)(
-                self.handle,
-                OP_T,
-                OP_N,
-                int(product.n_rows),
-                int(product.n_queries),
-                int(product.width),
-                (&raw const alpha).cast(),
-                product.rows as *const c_void,
-                R_16F,
-                int(product.row_step),
-                product.queries as *const c_void,
-                R_16F,
-                int(product.width),
-                (&raw const beta).cast(),
-                product.tile as *mut c_void,
-                R_16F,
-                int(product.line),
-                COMPUTE_32F,
-                GEMM_DEFAULT,
-            )
+        // The factors of op(A) B and of C, in the type of the sums.
+        let ((one, zero), (one_f64, zero_f64)) = ((1f32, 0f32), (1f64, 0f64));
+        let (data, compute, alpha, beta): (_, _, *const c_void, *const c_void) = match element {
+            Element::F16 => (R_16F, COMPUTE_32F, (&raw const one).cast(), (&raw const zero).cast()),
+            Element::F64 => (R_64F, COMPUTE_64F, (&raw const one_f64).cast(), (&raw const zero_f64).cast()),
         };
-        check("cublasGemmEx", status)
-    }
-}
-
-/// A product `C = op(A) B` of column-major matrices in `f64`: `m × k` by `k × n`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Product64 {
-    /// Whether A is stored as its transpose, `k × m`.
-    pub(crate) is_transposed: bool,
-    pub(crate) m: usize,
-    pub(crate) n: usize,
-    pub(crate) k: usize,
-    /// Device address of A, and the distance between its columns.
-    pub(crate) a: (u64, usize),
-    /// Device address of B, and the distance between its columns.
-    pub(crate) b: (u64, usize),
-    /// Device address of C, and the distance between its columns.
-    pub(crate) c: (u64, usize),
-}
-
-impl Cublas {
-    /// Starts a product in `f64` on the stream.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] with the status of cuBLAS.
-    ///
-    /// # Safety
-    /// As for [`multiply`](Self::multiply).
-    pub(crate) unsafe fn multiply_f64(&self, product: &Product64) -> Result<(), Error> {
-        let (alpha, beta) = (1f64, 0f64);
-        let int = |value: usize| c_int::try_from(value).expect("blocks of rows have sizes below 2^31");
-        let Product64 { is_transposed, m, n, k, a, b, c } = *product;
         // SAFETY: the caller guarantees the addresses and sizes.
         let status = unsafe {
             (self.gemm)(
@@ -187,18 +135,18 @@ impl Cublas {
                 int(m),
                 int(n),
                 int(k),
-                (&raw const alpha).cast(),
+                alpha,
                 a.0 as *const c_void,
-                R_64F,
+                data,
                 int(a.1),
                 b.0 as *const c_void,
-                R_64F,
+                data,
                 int(b.1),
-                (&raw const beta).cast(),
+                beta,
                 c.0 as *mut c_void,
-                R_64F,
+                data,
                 int(c.1),
-                COMPUTE_64F,
+                compute,
                 GEMM_DEFAULT,
             )
         };

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, sys::cudaError_enum,
+    CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, sys,
+    sys::cudaError_enum,
 };
 use cudarc::nvrtc::Ptx;
 
-use crate::cublas::{Cublas, Product, Product64};
+use crate::cublas::{Cublas, Product};
 use crate::libraries::{CUBLAS, NVRTC};
 use crate::nvrtc::Nvrtc;
 use crate::platform::{ThisMachine, check};
@@ -35,6 +36,7 @@ pub(crate) struct Kernels {
     pub(crate) prepare: CudaFunction,
     pub(crate) remove_rows: CudaFunction,
     pub(crate) gather: CudaFunction,
+    pub(crate) import_rows: CudaFunction,
     pub(crate) select_rows: CudaFunction,
     pub(crate) start_pass: CudaFunction,
     pub(crate) refine: CudaFunction,
@@ -88,9 +90,35 @@ impl CudaDevice {
             .map_err(|e| self.failed("reading its free memory", e))
     }
 
+    /// The largest memory in bytes that this process has allocated at once since the last call, without that of libraries.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    #[doc(hidden)]
+    pub fn take_peak_memory(&self) -> Result<usize, Error> {
+        use sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH as PEAK;
+        let context = &self.0.context;
+        self.bind()?;
+        let (mut pool, mut peak, mut zero) = (std::ptr::null_mut(), 0u64, 0u64);
+        // SAFETY: the device is open; the attribute is a 64-bit integer, and the pointers are valid.
+        let result = unsafe {
+            sys::cuDeviceGetDefaultMemPool(&mut pool, context.cu_device())
+                .result()
+                .and_then(|()| sys::cuMemPoolGetAttribute(pool, PEAK, (&raw mut peak).cast()).result())
+                .and_then(|()| sys::cuMemPoolSetAttribute(pool, PEAK, (&raw mut zero).cast()).result())
+        };
+        result.map_err(|e| self.failed("reading its memory", e))?;
+        Ok(peak as usize)
+    }
+
     /// CUDA cannot be used in a child of the process that opened the device.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         if self.0.process == std::process::id() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    /// Makes the context that of this thread.
+    pub(crate) fn bind(&self) -> Result<(), Error> {
+        self.0.context.bind_to_thread().map_err(|e| self.failed("binding its context", e))
     }
 
     pub(crate) fn kernels(&self) -> &Kernels {
@@ -151,6 +179,19 @@ impl CudaDevice {
             .map_err(|e| self.failed("a copy to the device", e))
     }
 
+    /// Copies elements of a buffer to the host, beside the searches of other threads. No unfinished work writes to the buffer.
+    pub(crate) fn read_beside<T: DeviceRepr>(
+        &self,
+        buffer: &Buffer<T>,
+        at: usize,
+        values: &mut [T],
+    ) -> Result<(), Error> {
+        let view = buffer.slice.slice(at..at + values.len());
+        let copies = &self.0.copies;
+        let copied = copies.memcpy_dtoh(&view, values).and_then(|()| copies.synchronize());
+        copied.map_err(|e| self.failed("a copy from the device", e))
+    }
+
     /// Copies the first elements of a buffer to the host and waits for them.
     pub(crate) fn read<T: DeviceRepr>(&self, buffer: &Buffer<T>, values: &mut [T]) -> Result<(), Error> {
         if values.is_empty() {
@@ -166,19 +207,9 @@ impl CudaDevice {
     /// # Safety
     /// As for [`Cublas::multiply`]; the caller holds the lock of its search.
     pub(crate) unsafe fn multiply(&self, product: &Product) -> Result<(), Error> {
-        self.0.context.bind_to_thread().map_err(|e| self.failed("binding its context", e))?;
+        self.bind()?;
         // SAFETY: the caller guarantees the addresses; the context is bound above.
         unsafe { self.0.cublas.multiply(product) }
-    }
-
-    /// Starts a product in `f64`.
-    ///
-    /// # Safety
-    /// As for [`multiply`](Self::multiply).
-    pub(crate) unsafe fn multiply_f64(&self, product: &Product64) -> Result<(), Error> {
-        self.0.context.bind_to_thread().map_err(|e| self.failed("binding its context", e))?;
-        // SAFETY: the caller guarantees the addresses; the context is bound above.
-        unsafe { self.0.cublas.multiply_f64(product) }
     }
 
     /// The error of a call of the driver.
@@ -225,6 +256,7 @@ impl Open {
             prepare: function("prepare")?,
             remove_rows: function("remove_rows")?,
             gather: function("gather")?,
+            import_rows: function("import_rows")?,
             select_rows: function("select_rows")?,
             start_pass: function("start_pass")?,
             refine: function("refine")?,

@@ -8,6 +8,7 @@ use crate::nvrtc::Nvrtc;
 /// The source of all kernels.
 pub(crate) const SOURCE: &str = concat!(
     include_str!("kernels/prepare.cu"),
+    include_str!("kernels/import.cu"),
     include_str!("kernels/select.cu"),
     include_str!("kernels/rank.cu"),
     include_str!("kernels/project.cu")

@@ -27,8 +27,11 @@
 //! # Ok::<(), nuq_neighbors::Error>(())
 //! ```
 
+mod array;
 mod backend;
+mod block;
 mod bound;
+mod choice;
 mod cublas;
 mod device;
 mod error;
@@ -38,9 +41,14 @@ mod libraries;
 mod nvrtc;
 pub mod platform;
 mod projection;
+mod queries;
+mod resident;
 mod search;
 mod shard;
+mod sizes;
+mod workspace;
 
+pub use array::{ArrayElement, DeviceArray, Pending, device_of, slice_rows};
 pub use backend::register;
 pub use device::CudaDevice;
 pub use error::Error;

@@ -70,6 +70,23 @@ impl Name {
         Err(Error::NoLibrary { library: self.title, package: self.package })
     }
 
+    /// Looks up a function in the open library.
+    ///
+    /// # Errors
+    /// [`Error::BadLibrary`] when it is missing.
+    ///
+    /// # Safety
+    /// `F` is the type of the function in NVIDIA's header.
+    pub(crate) unsafe fn function<F: Copy>(
+        self,
+        library: &'static Library,
+        function: &str,
+    ) -> Result<F, Error> {
+        let bad = |e: libloading::Error| Error::BadLibrary { library: self.title, problem: e.to_string() };
+        // SAFETY: the caller guarantees the type.
+        unsafe { library.get::<F>(function.as_bytes()) }.map(|found| *found).map_err(bad)
+    }
+
     /// The folders outside the loader's path in which the library may be.
     pub(crate) fn folders(self) -> Vec<PathBuf> {
         let mut folders = Vec::new();

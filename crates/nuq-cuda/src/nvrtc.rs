@@ -38,29 +38,28 @@ impl Nvrtc {
     /// [`Error::BadLibrary`] when a function is missing.
     pub(crate) fn new(library: &'static Library) -> Result<Self, Error> {
         let bad = |problem: String| Error::BadLibrary { library: NVRTC.title, problem };
-        macro_rules! function {
-            ($name:literal) => {
-                // SAFETY: the type is that of the function in NVIDIA's header `nvrtc.h`.
-                unsafe { *library.get($name).map_err(|e| bad(e.to_string()))? }
-            };
-        }
-        let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int = function!(b"nvrtcVersion");
+        // SAFETY: the type is that of the function in `nvrtc.h`.
+        let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
+            unsafe { NVRTC.function(library, "nvrtcVersion") }?;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: both pointers are valid for writes.
         let status = unsafe { version(&mut major, &mut minor) };
         if status != 0 {
             return Err(bad(format!("nvrtcVersion returned {status}")));
         }
-        Ok(Self {
-            create: function!(b"nvrtcCreateProgram"),
-            compile: function!(b"nvrtcCompileProgram"),
-            cubin_size: function!(b"nvrtcGetCUBINSize"),
-            cubin: function!(b"nvrtcGetCUBIN"),
-            log_size: function!(b"nvrtcGetProgramLogSize"),
-            log: function!(b"nvrtcGetProgramLog"),
-            destroy: function!(b"nvrtcDestroyProgram"),
-            version: (major, minor),
-        })
+        // SAFETY: the fields have the types of the functions in `nvrtc.h`.
+        unsafe {
+            Ok(Self {
+                create: NVRTC.function(library, "nvrtcCreateProgram")?,
+                compile: NVRTC.function(library, "nvrtcCompileProgram")?,
+                cubin_size: NVRTC.function(library, "nvrtcGetCUBINSize")?,
+                cubin: NVRTC.function(library, "nvrtcGetCUBIN")?,
+                log_size: NVRTC.function(library, "nvrtcGetProgramLogSize")?,
+                log: NVRTC.function(library, "nvrtcGetProgramLog")?,
+                destroy: NVRTC.function(library, "nvrtcDestroyProgram")?,
+                version: (major, minor),
+            })
+        }
     }
 
     /// The version of the compiler.

@@ -95,7 +95,7 @@ impl ThisMachine {
     }
 }
 
-fn driver_failed(error: result::DriverError) -> Error {
+pub(crate) fn driver_failed(error: result::DriverError) -> Error {
     use sys::cudaError_enum::{CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NOT_INITIALIZED};
     match error.0 {
         CUDA_ERROR_NO_DEVICE => Error::NoDevice,

@@ -4,11 +4,13 @@
 //! rows, with a fraction of the multiplications (see `kernels/project.cu`). Any axes give correct results; they affect only the speed.
 //! Queries for which the projections exclude too few rows are searched in all columns.
 
+use std::ops::Range;
+
 use nuq_neighbors::SeededRng;
 use nuq_neighbors::cancel::checkpoint;
 
 use crate::Error;
-use crate::cublas::Product64;
+use crate::cublas::{Element, Product};
 use crate::device::{Buffer, CudaDevice, launch};
 use crate::shard::{DeviceRescaling, Shard};
 
@@ -73,18 +75,15 @@ impl Projection {
         let (basis, deviation) = axes(device, map, shard, dim)?;
         let points = Self {
             axes: device.upload(&basis)?,
-            halves: device.allocate(shard.len * WIDTH)?,
-            described: device.allocate(4 * shard.len)?,
+            halves: device.allocate(shard.capacity * WIDTH)?,
+            described: device.allocate(4 * shard.capacity)?,
             dim,
             deviation,
         };
         let space = Images::new(device, dim)?;
-        for start in (0..shard.len).step_by(ROWS) {
-            let n = ROWS.min(shard.len - start);
-            let floats = shard.floats.at(start * dim);
-            let (halves, described) = (points.halves.at(start * WIDTH), points.described.at(4 * start));
-            points.project(device, map, &space, n, floats, halves, described, (0, 0))?;
-            if start % (64 * ROWS) == 0 {
+        for (i, start) in (0..shard.len).step_by(ROWS).enumerate() {
+            points.project_rows(device, map, shard, &space, start..shard.len.min(start + ROWS))?;
+            if i % 64 == 0 {
                 device.synchronize()?;
                 checkpoint();
             }
@@ -92,6 +91,38 @@ impl Projection {
         shard.mark_removed(device, &points.described)?;
         device.synchronize()?;
         Ok(points)
+    }
+
+    /// Projects rows of the shard that have new values.
+    pub(crate) fn insert(
+        &mut self,
+        device: &CudaDevice,
+        map: &DeviceRescaling,
+        shard: &Shard,
+        parts: &[Range<usize>],
+    ) -> Result<(), Error> {
+        let space = Images::new(device, self.dim)?;
+        for part in parts {
+            for start in part.clone().step_by(ROWS) {
+                self.project_rows(device, map, shard, &space, start..part.end.min(start + ROWS))?;
+            }
+        }
+        device.synchronize()
+    }
+
+    /// Starts the projection of at most [`ROWS`] rows of the shard.
+    fn project_rows(
+        &self,
+        device: &CudaDevice,
+        map: &DeviceRescaling,
+        shard: &Shard,
+        space: &Images,
+        part: Range<usize>,
+    ) -> Result<(), Error> {
+        let start = part.start;
+        let floats = shard.floats.at(start * self.dim);
+        let (halves, described) = (self.halves.at(start * WIDTH), self.described.at(4 * start));
+        self.project(device, map, space, part.len(), floats, halves, described, (0, 0))
     }
 
     /// Starts the projection of at most [`ROWS`] rows. `sq_norms` and `failed` are addresses for queries, zero for rows.
@@ -108,7 +139,8 @@ impl Projection {
         (sq_norms, failed): (u64, u64),
     ) -> Result<(), Error> {
         map.rescale(device, self.dim, n, floats, &space.rescaled)?;
-        let product = Product64 {
+        let product = Product {
+            element: Element::F64,
             is_transposed: true,
             m: AXES,
             n,
@@ -118,7 +150,7 @@ impl Projection {
             c: (space.images.address, AXES),
         };
         // SAFETY: the buffers hold `ROWS` rows and all axes.
-        unsafe { device.multiply_f64(&product) }?;
+        unsafe { device.multiply(&product) }?;
         let (d, p) = (self.dim as f64, AXES as f64);
         let square_error = (4.0 * d + 32.0) * U * (1.0 + p.sqrt()) + 2.0 * self.deviation;
         let product_error = (d + 8.0) * (p.sqrt() + 1.0) * 2.0 * U;
@@ -159,17 +191,7 @@ fn axes(
     let n = SAMPLE.min(shard.len);
     let ids: Vec<u32> = (0..n).map(|i| (i * shard.len / n) as u32).collect();
     let (ids, floats) = (device.upload(&ids)?, device.allocate::<f32>(n * dim)?);
-    launch!(
-        device,
-        gather,
-        (n as u32, 1, 1),
-        256,
-        0,
-        shard.floats.address,
-        ids.address,
-        dim as u32,
-        floats.address
-    )?;
+    device.gather(&shard.floats, &ids, n, dim, &floats)?;
     let sample = device.allocate::<f64>(n * dim)?;
     map.rescale(device, dim, n, floats.address, &sample)?;
     let images = device.allocate::<f64>(n * AXES)?;
@@ -180,7 +202,8 @@ fn axes(
         checkpoint();
         orthonormalize(&mut basis, dim);
         device.write(&basis, &mut buffer, 0)?;
-        let to_images = Product64 {
+        let to_images = Product {
+            element: Element::F64,
             is_transposed: true,
             m: n,
             n: AXES,
@@ -189,19 +212,12 @@ fn axes(
             b: (buffer.address, dim),
             c: (images.address, n),
         };
-        let to_axes = Product64 {
-            is_transposed: false,
-            m: dim,
-            n: AXES,
-            k: n,
-            a: (sample.address, dim),
-            b: (images.address, n),
-            c: (buffer.address, dim),
-        };
+        let to_axes =
+            Product { is_transposed: false, m: dim, k: n, b: to_images.c, c: to_images.b, ..to_images };
         // SAFETY: the buffers have the sizes of the products.
         unsafe {
-            device.multiply_f64(&to_images)?;
-            device.multiply_f64(&to_axes)?;
+            device.multiply(&to_images)?;
+            device.multiply(&to_axes)?;
         }
         device.read(&buffer, &mut basis)?;
         if iteration + 1 == ITERATIONS {

@@ -451,6 +451,7 @@ impl SmootherMeta {
             choice: IndexChoice {
                 kind: graph.map_or(IndexKind::Exact, |graph| IndexKind::Hnsw(graph.params)),
                 reason: self.index_reason,
+                device: None,
             },
             column_names: self.column_names.clone(),
             sample_weights: None,

@@ -94,12 +94,15 @@ impl Default for IndexRequest {
 }
 
 /// The chosen kind of index and the reason for the choice.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct IndexChoice {
     /// The chosen kind, with the tuned `ef_search`; never [`IndexKind::Auto`].
     pub kind: IndexKind,
     /// The reason for the choice.
     pub reason: Reason,
+    /// The device of the last search and the reason for it, as [`NeighborIndex::device`] returns it; `None` before an index is
+    /// built and for an index that uses the CPU only. It is not part of a model file.
+    pub device: Option<String>,
 }
 
 /// The reason for the choice of an index.
@@ -177,19 +180,22 @@ impl IndexRequest {
     /// Chooses the kind for `rows` rows of `dim` columns.
     #[must_use]
     pub fn choose(&self, rows: usize, dim: usize) -> IndexChoice {
+        let requested = |kind| IndexChoice { kind, reason: Reason::Requested, device: None };
         if self.kind != IndexKind::Auto {
-            return IndexChoice { kind: self.kind, reason: Reason::Requested };
-        }
-        if matches!(self.device.or_current(), Device::Cuda(_)) {
-            return IndexChoice { kind: IndexKind::Exact, reason: Reason::Requested };
+            return requested(self.kind);
         }
         let exact_seconds = exact_seconds(rows, dim, self.queries, self.n_neighbors);
         let graph_seconds = graph_seconds(rows, dim, self.queries, self.n_neighbors);
         let params = HnswParams::default().seed(self.seed);
-        let kind = if exact_seconds <= graph_seconds { IndexKind::Exact } else { IndexKind::Hnsw(params) };
+        let is_exact = exact_seconds <= graph_seconds;
+        // Where exact search is chosen in any case, the model does not depend on the device.
+        if !is_exact && matches!(self.device.or_current(), Device::Cuda(_)) {
+            return requested(IndexKind::Exact);
+        }
         IndexChoice {
-            kind,
+            kind: if is_exact { IndexKind::Exact } else { IndexKind::Hnsw(params) },
             reason: Reason::LowerCost { rows, dim, queries: self.queries, exact_seconds, graph_seconds },
+            device: None,
         }
     }
 

@@ -7,12 +7,12 @@ use rayon::prelude::*;
 
 use crate::cancel::ParallelCheckpoints;
 use crate::stored_rows::write_rows;
-use crate::{Error, SharedSlice};
+use crate::{DeviceSlice, Error, SharedSlice};
 
 /// `n` embeddings of dimension `d`, row-major `f32`, every value finite.
 ///
 /// The values are borrowed from the caller or shared behind an [`Arc`]: a clone is cheap, and a fitted model needs no
-/// second copy. Every public constructor checks that the values are finite; all other code relies on it.
+/// second copy. Every constructor from values on the host checks that they are finite; all other code relies on it.
 ///
 /// ```
 /// use nuq_neighbors::{Embeddings, Error};
@@ -91,6 +91,16 @@ impl<'a> Embeddings<'a> {
         Self::checked(SharedSlice::shared(values), dim)
     }
 
+    /// Rows in the memory of a device, whose values the caller has checked: all of them are finite. They are copied to the
+    /// host when they are first read there; a search on their device does not need this copy.
+    ///
+    /// # Errors
+    /// [`Error::ZeroColumns`], [`Error::PartialRow`] or [`Error::TooManyRows`].
+    pub fn on_device(values: Arc<dyn DeviceSlice<f32> + 'a>, dim: usize) -> Result<Self, Error> {
+        let rows = Self { values: SharedSlice::on_device(values), dim };
+        rows.check_shape().map(|()| rows)
+    }
+
     /// Values of a mapped file, which is verified before they are read.
     pub(crate) fn unverified(values: SharedSlice<'a, f32>, dim: usize) -> Self {
         Self { values, dim }
@@ -98,17 +108,8 @@ impl<'a> Embeddings<'a> {
 
     fn checked(values: SharedSlice<'a, f32>, dim: usize) -> Result<Self, Error> {
         let unchecked = Self { values, dim };
+        unchecked.check_shape()?;
         let cells = unchecked.as_slice();
-        if dim == 0 {
-            return Err(Error::ZeroColumns);
-        }
-        if !cells.len().is_multiple_of(dim) {
-            return Err(Error::PartialRow { len: cells.len(), dim });
-        }
-        let rows = cells.len() / dim;
-        if rows > u32::MAX as usize {
-            return Err(Error::TooManyRows { rows });
-        }
         match first_not_finite(cells) {
             Some(at) => {
                 Err(Error::NotFinite { row: at / dim, column: at % dim, value: f64::from(cells[at]) })
@@ -117,16 +118,28 @@ impl<'a> Embeddings<'a> {
         }
     }
 
+    fn check_shape(&self) -> Result<(), Error> {
+        let (len, dim) = (self.values.len(), self.dim);
+        if dim == 0 {
+            return Err(Error::ZeroColumns);
+        }
+        if !len.is_multiple_of(dim) {
+            return Err(Error::PartialRow { len, dim });
+        }
+        let rows = len / dim;
+        if rows > u32::MAX as usize { Err(Error::TooManyRows { rows }) } else { Ok(()) }
+    }
+
     /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.as_slice().len() / self.dim
+        self.values.len() / self.dim
     }
 
     /// Whether there is no row. An empty batch of queries is valid; empty training data are an error.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.as_slice().is_empty()
+        self.values.is_empty()
     }
 
     /// The number of columns.
@@ -149,10 +162,27 @@ impl<'a> Embeddings<'a> {
         self.as_slice().chunks_exact(self.dim)
     }
 
-    /// All values, row after row.
+    /// All values, row after row. Values on a device are copied to the host first.
+    ///
+    /// # Panics
+    /// When this copy fails; [`load`](Self::load) returns an error instead.
     #[must_use]
     pub fn as_slice(&self) -> &[f32] {
         &self.values
+    }
+
+    /// The memory of the values.
+    #[must_use]
+    pub fn values(&self) -> &SharedSlice<'a, f32> {
+        &self.values
+    }
+
+    /// Copies values on a device to the host, unless they are there.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub fn load(&self) -> Result<(), Error> {
+        self.values.load()
     }
 
     /// The rows with the given ids, copied in that order.

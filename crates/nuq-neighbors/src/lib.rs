@@ -51,7 +51,7 @@ pub use neighbors::Neighbors;
 pub use parts::{CodeParts, GraphParts, IndexParts, LinkParts, RowParts, RowValues};
 pub use progress::{Progress, Stage};
 pub use seeded::SeededRng;
-pub use shared_slice::SharedSlice;
+pub use shared_slice::{DeviceSlice, SharedSlice};
 pub use storage::RowStorage;
 #[doc(hidden)]
 pub use stored_rows::widened;

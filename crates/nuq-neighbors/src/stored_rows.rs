@@ -204,8 +204,8 @@ impl RowStorage for StoredRows<'_> {
 
     fn parts(&self) -> RowParts<'_> {
         let values = match &self.values {
-            Values::Floats(rows) => RowValues::F32(SharedSlice::borrowed(rows.as_slice())),
-            Values::Halves { values, .. } => RowValues::F16(SharedSlice::borrowed(values)),
+            Values::Floats(rows) => RowValues::F32(rows.values().clone()),
+            Values::Halves { values, .. } => RowValues::F16(values.clone()),
         };
         let removed = self.removed.iter().copied().collect();
         RowParts { dim: self.dim(), values, removed, scale: self.scale.clone() }

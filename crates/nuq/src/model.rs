@@ -40,9 +40,10 @@ pub trait FittedModel: sealed::Sealed {
         &*self.smoother().index
     }
 
-    /// The kind of the index, with the reason for the choice. [`NeighborIndex::describe`] gives its measured recall.
+    /// The kind of the index and the device of the last search, with the reasons for both. [`NeighborIndex::describe`] gives the
+    /// measured recall.
     fn index_choice(&self) -> IndexChoice {
-        self.smoother().choice
+        IndexChoice { device: self.index().device(), ..self.smoother().choice.clone() }
     }
 
     /// `K`, the number of neighbors that every sum runs over.

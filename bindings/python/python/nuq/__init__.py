@@ -55,7 +55,7 @@ def load(path: str | os.PathLike[str], device: str = "auto") -> NuqClassifier | 
     """
     model = _nuq.load(_arrays.path(path), device)
     if isinstance(model, tuple):
-        return baselines._loaded(*model)
+        return baselines._loaded(*model, device)
     estimator = (NuqClassifier if isinstance(model, _nuq.Classifier) else NuqRegressor)._loaded(model)
     estimator.device = device
     return estimator

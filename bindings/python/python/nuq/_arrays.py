@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Union, cast
 
 import numpy as np
 
@@ -34,6 +34,43 @@ Label = Union[bool, int, str]
 
 _ACCEPTED = (np.float16, np.float32, np.float64)
 
+#: Types of devices in DLPack whose memory CUDA can access: device memory and managed memory.
+_DLPACK_CUDA = (2, 13)
+
+
+def is_torch(values: Any) -> bool:
+    """Whether an object is of PyTorch, which is not imported."""
+    return type(values).__module__.partition(".")[0] == "torch"
+
+
+def is_on_gpu(values: Any) -> bool:
+    """Whether an array of another library is in the memory of a GPU."""
+    if isinstance(values, np.ndarray):
+        return False
+    if is_torch(values):
+        return bool(getattr(values, "is_cuda", False))
+    if hasattr(values, "__dlpack_device__"):
+        return int(values.__dlpack_device__()[0]) in _DLPACK_CUDA
+    return hasattr(values, "__cuda_array_interface__")
+
+
+def gpu_number(device: Any) -> int | None:
+    """The number of the GPU that the parameter ``device`` permits; None for the CPU."""
+    if device in ("auto", "cuda"):
+        return 0
+    kind, _, number = str(device).partition(":")
+    return int(number) if kind == "cuda" and number.isdecimal() else None
+
+
+def _from_gpu(values: Any) -> np.ndarray:
+    """Copy an array from the memory of a GPU by the method of its library: ``get`` (CuPy) or ``copy_to_host`` (Numba)."""
+    for method in ("get", "copy_to_host"):
+        if hasattr(values, method):
+            return np.asarray(getattr(values, method)())
+    if hasattr(values, "__array__"):
+        return np.asarray(values)
+    raise InvalidInputError(f"the array of type {type(values).__name__} is in the memory of a GPU: copy it to the host first")
+
 
 def to_numpy(values: Any) -> np.ndarray:
     """Convert array-like input to a numpy array. Tensors are copied from their device."""
@@ -41,11 +78,13 @@ def to_numpy(values: Any) -> np.ndarray:
         if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
             raise NotNumbersError("masked arrays with masked values are not supported: fill these values or drop their rows")
         return values
-    if type(values).__module__.partition(".")[0] == "torch":
+    if is_torch(values):
         values = values.detach().cpu()
         return np.asarray((values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy())
     if type(values).__module__.partition(".")[0] == "polars" and hasattr(values, "collect"):
         raise NotNumbersError("a polars LazyFrame holds no values: pass the result of its method collect()")
+    if is_on_gpu(values):
+        return _from_gpu(values)
     scipy_sparse = sys.modules.get("scipy.sparse")
     if scipy_sparse is not None and scipy_sparse.issparse(values):
         raise NotNumbersError(
@@ -156,8 +195,16 @@ def row_index(values: Any) -> Any:
     return values.index if pandas is not None and isinstance(values, pandas.DataFrame) else None
 
 
-def rows(values: Any, name: str = "X") -> np.ndarray:
-    """Convert to a two-dimensional array of floats. The extension checks for NaN and infinity."""
+def rows(values: Any, name: str = "X", gpu: int | None = None) -> np.ndarray:
+    """Convert to a two-dimensional array of floats. The extension checks for NaN and infinity.
+
+    An array of floats in the memory of the GPU with the number ``gpu`` stays there: the result is then a ``DeviceRows`` of the
+    extension, which has a length, a shape and slices.
+    """
+    if gpu is not None and is_on_gpu(values):
+        held = _nuq.device_rows(values.detach() if is_torch(values) else values, gpu)
+        if held is not None:
+            return cast(np.ndarray, held)
     array = to_numpy(values)
     if array.dtype.kind == "c":
         raise InvalidInputError(f"Complex data not supported\n{array!r}\n")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from . import _arrays, _files, _progress
+from . import _arrays, _files, _progress, _result
 from ._params import Parameters
 from ._result import Uncertainty
 from .calibrate import Threshold, chosen
@@ -56,6 +56,9 @@ class Estimator(Parameters):
     _kind = ""
 
     n_neighbors: int
+    normalize: bool
+    index: str
+    device: str
     n_jobs: int | None
     verbose: bool
 
@@ -104,9 +107,16 @@ class Estimator(Parameters):
         scikit-learn."""
         compare_names(self._model, type(self).__name__, names, stacklevel=5)
 
+    def _training_rows(self, x: Any) -> np.ndarray:
+        """The rows of a fit. Those in the memory of a GPU stay there, unless the model searches on the CPU or changes them."""
+        stay = self.index != "hnsw" and not self.normalize
+        return _arrays.rows(x, gpu=_arrays.gpu_number(self.device) if stay else None)
+
     def _query_rows(self, x: Any) -> np.ndarray:
         self._check_fitted()
-        rows = _arrays.rows(x)
+        # An index that uses the CPU only has no reason for it.
+        stay = self._learned("device") != "cpu" and not self.normalize
+        rows = _arrays.rows(x, gpu=_arrays.gpu_number(self.device) if stay else None)
         self._check_names(_arrays.column_names(x))
         _arrays.check_columns(type(self).__name__, rows.shape[1], self.n_features_in_)
         return rows
@@ -306,12 +316,21 @@ class Estimator(Parameters):
 
     # -- neighbors --------------------------------------------------------------------------------------------------
 
-    def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
+    def kneighbors(
+        self,
+        X: Any = None,
+        n_neighbors: int | None = None,
+        return_distance: bool = True,
+        *,
+        output: str = "numpy",
+    ) -> Any:
         """Distances and row ids of the nearest training rows of each row, nearest first.
 
-        Without ``X``, the neighbors of each training row among the other training rows.
+        Without ``X``, the neighbors of each training row among the other training rows. With ``output="torch"``, both are
+        PyTorch tensors (``float64`` and ``int64``) on the device of ``X``, or on the CPU if ``X`` is not a tensor.
         """
         self._check_fitted()
+        _arrays.choice(output, "output", ("numpy", "torch"))
         rows = None if X is None else self._query_rows(X)
         others = self.n_samples_fit_ - (rows is None)
         k = min(self.n_neighbors, others) if n_neighbors is None else _arrays.integer(n_neighbors, "n_neighbors", least=1)
@@ -319,6 +338,9 @@ class Estimator(Parameters):
             raise OutOfRangeError(f"n_neighbors={k}: only {others} training rows are available")
         with_distances = _arrays.boolean(return_distance, "return_distance")
         distances, ids = self._model.kneighbors(rows, k, self._threads())
+        if output == "torch":
+            device = X.device if _arrays.is_torch(X) else "cpu"
+            distances, ids = (_result.tensor(values, device) for values in (distances, ids))
         return (distances, ids) if with_distances else ids
 
     def remove(self: _Self, ids: Any) -> _Self:

@@ -51,7 +51,7 @@ class NuqClassifier(Estimator):
         the memory of ``X``, and the caller must not change ``X`` as long as the model exists.
     device : device of the neighbor search: "cpu", "cuda" or "cuda:N" (an NVIDIA GPU), or "auto": a GPU if there is one and its
         expected time, with the copy of the rows, is less than that of the CPU. A GPU searches exactly. Results are the same on every
-        device, bit for bit.
+        device, bit for bit. Tensors and arrays of floats in the memory of that GPU are searched there, without a copy to the host.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class NuqClassifier(Estimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, listed: tuple[_arrays.Label, ...]) -> NuqClassifier:
         threads = self._threads()
-        rows = _arrays.rows(X)
+        rows = self._training_rows(X)
         label_type, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
         weights = _arrays.weights(sample_weight, len(rows))

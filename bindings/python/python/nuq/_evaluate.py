@@ -163,6 +163,7 @@ def evaluate(
     resamples: int = 1000,
     seed: int = 0,
     threshold: Threshold | str | None = None,
+    device: str = "auto",
 ) -> Evaluation:
     """Compare the classifier with all baselines that the given arrays permit. Each metric has a bootstrap interval.
 
@@ -172,7 +173,8 @@ def evaluate(
     one set with the name "ood". ``ood_logits`` and ``ood_members`` have the same names. Some methods need the ``logits`` of the
     network (one column per class, in the order of ``model.classes_``) or the logits of the ``members`` of an ensemble. They are
     included if these arrays are given for all sets. The decisions of ``threshold``, or of the stored threshold of that name, are
-    part of the report.
+    part of the report. ``device`` is that of the neighbor search of the baselines, as in ``NuqClassifier``; the model searches on
+    its own device.
 
     A ``UserWarning`` states if the columns of ``logits`` seem to be in another order than ``model.classes_``, for example the
     numeric order of classes that are strings of digits.
@@ -213,7 +215,7 @@ def evaluate(
             raise InvalidParameterError("the threshold was chosen with logits: give logits, and ood_logits for each set")
         decided = name, chosen._inner
     resampling = _arrays.integer(resamples, "resamples", 1), _arrays.integer(seed, "seed")
-    results = _nuq.evaluate(model._model, arrays(rows, logits, members), labels, numbers, others, *resampling, decided)
+    results = _nuq.evaluate(model._model, arrays(rows, logits, members), labels, numbers, others, *resampling, decided, device)
     if results["column_order"] is not None:
         _warn_column_order(model, *results["column_order"])
     return Evaluation(results, list(sets))

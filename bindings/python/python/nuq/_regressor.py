@@ -91,7 +91,7 @@ class NuqRegressor(Estimator):
         The column names of a data frame are stored in the model and compared with those of later rows, as in ``NuqClassifier``.
         """
         threads = self._threads()
-        rows, targets = _arrays.rows(X), _targets(y, type(self).__name__)
+        rows, targets = self._training_rows(X), _targets(y, type(self).__name__)
         _arrays.check_lengths(rows, targets)
         names, weights = _arrays.column_names(X), _arrays.weights(sample_weight, len(rows))
         timer = _progress.Timer(f"fitting {len(rows)} rows") if self.verbose else None

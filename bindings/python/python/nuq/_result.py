@@ -7,7 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from .errors import InvalidInputError, UnknownNameError
+from .errors import InvalidInputError, InvalidParameterError, UnknownNameError
 
 
 class Uncertainty:
@@ -88,6 +88,11 @@ class Uncertainty:
     def __repr__(self) -> str:
         return f"Uncertainty of {len(self)} rows: {', '.join(self._columns)}"
 
+    def to_torch(self, device: Any = None) -> dict[str, Any]:
+        """Return the numeric columns as PyTorch tensors on a device, by default on the CPU. Text columns, such as labels that are
+        strings, are left out. Requires PyTorch."""
+        return {name: tensor(column, device) for name, column in self._columns.items() if column.dtype.kind in "biuf"}
+
     def to_pandas(self) -> Any:
         """Return a data frame with the same columns. Its index is that of the data frame from which the result was computed, if
         the rows were given as a data frame. Requires pandas."""
@@ -100,6 +105,17 @@ class Uncertainty:
         import polars
 
         return polars.DataFrame(self._columns)
+
+
+def tensor(values: np.ndarray, device: Any) -> Any:
+    """A PyTorch tensor with a copy of the values on a device. PyTorch is imported at the first use."""
+    import torch
+
+    try:
+        device = None if device is None else torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InvalidParameterError(f"device={device!r}: {error}") from None
+    return torch.tensor(values, device=device)
 
 
 def _selection(key: Any) -> Any:

@@ -122,6 +122,13 @@ class Scorer(Baseline):
     #: The parameters of ``score`` that the method uses.
     _inputs: tuple[str, ...] = ("X",)
 
+    def _device(self) -> str:
+        """The device of the neighbor search of methods that have one."""
+        return "cpu"
+
+    def _rows(self, X: Any) -> np.ndarray:
+        return _arrays.rows(X, gpu=_arrays.gpu_number(self._device()))
+
     def score(self, X: Any = None, logits: Any = None, members: Any = None) -> np.ndarray:
         """Score of each row. Pass the inputs that the method needs: embeddings ``X``, ``logits``, or ``members`` (the logits of
         several networks). Others are ignored. The column names of a data frame ``X`` must be those of the training rows."""
@@ -178,7 +185,7 @@ class Scorer(Baseline):
         if missing:
             call = ", ".join(f"{name}=..." for name in self._inputs)
             raise MissingInputError(f"{type(self).__name__} needs {missing[0]}: call score({call})")
-        rows = None if X is None else _arrays.rows(X)
+        rows = None if X is None else self._rows(X)
         if X is not None:
             compare_names(scorer, type(self).__name__, _arrays.column_names(X), stacklevel=4)
         logits = None if logits is None else _arrays.rows(logits, "logits")
@@ -296,7 +303,7 @@ class _FromEmbeddings(Scorer):
 
     def fit(self: _Fitted, X: Any, y: Any = None) -> _Fitted:
         """Fit to training rows, and to their labels if the method uses labels."""
-        rows = _arrays.rows(X)
+        rows = self._rows(X)
         if y is None and self._needs_labels:
             raise InvalidParameterError(f"{type(self).__name__} needs labels: call fit(X, y)")
         _, numbers, labels = _arrays.labels(np.zeros(len(rows), int) if y is None else y, type(self).__name__)
@@ -306,7 +313,8 @@ class _FromEmbeddings(Scorer):
         if k > len(rows):
             text = f"n_neighbors={k}: there are only {len(rows)} rows; all of them are used"
             warnings.warn(text, UserWarning, stacklevel=2)
-        self._set_model(_nuq.from_embeddings(name, rows, labels, numbers, normalize, k, shrinkage), rows, X)
+        model = _nuq.from_embeddings(name, rows, labels, numbers, normalize, k, shrinkage, self._device())
+        self._set_model(model, rows, X)
         return self
 
 
@@ -346,30 +354,46 @@ class RelativeMahalanobis(_Gaussian):
     _method = "relative_mahalanobis"
 
 
-class KnnDistance(_FromEmbeddings):
+class _Neighbors(_FromEmbeddings):
+    """A method that searches neighbors."""
+
+    _needs_labels = False
+    device: str
+
+    def _device(self) -> str:
+        return self.device
+
+    def _rows(self, X: Any) -> np.ndarray:
+        # The host normalizes rows.
+        return _arrays.rows(X) if self.normalize else super()._rows(X)
+
+
+class KnnDistance(_Neighbors):
     """Distance to the ``n_neighbors``-th nearest training row (``reduction`` "kth"), or mean distance to the ``n_neighbors`` nearest
-    training rows ("mean") (Sun et al. 2022)."""
+    training rows ("mean") (Sun et al. 2022). ``device`` is that of the neighbor search, as in ``NuqClassifier``."""
 
     _method = "knn_distance"
-    _needs_labels = False
 
-    def __init__(self, n_neighbors: int = 20, reduction: str = "kth", normalize: bool = False) -> None:
+    def __init__(
+        self, n_neighbors: int = 20, reduction: str = "kth", normalize: bool = False, device: str = "auto"
+    ) -> None:
         super().__init__(normalize)
         self.n_neighbors, self.reduction = n_neighbors, _arrays.choice(reduction, "reduction", ("kth", "mean"))
+        self.device = device
 
     def _options(self) -> tuple[str, int, float | None]:
         return f"knn_{self.reduction}", _arrays.integer(self.n_neighbors, "n_neighbors", 1), None
 
 
-class LocalOutlierFactor(_FromEmbeddings):
-    """Local outlier factor: mean density at the neighbors of a row, divided by the density at the row (Breunig et al. 2000)."""
+class LocalOutlierFactor(_Neighbors):
+    """Local outlier factor: mean density at the neighbors of a row, divided by the density at the row (Breunig et al. 2000).
+    ``device`` is that of the neighbor search, as in ``NuqClassifier``."""
 
     _method = "lof"
-    _needs_labels = False
 
-    def __init__(self, n_neighbors: int = 20, normalize: bool = False) -> None:
+    def __init__(self, n_neighbors: int = 20, normalize: bool = False, device: str = "auto") -> None:
         super().__init__(normalize)
-        self.n_neighbors = n_neighbors
+        self.n_neighbors, self.device = n_neighbors, device
 
     def _options(self) -> tuple[str, int, float | None]:
         return "lof", _arrays.integer(self.n_neighbors, "n_neighbors", 1), None
@@ -613,9 +637,11 @@ _CLASSES: dict[str, type[Baseline]] = {
 }
 
 
-def _loaded(method: str, params: dict[str, Any], model: _nuq.Scorer) -> Baseline:
+def _loaded(method: str, params: dict[str, Any], model: _nuq.Scorer, device: str) -> Baseline:
     """The baseline of an opened file."""
     name, _, reduction = method.partition("_")
     baseline = Ensemble(reduction) if name == "ensemble" else _CLASSES[method](**params)
     baseline._model = model
+    if isinstance(baseline, _Neighbors):
+        baseline.device = device
     return baseline

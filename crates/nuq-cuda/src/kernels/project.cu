@@ -69,23 +69,17 @@ extern "C" __global__ void prepare_points(
 // query has failed. `unit` is the rescaled squared distance per unit of squared distance; `stretch` bounds the ratio of the
 // squared distances of points and rows, and the rounding of distances.
 extern "C" __global__ void __launch_bounds__(THREADS) tighten(
-    const float* rows, const float* queries, const double* scale, unsigned dim, unsigned k, unsigned capacity,
-    double unit, double stretch, const double* sq_norms, const float* limits, unsigned* counts, unsigned* ids,
-    float2* bounds, unsigned* failed
+    Search search, double unit, double stretch, const double* sq_norms, const float* limits, float2* bounds
 ) {
     __shared__ unsigned chosen[1024];
     __shared__ unsigned n_chosen;
     __shared__ float limit;
     __shared__ double largest[THREADS / LANES];
-    unsigned query = blockIdx.x;
-    unsigned count = counts[query];
-    if (failed[query]) return;
-    if (count < k || count > capacity) {
-        if (threadIdx.x == 0) failed[query] = 1;
-        return;
-    }
-    ids += (size_t)query * capacity;
-    bounds += (size_t)query * capacity;
+    unsigned query = blockIdx.x, k = search.k;
+    if (!has_candidates(search, query)) return;
+    unsigned count = search.counts[query];
+    unsigned* ids = search.ids + (size_t)query * search.capacity;
+    bounds += (size_t)query * search.capacity;
     float kth = kth_smallest(bounds, count, k);
     if (threadIdx.x == 0) n_chosen = 0;
     __syncthreads();
@@ -97,25 +91,25 @@ extern "C" __global__ void __launch_bounds__(THREADS) tighten(
         }
     }
     __syncthreads();
-    const float* a = queries + (size_t)query * dim;
-    unsigned lane = threadIdx.x % LANES, group = threadIdx.x / LANES, rounded = (k + 31) / 32 * 32;
+    if (n_chosen < k) {
+        if (threadIdx.x == 0) search.failed[query] = 1;
+        return;
+    }
+    unsigned group = threadIdx.x / LANES, rounded = (k + 31) / 32 * 32;
     double most = 0.0;
     for (unsigned i = group; i < rounded; i += THREADS / LANES) {
-        double s = lane_sum(a, rows + (size_t)chosen[i < k ? i : 0] * dim, scale, dim, lane);
-        s = __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 4));
-        s = __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 2));
-        s = __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 1));
+        double s = sq_distance(search, query, chosen[i < k ? i : 0]);
         if (i < k) most = fmax(most, s);
     }
-    if (lane == 0) largest[group] = most;
+    if (threadIdx.x % LANES == 0) largest[group] = most;
     __syncthreads();
     if (threadIdx.x == 0) {
         for (unsigned i = 1; i < THREADS / LANES; i++) most = fmax(most, largest[i]);
         double reach = most * unit * stretch, norm = sq_norms[query];
         limit = __double2float_ru(0.5 * (reach - norm) + 1e-10 * (reach + norm) + TINY);
-        if (!(limit <= limits[query]) || n_chosen < k) failed[query] = 1;
+        if (!(limit <= limits[query])) search.failed[query] = 1;
     }
     __syncthreads();
     unsigned kept = compact(ids, bounds, count, limit);
-    if (threadIdx.x == 0) counts[query] = kept;
+    if (threadIdx.x == 0) search.counts[query] = kept;
 }

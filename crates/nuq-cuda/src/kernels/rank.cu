@@ -37,31 +37,52 @@ __device__ double lane_sum(const float* a, const float* b, const double* scale, 
     return sum;
 }
 
+// Rows, queries and candidate lists of a search by distances.
+struct Search {
+    const float* rows;
+    const float* queries;
+    const double* scale;
+    unsigned* counts;
+    unsigned* ids;
+    unsigned* failed;
+    unsigned dim, k, capacity;
+};
+
+// Whether the list of a query holds at least k rows, and all that were appended. Otherwise the query has failed.
+__device__ bool has_candidates(Search search, unsigned query) {
+    if (search.failed[query]) return false;
+    unsigned count = search.counts[query];
+    bool is_valid = count >= search.k && count <= search.capacity;
+    if (!is_valid && threadIdx.x == 0) search.failed[query] = 1;
+    return is_valid;
+}
+
+// The squared distance of a query to a row, computed by LANES neighboring threads. All threads of a warp take part.
+__device__ double sq_distance(Search search, unsigned query, unsigned row) {
+    const float* a = search.queries + (size_t)query * search.dim;
+    const float* b = search.rows + (size_t)row * search.dim;
+    double s = lane_sum(a, b, search.scale, search.dim, threadIdx.x % LANES);
+    // ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7)): addition is commutative, so all lanes get the same bits.
+    s = __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 4));
+    s = __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 2));
+    return __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 1));
+}
+
 // One block per query. `space` is `capacity` doubles followed by `capacity` ids.
 extern "C" __global__ void __launch_bounds__(THREADS) rank_candidates(
-    const float* rows, const float* queries, const double* scale, unsigned dim, unsigned k, unsigned capacity,
-    const unsigned* counts, const unsigned* ids, unsigned* failed, unsigned* nearest_ids, double* nearest
+    Search search, unsigned* nearest_ids, double* nearest
 ) {
     extern __shared__ double space[];
     double* sq = space;
-    unsigned* id = reinterpret_cast<unsigned*>(space + capacity);
-    unsigned query = blockIdx.x;
-    unsigned count = counts[query];
-    if (failed[query]) return;
-    if (count < k || count > capacity) {
-        if (threadIdx.x == 0) failed[query] = 1;
-        return;
-    }
-    const float* a = queries + (size_t)query * dim;
-    ids += (size_t)query * capacity;
+    unsigned* id = reinterpret_cast<unsigned*>(space + search.capacity);
+    unsigned query = blockIdx.x, k = search.k;
+    if (!has_candidates(search, query)) return;
+    unsigned count = search.counts[query];
+    const unsigned* ids = search.ids + (size_t)query * search.capacity;
     unsigned lane = threadIdx.x % LANES, rounded = (count + 31) / 32 * 32;
     for (unsigned i = threadIdx.x / LANES; i < rounded; i += THREADS / LANES) {
         unsigned row = ids[i < count ? i : 0];
-        double s = lane_sum(a, rows + (size_t)row * dim, scale, dim, lane);
-        // ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7)): addition is commutative, so all lanes get the same bits.
-        s = __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 4));
-        s = __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 2));
-        s = __dadd_rn(s, __shfl_xor_sync(0xffffffffu, s, 1));
+        double s = sq_distance(search, query, row);
         if (lane == 0 && i < count) {
             sq[i] = s;
             id[i] = row;

@@ -1,47 +1,10 @@
 //! The table of the GPU compared with that of the CPU, bit for bit.
 
 use nuq_cuda::{CudaDevice, CudaIndex};
-use nuq_neighbors::{
-    CancelToken, Cancelled, Embeddings, ExactIndex, NeighborIndex, Neighbors, Precision, StoredRows,
-};
+use nuq_neighbors::{CancelToken, Cancelled, Embeddings, ExactIndex, NeighborIndex, Precision, StoredRows};
 use nuq_testkit::{conformance, data};
 
-/// The first GPU, or a notice that the test is skipped.
-fn device() -> Option<CudaDevice> {
-    match CudaDevice::open(0) {
-        Ok(device) => Some(device),
-        Err(error) if std::env::var_os("NUQ_REQUIRE_CUDA").is_some() => panic!("{error}"),
-        Err(error) => {
-            eprintln!("SKIPPED, this test needs a GPU: {error}");
-            None
-        }
-    }
-}
-
-/// Asserts that both tables are equal, and returns the share of queries that the GPU answered.
-fn check(
-    name: &str,
-    gpu: &CudaIndex<'_>,
-    cpu: &dyn NeighborIndex,
-    queries: &Embeddings<'_>,
-    k: usize,
-) -> f64 {
-    let before = gpu.queries_on_cpu();
-    let (found, expected) = (gpu.search(queries, k).unwrap(), cpu.search(queries, k).unwrap());
-    assert_equal(name, &found, &expected);
-    let share = 1.0 - (gpu.queries_on_cpu() - before) as f64 / queries.len() as f64;
-    println!("{name}: equal, {:.1} % of {} queries on the GPU", 100.0 * share, queries.len());
-    share
-}
-
-fn assert_equal(name: &str, found: &Neighbors, expected: &Neighbors) {
-    assert_eq!((found.k(), found.len()), (expected.k(), expected.len()), "{name}");
-    for i in 0..found.len() {
-        assert_eq!(found.ids(i), expected.ids(i), "{name}: ids of query {i}");
-        let bits = |table: &Neighbors| table.sq_distances(i).iter().map(|d| d.to_bits()).collect::<Vec<_>>();
-        assert_eq!(bits(found), bits(expected), "{name}: distances of query {i}");
-    }
-}
+use crate::common::{assert_equal, check, cifar10, device, low_rank};
 
 fn pair<'x>(x: &Embeddings<'x>, device: &CudaDevice) -> (CudaIndex<'x>, ExactIndex<'x>) {
     (CudaIndex::new(ExactIndex::new(x).unwrap(), device.clone()), ExactIndex::new(x).unwrap())
@@ -92,19 +55,6 @@ fn clustered_rows_are_answered_on_the_gpu() {
     }
 }
 
-/// Rows with 20 latent dimensions in 400 columns, and noise: most of their distances are those of few principal axes.
-fn low_rank(rows: usize, offset: f32, seed: u64) -> Embeddings<'static> {
-    let (latent, _) = data::clusters(rows, 20, 30, 3.0, seed);
-    let (basis, noise) = (data::normal(20, 400, 99), data::normal(rows, 400, seed + 1));
-    let mut values: Vec<f32> = noise.as_slice().iter().map(|v| 0.05 * v + offset).collect();
-    for (row, z) in values.chunks_exact_mut(400).zip(latent.rows()) {
-        for (&z, axis) in z.iter().zip(basis.rows()) {
-            row.iter_mut().zip(axis).for_each(|(v, a)| *v += z * a);
-        }
-    }
-    Embeddings::new(values, 400).unwrap()
-}
-
 #[test]
 fn rows_with_few_principal_axes() {
     let Some(device) = device() else { return };
@@ -141,6 +91,24 @@ fn rows_with_few_principal_axes() {
         &x.gather(&(0..800).collect::<Vec<_>>()),
         20,
     );
+}
+
+#[test]
+fn embeddings_of_cifar10() {
+    let Some(device) = device() else { return };
+    let x = cifar10("train");
+    let (gpu, cpu) = pair(&x, &device);
+    for k in [1, 20, 200] {
+        for set in ["test", "svhn", "textures"] {
+            assert!(check(&format!("CIFAR-10, {set}, k {k}"), &gpu, &cpu, &cifar10(set), k) > 0.99);
+        }
+        let ids: Vec<u32> = (0..x.len() as u32).collect();
+        let (found, expected) = (gpu.leave_one_out(&ids, k).unwrap(), cpu.leave_one_out(&ids, k).unwrap());
+        assert_equal("CIFAR-10, left out", &found, &expected);
+    }
+    let normalized = x.l2_normalized();
+    let (gpu, cpu) = pair(&normalized, &device);
+    check("CIFAR-10, normalized", &gpu, &cpu, &cifar10("test").l2_normalized(), 20);
 }
 
 /// The new value at a position of the array.
@@ -229,7 +197,17 @@ fn updates_change_the_rows_on_the_device() {
         assert!(check(&format!("step {step}, removed"), &gpu, &cpu, &q, 20) > 0.99);
         assert_eq!(gpu.insert(&new).unwrap(), cpu.insert(&new).unwrap());
         assert!(check(&format!("step {step}, inserted"), &gpu, &cpu, &q, 20) > 0.99);
+        // Removed, changed and new rows are also queries.
+        let ids: Vec<u32> = (0..cpu.len() as u32).step_by(13).collect();
+        let (found, expected) = (gpu.leave_one_out(&ids, 20).unwrap(), cpu.leave_one_out(&ids, 20).unwrap());
+        assert_equal(&format!("step {step}, left out"), &found, &expected);
     }
+    // More rows than there is memory for, and rows far from the others.
+    let far: Vec<f32> = data::normal(9000, 40, 30).as_slice().iter().map(|v| 1e4 * v + 3e6).collect();
+    let far = Embeddings::new(far, 40).unwrap();
+    assert_eq!(gpu.insert(&far).unwrap(), cpu.insert(&far).unwrap());
+    check("grown", &gpu, &cpu, &q, 20);
+    check("far rows", &gpu, &cpu, &far.gather(&(0..300).collect::<Vec<_>>()), 20);
 }
 
 #[test]

@@ -3,5 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod arrays;
+mod common;
 mod equality;
 mod platform;

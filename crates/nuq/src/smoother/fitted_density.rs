@@ -87,10 +87,12 @@ impl FittedDensity<'_> {
     ) -> Result<Option<Vec<f64>>, Error> {
         match self {
             FittedDensity::Gmm { learned, gaussians } => {
+                queries.load()?;
                 let fit = |rows: &Embeddings<'static>, classes: RowClasses<'_>| learned.fit(rows, classes);
                 learned.log_densities(gaussians.get(index, groups, sample_weights, fit)?, queries).map(Some)
             }
             FittedDensity::Auto { learned: AutoDensity { gaussians: Some(part), .. }, gaussians } => {
+                queries.load()?;
                 let gaussians = gaussians.get(index, groups, sample_weights, auto::fit_gaussians)?;
                 part.tail_scores(gaussians, queries).map(Some)
             }

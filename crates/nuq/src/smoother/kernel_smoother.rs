@@ -59,8 +59,9 @@ pub(super) fn log_scale_volume(bandwidth: &Bandwidth, dimension: f64) -> f64 {
 
 impl<'a> KernelSmoother<'a> {
     pub(crate) fn parts(&self) -> SmootherParts {
-        let Self { kernel, dimension, scale, n_neighbors, normalize, choice, .. } = *self;
-        let (bandwidth, density) = (self.bandwidth.clone(), self.density.parts());
+        let Self { kernel, dimension, scale, n_neighbors, normalize, .. } = *self;
+        let (bandwidth, density, choice) =
+            (self.bandwidth.clone(), self.density.parts(), self.choice.clone());
         let column_names = self.column_names.clone();
         let sample_weights = self.sample_weights.by_id().map(<[f64]>::to_vec);
         SmootherParts {

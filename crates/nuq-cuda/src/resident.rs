@@ -1,0 +1,74 @@
+//! All rows of an index on a device, and their updates in place.
+
+use nuq_neighbors::RowParts;
+
+use crate::Error;
+use crate::device::CudaDevice;
+use crate::projection::Projection;
+use crate::search::is_selective;
+use crate::shard::{DeviceRescaling, Shard, mark_removed, n_rows};
+
+/// All rows on the device.
+pub(crate) struct Resident {
+    pub(crate) map: DeviceRescaling,
+    pub(crate) shard: Shard,
+    /// `None` unless it answers most queries.
+    pub(crate) projection: Option<Projection>,
+}
+
+impl Resident {
+    /// Copies all rows to a device, with memory for `spare` more.
+    pub(crate) fn upload(
+        device: &CudaDevice,
+        map: DeviceRescaling,
+        rows: &RowParts<'_>,
+        spare: usize,
+    ) -> Result<Self, Error> {
+        let shard = Shard::upload(device, rows, 0..n_rows(rows), spare, &map)?;
+        let projection = selective_projection(device, &map, &shard, rows.dim)?;
+        Ok(Self { map, shard, projection })
+    }
+
+    /// Copies inserted rows; false if there is no memory for them.
+    pub(crate) fn insert(
+        &mut self,
+        device: &CudaDevice,
+        rows: &RowParts<'_>,
+        ids: &[u32],
+    ) -> Result<bool, Error> {
+        let Some(parts) = self.shard.insert(device, &self.map, rows, ids)? else { return Ok(false) };
+        match &mut self.projection {
+            Some(projection) => projection.insert(device, &self.map, &self.shard, &parts).map(|()| true),
+            None => Ok(true),
+        }
+    }
+
+    /// Marks rows as removed.
+    pub(crate) fn remove(&mut self, device: &CudaDevice, ids: &[u32]) -> Result<(), Error> {
+        self.shard.remove(device, ids)?;
+        if let Some(projection) = &self.projection {
+            mark_removed(device, ids, &projection.described)?;
+        }
+        device.synchronize()
+    }
+}
+
+/// The projection of the rows, if there is memory for it and it answers most queries.
+fn selective_projection(
+    device: &CudaDevice,
+    map: &DeviceRescaling,
+    shard: &Shard,
+    dim: usize,
+) -> Result<Option<Projection>, Error> {
+    if !Projection::is_useful(shard.len, dim) {
+        return Ok(None);
+    }
+    let tried = Projection::new(device, map, shard, dim).and_then(|projection| {
+        let is_selective = is_selective(device, map, shard, &projection, dim)?;
+        Ok(is_selective.then_some(projection))
+    });
+    match tried {
+        Err(Error::OutOfMemory { .. }) => Ok(None),
+        result => result,
+    }
+}
