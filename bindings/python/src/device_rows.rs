@@ -207,7 +207,7 @@ fn described(
     [rows, columns]: [i64; 2],
     [row_stride, column_stride]: [i64; 2],
 ) -> Option<DeviceArray> {
-    let is_valid = address != 0 && address % element.size() as u64 == 0 && rows > 0 && columns > 0;
+    let is_valid = address != 0 && address.is_multiple_of(element.size() as u64) && rows > 0 && columns > 0;
     let (rows, columns) = (usize::try_from(rows).ok()?, u32::try_from(columns).ok()? as usize);
     is_valid.then_some(DeviceArray { address, element, rows, columns, row_stride, column_stride })
 }

@@ -321,7 +321,9 @@ mod tests {
         let mut rng = SeededRng::new(11);
         let held_out: Vec<f64> = (0..300).map(|_| rng.normal()).collect();
         let mut monitor = DriftMonitor::new(&held_out, 0.05, 1).unwrap();
-        (0..50).for_each(|_| drop(monitor.update(rng.normal()).unwrap()));
+        for _ in 0..50 {
+            monitor.update(rng.normal()).unwrap();
+        }
         let mut restored = DriftMonitor::from_parts(monitor.parts()).unwrap();
         for _ in 0..500 {
             let score = 2.0 + rng.normal();

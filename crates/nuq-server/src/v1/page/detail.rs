@@ -136,8 +136,8 @@ fn detail(context: &Context<'_>, sample: &Sample, neighbors: Option<(&Neighbors,
                 "threshold": name,
                 "measure": threshold.measure.to_string(),
                 "score": score,
-                "value": threshold.value,
-                "accept": threshold.decide_score(score) == Decision::Accept,
+                "value": threshold.score.value,
+                "accept": threshold.score.decide(score) == Decision::Accept,
             })
         },
     );

@@ -152,12 +152,12 @@ fn interval(interval: &Interval) -> Value {
 
 /// The share of rows that a threshold rejects if new rows are like the held-out rows, and its 95 % interval.
 fn expected(threshold: &Threshold) -> Value {
-    let (rejected, low, high) = match threshold.guarantee {
+    let (rejected, low, high) = match threshold.score.guarantee {
         Guarantee::Coverage { share, low, high, .. } => (1.0 - share, 1.0 - high, 1.0 - low),
         Guarantee::Risk { accepted, .. } => {
-            let rejected = threshold.rows.saturating_sub(accepted);
-            let (low, high) = binomial_interval(rejected, threshold.rows);
-            (rejected as f64 / threshold.rows.max(1) as f64, low, high)
+            let rejected = threshold.score.rows.saturating_sub(accepted);
+            let (low, high) = binomial_interval(rejected, threshold.score.rows);
+            (rejected as f64 / threshold.score.rows.max(1) as f64, low, high)
         }
     };
     json!({ "rejected": rejected, "low": low, "high": high })
