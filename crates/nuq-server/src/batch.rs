@@ -7,6 +7,7 @@
 //! A request that is dropped, because its client is gone or its time is over, is not computed. When all requests of a running batch are
 //! dropped, the batch ends at its next check point (`nuq_neighbors::cancel`).
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -189,6 +190,9 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &
     }
 }
 
+/// Selects the results of the given rows of a batch.
+type ResultsOfRows<'a> = dyn Fn(&Plan, Range<usize>) -> Result<Results, ApiError> + 'a;
+
 /// The results of each request, and the observations of all predicted rows. All of the requests have logits, or none has.
 fn compute(model: &Model<'_>, jobs: &[Job]) -> (Vec<Result<Results, ApiError>>, Vec<Observation>) {
     let mut plans: Vec<Result<Plan, ApiError>> = jobs.iter().map(|job| plan(model, job)).collect();
@@ -205,7 +209,7 @@ fn compute(model: &Model<'_>, jobs: &[Job]) -> (Vec<Result<Results, ApiError>>, 
         first = rows.end;
         rows
     });
-    let mut each = |of: &dyn Fn(&Plan, std::ops::Range<usize>) -> Result<Results, ApiError>| {
+    let mut each = |of: &ResultsOfRows<'_>| {
         let result = |plan: &mut Result<Plan, ApiError>| match plan {
             Ok(plan) => of(plan, parts.next().expect("every valid request has rows")),
             Err(error) => Err(error.clone()),

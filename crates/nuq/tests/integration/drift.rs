@@ -58,7 +58,9 @@ fn the_share_of_false_alarms_is_at_most_alpha() {
             let mut score = exchangeable(&mut rng, kind);
             let scores: Vec<f64> = (0..held_out).map(|_| score()).collect();
             let mut monitor = DriftMonitor::with_capacity(&scores, ALPHA, seed as u64, capacity).unwrap();
-            (0..600).for_each(|_| drop(monitor.update(score()).unwrap()));
+            for _ in 0..600 {
+                monitor.update(score()).unwrap();
+            }
             alarms += usize::from(monitor.alarm().is_some());
         }
         // Four standard errors above the bound.
@@ -117,10 +119,14 @@ fn a_change_after_many_rows_is_found_soon() {
     for seed in 0..10 {
         let held_out: Vec<f64> = (0..1000).map(|_| rng.normal()).collect();
         let mut monitor = DriftMonitor::new(&held_out, 0.01, seed).unwrap();
-        (0..50_000).for_each(|_| drop(monitor.update(rng.normal()).unwrap()));
+        for _ in 0..50_000 {
+            monitor.update(rng.normal()).unwrap();
+        }
         assert_eq!(monitor.alarm(), None);
         let direction = if seed % 2 == 0 { 1.5 } else { -1.5 };
-        (0..300).for_each(|_| drop(monitor.update(direction + rng.normal()).unwrap()));
+        for _ in 0..300 {
+            monitor.update(direction + rng.normal()).unwrap();
+        }
         assert!(monitor.alarm().is_some(), "seed {seed}: {}", monitor.log_wealth());
     }
 }

@@ -54,8 +54,11 @@ pub(super) fn routes() -> Router<Arc<App>> {
 /// The samples of training rows of all models, computed when they are first needed.
 #[derive(Default)]
 pub(crate) struct References {
-    by_model: Mutex<BTreeMap<String, Arc<Mutex<Option<Arc<Reference>>>>>>,
+    by_model: Mutex<BTreeMap<String, Slot>>,
 }
+
+/// The sample of one model. Its lock is held while the sample is computed.
+type Slot = Arc<Mutex<Option<Arc<Reference>>>>;
 
 impl References {
     /// The sample of the current version of a model. It blocks while it is computed.
