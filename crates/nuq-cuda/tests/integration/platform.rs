@@ -2,6 +2,7 @@
 
 use nuq_cuda::platform::{MIN_CAPABILITY, MIN_DRIVER, Platform, check};
 use nuq_cuda::{CudaDevice, Error};
+use nuq_neighbors::{Device, Embeddings, IndexKind, IndexRequest, Reason, device};
 
 /// A machine with these properties.
 struct Machine {
@@ -108,4 +109,30 @@ fn a_device_number_beyond_the_last_is_an_error() {
 #[test]
 fn a_machine_without_the_device_returns_an_error_instead_of_a_panic() {
     assert!(CudaDevice::open(1000).is_err());
+}
+
+#[test]
+fn exact_search_is_chosen_for_the_same_reason_on_every_device() {
+    let choice =
+        |device, rows, queries| IndexRequest { device, queries, ..IndexRequest::default() }.choose(rows, 64);
+    assert_eq!(choice(Device::Cuda(None), 1000, 100), choice(Device::Cpu, 1000, 100));
+    let large = choice(Device::Cuda(None), 1_000_000, 1_000_000);
+    assert_eq!((large.kind, large.reason), (IndexKind::Exact, Reason::Requested));
+    assert!(matches!(choice(Device::Cpu, 1_000_000, 1_000_000).kind, IndexKind::Hnsw(_)));
+}
+
+#[test]
+fn the_automatic_choice_of_the_cpu_has_a_reason() {
+    nuq_cuda::register();
+    let x = Embeddings::new((0..60).map(|v| v as f32).collect(), 2).unwrap();
+    let mut index = device::exact_index(&x).unwrap();
+    let expected = Device::Cpu.scope(|| device::exact_index(&x)).unwrap();
+    assert_eq!(index.search(&x, 3), expected.search(&x, 3));
+    assert_eq!(index.leave_one_out(&[0, 7], 3), expected.leave_one_out(&[0, 7], 3));
+    let device = index.device().unwrap();
+    assert!(device.starts_with("cpu: "), "{device}");
+    assert_eq!(expected.device(), None);
+    index.remove(&[3]).unwrap();
+    assert_eq!(index.insert(&x.gather(&[4, 5])).unwrap(), [3, 30]);
+    assert_eq!(index.search(&x.gather(&[4]), 2).unwrap().ids(0), [3, 4]);
 }
