@@ -45,7 +45,7 @@ fn the_configuration_is_checked() {
         (&["--model", "a b=m.nuq", "--check"], &[], 2, "cannot be the name of a model"),
         (&["--model", "m.nuq", "--address", "0.0.0.0:80"], &[], 2, "--insecure"),
         (&["--model", "m.nuq", "--max-rows", "0"], &[], 2, "--max-rows 0"),
-        (&["--model", "m.nuq", "--request-timeout", "-1"], &[], 2, "--request-timeout"),
+        (&["--model", "m.nuq", "--request-timeout=-1"], &[], 2, "--request-timeout"),
         (
             &["--model", "m.nuq"],
             &[("NUQ_READ_KEY", "short-secret")],
