@@ -107,11 +107,20 @@ impl ArraySpec {
 /// ```
 #[must_use]
 pub fn split_names(list: &str) -> Vec<String> {
+    // In a csv file, a quotation mark after a space is a part of the name.
+    let (mut compact, mut is_quoted) = (String::new(), false);
+    for c in list.chars() {
+        is_quoted ^= c == '"';
+        let is_first = compact.is_empty() || compact.ends_with(',');
+        if is_quoted || !(c.is_whitespace() && is_first) {
+            compact.push(c);
+        }
+    }
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
         .trim(csv::Trim::All)
-        .from_reader(list.as_bytes());
+        .from_reader(compact.as_bytes());
     let record = reader.records().next().and_then(Result::ok);
     record.map_or_else(Vec::new, |record| record.iter().map(str::to_owned).collect())
 }
