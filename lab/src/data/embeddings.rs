@@ -54,15 +54,11 @@ impl EmbeddingSets {
         };
         check(train, [self.train_labels.len(), self.train.len()], "labels", "training rows")?;
         check(test, [self.test_labels.len(), self.test.embeddings.len()], "labels", "test rows")?;
-        let of_set = |(name, _): &(String, Rows)| {
-            // All sets can be in one file.
-            if train == test { test.to_owned() } else { test.with_file_name(format!("ood_{name}.npz")) }
-        };
-        let others = self.ood.iter().map(|set| (of_set(set), &set.1));
-        for (path, rows) in std::iter::once((test.to_owned(), &self.test)).chain(others) {
-            check(&path, [rows.logits.len(), rows.embeddings.len()], "rows of logits", "rows of embeddings")?;
+        let sets = std::iter::once(&self.test).chain(self.ood.iter().map(|(_, rows)| rows));
+        for rows in sets {
+            check(test, [rows.logits.len(), rows.embeddings.len()], "rows of logits", "rows of embeddings")?;
             check(
-                &path,
+                test,
                 [rows.embeddings.dim(), self.train.dim()],
                 "columns of embeddings",
                 "in the training set",

@@ -153,6 +153,19 @@ impl Page {
         panic!("{expression} does not become true; errors: {:?}; page: {text}", self.errors);
     }
 
+    /// Repeats an action until an expression is true. Figures are drawn again when new data arrive, which ends their focus.
+    pub(crate) fn repeat_until(&mut self, expression: &str, action: impl Fn(&mut Self)) {
+        for _ in 0..1000 {
+            action(self);
+            if self.evaluate(&format!("Boolean({expression})")) == true {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let text = self.evaluate("document.body.innerText");
+        panic!("{expression} does not become true; errors: {:?}; page: {text}", self.errors);
+    }
+
     /// Presses and releases a key, such as `Tab`, `Enter` or `ArrowRight`.
     pub(crate) fn press(&mut self, key: &str) {
         let code = match key {

@@ -148,11 +148,12 @@ fn the_keyboard_is_enough() {
     page.press("Enter");
     wait_for_view(&mut page, "drift", SHOWN[1]);
     // Arrow keys read the values of a figure.
-    page.evaluate("document.querySelector('figure svg.drawing').focus()");
-    page.press("ArrowRight");
-    page.wait_for("!document.getElementById('tip').hidden && document.getElementById('tip').textContent.includes('wealth')");
-    page.press("Escape");
-    page.wait_for("document.getElementById('tip').hidden");
+    let tip = "document.getElementById('tip')";
+    page.repeat_until(&format!("!{tip}.hidden && {tip}.textContent.includes('wealth')"), |page| {
+        page.evaluate("document.querySelector('figure svg.drawing')?.focus()");
+        page.press("ArrowRight");
+    });
+    page.repeat_until(&format!("{tip}.hidden"), |page| page.press("Escape"));
     check_console(&page, &service);
     drop(page);
     service.stop();
