@@ -175,7 +175,7 @@ def test_the_error_of_a_deleted_threshold_names_the_cause(blobs):
     model = NuqClassifier().fit(x[:200], y[:200])
     model.calibrate(x[200:], coverage=0.9, name="guard")
     model.partial_fit(x[200:210], y[200:210])
-    with pytest.raises(InvalidParameterError, match="partial_fit and remove delete the thresholds"):
+    with pytest.raises(InvalidParameterError, match="partial_fit and remove delete thresholds"):
         model.accept(x, "guard")
 
 

@@ -100,8 +100,9 @@ def test_words_of_choices_are_accepted(root, blobs):
                 estimator = NuqRegressor if word == "squared_error" else NuqClassifier
                 estimator(**changes).fit(x, y)
             else:
-                # Python has a class for each method of a baseline, and reads arrays instead of files.
-                assert option in ("format", "header", "method", "on_bad_rows", "progress"), option
+                # Python has a class for each method of a baseline, reads arrays instead of files, and has no server.
+                of_files = ("format", "header", "method", "on_bad_rows", "progress")
+                assert option in of_files or option in ("log_format", "log_level", "metrics"), option
 
 
 def test_results_exist(root, fitted, blobs):
