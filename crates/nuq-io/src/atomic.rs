@@ -135,9 +135,10 @@ fn has_ended(process: u32) -> bool {
 /// ```
 pub fn stop_writing<T>(then: impl FnOnce() -> T) -> T {
     let partial_files = partial_files();
-    for path in partial_files.iter() {
-        // The process is about to end; a failure could not be handled.
-        let _ = fs::remove_file(path);
+    for path in partial_files.iter().rev() {
+        // The process is about to end; a failure could not be handled. The folder of shards comes after them, and is not removed if
+        // it holds other files.
+        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
     }
     then()
 }
@@ -167,6 +168,11 @@ fn registry() -> &'static Registry {
             Err(other) => current = other,
         }
     }
+}
+
+/// The files that [`stop_writing`] removes: partially written ones, and shards without a manifest after their new folder.
+pub(crate) fn removed_on_exit() -> MutexGuard<'static, Vec<PathBuf>> {
+    partial_files()
 }
 
 fn partial_files() -> MutexGuard<'static, Vec<PathBuf>> {

@@ -25,7 +25,7 @@ use memmap2::Mmap;
 use nuq::nuq_neighbors::SharedSlice;
 use nuq::nuq_neighbors::cancel::checkpoint;
 
-use crate::Error;
+use crate::{Error, shards};
 
 // Arrays are written with the byte order of memory, which must therefore be little-endian.
 const _: () = assert!(cfg!(target_endian = "little"), "model files are little-endian");
@@ -53,8 +53,8 @@ pub(crate) struct Section<'s> {
     pub(crate) bytes: &'s [u8],
 }
 
-/// Writes the header, the table and the sections in the given order.
-pub(crate) fn write(file: &mut dyn Write, sections: &[Section<'_>]) -> io::Result<()> {
+/// The header and the table of a file with these sections, and the length of the file.
+fn header(sections: &[Section<'_>]) -> (Vec<u8>, usize) {
     let mut at = (HEADER + ENTRY * sections.len()).next_multiple_of(ALIGNMENT);
     let mut table = Vec::with_capacity(ENTRY * sections.len());
     for section in sections {
@@ -78,9 +78,27 @@ pub(crate) fn write(file: &mut dyn Write, sections: &[Section<'_>]) -> io::Resul
     checksum.update(&table);
     header.extend_from_slice(&checksum.finalize().to_le_bytes());
     header.extend_from_slice(&[0; 4]);
+    header.extend_from_slice(&table);
+    (header, at)
+}
+
+/// The [fingerprint](Container::fingerprint) of a file with these sections.
+pub(crate) fn fingerprint(sections: &[Section<'_>]) -> u64 {
+    let (header, len) = header(sections);
+    fingerprint_of(&header, len)
+}
+
+/// The checksum in a header, and the length of its file.
+fn fingerprint_of(header: &[u8], len: usize) -> u64 {
+    let checksum = u32::from_le_bytes(header[24..28].try_into().expect("the header has a checksum"));
+    u64::from(checksum) << 32 | (len as u64 & 0xffff_ffff)
+}
+
+/// Writes the header, the table and the sections in the given order.
+pub(crate) fn write(file: &mut dyn Write, sections: &[Section<'_>]) -> io::Result<()> {
+    let (header, _) = header(sections);
     file.write_all(&header)?;
-    file.write_all(&table)?;
-    let mut written = HEADER + table.len();
+    let mut written = header.len();
     for section in sections {
         pad(file, &mut written)?;
         for block in section.bytes.chunks(BLOCK) {
@@ -128,7 +146,9 @@ pub(crate) struct Container {
 }
 
 impl Container {
+    /// Opens a file. In a folder it opens the manifest of a sharded model.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let path = &shards::manifest_of(path);
         let failed = |source: io::Error| Error::Read { path: path.to_owned(), source };
         if path.as_os_str() == "-" && !path.exists() {
             let problem =
@@ -137,7 +157,7 @@ impl Container {
         }
         let file = File::open(path).map_err(failed)?;
         if file.metadata().map_err(failed)?.is_dir() {
-            return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")));
+            return Err(failed(shards::no_manifest()));
         }
         // SAFETY: the map is read-only. If another process truncates the mapped file, the operating system terminates this
         // process on access, as with every mapped file. `save` replaces a model by renaming, which leaves the mapped file
@@ -158,8 +178,7 @@ impl Container {
 
     /// The checksum of header and table, which contains the checksums of all sections, and the length of the file.
     pub(crate) fn fingerprint(&self) -> u64 {
-        let checksum = u32::from_le_bytes(self.map[24..28].try_into().expect("the header has a checksum"));
-        u64::from(checksum) << 32 | (self.map.len() as u64 & 0xffff_ffff)
+        fingerprint_of(&self.map, self.map.len())
     }
 
     pub(crate) fn sections(&self) -> &[SectionInfo] {

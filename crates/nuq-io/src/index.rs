@@ -11,7 +11,7 @@ use crate::Error;
 use crate::container::{Container, Section};
 use crate::meta::{GraphMeta, IndexMeta};
 
-const ROWS_F32: &str = "index.rows.f32";
+pub(crate) const ROWS_F32: &str = "index.rows.f32";
 const ROWS_F16: &str = "index.rows.f16";
 const BOTTOM: &str = "index.links.bottom";
 const UPPER: &str = "index.links.upper";
@@ -75,7 +75,7 @@ fn restore_graph(container: &Container, meta: &GraphMeta) -> Result<GraphParts<'
     Ok(GraphParts { params: meta.params, recall: meta.recall.map(|recall| recall.0), links, codes })
 }
 
-fn restore_error(container: &Container, source: IndexError) -> Error {
+pub(crate) fn restore_error(container: &Container, source: IndexError) -> Error {
     match source {
         IndexError::Damaged { section, problem } => Error::damaged(container.path(), &section, problem),
         source => Error::Model { path: container.path().to_owned(), source: source.into() },
@@ -83,7 +83,7 @@ fn restore_error(container: &Container, source: IndexError) -> Error {
 }
 
 /// Verifies mapped arrays before their first use: their checksums, and that all coordinates are finite.
-struct ContainerVerifier(Container);
+pub(crate) struct ContainerVerifier(pub(crate) Container);
 
 impl Verifier for ContainerVerifier {
     fn verify(&self) -> Result<(), IndexError> {

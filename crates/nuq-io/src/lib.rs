@@ -8,6 +8,9 @@
 //! because rows and links are mapped and are read from the file only when a search uses them. Every section has a checksum;
 //! an error names the damaged section. `docs/model-format.md` describes the format.
 //!
+//! Rows that exceed the memory are written as shards ([`ShardWriter`], [`write_shard`], [`open_shards`]). The folder of a sharded model is opened and
+//! saved as a file is.
+//!
 //! [`save_baseline`] and [`open_baseline`] do the same for a fitted baseline of the crate `nuq-eval`. [`open_any`] opens a file
 //! of either kind.
 
@@ -26,6 +29,7 @@ mod panics;
 #[cfg(feature = "parquet")]
 mod parquet_writer;
 mod rules_meta;
+mod shards;
 mod threshold_meta;
 mod word;
 
@@ -47,3 +51,4 @@ pub use panics::{catch_panic, is_catching_panics};
 #[cfg(feature = "parquet")]
 pub use parquet_writer::{ParquetColumn, ParquetWriter};
 pub use rules_meta::{rules_from_bytes, rules_to_bytes};
+pub use shards::{ShardFile, ShardWriter, open_shards, write_shard};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nuq::Model;
 use nuq_eval::baselines::Scorer;
 
-use crate::{BaselineDetails, Error, save, save_baseline};
+use crate::{BaselineDetails, Error, save, save_baseline, shards};
 
 /// An advisory lock on the file of a model or of a baseline. Processes that hold it change the file one after the
 /// other, so that no change is lost:
@@ -32,11 +32,13 @@ use crate::{BaselineDetails, Error, save, save_baseline};
 #[must_use]
 pub struct ModelLock {
     path: PathBuf,
+    /// The locked file: the one at `path`, or the manifest of a sharded model.
+    locked_path: PathBuf,
     file: File,
 }
 
 impl ModelLock {
-    /// Waits until no other process holds the lock of the file, and acquires it. `on_wait` is called once before waiting.
+    /// Waits until no other process holds the lock of the file, or of the folder of a sharded model, and acquires it. `on_wait` is called once before waiting.
     /// On file systems without locks, no lock is acquired.
     ///
     /// # Errors
@@ -55,7 +57,8 @@ impl ModelLock {
 
     fn lock(path: &Path, on_wait: &mut Option<impl FnOnce()>) -> io::Result<Self> {
         // Network file systems require write access for an exclusive lock; the file itself is never written.
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let locked_path = shards::manifest_of(path);
+        let file = OpenOptions::new().read(true).write(true).open(&locked_path)?;
         let locked = match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 if let Some(on_wait) = on_wait.take() {
@@ -68,7 +71,7 @@ impl ModelLock {
         };
         match locked {
             Err(error) if error.kind() != io::ErrorKind::Unsupported => Err(error),
-            _ => Ok(Self { path: path.to_owned(), file }),
+            _ => Ok(Self { path: path.to_owned(), locked_path, file }),
         }
     }
 
@@ -77,7 +80,7 @@ impl ModelLock {
     fn is_current(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
         let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-        match (self.file.metadata(), self.path.metadata()) {
+        match (self.file.metadata(), self.locked_path.metadata()) {
             (Ok(locked), Ok(current)) => identity(locked) == identity(current),
             _ => false,
         }
@@ -86,7 +89,7 @@ impl ModelLock {
     /// Whether the path still refers to a file. Other systems have no portable identity of files.
     #[cfg(not(unix))]
     fn is_current(&self) -> bool {
-        self.path.exists()
+        self.locked_path.exists()
     }
 
     /// Replaces the file by a model, as [`save`](crate::save) does, and releases the lock.

@@ -3,7 +3,9 @@
 //! These types define the format. Fields and kinds that were renamed since version 1 are read under their old names too.
 
 use nuq::bandwidth::CurvePoint;
-use nuq::nuq_neighbors::{HnswParams, IndexParts, MeasuredRecall, Precision, Reason, RowParts};
+use nuq::nuq_neighbors::{
+    HnswParams, IndexParts, MeasuredRecall, Precision, Reason, RowParts, RowStorage, ShardedRows,
+};
 use nuq::parts::{ClassifierParts, FittedDensityParts, RegressorParts, SmootherParts};
 use nuq::{
     AutoDensity, AutoGaussians, Bandwidth, ClassificationScore, Combination, Covariance, FittedModel,
@@ -276,7 +278,7 @@ enum ReasonFields {
     },
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct IndexMeta {
     pub(crate) dim: usize,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -285,7 +287,7 @@ pub(crate) struct IndexMeta {
     pub(crate) graph: Option<GraphMeta>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct GraphMeta {
     #[serde(with = "HnswParamsFields")]
     pub(crate) params: HnswParams,
@@ -336,12 +338,19 @@ struct RecallFields {
     points: usize,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct CodesMeta {
     pub(crate) step: f32,
     /// Earlier files call this field `unreached`.
     #[serde(alias = "unreached")]
     pub(crate) out_of_range: usize,
+}
+
+impl IndexMeta {
+    /// The metadata of rows in shards.
+    pub(crate) fn of_shards(rows: &ShardedRows) -> Self {
+        Self { dim: rows.dim(), removed: vec![], scale: rows.scale().map(<[f64]>::to_vec), graph: None }
+    }
 }
 
 impl From<&IndexParts<'_>> for IndexMeta {

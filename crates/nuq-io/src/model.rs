@@ -3,13 +3,15 @@
 use std::io::Write;
 use std::path::Path;
 
+use nuq::nuq_neighbors::IndexParts;
 use nuq::{Bandwidth, FittedModel, Model, NuqClassifier, NuqRegressor};
 
 use crate::baseline::{self, BASELINE, BaselineFile};
 use crate::container::{self, Container, Section, SectionInfo};
 use crate::meta::{IndexMeta, Meta, SmootherMeta, TaskMeta, classifier_parts, regressor_parts};
+use crate::shards::SHARDS;
 use crate::threshold_meta::upgrade_regressor_threshold;
-use crate::{Error, index, rules_meta, write_atomically};
+use crate::{Error, index, rules_meta, shards, write_atomically};
 
 const META: &str = "model";
 const CLASSES: &str = "classes";
@@ -22,6 +24,9 @@ const HELD_OUT_SCORES: &str = "held_out_scores";
 pub(crate) const WRITTEN_BY: &str = concat!("nuq ", env!("CARGO_PKG_VERSION"));
 
 /// Writes a model to `path`, atomically: on failure a previous file at `path` is unchanged. Equal models give equal files.
+///
+/// If `path` is a folder that holds the shards of a sharded model, the manifest of the model is written. A sharded model is written
+/// to any other path as one file with all rows, which are copied into memory.
 ///
 /// # Errors
 /// [`Error::Write`] if the file cannot be written, [`Error::Model`] if the model comes from a damaged file.
@@ -51,7 +56,7 @@ pub fn save(model: &Model<'_>, path: &Path) -> Result<(), Error> {
 /// # Errors
 /// As [`save`].
 pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path) -> Result<(), Error> {
-    write_classifier(model, path, |sections| write_atomically(path, |file| container::write(file, sections)))
+    save_to(model, path, |output| write_classifier(model, output))
 }
 
 /// Writes a regressor, as [`save`] does.
@@ -59,7 +64,32 @@ pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path) -> Result<(), Err
 /// # Errors
 /// As [`save`].
 pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path) -> Result<(), Error> {
-    write_regressor(model, path, |sections| write_atomically(path, |file| container::write(file, sections)))
+    save_to(model, path, |output| write_regressor(model, output))
+}
+
+/// The destination of a model.
+struct Output<'o> {
+    /// The file, for errors.
+    path: &'o Path,
+    /// Whether the rows are listed as shards instead of stored.
+    is_manifest: bool,
+    /// Receives the sections.
+    put: &'o mut dyn FnMut(&[Section<'_>]) -> Result<(), Error>,
+}
+
+/// Calls `write` with the file at `path`, or with the manifest if `path` is a folder.
+fn save_to(
+    model: &impl FittedModel,
+    path: &Path,
+    write: impl FnOnce(Output<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let is_manifest = path.is_dir();
+    let save = |path: &Path| {
+        let mut put =
+            |sections: &[Section<'_>]| write_atomically(path, |file| container::write(file, sections));
+        write(Output { path, is_manifest, put: &mut put })
+    };
+    if is_manifest { shards::replace_manifest(model, path, save) } else { save(path) }
 }
 
 /// Writes a model to a writer, such as standard output. The bytes are those of a file that [`save`] writes.
@@ -68,50 +98,62 @@ pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path) -> Result<(), Error
 /// As [`save`].
 pub fn write_model(model: &Model<'_>, to: &mut dyn Write) -> Result<(), Error> {
     let path = Path::new("the output");
-    let put = |sections: &[Section<'_>]| {
+    let mut put = |sections: &[Section<'_>]| {
         container::write(to, sections).map_err(|source| Error::Write { path: path.to_owned(), source })
     };
+    let output = Output { path, is_manifest: false, put: &mut put };
     match model {
-        Model::Classifier(model) => write_classifier(model, path, put),
-        Model::Regressor(model) => write_regressor(model, path, put),
+        Model::Classifier(model) => write_classifier(model, output),
+        Model::Regressor(model) => write_regressor(model, output),
     }
 }
 
-fn write_classifier(
-    model: &NuqClassifier<'_>,
-    path: &Path,
-    put: impl FnOnce(&[Section<'_>]) -> Result<(), Error>,
-) -> Result<(), Error> {
+fn write_classifier(model: &NuqClassifier<'_>, output: Output<'_>) -> Result<(), Error> {
     let labels = Section { name: CLASSES, bytes: bytemuck::cast_slice(model.training_classes()) };
-    write(model, TaskMeta::of_classifier(model), labels, path, put)
+    write(model, TaskMeta::of_classifier(model), labels, output)
 }
 
-fn write_regressor(
-    model: &NuqRegressor<'_>,
-    path: &Path,
-    put: impl FnOnce(&[Section<'_>]) -> Result<(), Error>,
-) -> Result<(), Error> {
+fn write_regressor(model: &NuqRegressor<'_>, output: Output<'_>) -> Result<(), Error> {
     let targets = Section { name: TARGETS, bytes: bytemuck::cast_slice(model.targets()) };
-    write(model, TaskMeta::of_regressor(model), targets, path, put)
+    write(model, TaskMeta::of_regressor(model), targets, output)
 }
 
-/// Passes the sections of a model to `put`. Errors name `path` as the file; nothing is written to it here.
+/// The index of a model in its file.
+enum IndexOutput<'a> {
+    Stored(IndexParts<'a>),
+    /// The section `shards` of a manifest.
+    Listed(IndexMeta, Vec<u8>),
+}
+
+/// Passes the sections of a model to its destination.
 fn write(
     model: &impl FittedModel,
     task: TaskMeta,
     labels_or_targets: Section<'_>,
-    path: &Path,
-    put: impl FnOnce(&[Section<'_>]) -> Result<(), Error>,
+    output: Output<'_>,
 ) -> Result<(), Error> {
     let (index, smoother) = (model.index(), model.smoother_parts());
-    // Damaged arrays of an opened file must not be written with valid checksums.
-    index.verify_once().map_err(|source| Error::Model { path: path.to_owned(), source: source.into() })?;
-    let parts = index.parts();
+    let index_output = match index.rows().sharded().filter(|_| output.is_manifest) {
+        Some(rows) => IndexOutput::Listed(IndexMeta::of_shards(rows), shards::section(rows)),
+        None => {
+            // Damaged arrays of an opened file must not be written with valid checksums.
+            let damaged = |source: nuq::nuq_neighbors::Error| Error::Model {
+                path: output.path.to_owned(),
+                source: source.into(),
+            };
+            index.verify_once().map_err(damaged)?;
+            IndexOutput::Stored(index.parts())
+        }
+    };
+    let (index_meta, index_sections) = match &index_output {
+        IndexOutput::Stored(parts) => (IndexMeta::from(parts), index::sections(parts)),
+        IndexOutput::Listed(meta, listed) => (meta.clone(), vec![Section { name: SHARDS, bytes: listed }]),
+    };
     let meta = Meta {
         written_by: WRITTEN_BY.to_owned(),
         task,
         smoother: SmootherMeta::of(model, &smoother),
-        index: IndexMeta::from(&parts),
+        index: index_meta,
     };
     let json = serde_json::to_vec(&meta).expect("the metadata has string keys only");
     let mut sections = vec![Section { name: META, bytes: &json }, labels_or_targets];
@@ -125,8 +167,8 @@ fn write(
     if meta.smoother.has_held_out_scores() {
         sections.push(Section { name: HELD_OUT_SCORES, bytes: bytemuck::cast_slice(&held_out_scores) });
     }
-    sections.extend(index::sections(&parts));
-    put(&sections)
+    sections.extend(index_sections);
+    (output.put)(&sections)
 }
 
 /// An opened model and the metadata of its file.
@@ -139,16 +181,19 @@ pub struct ModelFile {
     /// The sections of the file, in the order of its table.
     pub sections: Vec<SectionInfo>,
     container: Container,
+    /// The shard files of a sharded model.
+    shards: Vec<Container>,
 }
 
 impl ModelFile {
-    /// Reads the whole file and verifies all checksums. Without this call, large sections are verified before the first
+    /// Reads the whole file, and the shards of a sharded model, and verifies all checksums. Without this call, large sections are verified before the first
     /// search.
     ///
     /// # Errors
     /// [`Error::Damaged`] with the name of the first damaged section.
     pub fn verify(&self) -> Result<(), Error> {
-        self.container.verify_all()
+        self.container.verify_all()?;
+        self.shards.iter().try_for_each(Container::verify_all)
     }
 
     /// A number that identifies the contents of the file, from the checksums of its sections. Nothing is read for it. Different files
@@ -159,7 +204,8 @@ impl ModelFile {
     }
 }
 
-/// Opens a model that [`save`] wrote, of this format version or an earlier one. Rows and links are mapped, not read.
+/// Opens a model that [`save`] wrote, of this format version or an earlier one: a file, or the folder of a sharded model. Rows and
+/// links are mapped, not read.
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], [`Error::WrongKind`] for the file of a baseline,
@@ -211,7 +257,10 @@ fn meta(container: &Container) -> Result<Meta, Error> {
 
 fn read(container: Container) -> Result<ModelFile, Error> {
     let (path, meta) = (container.path(), meta(&container)?);
-    let index = index::restore(&container, &meta.index)?;
+    let (index, shards) = match container.has(SHARDS) {
+        true => shards::restore(&container, &meta.index)?,
+        false => (index::restore(&container, &meta.index)?, vec![]),
+    };
     let bandwidths = match meta.smoother.has_many_bandwidths() {
         true => numbers::<f64>(&container, BANDWIDTHS)?,
         false => vec![],
@@ -245,7 +294,7 @@ fn read(container: Container) -> Result<ModelFile, Error> {
         }
     };
     let sections = container.sections().to_vec();
-    Ok(ModelFile { model, written_by: meta.written_by, sections, container })
+    Ok(ModelFile { model, written_by: meta.written_by, sections, container, shards })
 }
 
 /// Copies the numbers of a section after verifying its checksum.

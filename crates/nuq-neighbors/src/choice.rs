@@ -5,7 +5,10 @@ use std::str::FromStr;
 
 use crate::device::{self, Device};
 use crate::exact::few_columns_seconds;
-use crate::{Embeddings, Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex, UnknownChoice, normalized};
+use crate::{
+    Embeddings, Error, ExactIndex, HnswIndex, HnswParams, NeighborIndex, ShardedIndex, ShardedRows,
+    UnknownChoice, normalized,
+};
 
 /// The kind of index to build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -232,6 +235,28 @@ impl IndexRequest {
             (_, None) => device::place(ExactIndex::new(embeddings)?, self.device.or_current())?,
         };
         Ok((index, choice))
+    }
+
+    /// Builds an index over shards, which are always searched exactly. With `scale`, coordinate `j` is divided by `scale[j]`.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check), [`Error::GraphOverShards`] when a graph was requested, and an invalid scale.
+    pub fn build_sharded(
+        &self,
+        rows: ShardedRows,
+        scale: Option<Vec<f64>>,
+    ) -> Result<(Box<dyn NeighborIndex>, IndexChoice), Error> {
+        self.check()?;
+        let choice = match self.choose(rows.len(), rows.dim()) {
+            exact @ IndexChoice { kind: IndexKind::Exact, .. } => exact,
+            IndexChoice { reason: Reason::Requested, .. } => return Err(Error::GraphOverShards),
+            graph => IndexChoice { kind: IndexKind::Exact, reason: Reason::Requested, ..graph },
+        };
+        let rows = match scale {
+            Some(scale) => rows.scaled(scale)?,
+            None => rows,
+        };
+        Ok((Box::new(ShardedIndex::new(rows, self.device.or_current())), choice))
     }
 }
 

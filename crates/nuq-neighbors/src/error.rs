@@ -173,6 +173,23 @@ pub enum Error {
         /// The requested device.
         device: crate::Device,
     },
+    /// Rows of shards cannot be inserted or removed.
+    #[error(
+        "the rows of a sharded model are fixed: fit it again with the changed rows (without those of weight 0), or save it as one \
+         file, which can be changed"
+    )]
+    FixedShards,
+    /// A search of shards elsewhere failed.
+    #[error("the shards could not be searched: {problem}")]
+    ShardSearch {
+        /// What failed.
+        problem: String,
+    },
+    /// A graph was requested for rows in shards.
+    #[error(
+        "shards are searched exactly: choose the index `exact` or `auto`, or fit one file without shards"
+    )]
+    GraphOverShards,
     /// A scale of a column outside 1e-100 to 1e100.
     #[error("scale of column {column} is {value:?}: it must lie between 1e-100 and 1e100")]
     BadScale {

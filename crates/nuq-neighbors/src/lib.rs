@@ -29,6 +29,7 @@ mod neighbors;
 mod parts;
 pub mod progress;
 mod seeded;
+mod sharded;
 mod shared_slice;
 mod storage;
 mod stored_rows;
@@ -51,6 +52,7 @@ pub use neighbors::Neighbors;
 pub use parts::{CodeParts, GraphParts, IndexParts, LinkParts, RowParts, RowValues};
 pub use progress::{Progress, Stage};
 pub use seeded::SeededRng;
+pub use sharded::{AddTable, Shard, ShardMerge, ShardSearch, ShardedIndex, ShardedRows};
 pub use shared_slice::{DeviceSlice, SharedSlice};
 pub use storage::RowStorage;
 #[doc(hidden)]

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::cancel::ParallelCheckpoints;
 use crate::distance::{scaled_sq_distance, sq_distance};
-use crate::{Embeddings, Error, Neighbors, Precision, RowParts};
+use crate::{Embeddings, Error, Neighbors, Precision, RowParts, ShardedRows};
 
 /// Training rows by id.
 ///
@@ -64,6 +64,11 @@ pub trait RowStorage: Send + Sync {
     /// [`Error::Damaged`] when stored arrays differ from what was written.
     fn verify_once(&self) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// The rows as shards, if they are stored so.
+    fn sharded(&self) -> Option<&ShardedRows> {
+        None
     }
 
     /// Whether there is no row.

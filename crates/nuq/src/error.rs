@@ -79,6 +79,15 @@ pub enum Error {
         "scale intrinsic needs the kernel gaussian or student and the density kde or auto: use scale effective or ambient"
     )]
     IntrinsicScale,
+    /// Shards whose rows are normalized, for a model that is not, or the reverse.
+    #[error(
+        "normalize is {normalize}, and the rows of the shards are {}divided by their norms: write the shards again with the same option",
+        if *normalize { "not " } else { "" }
+    )]
+    ShardNormalization {
+        /// Whether the model was to be normalized.
+        normalize: bool,
+    },
     /// Rows were to be inserted into a model with one bandwidth per training row.
     #[error("a model with one bandwidth per training row cannot insert rows: fit it again")]
     PerPointBandwidthFixed,

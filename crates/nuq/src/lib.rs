@@ -48,6 +48,7 @@ mod posterior;
 mod quantiles;
 mod regressor;
 mod reject;
+mod row_source;
 mod sample_weights;
 mod scale;
 mod selection;
@@ -72,7 +73,7 @@ pub use model::{FittedModel, Model};
 pub use network::NetworkProbabilities;
 pub use nuq_neighbors::{
     self, CancelToken, Cancelled, Device, Embeddings, ExactIndex, HnswIndex, HnswParams, IndexChoice,
-    IndexKind, IndexSummary, NeighborIndex, Neighbors, Precision, Progress, UnknownChoice,
+    IndexKind, IndexSummary, NeighborIndex, Neighbors, Precision, Progress, ShardedRows, UnknownChoice,
 };
 pub use params::{Classification, Params, Regression, Task, Variance};
 pub use regressor::{Estimates, NuqRegressor, RegressionScore};

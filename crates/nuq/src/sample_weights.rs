@@ -32,8 +32,13 @@ impl SampleWeights {
         Self { by_id: None, total: rows as f64 }
     }
 
+    /// The weights of rows `0..rows`, 1 for each if none are given, and the rows of weight 0.
+    pub(crate) fn of_rows(weights: Option<&[f64]>, rows: usize) -> Result<(Self, Vec<u32>), Error> {
+        weights.map_or_else(|| Ok((Self::ones(rows), vec![])), |weights| Self::given(weights, rows))
+    }
+
     /// Given weights of rows `0..rows`, and the rows of weight 0, which are to be removed.
-    pub(crate) fn given(weights: &[f64], rows: usize) -> Result<(Self, Vec<u32>), Error> {
+    fn given(weights: &[f64], rows: usize) -> Result<(Self, Vec<u32>), Error> {
         let zeros = zeros(weights, rows)?;
         let (by_id, total) = (with_ones(weights), weights.iter().sum());
         let has_other = by_id.iter().any(|&weight| weight != 1.0);

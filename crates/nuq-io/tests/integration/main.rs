@@ -14,4 +14,5 @@ mod model_file_v1;
 mod npy_headers;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod sharded;
 mod tables;

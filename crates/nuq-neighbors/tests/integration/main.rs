@@ -6,3 +6,4 @@ mod cancel;
 mod custom_index;
 mod exact;
 mod hnsw;
+mod sharded;

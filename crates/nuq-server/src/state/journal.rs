@@ -118,6 +118,14 @@ pub(crate) struct Entry {
     pub(crate) undone_by: Option<u64>,
 }
 
+/// Rejects a sharded model, whose rows are fixed.
+fn check_changeable(model: &Model<'_>) -> Result<(), nuq::Error> {
+    match model.index().rows().sharded() {
+        Some(_) => Err(nuq_neighbors::Error::FixedShards.into()),
+        None => Ok(()),
+    }
+}
+
 impl Change {
     /// The change that stores `rules`, because of the threshold `name`.
     pub(crate) fn rules(model: &Model<'_>, name: &str, rules: Rules) -> Self {
@@ -141,6 +149,7 @@ impl Change {
         if rows.is_empty() {
             return Err(nuq::Error::NoRows { what: "rows" });
         }
+        check_changeable(model)?;
         if matches!(model.bandwidth(), Bandwidth::PerPoint(_)) {
             return Err(nuq::Error::PerPointBandwidthFixed);
         }
@@ -157,6 +166,7 @@ impl Change {
     /// # Errors
     /// An id that names no row or is listed twice, or a model of which no row would be left.
     pub(crate) fn remove(model: &Model<'_>, ids: &[u32]) -> Result<Self, nuq::Error> {
+        check_changeable(model)?;
         let rows = model.index().rows();
         if let Some(position) = ids.iter().position(|&id| !rows.contains(id)) {
             let (id, problem) = (ids[position], "which names no row");

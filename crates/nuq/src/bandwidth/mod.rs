@@ -15,10 +15,11 @@ pub use sheather_jones::{improved_sheather_jones, improved_sheather_jones_kdepy}
 use std::str::FromStr;
 
 use nuq_neighbors::cancel::Checkpoint;
-use nuq_neighbors::{Embeddings, NeighborIndex, UnknownChoice, normalized, progress};
+use nuq_neighbors::{NeighborIndex, UnknownChoice, normalized, progress};
 
 use crate::Error;
 use crate::error::{check_lengths, no_bandwidth};
+use crate::row_source::RowSource;
 
 /// A given or learned bandwidth.
 #[derive(Debug, Clone, PartialEq)]
@@ -228,20 +229,22 @@ pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Res
     Ok(distances)
 }
 
-/// Applies a one-dimensional rule to every column. A column without a result, for example a constant one, has the geometric
+/// Applies a one-dimensional rule to every column of the rows without those of `removed`, which is sorted. A column without a result, for example a constant one, has the geometric
 /// mean of the others, so that its weight is neutral.
 pub(crate) fn per_dimension(
-    embeddings: &Embeddings<'_>,
+    rows: &RowSource<'_>,
+    removed: &[u32],
     rule: impl Fn(&[f64]) -> Option<f64> + Sync,
 ) -> Result<Vec<f64>, Error> {
     use rayon::prelude::*;
     let here = Checkpoint::current();
-    let per_column: Vec<Option<f64>> =
-        (0..embeddings.dim()).into_par_iter().map(|j| here.enter(|| rule(&embeddings.column(j)))).collect();
+    let is_used = |row: u32| removed.binary_search(&row).is_err();
+    let of_column = |j: usize| here.enter(|| rule(&rows.column(j, is_used)));
+    let per_column: Vec<Option<f64>> = (0..rows.dim()).into_par_iter().map(of_column).collect();
     let known = || per_column.iter().flatten().filter(|h| is_usable(**h));
     let count = known().count();
     if count == 0 {
-        return Err(no_bandwidth(embeddings.len()));
+        return Err(no_bandwidth(rows.len() - removed.len()));
     }
     let typical = (known().map(|h| h.ln()).sum::<f64>() / count as f64).exp();
     Ok(per_column.into_iter().map(|h| h.filter(|&h| is_usable(h)).unwrap_or(typical)).collect())

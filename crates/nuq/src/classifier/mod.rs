@@ -13,7 +13,7 @@ pub use predictions::{Predictions, Probabilities};
 pub use select::ClassificationScore;
 use select::ClassificationSelector;
 
-use nuq_neighbors::{Embeddings, Neighbors};
+use nuq_neighbors::{Embeddings, Neighbors, ShardedRows};
 
 use crate::bandwidth::SelectionCurve;
 use crate::calibrate::Rules;
@@ -22,6 +22,7 @@ use crate::labels::Label;
 use crate::model::sealed;
 use crate::params::{Classification, Params, Variance};
 use crate::posterior::Prior;
+use crate::row_source::RowSource;
 use crate::sample_weights::SampleWeights;
 use crate::smoother::{self, Groups, KernelSmoother};
 use crate::{Classes, Error};
@@ -70,7 +71,7 @@ impl Params<Classification> {
     where
         Label: From<&'l L>,
     {
-        self.fit_rows(embeddings, labels, (SampleWeights::ones(embeddings.len()), vec![]))
+        self.fit_rows(&embeddings.into(), labels, None)
     }
 
     /// Fits a classifier to rows with sample weights. A row of weight `s` counts as `s` equal rows in the kernel sums, the class
@@ -99,19 +100,38 @@ impl Params<Classification> {
     where
         Label: From<&'l L>,
     {
-        self.fit_rows(embeddings, labels, SampleWeights::given(sample_weights, embeddings.len())?)
+        self.fit_rows(&embeddings.into(), labels, Some(sample_weights))
+    }
+
+    /// Fits a classifier to the rows of shards, which can be mapped files. The model equals that of [`fit`](Self::fit) to all rows in
+    /// the order of their ids, bit for bit, if that searches exactly. Shards are always searched exactly.
+    ///
+    /// # Errors
+    /// Those of [`fit_weighted`](Self::fit_weighted), [`Error::ShardNormalization`], and those of neighbor search: damaged shards, a
+    /// requested graph, or a weight of 0, because rows of shards cannot be removed.
+    pub fn fit_shards<'l, L>(
+        &self,
+        shards: &ShardedRows,
+        labels: &'l [L],
+        sample_weights: Option<&[f64]>,
+    ) -> Result<NuqClassifier<'static>, Error>
+    where
+        Label: From<&'l L>,
+    {
+        self.fit_rows(&RowSource::of_shards(shards)?, labels, sample_weights)
     }
 
     fn fit_rows<'a, 'l, L>(
         &self,
-        embeddings: &Embeddings<'a>,
+        rows: &RowSource<'a>,
         labels: &'l [L],
-        (sample_weights, removed): (SampleWeights, Vec<u32>),
+        sample_weights: Option<&[f64]>,
     ) -> Result<NuqClassifier<'a>, Error>
     where
         Label: From<&'l L>,
     {
-        check_lengths(("labels", labels.len()), ("training rows", embeddings.len()))?;
+        check_lengths(("labels", labels.len()), ("training rows", rows.len()))?;
+        let (sample_weights, removed) = SampleWeights::of_rows(sample_weights, rows.len())?;
         let (mut classes, mut class_of_row) = Classes::encode(labels);
         let renumbering = classes.remove(removed.iter().map(|&row| class_of_row[row as usize]));
         removed.iter().for_each(|&row| class_of_row[row as usize] = 0);
@@ -121,7 +141,7 @@ impl Params<Classification> {
         let prior = sample_weights.prior(&classes, &class_of_row, &live, self.prior_weight);
         let groups = Groups::ByClass { classes: &classes, class_of_row: &class_of_row };
         let weights = (sample_weights, &removed[..]);
-        let (smoother, curve) = smoother::fit(self, embeddings, groups, weights, |criterion| {
+        let (smoother, curve) = smoother::fit(self, rows, groups, weights, |criterion| {
             ClassificationSelector { criterion, prior: &prior, class_of_row: &class_of_row }
         })?;
         let (variance, rules) = (self.task.variance, Rules::default());

@@ -27,6 +27,7 @@ use nuq_neighbors::Embeddings;
 
 use super::{ClassGaussians, Covariance, LogisticTail, RadialCorrection, RowClasses, Shrinkage};
 use crate::quantiles::Quantiles;
+use crate::row_source::RowSource;
 use crate::{Classes, Error};
 
 /// The least number of columns that are not constant for which Gaussians are used.
@@ -192,7 +193,7 @@ impl AutoGaussians {
 /// Fits the Gaussians with one covariance for all classes. If every class has a single row, all rows are
 /// treated as one class.
 pub(crate) fn fit_gaussians<'a>(
-    rows: &Embeddings<'a>,
+    rows: &RowSource<'a>,
     classes: RowClasses<'_>,
 ) -> Result<ClassGaussians<'a>, Error> {
     let (covariance, shrinkage) = (Covariance::Tied, Shrinkage::LedoitWolf);

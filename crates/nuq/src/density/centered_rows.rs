@@ -7,6 +7,7 @@ use nuq_neighbors::cancel::{ParallelCheckpoints, checkpoint};
 use rayon::prelude::*;
 
 use super::lanes::sq_norm;
+use crate::row_source::RowSource;
 
 /// Rows that are converted to `f64` at a time.
 const CHUNK: usize = 1024;
@@ -41,10 +42,10 @@ pub(super) trait CenteredRows: Sync {
 
 /// The rows of one class around its mean.
 pub(super) struct ClassRows<'r> {
-    pub(super) embeddings: &'r Embeddings<'r>,
+    pub(super) rows: &'r RowSource<'r>,
     pub(super) ids: &'r [u32],
     pub(super) mean: &'r [f64],
-    /// The sample weight of each row of `embeddings`; `None` if all are 1.
+    /// The sample weight of each of `rows`; `None` if all are 1.
     pub(super) weights: Option<&'r [f64]>,
 }
 
@@ -53,19 +54,19 @@ impl CenteredRows for ClassRows<'_> {
         self.ids.len()
     }
     fn dim(&self) -> usize {
-        self.embeddings.dim()
+        self.rows.dim()
     }
     fn weight(&self, i: usize) -> f64 {
         self.weights.map_or(1.0, |weights| weights[self.ids[i] as usize])
     }
     fn write(&self, i: usize, row: &mut [f64]) {
-        write_centered(self.embeddings.row(self.ids[i] as usize), self.mean, self.weight(i), row);
+        write_centered(self.rows.row(self.ids[i] as usize), self.mean, self.weight(i), row);
     }
 }
 
 /// All rows, each around the mean of its class.
 pub(super) struct AllRows<'r> {
-    pub(super) embeddings: &'r Embeddings<'r>,
+    pub(super) rows: &'r RowSource<'r>,
     pub(super) class_of_row: &'r [u32],
     pub(super) means: &'r [Vec<f64>],
     /// The sample weight of each row; `None` if all are 1.
@@ -74,21 +75,16 @@ pub(super) struct AllRows<'r> {
 
 impl CenteredRows for AllRows<'_> {
     fn len(&self) -> usize {
-        self.embeddings.len()
+        self.rows.len()
     }
     fn dim(&self) -> usize {
-        self.embeddings.dim()
+        self.rows.dim()
     }
     fn weight(&self, i: usize) -> f64 {
         self.weights.map_or(1.0, |weights| weights[i])
     }
     fn write(&self, i: usize, row: &mut [f64]) {
-        write_centered(
-            self.embeddings.row(i),
-            &self.means[self.class_of_row[i] as usize],
-            self.weight(i),
-            row,
-        );
+        write_centered(self.rows.row(i), &self.means[self.class_of_row[i] as usize], self.weight(i), row);
     }
 }
 
@@ -101,15 +97,15 @@ pub(super) fn write_centered(row: &[f32], mean: &[f64], weight: f64, centered: &
 }
 
 /// The weighted mean of the rows with these ids. Equal rows give exactly that row.
-pub(super) fn mean(embeddings: &Embeddings<'_>, ids: &[u32], weights: Option<&[f64]>) -> Vec<f64> {
-    let first = embeddings.row(ids[0] as usize);
-    let (mut mean, mut total) = (vec![0.0; embeddings.dim()], 0.0);
+pub(super) fn mean(rows: &RowSource<'_>, ids: &[u32], weights: Option<&[f64]>) -> Vec<f64> {
+    let first = rows.row(ids[0] as usize);
+    let (mut mean, mut total) = (vec![0.0; rows.dim()], 0.0);
     for ids in ids.chunks(CHUNK) {
         checkpoint();
         for &id in ids {
             let weight = weights.map_or(1.0, |weights| weights[id as usize]);
             total += weight;
-            let row = embeddings.row(id as usize).iter().zip(first);
+            let row = rows.row(id as usize).iter().zip(first);
             mean.iter_mut().zip(row).for_each(|(m, (x, f))| *m += weight * (f64::from(*x) - f64::from(*f)));
         }
     }
@@ -178,5 +174,5 @@ pub(super) fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
 /// The scatter of all rows around a center; see [`scatter_around`](crate::moments::scatter_around).
 pub(crate) fn scatter_of_all(embeddings: &Embeddings<'_>, center: &[f64]) -> Mat<f64> {
     let ids: Vec<u32> = (0..embeddings.len() as u32).collect();
-    scatter(&ClassRows { embeddings, ids: &ids, mean: center, weights: None }).0
+    scatter(&ClassRows { rows: &embeddings.into(), ids: &ids, mean: center, weights: None }).0
 }

@@ -1,7 +1,6 @@
 //! The covariances of class Gaussians: one per class, or one for all classes.
 
 use faer::Mat;
-use nuq_neighbors::Embeddings;
 use nuq_neighbors::cancel::Checkpoint;
 use rayon::prelude::*;
 
@@ -10,6 +9,7 @@ use super::whitener::Whitener;
 use super::{Covariance, RowClasses, Shrinkage};
 use crate::Error;
 use crate::error::no_covariance;
+use crate::row_source::RowSource;
 
 pub(super) enum ClassCovariances {
     /// One covariance per class, with the training rows of each class.
@@ -39,28 +39,27 @@ impl ClassCovariances {
 }
 
 pub(super) fn fit_separate(
-    embeddings: &Embeddings<'_>,
+    rows: &RowSource<'_>,
     RowClasses { classes, weights, .. }: RowClasses<'_>,
     members: Vec<Vec<u32>>,
     means: &[Vec<f64>],
     covariance: Covariance,
     shrinkage: Shrinkage,
 ) -> Result<ClassCovariances, Error> {
-    let class_rows =
-        |class: usize| ClassRows { embeddings, ids: &members[class], mean: &means[class], weights };
+    let class_rows = |class: usize| ClassRows { rows, ids: &members[class], mean: &means[class], weights };
     let here = Checkpoint::current();
     let sum = |class: usize| here.enter(|| sq_sum(&class_rows(class)));
     let sums: Vec<f64> = (0..members.len()).into_par_iter().map(sum).collect();
-    let fallback = mean_variance(embeddings, weights, sums.iter().sum());
+    let fallback = mean_variance(rows, weights, sums.iter().sum());
     let fit = |class: usize| {
-        let rows = class_rows(class);
+        let class_rows = class_rows(class);
         if sums[class] == 0.0 {
-            let variance = fallback.ok_or_else(|| no_covariance(embeddings.len()))?;
-            return Ok(Whitener::isotropic(embeddings.dim(), variance));
+            let variance = fallback.ok_or_else(|| no_covariance(rows.len()))?;
+            return Ok(Whitener::isotropic(rows.dim(), variance));
         }
         let whitener = match covariance {
-            Covariance::Diagonal => Whitener::diagonal(&rows, shrinkage),
-            _ => Whitener::full(&rows, shrinkage),
+            Covariance::Diagonal => Whitener::diagonal(&class_rows, shrinkage),
+            _ => Whitener::full(&class_rows, shrinkage),
         };
         whitener.ok_or_else(|| singular(classes.label(class).to_string(), shrinkage))
     };
@@ -72,27 +71,26 @@ pub(super) fn fit_separate(
 }
 
 pub(super) fn fit_tied(
-    embeddings: &Embeddings<'_>,
+    rows: &RowSource<'_>,
     RowClasses { class_of_row, weights, .. }: RowClasses<'_>,
     means: &[Vec<f64>],
     shrinkage: Shrinkage,
 ) -> Result<ClassCovariances, Error> {
-    let rows = AllRows { embeddings, class_of_row, means, weights };
-    let whitener = if are_zero(&rows) {
-        let variance =
-            mean_variance(embeddings, weights, 0.0).ok_or_else(|| no_covariance(embeddings.len()))?;
-        Whitener::isotropic(embeddings.dim(), variance)
+    let centered = AllRows { rows, class_of_row, means, weights };
+    let whitener = if are_zero(&centered) {
+        let variance = mean_variance(rows, weights, 0.0).ok_or_else(|| no_covariance(rows.len()))?;
+        Whitener::isotropic(rows.dim(), variance)
     } else {
-        Whitener::full(&rows, shrinkage).ok_or_else(|| singular("all (tied)".to_owned(), shrinkage))?
+        Whitener::full(&centered, shrinkage).ok_or_else(|| singular("all (tied)".to_owned(), shrinkage))?
     };
-    let whitened_means = whitened_means(&whitener, &rows);
+    let whitened_means = whitened_means(&whitener, &centered);
     Ok(ClassCovariances::Tied { whitener, whitened_means, class_of_row: class_of_row.to_vec() })
 }
 
 /// The whitened differences of the class means from the first one, as columns.
 pub(super) fn whitened_means(whitener: &Whitener, rows: &AllRows<'_>) -> Mat<f64> {
     let from_first = |j: usize, class: usize| rows.means[class][j] - rows.means[0][j];
-    whitener.whiten(Mat::from_fn(rows.embeddings.dim(), rows.means.len(), from_first), rows)
+    whitener.whiten(Mat::from_fn(rows.rows.dim(), rows.means.len(), from_first), rows)
 }
 
 fn singular(class: String, shrinkage: Shrinkage) -> Error {
@@ -105,14 +103,14 @@ fn singular(class: String, shrinkage: Shrinkage) -> Error {
 
 /// The mean variance per column around the class means, given the sum of squared distances to them. If that sum is zero,
 /// the mean variance around the overall mean; `None` if that is zero too.
-fn mean_variance(embeddings: &Embeddings<'_>, weights: Option<&[f64]>, within: f64) -> Option<f64> {
+fn mean_variance(rows: &RowSource<'_>, weights: Option<&[f64]>, within: f64) -> Option<f64> {
     let sum = if within > 0.0 {
         within
     } else {
-        let ids: Vec<u32> = (0..embeddings.len() as u32).collect();
-        let mean = mean(embeddings, &ids, weights);
-        sq_sum(&ClassRows { embeddings, ids: &ids, mean: &mean, weights })
+        let ids: Vec<u32> = (0..rows.len() as u32).collect();
+        let mean = mean(rows, &ids, weights);
+        sq_sum(&ClassRows { rows, ids: &ids, mean: &mean, weights })
     };
-    let total = weights.map_or(embeddings.len() as f64, |weights| weights.iter().sum());
-    (sum > 0.0).then(|| sum / (total * embeddings.dim() as f64))
+    let total = weights.map_or(rows.len() as f64, |weights| weights.iter().sum());
+    (sum > 0.0).then(|| sum / (total * rows.dim() as f64))
 }

@@ -11,6 +11,7 @@ use super::lanes::sq_distance;
 use super::{Covariance, RowClasses, Shrinkage, check_shrinkage};
 use crate::error::check_lengths;
 use crate::log_space::log_add;
+use crate::row_source::RowSource;
 use crate::{Classes, Error, Label};
 
 /// The mixture of class Gaussians, with the mean and the shrunk covariance of each class. The fit needs no iteration.
@@ -29,11 +30,11 @@ use crate::{Classes, Error, Label};
 /// # Ok::<(), nuq::Error>(())
 /// ```
 pub struct ClassGaussians<'a> {
-    pub(super) embeddings: Embeddings<'a>,
+    pub(super) rows: RowSource<'a>,
     pub(super) means: Vec<Vec<f64>>,
     pub(super) log_weights: Vec<f64>,
     pub(super) covariances: ClassCovariances,
-    /// The sample weight of each row of `embeddings`; `None` if all are 1.
+    /// The sample weight of each of `rows`; `None` if all are 1.
     pub(super) weights: Option<Vec<f64>>,
 }
 
@@ -61,12 +62,12 @@ impl<'a> ClassGaussians<'a> {
         }
         let (classes, class_of_row) = Classes::encode(labels);
         let classes = RowClasses { classes: &classes, class_of_row: &class_of_row, weights: None };
-        Self::fit_encoded(embeddings, classes, covariance, shrinkage)
+        Self::fit_encoded(&embeddings.into(), classes, covariance, shrinkage)
     }
 
     /// Fits the mixture to rows with encoded labels and sample weights.
     pub(crate) fn fit_encoded(
-        embeddings: &Embeddings<'a>,
+        rows: &RowSource<'a>,
         classes: RowClasses<'_>,
         covariance: Covariance,
         shrinkage: Shrinkage,
@@ -79,7 +80,7 @@ impl<'a> ClassGaussians<'a> {
         }
         let here = Checkpoint::current();
         let means: Vec<Vec<f64>> =
-            members.par_iter().map(|ids| here.enter(|| mean(embeddings, ids, weights))).collect();
+            members.par_iter().map(|ids| here.enter(|| mean(rows, ids, weights))).collect();
         let sum = |ids: &Vec<u32>| match weights {
             Some(weights) => ids.iter().map(|&id| weights[id as usize]).sum::<f64>(),
             None => ids.len() as f64,
@@ -88,11 +89,11 @@ impl<'a> ClassGaussians<'a> {
         let total: f64 = sums.iter().sum();
         let log_weights = sums.iter().map(|sum| (sum / total).ln()).collect();
         let covariances = match covariance {
-            Covariance::Tied => fit_tied(embeddings, classes, &means, shrinkage)?,
-            _ => fit_separate(embeddings, classes, members, &means, covariance, shrinkage)?,
+            Covariance::Tied => fit_tied(rows, classes, &means, shrinkage)?,
+            _ => fit_separate(rows, classes, members, &means, covariance, shrinkage)?,
         };
         let weights = weights.map(<[f64]>::to_vec);
-        Ok(Self { embeddings: embeddings.clone(), means, log_weights, covariances, weights })
+        Ok(Self { rows: rows.clone(), means, log_weights, covariances, weights })
     }
 
     /// `ln p̂(x)` of each query.
@@ -131,7 +132,7 @@ impl<'a> ClassGaussians<'a> {
         queries: &Embeddings<'_>,
         read: impl Fn(&[f64]) -> f64 + Sync,
     ) -> Result<Vec<f64>, Error> {
-        let dim = self.embeddings.dim();
+        let dim = self.rows.dim();
         if queries.dim() != dim {
             let (got, expected) = (queries.dim(), dim);
             return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
@@ -147,21 +148,20 @@ impl<'a> ClassGaussians<'a> {
     /// The squared distances of a block of queries to all classes, query after query.
     pub(super) fn sq_distances(&self, block: &[f32]) -> Vec<f64> {
         let classes = self.means.len();
-        if block.len() == self.embeddings.dim() {
+        if block.len() == self.rows.dim() {
             // Products with a single column are rounded differently. A query must not depend on the number of queries beside it.
             let mut of_two = self.sq_distances(&[block, block].concat());
             of_two.truncate(classes);
             return of_two;
         }
-        let mut sq_distances = vec![0.0; block.len() / self.embeddings.dim() * classes];
+        let mut sq_distances = vec![0.0; block.len() / self.rows.dim() * classes];
         let weights = self.weights.as_deref();
         match &self.covariances {
             ClassCovariances::Separate { whiteners, members } => {
                 for (class, whitener) in whiteners.iter().enumerate() {
                     checkpoint();
                     let mean = &self.means[class];
-                    let rows =
-                        ClassRows { embeddings: &self.embeddings, ids: &members[class], mean, weights };
+                    let rows = ClassRows { rows: &self.rows, ids: &members[class], mean, weights };
                     let whitened = whitener.whiten(offsets(block, mean), &rows);
                     let of_class = sq_distances.iter_mut().skip(class).step_by(classes);
                     of_class.zip(whitened.col_iter()).for_each(|(sq, column)| *sq = column.squared_norm_l2());
@@ -169,8 +169,7 @@ impl<'a> ClassGaussians<'a> {
             }
             // The map is linear: all class distances follow from the whitened query and the whitened means.
             ClassCovariances::Tied { whitener, whitened_means, class_of_row } => {
-                let rows =
-                    AllRows { embeddings: &self.embeddings, class_of_row, means: &self.means, weights };
+                let rows = AllRows { rows: &self.rows, class_of_row, means: &self.means, weights };
                 let whitened = whitener.whiten(offsets(block, &self.means[0]), &rows);
                 for (of_query, query) in sq_distances.chunks_mut(classes).zip(columns(&whitened)) {
                     checkpoint();
@@ -185,7 +184,7 @@ impl<'a> ClassGaussians<'a> {
 
     /// `ln π_c N(μ_c; μ_c, Σ_c)`.
     pub(super) fn log_constant(&self, class: usize) -> f64 {
-        let dim = self.embeddings.dim() as f64;
+        let dim = self.rows.dim() as f64;
         let log_det = self.covariances.whitener(class).log_det();
         self.log_weights[class] - 0.5 * (dim * (2.0 * std::f64::consts::PI).ln() + log_det)
     }
@@ -193,13 +192,13 @@ impl<'a> ClassGaussians<'a> {
     /// The number of columns.
     #[must_use]
     pub fn dim(&self) -> usize {
-        self.embeddings.dim()
+        self.rows.dim()
     }
 
     /// The number of `f64` values that are stored in addition to the training rows.
     #[must_use]
     pub fn n_values(&self) -> usize {
-        self.covariances.n_values() + self.means.len() * self.embeddings.dim()
+        self.covariances.n_values() + self.means.len() * self.rows.dim()
     }
 }
 

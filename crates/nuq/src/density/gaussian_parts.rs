@@ -10,6 +10,7 @@ use super::centered_rows::AllRows;
 use super::class_covariances::{ClassCovariances, whitened_means};
 use super::whitener::Whitener;
 use crate::Error;
+use crate::row_source::RowSource;
 
 /// The arrays of [`ClassGaussians`]. There is one covariance per class, or one for all classes.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,11 +41,11 @@ impl ClassGaussians<'_> {
     #[must_use]
     pub fn parts(&self) -> GaussianParts {
         debug_assert!(self.weights.is_none(), "the public constructors have no sample weights");
-        let dim = self.embeddings.dim();
+        let dim = self.rows.dim();
         let (whiteners, class_of_row): (Vec<&Whitener>, Vec<u32>) = match &self.covariances {
             ClassCovariances::Tied { whitener, class_of_row, .. } => (vec![whitener], class_of_row.clone()),
             ClassCovariances::Separate { whiteners, members } => {
-                let mut class_of_row = vec![0; self.embeddings.len()];
+                let mut class_of_row = vec![0; self.rows.len()];
                 for (class, ids) in members.iter().enumerate() {
                     ids.iter().for_each(|&id| class_of_row[id as usize] = class as u32);
                 }
@@ -67,7 +68,7 @@ impl ClassGaussians<'_> {
             forms,
             factors,
             shrinkages: whiteners.iter().map(|whitener| whitener.shrinkage()).collect(),
-            rows: self.embeddings.gather(&ids).as_slice().to_vec(),
+            rows: self.rows.gather(&ids),
             class_of_row: ids.iter().map(|&id| class_of_row[id as usize]).collect(),
         }
     }
@@ -113,7 +114,7 @@ impl ClassGaussians<'static> {
             "a class number is not below the number of classes",
         )?;
         check(Some(rows.len()) == dim.checked_mul(class_of_row.len()), "rows", LENGTH)?;
-        let embeddings = Embeddings::new(rows, dim)?;
+        let rows = RowSource::Matrix(Embeddings::new(rows, dim)?);
         let mut members = vec![Vec::new(); classes];
         for (row, &class) in class_of_row.iter().enumerate() {
             members[class as usize].push(row as u32);
@@ -130,18 +131,13 @@ impl ClassGaussians<'static> {
         let means: Vec<Vec<f64>> = means.chunks(dim).map(<[f64]>::to_vec).collect();
         let covariances = if is_tied {
             let whitener = whiteners.remove(0);
-            let rows = AllRows {
-                embeddings: &embeddings,
-                class_of_row: &class_of_row,
-                means: &means,
-                weights: None,
-            };
-            let whitened_means = whitened_means(&whitener, &rows);
+            let centered = AllRows { rows: &rows, class_of_row: &class_of_row, means: &means, weights: None };
+            let whitened_means = whitened_means(&whitener, &centered);
             ClassCovariances::Tied { whitener, whitened_means, class_of_row }
         } else {
             ClassCovariances::Separate { whiteners, members }
         };
-        Ok(Self { embeddings, means, log_weights, covariances, weights: None })
+        Ok(Self { rows, means, log_weights, covariances, weights: None })
     }
 }
 

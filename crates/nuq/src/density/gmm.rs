@@ -4,6 +4,7 @@ use nuq_neighbors::Embeddings;
 
 use super::{ClassGaussians, Covariance, LogisticTail, RadialCorrection, RowClasses, Shrinkage};
 use crate::Error;
+use crate::row_source::RowSource;
 
 /// Options and learned values of the density `gmm`, without its Gaussians.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,7 +24,7 @@ impl GmmDensity {
     /// Fits the Gaussians to rows and their classes.
     pub(crate) fn fit<'a>(
         &self,
-        rows: &Embeddings<'a>,
+        rows: &RowSource<'a>,
         classes: RowClasses<'_>,
     ) -> Result<ClassGaussians<'a>, Error> {
         ClassGaussians::fit_encoded(rows, classes, self.covariance, self.shrinkage)

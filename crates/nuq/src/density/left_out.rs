@@ -92,12 +92,8 @@ impl ClassGaussians<'_> {
             }
             ClassCovariances::Separate { whiteners, members } => {
                 let (whitener, mean) = (&whiteners[own], &self.means[own]);
-                let class_rows = ClassRows {
-                    embeddings: &self.embeddings,
-                    ids: &members[own],
-                    mean,
-                    weights: row_weights,
-                };
+                let class_rows =
+                    ClassRows { rows: &self.rows, ids: &members[own], mean, weights: row_weights };
                 let whitened = whitener.whiten(offsets(row, mean), &class_rows);
                 let b = (1.0 - whitener.shrinkage()) * weight * f / n;
                 let remainder = |sq: f64| (1.0 - b * sq).max(MIN_REMAINDER);
@@ -179,7 +175,8 @@ mod tests {
         let (classes, class_of_row) = crate::Classes::encode(&CLASSES);
         let classes = RowClasses { classes: &classes, class_of_row: &class_of_row, weights: Some(&weights) };
         let model =
-            ClassGaussians::fit_encoded(&rows, classes, Covariance::Tied, Shrinkage::Fixed(rho)).unwrap();
+            ClassGaussians::fit_encoded(&(&rows).into(), classes, Covariance::Tied, Shrinkage::Fixed(rho))
+                .unwrap();
         let left_out = model.left_out(&rows, &CLASSES, &weights);
         // The multiple of the identity is computed from all rows.
         let (_, all) = fit(&weights, |_| true);

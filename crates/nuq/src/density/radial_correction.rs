@@ -1,9 +1,9 @@
 //! The dependence of the Gaussian score on the norm of a row.
 
-use nuq_neighbors::Embeddings;
 use rayon::prelude::*;
 
 use super::lanes::sq_norm_f32;
+use crate::row_source::RowSource;
 
 /// Rows per parallel task.
 const ROWS_PER_TASK: usize = 1024;
@@ -24,7 +24,7 @@ pub struct RadialCorrection {
 }
 
 impl RadialCorrection {
-    pub(crate) fn of(rows: &Embeddings<'_>) -> Self {
+    pub(crate) fn of(rows: &RowSource<'_>) -> Self {
         let (first, dim) = (rows.row(0), rows.dim());
         let differs = |mut varies: Vec<bool>, row: &[f32]| {
             varies.iter_mut().zip(row.iter().zip(first)).for_each(|(varies, (a, b))| *varies |= a != b);
@@ -34,7 +34,7 @@ impl RadialCorrection {
             a.iter_mut().zip(b).for_each(|(a, b)| *a |= b);
             a
         };
-        let values = || rows.as_slice().par_chunks_exact(dim).with_min_len(ROWS_PER_TASK);
+        let values = || (0..rows.len()).into_par_iter().with_min_len(ROWS_PER_TASK).map(|i| rows.row(i));
         let varies = values().fold(|| vec![false; dim], differs).reduce(|| vec![false; dim], either);
         let mut norms: Vec<f64> = values().map(norm).collect();
         let middle = norms.len() / 2;
@@ -55,12 +55,14 @@ fn norm(row: &[f32]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use nuq_neighbors::Embeddings;
+
     use super::*;
 
     #[test]
     fn constant_columns_are_not_counted_and_small_norms_are_clamped() {
         let rows = Embeddings::from_rows(&[[1.0, 7.0], [2.0, 7.0], [3.0, 7.0]]).unwrap();
-        let correction = RadialCorrection::of(&rows);
+        let correction = RadialCorrection::of(&(&rows).into());
         assert_eq!(correction.columns, 1);
         assert!((correction.least_length - 1e-3 * 53f64.sqrt()).abs() < 1e-12);
         assert_eq!(correction.score(0.0, &[0.0, 0.0]), correction.score(0.0, &[1e-9, 0.0]));

@@ -12,7 +12,7 @@ pub use parts::RegressorParts;
 pub use select::RegressionScore;
 use select::RegressionSelector;
 
-use nuq_neighbors::Embeddings;
+use nuq_neighbors::{Embeddings, ShardedRows};
 
 use crate::Error;
 use crate::bandwidth::SelectionCurve;
@@ -20,6 +20,7 @@ use crate::calibrate::Rules;
 use crate::error::check_lengths;
 use crate::model::sealed;
 use crate::params::{Params, Regression};
+use crate::row_source::RowSource;
 use crate::sample_weights::SampleWeights;
 use crate::smoother::{self, Groups, KernelSmoother};
 use targets::Targets;
@@ -53,7 +54,7 @@ impl Params<Regression> {
     /// Parameters out of range, no rows, [`Error::LengthMismatch`], [`Error::BadTarget`], [`Error::NoSpread`] if a bandwidth or a
     /// covariance cannot be estimated, for example because all rows are equal, or [`Error::SingularCovariance`].
     pub fn fit<'a>(&self, embeddings: &Embeddings<'a>, targets: &[f64]) -> Result<NuqRegressor<'a>, Error> {
-        self.fit_rows(embeddings, targets, (SampleWeights::ones(embeddings.len()), vec![]))
+        self.fit_rows(&embeddings.into(), targets, None)
     }
 
     /// Fits a regressor to rows with sample weights, as `Params::<Classification>::fit_weighted` does for a classifier.
@@ -67,22 +68,37 @@ impl Params<Regression> {
         targets: &[f64],
         sample_weights: &[f64],
     ) -> Result<NuqRegressor<'a>, Error> {
-        self.fit_rows(embeddings, targets, SampleWeights::given(sample_weights, embeddings.len())?)
+        self.fit_rows(&embeddings.into(), targets, Some(sample_weights))
+    }
+
+    /// Fits a regressor to the rows of shards, as `Params::<Classification>::fit_shards` does for a classifier.
+    ///
+    /// # Errors
+    /// Those of [`fit_weighted`](Self::fit_weighted), [`Error::ShardNormalization`], and those of neighbor search: damaged shards, a
+    /// requested graph, or a weight of 0, because rows of shards cannot be removed.
+    pub fn fit_shards(
+        &self,
+        shards: &ShardedRows,
+        targets: &[f64],
+        sample_weights: Option<&[f64]>,
+    ) -> Result<NuqRegressor<'static>, Error> {
+        self.fit_rows(&RowSource::of_shards(shards)?, targets, sample_weights)
     }
 
     fn fit_rows<'a>(
         &self,
-        embeddings: &Embeddings<'a>,
+        rows: &RowSource<'a>,
         targets: &[f64],
-        (sample_weights, removed): (SampleWeights, Vec<u32>),
+        sample_weights: Option<&[f64]>,
     ) -> Result<NuqRegressor<'a>, Error> {
-        check_lengths(("targets", targets.len()), ("training rows", embeddings.len()))?;
+        check_lengths(("targets", targets.len()), ("training rows", rows.len()))?;
+        let (sample_weights, removed) = SampleWeights::of_rows(sample_weights, rows.len())?;
         let live: Vec<u32> =
             (0..targets.len() as u32).filter(|row| removed.binary_search(row).is_err()).collect();
         let targets = Targets::of_rows(targets.to_vec(), &live, &sample_weights, self.prior_weight)?;
         let weights = (sample_weights, &removed[..]);
         let selector = |_| RegressionSelector { targets: &targets };
-        let (smoother, curve) = smoother::fit(self, embeddings, Groups::Single, weights, selector)?;
+        let (smoother, curve) = smoother::fit(self, rows, Groups::Single, weights, selector)?;
         let score = |error: f64| RegressionScore { squared_error: error * targets.unit().powi(2) };
         let curve = curve.map(|curve| curve.map(score));
         Ok(NuqRegressor { smoother, targets, curve, rules: Rules::default() })

@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use nuq_neighbors::{Embeddings, IndexChoice, IndexRequest, NeighborIndex, progress};
+use nuq_neighbors::{IndexChoice, IndexRequest, NeighborIndex, progress};
 use rayon::prelude::*;
 
 use super::batch::Neighborhood;
@@ -17,6 +17,7 @@ use crate::dimension::intrinsic_dimension;
 use crate::leave_one_out::LeaveOneOut;
 use crate::params::{Params, Task};
 use crate::quantiles::Quantiles;
+use crate::row_source::RowSource;
 use crate::sample_weights::SampleWeights;
 use crate::scale::{FittedScale, Scale};
 use crate::selection::Selection;
@@ -31,18 +32,17 @@ type Weighted = (f64, f64);
 /// 0, which are not counted by `groups`.
 pub(crate) fn fit<'a, T: Task, S: Selector>(
     params: &Params<T>,
-    embeddings: &Embeddings<'a>,
+    rows: &RowSource<'a>,
     groups: Groups<'_>,
     (sample_weights, removed): (SampleWeights, &[u32]),
     selector: impl FnOnce(T::Criterion) -> S,
 ) -> Result<Fitted<'a, S::Score>, Error> {
     params.check()?;
-    let normalized = params.normalize.then(|| embeddings.l2_normalized());
-    let embeddings: &Embeddings<'a> = normalized.as_ref().unwrap_or(embeddings);
-    if embeddings.is_empty() {
+    if rows.len() == 0 {
         return Err(nuq_neighbors::Error::Empty.into());
     }
-    let (plan, index, choice) = plan(params, embeddings, removed)?;
+    let rows = &rows.prepared(params.normalize)?;
+    let (plan, index, choice) = plan(params, rows, removed)?;
     let sample = Sample { index: &*index, params, sample_weights: &sample_weights, drawn: OnceCell::new() };
     let (bandwidth, curve) = match plan {
         Plan::Known(bandwidth) => (bandwidth, None),
@@ -54,7 +54,7 @@ pub(crate) fn fit<'a, T: Task, S: Selector>(
     };
     let dimension = dimension(&sample)?;
     let log_scale_volume = log_scale_volume(&bandwidth, dimension);
-    let (density, left_out) = fit_density(embeddings, groups, &sample, (dimension, log_scale_volume))?;
+    let (density, left_out) = fit_density(rows, groups, &sample, (dimension, log_scale_volume))?;
     if params.scale == Scale::Effective && index.len() > 1 {
         sample.get()?;
     }
@@ -131,21 +131,21 @@ type Planned<'p, 'a, C> = (Plan<'p, C>, Box<dyn NeighborIndex + 'a>, IndexChoice
 /// Computes bandwidths that need no neighbors, builds the index and removes rows from it.
 fn plan<'p, 'a, T: Task>(
     params: &'p Params<T>,
-    embeddings: &Embeddings<'a>,
+    rows: &RowSource<'a>,
     removed: &[u32],
 ) -> Result<Planned<'p, 'a, T::Criterion>, Error> {
     let per_dimension = |rule: fn(&[f64]) -> Option<f64>| {
         progress::start("selecting the bandwidth of each column", 0);
-        bandwidth::per_dimension(&without(embeddings, removed), rule).map(Bandwidth::PerDimension)
+        bandwidth::per_dimension(rows, removed, rule).map(Bandwidth::PerDimension)
     };
     // The neighbors of the sample are searched too. These searches count as queries.
-    let queries = params.index.queries.saturating_add(params.selection_rows.min(embeddings.len()) as u64);
+    let queries = params.index.queries.saturating_add(params.selection_rows.min(rows.len()) as u64);
     let request =
         IndexRequest { n_neighbors: params.n_neighbors, queries, seed: params.seed, ..params.index };
     let known = match &params.bandwidth {
         BandwidthRule::LeaveOneOut { .. } | BandwidthRule::Adaptive { .. } => None,
         BandwidthRule::Fixed(given) => {
-            given.check(embeddings.len(), embeddings.dim())?;
+            given.check(rows.len(), rows.dim())?;
             Some(given.clone())
         }
         BandwidthRule::Silverman => Some(per_dimension(bandwidth::silverman)?),
@@ -159,7 +159,7 @@ fn plan<'p, 'a, T: Task>(
         Some(Bandwidth::PerDimension(scale)) => Some(scale.clone()),
         _ => None,
     };
-    let (mut index, choice) = request.build(embeddings, scale)?;
+    let (mut index, choice) = rows.build(&request, scale)?;
     if !removed.is_empty() {
         index.remove(removed)?;
     }
@@ -174,15 +174,6 @@ fn plan<'p, 'a, T: Task>(
         (None, _) => unreachable!("every other rule gives its bandwidth without an index"),
     };
     Ok((plan, index, choice))
-}
-
-/// The rows without those of `removed`, which is sorted.
-fn without<'e>(embeddings: &Embeddings<'e>, removed: &[u32]) -> Embeddings<'e> {
-    if removed.is_empty() {
-        return embeddings.clone();
-    }
-    let rows = 0..embeddings.len() as u32;
-    embeddings.gather(&rows.filter(|row| removed.binary_search(row).is_err()).collect::<Vec<u32>>())
 }
 
 /// The dimension in the constants. A single row has no intrinsic dimension and gives the ambient one.

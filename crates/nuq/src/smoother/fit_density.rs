@@ -1,6 +1,6 @@
 //! Fits the density estimate of a smoother.
 
-use nuq_neighbors::{Embeddings, NeighborIndex, progress};
+use nuq_neighbors::{NeighborIndex, progress};
 
 use super::Groups;
 use super::fit::Sample;
@@ -13,6 +13,7 @@ use crate::density::{
     kernel_log_likelihood,
 };
 use crate::params::Task;
+use crate::row_source::RowSource;
 use crate::sample_weights::SampleWeights;
 use crate::selection::Selection;
 
@@ -22,7 +23,7 @@ pub(super) type WithLeftOut<'a> = (FittedDensity<'a>, Option<Vec<Option<f64>>>);
 
 /// Fits the density. `constants` are the dimension and the log volume of the scaled search space.
 pub(super) fn fit_density<'a, T: Task>(
-    embeddings: &Embeddings<'a>,
+    rows: &RowSource<'a>,
     groups: Groups<'_>,
     sample: &Sample<'_, T>,
     constants: (f64, f64),
@@ -32,7 +33,7 @@ pub(super) fn fit_density<'a, T: Task>(
     }
     let kernel = |h: f64| (FittedDensity::Kde(h), None);
     Ok(match sample.params.density {
-        Density::Auto => auto_density(embeddings, groups, sample, constants)?,
+        Density::Auto => auto_density(rows, groups, sample, constants)?,
         Density::Kde { bandwidth: DensityBandwidth::Same } => (FittedDensity::Same, None),
         Density::Kde { bandwidth: DensityBandwidth::Fixed(h) } => kernel(h),
         Density::Kde { bandwidth: DensityBandwidth::HalfMedian } => {
@@ -40,7 +41,7 @@ pub(super) fn fit_density<'a, T: Task>(
         }
         Density::Gmm { covariance, shrinkage, scale_free } => {
             let options = GmmDensity { covariance, shrinkage, scale_free: None, tail: None };
-            gmm_density(options, scale_free, embeddings, groups, sample)?
+            gmm_density(options, scale_free, rows, groups, sample)?
         }
     })
 }
@@ -49,11 +50,11 @@ pub(super) fn fit_density<'a, T: Task>(
 fn gmm_density<'a, T: Task>(
     mut learned: GmmDensity,
     scale_free: bool,
-    embeddings: &Embeddings<'a>,
+    rows: &RowSource<'a>,
     groups: Groups<'_>,
     sample: &Sample<'_, T>,
 ) -> Result<WithLeftOut<'a>, Error> {
-    let stored = GaussianRows::of(Some(embeddings), sample.index, groups, sample.sample_weights)?;
+    let stored = GaussianRows::of(Some(rows), sample.index, groups, sample.sample_weights)?;
     let rows = &stored.rows;
     let gaussians = learned.fit(rows, stored.classes(&groups.classes(rows.len())))?;
     learned.scale_free = scale_free.then(|| RadialCorrection::of(rows));
@@ -80,7 +81,7 @@ fn gmm_density<'a, T: Task>(
 
 /// Fits both parts of the combined density to left-out training rows, and decides whether Gaussians are used.
 fn auto_density<'a, T: Task>(
-    embeddings: &Embeddings<'a>,
+    rows: &RowSource<'a>,
     groups: Groups<'_>,
     sample: &Sample<'_, T>,
     (dimension, log_scale_volume): (f64, f64),
@@ -95,7 +96,7 @@ fn auto_density<'a, T: Task>(
         - sample.sample_weights.total().ln();
     let log_densities: Vec<f64> = log_sums.iter().map(|log_sum| log_sum + constant).collect();
 
-    let stored = GaussianRows::of(Some(embeddings), index, groups, sample.sample_weights)?;
+    let stored = GaussianRows::of(Some(rows), index, groups, sample.sample_weights)?;
     let rows = &stored.rows;
     let classes = groups.classes(rows.len());
     let gaussians = auto::fit_gaussians(rows, stored.classes(&classes))?;

@@ -8,6 +8,7 @@ use super::gaussian_rows::GaussianRows;
 use super::{FittedDensityParts, Groups};
 use crate::Error;
 use crate::density::{AutoDensity, ClassGaussians, GmmDensity, RowClasses, auto};
+use crate::row_source::RowSource;
 use crate::sample_weights::SampleWeights;
 
 pub(crate) enum FittedDensity<'a> {
@@ -88,7 +89,7 @@ impl FittedDensity<'_> {
         match self {
             FittedDensity::Gmm { learned, gaussians } => {
                 queries.load()?;
-                let fit = |rows: &Embeddings<'static>, classes: RowClasses<'_>| learned.fit(rows, classes);
+                let fit = |rows: &RowSource<'static>, classes: RowClasses<'_>| learned.fit(rows, classes);
                 learned.log_densities(gaussians.get(index, groups, sample_weights, fit)?, queries).map(Some)
             }
             FittedDensity::Auto { learned: AutoDensity { gaussians: Some(part), .. }, gaussians } => {
@@ -109,7 +110,7 @@ impl Gaussians<'_> {
         index: &dyn NeighborIndex,
         groups: Groups<'_>,
         sample_weights: &SampleWeights,
-        fit: impl FnOnce(&Embeddings<'static>, RowClasses<'_>) -> Result<ClassGaussians<'static>, Error>,
+        fit: impl FnOnce(&RowSource<'static>, RowClasses<'_>) -> Result<ClassGaussians<'static>, Error>,
     ) -> Result<&ClassGaussians<'_>, Error> {
         match self {
             Gaussians::Fitted(fitted) => Ok(fitted),

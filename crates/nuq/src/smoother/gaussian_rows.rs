@@ -1,16 +1,17 @@
 //! The training rows to which Gaussians are fitted.
 
-use nuq_neighbors::{Embeddings, NeighborIndex, Precision};
+use nuq_neighbors::{NeighborIndex, Precision};
 
 use super::Groups;
 use crate::density::RowClasses;
+use crate::row_source::RowSource;
 use crate::sample_weights::SampleWeights;
 use crate::{Classes, Error};
 
 /// The rows of the index, in its precision, with their classes and sample weights. Gaussians are fitted to these, so that they
 /// are the same after the model was saved and opened.
 pub(super) struct GaussianRows<'a> {
-    pub(super) rows: Embeddings<'a>,
+    pub(super) rows: RowSource<'a>,
     class_of_row: Vec<u32>,
     weights: Option<Vec<f64>>,
 }
@@ -18,17 +19,18 @@ pub(super) struct GaussianRows<'a> {
 impl<'a> GaussianRows<'a> {
     /// The rows of `index`. `original`, the rows that it was built from, are used without a copy if they are the same.
     pub(super) fn of(
-        original: Option<&Embeddings<'a>>,
+        original: Option<&RowSource<'a>>,
         index: &dyn NeighborIndex,
         groups: Groups<'_>,
         sample_weights: &SampleWeights,
     ) -> Result<Self, Error> {
         let ids = index.rows().live_ids();
         let is_same =
-            |rows: &&Embeddings<'a>| index.rows().precision() != Precision::F16 && ids.len() == rows.len();
-        let rows = match original.filter(is_same) {
-            Some(rows) => rows.clone(),
-            None => index.rows().gather(&ids)?,
+            |rows: &&RowSource<'a>| index.rows().precision() != Precision::F16 && ids.len() == rows.len();
+        let rows = match (original.filter(is_same), index.rows().sharded()) {
+            (Some(rows), _) => rows.clone(),
+            (None, Some(shards)) => RowSource::of_shards(shards)?,
+            (None, None) => RowSource::from(&index.rows().gather(&ids)?),
         };
         let weights = sample_weights.by_id().map(|_| sample_weights.gather(&ids));
         Ok(Self { rows, class_of_row: groups.of_ids(ids.into_iter()), weights })

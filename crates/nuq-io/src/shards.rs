@@ -1,0 +1,347 @@
+//! The folder of a sharded model: one file per shard of the training rows, and a manifest with everything else.
+//!
+//! A shard file is named by its number and by the fingerprint of its contents. A new model therefore never overwrites the
+//! shards of the model before it, and a renamed or exchanged file is recognized. The manifest is written last and replaces the
+//! one before it atomically: a folder holds the complete new model or the previous one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nuq::nuq_neighbors::{
+    Device, NeighborIndex, RowParts, RowStorage, RowValues, Shard, ShardedIndex, ShardedRows, StoredRows,
+};
+use nuq::{Embeddings, FittedModel, Model};
+use serde::{Deserialize, Serialize};
+
+use crate::atomic::removed_on_exit;
+use crate::container::{self, Container, Section};
+use crate::index::{ContainerVerifier, ROWS_F32, restore_error};
+use crate::meta::IndexMeta;
+use crate::model::WRITTEN_BY;
+use crate::{Error, check_writable, write_atomically};
+
+/// The file of a sharded model that lists its shards.
+const MANIFEST: &str = "manifest.nuq";
+/// The section of a manifest with the names and numbers of rows of the shards.
+pub(crate) const SHARDS: &str = "shards";
+/// The section of a shard file with the properties of its rows.
+const SHARD: &str = "shard";
+
+/// A written shard of training rows: the result of [`write_shard`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardFile {
+    /// The name of the file in the folder of the model; empty without rows.
+    pub name: String,
+    /// The number of rows.
+    pub rows: usize,
+}
+
+impl ShardFile {
+    /// Whether the name is that of a file in the folder. A manifest may come from elsewhere: it must not refer to other folders.
+    fn has_valid_name(&self) -> bool {
+        Path::new(&self.name).file_name().is_some_and(|name| name == self.name.as_str())
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ShardMeta {
+    written_by: String,
+    dim: usize,
+    normalized: bool,
+}
+
+/// Writes shard number `number` of a sharded model into a folder, atomically. With `normalize`, each row is first divided by its
+/// Euclidean norm; the model must then be fitted with that option. Equal rows give equal files. Without rows no file is written.
+///
+/// [`open_shards`] opens the shards in the order of their rows. `fit_shards` of the parameters fits a model to them, and
+/// [`save`](crate::save) with the path of the folder writes the manifest, which completes the sharded model.
+///
+/// ```
+/// use nuq::{Embeddings, Model, NuqClassifier};
+///
+/// let folder = std::env::temp_dir().join(format!("nuq-shards-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder)?;
+/// let (a, b) = (Embeddings::from_rows(&[[0.0], [0.1]])?, Embeddings::from_rows(&[[1.0], [1.1]])?);
+/// let files = [nuq_io::write_shard(&folder, 0, &a, false)?, nuq_io::write_shard(&folder, 1, &b, false)?];
+/// let shards = nuq_io::open_shards(&folder, &files)?;
+/// let model = NuqClassifier::params().n_neighbors(2).fit_shards(&shards, &["a", "a", "b", "b"], None)?;
+/// nuq_io::save(&Model::Classifier(model), &folder)?;
+///
+/// let Model::Classifier(opened) = nuq_io::open(&folder)?.model else { unreachable!() };
+/// assert_eq!(opened.predict(&b)?.label(0), "b");
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Write`].
+pub fn write_shard(
+    folder: &Path,
+    number: u32,
+    rows: &Embeddings<'_>,
+    normalize: bool,
+) -> Result<ShardFile, Error> {
+    write_file(folder, number, rows, normalize, |_| {})
+}
+
+/// Writes a shard, and calls `before` with its path before.
+fn write_file(
+    folder: &Path,
+    number: u32,
+    rows: &Embeddings<'_>,
+    normalize: bool,
+    before: impl FnOnce(&Path),
+) -> Result<ShardFile, Error> {
+    if rows.is_empty() {
+        return Ok(ShardFile { name: String::new(), rows: 0 });
+    }
+    let normalized = normalize.then(|| rows.l2_normalized());
+    let rows = normalized.as_ref().unwrap_or(rows);
+    let meta = ShardMeta { written_by: WRITTEN_BY.to_owned(), dim: rows.dim(), normalized: normalize };
+    let json = serde_json::to_vec(&meta).expect("the metadata has string keys only");
+    let sections = [
+        Section { name: SHARD, bytes: &json },
+        Section { name: ROWS_F32, bytes: bytemuck::cast_slice(rows.as_slice()) },
+    ];
+    let name = format!("rows-{number:05}-{:016x}.nuq", container::fingerprint(&sections));
+    let path = folder.join(&name);
+    before(&path);
+    write_atomically(&path, |file| container::write(file, &sections))?;
+    Ok(ShardFile { name, rows: rows.len() })
+}
+
+/// Writes the shards of a model one after the other into a folder, and then its manifest. Without
+/// [`save`](Self::save), and after an error or an interrupt, the new shards are removed; a model that the folder held before
+/// remains.
+///
+/// ```
+/// use nuq::{Embeddings, Model, NuqRegressor};
+///
+/// let folder = std::env::temp_dir().join(format!("nuq-writer-{}", std::process::id()));
+/// let mut writer = nuq_io::ShardWriter::new(&folder, false)?;
+/// writer.write(&Embeddings::from_rows(&[[0.0], [0.1]])?)?;
+/// writer.write(&Embeddings::from_rows(&[[1.0], [1.1]])?)?;
+/// let model = NuqRegressor::params().n_neighbors(2).fit_shards(&writer.open()?, &[0.0, 0.2, 1.0, 1.2], None)?;
+/// writer.save(&Model::Regressor(model))?;
+/// assert_eq!(nuq_io::open(&folder)?.written_by.split(' ').next(), Some("nuq"));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ShardWriter {
+    folder: PathBuf,
+    normalize: bool,
+    files: Vec<ShardFile>,
+    /// The written files that did not exist before.
+    new: Vec<PathBuf>,
+    /// Whether the folder was created by the writer and holds no model.
+    is_new_folder: bool,
+}
+
+impl ShardWriter {
+    /// A writer into a folder, which is created if it does not exist. With `normalize`, each row is divided by its Euclidean norm.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if the folder cannot be created or written.
+    pub fn new(folder: &Path, normalize: bool) -> Result<Self, Error> {
+        let created = fs::create_dir(folder);
+        let is_new_folder = created.is_ok();
+        match created {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::Write { path: folder.to_owned(), source: error });
+            }
+            Err(_) if !folder.is_dir() => {
+                let text = "it is a file, and a sharded model is a folder: choose another name";
+                let source = io::Error::new(io::ErrorKind::NotADirectory, text);
+                return Err(Error::Write { path: folder.to_owned(), source });
+            }
+            _ => {}
+        }
+        if is_new_folder {
+            removed_on_exit().push(folder.to_owned());
+        }
+        let writer = Self { folder: folder.to_owned(), normalize, files: vec![], new: vec![], is_new_folder };
+        check_writable(&folder.join(MANIFEST))?;
+        Ok(writer)
+    }
+
+    /// Writes the next rows as one shard.
+    ///
+    /// # Errors
+    /// Those of [`write_shard`].
+    pub fn write(&mut self, rows: &Embeddings<'_>) -> Result<(), Error> {
+        let number = self.files.len() as u32;
+        let shard = write_file(&self.folder, number, rows, self.normalize, |path| {
+            if !path.exists() {
+                removed_on_exit().push(path.to_owned());
+                self.new.push(path.to_owned());
+            }
+        })?;
+        self.files.push(shard);
+        Ok(())
+    }
+
+    /// Opens the shards that were written, as [`open_shards`] does.
+    ///
+    /// # Errors
+    /// Those of [`open_shards`].
+    pub fn open(&self) -> Result<ShardedRows, Error> {
+        open_shards(&self.folder, &self.files)
+    }
+
+    /// Writes the manifest of a model that was fitted to the shards.
+    ///
+    /// # Errors
+    /// Those of [`save`](crate::save).
+    pub fn save(mut self, model: &Model<'_>) -> Result<(), Error> {
+        // From here on an interrupt must not remove the shards, because the manifest may list them.
+        self.keep_on_exit();
+        crate::save(model, &self.folder)?;
+        self.new.clear();
+        self.is_new_folder = false;
+        Ok(())
+    }
+
+    fn keep_on_exit(&self) {
+        removed_on_exit().retain(|path| !self.new.contains(path) && *path != self.folder);
+    }
+}
+
+impl Drop for ShardWriter {
+    fn drop(&mut self) {
+        for path in &self.new {
+            let _ = fs::remove_file(path);
+        }
+        self.keep_on_exit();
+        if self.is_new_folder {
+            // It fails if the folder is not empty.
+            let _ = fs::remove_dir(&self.folder);
+        }
+    }
+}
+
+/// Opens shards that [`write_shard`] wrote; their rows have consecutive ids in this order. Shards without rows are skipped. Rows are
+/// mapped, not read.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Damaged`] for a missing, renamed or damaged shard, [`Error::Model`] if no shard has rows, the numbers
+/// of columns differ, or some shards are normalized and others are not.
+pub fn open_shards(folder: &Path, files: &[ShardFile]) -> Result<ShardedRows, Error> {
+    let (shards, _) = open_files(folder, files)?;
+    Ok(shards)
+}
+
+fn open_files(folder: &Path, files: &[ShardFile]) -> Result<(ShardedRows, Vec<Container>), Error> {
+    let (mut shards, mut containers, mut is_normalized) = (vec![], vec![], None);
+    for file in files.iter().filter(|file| file.rows > 0) {
+        let (shard, container, normalized) = open_file(folder, file)?;
+        if *is_normalized.get_or_insert(normalized) != normalized {
+            let problem = "its rows are normalized and those of other shards are not, or the reverse";
+            return Err(Error::damaged(container.path(), SHARD, problem));
+        }
+        shards.push(shard);
+        containers.push(container);
+    }
+    let rows = ShardedRows::new(shards, is_normalized.unwrap_or(false));
+    let rows = rows.map_err(|source| Error::Model { path: folder.to_owned(), source: source.into() })?;
+    Ok((rows, containers))
+}
+
+/// Opens one shard and states whether its rows are normalized.
+fn open_file(folder: &Path, file: &ShardFile) -> Result<(Shard, Container, bool), Error> {
+    let path = folder.join(&file.name);
+    let damaged = |problem: &str| Error::damaged(&path, SHARD, problem);
+    if !file.has_valid_name() {
+        return Err(damaged("it is not the name of a file in the folder of the model"));
+    }
+    if !path.exists() {
+        return Err(damaged(
+            "the file is missing; restore it from a copy of the folder, or fit the model again",
+        ));
+    }
+    let container = Container::open(&path)?;
+    if !file.name.ends_with(&format!("-{:016x}.nuq", container.fingerprint())) {
+        return Err(damaged("it holds other rows than its name states; restore the file from a copy"));
+    }
+    let meta: ShardMeta =
+        serde_json::from_slice(container.read(SHARD)?).map_err(|problem| damaged(&problem.to_string()))?;
+    let values = RowValues::F32(container.values(ROWS_F32)?);
+    let parts = RowParts { dim: meta.dim, values, removed: vec![], scale: None };
+    let rows = StoredRows::restore(parts, Box::new(ContainerVerifier(container.clone())))
+        .map_err(|source| restore_error(&container, source))?;
+    if rows.len() != file.rows {
+        return Err(damaged("it has another number of rows than the manifest states"));
+    }
+    Ok((Shard { name: file.name.clone(), rows }, container, meta.normalized))
+}
+
+/// The manifest of a folder that holds a sharded model; other paths are returned unchanged.
+pub(crate) fn manifest_of(path: &Path) -> PathBuf {
+    let manifest = path.join(MANIFEST);
+    if path.is_dir() && manifest.exists() { manifest } else { path.to_owned() }
+}
+
+/// The error of a folder without a manifest.
+pub(crate) fn no_manifest() -> io::Error {
+    let text = format!(
+        "it is a folder without {MANIFEST}: it holds no sharded model, or `nuq fit --shards` did not finish; run it again"
+    );
+    io::Error::new(io::ErrorKind::IsADirectory, text)
+}
+
+/// The section `shards` of the manifest of a model.
+pub(crate) fn section(shards: &ShardedRows) -> Vec<u8> {
+    let file = |(_, shard): (u32, &Shard)| ShardFile { name: shard.name.clone(), rows: shard.rows.len() };
+    let files: Vec<ShardFile> = shards.shards().map(file).collect();
+    serde_json::to_vec(&files).expect("the metadata has string keys only")
+}
+
+/// The shards that a manifest lists.
+fn listed(container: &Container) -> Result<Vec<ShardFile>, Error> {
+    serde_json::from_slice(container.read(SHARDS)?)
+        .map_err(|problem| Error::damaged(container.path(), SHARDS, problem.to_string()))
+}
+
+/// Restores the index of a sharded model from its manifest, and the shard files.
+pub(crate) fn restore(
+    container: &Container,
+    meta: &IndexMeta,
+) -> Result<(Box<dyn NeighborIndex + 'static>, Vec<Container>), Error> {
+    let folder = container.path().parent().unwrap_or(Path::new(""));
+    let (rows, files) = open_files(folder, &listed(container)?)?;
+    let rows = match &meta.scale {
+        Some(scale) => rows.scaled(scale.clone()).map_err(|source| restore_error(container, source))?,
+        None => rows,
+    };
+    if rows.dim() != meta.dim {
+        return Err(Error::damaged(container.path(), SHARDS, "the shards have another number of columns"));
+    }
+    Ok((Box::new(ShardedIndex::new(rows, Device::current())), files))
+}
+
+/// Calls `write` with the path of the manifest to write the sharded model `model` into `folder`, which must hold its shards. Shards of
+/// the model that the folder held before are removed afterwards.
+pub(crate) fn replace_manifest(
+    model: &impl FittedModel,
+    folder: &Path,
+    write: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let Some(shards) = model.index().rows().sharded() else {
+        let text = "it is a folder, and only a sharded model is written to a folder: give the name of a file";
+        let source = io::Error::new(io::ErrorKind::IsADirectory, text);
+        return Err(Error::Write { path: folder.to_owned(), source });
+    };
+    for (_, shard) in shards.shards() {
+        open_file(folder, &ShardFile { name: shard.name.clone(), rows: shard.rows.len() })?;
+    }
+    let manifest = folder.join(MANIFEST);
+    let previous = Container::open(&manifest).and_then(|container| listed(&container));
+    write(&manifest)?;
+    let is_used = |file: &ShardFile| shards.shards().any(|(_, shard)| shard.name == file.name);
+    for file in previous.unwrap_or_default().iter().filter(|file| file.has_valid_name() && !is_used(file)) {
+        // A file that remains does not affect the model.
+        let _ = fs::remove_file(folder.join(&file.name));
+    }
+    Ok(())
+}
