@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use nuq::{
-    Density, DensityKind, FittedModel, IndexKind, Model, NamedCriterion, NuqClassifier, NuqRegressor, Params,
-    Precision,
+    Density, DensityKind, Embeddings, FittedModel, IndexKind, Model, NamedCriterion, NuqClassifier,
+    NuqRegressor, Params, Precision,
 };
 use nuq_io::{ArraySpec, EmbeddingsFile};
 
@@ -14,6 +14,7 @@ use crate::destination;
 use crate::error::Error;
 use crate::inspect::Summary;
 use crate::progress::{device_message, message, observe};
+use crate::training_rows::TrainingRows;
 use crate::{baseline, output, rows};
 
 pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
@@ -31,41 +32,41 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     hold_stdin(inputs.iter().copied())?;
     rows::check_not_column(inputs[1..].iter().copied(), embeddings, options.input.options())?;
     let inputs: Vec<&Path> = inputs.into_iter().map(|(_, spec)| spec.path.as_path()).collect();
-    output::check_out(&options.out, &inputs)?;
-    destination::check_binary(&options.out)?;
+    TrainingRows::check_out(options, &inputs)?;
     let file = open_rows(embeddings, options)?;
     let column_names = rows::distinct_names(embeddings, &file)?;
-    let x = rows::read(embeddings, file)?;
-    message(common, &rows::read_message(embeddings, &x));
+    let x = TrainingRows::read(embeddings, file, options)?;
+    message(common, &x.message(embeddings));
     let (of, input) = ((embeddings, x.len()), options.input.options());
     let weights =
         options.weights.as_ref().map(|spec| rows::numbers(spec, "weights", of, input)).transpose()?;
     warn_weights(weights.as_deref(), common);
-    let coordinates = (embeddings, column_names.as_deref(), &x);
+    let warn_truth_column = |first_rows: &Embeddings<'_>, truth: (&str, &ArraySpec, &[Option<f64>])| {
+        rows::warn_truth_column((embeddings, column_names.as_deref(), first_rows), truth, common);
+    };
     let start = Instant::now();
     let mut model = match task {
         Task::Classification(labels, params) => {
             let y = rows::labels(labels, of, input)?;
-            rows::warn_truth_column(coordinates, ("labels", labels, &rows::label_numbers(&y)), common);
-            Model::Classifier(observe("fitting", common, || match &weights {
-                Some(weights) => params.fit_weighted(&x, &y, weights),
-                None => params.fit(&x, &y),
-            })?)
+            let first_rows = x.first_rows()?;
+            let values = rows::label_numbers(&y[..first_rows.len()]);
+            warn_truth_column(&first_rows, ("labels", labels, &values));
+            drop(first_rows);
+            observe("fitting", common, || x.classifier(&params, &y, weights.as_deref()))?
         }
         Task::Regression(targets, params) => {
             let y = rows::numbers(targets, "targets", of, input)?;
-            let values: Vec<Option<f64>> = y.iter().copied().map(Some).collect();
-            rows::warn_truth_column(coordinates, ("targets", targets, &values), common);
-            Model::Regressor(observe("fitting", common, || match &weights {
-                Some(weights) => params.fit_weighted(&x, &y, weights),
-                None => params.fit(&x, &y),
-            })?)
+            let first_rows = x.first_rows()?;
+            let values: Vec<Option<f64>> = y[..first_rows.len()].iter().copied().map(Some).collect();
+            warn_truth_column(&first_rows, ("targets", targets, &values));
+            drop(first_rows);
+            observe("fitting", common, || x.regressor(&params, &y, weights.as_deref()))?
         }
     };
     let seconds = start.elapsed().as_secs_f64();
     model.set_column_names(column_names)?;
     warn(options, &model, common);
-    destination::save(&model, &options.out)?;
+    x.save(&model, &options.out)?;
     device_message(common, model.index());
     message(common, &format!("fitted in {seconds:.2} s, saved as {}", destination::name(&options.out)));
     let summary = Summary::new(&model);
@@ -171,6 +172,9 @@ fn check_combinations(options: &FitArgs) -> Result<(), Error> {
     }
     if options.index != IndexKind::Auto && options.expected_queries.is_some() {
         return usage("--expected-queries requires --index auto");
+    }
+    if options.shards.is_some() && matches!(options.index, IndexKind::Hnsw(_)) {
+        return usage("--shards requires --index exact or auto: shards are searched exactly");
     }
     if !matches!(options.index, IndexKind::Hnsw(_)) && options.precision.is_some() {
         return usage("--precision requires --index hnsw");

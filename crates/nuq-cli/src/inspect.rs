@@ -30,7 +30,9 @@ pub(crate) fn run(options: &InspectArgs, common: &Common) -> Result<(), Error> {
         summary.class_rows =
             pairs.map(|(label, &rows)| ClassSummary { label: output::label_json(label), rows }).collect();
     }
-    summary.file = Some(FileSummary::new(&file.written_by, options.verify, &file.sections));
+    let shards = file.model.index().rows().sharded().map(|rows| rows.shards().len());
+    summary.file =
+        Some(FileSummary { shards, ..FileSummary::new(&file.written_by, options.verify, &file.sections) });
     output::print_result(common, &summary, &summary.text())
 }
 
@@ -191,6 +193,9 @@ impl ThresholdSummary {
 struct FileSummary {
     written_by: String,
     verified: bool,
+    /// The number of shard files of a sharded model; its sections are those of the manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shards: Option<usize>,
     sections: Vec<SectionSummary>,
 }
 
@@ -204,13 +209,15 @@ impl FileSummary {
     fn new(written_by: &str, verified: bool, sections: &[SectionInfo]) -> Self {
         let section =
             |section: &SectionInfo| SectionSummary { name: section.name.clone(), bytes: section.bytes };
-        Self { written_by: written_by.to_owned(), verified, sections: sections.iter().map(section).collect() }
+        let sections = sections.iter().map(section).collect();
+        Self { written_by: written_by.to_owned(), verified, shards: None, sections }
     }
 
     /// Names and values as text; an empty name continues the entry before it.
     fn facts(&self) -> Vec<(&str, String)> {
         let verified = if self.verified { ", all checksums are correct" } else { "" };
         let mut facts = vec![("file", format!("written by {}{verified}", self.written_by))];
+        facts.extend(self.shards.map(|shards| ("shards", shards.to_string())));
         for section in &self.sections {
             facts.push(("", format!("{:<20} {:>14} bytes", section.name, section.bytes)));
         }

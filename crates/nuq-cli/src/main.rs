@@ -28,6 +28,7 @@ mod serve;
 mod suggest;
 mod table_file;
 mod table_format;
+mod training_rows;
 #[cfg(all(test, feature = "serve"))]
 mod vocabulary;
 mod wrap;

@@ -213,7 +213,7 @@ pub(crate) struct DemoArgs {
 /// The model file as an argument without an option, or as `--model`, as other commands have it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArg {
-    /// File of a model
+    /// File of a model, or folder of a sharded model
     #[arg(value_name = "MODEL", required_unless_present = "model")]
     file: Option<PathBuf>,
     /// Model file, as an option
@@ -301,7 +301,7 @@ pub(crate) struct FitArgs {
         conflicts_with_all = [
             "targets", "preset", "kernel", "bandwidth", "density", "density_bandwidth", "covariance", "prior_weight",
             "variance", "scale", "scale_free", "normalize", "weights", "selection_rows", "index", "recall", "precision",
-            "expected_queries"
+            "expected_queries", "shards"
         ]
     )]
     pub(crate) method: Option<MethodId>,
@@ -310,7 +310,7 @@ pub(crate) struct FitArgs {
     pub(crate) logits: Option<ArraySpec>,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Output file for the model; - writes it to standard output, and the fitted values to standard error
+    /// Output file for the model, with --shards a folder; - writes it to standard output, and the fitted values to standard error
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 
@@ -393,6 +393,14 @@ pub(crate) struct FitArgs {
     /// Number of queries expected over the lifetime of the model, for the cost estimate of --index auto [default: 10000]
     #[arg(long, value_name = "N", help_heading = "Search options")]
     pub(crate) expected_queries: Option<u64>,
+    /// Store the training rows in N files of a folder, for rows that exceed the memory
+    ///
+    /// At most one of these shards is held in memory. They are searched exactly, one after the other, and the model equals that of
+    /// --index exact without this option. Other commands open the folder as they open a file. Rows of weight 0 are not possible.
+    #[arg(
+        long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99_999), help_heading = "Search options"
+    )]
+    pub(crate) shards: Option<u32>,
     /// Seed of the random samples that are drawn while fitting
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Search options")]
     pub(crate) seed: u64,
@@ -400,7 +408,7 @@ pub(crate) struct FitArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ScoreArgs {
-    /// File of a model or of a baseline
+    /// File of a model or of a baseline, or folder of a sharded model
     #[arg(short, long, value_name = "FILE")]
     pub(crate) model: PathBuf,
     /// Rows to score, one embedding each; required unless a baseline uses logits or members only
@@ -459,7 +467,7 @@ pub(crate) struct ScoreArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CalibrateArgs {
-    /// File of a model or of a baseline
+    /// File of a model or of a baseline, or folder of a sharded model
     #[arg(short, long, value_name = "FILE")]
     pub(crate) model: PathBuf,
     /// Held-out rows, one embedding each; required unless a baseline uses logits or members only

@@ -229,7 +229,10 @@ impl<'o> Replacement<'o> {
             None => {
                 // A file that is not a model is reported as such, not as locked or read-only.
                 nuq_io::open_any(&options.model)?;
-                nuq_io::check_writable(&options.model)?;
+                // The lock opens the manifest of a sharded model for writing.
+                if !options.model.is_dir() {
+                    nuq_io::check_writable(&options.model)?;
+                }
                 let on_wait = || {
                     let path = options.model.display();
                     message(common, &format!("waiting for another process that changes {path}"));

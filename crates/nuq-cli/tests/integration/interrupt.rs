@@ -91,3 +91,17 @@ fn an_interrupted_fit_leaves_the_previous_model() {
     assert_eq!(names(folder.path()), ["m.nuq", "x.npy", "y.csv"]);
     assert_eq!(fs::read(folder.path().join("m.nuq")).unwrap(), b"old");
 }
+
+#[test]
+fn an_interrupted_fit_leaves_no_shards() {
+    let folder = folder_with_data(60_000, 64);
+    let fit = "fit -e x.npy -l y.csv --shards 3 --progress plain -o sharded";
+    let mut child = start(&fit.split(' ').collect::<Vec<_>>(), folder.path());
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "read 60000 rows of 64 columns from x.npy, in 3 shards");
+    let stage = lines.next().unwrap().unwrap();
+    assert!(stage.starts_with("fitting: searching neighbors of sampled rows, "), "{stage}");
+    signal(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names(folder.path()), ["x.npy", "y.csv"]);
+}

@@ -22,6 +22,7 @@ mod processes;
 mod readme;
 #[cfg(unix)]
 mod serve;
+mod shards;
 #[cfg(unix)]
 mod sparse_file;
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! The memory of `nuq score` does not depend on the number of rows.
+//! The memory of `nuq score` does not depend on the number of rows, and `nuq fit --shards` holds one shard.
 
 use crate::sparse_file;
 use std::fs;
@@ -36,11 +36,15 @@ fn peak(rows: usize, input: &str, out: &str, folder: &Path) -> u64 {
         compress(&folder.join("q.npy"), &folder.join(input));
     }
     let score = ["score", "--model", "m.nuq", "--embeddings", input, "--out", out, "--quiet"];
-    let mut child = start(&score, folder);
+    largest("VmHWM:", start(&score, folder))
+}
+
+/// The largest value of a line of the status of a process, in bytes, until it ends.
+fn largest(name: &str, mut child: std::process::Child) -> u64 {
     let mut peak = 0;
     loop {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+        let line = status.lines().find(|line| line.starts_with(name));
         if let Some(kib) = line.and_then(|line| line.split_whitespace().nth(1)) {
             peak = peak.max(1024 * kib.parse::<u64>().unwrap());
         }
@@ -69,4 +73,23 @@ fn memory_does_not_depend_on_the_number_of_rows() {
         let (few, many) = (few / MIB, many / MIB);
         assert!(many < few + 32, "{input} to {out}: {few} MiB for few rows, {many} for many");
     }
+}
+
+#[test]
+fn a_fit_in_shards_holds_one_shard_in_memory() {
+    const ROWS: usize = 300_000;
+    let folder = tempfile::tempdir().unwrap();
+    let values: Vec<f32> = (0..200 * DIM).map(|i| ((i * i) % 101) as f32).collect();
+    sparse_file::write(&folder.path().join("x.npy"), ROWS, DIM, &values);
+    sparse_file::write(&folder.path().join("y.npy"), ROWS, 1, &values[..200]);
+    let fit =
+        "fit -e x.npy -l y.npy --bandwidth 1 --density-bandwidth 1 --scale ambient --quiet -o s --shards";
+    // Memory of mapped files is not counted: the system can use it for other processes.
+    let memory = |shards: &str| {
+        let arguments: Vec<&str> = fit.split(' ').chain([shards]).collect();
+        largest("RssAnon:", start(&arguments, folder.path())) / MIB
+    };
+    let (one, many) = (memory("1"), memory("20"));
+    // The values of all rows take 73 MiB.
+    assert!(many + 50 < one, "{one} MiB for one shard, {many} for 20");
 }
