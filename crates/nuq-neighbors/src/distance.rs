@@ -18,9 +18,15 @@ const LANES: usize = 8;
 pub fn sq_distance(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len(), "both rows have the same dimension");
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor supports AVX2, the only requirement of the function.
-        return unsafe { sq_distance_avx2(a, b) };
+    {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor supports AVX-512F, the only requirement of the function.
+            return unsafe { sq_distance_avx512(a, b) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor supports AVX2, the only requirement of the function.
+            return unsafe { sq_distance_avx2(a, b) };
+        }
     }
     sq_distance_lanes(a, b)
 }
@@ -36,7 +42,13 @@ pub(crate) fn scaled_sq_distance(a: &[f32], b: &[f32], scale: &[f64]) -> f64 {
         let difference = (f64::from(*x) - f64::from(*y)) / s;
         sums[j % LANES] += difference * difference;
     }
-    add_lanes(sums)
+    add_lanes(&sums)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn sq_distance_avx512(a: &[f32], b: &[f32]) -> f64 {
+    sq_distance_lanes(a, b)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -51,19 +63,25 @@ fn sq_distance_lanes(a: &[f32], b: &[f32]) -> f64 {
     let (b_chunks, b_rest) = b.as_chunks::<LANES>();
     let mut sums = [0f64; LANES];
     for (x, y) in a_chunks.iter().zip(b_chunks) {
-        for lane in 0..LANES {
-            let difference = f64::from(x[lane]) - f64::from(y[lane]);
-            sums[lane] += difference * difference;
-        }
+        add_squares(&mut sums, x, y);
     }
-    for (lane, (x, y)) in a_rest.iter().zip(b_rest).enumerate() {
-        let difference = f64::from(*x) - f64::from(*y);
-        sums[lane] += difference * difference;
-    }
-    add_lanes(sums)
+    // Zeros after the last column do not change the sums.
+    let (mut x, mut y) = ([0f32; LANES], [0f32; LANES]);
+    x[..a_rest.len()].copy_from_slice(a_rest);
+    y[..b_rest.len()].copy_from_slice(b_rest);
+    add_squares(&mut sums, &x, &y);
+    add_lanes(&sums)
 }
 
-fn add_lanes(s: [f64; LANES]) -> f64 {
+#[inline(always)]
+fn add_squares(sums: &mut [f64; LANES], x: &[f32; LANES], y: &[f32; LANES]) {
+    for lane in 0..LANES {
+        let difference = f64::from(x[lane]) - f64::from(y[lane]);
+        sums[lane] += difference * difference;
+    }
+}
+
+fn add_lanes(s: &[f64; LANES]) -> f64 {
     ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
 

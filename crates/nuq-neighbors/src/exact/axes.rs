@@ -29,6 +29,8 @@ pub(super) struct Axes {
 
 /// Axes of the rows of a sample, in descending order of their variances, and a projected sample of other rows.
 pub(super) struct Spectrum {
+    /// The ids of the other rows.
+    pub(super) ids: Vec<u32>,
     /// The other rows, rescaled.
     pub(super) sample: Mat<f64>,
     /// Their coordinates on the axes.
@@ -56,19 +58,22 @@ impl Spectrum {
         let (dim, count) = (rows.dim(), rows.dim().min(MAX_AXES));
         let mut rng = SeededRng::new(0);
         let live = rows.live_ids();
-        let ids = rng.sample(live.len(), 2 * SAMPLE);
+        let chosen = rng.sample(live.len(), 2 * SAMPLE);
         let rescaled = |ids: &[u32]| {
             let mut sample = Mat::zeros(ids.len(), dim);
-            for (i, &at) in ids.iter().enumerate() {
-                for (j, b) in rescaler.exact(&rows.row(live[at as usize])).enumerate() {
+            for (i, &id) in ids.iter().enumerate() {
+                for (j, b) in rescaler.exact(&rows.row(id)).enumerate() {
                     sample[(i, j)] = b;
                 }
             }
             sample
         };
-        // Axes contain the noise of the rows from which they are computed. Other rows show how much of the noise of new rows they contain.
-        let (of_axes, others) = ids.split_at(ids.len() / 2);
-        let sample = rescaled(of_axes);
+        // Axes contain the noise of the rows from which they are computed. Other rows show how much of the noise of new rows
+        // they contain. Both are from all parts of the rows, which may be sorted by class.
+        let every_second =
+            |first| chosen.iter().skip(first).step_by(2).map(|&at| live[at as usize]).collect();
+        let (of_axes, ids): (Vec<u32>, Vec<u32>) = (every_second(0), every_second(1));
+        let sample = rescaled(&of_axes);
         let mut axes = Mat::<f64>::identity(dim, count);
         if count < dim {
             axes = Mat::from_fn(dim, count, |_, _| rng.normal());
@@ -80,10 +85,10 @@ impl Spectrum {
         let images = &sample * &axes;
         let eigen = (images.transpose() * &images).self_adjoint_eigen(Side::Lower).ok()?;
         let axes = axes * eigen.U().reverse_cols();
-        let sample = rescaled(others);
+        let sample = rescaled(&ids);
         let projected = &sample * &axes;
         let is_finite = (0..count).all(|j| axes.col(j).iter().all(|v| v.is_finite()));
-        is_finite.then_some(Self { sample, projected, axes })
+        is_finite.then_some(Self { ids, sample, projected, axes })
     }
 
     /// The number of computed axes.

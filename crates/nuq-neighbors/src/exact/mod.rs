@@ -17,9 +17,11 @@
 
 mod axes;
 mod blocked;
+mod centers;
 mod coded;
 mod codes;
 mod lanes;
+mod order;
 mod partition;
 mod plan;
 mod pruned;

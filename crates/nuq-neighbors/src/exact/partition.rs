@@ -3,17 +3,19 @@
 use rayon::prelude::*;
 
 use super::axes::Axes;
+use super::centers::Centers;
 use super::codes::Codes;
-use super::lanes::{BOXES, Node, POINTS, box_distances, point_distances};
+use super::lanes::{BOXES, Node, POINTS, box_distances};
+use super::order::{Points, order_rows};
 use super::rescaler::Rescaler;
 use super::row_codes::RowCodes;
-use crate::cancel::{Checkpoint, ParallelCheckpoints, checkpoint};
+use crate::cancel::ParallelCheckpoints;
 use crate::{RowStorage, StoredRows};
 
 /// The points of all rows.
 ///
-/// Rows are ordered by recursive splits, so that consecutive rows are near each other. 32 consecutive points form a group,
-/// and 16 groups form a node. Inserted rows are appended to the last node.
+/// Rows are ordered so that consecutive rows are near each other (see [`order`](super::order)). 32 consecutive points form
+/// a group, and 16 groups form a node. Inserted rows are appended to the last node.
 pub(super) struct Partition {
     axes: Axes,
     /// The id at each position; [`NO_ROW`] for positions without a row.
@@ -31,8 +33,9 @@ pub(super) struct Partition {
     /// Blocks of the boxes of nodes.
     node_boxes: Vec<f32>,
     codes: Option<Codes>,
-    /// Blocks of points near the middle of each node.
-    centers: Vec<f32>,
+    /// Sets of consecutive groups with near points, each within one node: the first group and the center of each.
+    first_groups: Vec<u32>,
+    centers: Centers,
     /// The codes of the rows in the order of their positions.
     row_codes: Option<RowCodes>,
     /// The largest rounding error of a point of each node.
@@ -43,15 +46,6 @@ pub(super) struct Partition {
 pub(super) const NODE: usize = POINTS * BOXES;
 /// The id of a position without a row.
 pub(super) const NO_ROW: u32 = u32::MAX;
-/// Members of a set of rows that determine the direction in which it is split.
-const SPLIT_SAMPLE: usize = 128;
-/// Iterations of Lloyd's algorithm per split.
-const LLOYD: usize = 4;
-/// Up to this number of columns, rows are split at the median of a column, which gives boxes without overlap. With more
-/// columns, splits between clusters give nodes with fewer survivors.
-const MAX_MEDIAN_WIDTH: usize = 8;
-/// Sets of at most this many rows are ordered by one thread.
-const SERIAL: usize = 16 * NODE;
 
 impl Partition {
     /// Projects and orders all rows; `None` if a row is outside the range of `f32` after rescaling.
@@ -68,12 +62,11 @@ impl Partition {
             return None;
         }
         let mut order: Vec<u32> = rows.live_ids();
-        let here = Checkpoint::current();
-        order_by_splits(&mut order, &points, width, &here);
-        Some(Self::pack(axes, order, &points, &errors))
+        let starts = order_rows(&mut order, Points { values: &points, width });
+        Some(Self::pack(axes, order, &starts, &points, &errors))
     }
 
-    fn pack(axes: Axes, mut ids: Vec<u32>, rows: &[f32], row_errors: &[f32]) -> Self {
+    fn pack(axes: Axes, mut ids: Vec<u32>, starts: &[usize], rows: &[f32], row_errors: &[f32]) -> Self {
         let (width, used) = (axes.width(), ids.len());
         let nodes = used.div_ceil(NODE);
         let mut positions = vec![NO_ROW; row_errors.len()];
@@ -101,15 +94,18 @@ impl Partition {
         for (node, boxes) in group_boxes.chunks_exact(2 * BOXES * width).enumerate() {
             include_node(&mut node_boxes, node, boxes, width);
         }
-        let mut centers = vec![f32::INFINITY; nodes.next_multiple_of(POINTS) * width];
-        for (node, ids) in ids.chunks(NODE).enumerate() {
-            let points =
-                ids.iter().filter(|&&id| id != NO_ROW).map(|&id| &rows[id as usize * width..][..width]);
-            let mut center = vec![0f32; width];
-            points.for_each(|point| center.iter_mut().zip(point).for_each(|(sum, y)| *sum += y));
-            let n = ids.iter().filter(|&&id| id != NO_ROW).count().max(1) as f32;
-            center.iter_mut().for_each(|sum| *sum /= n);
-            write_point(&mut centers, node, &center);
+        let points_of_rows = Points { values: rows, width };
+        let (mut first_groups, mut centers) = (vec![], Centers::new(width));
+        // A set begins with the nearest group to its first row, and at each node.
+        let groups = used.div_ceil(POINTS);
+        let begins = starts.iter().map(|start| (start + POINTS / 2) / POINTS).filter(|&group| group < groups);
+        let mut begins: Vec<usize> = begins.chain((0..groups).step_by(BOXES)).collect();
+        begins.sort_unstable();
+        begins.dedup();
+        for (i, &first) in begins.iter().enumerate() {
+            let end = begins.get(i + 1).map_or(used, |group| group * POINTS);
+            first_groups.push(first as u32);
+            centers.push(&mean(&ids[first * POINTS..end], points_of_rows));
         }
         let codes = Codes::new(&points, &group_boxes, width);
         Self {
@@ -122,6 +118,7 @@ impl Partition {
             group_boxes,
             node_boxes,
             codes,
+            first_groups,
             centers,
             row_codes: None,
             errors,
@@ -186,9 +183,22 @@ impl Partition {
         box_distances(point, &self.node_boxes, distances);
     }
 
-    /// The squared distances of a point to the centers of all nodes; `distances` has a multiple of 32 entries.
-    pub(super) fn center_distances(&self, point: &[f32], distances: &mut [f32]) {
-        point_distances(point, &self.centers, distances);
+    /// The centers of the sets of near points.
+    pub(super) fn centers(&self) -> &Centers {
+        &self.centers
+    }
+
+    /// The node of a set of near points, and the groups of the set in it, one bit each.
+    pub(super) fn groups_of(&self, set: usize) -> (usize, u16) {
+        let first = self.first_groups[set] as usize;
+        let end = self.first_groups.get(set + 1).map_or(self.nodes() * BOXES, |&group| group as usize);
+        let node = first / BOXES;
+        (
+            node,
+            (node * BOXES..(node + 1) * BOXES)
+                .rev()
+                .fold(0, |groups, group| groups << 1 | u16::from((first..end).contains(&group))),
+        )
     }
 
     /// Appends rows. Returns false if one of them is outside the range of `f32`; then the partition is incomplete.
@@ -219,10 +229,8 @@ impl Partition {
             self.points.resize(self.points.len() + NODE * width, f32::INFINITY);
             self.group_boxes.extend(empty_boxes(1, width));
             self.errors.push(0.0);
-            if node.is_multiple_of(POINTS) {
-                self.centers.resize(self.centers.len() + POINTS * width, f32::INFINITY);
-            }
-            write_point(&mut self.centers, node, point);
+            self.first_groups.push((node * BOXES) as u32);
+            self.centers.push(point);
             if node.is_multiple_of(BOXES) {
                 self.node_boxes.extend(empty_boxes(1, width));
             }
@@ -300,88 +308,12 @@ fn include_node(node_boxes: &mut [f32], node: usize, group_boxes: &[f32], width:
     include(&mut node_boxes[node / BOXES * 2 * BOXES * width..], node % BOXES, &lower, &upper);
 }
 
-/// Orders ids so that consecutive ones have near points: by recursive splits along one direction each. The first part of
-/// a split has a whole number of nodes; within a node it has a whole number of groups.
-fn order_by_splits(ids: &mut [u32], points: &[f32], width: usize, here: &Checkpoint) {
-    if ids.len() <= POINTS {
-        return;
+/// The mean of the points of some ids.
+fn mean(ids: &[u32], points: Points<'_>) -> Vec<f32> {
+    let mut mean = vec![0f32; points.width];
+    for &id in ids {
+        mean.iter_mut().zip(points.get(id)).for_each(|(sum, y)| *sum += y);
     }
-    checkpoint();
-    let unit = if ids.len() > NODE { NODE } else { POINTS };
-    let parts = ids.len().div_ceil(unit);
-    let mut keys: Vec<(f32, u32)>;
-    let mut cut = parts / 2;
-    if width <= MAX_MEDIAN_WIDTH {
-        let column = widest_column(ids, points, width);
-        keys = ids.iter().map(|&id| (points[id as usize * width + column], id)).collect();
-    } else {
-        let (direction, threshold) = separate(ids, points, width);
-        let key = |id: u32| {
-            let point = &points[id as usize * width..][..width];
-            point.iter().zip(&direction).map(|(y, d)| y * d).sum::<f32>()
-        };
-        keys = ids.iter().map(|&id| (key(id), id)).collect();
-        let below = keys.iter().filter(|key| key.0 < threshold).count();
-        cut = ((below + unit / 2) / unit).clamp(parts.div_ceil(8), parts - parts.div_ceil(8));
-    }
-    let cut = cut.clamp(1, parts - 1) * unit;
-    keys.select_nth_unstable_by(cut, |a, b| a.0.total_cmp(&b.0));
-    ids.iter_mut().zip(keys).for_each(|(id, key)| *id = key.1);
-    let (left, right) = ids.split_at_mut(cut);
-    let order = |ids: &mut [u32]| here.enter(|| order_by_splits(ids, points, width, here));
-    if left.len() + right.len() > SERIAL {
-        rayon::join(|| order(left), || order(right));
-    } else {
-        order_by_splits(left, points, width, here);
-        order_by_splits(right, points, width, here);
-    }
-}
-
-/// Points at regular steps.
-fn some_points<'p>(ids: &[u32], points: &'p [f32], width: usize) -> Vec<&'p [f32]> {
-    let step = ids.len().div_ceil(SPLIT_SAMPLE);
-    ids.iter().step_by(step).map(|&id| &points[id as usize * width..][..width]).collect()
-}
-
-/// The column with the largest variance over some of the points.
-fn widest_column(ids: &[u32], points: &[f32], width: usize) -> usize {
-    let sample = some_points(ids, points, width);
-    let variance = |j: usize| {
-        let values = || sample.iter().map(|point| f64::from(point[j]));
-        let mean = values().sum::<f64>() / sample.len() as f64;
-        values().map(|y| (y - mean) * (y - mean)).sum::<f64>()
-    };
-    let variances: Vec<f64> = (0..width).map(variance).collect();
-    (0..width).max_by(|&a, &b| variances[a].total_cmp(&variances[b])).unwrap_or(0)
-}
-
-/// Two clusters of some of the points, by Lloyd's algorithm: the direction from one center to the other, and the value
-/// halfway between them.
-fn separate(ids: &[u32], points: &[f32], width: usize) -> (Vec<f32>, f32) {
-    let sample = some_points(ids, points, width);
-    let sq_distance = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
-    let farthest = |from: &[f32]| {
-        let by_distance = |a: &&&[f32], b: &&&[f32]| sq_distance(a, from).total_cmp(&sq_distance(b, from));
-        sample.iter().max_by(by_distance).map_or(from.to_vec(), |point| point.to_vec())
-    };
-    let first = farthest(sample[0]);
-    let mut centers = [farthest(&first), first];
-    for _ in 0..LLOYD {
-        let mut sums = [vec![0f32; width], vec![0f32; width]];
-        let mut counts = [0f32; 2];
-        for point in &sample {
-            let nearest = usize::from(sq_distance(point, &centers[1]) < sq_distance(point, &centers[0]));
-            counts[nearest] += 1.0;
-            sums[nearest].iter_mut().zip(*point).for_each(|(sum, y)| *sum += y);
-        }
-        for ((center, sum), count) in centers.iter_mut().zip(sums).zip(counts) {
-            if count > 0.0 {
-                *center = sum.iter().map(|s| s / count).collect();
-            }
-        }
-    }
-    let [a, b] = &centers;
-    let direction: Vec<f32> = a.iter().zip(b).map(|(a, b)| b - a).collect();
-    let threshold = direction.iter().zip(a.iter().zip(b)).map(|(d, (a, b))| 0.5 * d * (a + b)).sum();
-    (direction, threshold)
+    mean.iter_mut().for_each(|sum| *sum /= ids.len() as f32);
+    mean
 }

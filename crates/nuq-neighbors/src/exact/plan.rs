@@ -1,8 +1,9 @@
 //! Decides by expected costs whether a partition is used, and on how many axes.
 //!
-//! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. The number of axes
-//! comes from a sample of rows; then left-out rows are searched in the partition itself, and it is dropped if the counted
-//! work is not clearly less than that of comparing all rows.
+//! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. Some left-out rows
+//! are compared with all rows. The number of axes comes from the share of a sample that is within their k-th distances; then
+//! the left-out rows are searched in the partition itself, and it is dropped if the counted work is not clearly less than
+//! that of comparing all rows.
 
 use super::ExactIndex;
 use super::axes::Spectrum;
@@ -13,7 +14,8 @@ use super::pruned::{self, Work};
 use super::rescaler::Rescaler;
 use super::row_codes::RowCodes;
 use crate::choice::{all_codes_seconds, all_rows_seconds};
-use crate::{NeighborIndex, RowStorage, SeededRng};
+use crate::neighbors::Neighbor;
+use crate::{NeighborIndex, RowStorage};
 
 /// Numbers of axes that are considered, besides all of them.
 const COUNTS: [usize; 9] = [4, 8, 16, 24, 32, 48, 64, 96, 128];
@@ -81,7 +83,8 @@ pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partit
     let spectrum = Spectrum::of(rows, rescaler)?;
     let compare_all = if RowCodes::are_supported(index.dim()) { all_codes_seconds } else { all_rows_seconds };
     let all_rows = compare_all(index.len(), index.dim(), 1, K);
-    let (seconds, count) = cheapest(&spectrum, index.len(), index.dim());
+    let left_out = LeftOut::new(index, rescaler, &spectrum);
+    let (seconds, count) = cheapest(&spectrum, &left_out, index.len(), index.dim());
     if seconds > all_rows {
         return None;
     }
@@ -89,13 +92,32 @@ pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partit
     if partition_bytes(index.len(), count) <= CODED_BYTES {
         partition.add_row_codes(rows, rescaler);
     }
-    let live = rows.live_ids();
-    let sample = SeededRng::new(1).sample(live.len(), QUERIES);
-    let sample: Vec<u32> = sample.into_iter().map(|at| live[at as usize]).collect();
-    let queries: Vec<f32> = sample.iter().flat_map(|&id| rows.row(id).into_owned()).collect();
-    let (_, work) = pruned::search(index, &partition, &queries, K, Some(&sample));
-    let seconds = work_seconds(&work, &partition, index.dim()) / sample.len() as f64;
+    let (_, work) = pruned::search(index, &partition, &left_out.rows, K, Some(&left_out.ids));
+    let seconds = work_seconds(&work, &partition, index.dim()) / left_out.ids.len() as f64;
     (seconds < SHARE * all_rows).then_some(partition)
+}
+
+/// Rows of the sample of a spectrum as queries.
+struct LeftOut {
+    /// Their places in the sample.
+    places: Vec<usize>,
+    ids: Vec<u32>,
+    rows: Vec<f32>,
+    /// The rescaled squared distances to their k-th neighbors.
+    sq_radii: Vec<f64>,
+}
+
+impl LeftOut {
+    fn new(index: &ExactIndex<'_>, rescaler: &Rescaler, spectrum: &Spectrum) -> Self {
+        let places: Vec<usize> =
+            (0..spectrum.ids.len()).step_by(spectrum.ids.len().div_ceil(QUERIES)).collect();
+        let ids: Vec<u32> = places.iter().map(|&place| spectrum.ids[place]).collect();
+        let rows: Vec<f32> = ids.iter().flat_map(|&id| index.stored_rows().row(id).into_owned()).collect();
+        let nearest = index.search_all(&rows, K, Some(&ids));
+        let sq_radius = |nearest: &Vec<Neighbor>| nearest.last().map_or(f64::INFINITY, |neighbor| neighbor.0);
+        let sq_radii = nearest.iter().map(|nearest| sq_radius(nearest) * rescaler.sq_unit()).collect();
+        Self { places, ids, rows, sq_radii }
+    }
 }
 
 fn work_seconds(work: &Work, partition: &Partition, dim: usize) -> f64 {
@@ -110,26 +132,19 @@ fn work_seconds(work: &Work, partition: &Partition, dim: usize) -> f64 {
 }
 
 /// The expected cost of one query and the number of axes with the lowest cost, if no block is skipped.
-fn cheapest(spectrum: &Spectrum, rows: usize, dim: usize) -> (f64, usize) {
+fn cheapest(spectrum: &Spectrum, left_out: &LeftOut, rows: usize, dim: usize) -> (f64, usize) {
     let (len, all) = (spectrum.sample.nrows(), spectrum.count());
     let mut counts: Vec<usize> = COUNTS.into_iter().filter(|&count| count < all).collect();
     counts.push(if all == dim { dim } else { *COUNTS.last().expect("some counts").min(&all) });
     counts.dedup();
     counts.retain(|&count| fits_memory(rows, dim, count));
 
-    let queries = QUERIES.min(len / 2);
-    let rank = (K * len / rows).max(1);
     let sq = |i: usize| spectrum.sample.row(i).squared_norm_l2();
     let norms: Vec<f64> = (0..len).map(sq).collect();
-    let products = spectrum.sample.subrows(0, queries) * spectrum.sample.transpose();
-    // The share of rows whose bound on this number of axes is within the distance of the nearest rows of the sample.
+    // The share of rows whose bound on this number of axes is within the distance of the nearest rows.
     let mut near = vec![0f64; all + 1];
-    for i in 0..queries {
-        let others = (0..len).filter(|&j| j != i);
-        let mut distances: Vec<f64> =
-            others.clone().map(|j| norms[i] + norms[j] - 2.0 * products[(i, j)]).collect();
-        let (_, &mut radius, _) = distances.select_nth_unstable_by(rank, f64::total_cmp);
-        for j in others {
+    for (&i, &radius) in left_out.places.iter().zip(&left_out.sq_radii) {
+        for j in (0..len).filter(|&j| j != i) {
             let (mut inside, mut rest) = (0.0, [norms[i], norms[j]]);
             for (count, near) in near.iter_mut().enumerate() {
                 if inside > radius {
@@ -148,7 +163,7 @@ fn cheapest(spectrum: &Spectrum, rows: usize, dim: usize) -> (f64, usize) {
             }
         }
     }
-    near.iter_mut().for_each(|n| *n /= (queries * (len - 1)).max(1) as f64);
+    near.iter_mut().for_each(|n| *n /= (left_out.ids.len() * (len - 1)).max(1) as f64);
     let cost = |count: usize| {
         // Near points are together in few blocks. A block ends when none of its points is near.
         let share_of_blocks = |near: f64| 1.0 - (1.0 - near).powi(8);

@@ -115,15 +115,15 @@ impl<'b> Batch<'b> {
 
     fn search(&self, found: &mut [Option<Vec<Neighbor>>]) -> Work {
         let (here, steps) = (Checkpoint::current(), Steps::current());
-        let nearest_nodes = self.nearest_nodes();
-        // The queries of a task have nodes in common.
-        let mut order: Vec<u32> = (0..nearest_nodes.len() as u32).collect();
-        order.sort_by_key(|&query| nearest_nodes[query as usize]);
+        let nearest_sets = self.nearest_sets();
+        // The queries of a task have nodes in common, because sets are ordered by their positions.
+        let mut order: Vec<u32> = (0..nearest_sets.len() as u32).collect();
+        order.sort_by_key(|&query| nearest_sets[query as usize]);
         let tile = order.len().div_ceil(rayon::current_num_threads()).clamp(1, TILE);
         let tiles: Vec<(Vec<Option<Vec<Neighbor>>>, Work)> = order
             .par_chunks(tile)
             .map(|queries| {
-                let nearest = here.enter(|| self.search_tile(queries, &nearest_nodes));
+                let nearest = here.enter(|| self.search_tile(queries, &nearest_sets));
                 steps.add(queries.len());
                 nearest
             })
@@ -136,25 +136,23 @@ impl<'b> Batch<'b> {
         work
     }
 
-    /// The node with the nearest center, for each query.
-    fn nearest_nodes(&self) -> Vec<u32> {
-        let padded = self.partition.nodes().next_multiple_of(POINTS);
-        let mut nodes = vec![0u32; self.errors.len()];
+    /// The set of near points with the nearest center, for each query.
+    fn nearest_sets(&self) -> Vec<u32> {
+        let mut sets = vec![0u32; self.errors.len()];
         let here = Checkpoint::current();
-        nodes.par_chunks_mut(TILE).enumerate().for_each(|(tile, nodes)| {
+        sets.par_chunks_mut(TILE).enumerate().for_each(|(tile, sets)| {
             here.check();
-            let mut distances = vec![0f32; padded];
-            for (i, node) in nodes.iter_mut().enumerate() {
-                self.partition.center_distances(self.point(tile * TILE + i), &mut distances);
-                *node = argmin(&distances) as u32;
+            let mut distances = vec![];
+            for (i, set) in sets.iter_mut().enumerate() {
+                *set = self.partition.centers().nearest(self.point(tile * TILE + i), &mut distances) as u32;
             }
         });
-        nodes
+        sets
     }
 
     /// Collects the survivors of all queries node by node, then measures them node by node: the points and the rows of a
     /// node are read once for all queries.
-    fn search_tile(&self, queries: &[u32], nearest_nodes: &[u32]) -> (Vec<Option<Vec<Neighbor>>>, Work) {
+    fn search_tile(&self, queries: &[u32], nearest_sets: &[u32]) -> (Vec<Option<Vec<Neighbor>>>, Work) {
         let mut work = Work { queries: queries.len(), ..Work::default() };
         let nodes = self.partition.nodes();
         let padded = nodes.next_multiple_of(BOXES);
@@ -167,7 +165,7 @@ impl<'b> Batch<'b> {
             checkpoint();
             if query.is_in_range() {
                 self.partition.node_distances(query.point, distances);
-                query.seed(nearest_nodes[at as usize] as usize, distances);
+                query.seed(nearest_sets[at as usize] as usize);
                 let cutoff = query.cutoff_with(largest_error);
                 for (active, &distance) in active.iter_mut().zip(distances.iter()) {
                     *active |= u64::from(distance <= cutoff) << i;
@@ -216,31 +214,23 @@ impl<'b> Batch<'b> {
 fn measure_by_codes(codes: &RowCodes, coded: &QueryCodes, tile: &mut [Query<'_>], node: usize) -> usize {
     let mut compared = 0;
     let mut scores: Scores = [[0.0; POINTS]; QUERIES];
+    let has_survivors = |query: &mut Query<'_>, end: usize| query.has_survivors_before(end as u32, node);
+    let in_node = (0u16..)
+        .zip(tile.iter_mut())
+        .filter_map(|(i, query)| has_survivors(query, (node + 1) * NODE).then_some(i));
+    let in_node: Vec<u16> = in_node.collect();
     for group in node * BOXES..(node + 1) * BOXES {
-        let end = ((group + 1) * POINTS) as u32;
-        let has_survivors =
-            |(i, query): (u16, &mut Query<'_>)| query.has_survivors_before(end, node).then_some(i);
-        let chosen: Vec<u16> = (0u16..).zip(tile.iter_mut()).filter_map(has_survivors).collect();
+        let end = (group + 1) * POINTS;
+        let chosen: Vec<u16> =
+            in_node.iter().copied().filter(|&i| has_survivors(&mut tile[i as usize], end)).collect();
         compared += chosen.len();
         for chosen in chosen.chunks(QUERIES) {
             codes.scores(coded, chosen, group, &mut scores);
             for (&query, scores) in chosen.iter().zip(&scores) {
                 let bounds = codes.bounds(coded, query as usize, group);
-                tile[query as usize].measure_before(end, Some((scores, &bounds)));
+                tile[query as usize].measure_before(end as u32, Some((scores, &bounds)));
             }
         }
     }
     compared
-}
-
-/// The index of the smallest number.
-fn argmin(values: &[f32]) -> usize {
-    let mut smallest = [f32::INFINITY; BOXES];
-    for values in values.as_chunks::<BOXES>().0 {
-        for lane in 0..BOXES {
-            smallest[lane] = if values[lane] < smallest[lane] { values[lane] } else { smallest[lane] };
-        }
-    }
-    let smallest = smallest.into_iter().fold(f32::INFINITY, f32::min);
-    values.iter().position(|&v| v == smallest).unwrap_or(0)
 }

@@ -4,6 +4,7 @@ use std::collections::BinaryHeap;
 
 use super::ExactIndex;
 use super::axes::F32_ROUNDOFF;
+use super::centers::argmin;
 use super::lanes::{BOXES, POINTS, Scan, Survivor, box_distances, exceeds, groups_within, scan};
 use super::partition::{NODE, Partition};
 use super::pruned::Work;
@@ -113,36 +114,56 @@ impl<'b> Query<'b> {
         self.reach + self.error + error
     }
 
-    /// Measures rows of the node with the nearest center, and of further nodes until k rows are measured. `distances` are
-    /// those to the boxes of all nodes.
-    pub(super) fn seed(&mut self, nearest_node: usize, distances: &[f32]) {
-        self.seed_from(nearest_node);
-        if self.nearest.len() < self.k {
-            let mut others: Vec<usize> =
-                (0..self.partition.nodes()).filter(|&node| node != nearest_node).collect();
-            others.sort_unstable_by(|&a, &b| distances[a].total_cmp(&distances[b]));
-            for node in others {
-                self.seed_from(node);
-                if self.nearest.len() == self.k {
-                    break;
-                }
+    /// Measures rows of the sets with the nearest centers, `nearest_set` first.
+    pub(super) fn seed(&mut self, nearest_set: usize) {
+        // With few columns, the nearest groups of a set hold most of the nearest rows. With many, its groups overlap.
+        let wanted = (self.k + POINTS * self.point.len().min(BOXES)).div_ceil(POINTS).min(BOXES);
+        let mut scanned = self.scan_groups_of(nearest_set, wanted);
+        let centers = self.partition.centers();
+        let mut distances = vec![];
+        if scanned < wanted {
+            centers.distances(self.point, &mut distances);
+            distances[nearest_set] = f32::INFINITY;
+        }
+        let mut sets = 1;
+        loop {
+            while scanned < wanted && sets < centers.len() {
+                let set = argmin(&distances);
+                distances[set] = f32::INFINITY;
+                scanned += self.scan_groups_of(set, wanted - scanned);
+                sets += 1;
             }
+            self.measure_seeds();
+            if self.nearest.len() == self.k || sets == centers.len() {
+                break;
+            }
+            if distances.is_empty() {
+                centers.distances(self.point, &mut distances);
+                distances[nearest_set] = f32::INFINITY;
+            }
+            scanned = 0;
         }
         self.seeds.sort_unstable();
     }
 
-    /// Measures the k rows of the nearest groups of a node with the nearest points.
-    fn seed_from(&mut self, node: usize) {
-        // With few columns, the nearest groups hold most of the nearest rows.
-        let wanted = (self.k + POINTS * self.point.len().min(BOXES)).div_ceil(POINTS).min(BOXES);
+    /// Collects the points of the nearest groups of a set, at most `wanted`. Returns the number of groups.
+    fn scan_groups_of(&mut self, set: usize, wanted: usize) -> usize {
+        let (node, mut groups) = self.partition.groups_of(set);
         let node = self.partition.node(node);
-        let mut groups = [0f32; BOXES];
-        box_distances(self.point, node.boxes, &mut groups);
-        let mut order: [u8; BOXES] = std::array::from_fn(|group| group as u8);
-        order.sort_unstable_by(|&a, &b| groups[a as usize].total_cmp(&groups[b as usize]));
-        let groups = order[..wanted].iter().fold(0u16, |groups, group| groups | 1 << group);
+        if groups.count_ones() as usize > wanted {
+            let mut distances = [0f32; BOXES];
+            box_distances(self.point, node.boxes, &mut distances);
+            let mut order: Vec<u8> = (0..BOXES as u8).filter(|group| groups >> group & 1 == 1).collect();
+            order.sort_unstable_by(|&a, &b| distances[a as usize].total_cmp(&distances[b as usize]));
+            groups = order[..wanted].iter().fold(0, |groups, group| groups | 1 << group);
+        }
         let survivors = &mut self.survivors;
         scan(&node, &mut [Scan { point: self.point, groups, cutoff: f32::INFINITY, survivors }]);
+        groups.count_ones() as usize
+    }
+
+    /// Measures the rows of the k nearest collected points.
+    fn measure_seeds(&mut self) {
         self.measure_nearest();
         let measured = self.survivors.drain(..).filter(|survivor| survivor.0.is_nan());
         self.seeds.extend(measured.map(|survivor| survivor.1));

@@ -1,0 +1,58 @@
+//! Centers of sets of points, and the nearest of them to a point.
+
+use super::lanes::{BOXES, POINTS, point_distances};
+
+/// Points in blocks of 32.
+pub(super) struct Centers {
+    width: usize,
+    count: usize,
+    /// Places after the last center are infinitely far away.
+    blocks: Vec<f32>,
+}
+
+impl Centers {
+    /// No centers, of points with `width` coordinates.
+    pub(super) fn new(width: usize) -> Self {
+        Self { width, count: 0, blocks: vec![] }
+    }
+
+    pub(super) fn push(&mut self, center: &[f32]) {
+        let size = POINTS * self.width;
+        if self.count.is_multiple_of(POINTS) {
+            self.blocks.resize(self.blocks.len() + size, f32::INFINITY);
+        }
+        let block = &mut self.blocks[self.count / POINTS * size..];
+        for (column, &y) in block.chunks_exact_mut(POINTS).zip(center) {
+            column[self.count % POINTS] = y;
+        }
+        self.count += 1;
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The squared distances of a point to all centers, and infinity up to a multiple of 32.
+    pub(super) fn distances(&self, point: &[f32], distances: &mut Vec<f32>) {
+        distances.resize(self.count.next_multiple_of(POINTS), 0.0);
+        point_distances(point, &self.blocks, distances);
+    }
+
+    /// The number of the nearest center. `distances` is overwritten.
+    pub(super) fn nearest(&self, point: &[f32], distances: &mut Vec<f32>) -> usize {
+        self.distances(point, distances);
+        argmin(distances)
+    }
+}
+
+/// The index of the smallest number. The number of values is a multiple of 16.
+pub(super) fn argmin(values: &[f32]) -> usize {
+    let mut smallest = [f32::INFINITY; BOXES];
+    for values in values.as_chunks::<BOXES>().0 {
+        for lane in 0..BOXES {
+            smallest[lane] = if values[lane] < smallest[lane] { values[lane] } else { smallest[lane] };
+        }
+    }
+    let smallest = smallest.into_iter().fold(f32::INFINITY, f32::min);
+    values.iter().position(|&v| v == smallest).unwrap_or(0)
+}

@@ -1,0 +1,202 @@
+//! The order of rows in a partition: consecutive rows have near points.
+
+use rayon::prelude::*;
+
+use super::centers::Centers;
+use super::lanes::POINTS;
+use super::partition::NODE;
+use crate::SeededRng;
+use crate::cancel::{Checkpoint, checkpoint};
+
+/// Members of a set of rows that determine the direction in which it is split.
+const SPLIT_SAMPLE: usize = 128;
+/// Iterations of Lloyd's algorithm.
+const LLOYD: usize = 4;
+/// Up to this number of columns, rows are split at the median of a column, which gives boxes without overlap. With more
+/// columns, medians and other planes split clusters; cells do not.
+const MAX_MEDIAN_WIDTH: usize = 8;
+/// Rows per cell, and the largest number of cells. All rows are compared with all centers.
+const ROWS_PER_CELL: usize = 64;
+const MAX_CELLS: usize = 1024;
+/// Rows per cell from which its center is computed.
+const SAMPLE_PER_CELL: usize = 8;
+/// Rows that are compared with the centers in one task.
+const ROWS_PER_TASK: usize = 256;
+/// Sets of at most this many rows are ordered by one thread.
+const SERIAL: usize = 16 * NODE;
+/// Splits between rows are at multiples of the first unit in sets that contain one, otherwise of the second.
+const ROW_UNITS: [usize; 2] = [NODE, POINTS];
+const CELL_UNITS: [usize; 2] = [1, 1];
+
+/// Points in row-major order.
+#[derive(Clone, Copy)]
+pub(super) struct Points<'p> {
+    pub(super) values: &'p [f32],
+    pub(super) width: usize,
+}
+
+impl<'p> Points<'p> {
+    pub(super) fn get(self, id: u32) -> &'p [f32] {
+        &self.values[id as usize * self.width..][..self.width]
+    }
+}
+
+/// Orders the ids of points. Returns the positions at which sets of near points begin, in ascending order.
+pub(super) fn order_rows(ids: &mut Vec<u32>, points: Points<'_>) -> Vec<usize> {
+    let here = Checkpoint::current();
+    let count = (ids.len() / ROWS_PER_CELL).min(MAX_CELLS);
+    if points.width <= MAX_MEDIAN_WIDTH || count < 2 {
+        order_by_splits(ids, 0, points, ROW_UNITS, &here);
+        return vec![0];
+    }
+    let centers = cell_centers(ids, points, count);
+    let cells = nearest_cells(ids, points, Points { values: &centers, width: points.width });
+    let mut rank = vec![0u32; count];
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    order_by_splits(&mut order, 0, Points { values: &centers, width: points.width }, CELL_UNITS, &here);
+    (0..).zip(&order).for_each(|(at, &cell)| rank[cell as usize] = at);
+    let mut ranked: Vec<(u32, u32)> =
+        ids.iter().zip(cells).map(|(&id, cell)| (rank[cell as usize], id)).collect();
+    ranked.sort_unstable();
+    ids.iter_mut().zip(&ranked).for_each(|(id, ranked)| *id = ranked.1);
+
+    let mut starts = Vec::with_capacity(count);
+    let mut sets = Vec::with_capacity(count);
+    let mut rest = &mut ids[..];
+    let mut start = 0;
+    for members in ranked.chunk_by(|a, b| a.0 == b.0) {
+        let (set, after) = rest.split_at_mut(members.len());
+        starts.push(start);
+        sets.push((start, set));
+        start += members.len();
+        rest = after;
+    }
+    sets.into_par_iter()
+        .for_each(|(start, set)| here.enter(|| order_by_splits(set, start, points, ROW_UNITS, &here)));
+    starts
+}
+
+/// The centers of cells (row-major), by Lloyd's algorithm over a sample.
+fn cell_centers(ids: &[u32], points: Points<'_>, count: usize) -> Vec<f32> {
+    let width = points.width;
+    let sample = SeededRng::new(0).sample(ids.len(), SAMPLE_PER_CELL * count);
+    let sample: Vec<u32> = sample.into_iter().map(|at| ids[at as usize]).collect();
+    let first = sample.iter().step_by(sample.len() / count).take(count);
+    let mut centers: Vec<f32> = first.flat_map(|&id| points.get(id)).copied().collect();
+    for _ in 0..LLOYD {
+        let cells = nearest_cells(&sample, points, Points { values: &centers, width });
+        let mut sums = vec![0f32; count * width];
+        let mut counts = vec![0f32; count];
+        for (&id, cell) in sample.iter().zip(cells) {
+            counts[cell as usize] += 1.0;
+            let sum = &mut sums[cell as usize * width..][..width];
+            sum.iter_mut().zip(points.get(id)).for_each(|(sum, y)| *sum += y);
+        }
+        let each = centers.chunks_exact_mut(width).zip(sums.chunks_exact(width)).zip(&counts);
+        for ((center, sum), &count) in each.filter(|(_, count)| **count > 0.0) {
+            center.iter_mut().zip(sum).for_each(|(center, sum)| *center = sum / count);
+        }
+    }
+    centers
+}
+
+/// The number of the nearest center of each point.
+fn nearest_cells(ids: &[u32], points: Points<'_>, centers: Points<'_>) -> Vec<u32> {
+    let mut blocks = Centers::new(points.width);
+    centers.values.chunks_exact(points.width).for_each(|center| blocks.push(center));
+    let here = Checkpoint::current();
+    let mut cells = vec![0u32; ids.len()];
+    cells.par_chunks_mut(ROWS_PER_TASK).zip(ids.par_chunks(ROWS_PER_TASK)).for_each(|(cells, ids)| {
+        here.check();
+        let mut distances = vec![];
+        for (cell, &id) in cells.iter_mut().zip(ids) {
+            *cell = blocks.nearest(points.get(id), &mut distances) as u32;
+        }
+    });
+    cells
+}
+
+/// Orders ids by recursive splits along one direction each. The first id is at position `start`.
+fn order_by_splits(ids: &mut [u32], start: usize, points: Points<'_>, units: [usize; 2], here: &Checkpoint) {
+    let Some((unit, first, last)) = units.into_iter().find_map(|unit| {
+        let (first, last) = (start / unit + 1, (start + ids.len()).saturating_sub(1) / unit);
+        (first <= last).then_some((unit, first, last))
+    }) else {
+        return;
+    };
+    checkpoint();
+    let mut keys: Vec<(f32, u32)>;
+    let cut;
+    if points.width <= MAX_MEDIAN_WIDTH {
+        let column = widest_column(ids, points);
+        keys = ids.iter().map(|&id| (points.get(id)[column], id)).collect();
+        cut = (first + last) / 2;
+    } else {
+        let (direction, threshold) = separate(ids, points);
+        let key = |id: u32| points.get(id).iter().zip(&direction).map(|(y, d)| y * d).sum::<f32>();
+        keys = ids.iter().map(|&id| (key(id), id)).collect();
+        let below = keys.iter().filter(|key| key.0 < threshold).count();
+        let margin = (last - first) / 8;
+        cut = ((start + below + unit / 2) / unit).clamp(first + margin, last - margin);
+    }
+    let cut = cut * unit - start;
+    keys.select_nth_unstable_by(cut, |a, b| a.0.total_cmp(&b.0));
+    ids.iter_mut().zip(keys).for_each(|(id, key)| *id = key.1);
+    let (left, right) = ids.split_at_mut(cut);
+    let order = |ids: &mut [u32], start| here.enter(|| order_by_splits(ids, start, points, units, here));
+    if left.len() + right.len() > SERIAL {
+        rayon::join(|| order(left, start), || order(right, start + cut));
+    } else {
+        order_by_splits(left, start, points, units, here);
+        order_by_splits(right, start + cut, points, units, here);
+    }
+}
+
+/// Points at regular steps.
+fn some_points<'p>(ids: &[u32], points: Points<'p>) -> Vec<&'p [f32]> {
+    let step = ids.len().div_ceil(SPLIT_SAMPLE);
+    ids.iter().step_by(step).map(|&id| points.get(id)).collect()
+}
+
+/// The column with the largest variance over some of the points.
+fn widest_column(ids: &[u32], points: Points<'_>) -> usize {
+    let sample = some_points(ids, points);
+    let variance = |j: usize| {
+        let values = || sample.iter().map(|point| f64::from(point[j]));
+        let mean = values().sum::<f64>() / sample.len() as f64;
+        values().map(|y| (y - mean) * (y - mean)).sum::<f64>()
+    };
+    let variances: Vec<f64> = (0..points.width).map(variance).collect();
+    (0..points.width).max_by(|&a, &b| variances[a].total_cmp(&variances[b])).unwrap_or(0)
+}
+
+/// Two clusters of some of the points, by Lloyd's algorithm: the direction from one center to the other, and the value
+/// halfway between them.
+fn separate(ids: &[u32], points: Points<'_>) -> (Vec<f32>, f32) {
+    let sample = some_points(ids, points);
+    let sq_distance = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
+    let farthest = |from: &[f32]| {
+        let by_distance = |a: &&&[f32], b: &&&[f32]| sq_distance(a, from).total_cmp(&sq_distance(b, from));
+        sample.iter().max_by(by_distance).map_or(from.to_vec(), |point| point.to_vec())
+    };
+    let first = farthest(sample[0]);
+    let mut centers = [farthest(&first), first];
+    for _ in 0..LLOYD {
+        let mut sums = [vec![0f32; points.width], vec![0f32; points.width]];
+        let mut counts = [0f32; 2];
+        for point in &sample {
+            let nearest = usize::from(sq_distance(point, &centers[1]) < sq_distance(point, &centers[0]));
+            counts[nearest] += 1.0;
+            sums[nearest].iter_mut().zip(*point).for_each(|(sum, y)| *sum += y);
+        }
+        for ((center, sum), count) in centers.iter_mut().zip(sums).zip(counts) {
+            if count > 0.0 {
+                *center = sum.iter().map(|s| s / count).collect();
+            }
+        }
+    }
+    let [a, b] = &centers;
+    let direction: Vec<f32> = a.iter().zip(b).map(|(a, b)| b - a).collect();
+    let threshold = direction.iter().zip(a.iter().zip(b)).map(|(d, (a, b))| 0.5 * d * (a + b)).sum();
+    (direction, threshold)
+}
