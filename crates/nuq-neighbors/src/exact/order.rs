@@ -200,3 +200,47 @@ fn separate(ids: &[u32], points: Points<'_>) -> (Vec<f32>, f32) {
     let threshold = direction.iter().zip(a.iter().zip(b)).map(|(d, (a, b))| 0.5 * d * (a + b)).sum();
     (direction, threshold)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_cluster_are_consecutive() {
+        const CLUSTERS: usize = 50;
+        let (width, rows) = (16, 100 * CLUSTERS);
+        let mut rng = SeededRng::new(1);
+        let centers: Vec<f64> = (0..CLUSTERS * width).map(|_| 10.0 * rng.normal()).collect();
+        let mut values = Vec::with_capacity(rows * width);
+        for row in 0..rows {
+            let center = &centers[row % CLUSTERS * width..][..width];
+            values.extend(center.iter().map(|c| (c + rng.normal()) as f32));
+        }
+        let mut ids: Vec<u32> = (0..rows as u32).collect();
+        let starts = order_rows(&mut ids, Points { values: &values, width });
+        let changes =
+            ids.windows(2).filter(|pair| pair[0] as usize % CLUSTERS != pair[1] as usize % CLUSTERS);
+        assert!(changes.count() < 2 * CLUSTERS);
+        assert!(starts.is_sorted() && starts[0] == 0 && starts.len() > CLUSTERS / 2);
+        ids.sort_unstable();
+        assert_eq!(ids, (0..rows as u32).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn splits_are_at_whole_groups() {
+        let mut rng = SeededRng::new(1);
+        let values: Vec<f32> = (0..1000).map(|_| rng.uniform() as f32).collect();
+        let points = Points { values: &values, width: 1 };
+        // The first id is at position 20, so that the first group ends after twelve ids.
+        let mut ids: Vec<u32> = (0..1000).collect();
+        order_by_splits(&mut ids, 20, points, ROW_UNITS, &Checkpoint::current());
+        let groups = std::iter::once(&ids[..12]).chain(ids[12..].chunks(POINTS));
+        let ends: Vec<[f32; 2]> = groups
+            .map(|group| {
+                let values = || group.iter().map(|&id| values[id as usize]);
+                [values().fold(f32::INFINITY, f32::min), values().fold(f32::NEG_INFINITY, f32::max)]
+            })
+            .collect();
+        assert!(ends.windows(2).all(|pair| pair[0][1] <= pair[1][0]), "{ends:?}");
+    }
+}

@@ -137,7 +137,8 @@ fn cheapest(spectrum: &Spectrum, left_out: &LeftOut, rows: usize, dim: usize) ->
     let mut counts: Vec<usize> = COUNTS.into_iter().filter(|&count| count < all).collect();
     counts.push(if all == dim { dim } else { *COUNTS.last().expect("some counts").min(&all) });
     counts.dedup();
-    counts.retain(|&count| fits_memory(rows, dim, count));
+    // The costs below are those of comparing all points, but with few columns boxes exclude nearly all of them.
+    counts.retain(|&count| fits_memory(rows, dim, count) && (count == dim || dim > FEW_COLUMNS));
 
     let sq = |i: usize| spectrum.sample.row(i).squared_norm_l2();
     let norms: Vec<f64> = (0..len).map(sq).collect();
@@ -178,4 +179,31 @@ fn cheapest(spectrum: &Spectrum, left_out: &LeftOut, rows: usize, dim: usize) ->
     };
     let best = counts.into_iter().map(|count| (cost(count), count));
     best.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::INFINITY, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Embeddings, SeededRng};
+
+    /// With few rows per cluster, the sample of a spectrum has no near neighbor for most of its rows.
+    #[test]
+    fn many_small_clusters_have_a_partition() {
+        const CLUSTERS: usize = 800;
+        let (rows, dim) = (25 * CLUSTERS, 128);
+        let mut rng = SeededRng::new(1);
+        let centers: Vec<f32> = (0..CLUSTERS * 24).map(|_| rng.normal() as f32).collect();
+        let axes: Vec<f32> = (0..24 * dim).map(|_| rng.normal() as f32).collect();
+        let mut values = vec![0f32; rows * dim];
+        for (row, values) in values.chunks_exact_mut(dim).enumerate() {
+            let center = &centers[row % CLUSTERS * 24..][..24];
+            for (c, axis) in center.iter().zip(axes.chunks_exact(dim)) {
+                let coordinate = c + 0.3 * rng.normal() as f32;
+                values.iter_mut().zip(axis).for_each(|(y, a)| *y += coordinate * a);
+            }
+        }
+        let index = ExactIndex::new(&Embeddings::new(values, dim).unwrap()).unwrap();
+        let rescaler = index.rescaler().expect("rows in the range of f32");
+        assert!(plan(&index, rescaler).is_some());
+    }
 }
