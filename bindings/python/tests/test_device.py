@@ -11,7 +11,7 @@ import pytest
 
 import nuq
 from nuq import NuqClassifier, NuqError, NuqRegressor, baselines
-from nuq.errors import InvalidInputError, InvalidParameterError, NotFiniteError, OutOfRangeError
+from nuq.errors import InvalidInputError, InvalidParameterError, NotFiniteError
 
 
 def test_the_model_is_the_same_on_every_device(blobs, tmp_path):
@@ -212,21 +212,23 @@ def test_every_layout_and_type_of_a_tensor(torch, data):
         host = view.detach().cpu()
         host = (host.float() if host.dtype == torch.bfloat16 else host).numpy()
         np.testing.assert_equal(model.kneighbors(view), model.kneighbors(host), err_msg=name)
-        fitted = NuqClassifier(device="cuda", density="kde", bandwidth=1.0).fit(view, np.arange(len(view)) % 2)
-        on_cpu = NuqClassifier(device="cpu", density="kde", bandwidth=1.0).fit(host, np.arange(len(view)) % 2)
+        # Repeated rows have no bandwidth of their own.
+        params, labels = {"density": "kde", "bandwidth": 1.0, "density_bandwidth": 1.0}, np.arange(len(view)) % 2
+        fitted = NuqClassifier(device="cuda", **params).fit(view, labels)
+        on_cpu = NuqClassifier(device="cpu", **params).fit(host, labels)
         np.testing.assert_equal(fitted.kneighbors(host), on_cpu.kneighbors(host), err_msg=name)
 
 
 def test_invalid_values_on_a_gpu_have_the_errors_of_the_cpu(torch, data):
     x, y, _ = data
     model = NuqClassifier(device="cuda", density="kde").fit(x, y)
-    for value, dtype, error in ((np.nan, "float32", NotFiniteError), (np.inf, "float16", NotFiniteError), (1e300, "float64", OutOfRangeError)):
+    for value, dtype in ((np.nan, "float32"), (np.inf, "float16"), (1e300, "float64")):
         bad = x.astype(dtype)
         bad[1234, 5] = value
         for call in (model.predict, lambda rows: NuqClassifier(device="cuda").fit(rows, y)):
             messages = []
             for rows in (torch.tensor(bad).cuda(), bad):
-                with pytest.raises(error, match="row 1234, column 5") as caught:
+                with pytest.raises(NotFiniteError, match="row 1234, column 5") as caught:
                     call(rows)
                 messages.append(str(caught.value))
             assert messages[0] == messages[1]
