@@ -3,9 +3,9 @@
 use crate::projection::{self, Images};
 use crate::shard::width;
 
-/// Queries per block, and rows per product.
+/// Queries per block, and rows per product. More rows per product are not faster and need more memory.
 const QUERIES: usize = 8192;
-const ROWS: usize = 32768;
+const ROWS: usize = 8192;
 /// Blocks of more queries than this are halved if there is too little memory.
 const MIN_QUERIES: usize = 128;
 /// The last pass reads this many times the rows of the pass before it, at most.
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn halved_blocks_end_at_a_minimum() {
         let mut sizes = Sizes::new(2048, 20, 50_000, 1_281_167);
-        assert_eq!((sizes.queries, sizes.rows, sizes.capacity), (8192, 32768, 2048));
+        assert_eq!((sizes.queries, sizes.rows, sizes.capacity), (8192, 8192, 2048));
         while let Some(half) = sizes.halved() {
             assert!(half.bytes() < sizes.bytes() && half.rows % 4 == 0);
             sizes = half;

@@ -269,7 +269,11 @@ fn what_a_sharded_model_cannot_do_is_an_error_with_a_remedy() {
     assert!(matches!(open_shards(elsewhere.path(), &[]), Err(Error::Model { .. })));
     let outside = ShardFile { name: "../x.nuq".to_owned(), rows: 1 };
     assert!(
-        open_shards(elsewhere.path(), &[outside]).err().unwrap().to_string().contains("not the name of a file")
+        open_shards(elsewhere.path(), &[outside])
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("not the name of a file")
     );
     assert_eq!(shards.id_bound(), 420);
 }

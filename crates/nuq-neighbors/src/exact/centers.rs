@@ -28,10 +28,6 @@ impl Centers {
         self.count += 1;
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.count
-    }
-
     /// The squared distances of a point to all centers, and infinity up to a multiple of 32.
     pub(super) fn distances(&self, point: &[f32], distances: &mut Vec<f32>) {
         distances.resize(self.count.next_multiple_of(POINTS), 0.0);
@@ -41,12 +37,12 @@ impl Centers {
     /// The number of the nearest center. `distances` is overwritten.
     pub(super) fn nearest(&self, point: &[f32], distances: &mut Vec<f32>) -> usize {
         self.distances(point, distances);
-        argmin(distances)
+        argmin(distances).unwrap_or(0)
     }
 }
 
-/// The index of the smallest number. The number of values is a multiple of 16.
-pub(super) fn argmin(values: &[f32]) -> usize {
+/// The index of the smallest number, or `None` if all are infinite. The number of values is a multiple of 16.
+pub(super) fn argmin(values: &[f32]) -> Option<usize> {
     let mut smallest = [f32::INFINITY; BOXES];
     for values in values.as_chunks::<BOXES>().0 {
         for lane in 0..BOXES {
@@ -54,5 +50,5 @@ pub(super) fn argmin(values: &[f32]) -> usize {
         }
     }
     let smallest = smallest.into_iter().fold(f32::INFINITY, f32::min);
-    values.iter().position(|&v| v == smallest).unwrap_or(0)
+    values.iter().position(|&v| v == smallest && v < f32::INFINITY)
 }

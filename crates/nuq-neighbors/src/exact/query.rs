@@ -119,29 +119,25 @@ impl<'b> Query<'b> {
         // With few columns, the nearest groups of a set hold most of the nearest rows. With many, its groups overlap.
         let wanted = (self.k + POINTS * self.point.len().min(BOXES)).div_ceil(POINTS).min(BOXES);
         let mut scanned = self.scan_groups_of(nearest_set, wanted);
-        let centers = self.partition.centers();
         let mut distances = vec![];
-        if scanned < wanted {
-            centers.distances(self.point, &mut distances);
-            distances[nearest_set] = f32::INFINITY;
-        }
-        let mut sets = 1;
         loop {
-            while scanned < wanted && sets < centers.len() {
-                let set = argmin(&distances);
-                distances[set] = f32::INFINITY;
-                scanned += self.scan_groups_of(set, wanted - scanned);
-                sets += 1;
-            }
-            self.measure_seeds();
-            if self.nearest.len() == self.k || sets == centers.len() {
-                break;
+            if scanned >= wanted {
+                self.measure_seeds();
+                if self.nearest.len() == self.k {
+                    break;
+                }
+                scanned = 0;
             }
             if distances.is_empty() {
-                centers.distances(self.point, &mut distances);
+                self.partition.centers().distances(self.point, &mut distances);
                 distances[nearest_set] = f32::INFINITY;
             }
-            scanned = 0;
+            let Some(set) = argmin(&distances) else {
+                self.measure_seeds();
+                break;
+            };
+            distances[set] = f32::INFINITY;
+            scanned += self.scan_groups_of(set, wanted - scanned);
         }
         self.seeds.sort_unstable();
     }
