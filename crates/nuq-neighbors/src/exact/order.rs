@@ -42,7 +42,7 @@ impl<'p> Points<'p> {
 }
 
 /// Orders the ids of points. Returns the positions at which sets of near points begin, in ascending order.
-pub(super) fn order_rows(ids: &mut Vec<u32>, points: Points<'_>) -> Vec<usize> {
+pub(super) fn order_rows(ids: &mut [u32], points: Points<'_>) -> Vec<usize> {
     let here = Checkpoint::current();
     let count = (ids.len() / ROWS_PER_CELL).min(MAX_CELLS);
     if points.width <= MAX_MEDIAN_WIDTH || count < 2 {
@@ -62,7 +62,7 @@ pub(super) fn order_rows(ids: &mut Vec<u32>, points: Points<'_>) -> Vec<usize> {
 
     let mut starts = Vec::with_capacity(count);
     let mut sets = Vec::with_capacity(count);
-    let mut rest = &mut ids[..];
+    let mut rest = ids;
     let mut start = 0;
     for members in ranked.chunk_by(|a, b| a.0 == b.0) {
         let (set, after) = rest.split_at_mut(members.len());
