@@ -9,6 +9,9 @@ use nuq_neighbors::{
 use nuq_testkit::conformance::{self, Subject};
 use nuq_testkit::data;
 
+/// A change of the tables that shards return, with the number of each shard.
+type Change = fn(Vec<(usize, Neighbors)>) -> Vec<(usize, Neighbors)>;
+
 /// The rows in shards with these numbers of rows.
 fn shards_of(x: &Embeddings<'_>, sizes: &[usize]) -> ShardedRows {
     let mut first = 0;
@@ -120,7 +123,7 @@ fn invalid_shards_and_updates_are_errors() {
 /// Searches each shard with an index of its own, as workers do, and changes the numbers of the shards and the results.
 struct Workers {
     rows: ShardedRows,
-    change: fn(Vec<(usize, Neighbors)>) -> Vec<(usize, Neighbors)>,
+    change: Change,
 }
 
 impl ShardSearch for Workers {
@@ -158,7 +161,7 @@ fn shards_that_are_searched_elsewhere_give_the_same_neighbors() {
     let scale = vec![1.0, 2.0, 0.1];
     let scaled = ShardedIndex::new(reversed().scaled(scale.clone()).unwrap(), Device::Cpu);
     assert!(scaled.search(&x, 10).unwrap() == ExactIndex::scaled(&x, scale).unwrap().search(&x, 10).unwrap());
-    let wrong: [fn(Vec<(usize, Neighbors)>) -> Vec<(usize, Neighbors)>; 5] = [
+    let wrong: [Change; 5] = [
         |tables| tables[..2].to_vec(),
         |tables| tables.into_iter().map(|(i, table)| (i, table.nearest(1).unwrap())).collect(),
         |tables| tables.into_iter().map(|(i, table)| ((i + 1) % 3, table)).collect(),
