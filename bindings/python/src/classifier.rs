@@ -1,5 +1,7 @@
 //! The fitted classifier.
 
+use std::path::PathBuf;
+
 use numpy::PyReadonlyArray1;
 use nuq::calibrate::{Predictor, SetRule, SetTarget};
 use nuq::column_names::check_distinct;
@@ -15,7 +17,7 @@ use crate::errors::Failure;
 use crate::model::common_methods;
 use crate::rules::PySetRule;
 use crate::shared::Shared;
-use crate::{labels, params, work};
+use crate::{labels, params, shards, work};
 
 /// A fitted classifier.
 #[pyclass(name = "Classifier", module = "nuq._nuq", frozen)]
@@ -56,6 +58,35 @@ impl PyClassifier {
             Ok(model)
         })?;
         Ok(Self { model: Shared::new(model) })
+    }
+
+    /// Fits a classifier to the rows of shards in a folder, and writes the manifest of the sharded model. `search` searches the shards;
+    /// see `shards.rs`.
+    #[staticmethod]
+    #[pyo3(signature = (params, folder, files, classes, numbers, weights, names, search, n_jobs, tick))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]
+    fn fit_shards(
+        py: Python<'_>,
+        params: &Bound<'_, PyDict>,
+        folder: PathBuf,
+        files: Vec<shards::File>,
+        classes: &Bound<'_, PyList>,
+        numbers: PyReadonlyArray1<'_, i64>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
+        names: Option<Vec<String>>,
+        search: Option<Py<PyAny>>,
+        n_jobs: Option<usize>,
+        tick: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let parsed = params::classifier(params)?;
+        let (y, weights) = (labels::of_rows(classes, numbers.as_slice()?)?, sample_weights(weights)?);
+        check_distinct(names.as_deref().unwrap_or_default()).map_err(Failure::from)?;
+        work::run(py, n_jobs, tick, move || {
+            let rows = shards::training_rows(&folder, files, search)?;
+            let mut model = parsed.fit_shards(&rows, &y, weights.as_deref())?;
+            model.set_column_names(names)?;
+            Ok(nuq_io::save_classifier(&model, &folder)?)
+        })
     }
 
     /// Predictions as columns, and the labels to which the class numbers refer. With `neighbors`, ids and squared distances of each

@@ -119,6 +119,7 @@ fn class_of_rows(error: &Rows) -> &'static str {
         Rows::ZeroNeighbors | Rows::BadRecall { .. } | Rows::BadGraphParameter { .. } => "OutOfRangeError",
         Rows::Damaged { .. } => "DamagedFileError",
         Rows::Device { .. } | Rows::GraphOnDevice { .. } => "DeviceError",
+        Rows::FixedShards => "FixedRowsError",
         _ => "InvalidInputError",
     }
 }

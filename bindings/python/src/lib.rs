@@ -18,6 +18,7 @@ mod model;
 mod params;
 mod regressor;
 mod rules;
+mod shards;
 mod shared;
 mod work;
 
@@ -46,6 +47,7 @@ mod _nuq {
         metrics::add(module)?;
         baselines::add(module)?;
         model::add(module)?;
+        shards::add(module)?;
         device_rows::add(module)?;
         fork::register(module)
     }

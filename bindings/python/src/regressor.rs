@@ -1,5 +1,7 @@
 //! The fitted regressor.
 
+use std::path::PathBuf;
+
 use numpy::PyReadonlyArray1;
 use nuq::column_names::check_distinct;
 use nuq::{FittedModel, NuqRegressor};
@@ -11,7 +13,7 @@ use crate::errors::Failure;
 use crate::model::common_methods;
 use crate::rules::PyIntervalRule;
 use crate::shared::Shared;
-use crate::{params, work};
+use crate::{params, shards, work};
 
 /// A fitted regressor.
 #[pyclass(name = "Regressor", module = "nuq._nuq", frozen)]
@@ -50,6 +52,33 @@ impl PyRegressor {
             Ok(model)
         })?;
         Ok(Self { model: Shared::new(model) })
+    }
+
+    /// Fits a regressor to the rows of shards in a folder, as `Classifier.fit_shards` does.
+    #[staticmethod]
+    #[pyo3(signature = (params, folder, files, y, weights, names, search, n_jobs, tick))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]
+    fn fit_shards(
+        py: Python<'_>,
+        params: &Bound<'_, PyDict>,
+        folder: PathBuf,
+        files: Vec<shards::File>,
+        y: PyReadonlyArray1<'_, f64>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
+        names: Option<Vec<String>>,
+        search: Option<Py<PyAny>>,
+        n_jobs: Option<usize>,
+        tick: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let parsed = params::regressor(params)?;
+        let (y, weights) = (y.as_slice()?.to_vec(), sample_weights(weights)?);
+        check_distinct(names.as_deref().unwrap_or_default()).map_err(Failure::from)?;
+        work::run(py, n_jobs, tick, move || {
+            let rows = shards::training_rows(&folder, files, search)?;
+            let mut model = parsed.fit_shards(&rows, &y, weights.as_deref())?;
+            model.set_column_names(names)?;
+            Ok(nuq_io::save_regressor(&model, &folder)?)
+        })
     }
 
     /// Predictions as columns. With `neighbors`, ids and squared distances of each row, there is no search.

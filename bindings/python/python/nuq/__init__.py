@@ -47,7 +47,8 @@ __all__ = [
 
 
 def load(path: str | os.PathLike[str], device: str = "auto") -> NuqClassifier | NuqRegressor | baselines.Baseline:
-    """Open the file of a model or of a baseline that ``save`` or the command line has written.
+    """Open the file of a model or of a baseline that ``save`` or the command line has written, or the folder of a sharded model
+    (``nuq fit --shards``).
 
     The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator are those
     of the fitted model: a bandwidth that was selected by a rule is returned as a number. ``device`` is the device of the

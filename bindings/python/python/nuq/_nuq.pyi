@@ -1,6 +1,6 @@
 """The extension module. The other modules of the package check all arguments before they call it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -17,6 +17,7 @@ _Rows = NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64]
 _Label = bool | int | str
 _Labels = list[bool] | list[int] | list[str] | list[_Label]
 _Guarantee = tuple[float, tuple[float, float], int] | tuple[float, float, int, int, str]
+_Search = Callable[[_Rows, int, _Floats | None], Iterable[tuple[int, tuple[_Numbers, _Floats]]]]
 _SetArrays = tuple[_Rows, _Rows | None, Sequence[_Rows] | None]
 
 @final
@@ -67,6 +68,19 @@ class Classifier(_Model):
         n_jobs: int | None,
         tick: Callable[[], None] | None,
     ) -> Classifier: ...
+    @staticmethod
+    def fit_shards(
+        params: dict[str, Any],
+        folder: Path,
+        files: Sequence[tuple[str, int]],
+        classes: _Labels,
+        numbers: _Numbers,
+        weights: _Floats | None,
+        names: Sequence[str] | None,
+        search: _Search | None,
+        n_jobs: int | None,
+        tick: Callable[[], None] | None,
+    ) -> None: ...
     def predict_proba(
         self, x: _Rows, neighbors: tuple[_Numbers, _Floats] | None, n_jobs: int | None
     ) -> tuple[_Floats, list[_Label]]: ...
@@ -116,6 +130,18 @@ class Regressor(_Model):
         n_jobs: int | None,
         tick: Callable[[], None] | None,
     ) -> Regressor: ...
+    @staticmethod
+    def fit_shards(
+        params: dict[str, Any],
+        folder: Path,
+        files: Sequence[tuple[str, int]],
+        y: _Floats,
+        weights: _Floats | None,
+        names: Sequence[str] | None,
+        search: _Search | None,
+        n_jobs: int | None,
+        tick: Callable[[], None] | None,
+    ) -> None: ...
     def insert(self, x: _Rows, y: _Floats, weights: _Floats | None) -> _Numbers: ...
     def set_intervals(self, name: str, rule: IntervalRule) -> None: ...
     def intervals(self) -> dict[str, IntervalRule]: ...
@@ -211,6 +237,10 @@ class Report:
     def json(self) -> str: ...
 
 def load(path: Path, device: str) -> Classifier | Regressor | tuple[str, dict[str, Any], Scorer]: ...
+def write_shard(folder: Path, number: int, x: _Rows, normalize: bool, n_jobs: int | None) -> tuple[str, int]: ...
+def search_shard(
+    folder: Path, file: tuple[str, int], queries: _Rows, k: int, scale: Sequence[float] | None, n_jobs: int | None
+) -> tuple[_Numbers, _Floats]: ...
 def suggest(x: _Rows, uncertainty: _Floats, count: int) -> _Numbers: ...
 def evaluate(
     model: Classifier,

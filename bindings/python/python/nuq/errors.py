@@ -95,6 +95,10 @@ class PerPointBandwidthError(NuqError, ValueError):
     """Rows cannot be inserted into a model with one bandwidth per training row."""
 
 
+class FixedRowsError(NuqError, ValueError):
+    """Rows cannot be inserted into a sharded model or removed from it."""
+
+
 class CannotCertifyError(NuqError, ValueError):
     """The held-out rows are not sufficient to certify the requested risk."""
 

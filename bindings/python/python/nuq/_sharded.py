@@ -1,0 +1,97 @@
+"""The steps of a fit to rows in shards that do not depend on the engine of a cluster.
+
+1. Each worker writes its rows as one shard into a folder that all workers and the driver share (``write``).
+2. The driver fits the model and writes its manifest (``fit``). Wherever a fit searches neighbors, every shard is searched by a worker
+   (``search``), and the driver merges the results in the order in which they arrive.
+
+The model equals the one that ``estimator.fit`` gives with index="exact" for all rows in the order of the shards, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from . import _arrays, _nuq
+from ._base import Estimator, State
+from ._regressor import _targets
+from .errors import EmptyError, InvalidInputError, LengthMismatchError
+
+_Estimator = TypeVar("_Estimator", bound=Estimator)
+
+#: Ids, counted from 0 in each shard, and squared distances of the nearest rows of each query.
+Table = tuple[np.ndarray, np.ndarray]
+
+
+class Part(NamedTuple):
+    """A shard that a worker has written."""
+
+    #: The position of the shard among all shards.
+    number: int
+    #: The name of the file and the number of its rows.
+    file: tuple[str, int]
+    #: Labels or targets of the rows.
+    truth: np.ndarray
+    #: Sample weights of the rows.
+    weights: np.ndarray | None
+
+
+def write(
+    folder: Path, number: int, rows: Any, truth: np.ndarray, weights: np.ndarray | None, normalize: bool, threads: int | None
+) -> Part:
+    """Write the rows of one worker. A repeated call with the same rows writes the same file."""
+    x = _arrays.rows(rows)
+    for name, values in (("labels or targets", truth), ("sample weights", weights)):
+        if values is not None and len(values) != len(x):
+            raise LengthMismatchError(f"{len(values)} {name} for {len(x)} rows of shard {number}: give one per row")
+    return Part(number, _nuq.write_shard(folder, number, x, normalize, threads), truth, weights)
+
+
+def search(folder: Path, file: tuple[str, int], queries: np.ndarray, k: int, scale: Any, threads: int | None) -> Table:
+    """The nearest rows of one shard."""
+    return _nuq.search_shard(folder, file, queries, k, None if scale is None else list(scale), threads)
+
+
+def fit(
+    estimator: _Estimator,
+    folder: Path,
+    parts: Iterable[Part],
+    search_all: Callable[[Sequence[tuple[str, int]], np.ndarray, int, Any], Iterable[tuple[int, Table]]] | None = None,
+    column_names: Sequence[str] | None = None,
+) -> _Estimator:
+    """Fit the estimator to the shards in the order of their numbers.
+
+    ``search_all`` searches all files: it returns the position of each file and the result of ``search``, in any order. By default the
+    files are searched by this process.
+    """
+    ordered = sorted((part for part in parts if part.file[1]), key=lambda part: part.number)
+    if not ordered:
+        raise EmptyError("there are no rows: at least one embedding is needed")
+    if len({part.number for part in ordered}) < len(ordered):
+        raise InvalidInputError("two shards have the same number: give each shard its own")
+    files = [part.file for part in ordered]
+    truth = _joined([part.truth for part in ordered])
+    given = [part.weights for part in ordered if part.weights is not None]
+    weights = _arrays.weights(np.concatenate(given), len(truth)) if given else None
+    shards_search = None if search_all is None else lambda queries, k, scale: search_all(files, queries, k, scale)
+    params, threads, owner = estimator._extension_params(), estimator._threads(), type(estimator).__name__
+    label_type = None
+    if estimator._kind == "classifier":
+        label_type, numbers, labels = _arrays.labels(truth, owner)
+        _nuq.Classifier.fit_shards(
+            params, folder, files, labels, numbers, weights, column_names, shards_search, threads, None
+        )
+    else:
+        targets = _targets(truth, owner)
+        _nuq.Regressor.fit_shards(params, folder, files, targets, weights, column_names, shards_search, threads, None)
+    estimator._state = State(_nuq.load(folder, estimator.device), label_type)
+    return estimator
+
+
+def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """One array of all values. Values of different kinds are not converted to strings."""
+    kinds = {array.dtype.kind for array in arrays}
+    return np.concatenate([array.astype(object) for array in arrays] if len(kinds) > 1 else arrays)

@@ -1,0 +1,132 @@
+"""Models in shards: fits by several workers, and the folder of a sharded model."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import _sharded
+from nuq.errors import DamagedFileError, EmptyError, FixedRowsError, InvalidInputError, NuqError
+
+SIZES = [[300], [100, 100, 100], [40, 0, 3, 57, 100, 80, 20]]
+
+
+def data(seed=0, n=300):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    x = (rng.normal(size=(n, 6)) + 2.0 * y[:, None]).astype(np.float32)
+    x[::7] = x[3]
+    return x, y
+
+
+def parts(folder, x, y, sizes, weights=None, normalize=False):
+    """Shards in a shuffled order of arrival."""
+    ends = np.cumsum(sizes)
+    written = [
+        _sharded.write(
+            folder, i, x[end - size : end], y[end - size : end], None if weights is None else weights[end - size : end], normalize, 1
+        )
+        for i, (size, end) in enumerate(zip(sizes, ends))
+        if size
+    ]
+    return np.random.default_rng(1).permutation(np.array(written, dtype=object)).tolist()
+
+
+def in_any_order(folder):
+    """A search by workers whose results arrive in another order."""
+
+    def search_all(files, queries, k, scale):
+        for i in reversed(range(len(files))):
+            yield i, _sharded.search(folder, files[i], queries, k, scale, 1)
+
+    return search_all
+
+
+def as_parts(listed):
+    return [_sharded.Part(*part) for part in listed]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("by_workers", [False, True])
+def test_sharded_models_equal_those_of_one_machine(tmp_path, sizes, by_workers):
+    x, y = data()
+    queries = data(5, 40)[0]
+    weights = np.where(np.arange(300) % 2, 2.0, 0.5)
+    for i, (estimator, truth, weight) in enumerate([
+        (nuq.NuqClassifier(index="exact", n_neighbors=8), y, None),
+        (nuq.NuqClassifier(index="exact", density="gmm", normalize=True), y.astype(str), weights),
+        (nuq.NuqClassifier(index="exact", bandwidth="silverman", density="kde"), y, None),
+        (nuq.NuqRegressor(index="exact"), y.astype(float), weights),
+    ]):
+        folder = tmp_path / f"{i}"
+        folder.mkdir()
+        written = as_parts(parts(folder, x, truth, sizes, weight, estimator.normalize))
+        search_all = in_any_order(folder) if by_workers else None
+        expected = type(estimator)(**estimator.get_params()).fit(x, truth, sample_weight=weight)
+        fitted = _sharded.fit(estimator, folder, written, search_all)
+        for model in (fitted, nuq.load(folder)):
+            for name, column in expected.predict_uncertainty(queries).items():
+                np.testing.assert_array_equal(model.predict_uncertainty(queries)[name], column, strict=True)
+        fitted.save(tmp_path / "one.nuq")
+        expected.save(tmp_path / "expected.nuq")
+        assert (tmp_path / "one.nuq").read_bytes() == (tmp_path / "expected.nuq").read_bytes()
+
+
+def test_a_sharded_model_is_fixed_and_its_folder_is_checked(tmp_path):
+    x, y = data()
+    model = _sharded.fit(nuq.NuqClassifier(), tmp_path, as_parts(parts(tmp_path, x, y, SIZES[1])))
+    with pytest.raises(FixedRowsError, match="the rows of a sharded model are fixed"):
+        model.partial_fit(x, y)
+    with pytest.raises(FixedRowsError):
+        model.remove([1])
+    # The manifest can be written again, and the model of one file can be changed.
+    model.save(tmp_path)
+    model.save(tmp_path / "one.nuq")
+    nuq.load(tmp_path / "one.nuq").partial_fit(x[:2], y[:2])
+    shard = sorted(tmp_path.glob("rows-*"))[1]
+    shard.rename(tmp_path / "elsewhere")
+    with pytest.raises(DamagedFileError, match="the file is missing"):
+        nuq.load(tmp_path)
+    (tmp_path / "manifest.nuq").unlink()
+    with pytest.raises(NuqError, match="it is a folder without manifest.nuq"):
+        nuq.load(tmp_path)
+
+
+def test_errors_of_workers_are_raised(tmp_path):
+    x, y = data()
+    written = as_parts(parts(tmp_path, x, y, SIZES[1]))
+
+    def failing(files, queries, k, scale):
+        raise RuntimeError("a worker was lost")
+
+    with pytest.raises(NuqError, match="the shards could not be searched: RuntimeError: a worker was lost"):
+        _sharded.fit(nuq.NuqClassifier(), tmp_path, written, failing)
+    with pytest.raises(NuqError, match="has no result"):
+        _sharded.fit(nuq.NuqClassifier(), tmp_path, written, lambda *_: [])
+    with pytest.raises(EmptyError):
+        _sharded.fit(nuq.NuqClassifier(), tmp_path, [])
+    with pytest.raises(InvalidInputError, match="two shards have the same number"):
+        _sharded.fit(nuq.NuqClassifier(), tmp_path, [written[0], written[0]])
+    assert not (tmp_path / "manifest.nuq").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_killed_worker_leaves_no_shard(tmp_path):
+    """The name of a shard is that of a complete file."""
+    code = (
+        "import os, sys, numpy as np; from pathlib import Path; from nuq import _nuq\n"
+        "import threading; threading.Timer(0.05, os._exit, (9,)).start()\n"
+        "while True: _nuq.write_shard(Path(sys.argv[1]), 0, np.random.rand(20000, 64).astype('f'), False, 1)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    for path in tmp_path.glob("rows-*.nuq"):
+        assert len(_nuq_search(tmp_path, path.name)[0]) == 1
+
+
+def _nuq_search(folder, name):
+    from nuq import _nuq
+
+    return _nuq.search_shard(folder, (name, 20000), np.zeros((1, 64), np.float32), 1, None, 1)
