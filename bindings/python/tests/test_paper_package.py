@@ -1,4 +1,4 @@
-"""The tests and examples of the package that the authors of the paper published."""
+"""Tests of nuq, modeled on the tests and examples of the package that the authors of the paper published."""
 
 from __future__ import annotations
 

@@ -107,7 +107,8 @@ fn print_usage(mut error: clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Installs a panic hook that prints nothing for the panics of the parquet reader that nuq-io returns as errors.
+/// Installs a panic hook that prints nothing for panics that `nuq_io::catch_panic` returns as errors: those of
+/// the parquet reader and, in `nuq serve`, of the Arrow reader.
 fn silence_caught_panics() {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -2,13 +2,13 @@
 //!
 //! Rows and queries are rescaled in `f64` to b and a: centered, scaled by a power of two, divided by the scale of each
 //! column. The score `s = ½‖b‖² − a·b` orders rows like their distances, because `‖a − b‖² = ‖a‖² + 2s`. The device
-//! stores b as `b̂ = w c` with a power of two w and c in `f16`, and measures `r_b = ‖b − b̂‖` and `n_b = ‖b‖`. With the
-//! computed product p of the halves and h, the rounded ½‖b‖²,
+//! stores b as `b̂ = w_b c_b` with a power of two w_b and c_b in `f16`, and measures `r_b = ‖b − b̂‖` and `n_b = ‖b‖`; likewise
+//! `â = w_a c_a`, r_a and n_a. Let p be the computed product `c_a·c_b`, and h the rounded ½‖b‖². Then
 //!
 //! ```text
 //! |s − (h − w_a w_b p)| ≤ (n_a + r_a) r_b + r_a n_b       rounding of rows and queries to halves
-//!                       + γ n_a n_b                       rounding of the product and of the score
-//!                       + 2⁻²¹ n_b²                       rounding of h and of the score
+//!                       + γ n_a n_b                       rounding of p, and of h − w_a w_b p
+//!                       + 2⁻²¹ n_b²                       rounding of h, and of h − w_a w_b p
 //!                       + (d + 8) 2⁻⁵² (n_a² + n_b²)      rounding of distances in f64 (and of a and b)
 //!                       + w_a w_b (2⁻¹¹ |p| + 2⁻²⁵)       storage of p in f16
 //! ```
@@ -17,10 +17,11 @@
 //! `‖b̂‖ ≤ n_b + r_b`. Products of halves are exact in `f32`. Tensor cores add groups of at least four products to an
 //! accumulator. They align all terms of a group to the largest one and may truncate each to 24 bits. Each of the at most
 //! `1.25 d` terms, accumulators included, therefore adds an error of at most `2⁻²³ Σ_j |â_j b̂_j| ≤ 2⁻²³ ‖â‖ ‖b̂‖`, in any
-//! order and also if the sum is split. The line on distances is the bound of the exact index on the CPU. Coordinates of c are
-//! at most 1, so that p is within the range of `f16` for up to [`MAX_DIM`] columns.
+//! order and also if the sum is split. γ is their sum `1.25 d 2⁻²³`, plus `2⁻²⁰` for the
+//! rounding of h − w_a w_b p. The line on distances is the bound of the exact index on the CPU. Coordinates of
+//! c_a and c_b are at most 1 in absolute value, so that p is within the range of `f16` for up to [`MAX_DIM`] columns.
 
-/// The largest number of columns: products of more could exceed the range of `f16`.
+/// The largest number of columns: with more, the product of two rows could exceed the range of `f16`.
 pub(crate) const MAX_DIM: usize = 1 << 15;
 
 /// The factors of the error bound for rows of `width` halves.
@@ -37,7 +38,7 @@ pub(crate) struct Bound {
 impl Bound {
     pub(crate) fn new(width: usize) -> Self {
         let d = width as f64;
-        // 0.3 % cover ‖â‖ ‖b̂‖ instead of n_a n_b, and the rounding of the bound itself.
+        // The factor 1.003 is needed because ‖â‖ ‖b̂‖ can slightly exceed n_a n_b, and because the bound itself is rounded.
         let gamma = 1.003 * (1.25 * d * 2f64.powi(-23) + 2f64.powi(-20));
         let distance = 1.01 * (d + 8.0) * f64::EPSILON;
         let square = 2f64.powi(-21) + distance;

@@ -12,7 +12,8 @@ use crate::shard::{DeviceRescaling, Shard, mark_removed, n_rows};
 pub(crate) struct Resident {
     pub(crate) map: DeviceRescaling,
     pub(crate) shard: Shard,
-    /// `None` unless it answers most queries.
+    /// Projections of the rows; `None` if there are too few rows or columns, if there is no memory for projections, or if
+    /// more than an eighth of the queries that are tried cannot be answered with them.
     pub(crate) projection: Option<Projection>,
 }
 
@@ -29,7 +30,7 @@ impl Resident {
         Ok(Self { map, shard, projection })
     }
 
-    /// Copies inserted rows; false if there is no memory for them.
+    /// Copies inserted rows; false if they do not fit into the allocated memory, or if this memory has other owners.
     pub(crate) fn insert(
         &mut self,
         device: &CudaDevice,
@@ -53,7 +54,8 @@ impl Resident {
     }
 }
 
-/// The projection of the rows, if there is memory for it and it answers most queries.
+/// The projection of the rows, if there are enough rows and columns, if there is memory for it, and if it answers most
+/// queries.
 fn selective_projection(
     device: &CudaDevice,
     map: &DeviceRescaling,

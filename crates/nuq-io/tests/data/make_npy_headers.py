@@ -1,6 +1,6 @@
-"""Writes npy_headers.json: headers of npy files and what numpy reads from them: pip install numpy.
+"""Writes npy_headers.json: headers of npy files, and what numpy reads from them. Requires numpy.
 
-Each entry has the npy version, the header, whether it only differs in its form from a valid header (`is_variant`), and
+Each entry has the npy version, the header, whether nuq must read the file if numpy reads rows from it (`is_variant`), and
 `rows`: the values that numpy.load returns for a two-dimensional array of numbers, "other" for another array, null if
 numpy rejects the file. The values of every file are the numbers 0 to 11 as f4.
 """
