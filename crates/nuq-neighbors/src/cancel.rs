@@ -22,8 +22,8 @@
 //!
 //! # Check points in new code
 //!
-//! A serial loop calls [`checkpoint`]. It reads the token of its thread, which the threads of a pool do not have. A
-//! parallel loop therefore reads the token before it starts:
+//! A serial loop calls [`checkpoint`]. This function reads the token of the current thread. The threads of a pool have no
+//! token, so that a parallel loop reads the token before it starts:
 //!
 //! ```
 //! use nuq_neighbors::cancel::{Checkpoint, ParallelCheckpoints, checkpoint};
@@ -94,7 +94,8 @@ impl CancelToken {
         self.0.is_cancelled.load(Relaxed)
     }
 
-    /// Calls `compute` on this thread. In a program with its own thread pool, call `run` inside the pool. Where calls of
+    /// Calls `compute` on this thread. In a program with its own thread pool, call `run` inside the
+    /// pool: a pool that is entered within `compute` has no token. Where calls of
     /// `run` are nested, the token of the innermost call is used.
     ///
     /// # Errors
@@ -123,7 +124,7 @@ impl CancelToken {
         self.0.counter.as_ref().map_or(0, |counter| counter.checks.load(Relaxed))
     }
 
-    /// Counts a check point, where check points are counted, and returns whether the computation must end there.
+    /// Counts the check point if the token has a counter, and returns whether the computation must end at it.
     fn must_stop(&self) -> bool {
         if let Some(Counter { checks, limit }) = &self.0.counter
             && checks.fetch_add(1, Relaxed) + 1 >= *limit
@@ -241,7 +242,8 @@ mod tests {
             });
         });
         assert_eq!(result, Err(Cancelled));
-        // The first check point is that of `run`. Another thread may also stop between its check point and its count.
+        // The first check point is that of `run`, and the tenth one cancels: at most eight items are counted. There are fewer if
+        // another thread stops between its check point and its count.
         assert!(count.load(Relaxed) <= 8, "{count:?}");
         assert!(token.checks() < 100, "the remaining items are skipped");
         assert!(token.is_cancelled());

@@ -124,7 +124,7 @@ fn the_demo_prints_a_table_and_writes_a_figure() {
     assert!(output.status.success());
     assert_eq!(text(&output.stderr), "", "progress is shown on terminals only");
     for (column, size) in [(0, 200), (1, 2000)] {
-        // Inside, between, far: first aleatoric, then epistemic.
+        // The indented lines are: inside, between and far away, first for the aleatoric, then for the epistemic uncertainty.
         let table = text(&output.stdout);
         let rows = table.lines().filter(|line| line.starts_with("  "));
         let values: Vec<f64> =

@@ -71,7 +71,7 @@ impl Head {
     /// ```
     ///
     /// # Errors
-    /// Unequal numbers of rows, no more rows than columns, or logits that are not a linear function of the embeddings.
+    /// Unequal numbers of rows, at most as many rows as embedding columns, or logits that are not a linear function of the embeddings.
     pub fn fit(embeddings: &Embeddings<'_>, logits: &Embeddings<'_>) -> Result<Self, Error> {
         if embeddings.len() != logits.len() {
             let (got, expected) = (logits.len(), embeddings.len());
@@ -131,7 +131,8 @@ impl Head {
         Ok(Embeddings::new(self.each_row(rows, f64::INFINITY, round)?, self.classes())?)
     }
 
-    /// Calls `write` with the `f64` logits of each row, and collects what it appends. Coordinates are clipped at `limit`.
+    /// Calls `write` with the `f64` logits of each row, and collects what it appends. Coordinates of the
+    /// embeddings above `limit` are first replaced by `limit`.
     fn each_row<T: Send>(
         &self,
         rows: &Embeddings<'_>,
@@ -158,7 +159,8 @@ impl Head {
         Ok(firsts.into_par_iter().with_checkpoints().flat_map_iter(block).collect())
     }
 
-    /// Maps the logits of each row to one value. Coordinates are clipped at `limit`.
+    /// Maps the logits of each row to one value. Coordinates of the
+    /// embeddings above `limit` are first replaced by `limit`.
     pub(super) fn map_logits(
         &self,
         rows: &Embeddings<'_>,

@@ -1,11 +1,12 @@
 //! NNGuide (Park, Jung and Teoh 2023): the energy, weighted by the similarity to confident training rows.
 //!
-//! `E = ln Σ_c exp(z_c)` is the negative energy. `cos_i(x)` is the cosine between `x` and training row `i`. The sum runs over the k training rows with the
-//! largest `E_i cos_i(x)`.
+//! `E = ln Σ_c exp(z_c)` is the negative energy. `cos_i(x)` is the cosine between `x` and training row `i`.
 //!
 //! ```text
 //! s(x) = −E(x) · (1/k) Σ_i E_i cos_i(x)
 //! ```
+//!
+//! `E_i` is E of training row `i`. The sum over `i` runs over the k training rows with the largest `E_i cos_i(x)`.
 //!
 //! Products are computed in `f32`, in blocks. Rows that may be among the k largest, given a bound on the rounding error, are
 //! multiplied again in `f64`. Scores therefore do not depend on which rows are scored together.
@@ -30,7 +31,7 @@ pub struct NnGuide {
     bank: Embeddings<'static>,
     classes: usize,
     k: usize,
-    /// Largest difference of two `f32` products whose exact values are in the opposite order.
+    /// A bound on the difference of two `f32` products that are in another order than their exact values.
     margin: f32,
 }
 
@@ -69,7 +70,13 @@ impl NnGuide {
         let bank = Embeddings::new(values, dim).map_err(|error| damaged("bank", error.to_string()))?;
         let k = parts.count("n_neighbors")?;
         if k == 0 || k > bank.len() {
-            return Err(damaged("params", format!("k is {k}, with {} training rows", bank.len())));
+            return Err(damaged(
+                "params",
+                format!(
+                    "`n_neighbors` is {k}; it must be from 1 to {}, the number of training rows",
+                    bank.len()
+                ),
+            ));
         }
         let margin = margin(&bank);
         Ok(Self { bank, classes: parts.positive("classes")?, k, margin })
@@ -108,13 +115,14 @@ impl NnGuide {
     }
 }
 
-/// Twice the largest error of an `f32` product with a row of length one: `γ_d = d u / (1 − d u)` with `u = 2⁻²⁴`, times the length of
-/// the longest row of the bank, plus a margin for the rounded lengths.
+/// A bound on twice the error of an `f32` product of a row of the bank with a query of length one. The error is at most `γ_d L`
+/// with `γ_d = d u / (1 − d u)`, `u = 2⁻²⁴` and the length L of the longest row of the bank. The factor is 2.01 because lengths
+/// are rounded; the smallest normal number is added for products that underflow.
 fn margin(bank: &Embeddings<'_>) -> f32 {
     let sq_length = |row: &[f32]| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
     let longest = bank.rows().map(sq_length).fold(0.0, f64::max).sqrt();
-    let u = bank.dim() as f64 * f64::from(f32::EPSILON) / 2.0;
-    (2.01 * u / (1.0 - u) * longest) as f32 + f32::MIN_POSITIVE
+    let du = bank.dim() as f64 * f64::from(f32::EPSILON) / 2.0;
+    (2.01 * du / (1.0 - du) * longest) as f32 + f32::MIN_POSITIVE
 }
 
 /// Training rows that may be among the `k` with the largest products.

@@ -1,7 +1,8 @@
 //! A fitted baseline as named parameters and arrays, as a file stores it.
 //!
-//! [`Scorer::parts`] returns the parts of a baseline, and [`restore`] creates the baseline from them. The parts are the file format:
-//! each method lists its arrays in its own source file.
+//! [`Scorer::parts`] returns the parts of a baseline, and [`restore`] creates the baseline from them. A file stores
+//! the parts under their names, so that another name or shape is another file format. The function `parts` of each method names its
+//! parameters and arrays.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -192,7 +193,7 @@ impl BaselineParts {
         }
     }
 
-    /// A parameter that is stored as a word, or as a word or a number.
+    /// A parameter that is stored as a word; a shrinkage may also be stored as a number.
     pub(super) fn choice<T: FromStr<Err = UnknownChoice>>(&self, name: &str) -> Result<T, Error> {
         let unknown = |unknown: UnknownChoice| damaged("params", unknown.to_string());
         self.required_param(name)?.to_string().parse().map_err(unknown)

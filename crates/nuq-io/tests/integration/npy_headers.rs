@@ -1,4 +1,5 @@
-//! Headers of npy files, compared with numpy. `tests/data/make_npy_headers.py` writes the table.
+//! Headers of npy files, compared with numpy. The cases are in `tests/data/npy_headers.json`, which
+//! `make_npy_headers.py` writes.
 
 use std::fs;
 use std::path::Path;
@@ -28,12 +29,12 @@ fn headers_are_read_as_numpy_reads_them_or_rejected() {
                 let expected: Vec<f32> = expected.map(|v| v.as_f64().unwrap() as f32).collect();
                 assert_eq!(rows, expected, "{major}.{minor} {header:?}");
             }
-            // Forms that numpy never writes may be rejected.
+            // Of the headers that numpy reads, only those that are not listed variants may be rejected.
             (Value::Array(_), Err(error)) => assert!(case["is_variant"] == false, "{header:?}: {error}"),
             (Value::Null, rows) => {
                 assert!(rows.is_err() && read_labels(&spec).is_err(), "{major}.{minor} {header:?}");
             }
-            // Another shape or type, or no rows.
+            // numpy reads an array that is empty, not two-dimensional or not of numbers: it is rejected or has no values.
             (_, rows) => assert!(rows.unwrap_or_default().is_empty(), "{major}.{minor} {header:?}"),
         }
     }

@@ -6,9 +6,9 @@ use crate::{RowStorage, StoredRows};
 
 /// Maps a row x to `b_j = (x_j − m_j) c_j` with `|b_j| ≤ 1` on the training rows.
 ///
-/// m is the training mean; `c_j` is a power of two, the same for all columns, divided by the scale of column j.
-/// Centering removes the common offset, which would cause cancellation in `‖b‖² − 2 a·b`. The power of two keeps
-/// embeddings of magnitude 1e±30 inside the range of `f32`.
+/// m is the training mean, and `c_j = p / s_j` with a power of two p for all columns and the scale `s_j` of column j (1
+/// without a scale). Centering removes the common offset, which would cause cancellation in `‖b‖² − 2 a·b` with a rescaled
+/// query a. The power of two keeps embeddings of magnitude 1e±30 inside the range of `f32`.
 pub(super) struct Rescaler {
     center: Vec<f32>,
     factors: Vec<f64>,
@@ -19,11 +19,12 @@ pub(super) struct Rescaler {
 
 /// Limit of ½‖b‖² of inserted rows; the rescaler is fitted again for rows beyond it.
 const MAX_HALF_SQ_NORM: f32 = 1e6;
-/// In more dimensions the error bound of an `f32` product exceeds the product.
+/// From this number of dimensions on, the error bound of an `f32` product `a·b` is at least `‖a‖ ‖b‖` and excludes no row.
 const MAX_DIM: usize = 1 << 23;
 
 impl Rescaler {
-    /// Computes center, factors and norms from the stored rows; `None` when the rescaled rows are outside the range of `f32`.
+    /// Computes center, factors and norms from the stored rows; `None` when factors or rescaled rows are outside the range of
+    /// `f32`, or with too many dimensions.
     pub(super) fn fit(rows: &StoredRows<'_>) -> Option<Self> {
         let (dim, center) = (rows.dim(), mean(rows));
         let inverse = |j: usize| rows.scale().map_or(1.0, |s| 1.0 / s[j]);
@@ -129,7 +130,8 @@ impl Rescaler {
         (&self.center, &self.factors)
     }
 
-    /// The rescaled squared distance per unit of original squared distance: the square of the power of two.
+    /// The factor from squared distances of the index (coordinates divided by their scale) to rescaled squared distances: the
+    /// square of the power of two.
     pub(super) fn sq_unit(&self) -> f64 {
         self.sq_unit
     }

@@ -6,16 +6,16 @@ use axum::http::StatusCode;
 
 use crate::error::ApiError;
 
-/// An error of the state. The message names the folder or file, and what to do.
+/// An error of the state. The message names the folder or file, if there is one, and where possible what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
     /// The disk of the state is full.
-    #[error("the disk of the state folder {} is full: free some space; {problem}", .folder.display())]
+    #[error("the disk of the state folder {} is full ({problem}): free some space", .folder.display())]
     Full {
         /// The state folder.
         folder: PathBuf,
-        /// The message of the system.
+        /// The message of the operating system or of SQLite.
         problem: String,
     },
     /// The state cannot be written.
@@ -23,7 +23,7 @@ pub enum StateError {
     NotWritable {
         /// The state folder.
         folder: PathBuf,
-        /// The message of the system.
+        /// The message of the operating system or of SQLite.
         problem: String,
     },
     /// Another process uses the state folder.
@@ -37,7 +37,7 @@ pub enum StateError {
     Unusable {
         /// The state folder.
         folder: PathBuf,
-        /// What is wrong, and what to do.
+        /// What is wrong, and where possible what to do.
         problem: String,
     },
     /// A model file cannot be read or written.
