@@ -20,7 +20,7 @@ const SIZES: [usize; 5] = [10_000, 30_000, 100_000, 300_000, 1_000_000];
 struct Measured {
     /// Seconds of the build.
     build: f64,
-    /// Peak memory of the process minus that before the build, relative to the size of rows and links.
+    /// Peak memory of the process minus that before the data were created, relative to the size of rows and links.
     memory: f64,
     /// Milliseconds to open the file.
     open: f64,
@@ -47,7 +47,7 @@ pub(crate) fn run() -> Result<(), String> {
     }
     let unit = points[0].1 / growth(SIZES[0]);
     let figure = LogLogChart {
-        title: "Building a graph, against N log N".to_owned(),
+        title: "Building a graph, compared with N log N".to_owned(),
         caption: format!(
             "d = {DIM}, M = 16, ef_construction = 200, {} threads",
             rayon::current_num_threads()
@@ -78,7 +78,8 @@ fn measure_in_process(rows: usize) -> Result<Measured, String> {
 /// Builds, saves and opens a graph once. Prints the fields of [`Measured`].
 pub(crate) fn measure(rows: &str) -> Result<(), String> {
     let rows: usize = rows.parse().map_err(|_| "measure-graph takes a number of rows".to_owned())?;
-    // Overlapping clusters: in separate ones, a beam covers a whole small cluster and underestimates the cost of few rows.
+    // The clusters overlap: the beam of a search would cover a whole separate cluster if there are few rows, and their time
+    // would be too low for the comparison.
     let source = Source::new(DIM, 100, 1).spread(2.0);
     // Memory of the idle process: program, threads and stacks.
     let idle = rayon::broadcast(|_| peak_memory())[0].unwrap_or(0.0);

@@ -43,7 +43,7 @@ const SECTIONS: [Section; 10] = [
         title: "Baselines",
         figure: None,
         note: "*Speedup* is the time of the peer divided by that of nuq, for fit and score together; *score speedup* is that of score \
-               alone. *Rank agreement* is Spearman's rank correlation of the scores; pytorch-ood does not shrink its covariance. \
+               alone. *Rank agreement* is Spearman's rank correlation of the scores. Those of Mahalanobis differ because pytorch-ood does not shrink its covariance. \
                Covariances and projections are `f64` in nuq and `f32` in pytorch-ood: `f64` has half the speed, and the scores of nuq \
                equal the textbook formula in ten digits.",
     },
@@ -79,7 +79,7 @@ const SECTIONS: [Section; 10] = [
 
 const HEAD: &str = "# Benchmarks\n\n\
     Written by `cargo xtask docs`. Each table is one run on the machine named below it; `cargo xtask bench` runs the same \
-    measurements on your machine. Ratios above 1 mean that nuq is faster.\n";
+    measurements on your machine. In comparisons with other libraries, ratios of times above 1 mean that nuq is faster.\n";
 
 /// Measures the sections that have one of these names among their arguments, or all sections without names (except that of the GPU),
 /// and keeps the rest of the page.

@@ -48,7 +48,7 @@ pub enum Unit {
     Percent,
     /// Four decimals.
     Fine,
-    /// Three significant digits.
+    /// Three significant digits; below a million, all digits before the decimal point are kept.
     Plain,
 }
 
@@ -120,7 +120,7 @@ impl Unit {
     }
 }
 
-/// Formats a value with three significant digits.
+/// Formats a value with three significant digits; below a million, all digits before the decimal point are kept.
 fn three_digits(value: f64) -> String {
     let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     match magnitude {
@@ -197,7 +197,7 @@ impl Table {
         }
     }
 
-    /// The best mean of a column, if it has at least two values.
+    /// The best mean of a column; `None` if fewer than two of its cells have values, or if values are not ranked.
     fn best(&self, column: usize) -> Option<f64> {
         let means = || self.rows.iter().filter_map(|row| row.cells.get(column)?.mean());
         match self.better {

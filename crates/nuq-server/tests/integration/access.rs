@@ -90,7 +90,8 @@ fn other_origins_and_host_names_are_refused() {
     assert_eq!(status("GET", &[("origin", &own)]), (200, None));
     assert_eq!(status("GET", &[("origin", "https://allowed.example")]), (200, allowed.clone()));
     assert_eq!(status("OPTIONS", &[("origin", "https://allowed.example")]), (204, allowed));
-    // A name that resolves to a loopback address.
+    // Without keys, only `localhost` and addresses are allowed as host names: another name could be that of a foreign page
+    // that resolves to a loopback address.
     assert_eq!(status("GET", &[("host", "evil.example:8080")]), (403, None));
     assert_eq!(status("GET", &[("host", "localhost:8080")]), (200, None));
     assert_eq!(status("GET", &[("host", "[::1]:8080")]), (200, None));
@@ -124,7 +125,7 @@ fn every_described_route_exists() {
 }
 
 #[test]
-fn configurations_that_expose_models_are_refused() {
+fn insecure_and_invalid_configurations_are_refused() {
     let mut config = Config {
         models: vec![ModelSource::parse("m=does-not-exist.nuq").unwrap()],
         address: SocketAddr::from(([0, 0, 0, 0], 8080)),

@@ -1,8 +1,8 @@
-//! The rank of the held-out score that has a required coverage.
+//! The rank of the held-out score at which a threshold has a required coverage.
 
 use super::beta_quantile;
 
-/// `⌈(n + 1) share⌉`, at least 1: the rank of the held-out score that has the required coverage.
+/// `⌈(n + 1) share⌉`, at least 1: the rank of the held-out score at which a threshold has the coverage `share`.
 pub(super) fn coverage_rank(rows: usize, share: f64) -> usize {
     // The product has a rounding error of a few units in the last place, which must not increase the rank.
     (((rows + 1) as f64 * share * (1.0 - 4.0 * f64::EPSILON)).ceil() as usize).max(1)

@@ -16,7 +16,7 @@ pub struct SmootherParts {
     pub bandwidth: Bandwidth,
     /// The density estimate.
     pub density: FittedDensityParts,
-    /// The dimension in the constants of density and kernel.
+    /// The dimension d in the volume `h^d` and in the constants K(0) and ‖K‖₂² of the kernel.
     pub dimension: f64,
     /// The formula of `n(x)`, with its learned values.
     pub scale: FittedScale,
@@ -35,7 +35,7 @@ pub struct SmootherParts {
 /// A fitted density estimate. Gaussians are not stored: they are fitted to the training rows again when they are needed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FittedDensityParts {
-    /// Kernel density with the bandwidth of the posterior.
+    /// Kernel density with [`SmootherParts::bandwidth`].
     Same,
     /// Kernel density with its own bandwidth.
     Kde(f64),
@@ -46,7 +46,8 @@ pub enum FittedDensityParts {
 }
 
 impl SmootherParts {
-    /// Checks the ranges of all values against the index.
+    /// Checks the ranges of the values, and that their lengths and the scale agree with the index. Sample weights are
+    /// checked when they are restored.
     pub(super) fn check(&self, index: &dyn NeighborIndex) -> Result<(), Error> {
         let rows = index.rows();
         self.bandwidth.check(rows.id_bound(), rows.dim())?;
@@ -55,7 +56,8 @@ impl SmootherParts {
             _ => None,
         };
         if scale != rows.scale() {
-            let problem = "the index is not scaled by the bandwidths per dimension".to_owned();
+            let problem =
+                "the scale of the index differs from the bandwidths per dimension of the model".to_owned();
             return Err(nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }.into());
         }
         if let FittedDensityParts::Kde(h) | FittedDensityParts::Auto(AutoDensity { bandwidth: h, .. }) =
