@@ -75,6 +75,12 @@ impl PyScorer {
         Ok(column(py, &scores).into_any())
     }
 
+    /// The number of rows that equal training rows; 0 if the baseline stores no training rows.
+    fn equal_training_rows(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let (rows, scorer) = (embeddings(rows)?, self.inner.clone());
+        work::run(py, None, None, move || Ok(scorer.equal_training_rows(&rows)?.unwrap_or(0)))
+    }
+
     /// Writes the file of the baseline.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let (scorer, details) = (self.inner.clone(), self.details().clone());

@@ -55,7 +55,7 @@ impl PyScoreThreshold {
         Ok(parse_target(target, share, delta).check().map_err(Failure::from)?)
     }
 
-    /// Chooses a threshold on held-out scores. Errors are those of the network.
+    /// Chooses a threshold on held-out scores, `training_rows` of which are those of training rows. Errors are those of the network.
     #[staticmethod]
     fn calibrate(
         scores: PyReadonlyArray1<'_, f64>,
@@ -63,11 +63,12 @@ impl PyScoreThreshold {
         target: &str,
         share: f64,
         delta: f64,
+        training_rows: usize,
     ) -> PyResult<Self> {
         let target = parse_target(target, share, delta);
         let is_error = is_error.as_ref().map(|wrong| wrong.as_slice()).transpose()?;
         let inner = ScoreThreshold::calibrate(scores.as_slice()?, is_error, Predictor::Network, target);
-        Ok(Self { inner: inner.map_err(Failure::from)? })
+        Ok(Self { inner: inner.map_err(Failure::from)?.on_training_rows(training_rows) })
     }
 
     /// Inverse of `parts`.

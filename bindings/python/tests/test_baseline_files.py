@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -177,6 +178,22 @@ def test_thresholds_are_chosen_stored_and_applied(baseline, tmp_path):
     assert pickle.loads(pickle.dumps(threshold)) == threshold
     assert hash(risk) != hash(threshold)
     assert fitted(baseline).thresholds_ == {} or not hasattr(baseline, "fit")
+
+
+@pytest.mark.parametrize("baseline", [KnnDistance(), KnnDistance(normalize=True), LocalOutlierFactor()], ids=repr)
+def test_held_out_rows_that_equal_training_rows_are_reported(baseline):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(200, 4)).astype(np.float32)
+    baseline.fit(x)
+    with pytest.warns(UserWarning, match="200 of 200 rows equal training rows") as warned:
+        # As a text file with six decimals has them.
+        threshold = baseline.calibrate(np.round(x, 6), coverage=0.8)
+    assert warned[0].filename == __file__
+    assert threshold.statement.startswith("Chosen on training rows (200 of 200)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        threshold = baseline.calibrate(rng.normal(size=(200, 4)), coverage=0.8)
+    assert "training rows" not in threshold.statement
 
 
 def test_thresholds_without_meaning_are_errors():

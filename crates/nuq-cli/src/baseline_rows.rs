@@ -15,14 +15,20 @@ use crate::rows::{check_length, name_error};
 /// The options that select the file of a baseline and the arrays of rows.
 #[derive(Clone, Copy)]
 pub(crate) struct BaselineArrays<'o> {
-    pub(crate) model: &'o Path,
-    pub(crate) embeddings: Option<&'o ArraySpec>,
-    pub(crate) logits: Option<&'o ArraySpec>,
-    pub(crate) members: Option<&'o ArraySpec>,
-    pub(crate) input: RowArgs,
+    model: &'o Path,
+    embeddings: Option<&'o ArraySpec>,
+    logits: Option<&'o ArraySpec>,
+    members: Option<&'o ArraySpec>,
+    input: RowArgs,
 }
 
 impl<'o> BaselineArrays<'o> {
+    /// The arrays are embeddings, logits and members.
+    pub(crate) fn new(model: &'o Path, arrays: [&'o Option<ArraySpec>; 3], input: RowArgs) -> Self {
+        let [embeddings, logits, members] = arrays.map(Option::as_ref);
+        Self { model, embeddings, logits, members, input }
+    }
+
     /// The first array, for messages.
     pub(crate) fn first(&self) -> Option<&'o ArraySpec> {
         self.embeddings.or(self.members).or(self.logits)
@@ -133,7 +139,7 @@ impl<'o> BaselineRows<'o> {
 
 /// The arrays of some rows, without rows that contain a NaN or an infinity.
 pub(crate) struct ReadRows<'r> {
-    embeddings: Option<Embeddings<'static>>,
+    pub(crate) embeddings: Option<Embeddings<'static>>,
     pub(crate) logits: Option<Embeddings<'static>>,
     members: Option<&'r Members>,
     /// The positions of these rows among the requested rows, in increasing order.

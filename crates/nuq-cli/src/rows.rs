@@ -359,16 +359,20 @@ pub(crate) fn warn_training_rows(
     (rows, neighbors): (&Embeddings<'_>, &Neighbors),
     common: &Common,
 ) -> usize {
-    let equal = model.equal_training_rows(rows, neighbors);
+    warn_equal_rows(spec, model.equal_training_rows(rows, neighbors), rows.len(), common)
+}
+
+/// The same for a number of rows that equal training rows.
+pub(crate) fn warn_equal_rows(spec: &ArraySpec, equal: usize, rows: usize, common: &Common) -> usize {
     if equal > 0 {
         let text = format!(
             "{spec}: {equal} of {} equal {}; metrics and guarantees are valid only for rows that are not training rows",
-            count(rows.len(), "row"),
+            count(rows, "row"),
             if equal == 1 { "a training row" } else { "training rows" },
         );
         message(common, &text);
     }
-    relevant_training_rows(equal, rows.len())
+    relevant_training_rows(equal, rows)
 }
 
 /// The threshold of a model or baseline with this name; the error lists the names that exist.

@@ -16,7 +16,7 @@ import numpy as np
 from . import _arrays, _files, _progress, _result
 from ._params import Parameters
 from ._result import Uncertainty
-from .calibrate import Threshold, chosen
+from .calibrate import Threshold, chosen, warn_training_rows
 from .errors import (
     ColumnNamesError,
     DimensionMismatchError,
@@ -122,19 +122,9 @@ class Estimator(Parameters):
         return rows
 
     def _warn_training_rows(self, rows: np.ndarray, stacklevel: int = 3) -> int:
-        """Warn if rows that should be new equal training rows. At most about 1000 of them are searched. Returns the number of
-        equal rows, an estimate if not all rows are searched, and 0 if they are less than a tenth."""
-        sample = np.ascontiguousarray(rows[:: -(-len(rows) // 1000)])
-        equal = self._model.equal_training_rows(sample, self._threads())
-        if equal:
-            checked = "" if len(sample) == len(rows) else " checked"
-            warnings.warn(
-                f"{equal} of {len(sample)}{checked} rows equal {'a training row' if equal == 1 else 'training rows'}; "
-                "metrics and guarantees are valid only for rows that are not training rows",
-                UserWarning,
-                stacklevel=stacklevel,
-            )
-        return round(equal * len(rows) / len(sample)) if 10 * equal >= len(sample) else 0
+        """Warn if rows that should be new equal training rows. Returns their number, see ``warn_training_rows``."""
+        threads = self._threads()
+        return warn_training_rows(rows, lambda sample: self._model.equal_training_rows(sample, threads), stacklevel + 1)
 
     def _predictions_from(self, x: Any, ids: Any, sq_distances: Any) -> dict[str, np.ndarray]:
         """The columns of the prediction from given neighbors."""

@@ -23,7 +23,7 @@ import numpy as np
 from . import _arrays, _files, _nuq
 from ._base import compare_names
 from ._params import Parameters
-from .calibrate import Request, ScoreThreshold, chosen
+from .calibrate import Request, ScoreThreshold, chosen, warn_training_rows
 from .errors import DamagedFileError, InvalidParameterError, MissingInputError, ParameterTypeError
 
 __all__ = [
@@ -82,10 +82,12 @@ class Baseline(Parameters):
         """The stored thresholds by name. A new fit removes them."""
         return {name: ScoreThreshold(inner) for name, inner in self._fitted().thresholds().items()}
 
-    def _calibrate(self, request: Request, scores: np.ndarray, is_error: Any, name: Any) -> ScoreThreshold:
+    def _calibrate(
+        self, request: Request, scores: np.ndarray, is_error: Any, name: Any, training_rows: int = 0
+    ) -> ScoreThreshold:
         """Choose a threshold on held-out scores, and store it if it has a name. It is called by ``calibrate``."""
         name = None if name is None else _arrays.text(name, "name")
-        threshold = request.score_threshold(scores, is_error, stacklevel=3)
+        threshold = request.score_threshold(scores, is_error, training_rows, stacklevel=3)
         if name is not None:
             self._fitted().set_threshold(name, threshold._inner)
         return threshold
@@ -149,8 +151,8 @@ class Scorer(Baseline):
     ) -> ScoreThreshold:
         """Choose a threshold on the score with held-out rows, with a statistical guarantee for new rows of the same distribution.
 
-        The inputs are those of ``score``, for held-out rows: the baseline must not be fitted to them. They are not compared with
-        the training rows, which a baseline does not store. Give one of three targets. ``coverage``: a new row is accepted with at
+        The inputs are those of ``score``, for held-out rows: the baseline must not be fitted to them. Baselines that search neighbors
+        store the training rows and warn if held-out rows equal them. Give one of three targets. ``coverage``: a new row is accepted with at
         least this probability. ``false_alarm``: a new row is rejected with at most this probability. ``risk``: among accepted
         rows at most this share of predictions is wrong, with confidence 1 - ``delta``; this needs ``is_error``, True for each held-out row
         whose prediction by the network is wrong. A threshold with a ``name`` is stored in the baseline and in its file.
@@ -163,7 +165,9 @@ class Scorer(Baseline):
         array([ True, False])
         """
         request = Request.checked({"coverage": coverage, "risk": risk, "false_alarm": false_alarm}, delta)
-        return self._calibrate(request, self._scores(X, logits, members), is_error, name)
+        scores, scorer = self._scores(X, logits, members), self._fitted()
+        training_rows = 0 if X is None else warn_training_rows(_arrays.rows(X), scorer.equal_training_rows, stacklevel=3)
+        return self._calibrate(request, scores, is_error, name, training_rows)
 
     def accept(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -320,20 +320,38 @@ class Request(NamedTuple):
         _nuq.ScoreThreshold.check_target(*request)
         return request
 
-    def score_threshold(self, scores: np.ndarray, is_error: Any, stacklevel: int) -> ScoreThreshold:
-        """The threshold for held-out rows of a baseline with these scores."""
+    def score_threshold(
+        self, scores: np.ndarray, is_error: Any, training_rows: int, stacklevel: int
+    ) -> ScoreThreshold:
+        """The threshold for held-out rows of a baseline with these scores. ``training_rows`` of them are training rows."""
         if self.target == "risk" and is_error is None:
             raise InvalidParameterError("risk= requires is_error, whether the prediction of each held-out row is wrong")
         flags = None if is_error is None else _arrays.flags(is_error, "is_error")
         if flags is not None:
             _arrays.check_lengths(scores, flags)
-        inner = _nuq.ScoreThreshold.calibrate(scores, flags, *self)
+        inner = _nuq.ScoreThreshold.calibrate(scores, flags, *self, training_rows)
         self._warn_infinite(inner, stacklevel + 1)
         return ScoreThreshold(inner)
 
     def _warn_infinite(self, threshold: _nuq.ScoreThreshold, stacklevel: int) -> None:
         if np.isinf(threshold.value) and self.target != "risk":
             warnings.warn(threshold.statement, UserWarning, stacklevel=stacklevel + 1)
+
+
+def warn_training_rows(rows: np.ndarray, count: Callable[[np.ndarray], int], stacklevel: int) -> int:
+    """Warn if rows that should be new equal training rows. ``count`` counts them; at most about 1000 rows are compared. Returns the
+    number of equal rows, an estimate if not all rows are compared, and 0 if they are less than a tenth."""
+    sample = np.ascontiguousarray(rows[:: -(-len(rows) // 1000) or 1])
+    equal = count(sample)
+    if equal:
+        checked = "" if len(sample) == len(rows) else " checked"
+        warnings.warn(
+            f"{equal} of {len(sample)}{checked} rows equal {'a training row' if equal == 1 else 'training rows'}; "
+            "metrics and guarantees are valid only for rows that are not training rows",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+    return round(equal * len(rows) / len(sample)) if equal and 10 * equal >= len(sample) else 0
 
 
 class ModelRequest(NamedTuple):

@@ -21,13 +21,8 @@ pub(super) fn run(
     replacement: Replacement<'_>,
 ) -> Result<(), Error> {
     check_options(options, target_spec, &file)?;
-    let arrays = BaselineArrays {
-        model: &options.model,
-        embeddings: options.embeddings.as_ref(),
-        logits: options.logits.as_ref(),
-        members: options.members.as_ref(),
-        input: options.input,
-    };
+    let specs = [&options.embeddings, &options.logits, &options.members];
+    let arrays = BaselineArrays::new(&options.model, specs, options.input);
     arrays.check(&file, options.labels.is_some())?;
     let others: Vec<&ArraySpec> = options.labels.iter().collect();
     let mut held_out = BaselineRows::open(arrays, &file, &others)?;
@@ -42,7 +37,15 @@ pub(super) fn run(
         _ => None,
     };
     let scores = read.score(&file)?;
+    let training_rows = match (&options.embeddings, &read.embeddings) {
+        (Some(spec), Some(x)) => {
+            let equal = file.scorer.equal_training_rows(x)?.unwrap_or(0);
+            rows::warn_equal_rows(spec, equal, len, common)
+        }
+        _ => 0,
+    };
     let threshold = ScoreThreshold::calibrate(&scores, is_error.as_deref(), Predictor::Network, target)?;
+    let threshold = threshold.on_training_rows(training_rows);
     super::warn_infinite(common, &threshold, target_spec);
     let name = super::name(options, target_spec);
     let is_replaced = file.details.thresholds.insert(name.clone(), threshold).is_some();

@@ -20,13 +20,8 @@ pub(super) fn run(
     (kind, to): (Kind, &Destination<'_>),
     baseline: &BaselineFile,
 ) -> Result<(), Error> {
-    let arrays = BaselineArrays {
-        model: &options.model,
-        embeddings: options.embeddings.as_ref(),
-        logits: options.logits.as_ref(),
-        members: options.members.as_ref(),
-        input: options.input,
-    };
+    let specs = [&options.embeddings, &options.logits, &options.members];
+    let arrays = BaselineArrays::new(&options.model, specs, options.input);
     check_options(options, baseline)?;
     arrays.check(baseline, false)?;
     let threshold = match &options.threshold {

@@ -297,6 +297,24 @@ fn a_threshold_of_a_baseline_is_stored_shown_applied_and_removed() {
 }
 
 #[test]
+fn training_rows_among_the_held_out_rows_of_a_baseline_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let [train, held_out] = ["train", "held_out"].map(|name| example(&format!("{name}.npz:embeddings")));
+    for method in ["knn_distance", "knn_distance_l2", "lof"] {
+        assert!(nuq(&["fit", "--method", method, "-e", &train, "-o", "b.nuq"], at).status.success());
+        let calibrate = ["calibrate", "-m", "b.nuq", "--target", "coverage=0.9", "--json", "-e"];
+        let output = nuq(&[&calibrate[..], &[&train]].concat(), at);
+        assert!(err(&output).contains("2000 of 2000 rows equal training rows"), "{method}: {}", err(&output));
+        let json: Value = serde_json::from_str(&out(&output)).unwrap();
+        let statement = json["statement"].as_str().unwrap();
+        assert!(statement.starts_with("Chosen on training rows (2000 of 2000)"), "{statement}");
+        let output = nuq(&[&calibrate[..], &[&held_out]].concat(), at);
+        assert!(output.status.success() && !err(&output).contains("training row"), "{}", err(&output));
+    }
+}
+
+#[test]
 fn the_risk_of_a_baseline_counts_the_errors_of_the_network() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

@@ -1,6 +1,6 @@
 //! A scorer of L2-normalized rows, which compares directions and ignores lengths.
 
-use nuq_neighbors::NeighborIndex;
+use nuq_neighbors::{Embeddings, NeighborIndex};
 
 use super::{BaselineParts, Batch, Input, Scorer};
 use crate::Error;
@@ -61,5 +61,9 @@ impl<S: Scorer> Scorer for Normalized<S> {
 
     fn index(&self) -> Option<&dyn NeighborIndex> {
         self.0.index()
+    }
+
+    fn equal_training_rows(&self, rows: &Embeddings<'_>) -> Result<Option<usize>, Error> {
+        self.0.equal_training_rows(&rows.l2_normalized())
     }
 }

@@ -1,5 +1,6 @@
 //! The trait of uncertainty scores and the arrays that it reads.
 
+use nuq::calibrate::rows_in_index;
 use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
 
 use super::{BaselineParts, Members};
@@ -39,6 +40,18 @@ pub trait Scorer: Send + Sync {
     /// The index over training rows that the score searches, if there is one. A file stores it with the parts.
     fn index(&self) -> Option<&dyn NeighborIndex> {
         None
+    }
+
+    /// The number of rows that equal training rows, exactly or up to the rounding of a text file. `None` for a score without an index,
+    /// which stores no training rows.
+    ///
+    /// # Errors
+    /// Those of the search, such as another number of columns.
+    fn equal_training_rows(&self, rows: &Embeddings<'_>) -> Result<Option<usize>, Error> {
+        match self.index() {
+            Some(index) => Ok(Some(rows_in_index(index, rows)?)),
+            None => Ok(None),
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub use selective_risk::{CertifiedRisk, selective_risk};
 pub use sets::{PredictionSets, SetLimits, SetRule, SetScore, SetTarget};
 pub use threshold::{Threshold, calibrate};
 pub(crate) use training_rows::equal_training_rows;
-pub use training_rows::{kind_of_rows, relevant_training_rows};
+pub use training_rows::{kind_of_rows, relevant_training_rows, rows_in_index};
 
 pub(crate) use beta::beta_quantile;
 pub use beta::binomial_interval;

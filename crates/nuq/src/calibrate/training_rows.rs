@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use nuq_neighbors::{Embeddings, Neighbors, Precision};
+use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors, Precision};
 
+use crate::dimension::intrinsic_dimension;
 use crate::smoother::KernelSmoother;
 
 /// Largest relative change of a coordinate that is written with six significant digits (5e-6) and divided by the norm of the row,
@@ -17,6 +18,9 @@ const HALF_ERROR: f64 = 5e-4;
 const CHANCE: f64 = 1e-6;
 /// Largest distance of a rounded row to its training row, relative to the distance to the last neighbor.
 const MAX_RATIO: f64 = 0.1;
+/// Neighbors of each row, and rows from which the intrinsic dimension is estimated, for an index without a model.
+const NEIGHBORS: usize = 10;
+const DIMENSION_ROWS: usize = 500;
 
 /// The number of queries that equal a training row, exactly or after its coordinates were rounded to six significant digits or six
 /// decimals, as a text file holds them. `queries` are in the space that the model searches, and `neighbors` are theirs.
@@ -28,13 +32,51 @@ pub(crate) fn equal_training_rows(
     queries: &Embeddings<'_>,
     neighbors: &Neighbors,
 ) -> usize {
-    let stored = smoother.index.rows();
+    equal_rows((&*smoother.index, smoother.dimension), queries, neighbors)
+}
+
+/// The number of `queries` that equal a row of an index, exactly or after its coordinates were rounded to six significant digits or six
+/// decimals, as a text file holds them. Fitted models have [`FittedModel::equal_training_rows`](crate::FittedModel::equal_training_rows).
+///
+/// ```
+/// use nuq::calibrate::rows_in_index;
+/// use nuq::{Embeddings, ExactIndex};
+/// let rows = Embeddings::from_rows(&[[0.12345678, 1.0], [2.0, 3.0], [4.0, 1.0], [0.0, 7.0]])?;
+/// let queries = Embeddings::from_rows(&[[0.123457, 1.0], [2.5, 3.0]])?;
+/// assert_eq!(rows_in_index(&ExactIndex::new(&rows)?, &queries)?, 1);
+/// # Ok::<(), nuq_neighbors::Error>(())
+/// ```
+///
+/// # Errors
+/// Those of the search, such as another number of columns.
+pub fn rows_in_index(
+    index: &dyn NeighborIndex,
+    queries: &Embeddings<'_>,
+) -> Result<usize, nuq_neighbors::Error> {
+    let neighbors = index.search(queries, NEIGHBORS)?;
+    let ids = index.rows().live_ids();
+    let dimension = match ids.len() {
+        0 | 1 => index.dim() as f64,
+        len => {
+            let sample: Vec<u32> = ids.into_iter().step_by(len.div_ceil(DIMENSION_ROWS)).collect();
+            intrinsic_dimension(&index.leave_one_out(&sample, NEIGHBORS)?, index.dim())
+        }
+    };
+    Ok(equal_rows((index, dimension), queries, &neighbors))
+}
+
+fn equal_rows(
+    (index, dimension): (&dyn NeighborIndex, f64),
+    queries: &Embeddings<'_>,
+    neighbors: &Neighbors,
+) -> usize {
+    let stored = index.rows();
     let relative = match stored.precision() {
         Precision::F16 => HALF_ERROR,
         _ => TEXT_ERROR,
     };
     let k = neighbors.k().max(1) as f64;
-    let ratio = (CHANCE / k).powf(1.0 / smoother.dimension.max(1.0)).min(MAX_RATIO);
+    let ratio = (CHANCE / k).powf(1.0 / dimension.max(1.0)).min(MAX_RATIO);
     let is_rounded = |query: &[f32], row: &[f32]| {
         let largest = row.iter().fold(0.0, |largest: f32, value| largest.max(value.abs()));
         let absolute = DECIMAL_ERROR * f64::from(largest);
