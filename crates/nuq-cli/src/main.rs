@@ -87,7 +87,7 @@ fn print_usage(mut error: clap::Error) -> ExitCode {
             Err(problem) => print_error(&output::stdout_error(problem), false),
         };
     }
-    if std::env::args_os().any(|word| word == "--json") {
+    if is_json_requested() {
         let text = error.to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
         return print_error(&Error::Usage(text), true);
@@ -105,6 +105,13 @@ fn print_usage(mut error: clap::Error) -> ExitCode {
     // A message that cannot be printed is lost; the exit code reports the error.
     let _ = error.print();
     ExitCode::from(2)
+}
+
+/// Whether errors of the command line are printed as JSON. The parsed option does not exist then.
+fn is_json_requested() -> bool {
+    let is_true =
+        |value: String| ["1", "t", "true", "y", "yes", "on"].contains(&value.to_lowercase().as_str());
+    std::env::args_os().any(|word| word == "--json") || std::env::var("NUQ_JSON").is_ok_and(is_true)
 }
 
 /// Installs a panic hook that prints nothing for panics that `nuq_io::catch_panic` returns as errors: those of

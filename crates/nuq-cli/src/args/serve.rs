@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::BoolishValueParser;
 use nuq_server::{LogFormat, LogLevel, MetricsAccess, ModelSource, PictureSource};
 
 use super::choice::choice;
@@ -43,7 +44,12 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) address: SocketAddr,
     /// Serve a model of CIFAR-10 images and score test images, then house numbers, to show the page with data
-    #[arg(long, conflicts_with = "models")]
+    #[arg(
+        long,
+        env = "NUQ_DEMO",
+        hide_env_values = true,
+        value_parser = BoolishValueParser::new()
+    )]
     pub(crate) demo: bool,
     /// Pictures of training rows for the page: a folder with files such as 12.png for row 12, an address such as
     /// https://example.org/{row}.png, or an array of images as FILE.npz:NAME; can be repeated
@@ -53,21 +59,20 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) pictures: Vec<PictureSource>,
     /// Check the options and open all models, print the configuration, and exit
-    #[arg(long)]
+    #[arg(long, env = "NUQ_CHECK", hide_env_values = true, value_parser = BoolishValueParser::new())]
     pub(crate) check: bool,
 
     /// Folder of changes and activity, which survive the end of the process; it is created if it does not exist
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "NUQ_STATE",
-        conflicts_with = "ephemeral",
-        hide_env_values = true,
-        help_heading = "State"
-    )]
+    #[arg(long, value_name = "DIR", env = "NUQ_STATE", hide_env_values = true, help_heading = "State")]
     pub(crate) state: Option<PathBuf>,
     /// Accept changes of models without --state; they are lost when the process ends
-    #[arg(long, env = "NUQ_EPHEMERAL", hide_env_values = true, help_heading = "State")]
+    #[arg(
+        long,
+        env = "NUQ_EPHEMERAL",
+        hide_env_values = true,
+        value_parser = BoolishValueParser::new(),
+        help_heading = "State"
+    )]
     pub(crate) ephemeral: bool,
     /// Probability that the drift monitor of a model ever raises an alarm if nothing changes
     #[arg(
@@ -99,7 +104,13 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) write_key_file: Option<PathBuf>,
     /// Allow an address of other machines without keys
-    #[arg(long, env = "NUQ_INSECURE", hide_env_values = true, help_heading = "Access")]
+    #[arg(
+        long,
+        env = "NUQ_INSECURE",
+        hide_env_values = true,
+        value_parser = BoolishValueParser::new(),
+        help_heading = "Access"
+    )]
     pub(crate) insecure: bool,
     /// Certificate for https, in PEM format, with those of its issuers; it is read again when it changes
     #[arg(
@@ -223,4 +234,32 @@ pub(crate) struct ServeArgs {
         hide_env_values = true, help_heading = "Log"
     )]
     pub(crate) log_level: LogLevel,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use crate::args::Args;
+
+    #[test]
+    fn every_option_is_an_environment_variable() {
+        let mut nuq = Args::command();
+        nuq.build();
+        let serve = nuq.find_subcommand("serve").unwrap();
+        let mut count = 0;
+        for option in serve.get_arguments().filter(|option| option.get_id() != "help") {
+            let long = option.get_long().unwrap();
+            let variable = format!("NUQ_{}", long.to_uppercase().replace('-', "_"));
+            assert_eq!(
+                option.get_env().map(|name| name.to_string_lossy()),
+                Some(variable.into()),
+                "--{long}"
+            );
+            // Values of variables, such as paths, are not printed in the help.
+            assert!(option.is_hide_env_values_set(), "--{long}");
+            count += 1;
+        }
+        assert!(count > 25, "{count} options");
+    }
 }

@@ -55,6 +55,8 @@ fn help_lists_the_commands() {
           --json
               Print the result as one JSON object and an error as one line of JSON
 
+              [env: NUQ_JSON]
+
           --device <DEVICE>
               Device of the neighbor search: the CPU, an NVIDIA GPU, or the one with the lower estimated
               time; the results are the same
@@ -63,6 +65,7 @@ fn help_lists_the_commands() {
               exact of fit, and a model with a graph is an error. It needs the NVIDIA driver, cuBLAS and
               NVRTC, which the CUDA toolkit and PyTorch contain.
 
+              [env: NUQ_DEVICE]
               [default: auto]
               [possible values: auto, cpu, cuda, cuda:N]
 
@@ -73,15 +76,20 @@ fn help_lists_the_commands() {
               - auto:  A progress bar on a terminal, nothing elsewhere
               - plain: Plain lines
 
+              [env: NUQ_PROGRESS]
               [default: auto]
 
       -q, --quiet
               Print only results and errors; a command that writes a file prints nothing, unless --json
               is given
 
+              [env: NUQ_QUIET]
+
           --threads <N>
               Number of threads, at least 1 and at most 16 per processor [default: the number of
               processors]
+
+              [env: NUQ_THREADS]
 
     Typical use:
       nuq fit --embeddings train.npz:embeddings --labels train.npz:labels --out model.nuq

@@ -55,11 +55,48 @@ fn the_configuration_is_checked() {
         (&["--model", "m.nuq", "--read-key-file", "k"], &[("NUQ_READ_KEY", KEY)], 2, "given twice"),
         (&["--model", "m.nuq", "--read-key-file", "none"], &[], 3, "cannot read none"),
         (&["--model", "m.nuq", "--tls-certificate", "c"], &[], 2, "--tls-key"),
+        (&["--model", "m.nuq", "--state", "s", "--ephemeral"], &[], 2, "contradict each other"),
+        (&["--model", "cifar10=m.nuq", "--demo"], &[], 2, "the model of --demo has the name cifar10"),
+        (&["--check"], &[("NUQ_DEMO", "false")], 2, "no model is given"),
     ] {
         let output = serve(arguments, variables, at);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", err(&output));
         assert!(err(&output).contains(text), "{arguments:?}: {}", err(&output));
         assert!(!err(&output).contains("short-secret"));
+    }
+}
+
+#[test]
+fn options_can_be_environment_variables() {
+    let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
+    let at = folder.path();
+    let variables = [
+        ("NUQ_MODEL", "m.nuq"),
+        ("NUQ_CHECK", "1"),
+        ("NUQ_EPHEMERAL", "yes"),
+        ("NUQ_INSECURE", "false"),
+        ("NUQ_DEMO", "no"),
+        ("NUQ_THREADS", "1"),
+        ("NUQ_DEVICE", "cpu"),
+        ("NUQ_MAX_ROWS", "7"),
+        ("NUQ_JSON", "true"),
+    ];
+    let output = serve(&["--max-requests", "3"], &variables, at);
+    assert!(output.status.success(), "{}", err(&output));
+    let result: Value = serde_json::from_str(&out(&output)).unwrap();
+    let configuration = result["configuration"].as_str().unwrap();
+    for text in ["in memory: changes are lost", "7 rows", "3 requests"] {
+        assert!(configuration.contains(text), "{configuration}");
+    }
+    // An option wins, and a value that is not valid is named.
+    let output = serve(&["--max-rows", "8"], &variables, at);
+    assert!(out(&output).contains("8 rows"), "{}", out(&output));
+    for (variable, value) in [("NUQ_INSECURE", "perhaps"), ("NUQ_THREADS", "many"), ("NUQ_DEVICE", "abacus")]
+    {
+        let output = serve(&["--model", "m.nuq", "--check"], &[(variable, value), ("NUQ_JSON", "1")], at);
+        let error: Value = serde_json::from_str(&err(&output)).unwrap();
+        assert_eq!(error["exit_code"], 2);
+        assert!(error["error"].as_str().unwrap().contains(value), "{error}");
     }
 }
 
