@@ -89,22 +89,26 @@ impl ServedModel {
         })
     }
 
-    /// Changes the model, see [`ModelState::change`]. It blocks.
+    /// Changes the model, see [`ModelState::change`]. When this returns, the change is on the disk. It blocks.
     pub(crate) fn change(
         &self,
         prepare: impl FnOnce(&Model<'_>) -> Result<Change, ApiError>,
     ) -> Result<Applied, ApiError> {
         self.cancel_long_read();
         let applied = self.state.change(|| self.current(), prepare)?;
-        self.next_version();
-        Ok(applied)
+        self.acknowledge(applied)
     }
 
     /// Reverses a change. It blocks.
     pub(crate) fn undo(&self, change: u64) -> Result<Applied, ApiError> {
         self.cancel_long_read();
         let applied = self.state.undo(|| self.current(), change)?;
+        self.acknowledge(applied)
+    }
+
+    fn acknowledge(&self, applied: Applied) -> Result<Applied, ApiError> {
         self.next_version();
+        self.state.sync(&applied)?;
         Ok(applied)
     }
 

@@ -1,11 +1,12 @@
 //! The SQLite data base of the state.
 //!
-//! It has a write-ahead log, and a commit returns after the log is on the disk (`synchronous = FULL`). Without a state folder, the
-//! same tables are in memory.
+//! It has a write-ahead log. A commit writes to the log, and [`Database::sync`] waits until the log is on the disk: one call of the
+//! operating system is enough for all commits that wait at that time. Without a state folder, the same tables are in memory.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -66,9 +67,21 @@ pub(super) enum Writes {
     ReadOnly(String),
 }
 
+/// The number of a committed transaction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Commit(u64);
+
 /// The data base and its folder.
 pub(super) struct Database {
     connection: Mutex<Connection>,
+    /// The write-ahead log. Without one, as in memory, SQLite writes to the disk itself, or there is none.
+    log: Option<File>,
+    /// The number of commits.
+    commits: AtomicU64,
+    /// The last commit that is on the disk. It is locked while the log is written to the disk.
+    synced: Mutex<u64>,
+    /// The error of a write to the disk. What the disk contains is unknown from then on.
+    sync_failure: OnceLock<String>,
     /// The state folder; `None` in memory.
     folder: Option<PathBuf>,
     pub(super) writes: Writes,
@@ -85,20 +98,38 @@ impl Database {
         let connection = Connection::open_in_memory().map_err(|error| StateError::unusable(memory, error))?;
         create_tables(&connection).map_err(|error| StateError::unusable(memory, error))?;
         let writes = if is_ephemeral { Writes::Ephemeral } else { Writes::NoState };
-        Ok(Self { connection: Mutex::new(connection), folder: None, writes, _lock: None, copy: None })
+        Ok(Self::new(connection, None, writes))
+    }
+
+    fn new(connection: Connection, folder: Option<&Path>, writes: Writes) -> Self {
+        Self {
+            connection: Mutex::new(connection),
+            log: None,
+            commits: AtomicU64::new(0),
+            synced: Mutex::new(0),
+            sync_failure: OnceLock::new(),
+            folder: folder.map(Path::to_owned),
+            writes,
+            _lock: None,
+            copy: None,
+        }
     }
 
     /// Opens or creates the data base in a folder. A folder that cannot be written is read; changes are then refused.
     pub(super) fn open(folder: &Path) -> Result<Self, StateError> {
         match lock(folder) {
             Ok(lock) => match connect(&folder.join(FILE), folder) {
-                Ok(connection) => Ok(Self {
-                    connection: Mutex::new(connection),
-                    folder: Some(folder.to_owned()),
-                    writes: Writes::Durable,
-                    _lock: Some(lock),
-                    copy: None,
-                }),
+                Ok(connection) => {
+                    let log = has_log(&connection).then(|| {
+                        // SQLite uses this file until the connection is closed.
+                        let path = folder.join(format!("{FILE}-wal"));
+                        File::options().create(true).append(true).open(path)
+                    });
+                    let log = log.transpose().map_err(|error| StateError::unusable(folder, error))?;
+                    let mut database = Self::new(connection, Some(folder), Writes::Durable);
+                    (database.log, database._lock) = (log, Some(lock));
+                    Ok(database)
+                }
                 // A full disk, for example. If a copy is not usable either, the first error is the cause.
                 Err(error) => match Self::read_only(folder, error.to_string()) {
                     Ok(mut copy) => {
@@ -129,13 +160,11 @@ impl Database {
         });
         let connection = copied.map_err(unusable).and_then(|()| connect(&copy.join(FILE), folder));
         match connection {
-            Ok(connection) => Ok(Self {
-                connection: Mutex::new(connection),
-                folder: Some(folder.to_owned()),
-                writes: Writes::ReadOnly(problem),
-                _lock: None,
-                copy: Some(copy),
-            }),
+            Ok(connection) => {
+                let mut database = Self::new(connection, Some(folder), Writes::ReadOnly(problem));
+                database.copy = Some(copy);
+                Ok(database)
+            }
             Err(error) => {
                 // The error of the data base is more informative than that of the removal.
                 let _ = fs::remove_dir_all(&copy);
@@ -156,12 +185,12 @@ impl Database {
 
     /// Fails if changes of models are refused.
     pub(super) fn check_writes(&self) -> Result<(), StateError> {
-        match &self.writes {
-            Writes::Durable | Writes::Ephemeral => Ok(()),
-            Writes::NoState => Err(StateError::NoState),
-            Writes::ReadOnly(problem) => {
+        match (&self.writes, self.sync_failure.get()) {
+            (Writes::NoState, _) => Err(StateError::NoState),
+            (Writes::ReadOnly(problem), _) | (_, Some(problem)) => {
                 Err(StateError::NotWritable { folder: self.folder().to_owned(), problem: problem.clone() })
             }
+            (Writes::Durable | Writes::Ephemeral, None) => Ok(()),
         }
     }
 
@@ -183,6 +212,17 @@ impl Database {
         &self,
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StateError> {
+        let (result, commit) = self.commit(write)?;
+        self.sync(commit)?;
+        Ok(result)
+    }
+
+    /// Runs one transaction. When this returns, its changes survive the end of the process; after [`sync`](Self::sync) they also
+    /// survive the end of the machine. On failure nothing is changed.
+    pub(super) fn commit<T>(
+        &self,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<(T, Commit), StateError> {
         let mut connection = self.connection();
         let run = |connection: &mut Connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -190,7 +230,41 @@ impl Database {
             transaction.commit()?;
             Ok(result)
         };
-        run(&mut connection).map_err(|error| StateError::of_write(self.folder(), &error))
+        let result = run(&mut connection).map_err(|error| StateError::of_write(self.folder(), &error))?;
+        Ok((result, Commit(self.commits.fetch_add(1, Ordering::AcqRel) + 1)))
+    }
+
+    /// Waits until a commit is on the disk.
+    ///
+    /// # Errors
+    /// The log cannot be written to the disk. All later changes are refused.
+    pub(super) fn sync(&self, commit: Commit) -> Result<(), StateError> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        if *synced >= commit.0 {
+            return Ok(());
+        }
+        // Also the commits of all threads that wait for the lock.
+        let last = self.commits.load(Ordering::Acquire);
+        let problem = match self.sync_failure.get() {
+            Some(problem) => problem.clone(),
+            None => match log.sync_data() {
+                Ok(()) => {
+                    *synced = last;
+                    return Ok(());
+                }
+                Err(error) => {
+                    let problem = format!("{error}; restart the server after the cause is removed");
+                    self.sync_failure.get_or_init(|| problem).clone()
+                }
+            },
+        };
+        Err(StateError::NotWritable { folder: self.folder().to_owned(), problem })
+    }
+
+    #[cfg(test)]
+    pub(super) fn synced(&self) -> (&Mutex<u64>, u64) {
+        (&self.synced, self.commits.load(Ordering::Acquire))
     }
 
     #[cfg(test)]
@@ -212,8 +286,10 @@ fn connect(path: &Path, folder: &Path) -> Result<Connection, StateError> {
     let connection = Connection::open(path).map_err(unusable)?;
     let prepare = |connection: &Connection| {
         connection.busy_timeout(Duration::from_secs(5))?;
+        // Some file systems cannot have a write-ahead log.
         connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
+        // `Database::sync` writes the log to the disk.
+        connection.pragma_update(None, "synchronous", if has_log(connection) { "NORMAL" } else { "FULL" })?;
         // On macOS a plain sync does not reach the disk.
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
@@ -231,6 +307,11 @@ fn connect(path: &Path, folder: &Path) -> Result<Connection, StateError> {
         }
     }
     Ok(connection)
+}
+
+fn has_log(connection: &Connection) -> bool {
+    let mode = connection.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
+    mode.is_ok_and(|mode| mode == "wal")
 }
 
 fn create_tables(connection: &Connection) -> rusqlite::Result<()> {

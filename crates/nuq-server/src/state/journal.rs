@@ -1,7 +1,7 @@
 //! The journal: changes of a model's rows and rules, in the order in which they were applied.
 //!
 //! An entry contains everything that is needed to apply the change again, and to undo it. It is committed before the change is applied,
-//! and the change is acknowledged after both. Applying an entry is deterministic: the ids of inserted rows are known before.
+//! and it is on the disk before the change is acknowledged. Applying an entry is deterministic: the ids of inserted rows are known before.
 
 use nuq::calibrate::Rules;
 use nuq::{Bandwidth, Embeddings, FittedModel, Label, Model, NeighborIndex};

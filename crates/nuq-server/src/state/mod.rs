@@ -1,6 +1,6 @@
 //! State that survives the process: an SQLite data base and snapshots of models in one folder.
 //!
-//! - `journal`: changes of models. A change is committed before it is applied and acknowledged.
+//! - `journal`: changes of models. A change is committed before it is applied, and on the disk before it is acknowledged.
 //! - `snapshot`: model files from which recovery starts, so that the journal stays short.
 //! - `recorder`: scored rows and requests, as sums per minute (`activity`), bounded samples (`samples`) and a drift monitor (`drift`).
 //!
@@ -42,7 +42,7 @@ use nuq_io::ModelFile;
 use crate::Config;
 use crate::error::ApiError;
 use crate::models::LoadedModel;
-use database::Database;
+use database::{Commit, Database};
 use drift::DriftSource;
 use recorder::Recorder;
 use snapshot::Base;
@@ -244,6 +244,7 @@ pub(crate) struct ModelState {
 pub(crate) struct Applied {
     pub(crate) id: u64,
     pub(crate) change: Change,
+    commit: Commit,
 }
 
 impl ModelState {
@@ -251,8 +252,9 @@ impl ModelState {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the served model, which `current` returns. `prepare` describes the change, given the model. When this returns, the change is on the disk and in
-    /// the model; on failure it is in neither. It blocks: call it on a thread for blocking work.
+    /// Changes the served model, which `current` returns. `prepare` describes the change, given the model. When this returns, the change
+    /// is in the journal and in the model; on failure it is in neither. It is acknowledged after [`sync`](Self::sync). Both block: call
+    /// them on a thread for blocking work.
     pub(crate) fn change(
         &self,
         current: impl Fn() -> Arc<LoadedModel>,
@@ -277,7 +279,7 @@ impl ModelState {
             }
             Ok(id)
         };
-        let id = self.database.write(append)?;
+        let (id, commit) = self.database.commit(append)?;
         let (result, source) = {
             let mut model = loaded.write();
             (change.apply(&mut model), DriftSource::of(model.rules()))
@@ -294,7 +296,12 @@ impl ModelState {
         if self.database.is_durable() && log.is_long() {
             self.snapshot(&mut log, &loaded.read());
         }
-        Ok(Applied { id, change })
+        Ok(Applied { id, change, commit })
+    }
+
+    /// Waits until a change is on the disk. Changes that wait at the same time are written together.
+    pub(crate) fn sync(&self, applied: &Applied) -> Result<(), StateError> {
+        self.database.sync(applied.commit)
     }
 
     /// Reverses a change.

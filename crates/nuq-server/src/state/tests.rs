@@ -110,6 +110,31 @@ impl Served {
     }
 }
 
+/// The changes of 16 threads are on the disk after the first of them has waited for it.
+#[test]
+fn changes_that_wait_are_synchronized_together() {
+    let fixture = Fixture::new(&classifier());
+    let served = fixture.load();
+    let (synced, before) = served.state.database.synced();
+    let held = synced.lock().unwrap();
+    std::thread::scope(|scope| {
+        for i in 0..16 {
+            let served = &served;
+            scope.spawn(move || {
+                let applied = served.insert(100 + i, 1);
+                served.state.sync(&applied).unwrap();
+                let (synced, commits) = served.state.database.synced();
+                assert_eq!(*synced.lock().unwrap(), commits);
+            });
+        }
+        while served.state.database.synced().1 < before + 16 {
+            std::thread::yield_now();
+        }
+        assert!(*held < before + 16);
+        drop(held);
+    });
+}
+
 #[test]
 fn acknowledged_changes_are_in_the_model_after_a_restart() {
     let fixture = Fixture::new(&classifier());
