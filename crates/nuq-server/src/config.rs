@@ -186,6 +186,12 @@ impl Config {
                 ));
             }
         }
+        if self.demo && self.models.iter().any(|model| model.name == crate::demo::NAME) {
+            return usage(format!(
+                "the model of --demo has the name {}: give another one as --model NAME=FILE",
+                crate::demo::NAME
+            ));
+        }
         if !self.address.ip().is_loopback() && !self.insecure {
             for (key, option, who) in
                 [(&self.read_key, "read", "read predictions"), (&self.write_key, "write", "change models")]
@@ -263,7 +269,7 @@ impl fmt::Display for Config {
             writeln!(f, "model       {} from {}", model.name, model.path.display())?;
         }
         if self.demo {
-            writeln!(f, "model       cifar10, a demonstration")?;
+            writeln!(f, "model       {}, a demonstration", crate::demo::NAME)?;
         }
         for source in &self.pictures {
             let model = source.model.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();

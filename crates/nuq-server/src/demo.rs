@@ -3,6 +3,7 @@
 //! raises an alarm.
 
 use std::fs;
+use std::io::Cursor;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,11 +12,12 @@ use nuq::calibrate::{Measure, Target, calibrate};
 use nuq::{Embeddings, FittedModel, Model, NuqClassifier};
 use nuq_io::{ArraySpec, EmbeddingsFile};
 use tempfile::TempDir;
+use zip::ZipArchive;
 
 use crate::batch::Rows;
 use crate::models::ServedModel;
 use crate::results::Selection;
-use crate::{App, Error, ModelSource};
+use crate::{App, Error, ModelSource, PictureSource};
 
 /// Arrays that a ResNet-18 computed; `examples/README.md` describes them.
 const FILES: [(&str, &[u8]); 4] = [
@@ -25,8 +27,11 @@ const FILES: [(&str, &[u8]); 4] = [
     ("svhn.npz", include_bytes!("../demo/svhn.npz")),
 ];
 
+/// Pictures of the training rows, one file `ROW.webp` for each.
+const PICTURES: &[u8] = include_bytes!("../demo/pictures.zip");
+
 /// The name of the model.
-const NAME: &str = "cifar10";
+pub(crate) const NAME: &str = "cifar10";
 /// Time between two requests.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Rows of each request.
@@ -50,6 +55,8 @@ impl Demo {
         for (name, contents) in FILES {
             fs::write(folder.path().join(name), contents).map_err(failed)?;
         }
+        let mut pictures = ZipArchive::new(Cursor::new(PICTURES)).expect("the pictures are a zip file");
+        pictures.extract(folder.path().join("pictures")).map_err(|error| failed(error.into()))?;
         let array = |file: &str, name: &str| ArraySpec {
             path: folder.path().join(file),
             name: Some(name.to_owned()),
@@ -65,6 +72,11 @@ impl Demo {
 
     pub(crate) fn source(&self) -> ModelSource {
         ModelSource { name: NAME.to_owned(), path: self.path() }
+    }
+
+    pub(crate) fn pictures(&self) -> PictureSource {
+        let folder = self.folder.path().join("pictures");
+        PictureSource { model: Some(NAME.to_owned()), location: folder.to_string_lossy().into_owned() }
     }
 
     fn path(&self) -> PathBuf {

@@ -72,7 +72,11 @@ impl App {
 }
 
 fn open_pictures(config: &Config) -> Result<pictures::AllPictures, Error> {
-    let names: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
+    let mut names: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
+    // A configuration that is only checked does not contain the model of the demonstration.
+    if config.demo && !names.contains(&demo::NAME) {
+        names.push(demo::NAME);
+    }
     pictures::AllPictures::open(&config.pictures, &names)
 }
 

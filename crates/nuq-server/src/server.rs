@@ -60,10 +60,15 @@ impl Server {
         // The address is taken before the models are read, which can take long.
         let listener = runtime
             .block_on(TcpListener::bind(wanted))
-            .map_err(failed(&format!("cannot listen on {wanted}")))?;
+            .map_err(failed(&format!("cannot listen on {wanted}, choose another one with --address")))?;
         let address = listener.local_addr().map_err(failed("cannot listen"))?;
         let demo = if config.demo { Some(Demo::prepare()?) } else { None };
-        config.models.extend(demo.as_ref().map(Demo::source));
+        if let Some(demo) = &demo {
+            config.models.push(demo.source());
+            if config.pictures.is_empty() {
+                config.pictures.push(demo.pictures());
+            }
+        }
         // Changes of the demonstration can be tried.
         config.ephemeral |= config.demo && config.state.is_none();
         let app = Arc::new(App::new(config)?);

@@ -8,18 +8,20 @@ use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use nuq_report::assets::{FONT_MEDIUM, FONT_REGULAR, THEME_SCRIPT};
+use nuq_report::assets::{FONT_MEDIUM, FONT_REGULAR, THEME_SCRIPT, THEME_STYLE};
 
 use crate::App;
 use crate::error::ApiError;
 
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
 
 /// The files of the page: name, content type, contents.
 const FILES: &[(&str, &str, &[u8])] = &[
     ("index.html", HTML, include_bytes!("index.html")),
-    ("style.css", "text/css; charset=utf-8", include_bytes!("style.css")),
+    ("theme.css", STYLE, THEME_STYLE.as_bytes()),
+    ("style.css", STYLE, include_bytes!("style.css")),
     ("icon.svg", "image/svg+xml", include_bytes!("icon.svg")),
     ("Roboto-Regular.ttf", "font/ttf", FONT_REGULAR),
     ("Roboto-Medium.ttf", "font/ttf", FONT_MEDIUM),

@@ -5,7 +5,7 @@ mod methods;
 mod overview;
 mod rows;
 
-use crate::assets::THEME_SCRIPT;
+use crate::assets::{THEME_SCRIPT, THEME_STYLE};
 use crate::charts::captioned_drawing::CaptionedDrawing;
 use crate::drawing::canvas::font_faces;
 use crate::drawing::escape;
@@ -27,7 +27,7 @@ impl Report {
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <title>{title} – nuq</title>\n<style>{fonts}\n{STYLE}</style>\n<script>{THEME_SCRIPT}</script>\n</head>\n\
+             <title>{title} – nuq</title>\n<style>{fonts}\n{THEME_STYLE}\n{STYLE}</style>\n<script>{THEME_SCRIPT}</script>\n</head>\n\
              <body>\n{body}<div id=\"tip\" role=\"status\" hidden></div>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
         )
     }

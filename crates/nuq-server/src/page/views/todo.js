@@ -6,6 +6,8 @@ import { moment, percent } from "../format.js";
 import { decision, picture, predictionText, probabilityText } from "../rows.js";
 
 const LIMIT = 12;
+/** Errors of one list: it is not possible for this model, or takes longer than the time limit of the server. */
+const SHOWN = [404, 409, 422, 429, 503];
 
 export const create = context => {
   const message = html("p", { class: "message", role: "status" });
@@ -88,7 +90,7 @@ export const create = context => {
       return `Undone: ${entry.text}.`;
     }), { "aria-label": `Undo: ${entry.text}` })]));
 
-  /** A list that may be refused for one model, such as label issues of a regression. */
+  /** A list that may be refused, such as label issues of a regression. */
   const list = async (path, target, create, none) => {
     // A half-typed label is not overwritten.
     if (target.contains(document.activeElement) && document.activeElement.tagName === "INPUT") return;
@@ -96,7 +98,7 @@ export const create = context => {
       const rows = await api.get(path);
       target.replaceChildren(...(rows.length ? rows.map(create) : [html("li", { class: "card text" }, none)]));
     } catch (error) {
-      if (error.status !== 422 && error.status !== 404 && error.status !== 409) throw error;
+      if (!SHOWN.includes(error.status)) throw error;
       target.replaceChildren(html("li", { class: "card text" }, error.message));
     }
   };
@@ -114,7 +116,7 @@ export const create = context => {
       const entries = await api.get(`${path}/changes?limit=20`);
       changes.replaceChildren(entries.length ? changeTable(entries) : html("p", { class: "text" }, "No changes so far."));
     } catch (error) {
-      if (error.status !== 422 && error.status !== 404 && error.status !== 409) throw error;
+      if (!SHOWN.includes(error.status)) throw error;
       changes.replaceChildren(html("p", { class: "text" }, error.message));
     }
   };
