@@ -1,6 +1,7 @@
 """Requests per second and latencies of `nuq serve`, and of the same model in the Python package behind FastAPI and uvicorn.
 
     cargo xtask bench serve
+    cargo xtask bench serve memory    the memory of `nuq serve` during a million requests
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import nuq
 
 ROWS, DIM, CLASSES, SECONDS = 50_000, 512, 10, 10
+REQUESTS = 1_000_000
 
 PEER = """
 import os
@@ -58,7 +60,28 @@ def resident(process):
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def main(binary, load):
+def rows_per_second(model, queries):
+    """The speed of the library with 256 rows at a time."""
+    start, calls = time.perf_counter(), 0
+    while time.perf_counter() < start + SECONDS:
+        model.predict_uncertainty(queries)
+        calls += 1
+    rate = len(queries) * calls / (time.perf_counter() - start)
+    print(f"library, {len(queries)} rows at a time: {rate:.0f} rows/s")
+    return rate
+
+
+def memory(server, load, address):
+    """Memory after each tenth of many requests of 64 clients."""
+    print("requests  memory")
+    for tenth in range(11):
+        if tenth:
+            words = [load, "load", address, "/v2/models/m/infer", "64", f"{REQUESTS // 10}x", "infer"]
+            subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
+        print(f"{REQUESTS // 10 * tenth:8}  {resident(server):.1f} MiB", flush=True)
+
+
+def main(binary, load, part=None):
     folder = Path(tempfile.mkdtemp(prefix="nuq-serve-"))
     os.chdir(folder)
     rng = np.random.default_rng(1)
@@ -67,19 +90,14 @@ def main(binary, load):
     queries, _ = draw(rng, 256, centers, map_)
     model = nuq.NuqClassifier(index="exact").fit(x, y)
     model.save("model.nuq")
-    start, calls = time.perf_counter(), 0
-    while time.perf_counter() < start + SECONDS:
-        model.predict_uncertainty(queries)
-        calls += 1
-    library = 256 * calls / (time.perf_counter() - start)
-    print(f"library, 256 rows at a time: {library:.0f} rows/s")
-
     tensor = {"name": "embeddings", "shape": [256, DIM], "datatype": "FP32", "parameters": {"binary_data_size": queries.nbytes}}
     head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
     Path("binary").write_bytes(head + queries.tobytes())
     Path("one").write_text(json.dumps({"rows": queries[:1].tolist()}))
     one = {"name": "embeddings", "shape": [1, DIM], "datatype": "FP32", "data": queries[0].tolist()}
     Path("infer").write_text(json.dumps({"inputs": [one]}))
+
+    library = rows_per_second(model, queries) if part is None else None
 
     def requests(address, path, clients, body, *headers):
         words = [load, "load", address, path, str(clients), str(SECONDS), body, "content-type: application/json", *headers]
@@ -95,6 +113,8 @@ def main(binary, load):
     try:
         wait("http://127.0.0.1:18080/v2/health/ready")
         infer, address = "/v2/models/m/infer", "127.0.0.1:18080"
+        if part == "memory":
+            return memory(server, load, address)
         length = f"inference-header-content-length: {len(head)}"
         rate, _ = report("nuq serve, 4 clients, 256 rows, binary", requests(address, infer, 4, "binary", length))
         print(f"  {256 * rate:.0f} rows/s, {256 * rate / library:.2f} of the library")
@@ -119,4 +139,4 @@ def main(binary, load):
 
 
 if __name__ == "__main__":
-    main(*[str(Path(path).resolve()) for path in sys.argv[1:3]])
+    main(*[str(Path(path).resolve()) for path in sys.argv[1:3]], *sys.argv[3:])

@@ -2,16 +2,26 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Sends the body of a file as POST requests, from some clients for some seconds. Prints requests per second and latencies in
-/// milliseconds: mean, 50 %, 99 %.
+/// Sends the body of a file as POST requests, from some clients, for some seconds or until a number of requests is answered. Prints
+/// requests per second and latencies in milliseconds: mean, 50 %, 99 %.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
-    let [address, path, clients, seconds, body, headers @ ..] = words else {
-        return Err("usage: nuq-bench load ADDRESS PATH CLIENTS SECONDS BODY_FILE [HEADER…]".to_owned());
+    let [address, path, clients, length, body, headers @ ..] = words else {
+        return Err(
+            "usage: nuq-bench load ADDRESS PATH CLIENTS SECONDS|REQUESTSx BODY_FILE [HEADER…]".to_owned()
+        );
     };
     let clients: usize = clients.parse().map_err(|_| "CLIENTS is not a number")?;
-    let seconds: f64 = seconds.parse().map_err(|_| "SECONDS is not a number")?;
+    // The length is a time, such as 10, or a number of requests, such as 1000x.
+    let (seconds, requests) = match length.strip_suffix('x') {
+        Some(requests) => (f64::from(u32::MAX), requests.parse().map_err(|_| "REQUESTS is not a number")?),
+        None => (length.parse().map_err(|_| "SECONDS is not a number")?, usize::MAX),
+    };
+    let left = AtomicUsize::new(requests);
+    let is_left = || left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
     let body = std::fs::read(body).map_err(|error| format!("{body}: {error}"))?;
     let lines: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let head =
@@ -25,7 +35,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
         let stream = TcpStream::connect(address).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         let mut reader = BufReader::new(stream);
-        while Instant::now() < end {
+        while Instant::now() < end && is_left() {
             let start = Instant::now();
             reader.get_mut().write_all(&request).map_err(failed)?;
             read_response(&mut reader)?;

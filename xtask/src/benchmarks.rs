@@ -17,7 +17,7 @@ struct Section {
     note: &'static str,
 }
 
-const SECTIONS: [Section; 10] = [
+const SECTIONS: [Section; 11] = [
     Section {
         bench: &["search", "exact"],
         title: "Exact search",
@@ -60,6 +60,14 @@ const SECTIONS: [Section; 10] = [
         note: "Both libraries construct sets from the same class probabilities, those of NUQ. Both randomize `aps`; in nuq the random \
                number of a row is a hash of its coordinates. MAPIE's intervals have one width; those of nuq are proportional to the \
                estimated standard deviation.",
+    },
+    Section {
+        bench: &["serve"],
+        title: "Serving",
+        figure: None,
+        note: "A model of 50,000 rows of 512 columns, exact search. Clients and server share the processors. FastAPI and uvicorn serve the \
+               same model by the Python package. `cargo xtask bench serve memory` prints the memory of the server during a million \
+               requests.",
     },
     Section {
         bench: &["growth", "models"],
@@ -123,6 +131,7 @@ impl Section {
         let table = match self.bench {
             ["python"] => python::bench()?,
             ["sets"] => python::bench_sets()?,
+            ["serve"] => python::bench_serve(&[])?,
             ["cuda"] => cuda::bench()?,
             words => bench(words)?,
         };

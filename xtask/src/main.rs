@@ -16,7 +16,8 @@ cargo xtask COMMAND
   test                          all checks of a change: format, lints, tests, API documentation, Python package
   test python                   the Python package only: build the wheel, install it in a new environment, run its tests
   test torch                    the tests that need PyTorch (a large download), after `test python`
-  test serve                    the server: 200 kills under load, clients of the Open Inference Protocol from PyPI
+  test serve                    the server: 200 kills under load, memory over 20,000 requests, limits and hostile requests, clients of
+                                the Open Inference Protocol from PyPI, the container and the KServe runtime of examples/serving
   test cuda                     the tests of searches on a GPU
   test lab                      the laboratory: lints, tests and every experiment at a small size
   bench [search | fit | score | baselines | growth]
@@ -24,11 +25,12 @@ cargo xtask COMMAND
   bench cuda                    searches on a GPU, compared with PyTorch
   bench python                  the Python package compared with Rust
   bench serve                   the server compared with FastAPI and uvicorn
+  bench serve memory            the memory of the server during a million requests
   bench sets                    prediction sets and intervals compared with MAPIE
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
-  docs serve                    the picture of the page of `nuq serve --demo` only
+  docs page                     the picture of the page of `nuq serve --demo` only
   docs figures | BENCH...       the figures only, or the tables of these benchmarks only
 ";
 
@@ -49,14 +51,15 @@ fn main() -> ExitCode {
         ["test", "cuda"] => cuda::test(),
         ["bench", "cuda"] => cuda::bench().map(|table| print!("{table}")),
         ["bench", "python"] => python::bench().map(|table| print!("{table}")),
-        ["bench", "serve"] => python::bench_serve().map(|table| print!("{table}")),
+        ["bench", "serve"] => python::bench_serve(&[]).map(|table| print!("{table}")),
+        ["bench", "serve", "memory"] => python::bench_serve(&["memory"]).map(|table| print!("{table}")),
         ["bench", "sets"] => python::bench_sets().map(|table| print!("{table}")),
         ["bench", rest @ ..] => bench(rest),
         ["docs"] => {
             docs::figures().and_then(|()| docs::write_coverage()).and_then(|()| benchmarks::write(&[]))
         }
         ["docs", "figures"] => docs::figures(),
-        ["docs", "serve"] => docs::serve(),
+        ["docs", "page"] => docs::serve(),
         ["docs", "coverage"] => docs::write_coverage(),
         ["docs", names @ ..] => benchmarks::write(names),
         ["results"] => docs::write_results(),
@@ -101,13 +104,24 @@ fn test() -> Result<(), Failed> {
     python::test()
 }
 
-/// The server, on a loopback address: 200 kills while models are changed, and clients of the Open Inference Protocol from PyPI.
-/// `cargo xtask test` runs its other tests.
+/// The server, on a loopback address: 200 kills while models are changed, its memory over many requests, limits and hostile requests,
+/// clients of the Open Inference Protocol from PyPI, and the files of `examples/serving`. `cargo xtask test` runs its other tests.
 fn test_serve() -> Result<(), Failed> {
     cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())?;
     // The same packages and features as in `test`, so that nothing is compiled again.
-    let kills = [&["test", "--workspace"][..], &PARQUET, &["--test", "integration", "kill::"]].concat();
-    cargo_with(&kills, &[("NUQ_KILLS", "200")])?;
+    let tests = [
+        "--test",
+        "integration",
+        "--",
+        "kill::",
+        "memory::",
+        "hostile::",
+        "limits::",
+        "lifecycle::",
+        "tls::",
+    ];
+    let tests = [&["test", "--workspace"][..], &PARQUET, &tests].concat();
+    cargo_with(&tests, &[("NUQ_KILLS", "200"), ("NUQ_REQUESTS", "20000")])?;
     python::test_serve_clients()
 }
 

@@ -50,12 +50,17 @@ pub(crate) fn test_torch() -> Result<(), Failed> {
     ])
 }
 
-/// Checks `nuq serve` with clients of the Open Inference Protocol from PyPI.
+/// Checks `nuq serve` with clients of the Open Inference Protocol from PyPI, and with the configuration of `examples/serving`.
 pub(crate) fn test_serve_clients() -> Result<(), Failed> {
-    let packages = ["numpy", "tritonclient[http]", "open-inference-openapi"];
+    let packages = ["numpy", "pyyaml", "tritonclient[http]", "open-inference-openapi"];
     let Some(environment) = Environment::fresh("serve-clients", &packages)? else { return Ok(()) };
     let binary = text(&target().join("debug").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
-    run(&text(&environment.python), &["crates/nuq-server/tests/clients.py", &binary], &[], &root())
+    let script = |name: &str| {
+        let path = format!("crates/nuq-server/tests/{name}");
+        run(&text(&environment.python), &[&path, &binary], &[], &root())
+    };
+    script("examples.py")?;
+    script("clients.py")
 }
 
 /// Times fit and predict from Python and from Rust, both built for release.
@@ -79,8 +84,9 @@ pub(crate) fn bench_sets() -> Result<String, Failed> {
     output(&text(&environment.python), &["bench/sets.py"], &root())
 }
 
-/// Requests per second and latencies of `nuq serve`, compared with the Python package behind FastAPI and uvicorn.
-pub(crate) fn bench_serve() -> Result<String, Failed> {
+/// Requests per second and latencies of `nuq serve`, compared with the Python package behind FastAPI and uvicorn. With the part
+/// `memory`, the memory of `nuq serve` during a million requests instead.
+pub(crate) fn bench_serve(part: &[&str]) -> Result<String, Failed> {
     cargo(&["build", "--quiet", "--release", "--package", "nuq-cli", "--package", "nuq-bench"])?;
     let packages = ["maturin>=1.9,<2", "numpy", "fastapi", "uvicorn[standard]"];
     let Some(environment) = Environment::fresh("python-serve", &packages)? else {
@@ -89,7 +95,8 @@ pub(crate) fn bench_serve() -> Result<String, Failed> {
     environment.install_wheel("release")?;
     let binary =
         |name: &str| text(&target().join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
-    output(&text(&environment.python), &["bench/serve.py", &binary("nuq"), &binary("nuq-bench")], &root())
+    let (nuq, load) = (binary("nuq"), binary("nuq-bench"));
+    output(&text(&environment.python), &[&["bench/serve.py", &nuq, &load][..], part].concat(), &root())
 }
 
 /// The target folder of cargo.

@@ -216,3 +216,57 @@ impl Frames {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+    use hyper::service::Service;
+    use hyper_util::service::TowerToHyperService;
+    use nuq::{Embeddings, Model, NuqClassifier};
+
+    use super::*;
+    use crate::{Config, ModelSource, routes};
+
+    /// A computation takes as long as the test holds the model.
+    #[test]
+    fn a_computation_beyond_the_time_limit_is_unavailable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.nuq");
+        let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();
+        let model = NuqClassifier::params().n_neighbors(2).fit(&rows, &["a", "a", "b", "b"]).unwrap();
+        nuq_io::save(&Model::Classifier(model), &path).unwrap();
+        let limits = Limits { request_timeout: Duration::from_millis(100), ..Limits::default() };
+        let models = vec![ModelSource { name: "m".to_owned(), path }];
+        let app = Arc::new(App::new(Config { models, limits, ..Config::default() }).unwrap());
+        let service = TowerToHyperService::new(routes(app.clone()));
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let send = |method: &str, path: &str, body: &'static str| {
+            let request = Request::builder().method(method).uri(path).header("host", "localhost");
+            let request = request.body(Body::from(body)).unwrap();
+            runtime.block_on(async {
+                let response = service.call(request).await.unwrap();
+                let (head, body) = response.into_parts();
+                let bytes = body.collect().await.unwrap().to_bytes();
+                (head.status.as_u16(), head.headers, String::from_utf8(bytes.to_vec()).unwrap())
+            })
+        };
+        let tensor =
+            r#"{"inputs": [{"name": "embeddings", "shape": [1, 1], "datatype": "FP32", "data": [0.5]}]}"#;
+        let served = app.models.get("m").unwrap().current();
+        let held = served.write();
+        for (method, path, body) in [
+            ("POST", "/v2/models/m/infer", tensor),
+            ("GET", "/v1/models/m/label-issues", ""),
+            ("GET", "/v1/models/m/suggest", ""),
+            ("POST", "/v1/models/m/suggest", r#"{"rows": [[0.5]]}"#),
+        ] {
+            let (status, headers, body) = send(method, path, body);
+            assert_eq!((status, headers["retry-after"].as_bytes()), (503, &b"1"[..]), "{path}: {body}");
+            assert!(body.contains("0.1 seconds (--request-timeout)"), "{path}: {body}");
+        }
+        drop(held);
+        // The next requests are answered, on a loaded machine after some attempts.
+        while send("POST", "/v2/models/m/infer", tensor).0 != 200 {}
+        while send("POST", "/v1/models/m/score", "[[0.5]]").0 != 200 {}
+    }
+}

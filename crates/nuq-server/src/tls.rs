@@ -15,17 +15,24 @@ use crate::config::TlsFiles;
 use crate::error::Error;
 
 /// Time between two looks at the files.
-const INTERVAL: Duration = Duration::from_secs(10);
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The times of the last changes of certificate and key; `None` for a file that does not exist.
+type Times = [Option<SystemTime>; 2];
 
 /// The certificate of new connections.
 pub(crate) struct Certificates {
     files: TlsFiles,
+    /// The times of the files that were read at the start.
+    first: Times,
     current: RwLock<Arc<ServerConfig>>,
 }
 
 impl Certificates {
     pub(crate) fn open(files: &TlsFiles) -> Result<Self, Error> {
-        Ok(Self { files: files.clone(), current: RwLock::new(Arc::new(read(files)?)) })
+        // Before the files are read: a change in between is seen later.
+        let first = times(files);
+        Ok(Self { files: files.clone(), first, current: RwLock::new(Arc::new(read(files)?)) })
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
@@ -45,21 +52,21 @@ impl Certificates {
 
     /// Reloads the files whenever they have changed.
     pub(crate) async fn watch(&self) {
-        let mut known = self.times();
+        let mut known = self.first;
         loop {
             tokio::time::sleep(INTERVAL).await;
-            let times = self.times();
+            let times = times(&self.files);
             if times != known && times.iter().all(Option::is_some) {
                 self.reload();
                 known = times;
             }
         }
     }
+}
 
-    fn times(&self) -> [Option<SystemTime>; 2] {
-        [&self.files.certificate, &self.files.key]
-            .map(|path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok())
-    }
+fn times(files: &TlsFiles) -> Times {
+    [&files.certificate, &files.key]
+        .map(|path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok())
 }
 
 fn read(files: &TlsFiles) -> Result<ServerConfig, Error> {

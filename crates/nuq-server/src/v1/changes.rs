@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, RawPathParams, State};
-use axum::http::HeaderMap;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use nuq::calibrate::{Measure, Predictor, Target, Threshold, calibrate, relevant_training_rows};
@@ -13,9 +11,9 @@ use nuq::{Embeddings, FittedModel, Label, Model, Neighbors};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::{JsonRequest, Limit, admitted, blocking, parameters};
 use crate::App;
 use crate::error::ApiError;
-use crate::limits::{admit, read_body};
 use crate::models::{Named, ServedModel};
 use crate::results::label_json;
 use crate::rows::Matrix;
@@ -35,34 +33,6 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/models/{model}/thresholds", post(set_threshold))
         .route("/models/{model}/changes", get(list))
         .route("/models/{model}/changes/{change}/undo", post(undo))
-}
-
-/// Runs a change on a thread for blocking work. It is completed even if the client ends the connection.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a change panicked");
-        Err(ApiError::internal())
-    })
-}
-
-/// Reads a JSON body and runs a change with it.
-async fn change<B: for<'de> Deserialize<'de>>(
-    app: Arc<App>,
-    served: Arc<ServedModel>,
-    (headers, body): (HeaderMap, Body),
-    work: impl FnOnce(&App, &ServedModel, B) -> Result<Value, ApiError> + Send + 'static,
-) -> Result<Json<Value>, ApiError> {
-    let admission = admit(&app)?;
-    let body = read_body(&app, &headers, body).await?;
-    let run = move || {
-        let _admission = admission;
-        let request = serde_json::from_slice(&body.bytes)
-            .map_err(|problem| ApiError::invalid(format!("the body is not valid: {problem}")))?;
-        work(&app, &served, request).map(Json)
-    };
-    blocking(run).await
 }
 
 #[derive(Deserialize)]
@@ -132,9 +102,9 @@ fn labels(model: &Model<'_>, values: Vec<LabelValue>) -> Result<Labels, ApiError
     }
 }
 
-/// The rows of a body.
-pub(super) fn embeddings(app: &App, rows: Matrix) -> Result<Embeddings<'static>, ApiError> {
-    let (count, limit) = (rows.values.len() / rows.columns.max(1), app.capacity.limits.rows);
+/// The rows of a body, at most `limit`.
+pub(super) fn embeddings(rows: Matrix, limit: usize) -> Result<Embeddings<'static>, ApiError> {
+    let count = rows.values.len() / rows.columns.max(1);
     if count == 0 {
         return Err(ApiError::invalid("rows is empty: send at least one row"));
     }
@@ -148,7 +118,7 @@ pub(super) fn embeddings(app: &App, rows: Matrix) -> Result<Embeddings<'static>,
 
 /// The change in a response. Rules are thresholds, sets and intervals.
 fn response(served: &ServedModel, applied: &Applied) -> Value {
-    let Applied { id, change } = applied;
+    let Applied { id, change, .. } = applied;
     let model = served.current();
     let model = model.read();
     let names = |rules: &nuq::calibrate::Rules| -> Vec<String> {
@@ -170,16 +140,17 @@ fn response(served: &ServedModel, applied: &Applied) -> Value {
 async fn insert(
     State(app): State<Arc<App>>,
     Named(served): Named,
-    headers: HeaderMap,
-    body: Body,
+    request: JsonRequest,
 ) -> Result<Json<Value>, ApiError> {
-    change(app, served, (headers, body), |app, served, body: InsertBody| {
-        let rows = embeddings(app, body.rows)?;
-        let applied =
-            served.change(|model| Ok(Change::insert(model, &rows, labels(model, body.labels)?, None)?))?;
-        Ok(response(served, &applied))
-    })
-    .await
+    let limit = app.capacity.limits.rows;
+    request
+        .run(move |body: InsertBody| {
+            let rows = embeddings(body.rows, limit)?;
+            let applied = served
+                .change(|model| Ok(Change::insert(model, &rows, labels(model, body.labels)?, None)?))?;
+            Ok(response(&served, &applied))
+        })
+        .await
 }
 
 #[derive(Deserialize)]
@@ -189,22 +160,18 @@ struct RelabelBody {
     labels: Vec<LabelValue>,
 }
 
-async fn relabel(
-    State(app): State<Arc<App>>,
-    Named(served): Named,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, ApiError> {
-    change(app, served, (headers, body), |_, served, body: RelabelBody| {
-        let applied = served.change(|model| {
-            if matches!(model, Model::Regressor(_)) {
-                return Err(ApiError::invalid("labels require a classifier: a regressor has targets"));
-            }
-            Ok(Change::relabel(model, &body.ids, labels(model, body.labels)?)?)
-        })?;
-        Ok(response(served, &applied))
-    })
-    .await
+async fn relabel(Named(served): Named, request: JsonRequest) -> Result<Json<Value>, ApiError> {
+    request
+        .run(move |body: RelabelBody| {
+            let applied = served.change(|model| {
+                if matches!(model, Model::Regressor(_)) {
+                    return Err(ApiError::invalid("labels require a classifier: a regressor has targets"));
+                }
+                Ok(Change::relabel(model, &body.ids, labels(model, body.labels)?)?)
+            })?;
+            Ok(response(&served, &applied))
+        })
+        .await
 }
 
 #[derive(Deserialize)]
@@ -213,19 +180,15 @@ struct RemoveBody {
     ids: Vec<u32>,
 }
 
-async fn remove(
-    State(app): State<Arc<App>>,
-    Named(served): Named,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, ApiError> {
-    change(app, served, (headers, body), |_, served, body: RemoveBody| {
-        let applied = served.change(|model| Ok(Change::remove(model, &body.ids)?))?;
-        let mut response = response(served, &applied);
-        response["removed"] = applied.change.ids.len().into();
-        Ok(response)
-    })
-    .await
+async fn remove(Named(served): Named, request: JsonRequest) -> Result<Json<Value>, ApiError> {
+    request
+        .run(move |body: RemoveBody| {
+            let applied = served.change(|model| Ok(Change::remove(model, &body.ids)?))?;
+            let mut response = response(&served, &applied);
+            response["removed"] = applied.change.ids.len().into();
+            Ok(response)
+        })
+        .await
 }
 
 #[derive(Deserialize)]
@@ -292,8 +255,7 @@ fn held_out(
     values: Option<Vec<LabelValue>>,
 ) -> Result<HeldOut, ApiError> {
     let count = |neighbors: &Neighbors| {
-        let same = (0..neighbors.len()).filter(|&i| neighbors.sq_distances(i).first() == Some(&0.0)).count();
-        relevant_training_rows(same, neighbors.len())
+        relevant_training_rows(model.equal_training_rows(rows, neighbors), rows.len())
     };
     if let Some(given) = values.as_ref().map(Vec::len).filter(|given| *given != rows.len()) {
         return Err(ApiError::invalid(format!("{given} labels for {} rows: give one for each", rows.len())));
@@ -328,63 +290,60 @@ fn held_out(
 async fn set_threshold(
     State(app): State<Arc<App>>,
     Named(served): Named,
-    headers: HeaderMap,
-    body: Body,
+    request: JsonRequest,
 ) -> Result<Json<Value>, ApiError> {
-    change(app, served, (headers, body), |app, served, body: ThresholdBody| {
-        let ((target, name), measure) = (body.target()?, body.measure()?);
-        if matches!(target, Target::Risk { .. }) && body.labels.is_none() {
-            return Err(ApiError::invalid("risk requires labels: errors are counted on the held-out rows"));
-        }
-        let predictor = if body.logits.is_some() { Predictor::Network } else { Predictor::Nuq };
-        let rows = embeddings(app, body.rows)?;
-        let logits = body.logits.map(|logits| embeddings(app, logits)).transpose()?;
-        let mut stored: Option<(Threshold, usize)> = None;
-        let applied = served.change(|model| {
-            if matches!((model, target), (Model::Regressor(_), Target::Risk { .. })) {
-                let text =
-                    "risk requires a classifier: the predictions of a regressor are not right or wrong";
-                return Err(ApiError::invalid(text));
+    let limit = app.capacity.limits.rows;
+    request
+        .run(move |body: ThresholdBody| {
+            let ((target, name), measure) = (body.target()?, body.measure()?);
+            if matches!(target, Target::Risk { .. }) && body.labels.is_none() {
+                return Err(ApiError::invalid(
+                    "risk requires labels: errors are counted on the held-out rows",
+                ));
             }
-            let held_out = held_out(model, measure, (&rows, logits.as_ref()), body.labels)?;
-            let HeldOut { scores, is_error, training_rows } = held_out;
-            let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?;
-            let threshold = threshold.of_predictor(predictor).on_training_rows(training_rows);
-            let mut rules = model.rules().clone();
-            rules.set_threshold(&name, threshold, &scores)?;
-            let accepted = scores.iter().filter(|score| **score <= threshold.score.value).count();
-            stored = Some((threshold, accepted));
-            Ok(Change::rules(model, &name, rules))
-        })?;
-        let (threshold, accepted) = stored.ok_or_else(ApiError::internal)?;
-        Ok(json!({
-            "change": applied.id,
-            "name": name,
-            "measure": threshold.measure.name(),
-            // JSON cannot represent infinity: null accepts every row.
-            "value": Some(threshold.score.value).filter(|value| value.is_finite()),
-            "rows": threshold.score.rows,
-            "accepted": accepted,
-            "training_rows": threshold.score.training_rows,
-            "predictor": threshold.predictor.name(),
-            "statement": threshold.to_string(),
-            "version": served.version(),
-        }))
-    })
-    .await
-}
-
-#[derive(Deserialize)]
-struct ListQuery {
-    limit: Option<usize>,
+            let predictor = if body.logits.is_some() { Predictor::Network } else { Predictor::Nuq };
+            let rows = embeddings(body.rows, limit)?;
+            let logits = body.logits.map(|logits| embeddings(logits, limit)).transpose()?;
+            let mut stored: Option<(Threshold, usize)> = None;
+            let applied = served.change(|model| {
+                if matches!((model, target), (Model::Regressor(_), Target::Risk { .. })) {
+                    let text =
+                        "risk requires a classifier: the predictions of a regressor are not right or wrong";
+                    return Err(ApiError::invalid(text));
+                }
+                let held_out = held_out(model, measure, (&rows, logits.as_ref()), body.labels)?;
+                let HeldOut { scores, is_error, training_rows } = held_out;
+                let threshold = calibrate(measure, &scores, is_error.as_deref(), target)?;
+                let threshold = threshold.of_predictor(predictor).on_training_rows(training_rows);
+                let mut rules = model.rules().clone();
+                rules.set_threshold(&name, threshold, &scores)?;
+                let accepted = scores.iter().filter(|score| **score <= threshold.score.value).count();
+                stored = Some((threshold, accepted));
+                Ok(Change::rules(model, &name, rules))
+            })?;
+            let (threshold, accepted) = stored.ok_or_else(ApiError::internal)?;
+            Ok(json!({
+                "change": applied.id,
+                "name": name,
+                "measure": threshold.measure.name(),
+                // JSON cannot represent infinity: null accepts every row.
+                "value": Some(threshold.score.value).filter(|value| value.is_finite()),
+                "rows": threshold.score.rows,
+                "accepted": accepted,
+                "training_rows": threshold.score.training_rows,
+                "predictor": threshold.predictor.name(),
+                "statement": threshold.to_string(),
+                "version": served.version(),
+            }))
+        })
+        .await
 }
 
 async fn list(
     Named(served): Named,
-    query: Result<Query<ListQuery>, QueryRejection>,
+    query: Result<Query<Limit>, QueryRejection>,
 ) -> Result<Json<Vec<Value>>, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::invalid(error.body_text()))?;
-    let limit = query.limit.unwrap_or(100).min(MAX_CHANGES);
+    let limit = parameters(query)?.limit.unwrap_or(100).min(MAX_CHANGES);
     blocking(move || Ok(Json(served.state.changes(limit)?.iter().map(summary).collect()))).await
 }
 
@@ -444,9 +403,7 @@ async fn undo(
     let change: u64 = change.parse().map_err(|_| {
         ApiError::invalid(format!("{change:?} is not the number of a change: GET …/changes lists them"))
     })?;
-    let admission = admit(&app)?;
-    blocking(move || {
-        let _admission = admission;
+    admitted(app, move || {
         let applied = served.undo(change)?;
         let mut response = response(&served, &applied);
         response["undoes"] = change.into();

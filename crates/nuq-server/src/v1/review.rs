@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use axum::routing::get;
 use axum::{Json, Router};
-use nuq::{Embeddings, FittedModel, LabelIssue, Model};
+use nuq::{Embeddings, FittedModel, LabelIssue, Model, Neighbors};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::changes::{blocking, embeddings};
+use super::changes::embeddings;
+use super::page::nearest;
+use super::{JsonRequest, Limit, admitted, parameters};
 use crate::App;
 use crate::error::ApiError;
-use crate::limits::{admit, read_body};
-use crate::models::{Named, ServedModel};
+use crate::limits::in_time;
+use crate::models::Named;
 use crate::results::label_json;
 use crate::rows::Matrix;
 use crate::state::Which;
@@ -33,25 +33,19 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/models/{model}/suggest", get(suggest_recent).post(suggest))
 }
 
-#[derive(Deserialize)]
-struct LimitQuery {
-    limit: Option<usize>,
-}
-
 async fn label_issues(
     State(app): State<Arc<App>>,
     Named(served): Named,
-    query: Result<Query<LimitQuery>, QueryRejection>,
+    query: Result<Query<Limit>, QueryRejection>,
 ) -> Result<Json<Vec<Value>>, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::invalid(error.body_text()))?;
-    let admission = admit(&app)?;
-    blocking(move || {
-        let _admission = admission;
+    let limit = parameters(query)?.limit.unwrap_or(ISSUES).min(MAX);
+    let shared = app.clone();
+    // After the time limit the computation goes on, and a later request finds its result.
+    let list = admitted(app.clone(), move || {
         let issues = served.label_issues()?;
         let loaded = served.current();
         let model = loaded.read();
         let Model::Classifier(model) = &*model else { return Ok(Json(vec![])) };
-        let limit = query.limit.unwrap_or(ISSUES).min(MAX);
         let classes = model.classes();
         let issue = |issue: &LabelIssue| {
             // The model may have changed since the list was computed.
@@ -68,8 +62,8 @@ async fn label_issues(
             })
         };
         Ok(Json(issues.iter().filter_map(issue).take(limit).collect()))
-    })
-    .await
+    });
+    in_time(&shared, list).await
 }
 
 #[derive(Deserialize)]
@@ -83,49 +77,45 @@ struct SuggestBody {
 async fn suggest(
     State(app): State<Arc<App>>,
     Named(served): Named,
-    headers: HeaderMap,
-    body: Body,
+    request: JsonRequest,
 ) -> Result<Json<Vec<Value>>, ApiError> {
-    let admission = admit(&app)?;
-    let body = read_body(&app, &headers, body).await?;
-    blocking(move || {
-        let _admission = admission;
-        let body: SuggestBody = serde_json::from_slice(&body.bytes)
-            .map_err(|problem| ApiError::invalid(format!("the body is not valid: {problem}")))?;
-        let rows = embeddings(&app, body.rows)?;
-        let uncertainty = log_epistemic(&served, &rows)?;
+    let limit = app.capacity.limits.rows;
+    let rows = request.run(move |body: SuggestBody| {
+        let rows = embeddings(body.rows, limit)?;
+        let (uncertainty, _) = predict(&served.current().read(), &rows)?;
         let chosen = nuq::suggest(&rows, &uncertainty, body.count.unwrap_or(SUGGESTIONS).min(MAX))?;
-        let suggestion = |&row: &usize| json!({ "row": row, "log_epistemic": finite(uncertainty[row]) });
-        Ok(Json(chosen.iter().map(suggestion).collect()))
-    })
-    .await
+        let suggestion = |&row: &usize| json!({ "row": row, "log_epistemic": uncertainty[row] });
+        Ok(chosen.iter().map(suggestion).collect())
+    });
+    in_time(&app, rows).await
 }
 
-fn log_epistemic(served: &ServedModel, rows: &Embeddings<'_>) -> Result<Vec<f64>, ApiError> {
-    let loaded = served.current();
-    let model = loaded.read();
-    Ok(match &*model {
-        Model::Classifier(model) => model.predict(rows)?.iter().map(|row| row.log_epistemic).collect(),
-        Model::Regressor(model) => model.predict(rows)?.iter().map(|row| row.log_epistemic).collect(),
+/// The epistemic uncertainties of rows, as logarithms, and their neighbors.
+fn predict(model: &Model<'_>, rows: &Embeddings<'_>) -> Result<(Vec<f64>, Neighbors), ApiError> {
+    Ok(match model {
+        Model::Classifier(model) => {
+            let predictions = model.predict(rows)?;
+            (predictions.iter().map(|row| row.log_epistemic).collect(), predictions.neighbors().clone())
+        }
+        Model::Regressor(model) => {
+            let estimates = model.predict(rows)?;
+            (estimates.iter().map(|row| row.log_epistemic).collect(), estimates.neighbors().clone())
+        }
     })
-}
-
-/// JSON cannot represent infinity; it is written as null.
-fn finite(value: f64) -> Option<f64> {
-    Some(value).filter(|value| value.is_finite())
 }
 
 /// Chooses among the sampled recent rows.
 async fn suggest_recent(
     State(app): State<Arc<App>>,
     Named(served): Named,
-    query: Result<Query<LimitQuery>, QueryRejection>,
+    query: Result<Query<Limit>, QueryRejection>,
 ) -> Result<Json<Vec<Value>>, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::invalid(error.body_text()))?;
-    let admission = admit(&app)?;
-    blocking(move || {
-        let _admission = admission;
-        let columns = served.current().read().index().dim();
+    let count = parameters(query)?.limit.unwrap_or(SUGGESTIONS).min(MAX);
+    let shared = app.clone();
+    let rows = admitted(app.clone(), move || {
+        let loaded = served.current();
+        let model = loaded.read();
+        let columns = model.index().dim();
         let mut samples = served.state.telemetry().samples.newest(Which::Recent, usize::MAX);
         // Rows of a former model of the same name may have other columns.
         samples.retain(|sample| sample.observation.embedding.len() == columns);
@@ -136,8 +126,8 @@ async fn suggest_recent(
             samples.iter().flat_map(|sample| &sample.observation.embedding).copied().collect();
         let rows = Embeddings::new(values, columns).map_err(|error| ApiError::invalid(error.to_string()))?;
         // The model may have changed since the rows were scored.
-        let uncertainty = log_epistemic(&served, &rows)?;
-        let chosen = nuq::suggest(&rows, &uncertainty, query.limit.unwrap_or(SUGGESTIONS).min(MAX))?;
+        let (uncertainty, neighbors) = predict(&model, &rows)?;
+        let chosen = nuq::suggest(&rows, &uncertainty, count)?;
         let suggestion = |&i: &usize| {
             let sample = &samples[i];
             json!({
@@ -146,10 +136,11 @@ async fn suggest_recent(
                 "label": sample.observation.label,
                 "probability": sample.observation.probability,
                 "accept": sample.observation.accept.iter().cloned().collect::<BTreeMap<String, bool>>(),
-                "log_epistemic": finite(uncertainty[i]),
+                "log_epistemic": uncertainty[i],
+                "neighbors": nearest((&app, &served, &model), &neighbors, i),
             })
         };
         Ok(Json(chosen.iter().map(suggestion).collect()))
-    })
-    .await
+    });
+    in_time(&shared, rows).await
 }

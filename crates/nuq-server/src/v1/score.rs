@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::encode::{Encoder, ResponseFormat};
+use super::parameters;
 use crate::App;
 use crate::batch::{Pending, Rows};
 use crate::error::ApiError;
@@ -78,8 +79,7 @@ async fn score(
     body: Body,
 ) -> Result<Response, ApiError> {
     let admission = admit(&app)?;
-    let Query(query) = query.map_err(|error| ApiError::invalid(error.body_text()))?;
-    let selection = Arc::new(query.selection()?);
+    let selection = Arc::new(parameters(query)?.selection()?);
     let format = ResponseFormat::of(headers.get(ACCEPT))?;
     let input = Input::read(&app, &headers, body).await?;
     let (head, is_ready) = oneshot::channel();

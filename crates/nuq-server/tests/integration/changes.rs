@@ -123,6 +123,19 @@ fn a_threshold_is_that_of_the_library() {
 }
 
 #[test]
+fn a_threshold_on_rounded_training_rows_has_no_guarantee() {
+    let service = ephemeral();
+    let training = rows(300, 1);
+    // As a text file with six decimals has them.
+    let rounded: Vec<f32> = training.iter().map(|value| format!("{value:.6}").parse().unwrap()).collect();
+    assert_ne!(rounded, training);
+    let body = json!({ "coverage": 0.9, "rows": list(&rounded) }).to_string();
+    let threshold = ok(&service.post("/v1/models/animals/thresholds", body));
+    assert_eq!(threshold["training_rows"], 300);
+    assert!(threshold["statement"].as_str().unwrap().starts_with("Chosen on training rows"), "{threshold}");
+}
+
+#[test]
 fn invalid_changes_change_nothing() {
     let service = ephemeral();
     let row = vec![1.0f32; COLUMNS];
@@ -196,6 +209,11 @@ fn label_issues_and_suggestions_are_those_of_the_library() {
     while ok(&service.get("/v1/models/animals/suggest?limit=5")).as_array().unwrap().len() < 5 {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
+    // A row is shown with its nearest training rows.
+    let row = ok(&service.get("/v1/models/animals/suggest?limit=1"))[0].clone();
+    let detail = ok(&service.get(&format!("/v1/models/animals/recent/{}", row["id"])));
+    assert_eq!(row["neighbors"], detail["neighbors"]);
+    assert_eq!(row["neighbors"].as_array().unwrap().len(), 7);
 }
 
 /// Predictions use the model before or after a change, never a mixture.

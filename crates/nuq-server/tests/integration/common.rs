@@ -37,7 +37,7 @@ fn class(i: usize) -> &'static str {
     ["cat", "dog, \"big\"", "bird"][i % 3]
 }
 
-fn classifier() -> Model<'static> {
+pub(crate) fn classifier() -> Model<'static> {
     let labels: Vec<&str> = (0..300).map(class).collect();
     let mut model = NuqClassifier::params().n_neighbors(7).fit(&embeddings(&rows(300, 1)), &labels).unwrap();
     let held_out = model.predict(&embeddings(&rows(99, 2))).unwrap();

@@ -1,108 +1,22 @@
 //! A server that is killed while it is changed: everything that was acknowledged is there after the next start.
 //!
-//! The server is another process of this test binary, which runs the ignored test `serve_for_another_process`. `NUQ_KILLS` sets the number
-//! of kills.
+//! `NUQ_KILLS` sets the number of kills.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{FittedModel, Label, Model, NuqClassifier};
-use nuq_server::{Config, ModelSource, Server};
 use serde_json::{Value, json};
 
-use super::common::{COLUMNS, Reply, embeddings, rows};
-
-/// Folder of model and state; the test below serves them.
-const FOLDER: &str = "NUQ_TEST_SERVER_FOLDER";
-
-/// Limit of the size of files that the server writes, in bytes.
-const FILE_LIMIT: &str = "NUQ_TEST_FILE_LIMIT";
-
-#[test]
-#[ignore = "it is the server of the other tests"]
-fn serve_for_another_process() {
-    let Some(folder) = std::env::var_os(FOLDER) else { return };
-    let folder = Path::new(&folder);
-    limit_files();
-    let config = Config {
-        models: vec![ModelSource { name: "m".to_owned(), path: folder.join("m.nuq") }],
-        address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        state: Some(folder.join("state")),
-        ..Config::default()
-    };
-    let server = Server::start(config).unwrap();
-    // The harness of the test may have printed to this line before.
-    println!("\naddress {}", server.address());
-    std::io::stdout().flush().unwrap();
-    server.wait();
-}
-
-/// Limits the size of files. Writes beyond it then fail, as those to a full disk do.
+use super::common::{COLUMNS, embeddings, rows};
 #[cfg(unix)]
-fn limit_files() {
-    let Some(limit) = std::env::var(FILE_LIMIT).ok().and_then(|limit| limit.parse().ok()) else { return };
-    let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
-    // SAFETY: both calls change attributes of this process only; the structure is valid during the call.
-    unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
-    }
-}
-
-#[cfg(not(unix))]
-fn limit_files() {}
-
-/// The server in another process.
-struct Process {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Process {
-    fn start(folder: &Path, variables: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["kill::serve_for_another_process", "--exact", "--ignored", "--nocapture"])
-            .env(FOLDER, folder)
-            .envs(variables.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address =
-            lines.map_while(Result::ok).find_map(|line| line.strip_prefix("address ")?.parse().ok());
-        let address = address.expect("the server prints its address");
-        Self { child, address }
-    }
-
-    fn kill(mut self) {
-        // SIGKILL on unix: the process has no chance to write anything.
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-/// Sends a request; `None` if the server ended before the whole response arrived.
-fn request(address: SocketAddr, method: &str, path: &str, body: &str) -> Option<Reply> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-    let length = body.len();
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).ok()?;
-    stream.write_all(body.as_bytes()).ok()?;
-    let mut bytes = vec![];
-    stream.read_to_end(&mut bytes).ok()?;
-    bytes.windows(4).any(|window| window == b"\r\n\r\n").then(|| Reply::parse(&bytes))
-}
+use super::process::FILE_LIMIT;
+use super::process::{Process, request};
 
 fn get(address: SocketAddr, path: &str) -> Value {
     let reply = request(address, "GET", path, "").expect("the server is running");

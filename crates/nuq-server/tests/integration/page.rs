@@ -100,6 +100,8 @@ fn every_view_shows_its_figures_without_errors_or_other_servers() {
         }
         page.open(&address(&service, "prediction"));
         page.wait_for("document.querySelector('.neighbor img')?.naturalWidth === 1");
+        page.open(&address(&service, "todo"));
+        page.wait_for("document.querySelector('.task form') && document.querySelector('.task-pictures img')?.naturalWidth === 1");
     }
     check_console(&page, &service);
     drop(page);

@@ -156,3 +156,26 @@ fn pictures_have_a_fixed_type_and_strict_headers() {
     assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
     service.stop();
 }
+
+#[test]
+fn the_demonstration_has_pictures_of_its_training_rows() {
+    let service = Service::with(|config| config.demo = true);
+    let newest = loop {
+        let recent = service.get("/v1/models/cifar10/recent?limit=1").json();
+        if let Some(row) = recent.as_array().unwrap().first() {
+            break row["id"].clone();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    let detail = service.get(&format!("/v1/models/cifar10/recent/{newest}")).json();
+    let neighbors = detail["neighbors"].as_array().unwrap();
+    assert!(!neighbors.is_empty());
+    for neighbor in neighbors {
+        let address = format!("/{}", neighbor["picture"].as_str().unwrap());
+        let picture = service.get(&address);
+        assert_eq!((picture.status, picture.header("content-type")), (200, Some("image/webp")));
+        assert!(picture.body.starts_with(b"RIFF"));
+    }
+    assert_eq!(service.get("/v1/models/cifar10/pictures/1999").status, 200);
+    assert_eq!(service.get("/v1/models/cifar10/pictures/2000").status, 404);
+}

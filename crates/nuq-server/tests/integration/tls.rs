@@ -1,10 +1,11 @@
-//! TLS: a request over an encrypted connection, and a certificate that is replaced.
+//! TLS: requests over encrypted connections, and a certificate that is replaced while they are open.
 
 use std::sync::Arc;
 
 use nuq_server::TlsFiles;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -26,25 +27,50 @@ fn pair() -> Pair {
     }
 }
 
-/// The response to a request by a client that trusts one certificate; `None` if the handshake fails.
-fn get(service: &Service, trusted: &Pair) -> Option<Reply> {
-    let mut roots = RootCertStore::empty();
-    roots.add(trusted.der.clone()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let stream = tokio::net::TcpStream::connect(service.address).await.unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
-        stream.write_all(b"GET /v2 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
-        let mut reply = Vec::new();
-        stream.read_to_end(&mut reply).await.unwrap();
-        Some(Reply::parse(&reply))
-    })
+/// A client that trusts one certificate, with its runtime.
+struct Client {
+    runtime: tokio::runtime::Runtime,
+    stream: TlsStream<tokio::net::TcpStream>,
+}
+
+impl Client {
+    /// Connects; `None` if the handshake fails.
+    fn connect(service: &Service, trusted: &Pair) -> Option<Self> {
+        let mut roots = RootCertStore::empty();
+        roots.add(trusted.der.clone()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let stream = runtime.block_on(async {
+            let stream = tokio::net::TcpStream::connect(service.address).await.unwrap();
+            let name = ServerName::try_from("localhost").unwrap();
+            TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()
+        })?;
+        Some(Self { runtime, stream })
+    }
+
+    /// The first bytes of the response to a request; the connection stays open.
+    fn get(&mut self, path: &str) -> Reply {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let Self { runtime, stream } = self;
+        runtime.block_on(async {
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut bytes = Vec::new();
+            loop {
+                assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0, "the connection has ended");
+                if bytes.windows(4).any(|window| window == b"\r\n\r\n") {
+                    let reply = Reply::parse(&bytes);
+                    let length: usize = reply.header("content-length").unwrap().parse().unwrap();
+                    if reply.body.len() == length {
+                        return reply;
+                    }
+                }
+            }
+        })
+    }
 }
 
 #[test]
@@ -55,8 +81,8 @@ fn connections_are_encrypted() {
     std::fs::write(&files.certificate, &first.certificate).unwrap();
     std::fs::write(&files.key, &first.key).unwrap();
     let service = Service::with(|config| config.tls = Some(files.clone()));
-    assert_eq!(get(&service, &first).unwrap().json()["name"], "nuq");
-    assert!(get(&service, &other).is_none(), "another certificate is not accepted");
+    assert_eq!(Client::connect(&service, &first).unwrap().get("/v2").json()["name"], "nuq");
+    assert!(Client::connect(&service, &other).is_none(), "another certificate is not accepted");
     // A plain request is not answered with data.
     assert!(
         !service
@@ -64,6 +90,39 @@ fn connections_are_encrypted() {
             .windows(3)
             .any(|window| window == b"nuq")
     );
+}
+
+#[test]
+fn a_changed_certificate_is_used_by_new_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = TlsFiles { certificate: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
+    let (first, second) = (pair(), pair());
+    let write = |pair: &Pair| {
+        std::fs::write(&files.certificate, &pair.certificate).unwrap();
+        std::fs::write(&files.key, &pair.key).unwrap();
+    };
+    write(&first);
+    let service = Service::with(|config| config.tls = Some(files.clone()));
+    let mut open = Client::connect(&service, &first).unwrap();
+    assert_eq!(open.get("/v2").status, 200);
+    // A certificate without its key is not used.
+    std::fs::write(&files.certificate, &second.certificate).unwrap();
+    assert!(Client::connect(&service, &first).is_some());
+    write(&second);
+    // The server looks at the files from time to time. Requests are answered in the meantime, on connections of either certificate.
+    let mut new = loop {
+        assert_eq!(open.get("/v2").status, 200);
+        match Client::connect(&service, &second) {
+            Some(client) => break client,
+            None => std::thread::sleep(std::time::Duration::from_millis(20)),
+        }
+    };
+    assert_eq!(new.get("/v2").status, 200);
+    assert_eq!(open.get("/v2").status, 200, "an open connection goes on");
+    assert!(Client::connect(&service, &first).is_none(), "the former certificate is no longer used");
+    // Files that cannot be used replace nothing.
+    std::fs::write(&files.key, "no key").unwrap();
+    assert_eq!(Client::connect(&service, &second).unwrap().get("/v2").status, 200);
 }
 
 #[test]

@@ -10,9 +10,10 @@ use nuq::calibrate::Predictor;
 use nuq::{Decision, Embeddings, FittedModel, Model, Neighbors};
 use serde_json::{Map, Value, json};
 
+use super::super::blocking;
 use super::super::score::Input;
 use super::reference::{MEASURES, Reference, rank, training_label};
-use super::{blocking, comparison, row};
+use super::{comparison, row};
 use crate::App;
 use crate::batch::Rows;
 use crate::error::ApiError;
@@ -35,16 +36,16 @@ pub(super) async fn of_sample(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, ApiError> {
     let id: u64 = id.parse().map_err(|_| ApiError::not_found(format!("{id:?} is not the id of a row")))?;
-    let value = blocking(app, served, move |app, served| {
+    let value = blocking(move || {
         let sample = served.state.telemetry().samples.get(id);
         let sample = sample.ok_or_else(|| ApiError::not_found(format!("row {id} is no longer stored")))?;
-        let reference = app.references.get(served)?;
+        let reference = app.references.get(&served)?;
         let loaded = served.current();
         let model = loaded.read();
         let neighbors = neighbors_of(&model, &sample.observation);
         let neighbors = neighbors.as_ref().map(|neighbors| (neighbors, 0));
-        let mut value =
-            detail(&Context { app, served, model: &model, reference: &reference }, &sample, neighbors);
+        let context = Context { app: &app, served: &served, model: &model, reference: &reference };
+        let mut value = detail(&context, &sample, neighbors);
         value["embedding"] = json!(sample.observation.embedding);
         Ok(value)
     });
@@ -60,7 +61,7 @@ pub(super) async fn of_file(
 ) -> Result<Json<Value>, ApiError> {
     let admission = admit(&app)?;
     let input = Input::read(&app, &headers, body).await?;
-    let value = blocking(app.clone(), served, move |_, served| {
+    let value = blocking(move || {
         let _admission = admission;
         let loaded = served.current();
         let mut blocks = input.blocks(&app, &loaded)?;
@@ -72,9 +73,9 @@ pub(super) async fn of_file(
                 first = Some(part(&rows, 0..rows.embeddings.len().min(FILE_ROWS)));
             }
         }
-        let reference = app.references.get(served)?;
+        let reference = app.references.get(&served)?;
         let model = loaded.read();
-        let context = Context { app: &app, served, model: &model, reference: &reference };
+        let context = Context { app: &app, served: &served, model: &model, reference: &reference };
         let rows = first.map_or(Ok(vec![]), |rows| explain(&context, &rows))?;
         Ok(json!({ "total": total, "rows": rows }))
     });
@@ -144,7 +145,8 @@ fn detail(context: &Context<'_>, sample: &Sample, neighbors: Option<(&Neighbors,
     let mut value = row(sample);
     value["uncertainty"] = uncertainty.collect::<Map<_, _>>().into();
     value["decisions"] = decisions.collect::<Vec<_>>().into();
-    value["neighbors"] = neighbors.map_or(json!([]), |(neighbors, i)| nearest(context, neighbors, i));
+    let Context { app, served, .. } = *context;
+    value["neighbors"] = neighbors.map_or(json!([]), |(table, i)| nearest((app, served, model), table, i));
     value
 }
 
@@ -165,14 +167,19 @@ fn scale(sorted: &[f64], value: f64, is_held_out: bool) -> Value {
     })
 }
 
-fn nearest(context: &Context<'_>, neighbors: &Neighbors, i: usize) -> Value {
+/// The nearest training rows of row `i` of a table.
+pub(in super::super) fn nearest(
+    (app, served, model): (&App, &ServedModel, &Model<'_>),
+    neighbors: &Neighbors,
+    i: usize,
+) -> Value {
     let pairs = neighbors.ids(i).iter().zip(neighbors.sq_distances(i)).take(NEIGHBORS);
     let rows = pairs.map(|(&id, sq_distance)| {
         json!({
             "id": id,
-            "label": training_label(context.model, id),
+            "label": training_label(model, id),
             "distance": sq_distance.sqrt(),
-            "picture": context.app.pictures.address(&context.served.name, id),
+            "picture": app.pictures.address(&served.name, id),
         })
     });
     rows.collect::<Vec<_>>().into()

@@ -21,10 +21,12 @@ use nuq::{Embeddings, FittedModel, Model};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::{blocking, parameters};
 use crate::App;
 use crate::error::ApiError;
 use crate::models::{Named, ServedModel};
 use crate::state::{Interval, Sample, Which, now_ms};
+pub(super) use detail::nearest;
 use reference::{MEASURES, Reference};
 
 /// Longest range of activity in minutes: one week.
@@ -80,20 +82,6 @@ impl References {
             }
         }
     }
-}
-
-/// Runs work that takes milliseconds or more on a thread for blocking work.
-async fn blocking<T: Send + 'static>(
-    app: Arc<App>,
-    served: Arc<ServedModel>,
-    work: impl FnOnce(&App, &ServedModel) -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(move || work(&app, &served)).await.map_err(|_| ApiError::internal())?
-}
-
-/// The parameters of an address.
-fn parameters<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, ApiError> {
-    query.map(|Query(parameters)| parameters).map_err(|error| ApiError::invalid(error.body_text()))
 }
 
 #[derive(Deserialize)]
@@ -177,8 +165,8 @@ fn comparison(model: &Model<'_>, reference: &Reference, measure: Measure) -> (Ve
 }
 
 async fn distribution(State(app): State<Arc<App>>, Named(served): Named) -> Result<Json<Value>, ApiError> {
-    let value = blocking(app, served, |app, served| {
-        let reference = app.references.get(served)?;
+    let value = blocking(move || {
+        let reference = app.references.get(&served)?;
         let live = served.state.telemetry().samples.newest(Which::Recent, MAX_LIMIT);
         let loaded = served.current();
         let model = loaded.read();
@@ -278,8 +266,8 @@ async fn map(
     query: Result<Query<MapQuery>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let query = parameters(query)?;
-    let value = blocking(app, served, move |app, served| {
-        let reference = app.references.get(served)?;
+    let value = blocking(move || {
+        let reference = app.references.get(&served)?;
         let training = (query.version != Some(reference.version)).then(|| {
             let rows = reference.rows.iter().filter(|_| reference.has_map());
             let row = |row: &reference::TrainingRow| {
@@ -301,7 +289,7 @@ async fn map(
             "axes": if reference.explained().is_some() { "principal" } else { "discriminants" },
             "explained": reference.explained().map(|(first, second)| [first, second]),
             "training": training,
-            "live": live_rows(served, &reference)?,
+            "live": live_rows(&served, &reference)?,
         }))
     });
     value.await.map(Json)
@@ -335,11 +323,10 @@ async fn picture(
 ) -> Result<Response, ApiError> {
     let row: u32 =
         row.parse().map_err(|_| ApiError::not_found(format!("{row:?} is not the number of a row")))?;
-    let (content_type, bytes) =
-        blocking(app, served, move |app, served| match app.pictures.of(&served.name) {
-            Some(pictures) => pictures.read(row),
-            None => Err(ApiError::not_found("the model has no pictures: start the server with --pictures")),
-        })
-        .await?;
+    let (content_type, bytes) = blocking(move || match app.pictures.of(&served.name) {
+        Some(pictures) => pictures.read(row),
+        None => Err(ApiError::not_found("the model has no pictures: start the server with --pictures")),
+    })
+    .await?;
     Ok(([(CONTENT_TYPE, content_type)], bytes).into_response())
 }
