@@ -115,6 +115,25 @@ pub(crate) fn neighbor_table((ids, sq_distances): NeighborArrays<'_>) -> PyResul
     Ok(Neighbors::new(k, ids, row_major(&sq_distances)?.0.to_vec()).map_err(Failure::from)?)
 }
 
+/// The squared distances of a table in the order of `ids`, the ids from which the table was measured.
+pub(crate) fn in_order_of(ids: &[u32], table: &Neighbors) -> Vec<f64> {
+    let mut distances = vec![0.0; ids.len()];
+    let (mut positions, mut measured) = (Vec::new(), Vec::new());
+    for (i, (ids, distances)) in ids.chunks(table.k()).zip(distances.chunks_mut(table.k())).enumerate() {
+        positions.clear();
+        positions.extend(0..ids.len());
+        positions.sort_unstable_by_key(|&position| ids[position]);
+        measured.clear();
+        measured.extend(table.ids(i).iter().copied().zip(table.sq_distances(i).iter().copied()));
+        // The ids of a query are distinct.
+        measured.sort_unstable_by_key(|&(id, _)| id);
+        for (&position, &(_, distance)) in positions.iter().zip(&measured) {
+            distances[position] = distance;
+        }
+    }
+    distances
+}
+
 /// Values of a matrix in row-major order, and its number of columns. The matrix must be aligned and in C order.
 pub(crate) fn row_major<'a, T: numpy::Element>(
     array: &'a PyReadonlyArray2<'_, T>,

@@ -63,7 +63,7 @@ macro_rules! common_methods {
                 Ok($crate::arrays::column(py, &ids).into_any())
             }
 
-            /// Squared distances of each row of `x` to `k` training rows, which are given by their ids.
+            /// Squared distances of each row of `x` to `k` training rows, which are given by their ids, in the order of the ids.
             fn measure<'py>(
                 &self,
                 py: Python<'py>,
@@ -72,10 +72,20 @@ macro_rules! common_methods {
                 ids: Vec<u32>,
             ) -> PyResult<Bound<'py, PyAny>> {
                 let x = $crate::arrays::embeddings(x)?;
-                let table = self.model.query(py, None, move |model| Ok(model.measure(&x, k, &ids)?))?;
-                let distances: Vec<f64> =
-                    (0..table.len()).flat_map(|i| table.sq_distances(i).iter().copied()).collect();
+                let distances = self.model.query(py, None, move |model| {
+                    Ok($crate::arrays::in_order_of(&ids, &model.measure(&x, k, &ids)?))
+                })?;
                 Ok($crate::arrays::matrix(py, &distances, k)?.into_any())
+            }
+
+            /// The stored training rows with these ids, in the space that the model searches. The ids must be those of training rows.
+            fn training_rows<'py>(&self, py: Python<'py>, ids: Vec<u32>) -> PyResult<Bound<'py, PyAny>> {
+                let rows = self.model.query(py, None, move |model| {
+                    let rows = model.index().rows();
+                    rows.check_ids(&ids, 1)?;
+                    Ok(rows.gather(&ids)?)
+                })?;
+                Ok($crate::arrays::matrix(py, rows.as_slice(), rows.dim())?.into_any())
             }
 
             /// Names of the columns of the training rows.

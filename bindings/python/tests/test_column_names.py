@@ -32,15 +32,15 @@ def model(frame, blobs):
 
 def every_call(model, x, y):
     """One call of each method of a fitted model that takes rows, and one of ``nuq.evaluate``."""
-    ids = model.kneighbors(n_neighbors=3, return_distance=False)
+    ids = model.kneighbors(return_distance=False)
     sets = model.calibrate(x[COLUMNS], y, sets=0.9)
     yield lambda: model.predict(x)
     yield lambda: model.predict_proba(x)
     yield lambda: model.predict_log_proba(x)
     yield lambda: model.predict_set(x, sets)
     yield lambda: model.predict_uncertainty(x)
-    yield lambda: model.predict_from(x, ids, np.ones(ids.shape))
-    yield lambda: model.predict_proba_from(x, ids, np.ones(ids.shape))
+    yield lambda: model.predict_from(x, ids, np.ones(ids.shape), metric="l2")
+    yield lambda: model.predict_proba_from(x, ids, rerank=True)
     yield lambda: model.measure(x, ids)
     yield lambda: model.score_samples(x)
     yield lambda: model.decision_function(x)

@@ -82,20 +82,24 @@ CALLS = {
     "decision_function": (CLASSIFIER.decision_function, {"X": X}, {"X": NOT_ROWS}),
     "predict_from": (
         CLASSIFIER.predict_from,
-        {"X": X, "ids": np.tile(np.arange(5), (60, 1)), "sq_distances": np.ones((60, 5))},
+        {"X": X, "ids": np.tile(np.arange(5), (60, 1)), "distances": np.ones((60, 5)), "metric": "l2sq"},
         {
             "X": NOT_ROWS,
             "ids": [*WRONG_TYPES, None, 3.0, np.full((60, 5), 7), np.full((60, 5), -1), np.full((60, 5), 2**40), np.zeros((59, 5), int)],
-            "sq_distances": [*WRONG_TYPES, None, 3.0, -np.ones((60, 5)), np.full((60, 5), np.nan), np.full((60, 5), "a")],
+            "distances": [*WRONG_TYPES, None, 3.0, -np.ones((60, 5)), np.full((60, 5), np.nan), np.full((60, 5), "a")],
+            "metric": [*WRONG_TYPES, None, "euclidean", "cosine"],
+            "rerank": [*WRONG_TYPES, None, 1],
         },
     ),
     "predict_proba_from": (
         CLASSIFIER.predict_proba_from,
-        {"X": X, "ids": np.tile(np.arange(5), (60, 1)), "sq_distances": np.ones((60, 5))},
+        {"X": X, "ids": np.tile(np.arange(5), (60, 1)), "distances": np.ones((60, 5)), "metric": "l2sq"},
         {
             "X": NOT_ROWS,
             "ids": [*WRONG_TYPES, None, 3.0, np.full((60, 5), 7), np.full((60, 5), -1), np.full((60, 5), 2**40), np.zeros((59, 5), int)],
-            "sq_distances": [*WRONG_TYPES, None, 3.0, -np.ones((60, 5)), np.full((60, 5), np.nan), np.full((60, 5), "a")],
+            "distances": [*WRONG_TYPES, None, 3.0, -np.ones((60, 5)), np.full((60, 5), np.nan), np.full((60, 5), "a")],
+            "metric": [*WRONG_TYPES, None, "euclidean", "cosine"],
+            "rerank": [*WRONG_TYPES, None, 1],
         },
     ),
     "measure": (

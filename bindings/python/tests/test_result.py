@@ -80,4 +80,4 @@ def test_data_frames_keep_the_index_of_the_input(fitted, blobs):
     assert frame.join(result.to_pandas()).notna().all().all()
     assert fitted.predict_uncertainty(x).to_pandas().index.tolist() == list(range(300))
     distances, ids = fitted.kneighbors(x)
-    assert fitted.predict_from(frame, ids, distances**2).to_pandas().index.tolist() == names
+    assert fitted.predict_from(frame, ids, distances, metric="l2").to_pandas().index.tolist() == names

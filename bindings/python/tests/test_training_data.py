@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nuq import NuqClassifier, NuqRegressor
-from nuq.errors import InvalidInputError
+from nuq.errors import FewNeighborsError, InvalidInputError, InvalidParameterError
 
 
 def test_neighbors_equal_scikit_learn(blobs):
@@ -31,13 +31,15 @@ def test_predict_from_a_neighbor_table(blobs, estimator):
     x, y = blobs
     model = estimator.fit(x, y)
     distances, ids = model.kneighbors(x[::3])
-    result, expected = model.predict_from(x[::3], ids, distances**2), model.predict_uncertainty(x[::3])
-    for name in expected:
-        if name == "label":
-            np.testing.assert_array_equal(result[name], expected[name])
-        else:
-            # The squares of distances are rounded.
-            np.testing.assert_allclose(result[name], expected[name], rtol=1e-9, atol=1e-12)
+    expected = model.predict_uncertainty(x[::3])
+    for metric, given in {"l2": distances, "l2sq": distances**2}.items():
+        result = model.predict_from(x[::3], ids, given, metric=metric)
+        for name in expected:
+            if name == "label":
+                np.testing.assert_array_equal(result[name], expected[name])
+            else:
+                # The squares of distances are rounded.
+                np.testing.assert_allclose(result[name], expected[name], rtol=1e-9, atol=1e-12)
     for table in (
         (ids[:-1], distances[:-1]),
         (ids, distances[:, :-1]),
@@ -49,7 +51,48 @@ def test_predict_from_a_neighbor_table(blobs, estimator):
         (ids, np.full_like(distances, np.nan)),
     ):
         with pytest.raises(InvalidInputError):
-            model.predict_from(x[::3], *table)
+            model.predict_from(x[::3], *table, metric="l2sq")
+
+
+def test_reranked_neighbors_give_the_same_bits(blobs):
+    x, y = blobs
+    for changes in ({}, {"normalize": True}, {"bandwidth": "silverman"}):
+        model = NuqClassifier(n_neighbors=7, **changes).fit(x[:250], y[:250])
+        expected = model.predict_uncertainty(x[250:])
+        # More candidates than the model uses, in any order.
+        ids = np.random.default_rng(0).permuted(model.kneighbors(x[250:], 30, return_distance=False), axis=1)
+        for result in (model.predict_from(x[250:], ids, rerank=True), model.predict_from(x[250:], ids.tolist(), rerank=True)):
+            for name in expected:
+                np.testing.assert_array_equal(result[name], expected[name])
+        np.testing.assert_array_equal(model.predict_proba_from(x[250:], ids, rerank=True), model.predict_proba(x[250:]))
+
+
+def test_cosine_distances(blobs):
+    x, y = blobs
+    model = NuqClassifier(n_neighbors=7, normalize=True).fit(x, y)
+    distances, ids = model.kneighbors(x)
+    cosine = distances**2 / 2 - 1e-8  # a cosine similarity of float32 may exceed 1
+    result, expected = model.predict_from(x, ids, cosine, metric="cosine"), model.predict_uncertainty(x)
+    np.testing.assert_allclose(result.log_density, expected.log_density, rtol=1e-5)
+    with pytest.raises(InvalidParameterError, match="normalize=True"):
+        NuqClassifier(n_neighbors=7).fit(x, y).predict_from(x, ids, cosine, metric="cosine")
+
+
+def test_fewer_neighbors_than_the_model_uses_are_an_error(blobs):
+    x, y = blobs
+    model = NuqClassifier(n_neighbors=7).fit(x, y)
+    distances, ids = model.kneighbors(x[:9])
+    with pytest.raises(FewNeighborsError, match="row 0 has 6 neighbors, and the model uses 7"):
+        model.predict_from(x[:9], ids[:, :6], distances[:, :6], metric="l2")
+    ragged = ids.tolist()
+    ragged[4] = ragged[4][:5]
+    with pytest.raises(FewNeighborsError, match="row 4 has 5 neighbors"):
+        model.predict_from(x[:9], ragged, rerank=True)
+    ids[3, 6] = -1
+    with pytest.raises(FewNeighborsError, match="row 3 of ids contains -1"):
+        model.predict_from(x[:9], ids, distances, metric="l2")
+    with pytest.raises(InvalidParameterError, match="metric= is required"):
+        model.predict_from(x[:9], np.abs(ids), distances)
 
 
 def test_fewer_training_rows_than_neighbors():

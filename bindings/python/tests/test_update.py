@@ -176,8 +176,12 @@ def test_predictions_from_measured_neighbors(blobs):
         ids = model.kneighbors(x, 7, return_distance=False)
         sq_distances = model.measure(x, ids)
         np.testing.assert_allclose(sq_distances, model.kneighbors(x, 7)[0] ** 2, rtol=1e-12)
-        np.testing.assert_array_equal(model.predict_proba_from(x, ids, sq_distances), model.predict_proba(x))
-        one, other = model.predict_from(x, ids, sq_distances), model.predict_uncertainty(x)
+        # The distances are in the order of the ids.
+        shuffled = np.random.default_rng(1).permuted(ids, axis=1)
+        expected = np.take_along_axis(sq_distances, np.argsort(ids, axis=1), axis=1)
+        np.testing.assert_array_equal(np.take_along_axis(model.measure(x, shuffled), np.argsort(shuffled, axis=1), axis=1), expected)
+        np.testing.assert_array_equal(model.predict_proba_from(x, ids, sq_distances, metric="l2sq"), model.predict_proba(x))
+        one, other = model.predict_from(x, ids, sq_distances, metric="l2sq"), model.predict_uncertainty(x)
         for name in one:
             np.testing.assert_array_equal(one[name], other[name])
     for ids in ([[0]], np.zeros((300, 2)), np.zeros(300, dtype=int)):

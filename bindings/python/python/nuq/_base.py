@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from . import _arrays, _files, _progress, _result
+from . import _arrays, _files, _neighbor_table, _progress, _result
 from ._params import Parameters
 from ._result import Uncertainty
 from .calibrate import Threshold, chosen, warn_training_rows
@@ -126,20 +126,17 @@ class Estimator(Parameters):
         threads = self._threads()
         return warn_training_rows(rows, lambda sample: self._model.equal_training_rows(sample, threads), stacklevel + 1)
 
-    def _predictions_from(self, x: Any, ids: Any, sq_distances: Any) -> dict[str, np.ndarray]:
-        """The columns of the prediction from given neighbors."""
-        rows = self._query_rows(x)
-        table = self._neighbor_table(rows, ids, sq_distances)
-        return self._decoded(self._model.predict(rows, table, self._threads()))
-
-    def _neighbor_table(self, rows: np.ndarray, ids: Any, sq_distances: Any) -> tuple[np.ndarray, np.ndarray]:
-        ids, sq_distances = _arrays.to_numpy(ids), _arrays.to_numpy(sq_distances)
-        if ids.ndim != 2 or ids.dtype.kind not in "iu" or ids.shape != sq_distances.shape or len(ids) != len(rows):
-            raise LengthMismatchError(
-                f"ids has shape {ids.shape} and type {ids.dtype}, sq_distances has shape {sq_distances.shape}: expected two "
-                f"matrices of the same shape with {len(rows)} rows, ids as integers"
-            )
-        return _arrays.numbers(ids, np.int64), _arrays.numbers(sq_distances, np.float64)
+    def _neighbor_table(
+        self, rows: np.ndarray, ids: Any, distances: Any, metric: str | None, rerank: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and squared distances of the neighbors that the model uses, from those that a caller gives."""
+        k = min(int(self._learned("n_neighbors")), self.n_samples_fit_)
+        ids = _neighbor_table.checked_ids(ids, len(rows), k)
+        if _arrays.boolean(rerank, "rerank"):
+            squared = np.asarray(self._model.measure(rows, ids.shape[1], ids.ravel().tolist()))
+        else:
+            squared = _neighbor_table.squared(distances, metric, ids.shape, self.normalize)
+        return _neighbor_table.nearest(ids, squared, k)
 
     def _predictions(self, x: Any) -> dict[str, np.ndarray]:
         """The columns of the prediction."""
@@ -255,18 +252,30 @@ class Estimator(Parameters):
         """Prediction, uncertainties and density of each row."""
         raise NotImplementedError
 
-    def predict_from(self, X: Any, ids: Any, sq_distances: Any) -> Uncertainty:
+    def predict_from(
+        self, X: Any, ids: Any, distances: Any = None, *, metric: str | None = None, rerank: bool = False
+    ) -> Uncertainty:
         """The same result as ``predict_uncertainty``, from neighbors that a vector database or another program has computed.
 
-        ``ids`` and ``sq_distances`` have one row per row of ``X``: ids of training rows and their squared distances, in any
-        order. The distances must be those of the space that the model searches: between rows of norm one with
-        ``normalize=True``, and with each column divided by its bandwidth if there is one bandwidth per column.
+        ``ids`` and ``distances`` have one row per row of ``X``: ids of training rows and their distances, in any order. Fewer
+        neighbors than the model uses are an error, ``FewNeighborsError``; of more neighbors, the nearest are used.
+
+        ``metric`` states what the distances are: "l2" (Euclidean distances, as pgvector and Qdrant return them), "l2sq" (their
+        squares: FAISS, LanceDB, Milvus) or "cosine" (1 - cosine similarity; for models with ``normalize=True``). They must be
+        those of the space that the model searches: between rows of norm one with ``normalize=True``, and with each column divided
+        by its bandwidth if there is one bandwidth per column.
+
+        With ``rerank=True``, the distances are computed from the rows of the model, as in ``measure``; ``distances`` and ``metric``
+        are not used and may be omitted.
         """
-        return self._uncertainty(self._predictions_from(X, ids, sq_distances), _arrays.row_index(X))
+        rows = self._query_rows(X)
+        table = self._neighbor_table(rows, ids, distances, metric, rerank)
+        prediction = self._decoded(self._model.predict(rows, table, self._threads()))
+        return self._uncertainty(prediction, _arrays.row_index(X))
 
     def measure(self, X: Any, ids: Any) -> np.ndarray:
-        """Squared distances from each row to given training rows, for ``predict_from``. ``ids`` has one row of ids per row of ``X``. The
-        distances are those of the space that the model searches."""
+        """Squared distances from each row to given training rows, for ``predict_from`` with ``metric="l2sq"``. ``ids`` has one row of ids
+        per row of ``X``, and the result has the same shape. The distances are those of the space that the model searches."""
         rows, ids = self._query_rows(X), _arrays.to_numpy(ids)
         if ids.ndim != 2 or ids.dtype.kind not in "iu" or len(ids) != len(rows):
             raise LengthMismatchError(

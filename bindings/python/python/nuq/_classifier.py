@@ -236,10 +236,12 @@ class NuqClassifier(Estimator):
         """Probability of each class, in the order of ``classes_``."""
         return self._probabilities(self._query_rows(X), None)
 
-    def predict_proba_from(self, X: Any, ids: Any, sq_distances: Any) -> np.ndarray:
+    def predict_proba_from(
+        self, X: Any, ids: Any, distances: Any = None, *, metric: str | None = None, rerank: bool = False
+    ) -> np.ndarray:
         """The same result as ``predict_proba``, from given neighbors; see ``predict_from``."""
         rows = self._query_rows(X)
-        return self._probabilities(rows, self._neighbor_table(rows, ids, sq_distances))
+        return self._probabilities(rows, self._neighbor_table(rows, ids, distances, metric, rerank))
 
     def _probabilities(self, rows: np.ndarray, table: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
         values, present = self._model.predict_proba(rows, table, self._threads())

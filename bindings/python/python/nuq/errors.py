@@ -40,6 +40,10 @@ class UnknownIdError(InvalidInputError):
     """An id is not that of a training row, or occurs twice."""
 
 
+class FewNeighborsError(InvalidInputError):
+    """A vector database or another program returned fewer neighbors than the model uses."""
+
+
 class BadTargetError(InvalidInputError):
     """A regression target is not finite."""
 
@@ -54,6 +58,14 @@ class FewRowsError(InvalidInputError):
 
 class DeviceError(NuqError, RuntimeError):
     """A GPU cannot be used: the GPU, its driver or a library is missing or has failed. The message contains the remedy."""
+
+
+class StoreError(NuqError, RuntimeError):
+    """A vector database has other rows, ids or distances than the model, or stores them in a way that nuq cannot use."""
+
+
+class MissingPackageError(NuqError, ImportError):
+    """An optional package is not installed. The message contains the command that installs it."""
 
 
 class MissingInputError(InvalidInputError):

@@ -1,0 +1,84 @@
+"""Neighbors that a vector database or another program has computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _arrays
+from .errors import FewNeighborsError, InvalidInputError, InvalidParameterError, LengthMismatchError, UnknownIdError
+
+#: Names of the distances that other programs return.
+METRICS = ("l2", "l2sq", "cosine")
+
+#: Largest negative cosine distance that is rounding: similarities of float32 can exceed 1 by a few units in the last place.
+ROUNDING = 1e-5
+
+
+def checked_ids(ids: Any, n: int, k: int) -> np.ndarray:
+    """Ids as a matrix with ``n`` rows and at least ``k`` columns."""
+    if isinstance(ids, (list, tuple)):
+        for row, neighbors in enumerate(ids):
+            check_count(row, len(neighbors) if hasattr(neighbors, "__len__") else k, k)
+    ids = _arrays.to_numpy(ids)
+    if ids.ndim != 2 or ids.dtype.kind not in "iu" or len(ids) != n:
+        raise LengthMismatchError(
+            f"ids has shape {ids.shape} and type {ids.dtype}: expected a matrix of integers with {n} rows, one per row of X"
+        )
+    check_count(0, ids.shape[1], k)
+    absent = np.flatnonzero((ids < 0).any(axis=1))
+    if len(absent):
+        row = int(absent[0])
+        raise FewNeighborsError(
+            f"row {row} of ids contains {ids[row].min()}, which is no id: an index returns -1 if it has found fewer neighbors than "
+            f"requested; the model uses {k} per row"
+        )
+    if ids.size and ids.max() >= 2**32:
+        raise UnknownIdError(f"ids contains {ids.max()}, which is not the id of a training row")
+    return _arrays.numbers(ids, np.int64)
+
+
+def check_count(row: int, got: int, k: int, remedy: str = "request more, for example with a larger ef_search or nprobe") -> None:
+    """Check the number of neighbors of a row."""
+    if got < k:
+        raise FewNeighborsError(f"row {row} has {got} neighbors, and the model uses {k} per row: {remedy}")
+
+
+def squared(distances: Any, metric: str | None, shape: tuple[int, ...], is_normalized: bool) -> np.ndarray:
+    """Squared Euclidean distances from distances of a metric."""
+    if metric is None:
+        raise InvalidParameterError(
+            f"metric= is required: one of {', '.join(map(repr, METRICS))}. pgvector and Qdrant return \"l2\"; FAISS, LanceDB and "
+            "Milvus return \"l2sq\", its square"
+        )
+    _arrays.choice(metric, "metric", METRICS)
+    if metric == "cosine" and not is_normalized:
+        raise InvalidParameterError(
+            'metric="cosine": the model searches Euclidean distances of rows that are not normalized; fit it with normalize=True, '
+            "or pass rerank=True"
+        )
+    array = _arrays.to_numpy(distances)
+    if array.shape != shape:
+        raise LengthMismatchError(f"distances has shape {array.shape} and ids has shape {shape}: expected the same shape")
+    if array.dtype.kind == "c":
+        raise InvalidInputError("distances must be real numbers")
+    values = _arrays.numbers(array, np.float64)
+    if metric == "cosine":
+        # Rows of norm one: |a - b|^2 = 2 (1 - a.b).
+        values = 2.0 * np.where((values < 0) & (values > -ROUNDING), 0.0, values)
+    elif metric == "l2":
+        # Negative distances stay negative, so that the extension rejects them.
+        values = values * np.abs(values)
+    return values
+
+
+def nearest(ids: np.ndarray, squared: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The ``k`` nearest neighbors of each row, ties by id."""
+    if ids.shape[1] == k:
+        return ids, squared
+    order = np.lexsort((ids, squared), axis=1)[:, :k]
+    return (
+        np.ascontiguousarray(np.take_along_axis(ids, order, axis=1)),
+        np.ascontiguousarray(np.take_along_axis(squared, order, axis=1)),
+    )
