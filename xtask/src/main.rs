@@ -18,11 +18,13 @@ cargo xtask COMMAND
   test torch                    the tests that need PyTorch (a large download), after `test python`
   test serve                    the server: 200 kills under load, memory over 20,000 requests, limits and hostile requests, clients of
                                 the Open Inference Protocol from PyPI, the container and the KServe runtime of examples/serving
+  test cluster                  Ray with two nodes, Spark (needs Java), pgvector, LanceDB, Qdrant and FAISS (large downloads)
   test cuda                     the tests of searches on a GPU
   test lab                      the laboratory: lints, tests and every experiment at a small size
   bench [search | fit | score | baselines | growth]
                                 speed on this machine, compared with other libraries
   bench cuda                    searches on a GPU, compared with PyTorch
+  bench cluster [ROWS]          scoring a parquet file with Ray and Spark, compared with the command line
   bench python                  the Python package compared with Rust
   bench serve                   the server compared with FastAPI and uvicorn
   bench serve memory            the memory of the server during a million requests
@@ -47,9 +49,11 @@ fn main() -> ExitCode {
         }
         ["test", "torch"] => python::test_torch(),
         ["test", "serve"] => test_serve(),
+        ["test", "cluster"] => test_cluster(),
         ["test", "lab"] => test_lab(),
         ["test", "cuda"] => cuda::test(),
         ["bench", "cuda"] => cuda::bench().map(|table| print!("{table}")),
+        ["bench", "cluster", rows @ ..] => python::bench_cluster(rows).map(|table| print!("{table}")),
         ["bench", "python"] => python::bench().map(|table| print!("{table}")),
         ["bench", "serve"] => python::bench_serve(&[]).map(|table| print!("{table}")),
         ["bench", "serve", "memory"] => python::bench_serve(&["memory"]).map(|table| print!("{table}")),
@@ -123,6 +127,12 @@ fn test_serve() -> Result<(), Failed> {
     let tests = [&["test", "--workspace"][..], &PARQUET, &tests].concat();
     cargo_with(&tests, &[("NUQ_KILLS", "200"), ("NUQ_REQUESTS", "20000")])?;
     python::test_serve_clients()
+}
+
+/// Ray, Spark and vector databases. The command line that the tests compare with has the features of `test`.
+fn test_cluster() -> Result<(), Failed> {
+    cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())?;
+    python::test_cluster()
 }
 
 /// The checks of the laboratory, a separate workspace whose dependencies take minutes to compile.

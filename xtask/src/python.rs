@@ -20,6 +20,13 @@ const PACKAGES: [&str; 11] = [
     "mypy",
 ];
 
+/// Engines of `cargo xtask test cluster`, as packages.
+const ENGINES: [&str; 7] =
+    ["ray[data]", "pyspark", "pgserver", "psycopg[binary]", "lancedb", "qdrant-client", "faiss-cpu"];
+
+/// The package of Debian with the Java that Spark needs.
+const JAVA: &str = "openjdk-17-jre-headless";
+
 /// Largest size of the wheel, in bytes.
 const MAX_WHEEL_BYTES: u64 = 10_000_000;
 
@@ -48,6 +55,30 @@ pub(crate) fn test_torch() -> Result<(), Failed> {
         "tests/test_input.py",
         "../../lab/python",
     ])
+}
+
+/// Runs the tests that need Ray, Spark or a vector database, and the examples of `docs/scale-out.md`, in an environment of their own.
+pub(crate) fn test_cluster() -> Result<(), Failed> {
+    let packages = [&["maturin>=1.9,<2", "numpy", "pytest", "pandas", "pyarrow"][..], &ENGINES].concat();
+    let Some(environment) = Environment::fresh("python-cluster", &packages)? else { return Ok(()) };
+    environment.install_wheel("dev")?;
+    let mut tests = vec!["tests/test_stores.py", "tests/test_ray.py"];
+    if has_java() {
+        tests.extend(["tests/test_spark.py", "tests/test_docs.py::test_snippets[scale-out.md]"]);
+    } else {
+        skip(
+            "Spark and the examples of docs/scale-out.md",
+            "install Java 17 or newer, for example the package openjdk-17-jre-headless of Debian",
+        );
+    }
+    environment.pytest(&tests)
+}
+
+/// Whether there is a Java. If not, it is installed where that is possible without a question.
+fn has_java() -> bool {
+    let is_installed = || runs("java", &["-version"]);
+    let install = ["install", "-qq", "-y", "--no-install-recommends", JAVA];
+    is_installed() || (runs("apt-get", &["update", "-qq"]) && runs("apt-get", &install) && is_installed())
 }
 
 /// Checks `nuq serve` with clients of the Open Inference Protocol from PyPI, and with the configuration of `examples/serving`.
@@ -97,6 +128,21 @@ pub(crate) fn bench_serve(part: &[&str]) -> Result<String, Failed> {
         |name: &str| text(&target().join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
     let (nuq, load) = (binary("nuq"), binary("nuq-bench"));
     output(&text(&environment.python), &[&["bench/serve.py", &nuq, &load][..], part].concat(), &root())
+}
+
+/// Times of scoring a parquet file with `rows` rows by Ray, by Spark and by the command line.
+pub(crate) fn bench_cluster(rows: &[&str]) -> Result<String, Failed> {
+    cargo(&["build", "--quiet", "--release", "--package", "nuq-cli", "--features", "parquet"])?;
+    let packages = ["maturin>=1.9,<2", "numpy", "pandas", "pyarrow", "ray[data]", "pyspark"];
+    let Some(environment) = Environment::fresh("python-cluster-bench", &packages)? else {
+        return Err(Failed("bench/cluster.py: no Python environment".to_owned()));
+    };
+    environment.install_wheel("release")?;
+    if !has_java() {
+        skip("the line of Spark", "install Java 17");
+    }
+    let binary = text(&target().join("release").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
+    output(&text(&environment.python), &[&["bench/cluster.py", &binary][..], rows].concat(), &root())
 }
 
 /// The target folder of cargo.

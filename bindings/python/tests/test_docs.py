@@ -11,12 +11,16 @@ import json
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [*sorted((ROOT / "docs/python").glob("*.md")), ROOT / "README.md", ROOT / "bindings/python/README.md"]
+#: A page whose snippets need packages that are large downloads; `cargo xtask test cluster` installs them.
+CLUSTER = ROOT / "docs/scale-out.md"
+ENGINES = ("pandas", "ray", "pyspark", "pgserver", "psycopg", "lancedb", "qdrant_client", "faiss")
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
 #: A snippet, and the output that the page shows, if any.
@@ -28,6 +32,8 @@ def copy_of_the_examples(tmp_path, monkeypatch):
     """Snippets run in a temporary folder with the same example data as the repository root."""
     shutil.copytree(ROOT / "examples/cifar10", tmp_path / "examples/cifar10")
     monkeypatch.chdir(tmp_path)
+    # Workers of Spark have the packages of this interpreter.
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
 
 
 def printed(code: str, names: dict, where: str) -> str:
@@ -37,10 +43,10 @@ def printed(code: str, names: dict, where: str) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in [*PAGES, CLUSTER] if "```python" in page.read_text()], ids=lambda page: page.name)
 def test_snippets(page):
-    pytest.importorskip("sklearn")
-    pytest.importorskip("pandas")
+    for package in ENGINES if page == CLUSTER else ("sklearn", "pandas"):
+        pytest.importorskip(package)
     names: dict = {"__name__": "__main__"}
     text = page.read_text()
 
@@ -71,6 +77,6 @@ def test_notebook_cells(notebook):
 
 
 def test_relative_links_exist():
-    for page in PAGES:
+    for page in [*PAGES, CLUSTER]:
         for link in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"

@@ -42,8 +42,14 @@ __all__ = [
     "load",
     "metrics",
     "predict_uncertainty",
+    "ray",
+    "spark",
+    "stores",
     "torch",
 ]
+
+#: Modules that are imported on first access, because they belong to optional packages.
+_OPTIONAL = ("ray", "spark", "stores", "torch")
 
 
 def load(path: str | os.PathLike[str], device: str = "auto") -> NuqClassifier | NuqRegressor | baselines.Baseline:
@@ -63,8 +69,8 @@ def load(path: str | os.PathLike[str], device: str = "auto") -> NuqClassifier | 
 
 
 def __getattr__(name: str) -> Any:
-    if name == "torch":
+    if name in _OPTIONAL:
         import importlib
 
-        return importlib.import_module("nuq.torch")
+        return importlib.import_module(f"nuq.{name}")
     raise AttributeError(f"module 'nuq' has no attribute {name!r}")

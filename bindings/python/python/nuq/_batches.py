@@ -1,0 +1,242 @@
+"""Scoring of Arrow tables batch by batch, for engines that distribute the rows of a table.
+
+The result of a row does not depend on its batch: it is that of ``predict_uncertainty``, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _arrays
+from ._base import Estimator, _all_accept, compare_names
+from ._package import require
+from .errors import (
+    DimensionMismatchError,
+    InvalidParameterError,
+    NotFiniteError,
+    NotNumbersError,
+    NuqError,
+    ParameterTypeError,
+    UnknownNameError,
+)
+
+#: Largest number of rows that an error lists, as in the command line.
+LISTED = 10
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which columns are read and written. All values are plain, so that engines can send them to workers."""
+
+    #: A column of lists of numbers, or the columns of numbers that are the coordinates.
+    column: str | tuple[str, ...]
+    #: The column whose values name rows in errors.
+    id_column: str | None
+    #: The columns that are copied to the output; None for all that are not coordinates.
+    keep_columns: tuple[str, ...] | None
+    #: Names of stored thresholds.
+    thresholds: tuple[str, ...]
+    #: "error" or "skip".
+    on_bad_rows: str
+
+    @classmethod
+    def checked(cls, column: Any, id_column: Any, keep_columns: Any, threshold: Any, on_bad_rows: Any) -> Options:
+        """Check the arguments of a call."""
+        return cls(
+            _arrays.text(column, "column") if isinstance(column, str) else _names(column, "column"),
+            None if id_column is None else _arrays.text(id_column, "id_column"),
+            None if keep_columns is None else _names(keep_columns, "keep_columns", least=0),
+            () if threshold is None else _names([threshold] if isinstance(threshold, str) else threshold, "threshold"),
+            _arrays.choice(on_bad_rows, "on_bad_rows", ("error", "skip")),
+        )
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of the columns that hold the embeddings."""
+        return (self.column,) if isinstance(self.column, str) else self.column
+
+    def kept(self, names: Sequence[str]) -> list[str]:
+        """The columns that are copied from a table with these names, the id first."""
+        kept = [name for name in names if name not in self.coordinates] if self.keep_columns is None else list(self.keep_columns)
+        if self.id_column is not None:
+            kept = [self.id_column, *(name for name in kept if name != self.id_column)]
+        for name in (*self.coordinates, *kept):
+            if name not in names:
+                raise UnknownNameError(f"there is no column {name!r}: the columns are {', '.join(map(repr, names))}")
+        return kept
+
+
+class Scorer:
+    """A model that scores Arrow tables."""
+
+    def __init__(self, model: Estimator, options: Options, n_jobs: int | None = None) -> None:
+        self._model, self._options = model, options
+        model.n_jobs = n_jobs
+        self._thresholds = model._thresholds(options.thresholds) if options.thresholds else []
+        if not isinstance(options.column, str):
+            compare_names(model._model, type(model).__name__, list(options.column), stacklevel=3)
+            _arrays.check_columns(type(model).__name__, len(options.column), model.n_features_in_)
+
+    def fields(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """Names and types ("string", "int64", "bool" or "double") of the result columns of a table with columns of these names."""
+        numbers = ["aleatoric", "epistemic", "total", "log_epistemic", "log_total", "log_density"]
+        if self._model._kind == "classifier":
+            kind: str = self._model.classes_.dtype.kind  # type: ignore[attr-defined]
+            label = "bool" if kind == "b" else "int64" if kind in "iu" else "string"
+            fields = [("label", label), *((name, "double") for name in ["probability", *numbers])]
+        else:
+            numbers.insert(3, "log_aleatoric")
+            fields = [(name, "double") for name in ["mean", *numbers]]
+        if self._thresholds:
+            fields.append(("accept", "bool"))
+        taken = {name for name, _ in fields}
+        for name in self._options.kept(names):
+            if name in taken:
+                raise InvalidParameterError(
+                    f"the column {name!r} cannot be kept: the results have a column of this name; rename it, or list the columns to keep "
+                    "in keep_columns"
+                )
+        return fields
+
+    def score(self, table: Any) -> Any:
+        """The kept columns of an Arrow table and the results. A skipped row has nulls."""
+        pa = require("pyarrow", "ray")
+        fields = self.fields(table.column_names)
+        kept = self._options.kept(table.column_names)
+        rows, positions = self._rows(table)
+        results: dict[str, np.ndarray] = {}
+        if len(rows):
+            uncertainty = self._model._uncertainty(self._model._predict_rows(rows))
+            results = dict(uncertainty.items())
+            if self._thresholds:
+                results["accept"] = _all_accept(self._thresholds, uncertainty)
+        columns = [table[name] for name in kept]
+        for name, kind in fields:
+            columns.append(_column(pa, results.get(name), kind, positions, len(table)))
+        return pa.table(columns, names=[*kept, *(name for name, _ in fields)])
+
+    def _rows(self, table: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that can be scored, and their positions in the table."""
+        options, dim = self._options, self._model.n_features_in_
+        if isinstance(options.column, str):
+            rows, problems = _list_rows(table[options.column], options.column, dim)
+        else:
+            rows, problems = _number_rows(table, options.column)
+        if problems:
+            if options.on_bad_rows == "error":
+                raise _bad_rows(problems, table, options)
+            positions = np.setdiff1d(np.arange(len(table)), list(problems))
+        else:
+            positions = np.arange(len(table))
+        return rows, positions
+
+
+#: The reason why a row cannot be scored, by its position.
+_Problems = dict[int, tuple[type[NuqError], str]]
+
+
+def _list_rows(column: Any, name: str, dim: int) -> tuple[np.ndarray, _Problems]:
+    """Rows of a column of lists, without those that cannot be scored."""
+    pa, compute = require("pyarrow", "ray"), require("pyarrow.compute", "ray")
+    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    if hasattr(column, "chunks"):
+        column = column.chunk(0) if column.num_chunks else pa.array([], type=column.type)
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type)
+    if not is_list or not (pa.types.is_floating(column.type.value_type) or pa.types.is_integer(column.type.value_type)):
+        raise NotNumbersError(
+            f"the column {name!r} has the type {column.type}: expected lists of numbers; convert it, or list columns of numbers in column"
+        )
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    lengths = np.asarray(compute.fill_null(compute.list_value_length(column), 0))
+    problems: _Problems = {int(i): (NotFiniteError, "is null") for i in np.flatnonzero(nulls)}
+    for i in np.flatnonzero(~nulls & (lengths != dim)):
+        problems[int(i)] = (DimensionMismatchError, f"has {lengths[i]} values, and the model has {dim} columns")
+    complete = ~nulls & (lengths == dim)
+    if problems:
+        column = column.filter(pa.array(complete))
+    return _finite(_floats(column.flatten()).reshape(-1, dim), np.flatnonzero(complete), problems)
+
+
+def _number_rows(table: Any, names: Sequence[str]) -> tuple[np.ndarray, _Problems]:
+    """Rows of several columns of numbers, without those that cannot be scored."""
+    types = require("pyarrow", "ray").types
+    for name in names:
+        kind = table[name].type
+        if not (types.is_floating(kind) or types.is_integer(kind)):
+            raise NotNumbersError(f"the column {name!r} has the type {kind}: expected numbers")
+    rows = np.empty((len(table), len(names)), np.float32)
+    for i, name in enumerate(names):
+        rows[:, i] = _floats(table[name])
+    return _finite(rows, np.arange(len(table)), {})
+
+
+def _floats(values: Any) -> np.ndarray:
+    """Numbers as float32. A null is NaN."""
+    array = values.to_numpy(zero_copy_only=False) if not hasattr(values, "chunks") else values.to_numpy()
+    if array.dtype.kind != "f":
+        # Integers are rounded once to float64, as everywhere in the package.
+        array = array.astype(np.float64)
+    with np.errstate(over="ignore"):
+        return np.asarray(array, dtype=np.float32)
+
+
+def _finite(rows: np.ndarray, positions: np.ndarray, problems: _Problems) -> tuple[np.ndarray, _Problems]:
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        for i in positions[~finite]:
+            problems[int(i)] = (NotFiniteError, "contains a NaN, an infinity, a null or a number outside the range of float32")
+        rows = rows[finite]
+    return np.ascontiguousarray(rows), problems
+
+
+def _bad_rows(problems: _Problems, table: Any, options: Options) -> NuqError:
+    """The error that names the first rows that cannot be scored."""
+    first = sorted(problems)[:LISTED]
+
+    def key(i: int) -> str:
+        return f"row {i} of its batch" if options.id_column is None else f"{options.id_column}={table[options.id_column][i].as_py()!r}"
+
+    listed = "; ".join(f"{key(i)} {problems[i][1]}" for i in first) + ("; and more" if len(problems) > LISTED else "")
+    columns = f"column {options.column!r}" if isinstance(options.column, str) else f"columns {', '.join(options.column)}"
+    named = "" if options.id_column is not None else " (id_column= names the rows)"
+    return problems[first[0]][0](f'{columns}: {listed}{named}. Correct these rows, or pass on_bad_rows="skip" to leave their results null')
+
+
+def _column(pa: Any, values: np.ndarray | None, kind: str, positions: np.ndarray, n: int) -> Any:
+    """An Arrow array of ``n`` rows with the values at some positions, and nulls elsewhere."""
+    arrow_type = {"double": pa.float64(), "int64": pa.int64(), "bool": pa.bool_(), "string": pa.string()}[kind]
+    if values is None:
+        return pa.nulls(n, arrow_type)
+    if kind == "string":
+        values = values.astype(str).astype(object)
+    if len(positions) == n:
+        return pa.array(values, type=arrow_type)
+    spread = np.zeros(n, values.dtype)
+    spread[positions] = values
+    absent = np.ones(n, bool)
+    absent[positions] = False
+    return pa.array(spread, type=arrow_type, mask=absent)
+
+
+def opened(path: Any) -> Estimator:
+    """Open a model file."""
+    from . import load
+
+    model = load(path)
+    if not isinstance(model, Estimator):
+        raise InvalidParameterError(f"{path}: the file holds a baseline; expected a model of NuqClassifier or NuqRegressor")
+    return model
+
+
+def _names(values: Any, name: str, least: int = 1) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence) or not all(isinstance(value, str) for value in values):
+        raise ParameterTypeError(f"{name}={values!r}: expected a list of strings")
+    if len(values) < least or len(set(values)) < len(values):
+        raise InvalidParameterError(f"{name}={values!r}: expected {'different names' if least == 0 else 'at least one name, and different names'}")
+    return tuple(values)

@@ -1,0 +1,135 @@
+"""Scoring of the rows of a Ray dataset. ``pip install "nuq[ray]"`` installs Ray Data."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import platform
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _arrays, _batches, _files
+from ._base import Estimator
+from ._package import require
+from .errors import FileError, MissingFileError, OutOfRangeError, ParameterTypeError
+
+__all__ = ["score"]
+
+
+def score(
+    dataset: Any,
+    model: Any,
+    *,
+    column: str | Sequence[str],
+    id_column: str | None = None,
+    keep_columns: Sequence[str] | None = None,
+    threshold: str | Sequence[str] | None = None,
+    on_bad_rows: str = "error",
+    num_cpus: float = 1,
+    concurrency: int | tuple[int, int] | None = None,
+    batch_size: int = 8192,
+    **options: Any,
+) -> Any:
+    """Score each row of a ``ray.data.Dataset``. Returns a dataset with the kept columns and the columns of ``nuq score``.
+
+    Parameters
+    ----------
+    dataset : rows to score.
+    model : path of a model file that every node can read, the content of such a file as bytes, or a fitted estimator. Content and estimators
+        are sent through the object store, and each node writes them once to a file in its temporary folder. All actors of a node map the same
+        file, so that its memory is counted once.
+    column : column of lists (or tensors) of numbers, or a list of columns of numbers, one per coordinate.
+    id_column : column whose value names a row in errors. It is the first column of the result.
+    keep_columns : columns that are copied to the result; by default all that are not coordinates.
+    threshold : name of a stored threshold, or several; the column ``accept`` is True where all of them accept.
+    on_bad_rows : "error", or "skip": the results of rows that are null, have another length, or contain a NaN or an infinity are null.
+    num_cpus : number of processors of each actor, which is its number of threads.
+    concurrency : number of actors, or the least and the largest number; by default from one to as many as the processors of the cluster
+        permit.
+    batch_size : number of rows that an actor scores at a time.
+    options : other options of ``Dataset.map_batches``, such as ``memory`` or ``num_gpus``.
+    """
+    ray = require("ray", "ray")
+    data = require("ray.data", "ray")
+    if not isinstance(dataset, data.Dataset):
+        raise ParameterTypeError(f"dataset is of the type {type(dataset).__name__}: expected a ray.data.Dataset")
+    settings = _batches.Options.checked(column, id_column, keep_columns, threshold, on_bad_rows)
+    cpus = _arrays.real(num_cpus, "num_cpus")
+    if not cpus > 0:
+        raise OutOfRangeError(f"num_cpus={num_cpus!r}: expected a positive number")
+    if concurrency is None:
+        resources = ray.cluster_resources() if ray.is_initialized() else {}
+        concurrency = (1, max(1, int(resources.get("CPU", os.cpu_count() or 1) / cpus)))
+    least, most = (concurrency, concurrency) if isinstance(concurrency, int) else concurrency
+    return dataset.map_batches(
+        NuqScorer,
+        fn_constructor_args=(_source(ray, model), settings),
+        batch_format="pyarrow",
+        batch_size=_arrays.integer(batch_size, "batch_size", least=1),
+        num_cpus=cpus,
+        compute=data.ActorPoolStrategy(
+            min_size=_arrays.integer(least, "concurrency", least=1), max_size=_arrays.integer(most, "concurrency", least=1)
+        ),
+        **options,
+    )
+
+
+class NuqScorer:
+    """A worker of the engine: opens the model once and scores batches."""
+
+    def __init__(self, source: tuple[str, Any], options: _batches.Options) -> None:
+        model = _batches.opened(_local_file(*source))
+        self._scorer = _batches.Scorer(model, options, _threads())
+
+    def __call__(self, table: Any) -> Any:
+        return self._scorer.score(table)
+
+
+def _threads() -> int:
+    """The number of processors that Ray has assigned to this actor."""
+    assigned = require("ray", "ray").get_runtime_context().get_assigned_resources()
+    return max(1, int(assigned.get("CPU", 1)))
+
+
+def _source(ray: Any, model: Any) -> tuple[str, Any]:
+    """A path and None, or the hash of a file and the reference to its content in the object store."""
+    if isinstance(model, Estimator):
+        model._check_fitted()
+        model = _files.to_bytes(model._model)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        # Arrays in the object store are read without a copy.
+        return hashlib.sha256(model).hexdigest(), ray.put(np.frombuffer(model, np.uint8))
+    path = _arrays.path(model, "model").absolute()
+    if path.exists():
+        # Errors of the file are raised here instead of in a worker.
+        _batches.opened(path)
+    return str(path), None
+
+
+def _local_file(name: str, content: Any) -> Path:
+    """The path of the model file on this node."""
+    if content is None:
+        path = Path(name)
+        if not path.exists():
+            raise MissingFileError(
+                f"{name} does not exist on the node {platform.node()}: put it on a file system that all nodes share, or pass the "
+                "content of the file: model=Path(...).read_bytes()"
+            )
+        return path
+    folder = Path(tempfile.gettempdir()) / f"nuq-models-{getpass.getuser()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
+        raise FileError(f"{folder} belongs to another user: set TMPDIR to a folder of this user")
+    path = folder / f"{name}.nuq"
+    values = require("ray", "ray").get(content)
+    if not path.exists() or path.stat().st_size != len(values):
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(memoryview(values))
+        # Other actors of the node write the same content.
+        os.replace(file.name, path)
+    return path

@@ -1,0 +1,123 @@
+"""Scoring of the rows of a Spark data frame. ``pip install "nuq[spark]"`` installs PySpark."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _arrays, _batches
+from ._base import Estimator
+from ._package import require
+from .errors import ParameterTypeError
+
+__all__ = ["score"]
+
+
+def score(
+    df: Any,
+    model: Any,
+    *,
+    column: str | Sequence[str],
+    id_column: str | None = None,
+    keep_columns: Sequence[str] | None = None,
+    threshold: str | Sequence[str] | None = None,
+    on_bad_rows: str = "error",
+) -> Any:
+    """Score each row of a Spark data frame. Returns a data frame with the kept columns and the columns of ``nuq score``.
+
+    Spark sends the model file to its executors (``addFile``; ``addArtifact`` in Spark Connect). The workers of an executor map the same
+    file. A task uses ``spark.task.cpus`` threads.
+
+    Parameters
+    ----------
+    df : rows to score.
+    model : path of a model file on the machine of the driver, or a fitted estimator.
+    column : column of arrays of numbers, or a list of columns of numbers, one per coordinate. Convert a column of ``pyspark.ml`` vectors with
+        ``pyspark.ml.functions.vector_to_array``.
+    id_column : column whose value names a row in errors. It is the first column of the result.
+    keep_columns : columns that are copied to the result; by default all that are not coordinates.
+    threshold : name of a stored threshold, or several; the column ``accept`` is True where all of them accept.
+    on_bad_rows : "error", or "skip": the results of rows that are null, have another length, or contain a NaN or an infinity are null.
+    """
+    types = require("pyspark.sql.types", "spark")
+    if not hasattr(df, "mapInArrow"):
+        raise ParameterTypeError(f"df is of the type {type(df).__name__}: expected a data frame of Spark")
+    options = _batches.Options.checked(column, id_column, keep_columns, threshold, on_bad_rows)
+    path = _saved(model)
+    scorer = _batches.Scorer(_batches.opened(path), options)
+    fields, kept = scorer.fields(df.columns), options.kept(df.columns)
+    kinds = {"double": types.DoubleType(), "int64": types.LongType(), "bool": types.BooleanType(), "string": types.StringType()}
+    schema = types.StructType(
+        [*(df.schema[name] for name in kept), *(types.StructField(name, kinds[kind], True) for name, kind in fields)]
+    )
+    name = _distribute(df, path)
+
+    def batches(tables: Iterator[Any]) -> Iterator[Any]:
+        return _scored(tables, name, options)
+
+    # A kept column may be read only once.
+    selected = dict.fromkeys([*kept, *options.coordinates])
+    return df.select(*(f"`{name.replace('`', '``')}`" for name in selected)).mapInArrow(batches, schema)
+
+
+#: The model that this worker process has opened last, by the path of its file.
+_open: dict[str, Estimator] = {}
+
+
+def _scored(batches: Iterator[Any], name: str, options: _batches.Options) -> Iterator[Any]:
+    """Score the batches of one task."""
+    pa = require("pyarrow", "spark")
+    pyspark = require("pyspark", "spark")
+    path = pyspark.SparkFiles.get(name)
+    if path not in _open:
+        _open.clear()
+        _open[path] = _batches.opened(path)
+    context = pyspark.TaskContext.get()
+    scorer = _batches.Scorer(_open[path], options, 1 if context is None else max(1, context.cpus()))
+    for batch in batches:
+        yield from scorer.score(pa.Table.from_batches([batch])).combine_chunks().to_batches()
+
+
+def _saved(model: Any) -> Path:
+    """The path of the model file, which is written for an estimator."""
+    if not isinstance(model, Estimator):
+        return _arrays.path(model, "model").absolute()
+    path = _staging() / "model.nuq"
+    model.save(path)
+    return path
+
+
+def _staging() -> Path:
+    """A folder for files that Spark sends. Spark reads them whenever an executor starts, so that it exists as long as the process."""
+    folder = Path(tempfile.mkdtemp(prefix="nuq-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _distribute(df: Any, path: Path) -> str:
+    """Make a file available to all tasks. Returns its name, which is different for different contents."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    name = f"nuq-{digest.hexdigest()}.nuq"
+    spark = df.sparkSession
+    is_connect = type(spark).__module__.startswith("pyspark.sql.connect")
+    if not is_connect and any(str(known).endswith(name) for known in spark.sparkContext.listFiles):
+        return name
+    copy = _staging() / name
+    try:
+        os.link(path, copy)
+    except OSError:
+        shutil.copyfile(path, copy)
+    if is_connect:
+        spark.addArtifact(str(copy), file=True)
+    else:
+        spark.sparkContext.addFile(str(copy))
+    return name

@@ -1,0 +1,165 @@
+"""Scoring with a real Ray cluster: two nodes on one machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import NuqClassifier, NuqRegressor
+from nuq.errors import InvalidParameterError, MissingFileError, NuqError, OutOfRangeError, ParameterTypeError, UnknownNameError
+
+ray = pytest.importorskip("ray")
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("ray.data")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    cluster.add_node(num_cpus=2)
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def table(blobs):
+    x, _ = blobs
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), 5)
+    return pa.table({"id": np.arange(1000, 1300), "embedding": vectors, "source": [f"file {i}" for i in range(300)]})
+
+
+def check(scored, expected, ids: np.ndarray | None = None) -> None:
+    """Compare a scored dataset with the results of one machine, bit for bit."""
+    frame = pa.concat_tables([table for table in ray.get(scored.to_arrow_refs()) if len(table)]).to_pandas()
+    frame = frame.sort_values("id").reset_index(drop=True)
+    np.testing.assert_array_equal(frame["id"], np.arange(1000, 1300) if ids is None else ids)
+    for name in expected:
+        np.testing.assert_array_equal(frame[name].to_numpy(), expected[name])
+
+
+@pytest.mark.parametrize("estimator", [NuqClassifier(), NuqRegressor(), NuqClassifier(normalize=True)], ids=repr)
+def test_scores_equal_those_of_one_machine(cluster, blobs, table, tmp_path, estimator):
+    x, y = blobs
+    model = estimator.fit(x, y)
+    model.save(tmp_path / "model.nuq")
+    expected = model.predict_uncertainty(x)
+    dataset = ray.data.from_arrow([table.slice(first, 43) for first in range(0, 300, 43)])
+    for source in (model, tmp_path / "model.nuq", (tmp_path / "model.nuq").read_bytes()):
+        scored = nuq.ray.score(dataset, source, column="embedding", id_column="id", batch_size=16, concurrency=2)
+        check(scored, expected)
+    assert scored.columns() == ["id", "source", *expected]
+
+
+def test_options(cluster, blobs, table):
+    x, y = blobs
+    model = NuqClassifier().fit(x, np.array(["first", "second", "third"])[y])
+    model.calibrate(x[::2] + np.float32(0.01), coverage=0.8, name="guard")
+    expected = model.predict_uncertainty(x)
+    dataset = ray.data.from_arrow(table)
+    scored = nuq.ray.score(dataset, model, column="embedding", id_column="id", keep_columns=[], threshold="guard", num_cpus=2)
+    check(scored, {**dict(expected.items()), "accept": model.accept(x, "guard")})
+    assert scored.columns() == ["id", *expected, "accept"]
+    # Columns of numbers, and tensors.
+    names = list("abcde")
+    wide = pa.table({"id": np.arange(1000, 1300), **{name: x[:, i].astype(np.float64) for i, name in enumerate(names)}})
+    check(nuq.ray.score(ray.data.from_arrow(wide), model, column=names), expected)
+    tensors = ray.data.from_numpy(x).map_batches(lambda batch: {"embedding": batch["data"], "id": np.arange(1000, 1300)}, batch_size=None)
+    check(nuq.ray.score(tensors, model, column="embedding"), expected)
+
+
+def test_rows_that_cannot_be_scored(cluster, blobs, table):
+    x, y = blobs
+    model = NuqClassifier().fit(x, y)
+    rows = [row.tolist() for row in x[:10]]
+    rows[3], rows[4], rows[5], rows[6] = None, [1.0, 2.0], [float("nan")] * 5, [1e300] * 5
+    dataset = ray.data.from_arrow(pa.table({"id": np.arange(1000, 1010), "embedding": pa.array(rows, pa.list_(pa.float64()))}))
+    frame = nuq.ray.score(dataset, model, column="embedding", on_bad_rows="skip").to_pandas().sort_values("id")
+    assert frame["id"].tolist() == list(range(1000, 1010))
+    assert frame["total"].isna().tolist() == [3 <= i <= 6 for i in range(10)]
+    np.testing.assert_array_equal(frame["total"].dropna().to_numpy(float), np.delete(model.predict_uncertainty(x[:10]).total, range(3, 7)))
+    with pytest.raises(Exception) as caught:
+        nuq.ray.score(dataset, model, column="embedding", id_column="id").materialize()
+    for part in ("column 'embedding'", "id=1003 is null", "id=1004 has 2 values, and the model has 5 columns", "id=1005", "id=1006", 'on_bad_rows="skip"'):
+        assert part in str(caught.value)
+
+
+def test_arguments(cluster, blobs, table, tmp_path):
+    model = NuqClassifier().fit(*blobs)
+    dataset = ray.data.from_arrow(table)
+    for error, arguments in (
+        (ParameterTypeError, {"dataset": table}),
+        (ParameterTypeError, {"model": 5}),
+        (ParameterTypeError, {"column": 5}),
+        (InvalidParameterError, {"column": []}),
+        (InvalidParameterError, {"on_bad_rows": "drop"}),
+        (OutOfRangeError, {"num_cpus": 0}),
+        (OutOfRangeError, {"batch_size": 0}),
+        (OutOfRangeError, {"concurrency": 0}),
+        (NuqError, {"model": __file__}),
+    ):
+        with pytest.raises(error):
+            nuq.ray.score(**{"dataset": dataset, "model": model, "column": "embedding", **arguments})
+    for arguments, text in (
+        ({"column": "vector"}, "there is no column 'vector'"),
+        ({"column": "source"}, "expected lists of numbers"),
+        ({"model": tmp_path / "missing.nuq"}, MissingFileError.__name__),
+        ({"threshold": "unknown"}, "unknown"),
+    ):
+        with pytest.raises(Exception, match=text):
+            nuq.ray.score(**{"dataset": dataset, "model": model, "column": "embedding", **arguments}).materialize()
+    with pytest.raises(Exception, match="the column 'label' cannot be kept"):
+        nuq.ray.score(ray.data.from_arrow(table.append_column("label", table["id"])), model, column="embedding").materialize()
+    assert issubclass(UnknownNameError, KeyError)
+
+
+def test_threads_are_the_processors_of_the_actor(cluster):
+    for cpus, threads in ((0.5, 1), (1, 1), (2, 2)):
+        assert ray.get(ray.remote(num_cpus=cpus)(lambda: nuq.ray._threads()).remote()) == threads
+
+
+def scoring_processes(cluster) -> list[int]:
+    """Processes of this cluster that score."""
+    raylets = [process.process.pid for node in cluster.list_all_nodes() for process in node.all_processes["raylet"]]
+    children = [int(pid) for raylet in raylets for pid in Path(f"/proc/{raylet}/task/{raylet}/children").read_text().split()]
+    found = []
+    for pid in children:
+        try:
+            if b"NuqScorer" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def test_a_killed_worker_loses_and_doubles_no_row(cluster, blobs, table):
+    model = NuqClassifier().fit(*blobs)
+
+    def slow(batch):
+        time.sleep(0.2)
+        return batch
+
+    dataset = ray.data.from_arrow([table.slice(first, 10) for first in range(0, 300, 10)]).map_batches(slow, batch_format="pyarrow")
+    scored = nuq.ray.score(dataset, model, column="embedding", id_column="id", concurrency=2)
+    killed, batches = [], []
+    for batch in scored.iter_batches(batch_size=None, batch_format="pyarrow"):
+        batches.append(batch)
+        if not killed:
+            killed = scoring_processes(cluster)[:1]
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+    assert killed, "no scoring process was running"
+    frame = pa.concat_tables(batches).to_pandas().sort_values("id")
+    assert frame["id"].tolist() == list(range(1000, 1300))
+    np.testing.assert_array_equal(frame["total"].to_numpy(), model.predict_uncertainty(blobs[0]).total)

@@ -1,0 +1,169 @@
+"""Scoring with a real Spark: a driver and workers on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import NuqClassifier, NuqRegressor
+from nuq.errors import InvalidParameterError, MissingFileError, NotFittedError, NuqError, ParameterTypeError, UnknownNameError
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pandas")
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # A task is tried four times, as in a cluster.
+    builder = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").config("spark.driver.memory", "1g")
+    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.sql.execution.arrow.maxRecordsPerBatch", "16")
+    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture(scope="module")
+def frame(spark, blobs):
+    rows = [(1000 + i, row.tolist(), f"file {i}") for i, row in enumerate(blobs[0])]
+    return spark.createDataFrame(rows, "id bigint, embedding array<float>, source string").repartition(5)
+
+
+def check(scored, expected) -> None:
+    """Compare a scored data frame with the results of one machine, bit for bit."""
+    frame = scored.toPandas().sort_values("id").reset_index(drop=True)
+    np.testing.assert_array_equal(frame["id"], np.arange(1000, 1300))
+    for name in expected:
+        np.testing.assert_array_equal(frame[name].to_numpy(), expected[name])
+
+
+@pytest.mark.parametrize("estimator", [NuqClassifier(), NuqRegressor(), NuqClassifier(normalize=True)], ids=repr)
+def test_scores_equal_those_of_one_machine(frame, blobs, tmp_path, estimator):
+    x, y = blobs
+    model = estimator.fit(x, y)
+    model.save(tmp_path / "model.nuq")
+    expected = model.predict_uncertainty(x)
+    for source in (model, tmp_path / "model.nuq", str(tmp_path / "model.nuq")):
+        scored = nuq.spark.score(frame, source, column="embedding", id_column="id")
+        check(scored, expected)
+    assert scored.columns == ["id", "source", *expected]
+    # A model of the same name with other rows.
+    other = type(model)().fit(x + 1, y)
+    other.save(tmp_path / "model.nuq")
+    check(nuq.spark.score(frame, tmp_path / "model.nuq", column="embedding"), other.predict_uncertainty(x))
+
+
+def test_options(spark, frame, blobs):
+    x, y = blobs
+    model = NuqClassifier().fit(x, np.array(["first", "second", "third"])[y])
+    model.calibrate(x[::2] + np.float32(0.01), coverage=0.8, name="guard")
+    expected = model.predict_uncertainty(x)
+    scored = nuq.spark.score(frame, model, column="embedding", id_column="id", keep_columns=[], threshold="guard")
+    check(scored, {**dict(expected.items()), "accept": model.accept(x, "guard")})
+    assert scored.columns == ["id", *expected, "accept"]
+    names = ["a.1", "b`", "c", "d", "e"]
+    rows = [(1000 + i, *map(float, row)) for i, row in enumerate(x)]
+    wide = spark.createDataFrame(rows, ["id", *names])
+    check(nuq.spark.score(wide, model, column=names), expected)
+    booleans = NuqClassifier().fit(x, y > 0)
+    check(nuq.spark.score(frame, booleans, column="embedding"), booleans.predict_uncertainty(x))
+
+
+def test_rows_that_cannot_be_scored(spark, blobs):
+    x, y = blobs
+    model = NuqClassifier().fit(x, y)
+    rows = [row.tolist() for row in x[:10]]
+    rows[3], rows[4], rows[5], rows[6] = None, [1.0, 2.0], [float("nan")] * 5, [1e300] * 5
+    frame = spark.createDataFrame([(1000 + i, row) for i, row in enumerate(rows)], "id bigint, embedding array<double>").coalesce(1)
+    skipped = nuq.spark.score(frame, model, column="embedding", on_bad_rows="skip").toPandas().sort_values("id")
+    assert skipped["id"].tolist() == list(range(1000, 1010))
+    assert skipped["total"].isna().tolist() == [3 <= i <= 6 for i in range(10)]
+    np.testing.assert_array_equal(skipped["total"].dropna(), np.delete(model.predict_uncertainty(x[:10]).total, range(3, 7)))
+    with pytest.raises(Exception) as caught:
+        nuq.spark.score(frame, model, column="embedding", id_column="id").collect()
+    for part in ("column 'embedding'", "id=1003 is null", "id=1004 has 2 values, and the model has 5 columns", "id=1005", "id=1006", 'on_bad_rows="skip"'):
+        assert part in str(caught.value)
+
+
+def test_arguments(frame, blobs, tmp_path):
+    model = NuqClassifier().fit(*blobs)
+    for error, arguments in (
+        (ParameterTypeError, {"df": blobs[0]}),
+        (ParameterTypeError, {"model": 5}),
+        (NotFittedError, {"model": NuqClassifier()}),
+        (ParameterTypeError, {"column": 5}),
+        (InvalidParameterError, {"column": []}),
+        (InvalidParameterError, {"on_bad_rows": "drop"}),
+        (UnknownNameError, {"column": "vector"}),
+        (UnknownNameError, {"id_column": "key"}),
+        (UnknownNameError, {"keep_columns": ["key"]}),
+        (MissingFileError, {"model": tmp_path / "missing.nuq"}),
+        (NuqError, {"model": __file__}),
+        (NuqError, {"threshold": "unknown"}),
+        (InvalidParameterError, {"df": frame.withColumnRenamed("source", "label")}),
+    ):
+        with pytest.raises(error):
+            nuq.spark.score(**{"df": frame, "model": model, "column": "embedding", **arguments})
+    with pytest.raises(Exception, match="expected lists of numbers"):
+        nuq.spark.score(frame, model, column="source").collect()
+
+
+def workers(pid: int) -> list[int]:
+    """Processes that are forked by the Python daemon of a Java process."""
+
+    def children(pid: int) -> list[int]:
+        tasks = Path(f"/proc/{pid}/task")
+        return [int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+
+    try:
+        return [worker for daemon in children(pid) for worker in children(daemon)]
+    except OSError:
+        return []
+
+
+def test_killed_workers_lose_and_double_no_row(spark, frame, blobs):
+    model = NuqClassifier().fit(*blobs)
+
+    def slow(batches):
+        for batch in batches:
+            time.sleep(0.2)
+            yield batch
+
+    slowed = frame.repartition(10).mapInArrow(slow, frame.schema)
+    scored = nuq.spark.score(slowed, model, column="embedding", id_column="id")
+    java = spark.sparkContext._gateway.proc.pid
+    killed: list[int] = []
+    ended = threading.Event()
+
+    def kill() -> None:
+        tracker = spark.sparkContext.statusTracker()
+        while not killed and not ended.wait(0.05):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            if any(stage and stage.numTasks == 10 and stage.numCompletedTasks > 1 for stage in stages):
+                for pid in workers(java):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                        killed.append(pid)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        frame = scored.toPandas().sort_values("id")
+    finally:
+        ended.set()
+        thread.join()
+    assert killed, "no worker was running"
+    assert frame["id"].tolist() == list(range(1000, 1300))
+    np.testing.assert_array_equal(frame["total"].to_numpy(), model.predict_uncertainty(blobs[0]).total)
