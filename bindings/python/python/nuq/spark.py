@@ -57,21 +57,24 @@ def score(
         [*(df.schema[name] for name in kept), *(types.StructField(name, kinds[kind], True) for name, kind in fields)]
     )
     name = _distribute(df, path)
+    # A kept column may be a coordinate as well.
+    columns = list(dict.fromkeys([*kept, *options.coordinates]))
 
     def batches(tables: Iterator[Any]) -> Iterator[Any]:
-        return _scored(tables, name, options)
+        return _scored(tables, name, columns, options)
 
-    # A kept column may be read only once.
-    selected = dict.fromkeys([*kept, *options.coordinates])
-    return df.select(*(f"`{name.replace('`', '``')}`" for name in selected)).mapInArrow(batches, schema)
+    # mapInArrow cannot read names that contain a dot or a backtick.
+    col = require("pyspark.sql.functions", "spark").col
+    selected = [col(f"`{column.replace('`', '``')}`").alias(f"column_{i}") for i, column in enumerate(columns)]
+    return df.select(*selected).mapInArrow(batches, schema)
 
 
 #: The model that this worker process has opened last, by the path of its file.
 _open: dict[str, Estimator] = {}
 
 
-def _scored(batches: Iterator[Any], name: str, options: _batches.Options) -> Iterator[Any]:
-    """Score the batches of one task."""
+def _scored(batches: Iterator[Any], name: str, columns: list[str], options: _batches.Options) -> Iterator[Any]:
+    """Score the batches of one task. ``columns`` are the names of their columns."""
     pa = require("pyarrow", "spark")
     pyspark = require("pyspark", "spark")
     path = pyspark.SparkFiles.get(name)
@@ -81,7 +84,8 @@ def _scored(batches: Iterator[Any], name: str, options: _batches.Options) -> Ite
     context = pyspark.TaskContext.get()
     scorer = _batches.Scorer(_open[path], options, 1 if context is None else max(1, context.cpus()))
     for batch in batches:
-        yield from scorer.score(pa.Table.from_batches([batch])).combine_chunks().to_batches()
+        table = pa.Table.from_batches([batch]).rename_columns(columns)
+        yield from scorer.score(table).combine_chunks().to_batches()
 
 
 def _saved(model: Any) -> Path:
