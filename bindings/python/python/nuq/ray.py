@@ -68,7 +68,7 @@ def score(
     least, most = (concurrency, concurrency) if isinstance(concurrency, int) else concurrency
     return dataset.map_batches(
         NuqScorer,
-        fn_constructor_args=(_source(ray, model), settings),
+        fn_constructor_args=(_source(ray, model, settings), settings),
         batch_format="pyarrow",
         batch_size=_arrays.integer(batch_size, "batch_size", least=1),
         num_cpus=cpus,
@@ -83,10 +83,13 @@ class NuqScorer:
     """A worker of the engine: opens the model once and scores batches."""
 
     def __init__(self, source: tuple[str, Any], options: _batches.Options) -> None:
-        model = _batches.opened(_local_file(*source))
-        self._scorer = _batches.Scorer(model, options, _threads())
+        self._source, self._options = source, options
+        self._scorer: _batches.Scorer | None = None
 
     def __call__(self, table: Any) -> Any:
+        # The model is opened here, because Ray starts an actor whose constructor fails again and again.
+        if self._scorer is None:
+            self._scorer = _batches.Scorer(_batches.opened(_local_file(*self._source)), self._options, _threads())
         return self._scorer.score(table)
 
 
@@ -96,10 +99,12 @@ def _threads() -> int:
     return max(1, int(assigned.get("CPU", 1)))
 
 
-def _source(ray: Any, model: Any) -> tuple[str, Any]:
+def _source(ray: Any, model: Any, options: _batches.Options) -> tuple[str, Any]:
     """A path and None, or the hash of a file and the reference to its content in the object store."""
     if isinstance(model, Estimator):
         model._check_fitted()
+        if options.thresholds:
+            model._thresholds(options.thresholds)
         model = _files.to_bytes(model._model)
     if isinstance(model, (bytes, bytearray, memoryview)):
         # Arrays in the object store are read without a copy.
@@ -107,7 +112,7 @@ def _source(ray: Any, model: Any) -> tuple[str, Any]:
     path = _arrays.path(model, "model").absolute()
     if path.exists():
         # Errors of the file are raised here instead of in a worker.
-        _batches.opened(path)
+        _batches.Scorer(_batches.opened(path), options)
     return str(path), None
 
 
