@@ -477,7 +477,7 @@ fn rows_of_a_sharded_model_cannot_be_changed() {
     let Labels::Classes(classes) = labels(0, 60) else { unreachable!("labels are classes") };
     let params = NuqClassifier::params().n_neighbors(5);
     let model = Model::Classifier(params.fit_shards(&writer.open().unwrap(), &classes, None).unwrap());
-    let fixed = nuq::Error::from(nuq::nuq_neighbors::Error::FixedShards);
+    let fixed = nuq::Error::from(nuq_neighbors::Error::FixedShards);
     assert_eq!(Change::insert(&model, &rows(0, 1), labels(0, 1), None).err(), Some(fixed.clone()));
     assert_eq!(Change::remove(&model, &[3]).err(), Some(fixed));
     assert!(Change::relabel(&model, &[3], labels(1, 1)).is_ok());
