@@ -163,3 +163,85 @@ def test_a_killed_worker_loses_and_doubles_no_row(cluster, blobs, table):
     frame = pa.concat_tables(batches).to_pandas().sort_values("id")
     assert frame["id"].tolist() == list(range(1000, 1300))
     np.testing.assert_array_equal(frame["total"].to_numpy(), model.predict_uncertainty(blobs[0]).total)
+
+
+def train_table(x: np.ndarray, y: np.ndarray, weights: np.ndarray):
+    """The training rows of the tests of fits. Some rows are equal."""
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), x.shape[1])
+    return pa.table({"id": np.arange(len(x)), "embedding": vectors, "class": [f"class {i}" for i in y], "target": y + 0.5, "weight": weights})
+
+
+@pytest.mark.parametrize("sizes", [[300], [100, 100, 100], [3, 0, 57, 40, 100, 80, 20]], ids=str)
+def test_fitted_models_equal_those_of_one_machine(cluster, blobs, tmp_path, sizes):
+    x, y = blobs[0].copy(), blobs[1]
+    x[::7] = x[3]
+    weights = np.where(np.arange(300) % 2, 2.0, 0.5)
+    table = train_table(x, y, weights)
+    firsts = np.cumsum([0, *sizes])
+    dataset = ray.data.from_arrow([table.slice(first, size) for first, size in zip(firsts, sizes)])
+    for i, (estimator, name, weight) in enumerate([
+        (NuqClassifier(index="exact", n_neighbors=8), "class", None),
+        (NuqClassifier(index="exact", bandwidth="scott", density="gmm", normalize=True), "class", "weight"),
+        (NuqRegressor(index="exact"), "target", "weight"),
+    ]):
+        folder = tmp_path / f"{i}"
+        expected = type(estimator)(**estimator.get_params())
+        expected.fit(x, table[name].to_numpy(zero_copy_only=False), sample_weight=None if weight is None else weights)
+        fitted = nuq.ray.fit(dataset, folder, estimator, column="embedding", y_column=name, weight_column=weight, id_column="id")
+        assert fitted is estimator
+        for model in (fitted, nuq.load(folder)):
+            for column, values in expected.predict_uncertainty(x + 0.1).items():
+                np.testing.assert_array_equal(model.predict_uncertainty(x + 0.1)[column], values)
+        fitted.save(tmp_path / "one.nuq")
+        expected.save(tmp_path / "expected.nuq")
+        assert (tmp_path / "one.nuq").read_bytes() == (tmp_path / "expected.nuq").read_bytes()
+    # Workers score with the folder of the sharded model.
+    scored = nuq.ray.score(ray.data.from_arrow(table), folder, column="embedding", keep_columns=["id"])
+    frame = scored.to_pandas().sort_values("id")
+    np.testing.assert_array_equal(frame["mean"], expected.predict_uncertainty(x)["mean"])
+
+
+def test_a_fit_divides_the_rows_into_shards(cluster, blobs, tmp_path):
+    x, y = blobs
+    dataset = ray.data.from_arrow(train_table(x, y, np.ones(300)))
+    model = nuq.ray.fit(dataset, tmp_path / "m", NuqClassifier(index="exact"), column="embedding", y_column="class", shards=7)
+    assert len(list((tmp_path / "m").glob("rows-*.nuq"))) == 7
+    expected = NuqClassifier(index="exact").fit(x, [f"class {i}" for i in y])
+    np.testing.assert_array_equal(model.predict_proba(x), expected.predict_proba(x))
+
+
+def test_a_killed_worker_of_a_fit_is_replaced(cluster, blobs, tmp_path):
+    x, y = blobs
+    died = tmp_path / "died"
+
+    def slow(batch):
+        if not died.exists() and 150 in batch["id"].to_pylist():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return batch
+
+    table = train_table(x, y, np.ones(300))
+    dataset = ray.data.from_arrow([table.slice(first, 60) for first in range(0, 300, 60)])
+    dataset = dataset.map_batches(slow, batch_format="pyarrow", batch_size=None)
+    model = nuq.ray.fit(dataset, tmp_path / "m", NuqClassifier(index="exact"), column="embedding", y_column="class")
+    assert died.exists()
+    expected = NuqClassifier(index="exact").fit(x, [f"class {i}" for i in y])
+    np.testing.assert_array_equal(model.predict_proba(x), expected.predict_proba(x))
+
+
+def test_invalid_arguments_of_a_fit(cluster, blobs, tmp_path):
+    x, y = blobs
+    table = train_table(x, y, np.ones(300))
+    dataset = ray.data.from_arrow(table)
+    options = {"column": "embedding", "y_column": "class"}
+    with pytest.raises(ParameterTypeError, match="dataset is of the type Table"):
+        nuq.ray.fit(table, tmp_path, NuqClassifier(), **options)
+    with pytest.raises(ParameterTypeError, match="estimator is of the type str"):
+        nuq.ray.fit(dataset, tmp_path, "classifier", **options)
+    with pytest.raises(InvalidParameterError, match="shards are searched exactly"):
+        nuq.ray.fit(dataset, tmp_path, NuqClassifier(index="hnsw"), **options)
+    with pytest.raises(NuqError, match="cannot be created"):
+        nuq.ray.fit(dataset, tmp_path / "none" / "m", NuqClassifier(), **options)
+    with pytest.raises(UnknownNameError, match="there is no column 'other'"):
+        nuq.ray.fit(dataset, tmp_path, NuqClassifier(), column="embedding", y_column="other")
+    assert not (tmp_path / "manifest.nuq").exists()

@@ -167,3 +167,45 @@ def test_killed_workers_lose_and_double_no_row(spark, frame, blobs):
     assert killed, "no worker was running"
     assert frame["id"].tolist() == list(range(1000, 1300))
     np.testing.assert_array_equal(frame["total"].to_numpy(), model.predict_uncertainty(blobs[0]).total)
+
+
+def train_frame(spark, x: np.ndarray, y: np.ndarray, weights: np.ndarray, partitions: int):
+    """The training rows of the tests of fits, in the order of their ids."""
+    rows = [(i, row.tolist(), f"class {y[i]}", float(y[i]) + 0.5, float(weights[i])) for i, row in enumerate(x)]
+    schema = "id bigint, embedding array<float>, class string, target double, weight double"
+    return spark.createDataFrame(spark.sparkContext.parallelize(rows, partitions), schema)
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 7, 20])
+def test_fitted_models_equal_those_of_one_machine(spark, blobs, tmp_path, partitions):
+    x, y = blobs[0].copy(), blobs[1]
+    x[::7] = x[3]
+    weights = np.where(np.arange(300) % 2, 2.0, 0.5)
+    # With 20 partitions one is empty, and all have fewer rows than there are neighbors.
+    kept = (np.arange(300) < 100) | (np.arange(300) >= 130)
+    frame = train_frame(spark, x, y, weights, partitions).filter("id < 100 or id >= 130")
+    x, y, weights = x[kept], y[kept], weights[kept]
+    labels = np.array([f"class {i}" for i in y])
+    for i, (estimator, name, truth, weight) in enumerate([
+        (NuqClassifier(index="exact", n_neighbors=30), "class", labels, None),
+        (NuqRegressor(index="exact", normalize=True), "target", y + 0.5, "weight"),
+    ]):
+        folder = tmp_path / f"{i}"
+        expected = type(estimator)(**estimator.get_params()).fit(x, truth, sample_weight=None if weight is None else weights)
+        fitted = nuq.spark.fit(frame, folder, estimator, column="embedding", y_column=name, weight_column=weight, id_column="id")
+        for model in (fitted, nuq.load(folder)):
+            for column, values in expected.predict_uncertainty(x + 0.1).items():
+                np.testing.assert_array_equal(model.predict_uncertainty(x + 0.1)[column], values)
+        fitted.save(tmp_path / "one.nuq")
+        expected.save(tmp_path / "expected.nuq")
+        assert (tmp_path / "one.nuq").read_bytes() == (tmp_path / "expected.nuq").read_bytes()
+
+
+def test_invalid_arguments_of_a_fit(spark, blobs, tmp_path):
+    x, y = blobs
+    frame = train_frame(spark, x, y, np.ones(300), 2)
+    with pytest.raises(ParameterTypeError, match="df is of the type list"):
+        nuq.spark.fit([], tmp_path, NuqClassifier(), column="embedding", y_column="class")
+    with pytest.raises(UnknownNameError, match="there is no column 'other'"):
+        nuq.spark.fit(frame, tmp_path, NuqClassifier(), column="embedding", y_column="other")
+    assert not list(tmp_path.iterdir())

@@ -139,8 +139,8 @@ class Scorer:
 _Problems = dict[int, tuple[type[NuqError], str]]
 
 
-def _list_rows(column: Any, name: str, dim: int) -> tuple[np.ndarray, _Problems]:
-    """Rows of a column of lists, without those that cannot be scored."""
+def _list_rows(column: Any, name: str, dim: int | None) -> tuple[np.ndarray, _Problems]:
+    """Rows of a column of lists, without those that cannot be scored. Without ``dim``, all rows must have the length of the first one."""
     pa, compute = require("pyarrow", "ray"), require("pyarrow.compute", "ray")
     column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     if hasattr(column, "chunks"):
@@ -154,6 +154,8 @@ def _list_rows(column: Any, name: str, dim: int) -> tuple[np.ndarray, _Problems]
         )
     nulls = column.is_null().to_numpy(zero_copy_only=False)
     lengths = np.asarray(compute.fill_null(compute.list_value_length(column), 0))
+    if dim is None:
+        dim = int(lengths[np.argmin(nulls)])
     problems: _Problems = {int(i): (NotFiniteError, "is null") for i in np.flatnonzero(nulls)}
     for i in np.flatnonzero(~nulls & (lengths != dim)):
         problems[int(i)] = (DimensionMismatchError, f"has {lengths[i]} values, and the model has {dim} columns")

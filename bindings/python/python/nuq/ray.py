@@ -1,4 +1,4 @@
-"""Scoring of the rows of a Ray dataset. ``pip install "nuq[ray]"`` installs Ray Data."""
+"""Scoring of the rows of a Ray dataset, and fits to them. ``pip install "nuq[ray]"`` installs Ray Data."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ import numpy as np
 from . import _arrays, _batches, _files
 from ._base import Estimator
 from ._package import require
+from ._ray_fit import fit
 from .errors import FileError, MissingFileError, OutOfRangeError, ParameterTypeError
 
-__all__ = ["score"]
+__all__ = ["fit", "score"]
 
 
 def score(

@@ -1,4 +1,4 @@
-"""Scoring of the rows of a Spark data frame. ``pip install "nuq[spark]"`` installs PySpark."""
+"""Scoring of the rows of a Spark data frame, and fits to them. ``pip install "nuq[spark]"`` installs PySpark."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import Any
 from . import _arrays, _batches
 from ._base import Estimator
 from ._package import require
+from ._spark_fit import fit
 from .errors import ParameterTypeError
 
-__all__ = ["score"]
+__all__ = ["fit", "score"]
 
 
 def score(
