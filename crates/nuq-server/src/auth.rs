@@ -131,8 +131,15 @@ fn check_key(app: &App, headers: &HeaderMap, access: Access) -> Result<(), ApiEr
             .fold(false, |found, key| found | given.is_some_and(|given| key.matches(given)))
     };
     let needs_key = |what: &str| {
-        let message = format!("this request needs the {what}: send the header `Authorization: Bearer KEY`");
-        Err(ApiError::new(StatusCode::UNAUTHORIZED, "key_required", message))
+        let (code, message) = match bearer(headers) {
+            Some(_) => ("wrong_key", format!("the key is wrong: this request needs the {what}")),
+            None => {
+                let message =
+                    format!("this request needs the {what}: send the header `Authorization: Bearer KEY`");
+                ("key_required", message)
+            }
+        };
+        Err(ApiError::new(StatusCode::UNAUTHORIZED, code, message))
     };
     match (access, app.config.metrics) {
         (Access::Public, _) | (Access::Metrics, MetricsAccess::Open) => Ok(()),

@@ -188,19 +188,27 @@ impl ServedModel {
     }
 
     /// Opens the file again. If it has changed, it replaces the model, and changes of the former one are discarded. After an error the
-    /// former model is still served.
-    pub(crate) fn reload(&self) -> Result<u64, Error> {
+    /// former model is still served. Returns the version of the model and the number of discarded changes.
+    pub(crate) fn reload(&self) -> Result<(u64, usize), Error> {
         let source = ModelSource { name: self.name.clone(), path: self.path.clone() };
         let file = open_model(&source, self.device)?;
         let (fingerprint, rules) = (file.fingerprint(), file.model.rules().clone());
         self.cancel_long_read();
-        let is_replaced = self.state.replace(fingerprint, &rules, || {
+        let discarded = self.state.replace(fingerprint, &rules, || {
             self.replace(file.model);
         })?;
         let version = self.version();
-        let message = if is_replaced { "model reloaded" } else { "the model file has not changed" };
-        tracing::info!(model = self.name, version, message);
-        Ok(version)
+        match discarded {
+            None => tracing::info!(model = self.name, version, "the model file has not changed"),
+            Some(0) => tracing::info!(model = self.name, version, "model reloaded"),
+            Some(changes) => tracing::warn!(
+                model = self.name,
+                version,
+                changes,
+                "model reloaded: the file has replaced the changes of the former model"
+            ),
+        }
+        Ok((version, discarded.unwrap_or(0)))
     }
 }
 

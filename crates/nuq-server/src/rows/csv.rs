@@ -1,6 +1,7 @@
 //! csv data in blocks, with or without a header line.
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
+use nuq::Label;
 
 use super::{BLOCK, Blocks, BodyReader, Columns, Failure, embeddings};
 use crate::batch::Rows;
@@ -24,7 +25,10 @@ impl CsvBlocks {
         let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
         let mut record = ByteRecord::new();
         reader.read_byte_record(&mut record).map_err(|error| failure.or(damaged(&error)))?;
-        let is_header = record.iter().any(|cell| number(cell).is_none());
+        // A line with missing values and without other words is a row, which is refused as such.
+        let starts_with_index = record.len() == columns.count + 1 && record[0].trim_ascii().is_empty();
+        let is_header =
+            starts_with_index || record.iter().any(|cell| number(cell).is_none() && !is_missing(cell));
         let has_index = is_header && record.len() > 1 && record[0].trim_ascii().is_empty();
         if is_header {
             let names = record.iter().skip(usize::from(has_index));
@@ -89,6 +93,11 @@ impl Blocks for CsvBlocks {
         }
         Ok(Some(Rows { embeddings: embeddings(values, self.columns.count, first)?, logits: None }))
     }
+}
+
+/// Whether a cell is empty or a word for a missing value.
+fn is_missing(cell: &[u8]) -> bool {
+    str::from_utf8(cell).is_ok_and(|cell| Label::MISSING.contains(&cell.trim()))
 }
 
 /// A cell as a number.

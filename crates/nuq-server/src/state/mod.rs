@@ -335,22 +335,24 @@ impl ModelState {
     }
 
     /// Replaces the file of the model: all changes are discarded. `replace` makes the new model the served one; it is called after the
-    /// state is written. False if the file is that of the served model: then nothing is done, and changes stay.
+    /// state is written. Returns the number of discarded changes; `None` if the file is that of the served model: then nothing is done, and
+    /// changes stay.
     pub(crate) fn replace(
         &self,
         fingerprint: u64,
         rules: &nuq::calibrate::Rules,
         replace: impl FnOnce(),
-    ) -> Result<bool, StateError> {
+    ) -> Result<Option<usize>, StateError> {
         let mut log = self.log();
         if log.base.fingerprint == fingerprint {
-            return Ok(false);
+            return Ok(None);
         }
+        let mut discarded = log.changes;
         let base = Base { fingerprint, snapshot: None, change: 0 };
         if !matches!(self.database.writes, database::Writes::ReadOnly(_)) {
-            self.database.write(|transaction| {
-                transaction.execute("DELETE FROM changes WHERE model = ?1", [&self.name])?;
-                snapshot::write(transaction, &self.name, &base)
+            discarded = self.database.write(|transaction| {
+                snapshot::write(transaction, &self.name, &base)?;
+                transaction.execute("DELETE FROM changes WHERE model = ?1", [&self.name])
             })?;
         }
         replace();
@@ -359,7 +361,7 @@ impl ModelState {
         }
         *log = Log { base, last: log.last, changes: 0, bytes: 0, next_bytes: BYTES_PER_SNAPSHOT };
         self.recorder.rules(DriftSource::of(rules));
-        Ok(true)
+        Ok(Some(discarded))
     }
 
     /// Writes a snapshot. A failure is logged: the journal still contains all changes.

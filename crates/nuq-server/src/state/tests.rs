@@ -329,14 +329,20 @@ fn replacing_the_file_discards_changes() {
     nuq_io::save(&other, &fixture.file()).unwrap();
     let fingerprint = nuq_io::open(&fixture.file()).unwrap().fingerprint();
     let mut is_replaced = false;
-    assert!(served.state.replace(fingerprint, other.rules(), || is_replaced = true).unwrap());
+    assert!(served.state.replace(fingerprint, other.rules(), || is_replaced = true).unwrap().is_some());
     assert!(is_replaced && served.state.changes(10).unwrap().is_empty());
     drop(served);
     let served = fixture.load();
     assert_eq!(served.model.read().index().len(), 60);
     // The same file again discards nothing.
     served.insert(100, 1);
-    assert!(!served.state.replace(fingerprint, other.rules(), || panic!("the file is the same")).unwrap());
+    assert!(
+        served
+            .state
+            .replace(fingerprint, other.rules(), || panic!("the file is the same"))
+            .unwrap()
+            .is_none()
+    );
     assert_eq!(served.state.changes(10).unwrap().len(), 1);
 }
 

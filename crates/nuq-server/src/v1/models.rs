@@ -164,9 +164,9 @@ async fn reload(State(app): State<Arc<App>>, Named(served): Named) -> Result<Jso
     let name = served.name.clone();
     let result =
         tokio::task::spawn_blocking(move || served.reload()).await.map_err(|_| ApiError::internal())?;
-    let version = result.map_err(|error| {
+    let (version, discarded) = result.map_err(|error| {
         let message = format!("{error}; the former model is still served");
         ApiError::new(StatusCode::CONFLICT, "cannot_reload", message)
     })?;
-    Ok(Json(json!({ "name": name, "version": version })))
+    Ok(Json(json!({ "name": name, "version": version, "discarded_changes": discarded })))
 }

@@ -191,3 +191,12 @@ fn models_are_listed_described_and_downloaded() {
     assert_eq!(file.body, std::fs::read(service.path("animals.nuq")).unwrap());
     assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"animals.nuq\""));
 }
+
+#[test]
+fn a_first_row_with_a_missing_value_is_not_a_header() {
+    let service = Service::start();
+    for cell in ["NA", ""] {
+        let reply = service.post(SCORE, format!("1,{cell},3,4,5\n1,2,3,4,5\n"));
+        assert!(reply.error().1.contains("line 1, column 1"), "{}", reply.text());
+    }
+}

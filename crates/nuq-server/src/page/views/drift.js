@@ -90,7 +90,9 @@ export const create = context => {
     summary.className = `summary ${drift.alarm ? "warn" : ""}`;
     summary.textContent = drift.alarm
       ? `Drift: the live rows differ from the held-out rows. The alarm was raised at ${moment(drift.alarm.time)}.`
-      : "No drift: the live rows look like the held-out rows so far.";
+      : drift.is_paused
+        ? "The drift test is paused: the model has no scores of held-out rows since its rows were changed. It continues when a threshold is calibrated."
+        : "No drift: the live rows look like the held-out rows so far.";
     finding.textContent = drift.statement;
     wealth.setText(`A wealth above the alarm level of ${count(1 / drift.alpha)} is evidence that the data changed.`);
     wealth.setDrawing(drawWealth(drift));

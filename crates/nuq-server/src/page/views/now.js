@@ -8,6 +8,7 @@ import { bars, frame, fromZero, linearTicks, path, steps, timeTicks } from "../p
 
 const RANGES = [["10", "10 minutes"], ["60", "1 hour"], ["1440", "1 day"]];
 const HEIGHT = 230;
+const MIN_ROWS = 20;
 
 /** Sums of consecutive intervals, so that at most `most` remain. Intervals without requests are added. */
 export const columns = (activity, minutes, most) => {
@@ -43,6 +44,8 @@ export const columns = (activity, minutes, most) => {
 
 /** Compares a share of rejected rows with the calibrated one. */
 export const verdict = (rejected, rows, expected) => {
+  // A few rows show nothing about a share.
+  if (rows < MIN_ROWS) return "as expected";
   const [low, high] = shareInterval(rejected, rows);
   if (low > expected.high) return "more";
   if (high < expected.low) return "fewer";
@@ -103,8 +106,8 @@ export const create = context => {
       : drift?.alarm
         ? `The data has drifted: the live rows no longer look like the held-out rows. The alarm was raised at ${clock(drift.alarm.time)}.`
         : state === "more"
-          ? "Many of these rows are unlike the training data. Their predictions should not be used without a check."
-          : "There is no sign of drift in the data.";
+          ? "The predictions of rejected rows should not be used without a check."
+          : drift?.available === false || drift?.is_paused ? "There is no drift test now." : "There is no sign of drift in the data.";
     const busy = [...data].reverse().find(column => column.rows > 0);
     const card = (title, value, ...notes) => html("div", { class: "card" }, html("dt", {}, title), html("dd", { class: "number" }, value), notes.map(note => html("dd", { class: "note" }, note)));
     const interval = expected && `${percent(expected.low)} to ${percent(expected.high)}`;
@@ -112,7 +115,7 @@ export const create = context => {
       card("Rows per minute", busy ? count(rateOf(activity.now)(busy)) : "0", busy ? `from ${between(busy)}` : "no rows", `${count(total)} rows in ${counted(requests, "request")}`),
       card("Time to answer", busy ? duration(busy.p50) : "–", "median of the latest interval", busy && busy.p99 !== undefined ? `99 % within ${duration(busy.p99)}` : ""),
       card("Rejected", expected ? percent(lost / compared) : "–", expected ? `expected ${percent(expected.rejected)}` : "no threshold", expected ? `${interval} allow for the limited number of held-out rows` : ""),
-      card("Drift", drift?.available === false ? "–" : drift?.alarm ? "Alarm" : "None", drift?.available === false ? "needs held-out rows" : drift?.alarm ? `raised at ${clock(drift.alarm.time)}` : "no alarm so far", html("a", { href: context.link("drift") }, "Show the drift test")));
+      card("Drift", drift?.available === false ? "–" : drift?.alarm ? "Alarm" : drift?.is_paused ? "Paused" : "None", drift?.available === false ? "needs held-out rows" : drift?.alarm ? `raised at ${clock(drift.alarm.time)}` : drift?.is_paused ? "until a threshold is calibrated" : "no alarm so far", html("a", { href: context.link("drift") }, "Show the drift test")));
     cards.children[3].classList.toggle("alarm", Boolean(drift?.alarm));
     cards.children[2].classList.toggle("alarm", state === "more");
   };

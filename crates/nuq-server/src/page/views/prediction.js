@@ -53,6 +53,7 @@ const drawScales = scales => width => {
 
 export const create = context => {
   let [which, selected, rows, uploaded, shown] = [context.parameter("which") || "recent", context.parameter("row"), []];
+  let uploads = 0;
   const list = html("ul", { class: "list", "aria-label": "Rows" });
   const detail = html("div", { class: "detail", "aria-live": "polite" });
   const chooser = choice("Rows", [["recent", "Recent"], ["rejected", "Rejected"], ["file", "From a file"]], which, value => { which = value; rows = []; selected = undefined; renderSource(); refresh(); });
@@ -74,12 +75,15 @@ export const create = context => {
     uploadNote.textContent = `Scoring ${file.name}…`;
     try {
       const answer = await api.send(`${api.model(context.model().name)}/inspect`, file, type);
-      uploaded = answer.rows.map((row, i) => ({ ...row, id: `file-${i}`, name: `Row ${i}` }));
+      uploads += 1;
+      uploaded = answer.rows.map((row, i) => ({ ...row, id: `file-${uploads}-${i}`, name: `Row ${i}` }));
       uploadNote.textContent = `${file.name}: ${counted(answer.total, "row")}${answer.total > uploaded.length ? `, of which the first ${uploaded.length} are shown` : ""}. Rows of files are not counted as live rows.`;
       selected = uploaded[0]?.id;
       refresh();
     } catch (error) {
       uploadNote.textContent = error.message;
+      [uploaded, selected] = [undefined, undefined];
+      refresh();
     }
   };
 
@@ -138,7 +142,7 @@ export const create = context => {
       html("div", { class: `card headline ${rejected ? "alarm" : ""}` },
         html("p", { class: "note" }, row.name ? `${row.name} of the file` : `Scored at ${moment(row.time)}`),
         html("h2", { class: "summary" }, predictionText(row), " ", decision(row)),
-        html("p", {}, isClass ? `Probability ${percent(row.probability)}.` : `Standard error ${number(row.epistemic)}.`,
+        html("p", {}, isClass ? `Probability ${percent(row.probability)}.` : `Standard error of the mean ${number(Math.sqrt(row.epistemic))}.`,
           row.p_value !== null && row.p_value !== undefined ? ` p-value ${number(row.p_value, 2)}: the share of held-out rows that are at least as uncertain.` : ""),
         decisionSentences(row).map(sentence => html("p", {}, sentence))),
       ...(values.length ? [scales.node] : []),

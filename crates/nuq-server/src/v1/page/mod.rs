@@ -199,6 +199,7 @@ async fn drift(Named(served): Named) -> Json<Value> {
     let alpha = drift.monitor.alpha();
     Json(json!({
         "available": true,
+        "is_paused": telemetry.source.is_none(),
         "alpha": alpha,
         "threshold": drift.threshold,
         "measure": drift.measure.to_string(),
