@@ -276,7 +276,7 @@ impl fmt::Display for Config {
             writeln!(f, "pictures    {}{model}", source.location)?;
         }
         let keys = match (&self.read_key, &self.write_key) {
-            (None, None) => "none: every request may read and change models",
+            (None, None) => "none: every request is allowed",
             (Some(_), None) => "a read key; models cannot be changed",
             (None, Some(_)) => "a write key; every request may read",
             (Some(_), Some(_)) => "a read key and a write key",

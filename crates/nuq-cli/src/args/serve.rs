@@ -16,7 +16,7 @@ Keys:
   The read key allows predictions, the write key also changes of models.
 
 Signals:
-  SIGTERM, SIGINT  complete the running requests within --drain-timeout and end; a second one ends at once
+  SIGTERM, SIGINT  complete the running requests within --drain-timeout and end; a second signal ends the process at once
   SIGHUP           open models and certificates again
 
 Routes:
@@ -62,7 +62,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "NUQ_CHECK", hide_env_values = true, value_parser = BoolishValueParser::new())]
     pub(crate) check: bool,
 
-    /// Folder of changes and activity, which survive the end of the process; it is created if it does not exist
+    /// Folder in which changes of models and the activity are stored, so that they survive the end of the process; it is created if it
+    /// does not exist
     #[arg(long, value_name = "DIR", env = "NUQ_STATE", hide_env_values = true, help_heading = "State")]
     pub(crate) state: Option<PathBuf>,
     /// Accept changes of models without --state; they are lost when the process ends
@@ -103,7 +104,7 @@ pub(crate) struct ServeArgs {
         help_heading = "Access"
     )]
     pub(crate) write_key_file: Option<PathBuf>,
-    /// Allow an address of other machines without keys
+    /// Allow an --address that other machines can reach without a read key and a write key
     #[arg(
         long,
         env = "NUQ_INSECURE",
@@ -211,7 +212,7 @@ pub(crate) struct ServeArgs {
         help_heading = "Limits"
     )]
     pub(crate) client_timeout: f64,
-    /// Longest time in which running requests are completed at the end
+    /// Longest time in which running requests are completed after the server was told to end
     #[arg(
         long,
         value_name = "SECONDS",
@@ -228,7 +229,7 @@ pub(crate) struct ServeArgs {
         hide_env_values = true, help_heading = "Log"
     )]
     pub(crate) log_format: LogFormat,
-    /// Least important messages of the log; info has a line for each request
+    /// Lowest level of the messages that are logged; info includes a line for each request
     #[arg(
         long, value_name = "LEVEL", env = "NUQ_LOG_LEVEL", value_parser = choice::<LogLevel>(), default_value = "info",
         hide_env_values = true, help_heading = "Log"

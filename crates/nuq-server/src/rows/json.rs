@@ -48,10 +48,13 @@ impl<'de> Deserialize<'de> for Matrix {
                     if row == 0 {
                         matrix.columns = columns;
                     }
-                    if columns == 0 || columns != matrix.columns {
+                    if columns == 0 {
+                        return Err(A::Error::custom(format!("row {row} is empty")));
+                    }
+                    if columns != matrix.columns {
                         let expected = matrix.columns;
                         return Err(A::Error::custom(format!(
-                            "row {row} has {columns} columns, row 0 has {expected}: all rows need the same number, at least 1"
+                            "row {row} has {columns} columns, row 0 has {expected}: all rows need the same number"
                         )));
                     }
                     row += 1;

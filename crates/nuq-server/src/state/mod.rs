@@ -133,8 +133,8 @@ impl State {
             Some(base) if base.fingerprint == fingerprint => base,
             Some(base) if base.snapshot.is_some() || self.has_changes(name)? => {
                 let problem = format!(
-                    "it contains changes of the model {name}, but of another file than {}: give the file to which the changes \
-                     were made, or another state folder",
+                    "it contains changes of the model {name}, but {} is not the file to which they were made (it may have been \
+                     written since): restore that file, or use another state folder to serve the file without the changes",
                     path.display()
                 );
                 return Err(StateError::unusable(folder, problem));

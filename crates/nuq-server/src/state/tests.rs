@@ -316,7 +316,7 @@ fn changes_of_another_file_are_refused() {
     fixture.load().insert(100, 1);
     nuq_io::save(&classifier(), &fixture.file()).unwrap();
     let error = Served::load(&fixture.options(), &fixture.file()).err().unwrap();
-    assert!(error.to_string().contains("another file than"), "{error}");
+    assert!(error.to_string().contains("is not the file to which they were made"), "{error}");
 }
 
 #[test]
