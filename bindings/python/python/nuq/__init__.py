@@ -16,6 +16,7 @@ from typing import Any
 from . import _arrays, _nuq, baselines, calibrate, errors, metrics
 from ._classifier import NuqClassifier
 from ._evaluate import Evaluation, evaluate
+from ._guard import Guard, GuardedBatch, guard, load_guard
 from ._pipeline import final_step, predict_uncertainty
 from ._regressor import NuqRegressor
 from ._result import Uncertainty
@@ -26,6 +27,8 @@ __version__ = _nuq.__version__
 
 __all__ = [
     "Evaluation",
+    "Guard",
+    "GuardedBatch",
     "IntervalRule",
     "NuqClassifier",
     "NuqError",
@@ -39,7 +42,9 @@ __all__ = [
     "errors",
     "evaluate",
     "final_step",
+    "guard",
     "load",
+    "load_guard",
     "metrics",
     "predict_uncertainty",
     "ray",
