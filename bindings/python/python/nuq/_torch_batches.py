@@ -93,7 +93,8 @@ def arguments(network: Any, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any
     """
     if isinstance(inputs, dict):
         return ((), inputs) if _accepts(network, (), inputs) else ((inputs,), {})
-    if isinstance(inputs, (tuple, list)) and len(inputs) > 1 and _accepts(network, tuple(inputs), {}):
+    is_several = isinstance(inputs, (tuple, list)) and any(hasattr(value, "shape") for value in inputs)
+    if is_several and _accepts(network, tuple(inputs), {}):
         return tuple(inputs), {}
     return (inputs,), {}
 
