@@ -27,6 +27,7 @@ from nuq.errors import (
     NotFiniteError,
     ParameterTypeError,
 )
+from nuq._torch_tap import Runner
 from nuq.torch import GuardedNetwork, embed, guard, load_guard
 
 nn = torch.nn
@@ -259,11 +260,20 @@ def test_networks_that_are_compiled_in_place():
     network.compile(backend="eager")
     with torch.no_grad():
         network(X)
-        guarded = guard(network, loader())
-        # The code for this shape was compiled before, and does not call hooks that were registered later.
+        same(guard(network, loader())(X).uncertainty, guard(plain, loader())(X).uncertainty)
+
+
+def test_compiled_code_that_calls_no_hooks_is_not_used():
+    torch._dynamo.reset()
+    network = Heads(lambda first, second: first).eval()
+    network.compile(backend="eager")
+    with torch.no_grad():
+        network(X)  # compiled without hooks
+        runner = Runner(network, [network.first])
         with pytest.warns(UserWarning, match="without torch.compile"):
-            answer = guarded(X)
-        same(answer.uncertainty, guard(plain, loader())(X).uncertainty)
+            output, records = runner.run((X,), {})
+        assert records[0].output.equal(output) and records[0].input.equal(torch.relu(network.body(X)))
+        assert runner.run((X,), {})[1][0].output.equal(output)  # without a second warning
 
 
 # -- the layer ------------------------------------------------------------------------------------------------------

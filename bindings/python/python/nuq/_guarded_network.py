@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,11 +30,15 @@ from ._torch_tap import Runner
 from .calibrate import Threshold
 from .errors import DamagedFileError, InvalidParameterError, NetworkMismatchError, ParameterTypeError
 
-try:
+if TYPE_CHECKING:
     import torch
     from torch.nn import Module
-except ImportError:  # `nuq.torch.guard` raises MissingPackageError.
-    Module = object
+else:
+    try:
+        import torch
+        from torch.nn import Module
+    except ImportError:  # `nuq.torch.guard` raises MissingPackageError.
+        Module = object
 
 _LOGGER = logging.getLogger("nuq")
 
@@ -62,7 +66,8 @@ class GuardedNetwork(Module):
         inner = getattr(network, "_orig_mod", network)
         self._runner = Runner(network, layer.modules(inner))
         self._guard = guard
-        self.register_load_state_dict_pre_hook(_renamed_keys)
+        register: Any = self.register_load_state_dict_pre_hook
+        register(_renamed_keys)
 
     # -- answers ----------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ def first_rows(inputs: Any, n: int, rows: int = ROWS) -> Any:
         return type(inputs)(*(first_rows(value, n, rows) for value in inputs))
     if isinstance(inputs, (tuple, list)):
         return type(inputs)(first_rows(value, n, rows) for value in inputs)
-    shape = getattr(inputs, "shape", ())
+    shape = tuple(getattr(inputs, "shape", ()))
     return inputs[:rows] if len(shape) and shape[0] == n else inputs
 
 
