@@ -1,8 +1,9 @@
-//! Development tasks of the workspace: `cargo xtask test | bench | results | docs`.
+//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | results | docs`.
 
 mod benchmarks;
 mod cuda;
 mod docs;
+mod fuzz;
 mod python;
 mod steps;
 
@@ -30,6 +31,8 @@ cargo xtask COMMAND
   bench serve memory            the memory of the server during a million requests
   bench sets                    prediction sets and intervals compared with MAPIE
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
+  fuzz [TARGET] [--runs N | --seconds N]
+                                coverage-guided tests of all readers of files and requests (folder fuzz)
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
   docs page                     the picture of the page of `nuq serve --demo` only
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         ["docs", "page"] => docs::serve(),
         ["docs", "coverage"] => docs::write_coverage(),
         ["docs", names @ ..] => benchmarks::write(names),
+        ["fuzz", options @ ..] => fuzz::fuzz(options),
         ["results"] => docs::write_results(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
