@@ -1,10 +1,11 @@
-//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | results | docs`.
+//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | results | docs | release`.
 
 mod benchmarks;
 mod cuda;
 mod docs;
 mod fuzz;
 mod python;
+mod release;
 mod steps;
 
 use std::process::ExitCode;
@@ -37,6 +38,8 @@ cargo xtask COMMAND
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
   docs page                     the picture of the page of `nuq serve --demo` only
   docs figures | BENCH...       the figures only, or the tables of these benchmarks only
+  release [SHA256SUMS]          build wheel, source distribution, binary, list of components and checksums in target/dist, and run the
+                                README with them; compare their bytes with those of another build
 ";
 
 /// The features of a release.
@@ -71,6 +74,8 @@ fn main() -> ExitCode {
         ["docs", names @ ..] => benchmarks::write(names),
         ["fuzz", options @ ..] => fuzz::fuzz(options),
         ["results"] => docs::write_results(),
+        ["release"] => release::release(None),
+        ["release", checksums] => release::release(Some(checksums)),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

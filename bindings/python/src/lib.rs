@@ -8,6 +8,7 @@ mod arrays;
 mod baselines;
 mod calibrate;
 mod classifier;
+mod command_line;
 mod device_rows;
 mod errors;
 mod evaluate;
@@ -44,6 +45,7 @@ mod _nuq {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("MISSING_LABELS", pyo3::types::PyTuple::new(module.py(), nuq::Label::MISSING)?)?;
         nuq_cuda::register();
+        command_line::add(module)?;
         metrics::add(module)?;
         baselines::add(module)?;
         model::add(module)?;
