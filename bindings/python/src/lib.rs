@@ -9,6 +9,7 @@ mod baselines;
 mod calibrate;
 mod classifier;
 mod device_rows;
+mod drift;
 mod errors;
 mod evaluate;
 mod fork;
@@ -32,6 +33,8 @@ mod _nuq {
     use super::calibrate::{PyScoreThreshold, PyThreshold, benjamini_hochberg, conformal_p_values};
     #[pymodule_export]
     use super::classifier::PyClassifier;
+    #[pymodule_export]
+    use super::drift::martingale;
     #[pymodule_export]
     use super::evaluate::{PyReport, evaluate};
     #[pymodule_export]

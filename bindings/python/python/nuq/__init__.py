@@ -19,6 +19,7 @@ from ._evaluate import Evaluation, evaluate
 from ._pipeline import final_step, predict_uncertainty
 from ._regressor import NuqRegressor
 from ._result import Uncertainty
+from ._transformer import NuqTransformer
 from .calibrate import IntervalRule, ScoreThreshold, SetRule, Threshold
 from .errors import NuqError
 
@@ -30,6 +31,7 @@ __all__ = [
     "NuqClassifier",
     "NuqError",
     "NuqRegressor",
+    "NuqTransformer",
     "ScoreThreshold",
     "SetRule",
     "Threshold",
@@ -41,6 +43,9 @@ __all__ = [
     "final_step",
     "load",
     "metrics",
+    "mlflow",
+    "outliers",
+    "plot",
     "predict_uncertainty",
     "ray",
     "spark",
@@ -48,8 +53,8 @@ __all__ = [
     "torch",
 ]
 
-#: Modules that are imported on first access, because they belong to optional packages.
-_OPTIONAL = ("ray", "spark", "stores", "torch")
+#: Modules that are imported on first access, because many programs do not need them or the optional packages to which they belong.
+_OPTIONAL = ("mlflow", "outliers", "plot", "ray", "spark", "stores", "torch")
 
 
 def load(path: str | os.PathLike[str], device: str = "auto") -> NuqClassifier | NuqRegressor | baselines.Baseline:
