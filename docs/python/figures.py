@@ -228,8 +228,8 @@ def plots(model: NuqClassifier) -> None:
 def notebooks(model: NuqClassifier) -> None:
     """The HTML of a model and of a result, as chromium shows it."""
     model.calibrate(cifar10("held_out")["embeddings"], false_alarm=0.05, name="guard")
-    picture(model._repr_html_(), "notebook-model", 330)
-    picture(model.predict_uncertainty(cifar10("test")["embeddings"])._repr_html_(), "notebook-result", 395)
+    picture(model._repr_html_(), "notebook-model", 345)
+    picture(model.predict_uncertainty(cifar10("test")["embeddings"])._repr_html_(), "notebook-result", 392)
 
 
 def picture(html: str, name: str, height: int) -> None:

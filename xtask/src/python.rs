@@ -44,7 +44,8 @@ const ECOSYSTEM: [&str; 15] = [
 ];
 
 /// Modules of [`ECOSYSTEM`] whose tests would be skipped if they could not be imported.
-const ECOSYSTEM_MODULES: &str = "import mlflow, pyod, cleanlab, mapie, pytorch_ood, mkdocs, matplotlib, polars, pyarrow";
+const ECOSYSTEM_MODULES: &str =
+    "import mlflow, pyod, cleanlab, mapie, pytorch_ood, mkdocs, matplotlib, polars, pyarrow";
 
 /// The tests of `cargo xtask test ecosystem`.
 const ECOSYSTEM_TESTS: [&str; 9] = [

@@ -17,7 +17,8 @@ pub(crate) fn martingale<'py>(
     seed: u64,
 ) -> PyResult<(Bound<'py, PyAny>, Option<u64>)> {
     let (held_out, scores) = (held_out.as_slice()?, scores.as_slice()?);
-    let (log_wealth, alarm) = py.detach(|| wealth_by_row(held_out, scores, alpha, seed)).map_err(Failure::from)?;
+    let (log_wealth, alarm) =
+        py.detach(|| wealth_by_row(held_out, scores, alpha, seed)).map_err(Failure::from)?;
     Ok((column(py, &log_wealth).into_any(), alarm))
 }
 

@@ -23,7 +23,7 @@ def logits(rows, name: str) -> np.ndarray:
 
 
 class TestPytorchOod:
-    @pytest.fixture(scope="class", autouse=True)
+    @pytest.fixture(autouse=True)
     def packages(self):
         pytest.importorskip("pytorch_ood")
 
@@ -76,7 +76,7 @@ class TestPytorchOod:
 
 
 class TestPyod:
-    @pytest.fixture(scope="class", autouse=True)
+    @pytest.fixture(autouse=True)
     def packages(self):
         pytest.importorskip("pyod")
 
@@ -97,7 +97,7 @@ class TestPyod:
 
 
 class TestCleanlab:
-    @pytest.fixture(scope="class", autouse=True)
+    @pytest.fixture(autouse=True)
     def packages(self):
         pytest.importorskip("cleanlab")
 
@@ -127,7 +127,7 @@ class TestCleanlab:
 
 
 class TestMapie:
-    @pytest.fixture(scope="class", autouse=True)
+    @pytest.fixture(autouse=True)
     def packages(self):
         pytest.importorskip("mapie")
 

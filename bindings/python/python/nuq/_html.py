@@ -15,7 +15,7 @@ import numpy as np
 #: Number of rows that are shown.
 ROWS = 8
 #: Longest text in a cell.
-WIDTH = 160
+WIDTH = 500
 #: Number of bars of a histogram.
 BARS = 40
 
@@ -25,7 +25,8 @@ _STYLE = """
 .nuq-head{padding:.45em .8em;background:rgba(80,120,220,.16);font-weight:600;display:flex;gap:.8em;align-items:baseline}
 .nuq-tag{font-weight:400;font-size:12px;opacity:.75}
 .nuq-flow{display:flex;flex-wrap:wrap;gap:.4em 0;padding:.7em .8em;align-items:stretch}
-.nuq-step{border:1px solid rgba(128,128,128,.35);border-radius:5px;padding:.35em .7em;flex:0 1 auto;max-width:19em}
+.nuq-part{display:flex}
+.nuq-step{border:1px solid rgba(128,128,128,.35);border-radius:5px;padding:.35em .7em;flex:0 1 auto;max-width:23em}
 .nuq-step b{display:block;font-size:11px;font-weight:600;opacity:.7}
 .nuq-arrow{align-self:center;padding:0 .45em;opacity:.6}
 .nuq details{border-top:1px solid rgba(128,128,128,.3);padding:.35em .8em}
@@ -58,7 +59,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4g}"
+    # Trailing zeros are kept, so that the numbers of a column have the same precision.
+    return f"{value:#.4g}".rstrip(".")
 
 
 def table(columns: Mapping[str, Sequence[Any] | np.ndarray], labels: Iterable[Any] | None = None) -> str:
@@ -137,7 +139,9 @@ def model(
     parts = [f'<div class="nuq-head">{text(name)}<span class="nuq-tag">{state}</span></div>']
     if steps:
         boxes = [f'<div class="nuq-step"><b>{text(title)}</b>{text(detail)}</div>' for title, detail in steps]
-        parts.append(f'<div class="nuq-flow">{"<span class=nuq-arrow>→</span>".join(boxes)}</div>')
+        # An arrow stays on the line of the box before it.
+        arrow = '<span class="nuq-arrow">→</span></div><div class="nuq-part">'
+        parts.append(f'<div class="nuq-flow"><div class="nuq-part">{arrow.join(boxes)}</div></div>')
     for title, columns in rules.items():
         parts.append(f"<details open><summary>{text(title)}</summary>{table(columns)}</details>")
     if params:

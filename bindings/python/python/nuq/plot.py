@@ -68,7 +68,7 @@ def histogram(
     if threshold is not None and np.isfinite(threshold.value):
         ax.axvline(threshold.value, color=_GRAY, linewidth=1.2, linestyle="--", label=f"threshold {threshold.value:.3g}")
     ax.set(xlabel=_LABELS[measure], ylabel="share of rows per bar (%)")
-    ax.legend(frameon=False)
+    _legend(ax)
     return ax
 
 
@@ -100,7 +100,7 @@ def rejection_curve(
     ax.axhline(100 * wrong.mean(), color=_GRAY, linewidth=1, linestyle=":", label="random order")
     ax.set(xlabel="accepted rows, most certain first (%)", ylabel="errors among them (%)", xlim=(0, 100))
     ax.set_ylim(bottom=0)
-    ax.legend(frameon=False)
+    _legend(ax)
     return ax
 
 
@@ -127,9 +127,9 @@ def reliability(probability: Any, is_correct: Any, *, bins: int = 10, ax: Any = 
     ax.plot([0, 1], [0, 1], color=_GRAY, linewidth=1, linestyle=":", label="calibrated")
     ax.vlines(mean, low, high, color=_COLORS[0], linewidth=1.2, alpha=0.6)
     size = 15 + 150 * counts[used] / counts.max()
-    ax.scatter(mean, share, s=size, color=_COLORS[0], label=f"{len(correct):,} rows (calibration error {error:.3f})")
+    ax.scatter(mean, share, s=size, color=_COLORS[0], clip_on=False, label=f"{len(correct):,} rows (calibration error {error:.3f})")
     ax.set(xlabel="predicted probability", ylabel="share of correct predictions", xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal")
-    ax.legend(frameon=False, loc="upper left")
+    _legend(ax, loc="upper left", markerscale=0.6)
     return ax
 
 
@@ -146,7 +146,7 @@ def martingale(held_out: Any, scores: Any, *, alpha: float = 0.01, seed: int = 0
     if result.alarm is not None:
         ax.axvline(result.alarm + 1, color=_COLORS[5], linewidth=1, label=f"first alarm at row {result.alarm + 1:,}")
     ax.set(xlabel="new rows", ylabel="wealth (log₁₀)")
-    ax.legend(frameon=False)
+    _legend(ax)
     return ax
 
 
@@ -157,8 +157,8 @@ def map(
 
     For a model of two columns, the uncertainty at each point of the plane around the rows ``X``, or around the training rows if ``X`` is
     None. ``margin`` is the distance between rows and edge relative to the range of the rows, and ``resolution`` the number of points per
-    axis. For a model of more columns, the rows ``X`` along their two principal axes, colored by their uncertainty. Colors end at the
-    percentiles 1 and 99.
+    axis. Colors end at the percentiles 1 and 75, because the uncertainty far from all rows would hide all differences near them. For a model
+    of more columns, the rows ``X`` along their two principal axes, colored by their uncertainty; colors end at the percentiles 1 and 99.
     """
     _arrays.choice(measure, "measure", _LABELS)
     if not isinstance(model, Estimator):
@@ -185,7 +185,7 @@ def _plane(model: Estimator, X: Any, measure: str, resolution: int, margin: floa
     low, high = low - edge, high + edge
     grid = np.stack(np.meshgrid(*(np.linspace(low[i], high[i], resolution) for i in range(2))), axis=-1)
     values = _values(Uncertainty(model._predict_rows(_arrays.rows(grid.reshape(-1, 2)))), measure)
-    vmin, vmax = np.percentile(values, [1, 99])
+    vmin, vmax = np.percentile(values, [1, 75])
     image = ax.imshow(
         values.reshape(resolution, resolution),
         extent=(low[0], high[0], low[1], high[1]),
@@ -217,6 +217,11 @@ def _projection(model: Estimator, X: Any, measure: str, ax: Any) -> Any:
     share = variances[::-1][:2] / max(variances.sum(), np.finfo(float).tiny)
     ax.set(xlabel=f"first principal axis ({share[0]:.0%} of the variance)", ylabel=f"second principal axis ({share[1]:.0%})")
     return image
+
+
+def _legend(ax: Any, **options: Any) -> None:
+    """A legend whose background covers lines behind it."""
+    ax.legend(framealpha=0.85, edgecolor="none", **options)
 
 
 def _axes(ax: Any) -> Any:
