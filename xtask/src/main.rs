@@ -18,6 +18,8 @@ cargo xtask COMMAND
   test                          all checks of a change: format, lints, tests, API documentation, Python package
   test python                   the Python package only: build the wheel, install it in a new environment, run its tests
   test torch                    the tests that need PyTorch (a large download), after `test python`
+  test ecosystem                MLflow, figures, tables, migrations from pytorch-ood, PyOD, cleanlab and MAPIE, the guide as a site
+                                (large downloads)
   test serve                    the server: 200 kills under load, memory over 20,000 requests, limits and hostile requests, clients of
                                 the Open Inference Protocol from PyPI, the container and the KServe runtime of examples/serving
   test cluster                  Ray with two nodes, Spark (needs Java), pgvector, LanceDB, Qdrant and FAISS (large downloads)
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
             cargo(&["build", "--package", "nuq-cli", "--features", "parquet"]).and_then(|()| python::test())
         }
         ["test", "torch"] => python::test_torch(),
+        ["test", "ecosystem"] => python::test_ecosystem(),
         ["test", "serve"] => test_serve(),
         ["test", "cluster"] => test_cluster(),
         ["test", "lab"] => test_lab(),

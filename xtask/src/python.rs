@@ -24,6 +24,42 @@ const PACKAGES: [&str; 11] = [
 const ENGINES: [&str; 7] =
     ["ray[data]", "pyspark", "pgserver", "psycopg[binary]", "lancedb", "qdrant-client", "faiss-cpu"];
 
+/// Packages of `cargo xtask test ecosystem`: what results go to, the peers of the migration guide, and what builds the guide.
+const ECOSYSTEM: [&str; 15] = [
+    "maturin>=1.9,<2",
+    "numpy",
+    "pytest",
+    "scikit-learn",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "matplotlib",
+    "mlflow-skinny>=3",
+    "pyod",
+    "cleanlab",
+    "mapie>=1,<2",
+    "pytorch-ood>=0.4",
+    "mkdocs-material>=9.5,<10",
+    "mkdocstrings[python]>=0.27",
+];
+
+/// Modules of [`ECOSYSTEM`] whose tests would be skipped if they could not be imported.
+const ECOSYSTEM_MODULES: &str =
+    "import mlflow, pyod, cleanlab, mapie, pytorch_ood, mkdocs, matplotlib, polars, pyarrow";
+
+/// The tests of `cargo xtask test ecosystem`.
+const ECOSYSTEM_TESTS: [&str; 9] = [
+    "tests/test_mlflow.py",
+    "tests/test_outliers.py",
+    "tests/test_tables.py",
+    "tests/test_plot.py",
+    "tests/test_migrations.py",
+    "tests/test_site.py",
+    "tests/test_docs.py::test_snippets[outputs.md]",
+    "tests/test_docs.py::test_snippets[plots.md]",
+    "tests/test_docs.py::test_snippets[migrating-from-others.md]",
+];
+
 /// The package of Debian with the Java that Spark needs.
 const JAVA: &str = "openjdk-17-jre-headless";
 
@@ -73,6 +109,14 @@ pub(crate) fn test_cluster() -> Result<(), Failed> {
     environment.pytest(&["tests/test_spark.py"])?;
     // A process of its own: relative paths in Spark refer to the folder in which its Java process was started.
     environment.pytest(&["tests/test_docs.py::test_snippets[scale-out.md]"])
+}
+
+/// Runs the tests with MLflow, with the libraries of the migration guide and of the guide as a site, in an environment of their own.
+pub(crate) fn test_ecosystem() -> Result<(), Failed> {
+    let Some(environment) = Environment::fresh("python-ecosystem", &ECOSYSTEM)? else { return Ok(()) };
+    run(&text(&environment.python), &["-c", ECOSYSTEM_MODULES], &[], &root())?;
+    environment.install_wheel("dev")?;
+    environment.pytest(&ECOSYSTEM_TESTS)
 }
 
 /// Whether there is a Java. If not, it is installed where that is possible without a question.

@@ -10,6 +10,7 @@ mod calibrate;
 mod classifier;
 mod command_line;
 mod device_rows;
+mod drift;
 mod errors;
 mod evaluate;
 mod fork;
@@ -33,6 +34,8 @@ mod _nuq {
     use super::calibrate::{PyScoreThreshold, PyThreshold, benjamini_hochberg, conformal_p_values};
     #[pymodule_export]
     use super::classifier::PyClassifier;
+    #[pymodule_export]
+    use super::drift::martingale;
     #[pymodule_export]
     use super::evaluate::{PyReport, evaluate};
     #[pymodule_export]

@@ -20,13 +20,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from . import baselines, calibrate, errors, metrics, ray, spark, stores, torch
+    from . import baselines, calibrate, errors, metrics, mlflow, outliers, plot, ray, spark, stores, torch
     from ._classifier import NuqClassifier
     from ._evaluate import Evaluation, evaluate
     from ._load import load
     from ._pipeline import final_step, predict_uncertainty
     from ._regressor import NuqRegressor
     from ._result import Uncertainty
+    from ._transformer import NuqTransformer
     from .calibrate import IntervalRule, ScoreThreshold, SetRule, Threshold
     from .errors import NuqError
 
@@ -38,6 +39,7 @@ __all__ = [
     "NuqClassifier",
     "NuqError",
     "NuqRegressor",
+    "NuqTransformer",
     "ScoreThreshold",
     "SetRule",
     "Threshold",
@@ -49,6 +51,9 @@ __all__ = [
     "final_step",
     "load",
     "metrics",
+    "mlflow",
+    "outliers",
+    "plot",
     "predict_uncertainty",
     "ray",
     "spark",
@@ -57,7 +62,7 @@ __all__ = [
 ]
 
 #: Modules that are attributes of the package.
-_MODULES = ("baselines", "calibrate", "errors", "metrics", "ray", "spark", "stores", "torch")
+_MODULES = ("baselines", "calibrate", "errors", "metrics", "mlflow", "outliers", "plot", "ray", "spark", "stores", "torch")
 
 #: Other attributes, with the module that contains them.
 _CONTENTS = {
@@ -66,6 +71,7 @@ _CONTENTS = {
     "NuqClassifier": "_classifier",
     "NuqError": "errors",
     "NuqRegressor": "_regressor",
+    "NuqTransformer": "_transformer",
     "ScoreThreshold": "calibrate",
     "SetRule": "calibrate",
     "Threshold": "calibrate",
