@@ -1,7 +1,10 @@
-"""Draws the figures of the guide: `python docs/python/figures.py`. Requires matplotlib."""
+"""Draws the figures of the guide: `python docs/python/figures.py`. Requires matplotlib, and chromium for the pictures of notebooks."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 import matplotlib
@@ -10,7 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from nuq import NuqClassifier, NuqRegressor, metrics
+from nuq import NuqClassifier, NuqRegressor, metrics, plot
 from nuq.baselines import KnnDistance, MaxProb
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,11 +131,16 @@ def active_learning() -> None:
     save(figure, "active-learning")
 
 
-def two_moons() -> None:
+def moons() -> tuple[np.ndarray, np.ndarray]:
+    """Points of two half circles, and whether they belong to the upper one."""
     rng = np.random.default_rng(0)
     angle, upper = rng.uniform(0, np.pi, 500), np.arange(500) < 250
     x = np.where(upper[:, None], np.c_[np.cos(angle), np.sin(angle)], np.c_[1 - np.cos(angle), 0.5 - np.sin(angle)])
-    x += rng.normal(0, 0.1, x.shape)
+    return x + rng.normal(0, 0.1, x.shape), upper
+
+
+def two_moons() -> None:
+    x, upper = moons()
     model = NuqClassifier().fit(x, np.where(upper, "upper", "lower"))
     box, size = (-2, 3, -1.75, 2.25), (150, 120)
     grid = np.stack(np.meshgrid(np.linspace(*box[:2], size[0]), np.linspace(*box[2:], size[1])), axis=-1)
@@ -186,6 +194,57 @@ def regression() -> None:
     save(figure, "regression")
 
 
+def plots(model: NuqClassifier) -> None:
+    """The figures of `nuq.plot`, with the data of the page."""
+    held_out, test, svhn = (cifar10(name) for name in ("held_out", "test", "svhn"))
+    reference, new, foreign = (model.predict_uncertainty(rows["embeddings"]) for rows in (held_out, test, svhn))
+    guard = model.calibrate(held_out["embeddings"], false_alarm=0.05)
+
+    figure, axes = plt.subplots(figsize=(7.2, 3.4))
+    plot.histogram({"CIFAR-10": new, "house numbers": foreign}, reference, threshold=guard, ax=axes)
+    save(figure, "plot-histogram")
+
+    figure, axes = plt.subplots(figsize=(6.6, 3.4))
+    scores = {"NUQ, total": new.log_total, "largest probability": MaxProb().score(logits=test["logits"])}
+    plot.rejection_curve(scores, new.label != test["labels"], ax=axes)
+    save(figure, "plot-rejection-curve")
+
+    figure, axes = plt.subplots(figsize=(4.4, 4.4))
+    plot.reliability(new.probability, new.label == test["labels"], ax=axes)
+    save(figure, "plot-reliability")
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.6))
+    plot.map(model, np.concatenate([test["embeddings"], svhn["embeddings"]]), ax=left)
+    x, upper = moons()
+    plot.map(NuqClassifier().fit(x, np.where(upper, "upper", "lower")), ax=right)
+    save(figure, "plot-map")
+
+    figure, axes = plt.subplots(figsize=(7.2, 3.2))
+    scores = np.concatenate([new.log_epistemic[:300], foreign.log_epistemic[:100]])
+    plot.martingale(reference.log_epistemic, scores, alpha=0.01, ax=axes)
+    save(figure, "plot-martingale")
+
+
+def notebooks(model: NuqClassifier) -> None:
+    """The HTML of a model and of a result, as chromium shows it."""
+    model.calibrate(cifar10("held_out")["embeddings"], false_alarm=0.05, name="guard")
+    picture(model._repr_html_(), "notebook-model", 345)
+    picture(model.predict_uncertainty(cifar10("test")["embeddings"])._repr_html_(), "notebook-result", 392)
+
+
+def picture(html: str, name: str, height: int) -> None:
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        print(f"{name}.png was not drawn: install chromium")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        page.write_text(f'<!doctype html><meta charset="utf-8"><body style="margin:12px">{html}', encoding="utf-8")
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1.5"]
+        target = f"--screenshot={FIGURES / f'{name}.png'}"
+        subprocess.run([browser, *options, f"--window-size=860,{height}", target, page.as_uri()], check=True, capture_output=True)
+
+
 def main() -> None:
     FIGURES.mkdir(exist_ok=True)
     train = cifar10("train")
@@ -196,6 +255,8 @@ def main() -> None:
     active_learning()
     two_moons()
     regression()
+    plots(model)
+    notebooks(model)
 
 
 if __name__ == "__main__":

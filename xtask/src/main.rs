@@ -1,9 +1,11 @@
-//! Development tasks of the workspace: `cargo xtask test | bench | results | docs`.
+//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | results | docs | release`.
 
 mod benchmarks;
 mod cuda;
 mod docs;
+mod fuzz;
 mod python;
+mod release;
 mod steps;
 
 use std::process::ExitCode;
@@ -16,6 +18,8 @@ cargo xtask COMMAND
   test                          all checks of a change: format, lints, tests, API documentation, Python package
   test python                   the Python package only: build the wheel, install it in a new environment, run its tests
   test torch                    the tests that need PyTorch (a large download), after `test python`
+  test ecosystem                MLflow, figures, tables, migrations from pytorch-ood, PyOD, cleanlab and MAPIE, the guide as a site
+                                (large downloads)
   test serve                    the server: 200 kills under load, memory over 20,000 requests, limits and hostile requests, clients of
                                 the Open Inference Protocol from PyPI, the container and the KServe runtime of examples/serving
   test cluster                  Ray with two nodes, Spark (needs Java), pgvector, LanceDB, Qdrant and FAISS (large downloads)
@@ -30,10 +34,14 @@ cargo xtask COMMAND
   bench serve memory            the memory of the server during a million requests
   bench sets                    prediction sets and intervals compared with MAPIE
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
+  fuzz [TARGET] [--runs N | --seconds N]
+                                coverage-guided tests of all readers of files and requests (folder fuzz)
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
   docs page                     the picture of the page of `nuq serve --demo` only
   docs figures | BENCH...       the figures only, or the tables of these benchmarks only
+  release [SHA256SUMS]          build wheel, source distribution, binary, list of components and checksums in target/dist, and run the
+                                README with them; compare their bytes with those of another build
 ";
 
 /// The features of a release.
@@ -48,6 +56,7 @@ fn main() -> ExitCode {
             cargo(&["build", "--package", "nuq-cli", "--features", "parquet"]).and_then(|()| python::test())
         }
         ["test", "torch"] => python::test_torch(),
+        ["test", "ecosystem"] => python::test_ecosystem(),
         ["test", "serve"] => test_serve(),
         ["test", "cluster"] => test_cluster(),
         ["test", "lab"] => test_lab(),
@@ -66,7 +75,10 @@ fn main() -> ExitCode {
         ["docs", "page"] => docs::serve(),
         ["docs", "coverage"] => docs::write_coverage(),
         ["docs", names @ ..] => benchmarks::write(names),
+        ["fuzz", options @ ..] => fuzz::fuzz(options),
         ["results"] => docs::write_results(),
+        ["release"] => release::release(None),
+        ["release", checksums] => release::release(Some(checksums)),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -8,7 +8,9 @@ mod arrays;
 mod baselines;
 mod calibrate;
 mod classifier;
+mod command_line;
 mod device_rows;
+mod drift;
 mod errors;
 mod evaluate;
 mod fork;
@@ -33,6 +35,8 @@ mod _nuq {
     #[pymodule_export]
     use super::classifier::PyClassifier;
     #[pymodule_export]
+    use super::drift::martingale;
+    #[pymodule_export]
     use super::evaluate::{PyReport, evaluate};
     #[pymodule_export]
     use super::regressor::PyRegressor;
@@ -44,6 +48,7 @@ mod _nuq {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("MISSING_LABELS", pyo3::types::PyTuple::new(module.py(), nuq::Label::MISSING)?)?;
         nuq_cuda::register();
+        command_line::add(module)?;
         metrics::add(module)?;
         baselines::add(module)?;
         model::add(module)?;

@@ -21,6 +21,14 @@ PAGES = [*sorted((ROOT / "docs/python").glob("*.md")), ROOT / "README.md", ROOT 
 #: A page whose snippets need packages that are large downloads; `cargo xtask test cluster` installs them.
 CLUSTER = ROOT / "docs/scale-out.md"
 ENGINES = ("pandas", "ray", "pyspark", "pgserver", "psycopg", "lancedb", "qdrant_client", "faiss")
+#: Further packages of the snippets of a page. `cargo xtask test ecosystem` installs those that `cargo xtask test python` does not.
+PACKAGES = {
+    "plots.md": ("matplotlib",),
+    "outputs.md": ("polars", "pyarrow", "mlflow"),
+    "pytorch.md": ("torch",),
+    "onnx.md": ("onnx", "onnxruntime"),
+    "migrating-from-others.md": ("pytorch_ood", "pyod", "cleanlab", "mapie"),
+}
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
 #: A snippet, and the output that the page shows, if any.
@@ -45,8 +53,10 @@ def printed(code: str, names: dict, where: str) -> str:
 
 @pytest.mark.parametrize("page", [page for page in [*PAGES, CLUSTER] if "```python" in page.read_text()], ids=lambda page: page.name)
 def test_snippets(page):
-    for package in ENGINES if page == CLUSTER else ("sklearn", "pandas"):
+    for package in ENGINES if page == CLUSTER else ("sklearn", "pandas", *PACKAGES.get(page.name, ())):
         pytest.importorskip(package)
+    if page.name == "plots.md":
+        pytest.importorskip("matplotlib").use("Agg")
     names: dict = {"__name__": "__main__"}
     text = page.read_text()
 

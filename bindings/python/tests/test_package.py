@@ -39,6 +39,24 @@ def test_numpy_is_the_only_dependency():
     assert [requirement for requirement in needed if "extra ==" not in requirement] == ["numpy>=1.23"]
 
 
+def test_licenses_are_those_of_the_repository(root):
+    installed = {Path(file.name).name: file.read_text() for file in importlib.metadata.files("nuq") or [] if "LICENSE" in file.name}
+    assert installed == {name: (root / name).read_text() for name in ("LICENSE-APACHE", "LICENSE-MIT")}
+
+
+def test_import_does_not_load_numpy():
+    program = "import sys, nuq; print('numpy' in sys.modules, nuq.NuqClassifier, 'numpy' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout.strip() == "False <class 'nuq._classifier.NuqClassifier'> True", run.stdout + run.stderr
+
+
+def test_names_of_the_package_are_complete():
+    assert set(nuq.__all__) == {*nuq._MODULES, *nuq._CONTENTS} and set(nuq.__all__) <= set(dir(nuq))
+    source = inspect.getsource(nuq)
+    for name in nuq.__all__:
+        assert re.search(rf"^    from \S+ import .*\b{name}\b", source, re.MULTILINE), f"{name} is not known to type checkers"
+
+
 def test_files_of_the_package():
     files = [path for path in FOLDER.rglob("*") if "__pycache__" not in path.parts]
     assert FOLDER / "py.typed" in files and FOLDER / "_nuq.pyi" in files

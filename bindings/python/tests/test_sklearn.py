@@ -7,15 +7,17 @@ import pytest
 
 pytest.importorskip("sklearn")
 
+import sklearn
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import nuq
-from nuq import NuqClassifier, NuqRegressor
+from nuq import NuqClassifier, NuqRegressor, NuqTransformer
 
 _REPEATED = (
     "the copies of a repeated row count as several of the K neighbors, and leave-one-out omits only one of them; with K >= N and a "
@@ -163,3 +165,46 @@ def test_repr_contains_changed_parameters():
     assert repr(NuqClassifier()) == "NuqClassifier()"
     assert repr(NuqClassifier(n_neighbors=5, bandwidth=0.5)) == "NuqClassifier(n_neighbors=5, bandwidth=0.5)"
     assert "array" in repr(NuqClassifier(bandwidth=np.ones(2)))
+
+
+_LEFT_OUT = "fit_transform scores each training row from the other rows; transform uses all rows"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_check_estimator_of_the_transformer():
+    checks = ("check_transformer_general", "check_transformer_data_not_an_array")
+    results = check_estimator(
+        NuqTransformer(), expected_failed_checks={**EXPECTED_FAILURES, **dict.fromkeys(checks, _LEFT_OUT)}, on_skip=None
+    )
+    skipped = {result["check_name"] for result in results if result["status"] not in ("passed", "xfail")}
+    assert all("array_api" in name for name in skipped), skipped
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_transformer_outputs(blobs, package):
+    module = pytest.importorskip(package)
+    x, y = blobs
+    transformer = NuqTransformer(NuqClassifier(n_neighbors=7)).fit(x, y)
+    result = transformer.estimator_.predict_uncertainty(x)
+    expected = np.column_stack([result[name] for name in transformer.get_feature_names_out()])
+    np.testing.assert_array_equal(transformer.transform(x), expected)
+    frame = clone(transformer.set_output(transform=package)).fit(x, y).transform(x)
+    assert isinstance(frame, module.DataFrame) and list(frame.columns) == list(transformer.get_feature_names_out())
+    np.testing.assert_array_equal(frame.to_numpy(), expected)
+    with sklearn.config_context(transform_output=package):
+        assert isinstance(NuqTransformer().fit(x, y).transform(x), module.DataFrame)
+
+
+def test_transformer_leaves_out_each_training_row(blobs):
+    x, y = blobs
+    features = NuqTransformer(NuqRegressor()).fit_transform(x, x[:, 0])
+    without = NuqRegressor().fit(x, x[:, 0]).leave_one_out()
+    np.testing.assert_array_equal(features[:, 0], without["mean"])
+    search = GridSearchCV(
+        make_pipeline(NuqTransformer(NuqClassifier()), StandardScaler(), LogisticRegression()),
+        {"nuqtransformer__estimator__n_neighbors": [5, 20]},
+        cv=3,
+    )
+    assert search.fit(x, y == 1).best_score_ > 0.6
+    with pytest.raises(nuq.errors.ParameterTypeError, match="estimator='nuq'"):
+        NuqTransformer("nuq").fit(x, y)

@@ -6,22 +6,31 @@
 >>> model = NuqClassifier(n_neighbors=2).fit(X, [0, 0, 1, 1])
 >>> model.predict([[0.05, 0.0]])
 array([0])
+
+The names of the package are imported on first access. The command ``nuq`` therefore starts without numpy and without the threads that
+numpy starts.
 """
 
 from __future__ import annotations
 
-import os
-from typing import Any
+from . import _nuq
 
-from . import _arrays, _nuq, baselines, calibrate, errors, metrics
-from ._classifier import NuqClassifier
-from ._evaluate import Evaluation, evaluate
-from ._guard import Guard, GuardedBatch, guard, load_guard
-from ._pipeline import final_step, predict_uncertainty
-from ._regressor import NuqRegressor
-from ._result import Uncertainty
-from .calibrate import IntervalRule, ScoreThreshold, SetRule, Threshold
-from .errors import NuqError
+# Type checkers assume that a constant of this name is true. The module `typing` is not imported, because the command does not need it.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from . import baselines, calibrate, errors, metrics, mlflow, outliers, plot, ray, spark, stores, torch
+    from ._classifier import NuqClassifier
+    from ._evaluate import Evaluation, evaluate
+    from ._guard import Guard, GuardedBatch, guard, load_guard
+    from ._load import load
+    from ._pipeline import final_step, predict_uncertainty
+    from ._regressor import NuqRegressor
+    from ._result import Uncertainty
+    from ._transformer import NuqTransformer
+    from .calibrate import IntervalRule, ScoreThreshold, SetRule, Threshold
+    from .errors import NuqError
 
 __version__ = _nuq.__version__
 
@@ -33,6 +42,7 @@ __all__ = [
     "NuqClassifier",
     "NuqError",
     "NuqRegressor",
+    "NuqTransformer",
     "ScoreThreshold",
     "SetRule",
     "Threshold",
@@ -46,6 +56,9 @@ __all__ = [
     "load",
     "load_guard",
     "metrics",
+    "mlflow",
+    "outliers",
+    "plot",
     "predict_uncertainty",
     "ray",
     "spark",
@@ -53,29 +66,43 @@ __all__ = [
     "torch",
 ]
 
-#: Modules that are imported on first access, because they belong to optional packages.
-_OPTIONAL = ("ray", "spark", "stores", "torch")
+#: Modules that are attributes of the package.
+_MODULES = ("baselines", "calibrate", "errors", "metrics", "mlflow", "outliers", "plot", "ray", "spark", "stores", "torch")
 
-
-def load(path: str | os.PathLike[str], device: str = "auto") -> NuqClassifier | NuqRegressor | baselines.Baseline:
-    """Open the file of a model or of a baseline that ``save`` or the command line has written, or the folder of a sharded model
-    (``nuq fit --shards``).
-
-    The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator are those
-    of the fitted model: a bandwidth that was selected by a rule is returned as a number. ``device`` is the device of the
-    neighbor search, as in the estimators.
-    """
-    model = _nuq.load(_arrays.path(path), device)
-    if isinstance(model, tuple):
-        return baselines._loaded(*model, device)
-    estimator = (NuqClassifier if isinstance(model, _nuq.Classifier) else NuqRegressor)._loaded(model)
-    estimator.device = device
-    return estimator
+#: Other attributes, with the module that contains them.
+_CONTENTS = {
+    "Evaluation": "_evaluate",
+    "Guard": "_guard",
+    "GuardedBatch": "_guard",
+    "IntervalRule": "calibrate",
+    "NuqClassifier": "_classifier",
+    "NuqError": "errors",
+    "NuqRegressor": "_regressor",
+    "NuqTransformer": "_transformer",
+    "ScoreThreshold": "calibrate",
+    "SetRule": "calibrate",
+    "Threshold": "calibrate",
+    "Uncertainty": "_result",
+    "evaluate": "_evaluate",
+    "final_step": "_pipeline",
+    "guard": "_guard",
+    "load": "_load",
+    "load_guard": "_guard",
+    "predict_uncertainty": "_pipeline",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OPTIONAL:
-        import importlib
+    from importlib import import_module
 
-        return importlib.import_module(f"nuq.{name}")
+    if name in _MODULES:
+        return import_module(f"nuq.{name}")
+    if name in _CONTENTS:
+        value = getattr(import_module(f"nuq.{_CONTENTS[name]}"), name)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'nuq' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

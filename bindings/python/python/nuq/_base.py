@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from . import _arrays, _files, _neighbor_table, _progress, _result
+from . import _arrays, _files, _neighbor_table, _nuq, _progress, _result, _tables
 from ._params import Parameters
 from ._result import Uncertainty
 from .calibrate import Threshold, chosen, warn_training_rows
@@ -56,6 +56,7 @@ class Estimator(Parameters):
     _kind = ""
 
     n_neighbors: int
+    kernel: str
     normalize: bool
     index: str
     device: str
@@ -291,10 +292,10 @@ class Estimator(Parameters):
     # -- decisions --------------------------------------------------------------------------------------------------
 
     @property
-    def thresholds_(self) -> dict[str, Threshold]:
-        """The stored thresholds by name."""
+    def thresholds_(self) -> _tables.Rules[Threshold]:
+        """The stored thresholds by name: a dictionary with ``to_pandas``, ``to_polars`` and ``to_arrow``."""
         self._check_fitted()
-        return {name: Threshold(inner, self._kind) for name, inner in self._model.thresholds().items()}
+        return _tables.Rules({name: Threshold(inner, self._kind) for name, inner in self._model.thresholds().items()})
 
     def accept(self, X: Any, threshold: Threshold | str | Sequence[Threshold | str]) -> np.ndarray:
         """True where a threshold, given directly or by the name of a stored one, accepts the prediction. With a list of
@@ -326,10 +327,12 @@ class Estimator(Parameters):
         """Distances and row ids of the nearest training rows of each row, nearest first.
 
         Without ``X``, the neighbors of each training row among the other training rows. With ``output="torch"``, both are
-        PyTorch tensors (``float64`` and ``int64``) on the device of ``X``, or on the CPU if ``X`` is not a tensor.
+        PyTorch tensors (``float64`` and ``int64``) on the device of ``X``, or on the CPU if ``X`` is not a tensor. With
+        ``output="pandas"``, ``"polars"`` or ``"arrow"``, the result is a table with one line per pair: ``row`` (position in ``X``, or id of
+        the training row without ``X``), ``rank`` (1 for the nearest), ``id`` and ``distance``.
         """
         self._check_fitted()
-        _arrays.choice(output, "output", ("numpy", "torch"))
+        _arrays.choice(output, "output", ("numpy", "torch", *_tables.TABLES))
         rows = None if X is None else self._query_rows(X)
         others = self.n_samples_fit_ - (rows is None)
         k = min(self.n_neighbors, others) if n_neighbors is None else _arrays.integer(n_neighbors, "n_neighbors", least=1)
@@ -337,6 +340,10 @@ class Estimator(Parameters):
             raise OutOfRangeError(f"n_neighbors={k}: only {others} training rows are available")
         with_distances = _arrays.boolean(return_distance, "return_distance")
         distances, ids = self._model.kneighbors(rows, k, self._threads())
+        if output in _tables.TABLES:
+            numbers = self.training_ids_ if rows is None else np.arange(len(ids))
+            pairs = _tables.neighbor_columns(numbers, ids, distances if with_distances else None)
+            return _tables.table(pairs, output)
         if output == "torch":
             device = X.device if _arrays.is_torch(X) else "cpu"
             distances, ids = (_result.tensor(values, device) for values in (distances, ids))
@@ -371,6 +378,15 @@ class Estimator(Parameters):
         self._check_fitted()
         return np.asarray(self._model.ids())
 
+    def _suggest(self, X: Any, n: int, output: str) -> Any:
+        _arrays.choice(output, "output", ("numpy", *_tables.TABLES))
+        rows, n = self._query_rows(X), _arrays.integer(n, "n")
+        log_epistemic = self._predict_rows(rows)["log_epistemic"]
+        chosen = _nuq.suggest(rows, log_epistemic, n)
+        if output == "numpy":
+            return chosen
+        return _tables.table({"row": chosen, "log_epistemic": log_epistemic[chosen]}, output)
+
     def leave_one_out(self) -> Uncertainty:
         """Prediction, uncertainties and density of each training row, computed from the other training rows.
 
@@ -380,6 +396,30 @@ class Estimator(Parameters):
         self._check_fitted()
         prediction = self._uncertainty(self._decoded(self._model.leave_one_out(self._threads())))
         return Uncertainty({"row": self.training_ids_, **dict(prediction.items())})
+
+    # -- notebooks --------------------------------------------------------------------------------------------------
+
+    def _steps(self) -> list[tuple[str, str]]:
+        learned = self._model.learned()
+        rows = f"{learned['n_rows']:,} rows × {learned['n_columns']:,} columns"
+        bandwidth = self.bandwidth_
+        widths = f"bandwidth {bandwidth:.4g}" if isinstance(bandwidth, float) else f"{len(bandwidth):,} bandwidths"
+        return [
+            ("training rows", rows + self._rows_detail()),
+            ("search", f"{learned['n_neighbors']} neighbors, {learned['index']}"),
+            ("kernel", f"{self.kernel}, {widths}"),
+            ("density", learned["density"]),
+            ("result", self._result_names()),
+        ]
+
+    def _rows_detail(self) -> str:
+        return ""
+
+    def _result_names(self) -> str:
+        raise NotImplementedError
+
+    def _rules(self) -> dict[str, Any]:
+        return {"Thresholds": self.thresholds_}
 
     # -- files ------------------------------------------------------------------------------------------------------
 

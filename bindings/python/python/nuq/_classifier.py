@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from . import _arrays, _nuq, _progress
+from . import _arrays, _nuq, _progress, _tables
 from ._base import Estimator, State, _all_accept
 from ._result import Uncertainty
 from .calibrate import ModelRequest, SetRule, Threshold, one_target
@@ -490,10 +490,19 @@ class NuqClassifier(Estimator):
         return SetRule(inner)
 
     @property
-    def sets_(self) -> dict[str, SetRule]:
-        """The stored prediction sets by name."""
+    def sets_(self) -> _tables.Rules[SetRule]:
+        """The stored prediction sets by name: a dictionary with ``to_pandas``, ``to_polars`` and ``to_arrow``."""
         self._check_fitted()
-        return {name: SetRule(inner) for name, inner in self._model.sets().items()}
+        return _tables.Rules({name: SetRule(inner) for name, inner in self._model.sets().items()})
+
+    def _rows_detail(self) -> str:
+        return f", {len(self._model.classes()):,} classes"
+
+    def _result_names(self) -> str:
+        return "label, probability, aleatoric, epistemic, total"
+
+    def _rules(self) -> dict[str, Any]:
+        return {**super()._rules(), "Prediction sets": self.sets_}
 
     def predict_set(
         self,
@@ -583,11 +592,11 @@ class NuqClassifier(Estimator):
 
     # -- training data ---------------------------------------------------------------------------------------------
 
-    def suggest(self, X: Any, n: int = 20) -> np.ndarray:
+    def suggest(self, X: Any, n: int = 20, *, output: str = "numpy") -> Any:
         """Select ``n`` rows to label next. They have a high epistemic uncertainty and differ from each other. Returns their
-        indices in the order of selection."""
-        rows, n = self._query_rows(X), _arrays.integer(n, "n")
-        return _nuq.suggest(rows, self._predict_rows(rows)["log_epistemic"], n)
+        indices in the order of selection. With ``output="pandas"``, ``"polars"`` or ``"arrow"``, the result is a table with the
+        columns ``row`` and ``log_epistemic``."""
+        return self._suggest(X, n, output)
 
     def label_issues(self) -> Uncertainty:
         """Training rows whose label is less probable than another one, given all other training rows. The most doubtful row

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _arrays, _nuq
+from . import _arrays, _nuq, _tables
 from ._classifier import NuqClassifier
 from ._pipeline import final_step
 from .calibrate import Threshold
@@ -49,11 +49,11 @@ class _RenderedReport:
         return self._json
 
 
-class Evaluation:
+class Evaluation(_tables.Tabular):
     """Results of all methods, those of NUQ first.
 
-    ``to_pandas`` returns them as a table, ``report`` writes them as an HTML page with figures. Notebooks show the table and
-    the main figures.
+    ``to_pandas``, ``to_polars`` and ``to_arrow`` return them as a table, ``report`` writes them as an HTML page with figures. Notebooks
+    show the table and the main figures.
 
     ``accuracy`` and ``is_error`` belong to the predictions of ``predictor``, "network" or "nuq". ``skipped`` maps the methods
     that could not be computed to the reason.
@@ -101,20 +101,24 @@ class Evaluation:
         return None if self._report is None else self._report.html_fragment()
 
     def to_pandas(self) -> Any:
-        """Data frame with one row per method: RCC-AUC, and for each set ROC-AUC, average precision and FPR95."""
-        import pandas
+        """Data frame with one row per method: RCC-AUC, and for each set ROC-AUC, average precision and FPR95. Both levels of its
+        column names are in one name in ``to_polars`` and ``to_arrow``, which have the column ``method`` instead of an index."""
+        columns: dict[Any, Any] = dict(self._columns())
+        return _tables.table(columns, "pandas", [method.name for method in self.methods])
 
-        rows = {}
-        for method in self.methods:
-            row: dict[Any, float | None] = {("test", "RCC-AUC"): method.rcc_auc.value}
-            for name in self.sets:
-                row[name, "ROC-AUC"] = method.roc_auc[name].value
-                row[name, "AUPR"] = method.average_precision[name].value
-                row[name, "FPR95"] = method.fpr95[name].value
-            if self.sets:
-                row["mean", "ROC-AUC"] = method.mean_roc_auc
-            rows[method.name] = row
-        return pandas.DataFrame.from_dict(rows, orient="index")
+    def _table(self) -> dict[str, list[Any]]:
+        columns = {f"{name} {metric}": values for (name, metric), values in self._columns()}
+        return {"method": [method.name for method in self.methods], **columns}
+
+    def _columns(self) -> Iterator[tuple[tuple[str, str], list[float | None]]]:
+        """The columns by set and metric, with one value per method."""
+        yield ("test", "RCC-AUC"), [method.rcc_auc.value for method in self.methods]
+        for name in self.sets:
+            yield (name, "ROC-AUC"), [method.roc_auc[name].value for method in self.methods]
+            yield (name, "AUPR"), [method.average_precision[name].value for method in self.methods]
+            yield (name, "FPR95"), [method.fpr95[name].value for method in self.methods]
+        if self.sets:
+            yield ("mean", "ROC-AUC"), [method.mean_roc_auc for method in self.methods]
 
 
 def _method(result: dict[str, Any], sets: list[str]) -> MethodResult:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ _Guarantee = tuple[float, tuple[float, float], int] | tuple[float, float, int, i
 _Search = Callable[[_Rows, int, _Floats | None], Iterable[tuple[int, tuple[_Numbers, _Floats]]]]
 _SetArrays = tuple[_Rows, _Rows | None, Sequence[_Rows] | None]
 
+def run_command_line(arguments: Sequence[str]) -> NoReturn: ...
 @final
 class DeviceRows:
     @property
@@ -256,6 +257,7 @@ def evaluate(
     device: str,
 ) -> dict[str, Any]: ...
 def conformal_p_values(calibration: _Floats, scores: _Floats) -> _Floats: ...
+def martingale(held_out: _Floats, scores: _Floats, alpha: float, seed: int) -> tuple[_Floats, int | None]: ...
 def benjamini_hochberg(p_values: _Floats, level: float) -> _Flags: ...
 def from_logits(name: str, temperature: float, gamma: float, top: int) -> Scorer: ...
 def from_members(reduction: str) -> Scorer: ...

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from . import _html
 from .errors import InvalidParameterError, NotFittedError
 
 _Self = TypeVar("_Self", bound="Parameters")
@@ -41,14 +42,28 @@ class Parameters:
             setattr(self, name, value)
         return self
 
+    def _is_default(self, name: str) -> bool:
+        value, default = getattr(self, name), self._parameters()[name].default
+        return value is default or bool(np.array_equal(value, default))
+
     def __repr__(self) -> str:
-        defaults = self._parameters()
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if not (value is defaults[name].default or np.array_equal(value, defaults[name].default))
-        ]
+        changed = [f"{name}={value!r}" for name, value in self.get_params().items() if not self._is_default(name)]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _repr_html_(self) -> str:
+        """A diagram with the fitted values and the parameters, for notebooks."""
+        params = {name: (value, not self._is_default(name)) for name, value in self.get_params().items()}
+        is_fitted = self.__sklearn_is_fitted__()
+        tables = {title: rules._table() for title, rules in self._rules().items() if rules} if is_fitted else {}
+        return _html.model(type(self).__name__, self._steps() if is_fitted else [], params, tables)
+
+    def _steps(self) -> list[tuple[str, str]]:
+        """Titles and fitted values of the steps of a prediction, for the diagram."""
+        raise NotImplementedError
+
+    def _rules(self) -> dict[str, Any]:
+        """Stored thresholds, sets and intervals by title, for the diagram."""
+        return {}
 
     def __sklearn_is_fitted__(self) -> bool:
         raise NotImplementedError

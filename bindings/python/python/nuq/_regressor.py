@@ -7,7 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from . import _arrays, _nuq, _progress
+from . import _arrays, _nuq, _progress, _tables
 from ._base import Estimator, State
 from ._classifier import _format_bandwidth, _term
 from ._result import Uncertainty
@@ -216,10 +216,16 @@ class NuqRegressor(Estimator):
         return IntervalRule(inner)
 
     @property
-    def intervals_(self) -> dict[str, IntervalRule]:
-        """The stored prediction intervals by name."""
+    def intervals_(self) -> _tables.Rules[IntervalRule]:
+        """The stored prediction intervals by name: a dictionary with ``to_pandas``, ``to_polars`` and ``to_arrow``."""
         self._check_fitted()
-        return {name: IntervalRule(inner) for name, inner in self._model.intervals().items()}
+        return _tables.Rules({name: IntervalRule(inner) for name, inner in self._model.intervals().items()})
+
+    def _result_names(self) -> str:
+        return "mean, aleatoric, epistemic and total variance"
+
+    def _rules(self) -> dict[str, Any]:
+        return {**super()._rules(), "Prediction intervals": self.intervals_}
 
     def predict_interval(self, X: Any, intervals: IntervalRule | str) -> np.ndarray:
         """The prediction interval of each row: two columns, its ends. ``intervals`` is the result of ``calibrate(X, y, intervals=0.9)``,
@@ -237,11 +243,10 @@ class NuqRegressor(Estimator):
         estimates = self._predictions(X)
         return np.column_stack(intervals._inner.intervals(estimates["mean"], estimates["log_total"]))
 
-    def suggest(self, X: Any, n: int = 20) -> np.ndarray:
+    def suggest(self, X: Any, n: int = 20, *, output: str = "numpy") -> Any:
         """Select ``n`` rows whose targets should be measured next. They have a high epistemic uncertainty and differ from each
-        other. Returns their indices in the order of selection."""
-        rows, n = self._query_rows(X), _arrays.integer(n, "n")
-        return _nuq.suggest(rows, self._predict_rows(rows)["log_epistemic"], n)
+        other. Returns their indices in the order of selection, or a table as in ``NuqClassifier``."""
+        return self._suggest(X, n, output)
 
     @classmethod
     def _loaded(cls, model: Any) -> NuqRegressor:

@@ -7,17 +7,19 @@ from typing import Any, overload
 
 import numpy as np
 
+from . import _html, _tables
 from .errors import InvalidInputError, InvalidParameterError, UnknownNameError
 
 
-class Uncertainty:
+class Uncertainty(_tables.Tabular):
     """Named columns with one value per row.
 
     A column is an attribute and an entry: ``u.total`` and ``u["total"]`` are the same array. ``u[:10]``, ``u[mask]`` and
     ``u[indices]`` select rows. ``u[0]`` is a dictionary with the values of one row.
 
     As in a pandas data frame, ``len(u)`` is the number of rows, and ``for name in u`` iterates over the names of the columns.
-    ``keys``, ``values`` and ``items`` are those of a dictionary of columns. ``to_pandas`` and ``to_polars`` return data frames.
+    ``keys``, ``values`` and ``items`` are those of a dictionary of columns. ``to_pandas``, ``to_polars`` and ``to_arrow`` return tables.
+    Notebooks show the first rows and a histogram.
 
     >>> u = Uncertainty({"label": np.array(["cat", "dog", "cat"]), "total": np.array([0.1, 0.9, 0.2])})
     >>> u[u.total < 0.5]
@@ -93,18 +95,17 @@ class Uncertainty:
         strings, are left out. Requires PyTorch."""
         return {name: tensor(column, device) for name, column in self._columns.items() if column.dtype.kind in "biuf"}
 
+    def _table(self) -> dict[str, np.ndarray]:
+        return self._columns
+
     def to_pandas(self) -> Any:
         """Return a data frame with the same columns. Its index is that of the data frame from which the result was computed, if
         the rows were given as a data frame. Requires pandas."""
-        import pandas
+        return _tables.table(self._columns, "pandas", self._index)
 
-        return pandas.DataFrame(self._columns, index=self._index)
-
-    def to_polars(self) -> Any:
-        """Return a polars data frame with the same columns. Requires polars."""
-        import polars
-
-        return polars.DataFrame(self._columns)
+    def _repr_html_(self) -> str:
+        """The first rows and a histogram, for notebooks."""
+        return _html.document(_html.uncertainty(self._columns, self._index))
 
 
 def tensor(values: np.ndarray, device: Any) -> Any:

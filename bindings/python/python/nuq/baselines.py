@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from . import _arrays, _files, _nuq
+from . import _arrays, _files, _nuq, _tables
 from ._base import compare_names
 from ._params import Parameters
 from .calibrate import Request, ScoreThreshold, chosen, warn_training_rows
@@ -78,9 +78,17 @@ class Baseline(Parameters):
         self._model = model.with_training(len(rows), rows.shape[1], _arrays.column_names(X))
 
     @property
-    def thresholds_(self) -> dict[str, ScoreThreshold]:
-        """The stored thresholds by name. A new fit removes them."""
-        return {name: ScoreThreshold(inner) for name, inner in self._fitted().thresholds().items()}
+    def thresholds_(self) -> _tables.Rules[ScoreThreshold]:
+        """The stored thresholds by name: a dictionary with ``to_pandas``, ``to_polars`` and ``to_arrow``. A new fit removes them."""
+        return _tables.Rules({name: ScoreThreshold(inner) for name, inner in self._fitted().thresholds().items()})
+
+    def _steps(self) -> list[tuple[str, str]]:
+        inputs = {"X": "embeddings", "logits": "logits", "members": "logits of the members of an ensemble"}
+        given = [inputs[name] for name in getattr(self, "_inputs", ())] or ["aleatoric and epistemic uncertainty"]
+        return [("input", ", ".join(given)), ("result", "score, higher is less certain")]
+
+    def _rules(self) -> dict[str, Any]:
+        return {"Thresholds": self.thresholds_}
 
     def _calibrate(
         self, request: Request, scores: np.ndarray, is_error: Any, name: Any, training_rows: int = 0

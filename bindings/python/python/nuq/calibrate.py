@@ -12,7 +12,16 @@ from . import _arrays, _nuq
 from ._result import Uncertainty
 from .errors import InvalidInputError, InvalidParameterError, NotFiniteError, ParameterTypeError
 
-__all__ = ["IntervalRule", "ScoreThreshold", "SetRule", "Threshold", "benjamini_hochberg", "conformal_p_values"]
+__all__ = [
+    "IntervalRule",
+    "Martingale",
+    "ScoreThreshold",
+    "SetRule",
+    "Threshold",
+    "benjamini_hochberg",
+    "conformal_p_values",
+    "martingale",
+]
 
 #: The column that each measure compares; the sign of the density is reversed.
 _COLUMNS = {
@@ -423,3 +432,31 @@ def benjamini_hochberg(p_values: Any, level: float) -> np.ndarray:
     array([ True, False,  True, False])
     """
     return _nuq.benjamini_hochberg(_arrays.scores(p_values, "p_values"), _arrays.real(level, "level"))
+
+
+class Martingale(NamedTuple):
+    """Result of ``martingale``."""
+
+    #: Natural logarithm of the wealth after each row.
+    log_wealth: np.ndarray
+    #: Number of the row at which the wealth first reached 1 / ``alpha``; None without an alarm.
+    alarm: int | None
+    #: Largest probability of an alarm if the rows are exchangeable with the held-out rows.
+    alpha: float
+
+
+def martingale(held_out: Any, scores: Any, alpha: float = 0.01, seed: int = 0) -> Martingale:
+    """Test whether rows, in the order of their arrival, are exchangeable with held-out rows: a conformal test martingale.
+
+    ``held_out`` and ``scores`` are scores of held-out rows and of new rows, for example ``log_epistemic``; a higher score means less
+    certain. If nothing has changed, the probability that the wealth *ever* reaches 1 / ``alpha`` is at most ``alpha``. ``nuq serve`` has
+    the same test. ``seed`` determines the random choices between equal scores.
+
+    >>> result = martingale(np.arange(500.0), np.full(30, 1000.0), alpha=0.01, seed=7)
+    >>> result.alarm is not None and result.alarm < 20
+    True
+    """
+    held_out, scores = _checked_scores(held_out, "held-out scores"), _checked_scores(scores, "scores")
+    alpha = _arrays.real(alpha, "alpha")
+    log_wealth, alarm = _nuq.martingale(held_out, scores, alpha, _arrays.integer(seed, "seed"))
+    return Martingale(log_wealth, alarm, alpha)

@@ -10,6 +10,7 @@ mod score;
 mod serve;
 mod values;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::builder::BoolishValueParser;
@@ -123,6 +124,9 @@ pub(crate) struct Common {
     /// Number of threads, at least 1 and at most 16 per processor [default: the number of processors]
     #[arg(long, global = true, env = "NUQ_THREADS", hide_env_values = true, value_name = "N")]
     pub(crate) threads: Option<usize>,
+    /// The words of the command line. The first one is the name of the program.
+    #[arg(skip)]
+    pub(crate) words: Vec<OsString>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -2,6 +2,7 @@
 
 mod inputs;
 
+use std::ffi::OsString;
 use std::time::Instant;
 
 use nuq::calibrate::Predictor;
@@ -33,7 +34,7 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
     });
     let report_options = ReportOptions {
         threshold: threshold.transpose()?,
-        command: command(),
+        command: command(common),
         model_written_by: opened.written_by.clone(),
     };
     if let Some((name, threshold)) = &report_options.threshold {
@@ -151,8 +152,9 @@ fn write(options: &EvaluateArgs, common: &Common, report: &Report) -> Result<(),
 }
 
 /// The command line, quoted where a shell needs it.
-fn command() -> String {
-    let quoted = |word: String| {
+fn command(common: &Common) -> String {
+    let quoted = |word: &OsString| {
+        let word = word.to_string_lossy().into_owned();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
         if !word.is_empty() && word.chars().all(is_plain) {
             word
@@ -161,7 +163,7 @@ fn command() -> String {
         }
     };
     std::iter::once("nuq".to_owned())
-        .chain(std::env::args().skip(1).map(quoted))
+        .chain(common.words.iter().skip(1).map(quoted))
         .collect::<Vec<_>>()
         .join(" ")
 }

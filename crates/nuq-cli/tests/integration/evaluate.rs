@@ -374,3 +374,18 @@ fn members_of_the_wrong_shape_are_rejected() {
         assert!(err(&output).contains(expected), "{more}: {}", err(&output));
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_name_of_the_page_need_not_be_unicode() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let (folder, _) = fitted(&["--quiet"]);
+    let page = OsStr::from_bytes(b"page\xff.html");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nuq"));
+    command.args(words(EVALUATE)).args(["--resamples", "100", "--report"]).arg(page);
+    let output = command.current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let page = fs::read_to_string(folder.path().join(page)).unwrap();
+    assert!(page.contains("page\u{fffd}.html"), "the page shows the command");
+}

@@ -1,0 +1,8 @@
+"""``python -m nuq`` is the command ``nuq``."""
+
+from __future__ import annotations
+
+from ._cli import main
+
+if __name__ == "__main__":
+    main()

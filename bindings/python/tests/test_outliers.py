@@ -1,0 +1,163 @@
+"""Outlier detector: scikit-learn's contract and signs, PyOD's names and signs, scores against a direct formula, files."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import NuqClassifier
+from nuq.errors import ColumnNamesError, InvalidInputError, NotFittedError, OutOfRangeError, ParameterTypeError
+from nuq.outliers import NuqOutlierDetector
+
+
+@pytest.fixture(scope="module")
+def rows() -> np.ndarray:
+    """The last ten rows are isolated, at a distance of 12 from the center of the others."""
+    rng = np.random.default_rng(3)
+    directions = rng.normal(size=(10, 3))
+    isolated = 12 * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    return np.concatenate([rng.normal(size=(190, 3)), isolated]).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def detector(rows) -> NuqOutlierDetector:
+    return NuqOutlierDetector(contamination=0.05).fit(rows)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_check_estimator():
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    results = checks.check_estimator(NuqOutlierDetector(), on_skip=None)
+    passed = {result["check_name"] for result in results if result["status"] == "passed"}
+    assert {"check_outliers_train", "check_outliers_fit_predict", "check_outlier_contamination"} <= passed, passed
+    others = {result["check_name"] for result in results} - passed
+    # scikit-learn runs these only with array API dispatch enabled.
+    assert all("array_api" in name for name in others), others
+
+
+def test_scikit_learn_recognizes_the_type():
+    base = pytest.importorskip("sklearn.base")
+    assert base.is_outlier_detector(NuqOutlierDetector())
+
+
+def test_the_score_is_the_kernel_density_of_the_neighbors(rows):
+    """Against the definition: K nearest rows, Gaussian kernel, mean over all N rows (N - 1 without the row itself)."""
+    h, k = 0.7, 15
+    detector = NuqOutlierDetector(n_neighbors=k, density="kde", density_bandwidth=h).fit(rows)
+
+    def log_density(query: np.ndarray, others: np.ndarray) -> float:
+        squared = np.sort(((others.astype(float) - query.astype(float)) ** 2).sum(axis=1))[:k]
+        kernel = np.exp(-squared / (2 * h**2)).sum() / len(others)
+        # The dimension in the constant is that of the model; it shifts all scores by the same amount.
+        return float(np.log(kernel))
+
+    queries = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    new = detector.score_samples(queries) - [log_density(query, rows) for query in queries]
+    left_out = detector.score_samples(rows[:20]) - [log_density(rows[i], np.delete(rows, i, axis=0)) for i in range(20)]
+    np.testing.assert_allclose(new, new[0], atol=1e-5)
+    np.testing.assert_allclose(left_out, new[0], atol=1e-5)
+
+
+def test_signs_of_scikit_learn(detector, rows):
+    far, near = np.full((1, 3), 30.0), np.zeros((1, 3))
+    assert detector.score_samples(far) < detector.score_samples(near)
+    assert detector.decision_function(far) < 0 < detector.decision_function(near)
+    assert detector.predict(far) == [-1] and detector.predict(near) == [1]
+    np.testing.assert_array_equal(detector.decision_function(rows), detector.score_samples(rows) - detector.offset_)
+    np.testing.assert_array_equal(detector.fit_predict(rows), detector.predict(rows))
+
+
+def test_signs_are_those_of_a_detector_of_scikit_learn(detector, rows):
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    peer = ensemble.IsolationForest(contamination=0.05, random_state=0).fit(rows)
+    for queries in (np.full((1, 3), 30.0), np.zeros((1, 3))):
+        assert np.sign(detector.decision_function(queries)) == np.sign(peer.decision_function(queries))
+        assert detector.predict(queries) == peer.predict(queries)
+    assert (detector.predict(rows) == -1).sum() == (peer.predict(rows) == -1).sum() == 10
+
+
+def test_attributes_have_the_signs_and_formulas_of_pyod(detector, rows):
+    peer = pytest.importorskip("pyod.models.knn").KNN(contamination=0.05, n_neighbors=20).fit(rows)
+    # PyOD computes these from its scores; the same formulas give ours from our scores.
+    for one in (detector, peer):
+        np.testing.assert_allclose(one.threshold_, np.percentile(one.decision_scores_, 95), rtol=1e-12)
+        np.testing.assert_array_equal(one.labels_, (one.decision_scores_ > one.threshold_).astype(int))
+    far, near = np.full((1, 3), 30.0), np.zeros((1, 3))
+    # PyOD's decision_function is -score_samples, and its predict is predict == -1.
+    assert peer.decision_function(far) > peer.threshold_ and -detector.score_samples(far) > detector.threshold_
+    assert peer.predict(far) == (detector.predict(far) == -1) and peer.predict(near) == (detector.predict(near) == -1)
+    # Both find the ten rows far from the others.
+    assert set(np.flatnonzero(peer.labels_)) == set(np.flatnonzero(detector.labels_)) == set(range(190, 200))
+
+
+def test_attributes_without_peers(detector, rows):
+    np.testing.assert_array_equal(detector.decision_scores_, -detector.score_samples(rows))
+    assert detector.threshold_ == -detector.offset_
+    np.testing.assert_array_equal(detector.labels_ == 1, detector.predict(rows) == -1)
+    assert detector.labels_.sum() == 10
+
+
+def test_new_rows_of_the_same_distribution_are_rejected_with_the_contamination():
+    """With scores that include the row itself, many more than the contamination would be rejected."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3000, 6)).astype(np.float32)
+    detector = NuqOutlierDetector(contamination=0.1, density="kde").fit(x)
+    rejected = (detector.predict(rng.normal(size=(3000, 6))) == -1).mean()
+    # Six standard deviations of the difference of two shares of 0.1.
+    assert abs(rejected - 0.1) < 6 * np.sqrt(2 * 0.1 * 0.9 / 3000)
+
+
+def test_equal_training_rows_keep_their_copies(rows):
+    doubled = np.concatenate([rows, rows[:5]])
+    detector = NuqOutlierDetector(density="kde", density_bandwidth=0.5).fit(doubled)
+    np.testing.assert_array_equal(detector.decision_scores_[:5], detector.decision_scores_[200:])
+    np.testing.assert_array_equal(-detector.score_samples(rows[:5]), detector.decision_scores_[:5])
+
+
+def test_file_and_pickle(detector, rows, tmp_path):
+    path = tmp_path / "detector.nuq"
+    detector.save(path)
+    for copy in (NuqOutlierDetector.load(path), pickle.loads(pickle.dumps(detector))):
+        assert copy.contamination == 0.05 and copy.offset_ == detector.offset_
+        np.testing.assert_array_equal(copy.score_samples(rows[:9] + 0.1), detector.score_samples(rows[:9] + 0.1))
+        np.testing.assert_array_equal(copy.labels_, detector.labels_)
+    opened = nuq.load(path)
+    assert isinstance(opened, NuqClassifier)
+    new = rows + np.float32(0.25)
+    np.testing.assert_array_equal(opened.accept(new, "contamination"), detector.predict(new) == 1)
+    assert opened.thresholds_["contamination"].statement.startswith("Chosen on training rows")
+
+
+def test_other_files_are_rejected(fitted, tmp_path):
+    path = tmp_path / "model.nuq"
+    fitted.save(path)
+    with pytest.raises(InvalidInputError, match=r"model\.nuq is not the file of a NuqOutlierDetector"):
+        NuqOutlierDetector.load(path)
+
+
+@pytest.mark.parametrize(("value", "error"), [(0, OutOfRangeError), (0.6, OutOfRangeError), (float("nan"), OutOfRangeError), ("auto", ParameterTypeError)])
+def test_invalid_contamination(rows, value, error):
+    with pytest.raises(error, match="contamination="):
+        NuqOutlierDetector(contamination=value).fit(rows)
+
+
+@pytest.mark.parametrize("name", ["decision_scores_", "threshold_", "labels_", "n_features_in_"])
+def test_attributes_before_fit(name):
+    with pytest.raises(NotFittedError, match="not fitted"):
+        getattr(NuqOutlierDetector(), name)
+
+
+def test_no_warning_about_equal_labels(rows, recwarn):
+    NuqOutlierDetector().fit(rows)
+    assert not [str(warning.message) for warning in recwarn]
+
+
+def test_column_names(rows):
+    pandas = pytest.importorskip("pandas")
+    detector = NuqOutlierDetector().fit(pandas.DataFrame(rows, columns=["a", "b", "c"]))
+    assert detector.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ColumnNamesError, match="a, c"):
+        detector.predict(pandas.DataFrame(rows, columns=["a", "c", "b"]))

@@ -1,0 +1,56 @@
+//! An allocator that ends the process when one request is larger than the input of the target justifies.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that one request may always have: buffers of fixed size, tables of a small model, stacks of threads.
+const BASE: usize = 64 << 20;
+/// Additional bytes per byte of input. A deflated byte can become 1032 bytes.
+const PER_BYTE: usize = 4096;
+
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Sets the limit for an input of `len` bytes.
+pub fn limit_for(len: usize) {
+    LIMIT.store(BASE + PER_BYTE * len, Ordering::Relaxed);
+}
+
+struct Limited;
+
+// SAFETY: all requests are passed to the allocator of the system.
+unsafe impl GlobalAlloc for Limited {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        check(layout.size());
+        // SAFETY: the caller fulfills the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        check(layout.size());
+        // SAFETY: the caller fulfills the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        check(size);
+        // SAFETY: the caller fulfills the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller fulfills the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Limited = Limited;
+
+fn check(size: usize) {
+    if size > LIMIT.load(Ordering::Relaxed) {
+        // The message itself needs memory.
+        LIMIT.store(usize::MAX, Ordering::Relaxed);
+        eprintln!("a request of {size} bytes is larger than the input justifies");
+        std::process::abort();
+    }
+}

@@ -1,0 +1,63 @@
+//! Properties of files of arrays and tables.
+
+use nuq::Embeddings;
+use nuq_io::{ArraySpec, EmbeddingsFile, NpzArray, read_labels, read_targets, write_npz};
+
+use crate::{allocation, file};
+
+/// Largest number of values that is compared. A header may declare more rows than a test can read in its time, for example of no
+/// columns.
+const MAX_VALUES: usize = 1 << 20;
+
+/// Reads the bytes as embeddings, as labels and as targets, from a file with this extension.
+pub fn check(bytes: &[u8], extension: &str) {
+    allocation::limit_for(bytes.len());
+    let path = file::write(&format!("input.{extension}"), bytes);
+    let spec = ArraySpec { path, name: None };
+    if let Ok(file) = EmbeddingsFile::open(&spec) {
+        if file.len().saturating_mul(file.dim().max(1)) <= MAX_VALUES {
+            check_embeddings(&spec, file);
+        }
+    }
+    // A second reading must give the same values or the same error.
+    same(read_labels(&spec), read_labels(&spec));
+    let bits = |targets: Vec<f64>| targets.into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    same(read_targets(&spec).map(bits), read_targets(&spec).map(bits));
+}
+
+/// Rows read in blocks equal those read at once, and rows that were written and read again are the same.
+fn check_embeddings(spec: &ArraySpec, mut file: EmbeddingsFile) {
+    let (rows, dim) = (file.len(), file.dim());
+    let Ok(values) = file.values(0..rows) else { return };
+    assert_eq!(values.len(), rows * dim, "there is one value per row and column");
+    let mut blocks = EmbeddingsFile::open(spec).expect("the file has been opened before");
+    let block = rows.div_ceil(3).max(1);
+    let in_blocks: Vec<f32> = (0..rows)
+        .step_by(block)
+        .flat_map(|first| blocks.values(first..rows.min(first + block)).expect("all rows have been read before"))
+        .collect();
+    assert_eq!(to_bits(&values), to_bits(&in_blocks), "blocks of rows differ from all rows");
+    let Ok(embeddings) = file.read() else { return };
+    assert_eq!(to_bits(&values), to_bits(&written_and_read(&embeddings)), "written rows differ");
+}
+
+fn written_and_read(embeddings: &Embeddings<'_>) -> Vec<f32> {
+    let mut bytes = vec![];
+    let array = NpzArray::singles("rows", embeddings.as_slice(), Some(embeddings.dim()));
+    write_npz(&mut bytes, &[array]).expect("a vector can be written");
+    let spec = ArraySpec { path: file::write("written.npz", &bytes), name: None };
+    let mut file = EmbeddingsFile::open(&spec).expect("written rows can be opened");
+    file.values(0..file.len()).expect("written rows can be read")
+}
+
+fn to_bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(one: Result<T, nuq_io::Error>, other: Result<T, nuq_io::Error>) {
+    match (one, other) {
+        (Ok(one), Ok(other)) => assert_eq!(one, other),
+        (Err(one), Err(other)) => assert_eq!(one.to_string(), other.to_string()),
+        (one, other) => panic!("{one:?} and then {other:?}"),
+    }
+}

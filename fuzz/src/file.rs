@@ -1,0 +1,31 @@
+//! A file whose bytes stay in memory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The folder of this process. `/dev/shm` is a file system in memory; elsewhere the folder of temporary files is used.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = parent.join(format!("nuq-fuzz-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("the folder of temporary files is writable");
+        folder
+    })
+}
+
+/// Path of a file or folder of this process.
+pub fn path(name: &str) -> PathBuf {
+    folder().join(name)
+}
+
+/// Writes `bytes` to the file `name` of this process. A former file is removed first: it may be mapped, and a mapped file must not
+/// become shorter.
+pub fn write(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = path(name);
+    let _ = fs::remove_file(&path);
+    fs::write(&path, bytes).expect("there is space for a temporary file");
+    path
+}

@@ -1,0 +1,73 @@
+//! Writes the first inputs of each target into `seeds/`: `cargo xtask fuzz seeds`. They are kept in the repository; this program is
+//! needed again after a change of the model format.
+
+use std::fs;
+use std::path::Path;
+
+use nuq_fuzz::models;
+use nuq_io::{NpzArray, ParquetColumn, ParquetWriter, write_npz};
+
+fn main() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    let write = |target: &str, name: &str, bytes: &[u8]| {
+        let folder = folder.join(target);
+        fs::create_dir_all(&folder).expect("the folder of seeds is writable");
+        fs::write(folder.join(name), bytes).expect("the folder of seeds is writable");
+    };
+    write("model", "classifier", &models::small_model());
+    write("model", "regressor", &models::small_regressor());
+    write("model", "baseline", &models::small_baseline());
+    let sharded = std::env::temp_dir().join(format!("nuq-seeds-{}", std::process::id()));
+    models::write_sharded(&sharded);
+    write("manifest", "two-shards", &fs::read(sharded.join("manifest.nuq")).expect("the manifest was written"));
+    fs::remove_dir_all(&sharded).expect("a folder of this process can be removed");
+    write("npz", "rows-and-labels", &npz());
+    write("parquet", "two-columns", &parquet());
+    write("npy", "f4", &npy("<f4", "(2, 2)", &[0; 16]));
+    write("npy", "f8", &npy(">f8", "(2,)", &[1; 16]));
+    write("npy", "text", &npy("<U1", "(2,)", b"a\0\0\0b\0\0\0"));
+    write("safetensors", "f32", &safetensors());
+    write("table", "named", b"\0x,y,class\n1,2,cat\n3,4.5e-1,\"d,g\"\n");
+    write("table", "tabs", b"\x01x\ty\r\n1\t2\r\n3\t-4\r\n");
+    write("rules", "threshold", &models::small_rules());
+    write("options", "kernel", b"gaussian");
+    write("options", "names", b"train.npz:-a, \"b,c\"");
+    write("http", "json", b"\0\0[[1,2],[3,4]]");
+    write("http", "csv", b"\0\x001,2\n3,4\n");
+    write("http", "npy", &[&[0, 0], &npy("<f4", "(1, 2)", &[0; 8])[..]].concat());
+    let infer = br#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","data":[1,2]}]}"#;
+    write("http", "infer", &[&[1, 0], &infer[..]].concat());
+    let tensor = br#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}]} "#;
+    write("http", "binary-tensor", &[&[2, (tensor.len() / 4) as u8], &tensor[..], &[0; 8]].concat());
+}
+
+fn npy(element: &str, shape: &str, values: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{element}', 'fortran_order': False, 'shape': {shape}, }}");
+    let header = format!("{header:<117}\n");
+    [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), values].concat()
+}
+
+fn safetensors() -> Vec<u8> {
+    let header = r#"{"embeddings":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}"#;
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 16]].concat()
+}
+
+fn npz() -> Vec<u8> {
+    let mut bytes = vec![];
+    let labels = ["cat".to_owned(), "dog".to_owned()];
+    let arrays = [NpzArray::singles("embeddings", &[1.0, 2.0, 3.0, 4.0], Some(2)), NpzArray::strings("labels", &labels, None)];
+    write_npz(&mut bytes, &arrays).expect("a vector can be written");
+    bytes
+}
+
+fn parquet() -> Vec<u8> {
+    let mut bytes = vec![];
+    let mut writer = ParquetWriter::default();
+    let columns = vec![
+        ("x", ParquetColumn::Numbers(vec![Some(1.0), Some(2.0)])),
+        ("class", ParquetColumn::Strings(vec![Some("cat".to_owned()), None])),
+    ];
+    writer.append(columns, &mut bytes).expect("a vector can be written");
+    writer.finish(&mut bytes).expect("a vector can be written");
+    bytes
+}

@@ -1,0 +1,28 @@
+//! The manifest of a sharded model, with corrected checksums, beside valid shards.
+
+#![no_main]
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use nuq_fuzz::{allocation, container, file, models};
+
+/// The folder of a sharded model, whose manifest is replaced by the input.
+fn folder() -> &'static PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = file::path("sharded");
+        nuq_fuzz::models::write_sharded(&folder);
+        folder
+    })
+}
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let manifest = folder().join("manifest.nuq");
+    allocation::limit_for(bytes.len());
+    let Some(repaired) = container::with_checksums(bytes) else { return };
+    let _ = fs::remove_file(&manifest);
+    fs::write(&manifest, repaired).expect("there is space for a manifest");
+    models::check(folder());
+});

@@ -1,0 +1,38 @@
+//! Texts of options: names of choices, references to arrays, lists of names, models of the server.
+
+#![no_main]
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
+use nuq_fuzz::allocation;
+
+/// A parsed value is written as a text that gives the same value.
+fn round_trip<T: FromStr + Display + Debug + PartialEq>(text: &str)
+where
+    T::Err: Display,
+{
+    match text.parse::<T>() {
+        Ok(value) => assert_eq!(value.to_string().parse::<T>().ok(), Some(value)),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    allocation::limit_for(text.len());
+    round_trip::<nuq::Kernel>(text);
+    round_trip::<nuq::Variance>(text);
+    round_trip::<nuq::Scale>(text);
+    round_trip::<nuq::Covariance>(text);
+    round_trip::<nuq::calibrate::Measure>(text);
+    round_trip::<nuq::calibrate::SetScore>(text);
+    round_trip::<nuq::Device>(text);
+    round_trip::<nuq_eval::evaluate::MethodId>(text);
+    round_trip::<nuq_io::Format>(text);
+    round_trip::<nuq_io::Header>(text);
+    let Ok(spec) = text.parse::<nuq_io::ArraySpec>();
+    assert!(spec.path.to_str().is_some());
+    let names = nuq_io::split_names(text);
+    assert_eq!(nuq_io::split_names(&nuq_io::join_names(&names)), names, "a list of names differs after it was written");
+    let _ = nuq_server::ModelSource::parse(text);
+});

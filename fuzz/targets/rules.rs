@@ -1,0 +1,15 @@
+//! Thresholds, rules of sets and intervals, and the temperature, as Python pickles them.
+
+#![no_main]
+
+use nuq_fuzz::allocation;
+use nuq_io::{rules_from_bytes, rules_to_bytes};
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    allocation::limit_for(bytes.len());
+    if let Some(rules) = rules_from_bytes(bytes) {
+        let written = rules_to_bytes(&rules);
+        let again = rules_from_bytes(&written).expect("written rules can be read");
+        assert_eq!(written, rules_to_bytes(&again), "rules differ after they were written");
+    }
+});
