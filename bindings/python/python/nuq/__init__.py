@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from . import baselines, calibrate, errors, metrics, mlflow, outliers, plot, ray, spark, stores, torch
     from ._classifier import NuqClassifier
     from ._evaluate import Evaluation, evaluate
+    from ._guard import Guard, GuardedBatch, guard, load_guard
     from ._load import load
     from ._pipeline import final_step, predict_uncertainty
     from ._regressor import NuqRegressor
@@ -35,6 +36,8 @@ __version__ = _nuq.__version__
 
 __all__ = [
     "Evaluation",
+    "Guard",
+    "GuardedBatch",
     "IntervalRule",
     "NuqClassifier",
     "NuqError",
@@ -49,7 +52,9 @@ __all__ = [
     "errors",
     "evaluate",
     "final_step",
+    "guard",
     "load",
+    "load_guard",
     "metrics",
     "mlflow",
     "outliers",
@@ -67,6 +72,8 @@ _MODULES = ("baselines", "calibrate", "errors", "metrics", "mlflow", "outliers",
 #: Other attributes, with the module that contains them.
 _CONTENTS = {
     "Evaluation": "_evaluate",
+    "Guard": "_guard",
+    "GuardedBatch": "_guard",
     "IntervalRule": "calibrate",
     "NuqClassifier": "_classifier",
     "NuqError": "errors",
@@ -78,7 +85,9 @@ _CONTENTS = {
     "Uncertainty": "_result",
     "evaluate": "_evaluate",
     "final_step": "_pipeline",
+    "guard": "_guard",
     "load": "_load",
+    "load_guard": "_guard",
     "predict_uncertainty": "_pipeline",
 }
 

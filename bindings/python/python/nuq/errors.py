@@ -99,6 +99,14 @@ class BandwidthError(InvalidParameterError):
     """A bandwidth is not positive and finite."""
 
 
+class LayerError(InvalidParameterError):
+    """The layer whose values are the embeddings of a network is not given and cannot be found. The message lists the candidates."""
+
+
+class NetworkMismatchError(NuqError, ValueError):
+    """A network does not give the embeddings of the network that was guarded: it has other weights, or is in training mode."""
+
+
 class SingularCovarianceError(NuqError, ValueError):
     """A covariance matrix is singular and needs more shrinkage."""
 

@@ -1,20 +1,34 @@
-"""Embeddings, logits and labels of a PyTorch model, collected in one pass."""
+"""PyTorch: embeddings, logits and labels of a network in one pass, and networks that answer with their uncertainty."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from . import _progress
+from . import _package, _progress
+from ._classifier import NuqClassifier
+from ._guard_rows import split_batch
+from ._torch_batches import (
+    arguments,
+    attention_mask,
+    checked_device,
+    checked_network,
+    checked_pool,
+    evaluation_mode,
+    first_tensor,
+    module_and_name,
+    moved,
+    pooled,
+)
 from .errors import InvalidInputError, InvalidParameterError, ParameterTypeError
 
-__all__ = ["Embedded", "embed"]
+if TYPE_CHECKING:
+    from ._guarded_network import GuardedNetwork, GuardedOutput
 
-
-#: Names of the ways to reduce outputs to one vector per input.
-_POOLS = ("auto", "mean", "flatten", "first")
+__all__ = ["Embedded", "GuardedNetwork", "GuardedOutput", "embed", "guard", "load_guard"]
 
 
 class Embedded(NamedTuple):
@@ -38,50 +52,37 @@ def embed(
 
     Batches are ``(inputs, labels)``, ``inputs``, or mappings with the labels under "labels". ``pool`` reduces outputs with more
     than two dimensions to one vector per input: "mean" (images with channels first: over the pixels; sequences: over the
-    steps), "flatten", "first" (first step of a sequence) or a function. "auto" is "mean" for images and an error for other
-    outputs. The training mode of the model is restored.
+    steps, without those that an ``attention_mask`` excludes), "flatten", "first" (first step of a sequence) or a function. "auto" is
+    "mean" for images and an error for other outputs. The training mode of the model is restored.
     """
-    import torch
-
-    if not isinstance(model, torch.nn.Module):
-        raise ParameterTypeError(f"model={model!r}: expected a torch.nn.Module")
+    checked_network(model, "model")
     if not isinstance(loader, Iterable):
         raise ParameterTypeError(f"loader={loader!r}: expected an iterable of batches")
-    if not callable(pool) and pool not in _POOLS:
-        raise InvalidParameterError(f"pool={pool!r}: expected one of {', '.join(map(repr, _POOLS))}, or a function")
-    module = _module(model, layer)
-    if device is None:
-        device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    else:
-        try:
-            device = torch.device(device)
-        except (RuntimeError, TypeError) as error:
-            raise InvalidParameterError(f"device={device!r}: {error}") from None
+    checked_pool(pool)
+    module, _ = module_and_name(model, layer)
+    device = checked_device(device, model)
     timer = _progress.Timer("embedding") if progress else None
     outputs: list[Any] = []
     handle = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
-    # One mode per module, because some modules may be frozen.
-    modes = [(module, module.training) for module in model.modules()]
     embeddings, logits, labels = [], [], []
     try:
-        model.eval()
-        with torch.no_grad():
+        with evaluation_mode(model):
             for batch in loader:
-                inputs, truth = _split(batch)
+                inputs, truth = split_batch(batch)
                 outputs.clear()
-                output = _call(model, _moved(inputs, device))
+                args, kwargs = arguments(model, moved(inputs, device))
+                output = model(*args, **kwargs)
                 if not outputs:
                     raise InvalidParameterError(f"layer={layer!r} did not run: it must be part of the forward pass of the model")
-                embeddings.append(_pooled(_tensor(outputs[-1]), pool).float().cpu().numpy())
-                logits.append(_tensor(output).float().cpu().numpy())
+                vectors = pooled(first_tensor(outputs[-1]), pool, attention_mask(args, kwargs))
+                embeddings.append(vectors.float().cpu().numpy())
+                logits.append(first_tensor(output).float().cpu().numpy())
                 if truth is not None:
                     labels.append(np.asarray(truth.cpu() if hasattr(truth, "cpu") else truth))
                 if timer:
                     timer.tick()
     finally:
         handle.remove()
-        for module, training in modes:
-            module.training = training
     if not embeddings:
         raise InvalidInputError("the loader yields no batches")
     embedded = Embedded(np.concatenate(embeddings), np.concatenate(logits), np.concatenate(labels) if labels else None)
@@ -90,65 +91,94 @@ def embed(
     return embedded
 
 
-def _module(model: Any, layer: Any) -> Any:
-    if not isinstance(layer, str):
-        if not hasattr(layer, "register_forward_hook"):
-            raise ParameterTypeError(f"layer={layer!r}: expected a module of the model or its name")
-        return layer
-    modules = dict(model.named_modules())
-    if layer in modules and layer:
-        return modules[layer]
-    names = ", ".join(name for name in modules if name)
-    raise InvalidParameterError(f"layer={layer!r}: the names of layers are {names}")
+def guard(
+    network: Any,
+    loader: Iterable[Any],
+    layer: Any = None,
+    *,
+    pool: str | Callable[[Any], Any] = "auto",
+    logits: str | int | Callable[[Any], Any] | None = None,
+    device: Any = None,
+    held_out: Any = 0.2,
+    coverage: float | None = None,
+    risk: float | None = None,
+    false_alarm: float | None = None,
+    delta: float = 0.05,
+    measure: str | None = None,
+    predictor: str = "auto",
+    classes: Any = None,
+    output: str = "logits",
+    model: NuqClassifier | None = None,
+    random_state: int = 0,
+    progress: bool = False,
+) -> GuardedNetwork:
+    """Guard a network: fit a classifier to its embeddings of a labeled loader, choose on held-out rows which predictions to accept, and
+    return a module that answers each batch with logits, label, uncertainty and decision.
+
+    The loader is read once, in evaluation mode and without gradients; the modes of all modules are restored. Without ``layer``, the
+    embeddings are the input of the linear layer (or 1 × 1 convolution) whose output is the logits. The layer is found by running a few
+    inputs and comparing its output with the logits, and is named by ``repr``, by the attribute ``layer`` and by a line of the logger
+    "nuq". A network without such a layer, or with several of them, raises ``LayerError``, which lists the candidates.
+
+    Parameters
+    ----------
+    network : a ``torch.nn.Module``, also one that ``torch.compile`` returned. It is not changed.
+    loader : iterable of ``(inputs, labels)``, or of mappings with the labels under "labels". Inputs are a tensor, a mapping of named
+        arguments, or a tuple of arguments.
+    layer : a module or its name. The embeddings are then its output.
+    pool : reduction of outputs of ``layer`` with more than two dimensions to one vector per input, as in ``embed``.
+    logits : key, position or function that selects the logits in the output of the network. Tensors, outputs with the attribute or key
+        "logits", and outputs with a single matrix need no selection.
+    device : device of the inputs of the loader, by default that of the network.
+    held_out, coverage, risk, false_alarm, delta, measure, predictor, classes, output, model, random_state, progress : as in
+        ``nuq.guard``.
+    """
+    _package.require("torch", "torch")
+    from ._guarded_network import guarded
+
+    options = {
+        "held_out": held_out,
+        "coverage": coverage,
+        "risk": risk,
+        "false_alarm": false_alarm,
+        "delta": delta,
+        "measure": measure,
+        "predictor": predictor,
+        "classes": classes,
+        "output": output,
+        "model": model,
+        "random_state": random_state,
+        "progress": progress,
+    }
+    return guarded(network, loader, layer, pool, logits, device, options)
 
 
-def _split(batch: Any) -> tuple[Any, Any]:
-    if isinstance(batch, dict) or hasattr(batch, "keys"):
-        inputs = dict(batch)
-        return inputs, inputs.pop("labels", None)
-    if isinstance(batch, (tuple, list)) and len(batch) == 2:
-        return batch[0], batch[1]
-    if isinstance(batch, (tuple, list)) and len(batch) == 1:
-        return batch[0], None
-    return batch, None
+def load_guard(
+    folder: str | os.PathLike[str],
+    network: Any,
+    *,
+    pool: Callable[[Any], Any] | None = None,
+    logits: Callable[[Any], Any] | None = None,
+    check: bool = True,
+    device: str = "auto",
+) -> GuardedNetwork:
+    """Open the folder that ``save`` of a guarded network has written, with the same network.
+
+    The network must have the weights that it had when it was guarded; load its ``state_dict`` before. It is run on the stored inputs, and
+    ``NetworkMismatchError`` is raised if the embeddings differ by more than rounding; ``check=False`` omits this. ``pool`` and ``logits``
+    are needed if they were functions, which are not stored. ``device`` is the device of the neighbor search, as in ``nuq.load``.
+    """
+    _package.require("torch", "torch")
+    from ._guarded_network import opened
+
+    return opened(folder, network, pool, logits, check, device)
 
 
-def _moved(inputs: Any, device: Any) -> Any:
-    if isinstance(inputs, dict):
-        return {name: _moved(value, device) for name, value in inputs.items()}
-    if isinstance(inputs, (tuple, list)):
-        return type(inputs)(_moved(value, device) for value in inputs)
-    return inputs.to(device) if hasattr(inputs, "to") else inputs
+def __getattr__(name: str) -> Any:
+    # These classes are modules of PyTorch, which is imported at their first use.
+    if name in ("GuardedNetwork", "GuardedOutput"):
+        _package.require("torch", "torch")
+        from . import _guarded_network
 
-
-def _call(model: Any, inputs: Any) -> Any:
-    return model(**inputs) if isinstance(inputs, dict) else model(inputs)
-
-
-def _tensor(output: Any) -> Any:
-    """The output itself, its logits, or its first tensor."""
-    if hasattr(output, "logits"):
-        return output.logits
-    if isinstance(output, dict):
-        output = next(iter(output.values()))
-    while isinstance(output, (tuple, list)):
-        output = output[0]
-    return output
-
-
-def _pooled(output: Any, pool: str | Callable[[Any], Any]) -> Any:
-    if callable(pool):
-        return pool(output)
-    if output.dim() == 2:
-        return output
-    if pool == "auto" and output.dim() != 4:
-        raise InvalidParameterError(
-            f"the output of the layer has shape {tuple(output.shape)}: choose how to reduce it to one vector per input with "
-            'pool="mean", "flatten", "first" or a function'
-        )
-    if pool == "flatten":
-        return output.flatten(1)
-    if pool == "first":
-        return output[:, 0]
-    # Sequences are pooled over their steps, images (channels first) over their pixels.
-    return output.mean(dim=1) if output.dim() == 3 else output.flatten(2).mean(dim=2)
+        return getattr(_guarded_network, name)
+    raise AttributeError(f"module 'nuq.torch' has no attribute {name!r}")

@@ -1,0 +1,378 @@
+"""A function that computes embeddings, together with a fitted classifier and a threshold that accepts or rejects its predictions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _arrays, _guard_files, _nuq
+from ._classifier import NuqClassifier
+from ._guard_rows import Collector, Output, Rows, label_list, pair
+from ._guard_target import Target
+from ._result import Uncertainty
+from .calibrate import Threshold
+from .errors import (
+    DamagedFileError,
+    DimensionMismatchError,
+    InvalidInputError,
+    InvalidParameterError,
+    OutOfRangeError,
+    ParameterTypeError,
+)
+
+#: Name of the threshold in the model.
+NAME = "guard"
+
+_PREDICTORS = ("auto", "network", "nuq")
+_OUTPUTS = ("logits", "probabilities")
+
+
+class Neighbors(NamedTuple):
+    """The nearest training rows of each input, nearest first: one row per input, one column per neighbor."""
+
+    distances: np.ndarray
+    #: Position of the training row in the batches, in the order in which they were read.
+    rows: np.ndarray
+    #: Label of the training row.
+    labels: np.ndarray
+
+
+@dataclass(frozen=True, repr=False)
+class GuardedBatch:
+    """The answer for a batch of inputs, with one entry per input.
+
+    Attributes
+    ----------
+    logits : the logits or probabilities as the function returned them; None if it returns embeddings only.
+    label : the predicted label: that of the network, or that of NUQ with ``predictor="nuq"``.
+    uncertainty : aleatoric, epistemic and total uncertainty of the label, and the density, as ``predict_uncertainty`` returns them.
+    accept : True where the prediction is accepted.
+    embeddings : the embeddings as the function returned them.
+    """
+
+    logits: Any
+    label: Any
+    uncertainty: Uncertainty
+    accept: Any
+    embeddings: Any
+    _guard: Guard
+
+    def neighbors(self, n: int = 5) -> Neighbors:
+        """The ``n`` nearest training rows of each input. They are searched when this method is called."""
+        return self._guard._neighbors(self.embeddings, n)
+
+    def __len__(self) -> int:
+        return len(self.uncertainty)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {len(self)} inputs, {int(self.accept.sum())} accepted"
+
+
+@dataclass(frozen=True)
+class Split:
+    """A random split of ``rows`` rows, of which ``held_out`` are used to calibrate. The seed determines it."""
+
+    rows: int
+    held_out: int
+    seed: int
+
+    def positions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of the fitted and of the held-out rows, in ascending order."""
+        # RandomState gives the same permutation in every version of numpy, so that a file needs to store the seed only.
+        order = np.random.RandomState(self.seed).permutation(self.rows)
+        return np.sort(order[self.held_out :]), np.sort(order[: self.held_out])
+
+
+class Guard:
+    """A function that computes embeddings, with a fitted model and a threshold: ``guard(inputs)`` is a ``GuardedBatch``.
+
+    ``nuq.guard`` creates it from batches. The constructor takes a classifier that is already fitted, and the name of one of its stored
+    thresholds.
+
+    Parameters
+    ----------
+    embed : function from inputs to embeddings, or to the pair of embeddings and logits.
+    model : fitted classifier.
+    threshold : name of a stored threshold of the model.
+    predictor : whose predictions are answered and accepted: "network" or "nuq". "auto" is that of the threshold: "network" if it was
+        chosen with logits or probabilities.
+    classes : labels of the columns of the logits in their order; None for column numbers.
+    output : whether the second output of ``embed`` holds "logits" or "probabilities".
+    """
+
+    def __init__(
+        self,
+        embed: Callable[[Any], Any],
+        model: NuqClassifier,
+        threshold: str = NAME,
+        *,
+        predictor: str = "auto",
+        classes: Any = None,
+        output: str = "logits",
+    ) -> None:
+        self._embed = _checked_function(embed)
+        if not isinstance(model, NuqClassifier):
+            raise ParameterTypeError(f"model={model!r}: expected a fitted NuqClassifier")
+        stored = model._threshold(_arrays.text(threshold, "threshold"))
+        self._model, self._name = model, threshold
+        self._predictor = stored.predictor if _arrays.choice(predictor, "predictor", _PREDICTORS) == "auto" else predictor
+        stored._check_predictor(self._predictor)
+        self._output = Output(_arrays.choice(output, "output", _OUTPUTS), _checked_classes(classes))
+        self._split: Split | None = None
+
+    @property
+    def model(self) -> NuqClassifier:
+        """The fitted classifier."""
+        return self._model
+
+    @property
+    def threshold(self) -> Threshold:
+        """The threshold that accepts or rejects. Its ``statement`` describes the guarantee."""
+        return self._model._threshold(self._name)
+
+    @property
+    def predictor(self) -> str:
+        """Whose predictions are accepted or rejected: "network" or "nuq"."""
+        return self._predictor
+
+    @property
+    def training_rows(self) -> np.ndarray:
+        """Positions of the fitted rows in the batches, in ascending order; the other rows were held out."""
+        return np.arange(self._model.n_samples_fit_) if self._split is None else self._split.positions()[0]
+
+    def __call__(self, inputs: Any) -> GuardedBatch:
+        """The answer for a batch of inputs, which are passed to the function."""
+        return self.answer(*pair(self._embed(inputs)))
+
+    def answer(self, embeddings: Any, logits: Any = None) -> GuardedBatch:
+        """The answer for embeddings, and logits or probabilities, that are already computed."""
+        threshold = self.threshold
+        self._check_width(embeddings)
+        network = self._output.arguments(logits) if self._predictor == "network" else {}
+        uncertainty = self._model.predict_uncertainty(embeddings, **network)
+        return GuardedBatch(logits, uncertainty.label, uncertainty, threshold.accept(uncertainty), embeddings, self)
+
+    def calibrate(
+        self,
+        held_out: Any,
+        *,
+        coverage: float | None = None,
+        risk: float | None = None,
+        false_alarm: float | None = None,
+        delta: float = 0.05,
+        measure: str | None = None,
+    ) -> Guard:
+        """Choose the threshold again, on batches ``(inputs, labels)`` that were not used to fit. Labels may be None unless ``risk`` is
+        given. The parameters are those of ``calibrate`` of a classifier; without a target it is ``false_alarm=0.05``."""
+        target = Target.checked(coverage, risk, false_alarm, delta, measure)
+        uses_outputs = self.predictor == "network"
+        rows = Collector(self._embed, self._output, uses_outputs).collect(held_out, "held_out", target.needs_labels, False)
+        target.check_rows(len(rows.embeddings))
+        target.choose(self._model, self._name, rows, self._output if uses_outputs else None)
+        return self
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder with the model and its threshold. The function is not stored: ``nuq.load_guard(folder, embed)`` takes it again."""
+        _guard_files.save(folder, self._model, self._description(), {})
+
+    # -- internal ---------------------------------------------------------------------------------------------------
+
+    def _description(self) -> dict[str, Any]:
+        split = None if self._split is None else vars(self._split)
+        return {
+            "threshold": self._name,
+            "predictor": self._predictor,
+            "output": self._output.kind,
+            "classes": self._output.classes,
+            "split": split,
+        }
+
+    def _check_width(self, embeddings: Any) -> None:
+        shape = tuple(embeddings.shape) if hasattr(embeddings, "shape") else np.shape(embeddings)
+        expected = self._model.n_features_in_
+        if len(shape) != 2 or shape[1] != expected:
+            raise DimensionMismatchError(
+                f"the embeddings have shape {shape}, and the model was fitted to embeddings with {expected} columns: they are not "
+                "those of the function that was guarded"
+            )
+
+    def _neighbors(self, embeddings: Any, n: int) -> Neighbors:
+        distances, ids = self._model.kneighbors(embeddings, n)
+        places = np.searchsorted(self._model.training_ids_, ids)
+        labels = self._model.classes_[self._model._model.training_classes()[places]]
+        return Neighbors(distances, ids if self._split is None else self.training_rows[ids], labels)
+
+    def __repr__(self) -> str:
+        return f"Guard({self._summary()})"
+
+    def _summary(self) -> str:
+        model = self._model
+        rows = f"{model.n_samples_fit_} rows × {model.n_features_in_}"
+        return f"{rows}, {len(model.classes_)} classes, predictions of {self.predictor}, {self.threshold}"
+
+
+def guard(
+    embed: Callable[[Any], Any],
+    batches: Any,
+    *,
+    held_out: Any = 0.2,
+    coverage: float | None = None,
+    risk: float | None = None,
+    false_alarm: float | None = None,
+    delta: float = 0.05,
+    measure: str | None = None,
+    predictor: str = "auto",
+    classes: Any = None,
+    output: str = "logits",
+    model: NuqClassifier | None = None,
+    random_state: int = 0,
+    progress: bool = False,
+) -> Guard:
+    """Guard a function that computes embeddings with any library: fit a classifier to its embeddings of labeled batches, and choose on
+    held-out rows which predictions to accept.
+
+    Parameters
+    ----------
+    embed : function from inputs to embeddings, a matrix with one row per input, or to the pair ``(embeddings, logits)``.
+    batches : iterable of ``(inputs, labels)``, or of mappings with the labels under "labels"; it is read once.
+    held_out : share of the rows, drawn at random, on which the threshold is chosen and which are not fitted; or an iterable of other
+        batches for this purpose.
+    coverage, risk, false_alarm, delta, measure : the target of the threshold, as in ``NuqClassifier.calibrate``. Without a target it is
+        ``false_alarm=0.05``: a new row of the same distribution is rejected with a probability of at most 5 %.
+    predictor : whose predictions are answered and accepted: those of the "network", from its logits, or those of "nuq", from the
+        neighbors. "auto" is "network" if the function returns logits.
+    classes : labels of the columns of the logits in their order. Without it the labels are column numbers. A single column is the logit
+        of the second of two classes.
+    output : whether the second output of the function holds "logits" or "probabilities".
+    model : a ``NuqClassifier`` whose parameters are used; it is not changed.
+    random_state : seed of the random split.
+    progress : show progress on stderr.
+
+    Examples
+    --------
+    >>> import numpy as np, nuq
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat([0, 1], 100)
+    >>> inputs = rng.normal(size=(200, 4)) + 3 * labels[:, None]
+    >>> guarded = nuq.guard(lambda x: (x, x[:, :2]), [(inputs[::2], labels[::2]), (inputs[1::2], labels[1::2])])
+    >>> answer = guarded(np.array([[0.1, 0.0, 0.1, 0.0], [60.0, 50.0, 60.0, 50.0]]))
+    >>> answer.accept
+    array([ True, False])
+    >>> answer.neighbors(3).labels
+    array([[0, 0, 0],
+           [1, 1, 1]])
+    """
+    _checked_function(embed)
+    target = Target.checked(coverage, risk, false_alarm, delta, measure)
+    _arrays.choice(predictor, "predictor", _PREDICTORS)
+    outputs = Output(_arrays.choice(output, "output", _OUTPUTS), _checked_classes(classes))
+    fitted = _unfitted(model)
+    seed = _arrays.integer(random_state, "random_state")
+    if seed >= 2**32:
+        raise OutOfRangeError(f"random_state={seed}: expected an integer of less than 2**32")
+    share = _share(held_out)
+
+    collector = Collector(embed, outputs, predictor != "nuq")
+    rows = collector.collect(batches, "batches", True, progress)
+    used = _used_outputs(predictor, rows, outputs)
+    split: Split | None = None
+    if share is None:
+        training, calibration = rows, collector.collect(held_out, "held_out", target.needs_labels, progress)
+        target.check_rows(len(calibration.embeddings))
+    else:
+        split = Split(len(rows.embeddings), round(share * len(rows.embeddings)), seed)
+        target.check_rows(split.held_out, f"held_out={share:g} of {split.rows} rows: ")
+        training, calibration = (rows.part(positions) for positions in split.positions())
+    if used is not None:
+        _check_classes_have_rows(training, used, split is not None)
+    fitted.fit(training.embeddings, training.labels)
+    target.choose(fitted, NAME, calibration, used)
+    created = Guard(embed, fitted, predictor="nuq" if used is None else "network", classes=outputs.classes, output=output)
+    created._split = split
+    return created
+
+
+def load_guard(folder: str | os.PathLike[str], embed: Callable[[Any], Any], device: str = "auto") -> Guard:
+    """Open the folder that ``save`` of a guard has written, with the function that was guarded. ``device`` is the device of the neighbor
+    search, as in ``nuq.load``."""
+    _checked_function(embed)
+    path, description = _guard_files.read_description(folder)
+    return restored(path, description, embed, device)
+
+
+def restored(path: Any, description: dict[str, Any], embed: Callable[[Any], Any], device: str) -> Guard:
+    """The guard of a folder with this description."""
+    inner = _nuq.load(path / _guard_files.MODEL, device)
+    if not isinstance(inner, _nuq.Classifier):
+        raise DamagedFileError(f"{path / _guard_files.MODEL} is not the file of a classifier")
+    model = NuqClassifier._loaded(inner)
+    model.device = device
+    try:
+        split = description["split"]
+        options = {name: description[name] for name in ("predictor", "classes", "output")}
+        opened = Guard(embed, model, description["threshold"], **options)
+        opened._split = None if split is None else Split(**{name: int(split[name]) for name in ("rows", "held_out", "seed")})
+    except (InvalidParameterError, InvalidInputError, TypeError, KeyError, ValueError) as error:
+        raise DamagedFileError(f"{path / _guard_files.DESCRIPTION}: {error}") from None
+    return opened
+
+
+def _checked_function(embed: Any) -> Callable[[Any], Any]:
+    if not callable(embed):
+        raise ParameterTypeError(f"embed={embed!r}: expected a function from inputs to embeddings, or to (embeddings, logits)")
+    function: Callable[[Any], Any] = embed
+    return function
+
+
+def _checked_classes(classes: Any) -> list[_arrays.Label] | None:
+    if classes is None:
+        return None
+    listed = label_list(classes)
+    if len(listed) < 2 or len(set(listed)) < len(listed):
+        raise InvalidParameterError(f"classes={listed!r}: expected at least two different labels, one per column of the output")
+    return listed
+
+
+def _share(held_out: Any) -> float | None:
+    """The share of rows to hold out; None if batches are given."""
+    if held_out is not None and not isinstance(held_out, (bool, int, float, complex, np.number, str)):
+        return None
+    share = _arrays.real(held_out, "held_out")
+    if not 0 < share < 1:
+        raise OutOfRangeError(f"held_out={held_out!r}: expected a share between 0 and 1, or an iterable of batches")
+    return share
+
+
+def _unfitted(model: Any) -> NuqClassifier:
+    """A classifier with the same parameters."""
+    if model is None:
+        return NuqClassifier()
+    if not isinstance(model, NuqClassifier):
+        raise ParameterTypeError(f"model={model!r}: expected a NuqClassifier")
+    return type(model)(**model.get_params(deep=False))
+
+
+def _used_outputs(predictor: str, rows: Rows, output: Output) -> Output | None:
+    """The output of the network if its predictions are answered."""
+    if predictor == "network" and rows.outputs is None:
+        raise InvalidParameterError(f"predictor='network': the function returned embeddings only, not (embeddings, {output.kind})")
+    return None if predictor == "nuq" or rows.outputs is None else output
+
+
+def _check_classes_have_rows(rows: Rows, output: Output, is_split: bool) -> None:
+    """Check that each column of the network's output has fitted rows."""
+    assert rows.outputs is not None
+    columns = list(range(rows.outputs.shape[1])) if output.classes is None else output.classes
+    present = set(label_list(rows.labels))
+    missing = [label for label in columns if label not in present]
+    if missing:
+        shown = ", ".join(map(repr, missing[:10])) + (", …" if len(missing) > 10 else "")
+        remedy = "a smaller held_out share or another random_state, " if is_split else ""
+        raise InvalidInputError(
+            f"no fitted row has the label {shown}, to which a column of the output belongs: give rows of each class, {remedy}"
+            "or predictor='nuq', which does not use the output"
+        )

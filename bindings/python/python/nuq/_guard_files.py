@@ -1,0 +1,90 @@
+"""The folder of a guard: ``model.nuq`` (the model with its threshold) and ``guard.json``, and arrays of numpy if there are any.
+
+The folder is written under another name and then renamed, so that it is never half written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _arrays, _nuq
+from .errors import DamagedFileError, FileError, MissingFileError, NewerFormatError
+
+FORMAT = 1
+_ENTRIES = {"threshold", "predictor", "output", "classes", "split"}
+MODEL, DESCRIPTION, ARRAYS = "model.nuq", "guard.json", "probe.npz"
+
+
+def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write the folder, or replace that of another guard."""
+    path = _arrays.path(folder, "folder").absolute()
+    if path.exists() and not (path / DESCRIPTION).is_file() and (not path.is_dir() or any(path.iterdir())):
+        raise FileError(f"{path} exists and is not the folder of a guard: choose another folder")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent, ignore_cleanup_errors=True) as temporary:
+            new, old = Path(temporary) / "new", Path(temporary) / "old"
+            new.mkdir()
+            model.save(new / MODEL)
+            if arrays:
+                with open(new / ARRAYS, "wb") as file:
+                    np.savez(file, **arrays)  # type: ignore[arg-type]
+            content = {"format": FORMAT, "nuq": _nuq.__version__, **description}
+            (new / DESCRIPTION).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            _replace(path, new, old)
+    except OSError as error:
+        raise error if isinstance(error, FileError) else FileError(f"{path}: {error}") from None
+
+
+def _replace(path: Path, new: Path, old: Path) -> None:
+    """Move a complete folder to its place. If that fails, the previous folder is back in its place."""
+    if not path.exists():
+        os.rename(new, path)
+        return
+    os.rename(path, old)
+    try:
+        os.rename(new, path)
+    except OSError:
+        os.rename(old, path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def read_description(folder: Any) -> tuple[Path, dict[str, Any]]:
+    """The path of a folder and the content of its description."""
+    path = _arrays.path(folder, "folder")
+    file = path / DESCRIPTION
+    if not file.is_file():
+        raise MissingFileError(f"{file} does not exist: {path} is not a folder that the method save of a guard has written")
+    try:
+        description = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DamagedFileError(f"{file}: {error}") from None
+    number = description.get("format") if isinstance(description, dict) else None
+    if not isinstance(number, int):
+        raise DamagedFileError(f"{file} is not the description of a guard")
+    if number > FORMAT:
+        raise NewerFormatError(f"{file} has the format {number}, and this version of nuq reads formats up to {FORMAT}: update nuq")
+    missing = sorted(_ENTRIES - set(description))
+    if missing:
+        raise DamagedFileError(f"{file}: the entries {', '.join(missing)} are missing")
+    return path, description
+
+
+def read_arrays(folder: Path) -> dict[str, np.ndarray]:
+    """The arrays in the folder; empty if there are none."""
+    file = folder / ARRAYS
+    if not file.exists():
+        return {}
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except Exception as error:  # noqa: BLE001: numpy and zipfile raise many kinds of errors for a damaged file
+        raise DamagedFileError(f"{file}: {error}") from None

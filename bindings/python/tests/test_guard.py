@@ -1,0 +1,386 @@
+"""Guards of functions that compute embeddings, without PyTorch."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import Guard, NuqClassifier, guard, load_guard
+from nuq.errors import (
+    CannotCertifyError,
+    DamagedFileError,
+    DimensionMismatchError,
+    EmptyError,
+    FewRowsError,
+    FileError,
+    InvalidInputError,
+    InvalidParameterError,
+    LengthMismatchError,
+    MissingFileError,
+    NewerFormatError,
+    NotFiniteError,
+    OutOfRangeError,
+    ParameterTypeError,
+)
+
+RNG = np.random.default_rng(3)
+CENTERS = RNG.normal(0, 3, (3, 6))
+Y = RNG.integers(0, 3, 300)
+X = CENTERS[Y] + RNG.normal(size=(300, 6))
+FAR = np.full((4, 6), 500.0)
+
+
+def network(x):
+    """Stands for a network: embeddings, and logits that are linear in them."""
+    embeddings = np.tanh(np.asarray(x) / 5).astype(np.float32)
+    return embeddings, embeddings @ CENTERS.T.astype(np.float32)
+
+
+def embeddings_only(x):
+    return network(x)[0]
+
+
+def batches(x=X, y=Y, size=50):
+    return [(x[i : i + size], y[i : i + size]) for i in range(0, len(x), size)]
+
+
+def same(left, right):
+    assert list(left) == list(right)
+    for name in left:
+        np.testing.assert_array_equal(left[name], right[name])
+
+
+@pytest.mark.parametrize("target", [{}, {"coverage": 0.8}, {"risk": 0.2}, {"false_alarm": 0.1, "measure": "density"}])
+@pytest.mark.parametrize("with_logits", [True, False])
+def test_answers_equal_those_of_a_classifier_on_the_same_embeddings(target, with_logits):
+    guarded = guard(network if with_logits else embeddings_only, batches(), **target)
+    embeddings, logits = network(X)
+    fit = guarded.training_rows
+    held_out = np.setdiff1d(np.arange(300), fit)
+    assert len(held_out) == 60
+    model = NuqClassifier().fit(embeddings[fit], Y[fit])
+    outputs = {"logits": logits[held_out]} if with_logits else {}
+    threshold = model.calibrate(embeddings[held_out], Y[held_out], **(target or {"false_alarm": 0.05}), **outputs)
+    assert guarded.threshold == threshold
+
+    answer = guarded(X)
+    expected = model.predict_uncertainty(embeddings, **({"logits": logits} if with_logits else {}))
+    same(answer.uncertainty, expected)
+    np.testing.assert_array_equal(answer.label, expected.label)
+    np.testing.assert_array_equal(answer.accept, threshold.accept(expected))
+    if with_logits:
+        np.testing.assert_array_equal(answer.label, logits.argmax(axis=1))
+        np.testing.assert_array_equal(answer.logits, logits)
+    else:
+        assert answer.logits is None and guarded.predictor == "nuq"
+    assert len(answer) == 300 and "300 inputs" in repr(answer)
+
+
+def test_inputs_far_from_the_training_data_are_rejected():
+    guarded = guard(network, batches())
+    assert not guarded(np.concatenate([FAR, -FAR])).accept.any()
+    assert guarded(X).accept.mean() > 0.9
+    assert "at most 5 %" in repr(guarded)
+
+
+def test_batches_give_the_answer_of_all_rows():
+    guarded = guard(network, batches())
+    together = guarded(X)
+    parts = [guarded(X[i : i + 7]) for i in range(0, 300, 7)]
+    for name in together.uncertainty:
+        np.testing.assert_array_equal(together.uncertainty[name], np.concatenate([part.uncertainty[name] for part in parts]))
+    np.testing.assert_array_equal(together.accept, np.concatenate([part.accept for part in parts]))
+
+
+def test_the_split_is_random_and_depends_on_the_seed_only():
+    first, again, other = (guard(network, batches(), random_state=seed).training_rows for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert len(first) == len(other) == 240 and (first != other).any()
+    # The split does not depend on the size of the batches.
+    np.testing.assert_array_equal(guard(network, batches(size=17), random_state=1).training_rows, first)
+
+
+def test_given_held_out_batches():
+    held_out = batches(X[200:], Y[200:])
+    guarded = guard(network, batches(X[:200], Y[:200]), held_out=held_out, false_alarm=0.1)
+    np.testing.assert_array_equal(guarded.training_rows, np.arange(200))
+    embeddings, logits = network(X)
+    model = NuqClassifier().fit(embeddings[:200], Y[:200])
+    assert guarded.threshold == model.calibrate(embeddings[200:], Y[200:], false_alarm=0.1, logits=logits[200:])
+    # A false alarm rate needs no labels; the threshold is the same.
+    unlabeled = [(x, None) for x, _ in held_out]
+    assert guard(network, batches(X[:200], Y[:200]), held_out=unlabeled, false_alarm=0.1).threshold.value == guarded.threshold.value
+    with pytest.raises(InvalidInputError, match="batch 0 of held_out has no labels"):
+        guard(network, batches(X[:200], Y[:200]), held_out=unlabeled, risk=0.2)
+
+
+def test_calibrate_again():
+    guarded = guard(network, batches(X[:200], Y[:200]), held_out=batches(X[200:], Y[200:]))
+    before = guarded.threshold
+    assert guarded.calibrate(batches(X[200:], Y[200:]), coverage=0.5) is guarded
+    embeddings, logits = network(X)
+    expected = guarded.model.calibrate(embeddings[200:], Y[200:], coverage=0.5, logits=logits[200:])
+    assert guarded.threshold == expected != before
+
+
+def test_neighbors_are_positions_in_the_batches():
+    guarded = guard(network, batches())
+    distances, rows, labels = guarded(X[:20]).neighbors(3)
+    embeddings = network(X)[0].astype(np.float64)
+    fit = guarded.training_rows
+    direct = np.linalg.norm(embeddings[:20, None] - embeddings[None, fit], axis=2)
+    nearest = np.argsort(direct, axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(rows, fit[nearest])
+    np.testing.assert_array_equal(labels, Y[fit[nearest]])
+    np.testing.assert_allclose(distances, np.take_along_axis(direct, nearest, axis=1), rtol=1e-5, atol=1e-6)
+
+
+def test_labels_of_columns():
+    names = np.array(["ship", "cat", "dog"])  # not in sorted order
+    guarded = guard(network, batches(y=names[Y]), classes=["ship", "cat", "dog"])
+    answer, plain = guarded(X), guard(network, batches())(X)
+    np.testing.assert_array_equal(answer.label, names[network(X)[1].argmax(axis=1)])
+    # Sums over the classes have another order.
+    np.testing.assert_allclose(answer.uncertainty.total, plain.uncertainty.total, rtol=1e-12)
+
+
+def test_a_single_logit_is_that_of_the_second_class():
+    y = (Y == 1).astype(int)
+    single = guard(lambda x: (network(x)[0], network(x)[1][:, :1]), batches(y=y))
+    both = guard(lambda x: (network(x)[0], network(x)[1][:, :1] * [0, 1]), batches(y=y))
+    same(single(X).uncertainty, both(X).uncertainty)
+    flat = guard(lambda x: (network(x)[0], network(x)[1][:, 0]), batches(y=y))
+    same(flat(X).uncertainty, both(X).uncertainty)
+    np.testing.assert_array_equal(single(X).label, network(X)[1][:, 0] > 0)
+
+
+def test_probabilities():
+    def softmax(x):
+        embeddings, logits = network(x)
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return embeddings, weights / weights.sum(axis=1, keepdims=True)
+
+    guarded = guard(softmax, batches(), output="probabilities")
+    embeddings, probabilities = softmax(X)
+    same(guarded(X).uncertainty, guarded.model.predict_uncertainty(embeddings, probabilities=probabilities))
+    np.testing.assert_allclose(guarded(X).uncertainty.total, guard(network, batches())(X).uncertainty.total, rtol=1e-4)
+
+
+def test_predictions_of_nuq_although_there_are_logits():
+    guarded = guard(network, batches(), predictor="nuq")
+    same(guarded(X).uncertainty, guarded.model.predict_uncertainty(network(X)[0]))
+    assert guarded(X).logits is not None
+
+
+def test_parameters_of_the_classifier():
+    params = NuqClassifier(n_neighbors=7, kernel="student")
+    guarded = guard(network, batches(), model=params)
+    assert guarded.model.n_neighbors == 7 and guarded.model.kernel == "student"
+    with pytest.raises(nuq.errors.NotFittedError):
+        params.predict(X)
+
+
+def test_mappings_with_labels():
+    def embed(inputs):
+        return network(inputs["x"])
+
+    given = [{"x": x, "labels": y} for x, y in batches()]
+    same(guard(embed, given)({"x": X}).uncertainty, guard(network, batches())(X).uncertainty)
+
+
+def test_a_fitted_model_can_be_guarded():
+    embeddings, logits = network(X)
+    model = NuqClassifier().fit(embeddings[:200], Y[:200])
+    threshold = model.calibrate(embeddings[200:], false_alarm=0.05, name="mine", logits=logits[200:])
+    guarded = Guard(network, model, "mine")
+    np.testing.assert_array_equal(guarded(X).accept, threshold.accept(model.predict_uncertainty(embeddings, logits=logits)))
+    with pytest.raises(InvalidParameterError, match="stored thresholds are 'mine'"):
+        Guard(network, model, "other")
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [Y, np.array(["ship", "cat", "dog"])[Y]], ids=["numbers", "text"])
+def test_save_and_load(tmp_path, labels):
+    classes = None if labels is Y else ["ship", "cat", "dog"]
+    guarded = guard(network, batches(y=labels), classes=classes, random_state=5)
+    guarded.save(tmp_path / "folder")
+    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["guard.json", "model.nuq"]
+    opened = load_guard(tmp_path / "folder", network)
+    same(opened(X).uncertainty, guarded(X).uncertainty)
+    np.testing.assert_array_equal(opened(X).accept, guarded(X).accept)
+    np.testing.assert_array_equal(opened(X).neighbors(4).rows, guarded(X).neighbors(4).rows)
+    np.testing.assert_array_equal(opened(X).neighbors(4).labels, guarded(X).neighbors(4).labels)
+    assert opened.threshold == guarded.threshold
+    # The model file is that of the command line.
+    assert isinstance(nuq.load(tmp_path / "folder" / "model.nuq"), NuqClassifier)
+
+
+def test_a_folder_is_replaced_completely(tmp_path):
+    folder = tmp_path / "folder"
+    guard(network, batches()).save(folder)
+    opened = load_guard(folder, network)
+    opened.calibrate(batches(X[::2], Y[::2]), coverage=0.5).save(folder)  # its model is mapped from the same folder
+    assert load_guard(folder, network).threshold == opened.threshold
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_other_folders_are_not_replaced(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FileError, match="not the folder of a guard"):
+        guard(network, batches()).save(tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    with pytest.raises(FileError, match="notes.txt"):
+        guard(network, batches()).save(tmp_path / "notes.txt")
+
+
+def test_damaged_folders(tmp_path):
+    folder = tmp_path / "folder"
+    with pytest.raises(MissingFileError, match="guard.json"):
+        load_guard(folder, network)
+    guard(network, batches()).save(folder)
+    file = folder / "guard.json"
+    content = json.loads(file.read_text())
+    for damaged, error in (
+        ("{", DamagedFileError),
+        ("[]", DamagedFileError),
+        (json.dumps({"format": 1}), DamagedFileError),
+        (json.dumps({**content, "format": 99}), NewerFormatError),
+        (json.dumps({**content, "threshold": "other"}), DamagedFileError),
+        (json.dumps({**content, "output": "scores"}), DamagedFileError),
+        (json.dumps({**content, "split": {"rows": 3}}), DamagedFileError),
+    ):
+        file.write_text(damaged)
+        with pytest.raises(error, match="guard.json"):
+            load_guard(folder, network)
+    file.write_text(json.dumps(content))
+    (folder / "model.nuq").write_bytes(b"damaged")
+    with pytest.raises(DamagedFileError):
+        load_guard(folder, network)
+
+
+def test_another_width_after_loading(tmp_path):
+    guard(network, batches()).save(tmp_path / "folder")
+    opened = load_guard(tmp_path / "folder", lambda x: (np.zeros((len(x), 9)), network(x)[1]))
+    with pytest.raises(DimensionMismatchError, match=r"shape \(300, 9\).*6 columns"):
+        opened(X)
+    opened = load_guard(tmp_path / "folder", embeddings_only)
+    with pytest.raises(InvalidInputError, match="no logits"):
+        opened(X)
+    opened = load_guard(tmp_path / "folder", lambda x: (network(x)[0], network(x)[1][:, :2]))
+    with pytest.raises(LengthMismatchError, match="3 columns"):
+        opened(X)
+
+
+# -- invalid input --------------------------------------------------------------------------------------------------
+
+
+def test_batches_without_content():
+    with pytest.raises(EmptyError, match="batches yields no batches"):
+        guard(network, [])
+    with pytest.raises(EmptyError, match="held_out yields no batches"):
+        guard(network, batches(), held_out=[])
+    with pytest.raises(ParameterTypeError, match="iterable of batches"):
+        guard(network, 5)
+
+
+@pytest.mark.parametrize("batch", [X[:5], (X[:5],), (X[:5], X[:5], Y[:5]), {"x": X[:5]}, (X[:5], None)])
+def test_batches_without_labels(batch):
+    with pytest.raises(InvalidInputError, match="batch 1 of batches has no labels.*expected"):
+        guard(lambda x: network(X[:50]), [batches()[0], batch])
+
+
+def test_labels_outside_of_the_columns():
+    wrong = Y.copy()
+    wrong[70] = 3
+    with pytest.raises(InvalidInputError, match="batch 1 of batches, row 20: the label 3 has no column.*0 to 2"):
+        guard(network, batches(y=wrong))
+    with pytest.raises(InvalidInputError, match="batch 0 of batches, row 0: the label 'a'"):
+        guard(network, batches(y=np.full(300, "a")))
+    with pytest.raises(InvalidInputError, match="'dog' has no column"):
+        guard(network, batches(y=np.array(["ship", "cat", "dog"])[Y]), classes=["ship", "cat", "bird"])
+    with pytest.raises(LengthMismatchError, match="3 columns, and classes= lists 2"):
+        guard(network, batches(), classes=[0, 1])
+    assert guard(network, batches(y=wrong), predictor="nuq")(X).label.max() <= 3
+
+
+def test_columns_without_rows():
+    present = Y < 2
+    with pytest.raises(InvalidInputError, match="no fitted row has the label 2"):
+        guard(network, batches(X[present], Y[present]))
+    guard(network, batches(X[present], Y[present]), predictor="nuq")
+
+
+def test_activations_that_are_not_finite():
+    broken = X.copy()
+    broken[120, 3] = np.nan
+    with pytest.raises(NotFiniteError, match=r"batch 2 of batches, row 20: the embeddings .*column 3"):
+        guard(network, batches(broken))
+    with pytest.raises(NotFiniteError, match="batch 2 of batches, row 20: the logits"):
+        guard(lambda x: (np.nan_to_num(network(x)[0]), network(x)[1]), batches(broken))
+    with pytest.raises(NotFiniteError, match="outside of float32"):
+        guard(lambda x: np.asarray(x) * 1e200, batches())
+    guarded = guard(network, batches())
+    with pytest.raises(NotFiniteError, match="row 120"):
+        guarded(broken)
+
+
+def test_shapes_that_do_not_fit():
+    with pytest.raises(InvalidInputError, match=r"batch 0 of batches: the embeddings have shape \(50, 2, 3\)"):
+        guard(lambda x: np.reshape(x, (-1, 2, 3)), batches())
+    with pytest.raises(LengthMismatchError, match="49 logits for 50 embeddings"):
+        guard(lambda x: (network(x)[0], network(x)[1][1:]), batches())
+    with pytest.raises(LengthMismatchError, match="40 labels for 50 embeddings"):
+        guard(network, [(X[:50], Y[:40])])
+    with pytest.raises(InvalidInputError, match=r"labels have shape \(50, 1\)"):
+        guard(network, [(X[:50], Y[:50, None])])
+    with pytest.raises(DimensionMismatchError, match="batch 1 of batches: 5 columns.*batch 0 has 6"):
+        guard(np.asarray, [(X[:50], Y[:50]), (X[:50, :5], Y[:50])])
+
+
+def test_few_held_out_rows():
+    with pytest.raises(FewRowsError, match=r"held_out=0.2 of 80 rows: 16 held-out rows are too few for false_alarm=0.05, which needs at least 19"):
+        guard(network, batches(X[:80], Y[:80]))
+    guard(network, batches(X[:95], Y[:95]))  # 19 rows
+    with pytest.raises(FewRowsError, match="20 held-out rows are too few for coverage=0.99, which needs at least 99"):
+        guard(network, batches(), held_out=batches(X[:20], Y[:20]), coverage=0.99)
+    with pytest.raises(CannotCertifyError):
+        guard(network, batches(X[:100], Y[:100]), risk=0.01)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"embed": 3}, ParameterTypeError),
+        ({"held_out": 1.5}, OutOfRangeError),
+        ({"held_out": 0}, OutOfRangeError),
+        ({"held_out": None}, ParameterTypeError),
+        ({"held_out": "half"}, ParameterTypeError),
+        ({"held_out": object()}, ParameterTypeError),
+        ({"coverage": 0.9, "risk": 0.1}, InvalidParameterError),
+        ({"false_alarm": 2.0}, InvalidParameterError),
+        ({"risk": "low"}, ParameterTypeError),
+        ({"measure": "entropy"}, InvalidParameterError),
+        ({"predictor": "me"}, InvalidParameterError),
+        ({"output": "scores"}, InvalidParameterError),
+        ({"classes": [0]}, InvalidParameterError),
+        ({"classes": [0, 1, 1]}, InvalidParameterError),
+        ({"model": 3}, ParameterTypeError),
+        ({"random_state": -1}, OutOfRangeError),
+        ({"random_state": 2**32}, OutOfRangeError),
+        ({"embed": embeddings_only, "predictor": "network"}, InvalidParameterError),
+    ],
+)
+def test_invalid_arguments(arguments, error):
+    with pytest.raises(error):
+        guard(**{"embed": network, "batches": batches(), **arguments})
+
+
+def test_progress_is_shown(capfd):
+    guard(network, batches(), progress=True)
+    out, err = capfd.readouterr()
+    assert out == "" and "300 × 6" in err
