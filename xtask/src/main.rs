@@ -32,6 +32,7 @@ cargo xtask COMMAND
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
+  docs shards                   simulate a search that is split over shards and write its tables into docs/scale-out.md
   docs page                     the picture of the page of `nuq serve --demo` only
   docs figures | BENCH...       the figures only, or the tables of these benchmarks only
 ";
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         ["docs", "figures"] => docs::figures(),
         ["docs", "page"] => docs::serve(),
         ["docs", "coverage"] => docs::write_coverage(),
+        ["docs", "shards"] => python::write_shards(),
         ["docs", names @ ..] => benchmarks::write(names),
         ["results"] => docs::write_results(),
         [] | ["help" | "--help" | "-h"] => {
