@@ -131,6 +131,7 @@ impl State {
     ) -> Result<(Model<'static>, ModelState), StateError> {
         let folder = self.database.folder();
         let file = device.scope(|| nuq_io::open(path))?;
+        file.require_rows()?;
         let fingerprint = file.fingerprint();
         let mut new = Base { fingerprint, snapshot: None, change: 0, version: 1 };
         let base = match self.database.read(|connection| snapshot::read(connection, name))? {
@@ -210,6 +211,7 @@ impl State {
 /// Opens a model file and reads all of it, so that damage is found before it is served.
 pub(crate) fn open_verified(path: &Path, device: Device) -> Result<ModelFile, nuq_io::Error> {
     let file = device.scope(|| nuq_io::open(path))?;
+    file.require_rows()?;
     file.verify()?;
     Ok(file)
 }
