@@ -1,8 +1,6 @@
-"""Scoring of a parquet file with Ray and with Spark, compared with the command line on the same processors, and the cost of shards.
+"""Scoring of a parquet file with Ray and with Spark, compared with the command line on the same processors.
 
     cargo xtask bench cluster [ROWS]
-
-The tables of shards are those of docs/scale-out.md: bytes and seconds of a search that is split, at sizes that fit one machine.
 """
 
 from __future__ import annotations
@@ -111,7 +109,6 @@ def main() -> None:
         print(f"{'':12} {'s':>8} {'rows/s':>9} {'× nuq score':>12} {'mapped model MB, sum':>21} {'counted once':>13}")
         for name, seconds, memory in lines:
             print(f"{name:12} {seconds:8.1f} {rows / seconds:9.0f} {seconds / lines[0][1]:12.2f} {memory.resident:21.1f} {memory.shared:13.1f}")
-    shards(rng, centers, map_)
 
 
 def by_ray(rows, size):
@@ -152,47 +149,6 @@ def by_spark(rows, size):
     line = timed("Spark", rows, size, work)
     spark.stop()
     return line
-
-
-def shards(rng, centers, map_):
-    """Search of the same rows in growing numbers of shards."""
-    rows, queries, k = 64_000, 2048, 20
-    x, y = draw(rng, rows, centers, map_)
-    q, _ = draw(rng, queries, centers, map_)
-    print(f"\n{queries} queries among {rows} rows of {DIM} columns in shards, k = {k}")
-    print(f"{'shards':>6} {'s of all':>9} {'s of the slowest':>17} {'bytes per query':>16} {'s of the merge':>15}")
-    whole = None
-    for count in (1, 4, 16, 64):
-        times, tables = [], []
-        for first in range(0, rows, rows // count):
-            part = slice(first, first + rows // count)
-            settings = {"n_neighbors": k, "bandwidth": 1.0, "density": "kde", "density_bandwidth": 1.0, "index": "exact"}
-            model = nuq.NuqClassifier(**settings).fit(x[part], y[part])
-            model.kneighbors(q[:64])
-            start = time.perf_counter()
-            distances, ids = model.kneighbors(q)
-            times.append(time.perf_counter() - start)
-            tables.append((ids.astype(np.uint32) + np.uint32(first), distances))
-        start = time.perf_counter()
-        merged = merge_tree(tables, k)
-        merge = time.perf_counter() - start
-        whole = merged if whole is None else whole
-        assert (merged[0] == whole[0]).all() and (merged[1] == whole[1]).all(), "the merged table differs"
-        size = sum(ids.nbytes + distances.nbytes for ids, distances in tables) // queries
-        print(f"{count:6} {sum(times):9.2f} {max(times):17.3f} {size:16} {merge:15.3f}")
-
-
-def merge_tree(tables, k, fan_in=32):
-    """Merge tables of ids and distances, at most `fan_in` at a time, ties by id."""
-    while len(tables) > 1:
-        tables = [merge(tables[first : first + fan_in], k) for first in range(0, len(tables), fan_in)]
-    return tables[0]
-
-
-def merge(tables, k):
-    ids, distances = (np.concatenate(arrays, axis=1) for arrays in zip(*tables))
-    order = np.lexsort((ids, distances), axis=1)[:, :k]
-    return np.take_along_axis(ids, order, axis=1), np.take_along_axis(distances, order, axis=1)
 
 
 if __name__ == "__main__":

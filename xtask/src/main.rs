@@ -38,6 +38,7 @@ cargo xtask COMMAND
                                 coverage-guided tests of all readers of files and requests (folder fuzz)
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
+  docs shards                   simulate a search that is split over shards and write its tables into docs/scale-out.md
   docs page                     the picture of the page of `nuq serve --demo` only
   docs figures | BENCH...       the figures only, or the tables of these benchmarks only
   release [SHA256SUMS]          build wheel, source distribution, binary, list of components and checksums in target/dist, and run the
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         ["docs", "figures"] => docs::figures(),
         ["docs", "page"] => docs::serve(),
         ["docs", "coverage"] => docs::write_coverage(),
+        ["docs", "shards"] => python::write_shards(),
         ["docs", names @ ..] => benchmarks::write(names),
         ["fuzz", options @ ..] => fuzz::fuzz(options),
         ["results"] => docs::write_results(),

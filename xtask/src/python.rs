@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::steps::{Failed, cargo, output, root, run, runs, skip};
 
 /// Packages that the tests need. Tests with PyTorch are skipped unless it is installed, because it is a large download.
-const PACKAGES: [&str; 11] = [
+const PACKAGES: [&str; 12] = [
     "maturin>=1.9,<2",
     "numpy",
     "pytest",
@@ -14,6 +14,7 @@ const PACKAGES: [&str; 11] = [
     "pandas",
     "polars",
     "pyarrow",
+    "fsspec",
     "joblib",
     "matplotlib",
     "tqdm",
@@ -63,6 +64,11 @@ const ECOSYSTEM_TESTS: [&str; 9] = [
 /// The package of Debian with the Java that Spark needs.
 const JAVA: &str = "openjdk-17-jre-headless";
 
+/// Seconds after which a test that starts engines has failed, and those after which a run of such tests has failed. On two idle processors
+/// the slowest test takes a tenth of this time.
+const TEST_SECONDS: &str = "240";
+const RUN_SECONDS: &str = "900";
+
 /// Largest size of the wheel, in bytes.
 const MAX_WHEEL_BYTES: u64 = 15_000_000;
 
@@ -95,10 +101,11 @@ pub(crate) fn test_torch() -> Result<(), Failed> {
 
 /// Runs the tests that need Ray, Spark or a vector database, and the examples of `docs/scale-out.md`, in an environment of their own.
 pub(crate) fn test_cluster() -> Result<(), Failed> {
-    let packages = [&["maturin>=1.9,<2", "numpy", "pytest", "pandas", "pyarrow"][..], &ENGINES].concat();
+    let packages = [&["maturin>=1.9,<2", "numpy", "pytest>=9", "pandas", "pyarrow"][..], &ENGINES].concat();
     let Some(environment) = Environment::fresh("python-cluster", &packages)? else { return Ok(()) };
     environment.install_wheel("dev")?;
-    environment.pytest(&["tests/test_stores.py", "tests/test_ray.py"])?;
+    environment.pytest_engines(&["tests/test_stores.py"])?;
+    environment.pytest_engines(&["tests/test_ray.py"])?;
     if !has_java() {
         skip(
             "Spark and the examples of docs/scale-out.md",
@@ -106,9 +113,9 @@ pub(crate) fn test_cluster() -> Result<(), Failed> {
         );
         return Ok(());
     }
-    environment.pytest(&["tests/test_spark.py"])?;
+    environment.pytest_engines(&["tests/test_spark.py"])?;
     // A process of its own: relative paths in Spark refer to the folder in which its Java process was started.
-    environment.pytest(&["tests/test_docs.py::test_snippets[scale-out.md]"])
+    environment.pytest_engines(&["tests/test_docs.py::test_snippets[scale-out.md]"])
 }
 
 /// Runs the tests with MLflow, with the libraries of the migration guide and of the guide as a site, in an environment of their own.
@@ -190,6 +197,15 @@ pub(crate) fn bench_cluster(rows: &[&str]) -> Result<String, Failed> {
     output(&text(&environment.python), &[&["bench/cluster.py", &binary][..], rows].concat(), &root())
 }
 
+/// Simulates searches that are split over shards, and writes the tables of `docs/scale-out.md`.
+pub(crate) fn write_shards() -> Result<(), Failed> {
+    let Some(environment) = Environment::fresh("python-shards", &["maturin>=1.9,<2", "numpy"])? else {
+        return Err(Failed("bench/shards.py: no Python environment".to_owned()));
+    };
+    environment.install_wheel("release")?;
+    run(&text(&environment.python), &["bench/shards.py", "write"], &[], &root())
+}
+
 /// The target folder of cargo.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
@@ -255,11 +271,23 @@ impl Environment {
 
     /// Runs tests. The environment variable `NUQ_BINARY` names the command line that cargo built, and `NUQ_WHEEL` the wheel.
     fn pytest(&self, tests: &[&str]) -> Result<(), Failed> {
+        self.python_tests(&[&["-m", "pytest"][..], tests].concat())
+    }
+
+    /// Runs tests that start engines, in a limited time. A test that exceeds its limit ends the run, with the stack of each thread. At
+    /// the end, all processes that were started are ended.
+    fn pytest_engines(&self, tests: &[&str]) -> Result<(), Failed> {
+        let (python, per_test) = (text(&self.python), format!("faulthandler_timeout={TEST_SECONDS}"));
+        let limits = ["-o", &per_test, "-o", "faulthandler_exit_on_timeout=true"];
+        let bounded = ["tests/bounded.py", RUN_SECONDS, &python, "-m", "pytest", "--durations=5"];
+        self.python_tests(&[&bounded[..], &limits, tests].concat())
+    }
+
+    fn python_tests(&self, arguments: &[&str]) -> Result<(), Failed> {
         let binary = text(&target().join("debug").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
         let wheel = text(&only_file(&self.folder.join("wheels"))?);
-        let arguments = [&["-m", "pytest"][..], tests].concat();
         let variables = [("NUQ_BINARY", binary.as_str()), ("NUQ_WHEEL", &wheel)];
-        run(&text(&self.python), &arguments, &variables, &bindings())
+        run(&text(&self.python), arguments, &variables, &bindings())
     }
 }
 

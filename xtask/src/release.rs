@@ -24,6 +24,7 @@ const TOOLS: &[&str] = if cfg!(target_os = "linux") {
 
 /// Builds and tests a release in `target/dist`. The checksums are compared with those of the file `other`, if it is given.
 pub(crate) fn release(other: Option<&str>) -> Result<(), Failed> {
+    let compared = other.map(copy_checksums).transpose()?;
     let Some(tools) = Environment::fresh("release-tools", TOOLS)? else {
         return Err(Failed("release: no Python environment".to_owned()));
     };
@@ -33,17 +34,24 @@ pub(crate) fn release(other: Option<&str>) -> Result<(), Failed> {
     let source = release.source_distribution()?;
     let wheel = release.wheel(&source)?;
     let binary = release.binary(&source)?;
-    release.script(
-        "sbom.py",
-        &[&release.host, &text(&release.file(&format!("sbom-{}.cdx.json", release.host)))],
-    )?;
+    let components = release.file(&format!("sbom-{}.cdx.json", release.host));
+    release.script("sbom.py", &[&release.host, &text(&components)])?;
+    let paths = machine_paths(&release.build);
+    let paths = std::iter::once(text(&release.files)).chain(paths).collect::<Vec<_>>();
+    release.script("paths.py", &paths.iter().map(String::as_str).collect::<Vec<_>>())?;
     release.test_wheel(&wheel)?;
     if let Some(binary) = &binary {
         release.tour(&release.tools, binary, &[])?;
     }
-    let other = other.map(|path| text(&fs::canonicalize(path).unwrap_or_else(|_| path.into())));
-    release
-        .script("checksums.py", &[&[text(&release.files).as_str()][..], other.as_deref().as_slice()].concat())
+    let files = text(&release.files);
+    release.script("checksums.py", &[&[files.as_str()][..], compared.as_deref().as_slice()].concat())
+}
+
+/// Copies the checksums of another build, because it may be in the folder that this build empties. Returns the path of the copy.
+fn copy_checksums(path: &str) -> Result<String, Failed> {
+    let copy = target().join("compared-SHA256SUMS");
+    fs::copy(path, &copy).map_err(|e| Failed(format!("{path}: {e}")))?;
+    Ok(text(&copy))
 }
 
 struct Release {
@@ -187,14 +195,18 @@ impl Release {
     }
 }
 
+/// Paths of this machine that compiled code would contain: the folder of the build and that of cargo's downloads.
+fn machine_paths(build: &Path) -> Vec<String> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    std::iter::once(text(build)).chain(home.as_deref().map(text)).collect()
+}
+
 /// Variables that replace the paths of this machine in compiled code.
 fn reproducible_flags(build: &Path) -> Vec<(&'static str, String)> {
-    let home = std::env::var_os("CARGO_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(std::env::home_dir()?.join(".cargo")));
-    let paths = [Some((text(build), "/build")), home.map(|home| (text(&home), "/cargo"))];
+    let paths: Vec<_> = machine_paths(build).into_iter().zip(["/build", "/cargo"]).collect();
     let flags = |option: &str| {
-        let flags = paths.iter().flatten().map(|(path, name)| format!("{option}={path}={name}"));
+        let flags = paths.iter().map(|(path, name)| format!("{option}={path}={name}"));
         flags.collect::<Vec<_>>().join(" ")
     };
     let mut variables =

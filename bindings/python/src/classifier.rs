@@ -85,7 +85,7 @@ impl PyClassifier {
             let rows = shards::training_rows(&folder, files, search)?;
             let mut model = parsed.fit_shards(&rows, &y, weights.as_deref())?;
             model.set_column_names(names)?;
-            Ok(nuq_io::save_classifier(&model, &folder)?)
+            Ok(nuq_io::save_classifier(&model, &folder, nuq_io::Rows::Stored)?)
         })
     }
 

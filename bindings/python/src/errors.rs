@@ -84,6 +84,7 @@ fn class_of(error: &nuq::Error) -> &'static str {
         OutOfRange { .. } => "OutOfRangeError",
         SingularCovariance { .. } => "SingularCovarianceError",
         PerPointBandwidthFixed => "PerPointBandwidthError",
+        KernelNeedsRows { .. } => "InvalidParameterError",
         CannotRelabel { .. } => "UnknownIdError",
         NoRows { .. } => "EmptyError",
         NanScore { .. } => "NotFiniteError",
@@ -120,6 +121,7 @@ fn class_of_rows(error: &Rows) -> &'static str {
         Rows::Damaged { .. } => "DamagedFileError",
         Rows::Device { .. } | Rows::GraphOnDevice { .. } => "DeviceError",
         Rows::FixedShards => "FixedRowsError",
+        Rows::RowsNotStored => "RowsNotStoredError",
         _ => "InvalidInputError",
     }
 }

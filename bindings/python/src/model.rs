@@ -106,9 +106,11 @@ macro_rules! common_methods {
                 self.model.update(py, move |model| Ok(model.remove(&ids)?))
             }
 
-            /// Writes the model file.
-            fn save(&self, py: Python<'_>, path: std::path::PathBuf) -> PyResult<()> {
-                self.model.query(py, None, move |model| Ok($save(model, &path)?))
+            /// Writes the model file, with or without the training rows.
+            #[pyo3(signature = (path, rows=true))]
+            fn save(&self, py: Python<'_>, path: std::path::PathBuf, rows: bool) -> PyResult<()> {
+                let rows = if rows { nuq_io::Rows::Stored } else { nuq_io::Rows::Absent };
+                self.model.query(py, None, move |model| Ok($save(model, &path, rows)?))
             }
 
             /// Stores a threshold under a name.
@@ -160,6 +162,7 @@ macro_rules! common_methods {
                 values.set_item("index_reason", model.index_choice().reason.to_string())?;
                 values.set_item("device", model.index().device().unwrap_or_else(|| "cpu".to_owned()))?;
                 values.set_item("n_rows", model.index().len())?;
+                values.set_item("has_rows", model.index().rows().is_stored())?;
                 values.set_item("n_columns", model.index().dim())?;
                 values.set_item("n_neighbors", model.n_neighbors())?;
                 Ok(values)
@@ -184,7 +187,12 @@ fn load(py: Python<'_>, path: PathBuf, device: &Bound<'_, PyAny>) -> PyResult<Py
         Contents::Model(file) => file,
         Contents::Baseline(file) => return baselines::opened(py, file),
     };
-    Ok(match opened.model {
+    self::opened(py, opened.model)
+}
+
+/// A model as an object of Python.
+pub(crate) fn opened(py: Python<'_>, model: Model<'static>) -> PyResult<Py<PyAny>> {
+    Ok(match model {
         Model::Classifier(model) => Py::new(py, PyClassifier { model: Shared::new(model) })?.into_any(),
         Model::Regressor(model) => Py::new(py, PyRegressor { model: Shared::new(model) })?.into_any(),
     })

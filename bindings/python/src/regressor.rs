@@ -77,7 +77,7 @@ impl PyRegressor {
             let rows = shards::training_rows(&folder, files, search)?;
             let mut model = parsed.fit_shards(&rows, &y, weights.as_deref())?;
             model.set_column_names(names)?;
-            Ok(nuq_io::save_regressor(&model, &folder)?)
+            Ok(nuq_io::save_regressor(&model, &folder, nuq_io::Rows::Stored)?)
         })
     }
 

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nuq::nuq_neighbors::{AddTable, Device, Error, NeighborIndex, ShardSearch, ShardedIndex};
+use numpy::PyReadonlyArray2;
+use nuq::nuq_neighbors::{AddTable, Device, Error, HeldShards, ShardSearch};
 use nuq::{Embeddings, Neighbors, ShardedRows};
 use nuq_io::{ShardFile, open_shards};
 use pyo3::prelude::*;
 
-use crate::arrays::{NeighborArrays, column, embeddings, matrix, neighbor_table};
+use crate::arrays::{column, embeddings, matrix, row_major};
 use crate::errors::Failure;
 use crate::work;
 
@@ -32,26 +33,85 @@ fn write_shard(
     })
 }
 
-/// Ids and squared distances of the `k` nearest rows of a shard, for each query. The ids begin with 0.
-#[pyfunction]
-fn search_shard<'py>(
-    py: Python<'py>,
-    folder: PathBuf,
-    file: File,
-    queries: &Bound<'_, PyAny>,
-    k: usize,
-    scale: Option<Vec<f64>>,
-    n_jobs: Option<usize>,
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    let queries = embeddings(queries)?;
-    let table = work::run(py, n_jobs, None, move || {
-        let rows = opened(&folder, vec![file])?;
-        let rows = scale.map_or(Ok(rows.clone()), |scale| rows.scaled(scale))?;
-        Ok(ShardedIndex::new(rows, Device::Auto).search(&queries, k)?)
-    })?;
-    let ids: Vec<i64> = (0..table.len()).flat_map(|i| table.ids(i)).map(|&id| id.into()).collect();
+/// Ids and squared distances of neighbors: 12 bytes per neighbor.
+type Table<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// The arrays of a [`Table`], as another process sent them.
+type TableArrays<'py> = (PyReadonlyArray2<'py, u32>, PyReadonlyArray2<'py, f64>);
+
+fn to_python<'py>(py: Python<'py>, table: &Neighbors) -> PyResult<Table<'py>> {
+    let ids: Vec<u32> = (0..table.len()).flat_map(|i| table.ids(i)).copied().collect();
     let sq: Vec<f64> = (0..table.len()).flat_map(|i| table.sq_distances(i)).copied().collect();
     Ok((matrix(py, &ids, table.k())?.into_any(), matrix(py, &sq, table.k())?.into_any()))
+}
+
+fn from_python((ids, sq_distances): TableArrays<'_>) -> PyResult<Neighbors> {
+    let (ids, k) = row_major(&ids)?;
+    Ok(Neighbors::new(k, ids.to_vec(), row_major(&sq_distances)?.0.to_vec()).map_err(Failure::from)?)
+}
+
+/// Some shards of a model in the memory of a worker. Searches return the ids that the rows have in the whole model.
+#[pyclass(frozen, name = "Shards", module = "nuq._nuq")]
+pub(crate) struct PyShards {
+    held: Arc<HeldShards>,
+}
+
+#[pymethods]
+impl PyShards {
+    /// Opens shards of a folder. `firsts` holds the id of the first row of each; `scale` the divisors of the columns.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        folder: PathBuf,
+        files: Vec<File>,
+        firsts: Vec<u32>,
+        scale: Option<Vec<f64>>,
+    ) -> PyResult<Self> {
+        let held = work::run(py, None, None, move || {
+            let rows = opened(&folder, files)?;
+            let rows = scale.map_or(Ok(rows.clone()), |scale| rows.scaled(scale))?;
+            Ok(HeldShards::new(&rows, &firsts, Device::Auto)?)
+        })?;
+        Ok(Self { held: Arc::new(held) })
+    }
+
+    /// Ids and squared distances of the `k` nearest rows of each query. With `normalize`, the queries are first divided by their norm.
+    fn search<'py>(
+        &self,
+        py: Python<'py>,
+        queries: &Bound<'_, PyAny>,
+        k: usize,
+        normalize: bool,
+        n_jobs: Option<usize>,
+    ) -> PyResult<Table<'py>> {
+        let (queries, held) = (embeddings(queries)?, self.held.clone());
+        let table = work::run(py, n_jobs, None, move || {
+            let queries = if normalize { queries.l2_normalized() } else { queries };
+            Ok(held.search(&queries, k)?)
+        })?;
+        to_python(py, &table)
+    }
+}
+
+/// The `k` nearest rows of each query among those of several tables.
+#[pyfunction]
+fn merge_tables<'py>(
+    py: Python<'py>,
+    tables: Vec<TableArrays<'_>>,
+    k: usize,
+    n_jobs: Option<usize>,
+) -> PyResult<Table<'py>> {
+    let tables: Vec<Neighbors> = tables.into_iter().map(from_python).collect::<PyResult<_>>()?;
+    let merged = work::run(py, n_jobs, None, move || Ok(HeldShards::merge(&tables, k)?))?;
+    to_python(py, &merged)
+}
+
+/// The model of a manifest without rows, its shard files, and the divisors of the columns.
+#[pyfunction]
+fn load_manifest(py: Python<'_>, path: PathBuf) -> PyResult<(Py<PyAny>, Vec<File>, Option<Vec<f64>>)> {
+    let manifest = work::run(py, None, None, move || Ok(nuq_io::open_manifest(&path)?))?;
+    let files = manifest.shards.into_iter().map(|shard| (shard.name, shard.rows)).collect();
+    Ok((crate::model::opened(py, manifest.model)?, files, manifest.scale))
 }
 
 fn opened(folder: &std::path::Path, files: Vec<File>) -> Result<ShardedRows, Failure> {
@@ -73,7 +133,7 @@ pub(crate) fn training_rows(
 }
 
 /// A Python function that searches all shards. Its arguments are the queries, the number of neighbors and the divisors of the columns or
-/// `None`. Its result is an iterable, in any order, of the number of a shard and the result of [`search_shard`].
+/// `None`. Its result is an iterable, in any order, of the number of a shard and a [`Table`] whose ids begin with 0.
 struct PythonSearch(Py<PyAny>);
 
 impl ShardSearch for PythonSearch {
@@ -93,8 +153,8 @@ impl ShardSearch for PythonSearch {
         // Tables are merged without the interpreter lock: the thread pool works on them.
         let next = |py: Python<'_>, results: &Py<PyAny>| -> PyResult<Option<(usize, Neighbors)>> {
             let Some(result) = results.bind(py).try_iter()?.next() else { return Ok(None) };
-            let (number, table): (usize, NeighborArrays<'_>) = result?.extract()?;
-            Ok(Some((number, neighbor_table(table)?)))
+            let (number, table): (usize, TableArrays<'_>) = result?.extract()?;
+            Ok(Some((number, from_python(table)?)))
         };
         let results = Python::attach(start).map_err(failed)?;
         while let Some((number, table)) = Python::attach(|py| next(py, &results)).map_err(failed)? {
@@ -105,6 +165,8 @@ impl ShardSearch for PythonSearch {
 }
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyShards>()?;
     module.add_function(wrap_pyfunction!(write_shard, module)?)?;
-    module.add_function(wrap_pyfunction!(search_shard, module)?)
+    module.add_function(wrap_pyfunction!(merge_tables, module)?)?;
+    module.add_function(wrap_pyfunction!(load_manifest, module)?)
 }

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import nuq
-from nuq import NuqClassifier, NuqRegressor
+import nuq._scatter
+from nuq import NuqClassifier, NuqRegressor, _sharded
 from nuq.errors import InvalidParameterError, MissingFileError, NuqError, OutOfRangeError, ParameterTypeError, UnknownNameError
 
 ray = pytest.importorskip("ray")
@@ -129,14 +130,14 @@ def test_threads_are_the_processors_of_the_actor(cluster):
         assert ray.get(ray.remote(num_cpus=cpus)(lambda: nuq.ray._threads()).remote()) == threads
 
 
-def scoring_processes(cluster) -> list[int]:
-    """Processes of this cluster that score."""
+def processes(cluster, name: bytes) -> list[int]:
+    """Processes of the actors of a class."""
     raylets = [process.process.pid for node in cluster.list_all_nodes() for process in node.all_processes["raylet"]]
     children = [int(pid) for raylet in raylets for pid in Path(f"/proc/{raylet}/task/{raylet}/children").read_text().split()]
     found = []
     for pid in children:
         try:
-            if b"NuqScorer" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if name in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.append(pid)
         except OSError:
             pass
@@ -156,13 +157,69 @@ def test_a_killed_worker_loses_and_doubles_no_row(cluster, blobs, table):
     for batch in scored.iter_batches(batch_size=None, batch_format="pyarrow"):
         batches.append(batch)
         if not killed:
-            killed = scoring_processes(cluster)[:1]
+            killed = processes(cluster, b"NuqScorer")[:1]
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
     assert killed, "no scoring process was running"
     frame = pa.concat_tables(batches).to_pandas().sort_values("id")
     assert frame["id"].tolist() == list(range(1000, 1300))
     np.testing.assert_array_equal(frame["total"].to_numpy(), model.predict_uncertainty(blobs[0]).total)
+
+
+def sharded_model(folder: Path, x: np.ndarray, y: np.ndarray, sizes: list[int], estimator):
+    """A model in shards of these sizes, and the model of one machine."""
+    folder.mkdir()
+    firsts = np.cumsum([0, *sizes])
+    slices = [slice(first, first + size) for first, size in zip(firsts, sizes)]
+    parts = [_sharded.write(folder, i, x[rows], y[rows], None, estimator.normalize, 1) for i, rows in enumerate(slices)]
+    expected = type(estimator)(**estimator.get_params()).fit(x, y)
+    _sharded.fit(estimator, folder, parts)
+    return expected
+
+
+@pytest.mark.parametrize("sizes", [[300], [100, 100, 100], [3, 17, 40, 40, 100, 80, 20]], ids=str)
+def test_shards_are_searched_by_actors(cluster, blobs, table, tmp_path, monkeypatch, sizes):
+    x, y = blobs[0].copy(), blobs[1]
+    x[::7] = x[3]
+    # Seven tables are merged in a tree of three levels.
+    monkeypatch.setattr(nuq._scatter, "FAN_IN", 2)
+    for i, estimator in enumerate([NuqClassifier(index="exact"), NuqRegressor(index="exact", normalize=True, bandwidth="scott")]):
+        folder = tmp_path / f"{i}"
+        expected = sharded_model(folder, x, y, sizes, estimator).predict_uncertainty(blobs[0])
+        dataset = ray.data.from_arrow([table.slice(first, 43) for first in range(0, 300, 43)])
+        scored = nuq.ray.score(dataset, folder, column="embedding", id_column="id", batch_size=16, concurrency=1, num_cpus=0.5)
+        check(scored, expected)
+    assert scored.columns() == ["id", "source", *expected]
+
+
+def test_a_sharded_model_of_an_object_store(cluster, blobs, table, tmp_path):
+    """Other processes cannot read a file system in memory; that of a machine has the same code path by its address."""
+    expected = sharded_model(tmp_path / "m", *blobs, [100, 100, 100], NuqClassifier(index="exact"))
+    uri = "local://" + str(tmp_path / "m")
+    scored = nuq.ray.score(ray.data.from_arrow(table), uri, column="embedding", id_column="id")
+    check(scored, expected.predict_uncertainty(blobs[0]))
+    expected.save(tmp_path / "model.nuq")
+    scored = nuq.ray.score(ray.data.from_arrow(table), "local://" + str(tmp_path / "model.nuq"), column="embedding", id_column="id")
+    check(scored, expected.predict_uncertainty(blobs[0]))
+    with pytest.raises(InvalidParameterError, match="a folder that all of them share"):
+        nuq.ray.fit(ray.data.from_arrow(table), "s3://bucket/m", NuqClassifier(), column="embedding", y_column="source")
+
+
+def test_a_killed_actor_of_shards_is_replaced(cluster, blobs, table, tmp_path):
+    expected = sharded_model(tmp_path / "m", *blobs, [100, 100, 100], NuqClassifier(index="exact")).predict_uncertainty(blobs[0])
+    dataset = ray.data.from_arrow([table.slice(first, 10) for first in range(0, 300, 10)])
+    scored = nuq.ray.score(dataset, tmp_path / "m", column="embedding", id_column="id", batch_size=10, concurrency=1)
+    killed, batches = [], []
+    for batch in scored.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+        batches.append(batch)
+        if not killed:
+            killed = processes(cluster, b"NuqShards")[:1]
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+    assert killed, "no actor was running"
+    frame = pa.concat_tables(batches).to_pandas().sort_values("id")
+    assert frame["id"].tolist() == list(range(1000, 1300))
+    np.testing.assert_array_equal(frame["total"].to_numpy(), expected.total)
 
 
 def train_table(x: np.ndarray, y: np.ndarray, weights: np.ndarray):
@@ -195,10 +252,6 @@ def test_fitted_models_equal_those_of_one_machine(cluster, blobs, tmp_path, size
         fitted.save(tmp_path / "one.nuq")
         expected.save(tmp_path / "expected.nuq")
         assert (tmp_path / "one.nuq").read_bytes() == (tmp_path / "expected.nuq").read_bytes()
-    # Workers score with the folder of the sharded model.
-    scored = nuq.ray.score(ray.data.from_arrow(table), folder, column="embedding", keep_columns=["id"])
-    frame = scored.to_pandas().sort_values("id")
-    np.testing.assert_array_equal(frame["mean"], expected.predict_uncertainty(x)["mean"])
 
 
 def test_a_fit_divides_the_rows_into_shards(cluster, blobs, tmp_path):

@@ -129,4 +129,4 @@ def test_a_killed_worker_leaves_no_shard(tmp_path):
 def _nuq_search(folder, name):
     from nuq import _nuq
 
-    return _nuq.search_shard(folder, (name, 20000), np.zeros((1, 64), np.float32), 1, None, 1)
+    return _nuq.Shards(folder, [(name, 20000)], [0], None).search(np.zeros((1, 64), np.float32), 1, False, 1)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import nuq
-from nuq import NuqClassifier, NuqRegressor
+import nuq._scatter
+from nuq import NuqClassifier, NuqRegressor, _sharded
 from nuq.errors import InvalidParameterError, MissingFileError, NotFittedError, NuqError, ParameterTypeError, UnknownNameError
 
 pytest.importorskip("pyspark")
@@ -167,6 +168,33 @@ def test_killed_workers_lose_and_double_no_row(spark, frame, blobs):
     assert killed, "no worker was running"
     assert frame["id"].tolist() == list(range(1000, 1300))
     np.testing.assert_array_equal(frame["total"].to_numpy(), model.predict_uncertainty(blobs[0]).total)
+
+
+@pytest.mark.parametrize("sizes", [[300], [100, 100, 100], [3, 17, 40, 40, 100, 80, 20]], ids=str)
+def test_shards_are_searched_by_tasks(spark, frame, blobs, tmp_path, monkeypatch, sizes):
+    x, y = blobs
+    # Seven tables are merged in a tree of three levels; 300 rows are in blocks of 16, the size of an Arrow batch.
+    monkeypatch.setattr(nuq._scatter, "FAN_IN", 2)
+    spark.conf.set("spark.sql.shuffle.partitions", "7")
+    estimator = NuqClassifier(index="exact", normalize=True, bandwidth="scott")
+    expected = type(estimator)(**estimator.get_params()).fit(x, y)
+    firsts = np.cumsum([0, *sizes])
+    slices = [slice(first, first + size) for first, size in zip(firsts, sizes)]
+    parts = [_sharded.write(tmp_path, i, x[rows], y[rows], None, True, 1) for i, rows in enumerate(slices)]
+    _sharded.fit(estimator, tmp_path, parts)
+    try:
+        scored = nuq.spark.score(frame, tmp_path, column="embedding", id_column="id")
+        check(scored, expected.predict_uncertainty(x))
+        assert scored.columns == ["id", "source", *expected.predict_uncertainty(x)]
+        # Rows that cannot be scored, and a block of them.
+        bad = frame.selectExpr("id", "CASE WHEN id < 1100 THEN NULL ELSE embedding END AS embedding").coalesce(1).orderBy("id")
+        skipped = nuq.spark.score(bad, f"file://{tmp_path}", column="embedding", id_column="id", on_bad_rows="skip").toPandas().sort_values("id")
+        np.testing.assert_array_equal(skipped["total"].to_numpy()[100:], expected.predict_uncertainty(x[100:]).total)
+        assert skipped["id"].tolist() == list(range(1000, 1300)) and skipped["total"].isna().sum() == 100
+        with pytest.raises(Exception, match="id=1000 is null"):
+            nuq.spark.score(bad, tmp_path, column="embedding", id_column="id").collect()
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
 def train_frame(spark, x: np.ndarray, y: np.ndarray, weights: np.ndarray, partitions: int):

@@ -48,7 +48,7 @@ impl Error {
             #[cfg(feature = "serve")]
             Error::Server(error) => match error {
                 nuq_server::Error::Usage(_) => 2,
-                nuq_server::Error::Certificate { .. } => 1,
+                nuq_server::Error::Certificate { .. } | nuq_server::Error::Baseline { .. } => 1,
                 nuq_server::Error::File(error) if !error.is_io() => 1,
                 _ => 3,
             },

@@ -19,6 +19,7 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
     let to = options.out.as_deref();
     let to = to.map(|out| TableFile::new(out, &[options.model.path()], common)).transpose()?;
     let opened = nuq_io::open(options.model.path())?;
+    opened.require_rows()?;
     let Model::Classifier(model) = &opened.model else {
         return Err(Error::Data(format!(
             "{} was fitted with --targets, it is a regressor: label-issues requires a model that was fitted with --labels",

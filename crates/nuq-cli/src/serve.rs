@@ -42,7 +42,7 @@ fn config(options: &ServeArgs, common: &Common) -> Result<Config, Error> {
         models: options.models.clone(),
         pictures: options.pictures.clone(),
         demo: options.demo,
-        address: options.address,
+        address: options.address.clone(),
         insecure: options.insecure,
         read_key: key("NUQ_READ_KEY", options.read_key_file.as_deref())?,
         write_key: key("NUQ_WRITE_KEY", options.write_key_file.as_deref())?,

@@ -28,6 +28,7 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
     let inputs = [options.model.as_path(), options.embeddings.path.as_path()];
     let to = options.out.as_deref().map(|out| TableFile::new(out, &inputs, common)).transpose()?;
     let opened = nuq_io::open(&options.model)?;
+    opened.require_rows()?;
     let (numbers, rows) = read_rows(options, &opened.model, common)?;
     let uncertainty: Vec<f64> = match &opened.model {
         Model::Classifier(model) => model.predict(&rows)?.iter().map(|p| p.log_epistemic).collect(),

@@ -125,7 +125,7 @@ fn the_rust_value_of_every_choice_is_listed() {
 
 fn run(words: &[&str]) {
     let arguments = [&["nuq"], words, &["--quiet"]].concat();
-    crate::run(Args::try_parse_from(arguments).unwrap()).unwrap();
+    crate::prepare_and_execute(Args::try_parse_from(arguments).unwrap()).unwrap();
 }
 
 /// The section `model` of a model file.

@@ -25,13 +25,18 @@ use memmap2::Mmap;
 use nuq::nuq_neighbors::SharedSlice;
 use nuq::nuq_neighbors::cancel::checkpoint;
 
+use crate::index::ROWS_ABSENT;
 use crate::{Error, shards};
 
 // Arrays are written with the byte order of memory, which must therefore be little-endian.
 const _: () = assert!(cfg!(target_endian = "little"), "model files are little-endian");
 
-/// Version of the model file format: the one that is written and the newest that is read.
-pub const FORMAT_VERSION: u32 = 3;
+/// The newest version of the model file format that is read. It is written for files without rows, which earlier programs cannot
+/// read. All other files have [`VERSION_WITH_ROWS`].
+pub const FORMAT_VERSION: u32 = 4;
+
+/// The version of files that earlier programs can read.
+const VERSION_WITH_ROWS: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"NUQMODEL";
 /// Length of the header in bytes.
@@ -70,7 +75,9 @@ fn header(sections: &[Section<'_>]) -> (Vec<u8>, usize) {
     }
     let mut header = Vec::with_capacity(HEADER);
     header.extend_from_slice(MAGIC);
-    header.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    let is_without_rows = sections.iter().any(|section| section.name == ROWS_ABSENT);
+    let version = if is_without_rows { FORMAT_VERSION } else { VERSION_WITH_ROWS };
+    header.extend_from_slice(&version.to_le_bytes());
     header.extend_from_slice(&(sections.len() as u32).to_le_bytes());
     header.extend_from_slice(&(at as u64).to_le_bytes());
     let mut checksum = crc32fast::Hasher::new();

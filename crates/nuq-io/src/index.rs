@@ -2,17 +2,20 @@
 
 use nuq::nuq_neighbors::cancel::Checkpoint;
 use nuq::nuq_neighbors::{
-    CodeBlock, CodeParts, Error as IndexError, GraphParts, IndexParts, LinkParts, NeighborIndex, RowParts,
-    RowValues, Verifier,
+    AbsentIndex, CodeBlock, CodeParts, Error as IndexError, GraphParts, IndexParts, LinkParts, NeighborIndex,
+    RowParts, RowValues, Verifier,
 };
 use rayon::prelude::*;
 
 use crate::Error;
 use crate::container::{Container, Section};
 use crate::meta::{GraphMeta, IndexMeta};
+use crate::model::numbers;
 
 pub(crate) const ROWS_F32: &str = "index.rows.f32";
 const ROWS_F16: &str = "index.rows.f16";
+/// The exclusive upper bound of the ids of rows that are not stored, as `u64`.
+pub(crate) const ROWS_ABSENT: &str = "index.rows.absent";
 const BOTTOM: &str = "index.links.bottom";
 const UPPER: &str = "index.links.upper";
 const CODES: &str = "index.codes";
@@ -41,6 +44,9 @@ pub(crate) fn restore(
     container: &Container,
     meta: &IndexMeta,
 ) -> Result<Box<dyn NeighborIndex + 'static>, Error> {
+    if container.has(ROWS_ABSENT) {
+        return restore_absent(container, meta);
+    }
     let values = if container.has(ROWS_F16) {
         RowValues::F16(container.values(ROWS_F16)?)
     } else {
@@ -54,6 +60,20 @@ pub(crate) fn restore(
     IndexParts { rows, graph }
         .restore(Box::new(ContainerVerifier(container.clone())))
         .map_err(|source| restore_error(container, source))
+}
+
+/// The index of a file without rows.
+fn restore_absent(
+    container: &Container,
+    meta: &IndexMeta,
+) -> Result<Box<dyn NeighborIndex + 'static>, Error> {
+    let bound = match numbers::<u64>(container, ROWS_ABSENT)?[..] {
+        [bound] => usize::try_from(bound).ok(),
+        _ => None,
+    };
+    let bound = bound.ok_or_else(|| Error::damaged(container.path(), ROWS_ABSENT, "it is not one number"))?;
+    let index = AbsentIndex::new(meta.dim, bound, &meta.removed, meta.scale.clone());
+    Ok(Box::new(index.map_err(|source| restore_error(container, source))?))
 }
 
 fn restore_graph(container: &Container, meta: &GraphMeta) -> Result<GraphParts<'static>, Error> {

@@ -11,6 +11,8 @@
 //! Rows that exceed the memory are written as shards ([`ShardWriter`], [`write_shard`], [`open_shards`]). The folder of a sharded model is opened and
 //! saved as a file is.
 //!
+//! [`save_without_rows`] writes a model whose rows are in a database: its predictions are computed from neighbors that the database finds.
+//!
 //! [`save_baseline`] and [`open_baseline`] do the same for a fitted baseline of the crate `nuq-eval`. [`open_any`] opens a file
 //! of either kind.
 
@@ -19,6 +21,7 @@ mod atomic;
 mod baseline;
 mod container;
 mod error;
+mod gaussians;
 mod index;
 mod lock;
 mod meta;
@@ -44,7 +47,10 @@ pub use baseline::{
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::{Error, Position};
 pub use lock::ModelLock;
-pub use model::{Contents, ModelFile, open, open_any, save, save_classifier, save_regressor, write_model};
+pub use model::{
+    Contents, Manifest, ModelFile, Rows, open, open_any, open_manifest, save, save_classifier,
+    save_regressor, save_without_rows, write_model,
+};
 pub use npz_writer::{NpzArray, write_npz};
 pub use output_compression::OutputCompression;
 pub use panics::{catch_panic, is_catching_panics};

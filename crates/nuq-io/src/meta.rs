@@ -90,6 +90,15 @@ pub(crate) struct SmootherMeta {
     /// Absent if the columns have no names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     column_names: Option<Vec<String>>,
+    /// The Gaussians of the density, if they are stored: their arrays are in the sections `gaussians.…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) gaussians: Option<GaussiansMeta>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct GaussiansMeta {
+    /// Whether all classes share one covariance.
+    pub(crate) tied: bool,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -423,10 +432,11 @@ impl SmootherMeta {
             index_reason: parts.choice.reason,
             rules: RulesMeta::of(model.rules()),
             column_names: parts.column_names.clone(),
+            gaussians: None,
         }
     }
 
-    /// The parts of a smoother without sample weights. `bandwidths` holds the section of that name, empty if there is none; `dim`
+    /// The parts of a smoother without sample weights and Gaussians. `bandwidths` holds the section of that name, empty if there is none; `dim`
     /// is the number of columns.
     pub(crate) fn parts(&self, bandwidths: Vec<f64>, dim: usize, graph: Option<&GraphMeta>) -> SmootherParts {
         SmootherParts {
@@ -464,6 +474,16 @@ impl SmootherMeta {
             },
             column_names: self.column_names.clone(),
             sample_weights: None,
+            gaussians: None,
+        }
+    }
+
+    /// Whether densities are computed from Gaussians.
+    pub(crate) fn density_has_gaussians(&self) -> bool {
+        match &self.density {
+            DensityMeta::Same | DensityMeta::Kde { .. } => false,
+            DensityMeta::Auto(auto) => AutoDensity::from(*auto).gaussians.is_some(),
+            DensityMeta::Gmm { .. } => true,
         }
     }
 

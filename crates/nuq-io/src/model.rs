@@ -3,15 +3,19 @@
 use std::io::Write;
 use std::path::Path;
 
-use nuq::nuq_neighbors::IndexParts;
+use nuq::nuq_neighbors::{self, AbsentIndex, IndexParts, NeighborIndex};
+use nuq::parts::GaussianParts;
 use nuq::{Bandwidth, FittedModel, Model, NuqClassifier, NuqRegressor};
 
 use crate::baseline::{self, BASELINE, BaselineFile};
 use crate::container::{self, Container, Section, SectionInfo};
-use crate::meta::{IndexMeta, Meta, SmootherMeta, TaskMeta, classifier_parts, regressor_parts};
-use crate::shards::SHARDS;
+use crate::index::ROWS_ABSENT;
+use crate::meta::{
+    GaussiansMeta, IndexMeta, Meta, SmootherMeta, TaskMeta, classifier_parts, regressor_parts,
+};
+use crate::shards::{SHARDS, ShardFile};
 use crate::threshold_meta::upgrade_regressor_threshold;
-use crate::{Error, index, rules_meta, shards, write_atomically};
+use crate::{Error, gaussians, index, rules_meta, shards, write_atomically};
 
 const META: &str = "model";
 const CLASSES: &str = "classes";
@@ -26,7 +30,8 @@ pub(crate) const WRITTEN_BY: &str = concat!("nuq ", env!("CARGO_PKG_VERSION"));
 /// Writes a model to `path`, atomically: on failure a previous file at `path` is unchanged. Equal models give equal files.
 ///
 /// If `path` is a folder that holds the shards of a sharded model, the manifest of the model is written. A sharded model is written
-/// to any other path as one file with all rows, which are copied into memory.
+/// to any other path as one file with all rows, which are copied into memory. A model that was opened without rows is written
+/// without rows.
 ///
 /// # Errors
 /// [`Error::Write`] if the file cannot be written, [`Error::Model`] if the model comes from a damaged file.
@@ -46,25 +51,65 @@ pub(crate) const WRITTEN_BY: &str = concat!("nuq ", env!("CARGO_PKG_VERSION"));
 /// ```
 pub fn save(model: &Model<'_>, path: &Path) -> Result<(), Error> {
     match model {
-        Model::Classifier(model) => save_classifier(model, path),
-        Model::Regressor(model) => save_regressor(model, path),
+        Model::Classifier(model) => save_classifier(model, path, Rows::Stored),
+        Model::Regressor(model) => save_regressor(model, path, Rows::Stored),
     }
 }
 
-/// Writes a classifier, as [`save`] does.
+/// Writes a model without its training rows, atomically, for rows that are in a vector database. `predict_from` of the opened model computes
+/// predictions from neighbors that the database finds, and they equal those of the model with rows, bit for bit. The file holds labels or
+/// targets, bandwidths, the Gaussians of the density, thresholds and the ids of the rows.
 ///
 /// # Errors
-/// As [`save`].
-pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path) -> Result<(), Error> {
-    save_to(model, path, |output| write_classifier(model, output))
+/// Those of [`save`], and [`Error::Model`] for a kernel that is computed from the coordinates of the neighbors.
+///
+/// ```
+/// use nuq::{Embeddings, FittedModel, Model, NuqRegressor};
+///
+/// let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]])?;
+/// let model = NuqRegressor::params().n_neighbors(2).bandwidth(0.5).fit(&x, &[0.0, 1.0, 4.0])?;
+/// let query = Embeddings::from_rows(&[[0.2]])?;
+/// let neighbors = model.neighbors_of(&query, 2)?; // from the database
+/// let expected = model.predict(&query)?[0].total;
+/// let path = std::env::temp_dir().join(format!("nuq-without-rows-{}.nuq", std::process::id()));
+/// nuq_io::save_without_rows(&Model::Regressor(model), &path)?;
+///
+/// let Model::Regressor(opened) = nuq_io::open(&path)?.model else { unreachable!() };
+/// assert_eq!(opened.predict_from(&query, &neighbors)?[0].total, expected);
+/// assert!(opened.predict(&query).is_err());
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn save_without_rows(model: &Model<'_>, path: &Path) -> Result<(), Error> {
+    match model {
+        Model::Classifier(model) => save_classifier(model, path, Rows::Absent),
+        Model::Regressor(model) => save_regressor(model, path, Rows::Absent),
+    }
 }
 
-/// Writes a regressor, as [`save`] does.
+/// Whether a model file holds the training rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// The file holds the rows, as that of [`save`].
+    Stored,
+    /// The file holds only the ids of the rows, as that of [`save_without_rows`].
+    Absent,
+}
+
+/// Writes a classifier, as [`save`] or [`save_without_rows`] does.
 ///
 /// # Errors
-/// As [`save`].
-pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path) -> Result<(), Error> {
-    save_to(model, path, |output| write_regressor(model, output))
+/// As these functions.
+pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path, rows: Rows) -> Result<(), Error> {
+    save_to(model, path, rows, |output| write_classifier(model, output))
+}
+
+/// Writes a regressor, as [`save`] or [`save_without_rows`] does.
+///
+/// # Errors
+/// As these functions.
+pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path, rows: Rows) -> Result<(), Error> {
+    save_to(model, path, rows, |output| write_regressor(model, output))
 }
 
 /// The destination of a model.
@@ -73,21 +118,32 @@ struct Output<'o> {
     path: &'o Path,
     /// Whether the rows are listed as shards instead of stored.
     is_manifest: bool,
+    rows: Rows,
     /// Receives the sections.
     put: &'o mut dyn FnMut(&[Section<'_>]) -> Result<(), Error>,
+}
+
+impl Output<'_> {
+    fn model_error(&self, source: nuq::Error) -> Error {
+        Error::Model { path: self.path.to_owned(), source }
+    }
 }
 
 /// Calls `write` with the file at `path`, or with the manifest if `path` is a folder.
 fn save_to(
     model: &impl FittedModel,
     path: &Path,
+    rows: Rows,
     write: impl FnOnce(Output<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let is_manifest = path.is_dir();
+    if rows == Rows::Absent {
+        model.check_without_rows().map_err(|source| Error::Model { path: path.to_owned(), source })?;
+    }
+    let is_manifest = path.is_dir() && rows == Rows::Stored;
     let save = |path: &Path| {
         let mut put =
             |sections: &[Section<'_>]| write_atomically(path, |file| container::write(file, sections));
-        write(Output { path, is_manifest, put: &mut put })
+        write(Output { path, is_manifest, rows, put: &mut put })
     };
     if is_manifest { shards::replace_manifest(model, path, save) } else { save(path) }
 }
@@ -101,7 +157,7 @@ pub fn write_model(model: &Model<'_>, to: &mut dyn Write) -> Result<(), Error> {
     let mut put = |sections: &[Section<'_>]| {
         container::write(to, sections).map_err(|source| Error::Write { path: path.to_owned(), source })
     };
-    let output = Output { path, is_manifest: false, put: &mut put };
+    let output = Output { path, is_manifest: false, rows: Rows::Stored, put: &mut put };
     match model {
         Model::Classifier(model) => write_classifier(model, output),
         Model::Regressor(model) => write_regressor(model, output),
@@ -123,6 +179,51 @@ enum IndexOutput<'a> {
     Stored(IndexParts<'a>),
     /// The section `shards` of a manifest.
     Listed(IndexMeta, Vec<u8>),
+    /// The section `index.rows.absent` of a file without rows.
+    Absent(IndexMeta, [u64; 1]),
+}
+
+impl<'a> IndexOutput<'a> {
+    fn of(model: &'a impl FittedModel, output: &Output<'_>) -> Result<Self, Error> {
+        let (index, rows) = (model.index(), model.index().rows());
+        if output.rows == Rows::Absent || !rows.is_stored() {
+            let removed = (0..rows.id_bound() as u32).filter(|&id| !rows.contains(id)).collect();
+            let scale = rows.scale().map(<[f64]>::to_vec);
+            let meta = IndexMeta { dim: rows.dim(), removed, scale, graph: None };
+            return Ok(Self::Absent(meta, [rows.id_bound() as u64]));
+        }
+        if let Some(shards) = rows.sharded().filter(|_| output.is_manifest) {
+            return Ok(Self::Listed(IndexMeta::of_shards(shards), shards::section(shards)));
+        }
+        // Damaged arrays of an opened file must not be written with valid checksums.
+        index.verify_once().map_err(|source| output.model_error(source.into()))?;
+        Ok(Self::Stored(index.parts()))
+    }
+
+    fn meta(&self) -> IndexMeta {
+        match self {
+            Self::Stored(parts) => IndexMeta::from(parts),
+            Self::Listed(meta, _) | Self::Absent(meta, _) => meta.clone(),
+        }
+    }
+
+    fn sections(&self) -> Vec<Section<'_>> {
+        match self {
+            Self::Stored(parts) => index::sections(parts),
+            Self::Listed(_, listed) => vec![Section { name: SHARDS, bytes: listed }],
+            Self::Absent(_, bound) => {
+                vec![Section { name: ROWS_ABSENT, bytes: bytemuck::cast_slice(bound) }]
+            }
+        }
+    }
+
+    /// The Gaussians of the density, where the file does not hold the rows to which they could be fitted again.
+    fn gaussians(&self, model: &impl FittedModel) -> Result<Option<GaussianParts>, nuq::Error> {
+        match self {
+            Self::Stored(_) => Ok(None),
+            Self::Listed(..) | Self::Absent(..) => model.gaussian_parts(),
+        }
+    }
 }
 
 /// Passes the sections of a model to its destination.
@@ -132,29 +233,16 @@ fn write(
     labels_or_targets: Section<'_>,
     output: Output<'_>,
 ) -> Result<(), Error> {
-    let (index, smoother) = (model.index(), model.smoother_parts());
-    let index_output = match index.rows().sharded().filter(|_| output.is_manifest) {
-        Some(rows) => IndexOutput::Listed(IndexMeta::of_shards(rows), shards::section(rows)),
-        None => {
-            // Damaged arrays of an opened file must not be written with valid checksums.
-            let damaged = |source: nuq::nuq_neighbors::Error| Error::Model {
-                path: output.path.to_owned(),
-                source: source.into(),
-            };
-            index.verify_once().map_err(damaged)?;
-            IndexOutput::Stored(index.parts())
-        }
-    };
-    let (index_meta, index_sections) = match &index_output {
-        IndexOutput::Stored(parts) => (IndexMeta::from(parts), index::sections(parts)),
-        IndexOutput::Listed(meta, listed) => (meta.clone(), vec![Section { name: SHARDS, bytes: listed }]),
-    };
-    let meta = Meta {
+    let smoother = model.smoother_parts();
+    let index = IndexOutput::of(model, &output)?;
+    let gaussians = index.gaussians(model).map_err(|source| output.model_error(source))?;
+    let mut meta = Meta {
         written_by: WRITTEN_BY.to_owned(),
         task,
         smoother: SmootherMeta::of(model, &smoother),
-        index: index_meta,
+        index: index.meta(),
     };
+    meta.smoother.gaussians = gaussians.as_ref().map(|parts| GaussiansMeta { tied: parts.is_tied });
     let json = serde_json::to_vec(&meta).expect("the metadata has string keys only");
     let mut sections = vec![Section { name: META, bytes: &json }, labels_or_targets];
     if let Bandwidth::PerDimension(many) | Bandwidth::PerPoint(many) = &smoother.bandwidth {
@@ -167,14 +255,15 @@ fn write(
     if meta.smoother.has_held_out_scores() {
         sections.push(Section { name: HELD_OUT_SCORES, bytes: bytemuck::cast_slice(&held_out_scores) });
     }
-    sections.extend(index_sections);
+    sections.extend(gaussians.iter().flat_map(gaussians::sections));
+    sections.extend(index.sections());
     (output.put)(&sections)
 }
 
 /// An opened model and the metadata of its file.
 #[derive(Debug)]
 pub struct ModelFile {
-    /// The model. Rows and links are mapped; their checksums are verified before the first search.
+    /// The model. It has no rows if it was written by [`save_without_rows`]. Rows and links are mapped; their checksums are verified before the first search.
     pub model: Model<'static>,
     /// Name and version of the program that wrote the file.
     pub written_by: String,
@@ -194,6 +283,18 @@ impl ModelFile {
     pub fn verify(&self) -> Result<(), Error> {
         self.container.verify_all()?;
         self.shards.iter().try_for_each(Container::verify_all)
+    }
+
+    /// Checks that the file holds training rows, for uses that search them.
+    ///
+    /// # Errors
+    /// [`Error::Model`] with the path if it was written by [`save_without_rows`].
+    pub fn require_rows(&self) -> Result<(), Error> {
+        if self.model.index().rows().is_stored() {
+            return Ok(());
+        }
+        let source = nuq_neighbors::Error::RowsNotStored.into();
+        Err(Error::Model { path: self.container.path().to_owned(), source })
     }
 
     /// A number that identifies the contents of the file, from the checksums of its sections. Nothing is read for it. Different files
@@ -256,11 +357,53 @@ fn meta(container: &Container) -> Result<Meta, Error> {
 }
 
 fn read(container: Container) -> Result<ModelFile, Error> {
-    let (path, meta) = (container.path(), meta(&container)?);
+    let meta = meta(&container)?;
     let (index, shards) = match container.has(SHARDS) {
         true => shards::restore(&container, &meta.index)?,
         false => (index::restore(&container, &meta.index)?, vec![]),
     };
+    restored(container, meta, index, shards)
+}
+
+/// The manifest of a sharded model, opened without its shards.
+#[derive(Debug)]
+pub struct Manifest {
+    /// The model without rows. Its predictions are computed from the merged neighbors of all shards.
+    pub model: Model<'static>,
+    /// The shards in the order of their rows.
+    pub shards: Vec<ShardFile>,
+    /// The divisors of the coordinates, if the model searches a scaled space.
+    pub scale: Option<Vec<f64>>,
+}
+
+/// Opens the manifest of a sharded model, for a cluster in which other machines hold the shards. The shard files are not opened and
+/// need not exist.
+///
+/// # Errors
+/// Those of [`open`], and [`Error::Damaged`] if the file has no shards.
+pub fn open_manifest(path: &Path) -> Result<Manifest, Error> {
+    let container = Container::open(path)?;
+    let (meta, shards) = (meta(&container)?, shards::listed(&container)?);
+    if meta.smoother.gaussians.is_none() && meta.smoother.density_has_gaussians() {
+        let problem = "the Gaussians of the density are missing, because an earlier program wrote the manifest: load the model and \
+                       save it to the same folder";
+        return Err(Error::damaged(container.path(), "gaussians", problem));
+    }
+    let scale = meta.index.scale.clone();
+    let rows = shards.iter().map(|shard| shard.rows).sum();
+    let index = AbsentIndex::new(meta.index.dim, rows, &[], scale.clone());
+    let index = index.map_err(|source| index::restore_error(&container, source))?;
+    let model = restored(container, meta, Box::new(index), vec![])?.model;
+    Ok(Manifest { model, shards, scale })
+}
+
+fn restored(
+    container: Container,
+    meta: Meta,
+    index: Box<dyn NeighborIndex + 'static>,
+    shards: Vec<Container>,
+) -> Result<ModelFile, Error> {
+    let path = container.path();
     let bandwidths = match meta.smoother.has_many_bandwidths() {
         true => numbers::<f64>(&container, BANDWIDTHS)?,
         false => vec![],
@@ -268,6 +411,9 @@ fn read(container: Container) -> Result<ModelFile, Error> {
     let mut smoother = meta.smoother.parts(bandwidths, meta.index.dim, meta.index.graph.as_ref());
     if container.has(SAMPLE_WEIGHTS) {
         smoother.sample_weights = Some(numbers::<f64>(&container, SAMPLE_WEIGHTS)?);
+    }
+    if let Some(gaussians) = &meta.smoother.gaussians {
+        smoother.gaussians = Some(gaussians::read(&container, gaussians, meta.index.dim)?);
     }
     let held_out_scores = match meta.smoother.has_held_out_scores() {
         true => numbers::<f64>(&container, HELD_OUT_SCORES)?,

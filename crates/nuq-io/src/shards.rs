@@ -298,7 +298,7 @@ pub(crate) fn section(shards: &ShardedRows) -> Vec<u8> {
 }
 
 /// The shards that a manifest lists.
-fn listed(container: &Container) -> Result<Vec<ShardFile>, Error> {
+pub(crate) fn listed(container: &Container) -> Result<Vec<ShardFile>, Error> {
     serde_json::from_slice(container.read(SHARDS)?)
         .map_err(|problem| Error::damaged(container.path(), SHARDS, problem.to_string()))
 }

@@ -179,6 +179,12 @@ pub enum Error {
          file, which can be changed"
     )]
     FixedShards,
+    /// The values of training rows are needed, and the model holds none.
+    #[error(
+        "the model was saved without its training rows: pass neighbors from the database that holds them to `predict_from`, or use \
+         the model with rows"
+    )]
+    RowsNotStored,
     /// A search of shards elsewhere failed.
     #[error("the shards could not be searched: {problem}")]
     ShardSearch {

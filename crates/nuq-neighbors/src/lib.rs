@@ -16,6 +16,7 @@
 //! # Ok::<(), nuq_neighbors::Error>(())
 //! ```
 
+mod absent;
 pub mod cancel;
 mod choice;
 pub mod device;
@@ -37,6 +38,7 @@ mod summary;
 mod verified;
 mod vocabulary;
 
+pub use absent::AbsentIndex;
 pub use cancel::{CancelToken, Cancelled};
 pub use choice::{IndexChoice, IndexKind, IndexRequest, Reason};
 pub use device::Device;
@@ -52,7 +54,7 @@ pub use neighbors::Neighbors;
 pub use parts::{CodeParts, GraphParts, IndexParts, LinkParts, RowParts, RowValues};
 pub use progress::{Progress, Stage};
 pub use seeded::SeededRng;
-pub use sharded::{AddTable, Shard, ShardMerge, ShardSearch, ShardedIndex, ShardedRows};
+pub use sharded::{AddTable, HeldShards, Shard, ShardMerge, ShardSearch, ShardedIndex, ShardedRows};
 pub use shared_slice::{DeviceSlice, SharedSlice};
 pub use storage::RowStorage;
 #[doc(hidden)]

@@ -71,6 +71,12 @@ pub trait RowStorage: Send + Sync {
         None
     }
 
+    /// Whether the values of the rows are available. If not, only ids are known: [`row`](Self::row) must not be called, and
+    /// everything else that needs values is [`Error::RowsNotStored`].
+    fn is_stored(&self) -> bool {
+        true
+    }
+
     /// Whether there is no row.
     fn is_empty(&self) -> bool {
         self.len() == 0

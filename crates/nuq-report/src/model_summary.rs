@@ -190,7 +190,10 @@ impl ModelSummary {
             sample_weights: model.sample_weights().map(|weights| WeightSummary::new(weights, index)),
             index: choice.kind.name(),
             index_description: description.to_string(),
-            index_reason: choice.reason.to_string(),
+            index_reason: match index.rows().is_stored() {
+                true => choice.reason.to_string(),
+                false => "neighbors come from a database, `predict_from` in Python".to_owned(),
+            },
             recall: description.recall().map(|recall| recall.share),
             n_neighbors: n_neighbors.min(index.len()),
             n_neighbors_requested: (n_neighbors > index.len()).then_some(n_neighbors),

@@ -185,7 +185,7 @@ fn allowed_origin(app: &App, headers: &HeaderMap) -> Result<Option<HeaderValue>,
     Err(ApiError::new(StatusCode::FORBIDDEN, "foreign_origin", message))
 }
 
-/// Without keys, only names of this machine are allowed in the header `Host`. Otherwise a web page could reach the server of its visitor
+/// Without keys, only `localhost`, the host of `--address` and IP addresses are allowed in the header `Host`. Otherwise a web page could reach the server of its visitor
 /// by a host name that resolves to a loopback address.
 fn check_host(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
     let config = &app.config;
@@ -198,11 +198,11 @@ fn check_host(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
         None => host.split(':').next().unwrap_or_default(),
     };
     let is_address = name.parse::<std::net::IpAddr>().is_ok();
-    if name.is_empty() || name.eq_ignore_ascii_case("localhost") || is_address {
+    let is_own = ["", "localhost", config.address.host()].iter().any(|own| name.eq_ignore_ascii_case(own));
+    if is_own || is_address {
         return Ok(());
     }
-    let message =
-        "without a read key the server answers only under `localhost` and IP addresses: set a read key";
+    let message = "without a read key the server answers only under `localhost`, the host of --address and IP addresses: set a read key";
     Err(ApiError::new(StatusCode::FORBIDDEN, "unknown_host", message))
 }
 

@@ -9,6 +9,7 @@ use nuq::Device;
 
 use crate::Error;
 use crate::auth::Key;
+use crate::listen::ListenAddress;
 use crate::pictures::PictureSource;
 
 /// All options of the server.
@@ -21,7 +22,7 @@ pub struct Config {
     /// Whether a model of CIFAR-10 images is served and scores rows, as a demonstration.
     pub demo: bool,
     /// The address to listen on. Port 0 selects a free port.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     /// Whether an address other than loopback is allowed without keys.
     pub insecure: bool,
     /// The key of requests that read. Without it, every request may read.
@@ -54,7 +55,7 @@ impl Default for Config {
             models: Vec::new(),
             pictures: Vec::new(),
             demo: false,
-            address: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            address: SocketAddr::from(([127, 0, 0, 1], 8080)).into(),
             insecure: false,
             read_key: None,
             write_key: None,
@@ -192,14 +193,14 @@ impl Config {
                 crate::demo::NAME
             ));
         }
-        if !self.address.ip().is_loopback() && !self.insecure {
+        if let Some(public) = self.address.public().filter(|_| !self.insecure) {
             for (key, option, who) in
                 [(&self.read_key, "read", "read predictions"), (&self.write_key, "write", "change models")]
             {
                 if key.is_none() {
                     return usage(format!(
-                        "--address {}: other machines could {who} without a key; set NUQ_{}_KEY or --{option}-key-file, or allow \
-                         it with --insecure",
+                        "--address {}: other machines could {who} without a key, at {public}; set NUQ_{}_KEY or \
+                         --{option}-key-file, or allow it with --insecure",
                         self.address,
                         option.to_uppercase(),
                     ));

@@ -27,10 +27,22 @@ pub enum Error {
     },
     /// A model file cannot be opened or written.
     #[error(transparent)]
-    File(#[from] nuq_io::Error),
+    File(nuq_io::Error),
+    /// The file of a baseline, which has neither labels nor neighbors.
+    #[error(
+        "{0} holds {found}, and only classifiers and regressors are served: a baseline has one score per row, without label, uncertainties \
+         and neighbors; score files by `nuq score --model {0} …`, or serve a model that `nuq fit` writes without --method",
+        path.display()
+    )]
+    Baseline {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
+    },
     /// The state folder cannot be used.
     #[error(transparent)]
-    State(#[from] StateError),
+    State(StateError),
     /// The server cannot listen on its address, or cannot start threads.
     #[error("{what}: {source}")]
     System {
@@ -47,6 +59,24 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+}
+
+impl From<nuq_io::Error> for Error {
+    fn from(error: nuq_io::Error) -> Self {
+        match error {
+            nuq_io::Error::WrongKind { path, found, .. } => Self::Baseline { path, found },
+            other => Self::File(other),
+        }
+    }
+}
+
+impl From<StateError> for Error {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Model(error) => error.into(),
+            other => Self::State(other),
+        }
+    }
 }
 
 /// An error of a request. Its body is `{"error": {"code": …, "message": …}}`.

@@ -17,6 +17,9 @@ use crate::App;
 use crate::config::Limits;
 use crate::error::ApiError;
 
+/// The code of an error of a client that has ended the connection before its body was complete.
+pub(crate) const INCOMPLETE_BODY: &str = "incomplete_body";
+
 /// The unit of the memory that bodies take.
 const UNIT: usize = 1024;
 
@@ -210,7 +213,7 @@ impl Frames {
                 }
                 Some(Err(_)) => {
                     let message = "the connection ended before the body was complete";
-                    return Err(ApiError::new(StatusCode::BAD_REQUEST, "incomplete_body", message));
+                    return Err(ApiError::new(StatusCode::BAD_REQUEST, INCOMPLETE_BODY, message));
                 }
             }
         }

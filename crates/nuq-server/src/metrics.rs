@@ -13,6 +13,7 @@ use axum::response::IntoResponse;
 use nuq::FittedModel;
 
 use crate::App;
+use crate::exchange::Outcome;
 use crate::state::Observation;
 
 /// Upper ends of the classes of durations, in seconds.
@@ -66,9 +67,9 @@ impl<const N: usize> Histogram<N> {
 /// All metrics of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// Requests by method, route and status.
-    requests: Mutex<BTreeMap<(MethodName, String, u16), u64>>,
-    seconds: Mutex<BTreeMap<String, Arc<Histogram<14>>>>,
+    /// Requests by method, route, status and outcome. Without a status, the client was gone before the response began.
+    requests: Mutex<BTreeMap<(MethodName, String, Option<u16>, Outcome), u64>>,
+    seconds: Mutex<BTreeMap<(String, Outcome), Arc<Histogram<14>>>>,
     models: Mutex<BTreeMap<String, Arc<ModelMetrics>>>,
     pub(crate) running: AtomicUsize,
     pub(crate) connections: AtomicUsize,
@@ -141,35 +142,45 @@ impl Metrics {
         models.entry(name.to_owned()).or_insert_with(|| Arc::new(ModelMetrics::new())).clone()
     }
 
-    /// Counts a response.
-    pub(crate) fn response(&self, method: &Method, route: &str, status: u16, time: Duration) {
+    /// Counts a request that has ended.
+    pub(crate) fn exchange(
+        &self,
+        method: &Method,
+        route: &str,
+        (status, outcome): (Option<u16>, Outcome),
+        time: Duration,
+    ) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        *requests.entry((method_name(method), route.to_owned(), status)).or_default() += 1;
+        *requests.entry((method_name(method), route.to_owned(), status, outcome)).or_default() += 1;
         drop(requests);
         let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
-        let histogram = match seconds.get(route) {
-            Some(histogram) => histogram.clone(),
-            None => {
-                seconds.entry(route.to_owned()).or_insert_with(|| Arc::new(Histogram::new(SECONDS))).clone()
-            }
-        };
+        let histogram = seconds.entry((route.to_owned(), outcome));
+        let histogram = histogram.or_insert_with(|| Arc::new(Histogram::new(SECONDS))).clone();
         drop(seconds);
         histogram.add(time.as_secs_f64());
     }
 
     /// The metrics as text, except those of the models themselves.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        head(&mut text, "nuq_requests_total", "counter", "Responses by method, route and status.");
+        let help =
+            "Requests by method, route, status and outcome: complete, aborted by the client, or incomplete.";
+        head(&mut text, "nuq_requests_total", "counter", help);
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for ((method, route, status), count) in requests {
-            let labels = format!("method=\"{method}\",route=\"{}\",status=\"{status}\"", escaped(&route));
+        for ((method, route, status, outcome), count) in requests {
+            let status = status.map_or("none".to_owned(), |status| status.to_string());
+            let labels = format!(
+                "method=\"{method}\",route=\"{}\",status=\"{status}\",outcome=\"{}\"",
+                escaped(&route),
+                outcome.name()
+            );
             line(&mut text, &format!("nuq_requests_total{{{labels}}}"), count as f64);
         }
-        head(&mut text, "nuq_request_seconds", "histogram", "Time until the head of the response is sent.");
+        head(&mut text, "nuq_request_seconds", "histogram", "Time until the response ended.");
         let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (route, histogram) in seconds {
-            histogram.write(&mut text, "nuq_request_seconds", &format!("route=\"{}\"", escaped(&route)));
+        for ((route, outcome), histogram) in seconds {
+            let labels = format!("route=\"{}\",outcome=\"{}\"", escaped(&route), outcome.name());
+            histogram.write(&mut text, "nuq_request_seconds", &labels);
         }
         head(&mut text, "nuq_requests_running", "gauge", "Requests that are processed now.");
         line(&mut text, "nuq_requests_running", self.running.load(Relaxed) as f64);
@@ -247,26 +258,34 @@ fn write_state(text: &mut String, app: &App) {
         let series = format!("nuq_unrecorded_rows_total{{{}}}", label(&served.name));
         line(text, &series, served.state.dropped_rows() as f64);
     }
-    let drift: Vec<(String, f64, bool)> = app
+    let drift: Vec<(String, f64, bool, u64)> = app
         .models
         .iter()
         .filter_map(|served| {
             let telemetry = served.state.telemetry();
-            let monitor = &telemetry.drift.as_ref()?.monitor;
+            let drift = telemetry.drift.as_ref()?;
+            // The sum is 0 and not -0 for a wealth of 1.
+            let log10_wealth = drift.monitor.log_wealth() / std::f64::consts::LN_10 + 0.0;
             Some((
                 label(&served.name),
-                monitor.log_wealth() / std::f64::consts::LN_10,
-                monitor.alarm().is_some(),
+                log10_wealth,
+                drift.monitor.alarm().is_some(),
+                drift.ended.acknowledged,
             ))
         })
         .collect();
     head(text, "nuq_drift_log10_wealth", "gauge", "Wealth of the drift monitor; an alarm is -log10(alpha).");
-    for (label, log10_wealth, _) in &drift {
+    for (label, log10_wealth, ..) in &drift {
         line(text, &format!("nuq_drift_log10_wealth{{{label}}}"), *log10_wealth);
     }
-    head(text, "nuq_drift_alarm", "gauge", "1 if the drift monitor has raised an alarm, otherwise 0.");
-    for (label, _, alarm) in &drift {
+    let help = "1 if the drift monitor has raised an alarm that is not acknowledged, otherwise 0.";
+    head(text, "nuq_drift_alarm", "gauge", help);
+    for (label, _, alarm, _) in &drift {
         line(text, &format!("nuq_drift_alarm{{{label}}}"), f64::from(u8::from(*alarm)));
+    }
+    head(text, "nuq_drift_acknowledged_total", "counter", "Acknowledged alarms of the drift monitor.");
+    for (label, .., acknowledged) in &drift {
+        line(text, &format!("nuq_drift_acknowledged_total{{{label}}}"), *acknowledged as f64);
     }
 }
 

@@ -55,8 +55,6 @@ pub(crate) struct ServedModel {
     pub(crate) path: PathBuf,
     device: Device,
     current: RwLock<Arc<LoadedModel>>,
-    /// 1 for the first model, and one more after each change or replacement.
-    version: AtomicU64,
     pub(crate) batcher: Batcher,
     pub(crate) state: Arc<ModelState>,
     /// The label issues of a version.
@@ -80,8 +78,7 @@ impl ServedModel {
             name: source.name.clone(),
             path: source.path.clone(),
             device,
-            current: RwLock::new(Arc::new(LoadedModel::new(model))),
-            version: AtomicU64::new(1),
+            current: RwLock::new(Arc::new(LoadedModel::new(model, state.first_version))),
             batcher,
             state,
             label_issues: Mutex::default(),
@@ -107,8 +104,10 @@ impl ServedModel {
     }
 
     fn acknowledge(&self, applied: Applied) -> Result<Applied, ApiError> {
-        self.next_version();
-        self.state.sync(&applied)?;
+        let synced = self.state.sync(&applied);
+        // A version is shown after it is on the disk, so that it is never used twice. Of two changes the later one may be here first.
+        self.current().raise_version(applied.version);
+        synced?;
         Ok(applied)
     }
 
@@ -149,18 +148,7 @@ impl ServedModel {
     }
 
     pub(crate) fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
-    }
-
-    /// Counts a change of the current model and returns the new version.
-    pub(crate) fn next_version(&self) -> u64 {
-        self.version.fetch_add(1, Ordering::AcqRel) + 1
-    }
-
-    /// Replaces the model. Running requests are completed with the former one.
-    pub(crate) fn replace(&self, model: Model<'static>) -> u64 {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(LoadedModel::new(model));
-        self.next_version()
+        self.current().version()
     }
 
     /// Reads the current model on a thread that may wait for a change of the model.
@@ -173,8 +161,13 @@ impl ServedModel {
     }
 
     /// The results of rows in memory. Long requests are computed in blocks, so that others are computed in between.
-    pub(crate) async fn score(&self, rows: Rows, selection: Selection) -> Result<Results, ApiError> {
-        let (model, selection) = (self.current(), Arc::new(selection));
+    pub(crate) async fn score(
+        &self,
+        model: &Arc<LoadedModel>,
+        rows: Rows,
+        selection: Selection,
+    ) -> Result<Results, ApiError> {
+        let selection = Arc::new(selection);
         let mut blocks = HeldBlocks::new(rows);
         let mut all: Option<Results> = None;
         while let Some(block) = blocks.next()? {
@@ -194,9 +187,12 @@ impl ServedModel {
         let file = open_model(&source, self.device)?;
         let (fingerprint, rules) = (file.fingerprint(), file.model.rules().clone());
         self.cancel_long_read();
-        let discarded = self.state.replace(fingerprint, &rules, || {
-            self.replace(file.model);
-        })?;
+        // Running requests are completed with the former model.
+        let replace = |version| {
+            *self.current.write().unwrap_or_else(PoisonError::into_inner) =
+                Arc::new(LoadedModel::new(file.model, version));
+        };
+        let discarded = self.state.replace(fingerprint, &rules, replace)?;
         let version = self.version();
         match discarded {
             None => tracing::info!(model = self.name, version, "the model file has not changed"),
@@ -246,11 +242,22 @@ fn log_opened(source: &ModelSource, model: &Model<'_>) {
 /// A model in memory. Changes of its rows happen in place; another file replaces it.
 pub(crate) struct LoadedModel {
     model: RwLock<Model<'static>>,
+    /// One more after each change or replacement, also after a restart if the state is stored; see [`ModelState`].
+    version: AtomicU64,
 }
 
 impl LoadedModel {
-    pub(crate) fn new(model: Model<'static>) -> Self {
-        Self { model: RwLock::new(model) }
+    pub(crate) fn new(model: Model<'static>, version: u64) -> Self {
+        Self { model: RwLock::new(model), version: AtomicU64::new(version) }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// A change has led to this version. A model that has replaced the changed one has a later version already.
+    fn raise_version(&self, version: u64) {
+        self.version.fetch_max(version, Ordering::AcqRel);
     }
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Model<'static>> {

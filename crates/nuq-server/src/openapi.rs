@@ -1,4 +1,4 @@
-//! The description of all routes: `/openapi.json`, and as a page `/docs` without scripts.
+//! The description of all routes: `/openapi.json`, and as the page `/docs`.
 
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
@@ -36,11 +36,7 @@ async fn style() -> impl IntoResponse {
 /// The page of all routes, grouped by their tags.
 fn page(description: &Value) -> String {
     let text = |value: &Value| escaped(value.as_str().unwrap_or_default());
-    let mut html = String::from(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>nuq: routes</title>\n\
-         <link rel=\"stylesheet\" href=\"/docs/style.css\">\n</head>\n<body>\n<main>\n",
-    );
+    let mut html = String::from(HEAD);
     let info = &description["info"];
     let _ = write!(
         html,
@@ -49,11 +45,22 @@ fn page(description: &Value) -> String {
         text(&info["version"]),
         paragraphs(&info["description"])
     );
-    html.push_str("<p>The same description for programs: <a href=\"/openapi.json\">/openapi.json</a></p>\n");
+    html.push_str("<p>The same description for programs: <a href=\"openapi.json\">/openapi.json</a></p>\n");
     let tags = description["tags"].as_array().map_or(&[][..], Vec::as_slice);
+    html.push_str("<ul class=\"contents\">\n");
     for tag in tags {
-        let _ =
-            write!(html, "<section>\n<h2>{}</h2>\n{}", text(&tag["name"]), paragraphs(&tag["description"]));
+        let name = text(&tag["name"]);
+        let _ = writeln!(html, "<li><a href=\"#{}\">{name}</a></li>", anchor(&name));
+    }
+    html.push_str("</ul>\n");
+    for tag in tags {
+        let name = text(&tag["name"]);
+        let _ = write!(
+            html,
+            "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{name}</h2>\n{}",
+            paragraphs(&tag["description"]),
+            id = anchor(&name),
+        );
         let paths = description["paths"].as_object().into_iter().flatten();
         let operations = paths.flat_map(|(path, item)| {
             item.as_object().into_iter().flatten().map(move |(method, operation)| (path, method, operation))
@@ -69,11 +76,36 @@ fn page(description: &Value) -> String {
     html
 }
 
+/// The beginning of the page. Its addresses are relative, so that the server can be below a path of another one.
+const HEAD: &str = r##"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Routes · nuq</title>
+<link rel="icon" href="page/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="page/theme.css">
+<link rel="stylesheet" href="docs/style.css">
+<script src="page/theme.js"></script>
+</head>
+<body>
+<header>
+<p class="brand"><a href=".">nuq</a></p>
+<button id="theme" type="button">Dark theme</button>
+</header>
+<main>
+"##;
+
+/// The name of a group in an address.
+fn anchor(name: &str) -> String {
+    name.to_lowercase().replace(' ', "-")
+}
+
 fn write_operation(html: &mut String, path: &str, method: &str, operation: &Value) {
     let text = |value: &Value| escaped(value.as_str().unwrap_or_default());
     let _ = write!(
         html,
-        "<article>\n<h3><code>{} {}</code></h3>\n<p>{}</p>\n{}",
+        "<article>\n<h3><code><b class=\"{method}\">{}</b> {}</code></h3>\n<p class=\"what\">{}</p>\n{}",
         escaped(&method.to_uppercase()),
         escaped(path),
         text(&operation["summary"]),

@@ -1,7 +1,6 @@
-//! What all responses have in common: headers, the log line, the metrics, and the errors of unknown routes.
+//! What all responses have in common: headers, and the errors of unknown routes.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
@@ -15,21 +14,20 @@ use serde_json::json;
 
 use crate::App;
 use crate::error::{ApiError, ErrorMessage};
-use crate::page;
+use crate::exchange::Exchange;
 
-/// The page loads scripts, styles and pictures from the server only.
-const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; \
+/// Pages load scripts, styles, fonts and pictures from the server only.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; \
                               base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Adds headers to a response, counts it and writes a line to the log.
+/// Adds headers to a response, and observes it until its end.
 pub(crate) async fn finish(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let start = Instant::now();
-    let method = request.method().clone();
-    let path = request.uri().path().to_owned();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let route =
         request.extensions().get::<MatchedPath>().map_or("none".to_owned(), |path| path.as_str().to_owned());
+    let exchange = Exchange::begin(app.clone(), method, path, route);
     let mut response = next.run(request).await;
-    if path.starts_with("/v2") {
+    if exchange.path.starts_with("/v2") {
         response = protocol_error(response);
     }
     let headers = response.headers_mut();
@@ -37,23 +35,15 @@ pub(crate) async fn finish(State(app): State<Arc<App>>, request: Request, next: 
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    let (status, time) = (response.status().as_u16(), start.elapsed());
-    app.metrics.response(&method, &route, status, time);
-    let seconds = time.as_secs_f64();
-    if route.ends_with("/score") || route.ends_with("/infer") {
-        let name = path.split('/').nth(3).unwrap_or_default();
+    if exchange.route.ends_with("/score") || exchange.route.ends_with("/infer") {
+        let name = exchange.path.split('/').nth(3).unwrap_or_default();
         if let Ok(served) = app.models.get(name) {
-            served.state.record_request(seconds);
+            // The page shows the time until the answer begins, which does not depend on how fast a client reads.
+            served.state.record_request(exchange.seconds());
         }
     }
-    // Probes, scrapes and the page, which reads its data every few seconds, would fill the log.
-    let is_frequent = route.starts_with("/v2/health") || route == "/metrics" || page::is_frequent(&route);
-    if is_frequent && status < 400 {
-        tracing::debug!(%method, path, status, seconds, "request");
-    } else {
-        tracing::info!(%method, path, status, seconds, "request");
-    }
-    response
+    let status = response.status();
+    response.map(|body| exchange.respond(status, body))
 }
 
 /// Replaces the body of an error by that of the Open Inference Protocol, where `error` is a string.

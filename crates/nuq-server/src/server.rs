@@ -14,12 +14,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Sleep, sleep, timeout};
 
 use crate::demo::Demo;
+use crate::listen::Listeners;
 use crate::tls::Certificates;
 use crate::{App, Config, Error};
 
@@ -54,14 +55,14 @@ impl Server {
             move |source: io::Error| Error::System { what, source }
         };
         let certificates = config.tls.as_ref().map(Certificates::open).transpose()?.map(Arc::new);
-        let wanted = config.address;
+        let wanted = config.address.clone();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(failed("cannot start threads"))?;
         // The address is taken before the models are read, which can take long.
-        let listener = runtime
-            .block_on(TcpListener::bind(wanted))
+        let listeners = runtime
+            .block_on(wanted.bind())
             .map_err(failed(&format!("cannot listen on {wanted}, choose another one with --address")))?;
-        let address = listener.local_addr().map_err(failed("cannot listen"))?;
+        let addresses = listeners.addresses().map_err(failed("cannot listen"))?;
         let demo = if config.demo { Some(Demo::prepare()?) } else { None };
         if let Some(demo) = &demo {
             config.models.push(demo.source());
@@ -74,7 +75,7 @@ impl Server {
         let app = Arc::new(App::new(config)?);
         let (stop, stopped) = watch::channel(false);
         let routes = crate::routes(app.clone());
-        let accept = accept(listener, app.clone(), routes, certificates.clone(), stopped);
+        let accept = accept(listeners, app.clone(), routes, certificates.clone(), stopped);
         let connections = runtime.spawn(accept);
         if let Some(certificates) = certificates.clone() {
             runtime.spawn(async move { certificates.watch().await });
@@ -83,11 +84,13 @@ impl Server {
             runtime.spawn(demo.replay(app.clone()));
         }
         let scheme = if certificates.is_some() { "https" } else { "http" };
-        tracing::info!(address = format!("{scheme}://{address}"), "listening");
-        Ok(Self { address, runtime, app, certificates, stop, connections })
+        for address in &addresses {
+            tracing::info!(address = format!("{scheme}://{address}"), "listening");
+        }
+        Ok(Self { address: addresses[0], runtime, app, certificates, stop, connections })
     }
 
-    /// The address, with the port that was selected.
+    /// The address, with the port that was selected; the first one if the host name has several.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -156,7 +159,7 @@ async fn signals(_: &Arc<App>, _: Option<&Certificates>) {
 
 /// Accepts connections until the server ends, and then waits for them.
 async fn accept(
-    listener: TcpListener,
+    mut listeners: Listeners,
     app: Arc<App>,
     routes: Router,
     certificates: Option<Arc<Certificates>>,
@@ -168,14 +171,14 @@ async fn accept(
         // Further connections wait in the queue of the operating system.
         let next = async {
             let permit = free.clone().acquire_owned().await.expect("the semaphore is never closed");
-            (listener.accept().await, permit)
+            (listeners.accept().await, permit)
         };
         let (accepted, permit) = tokio::select! {
             next = next => next,
             _ = stopped.changed() => break,
         };
         let stream = match accepted {
-            Ok((stream, _)) => stream,
+            Ok(stream) => stream,
             Err(error) => {
                 // For example too many open files: the next connection may succeed later.
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -192,7 +195,7 @@ async fn accept(
         };
         tokio::spawn(connection.serve(stream, acceptor));
     }
-    drop(listener);
+    drop(listeners);
     graceful.shutdown().await;
 }
 

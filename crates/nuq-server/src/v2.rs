@@ -24,7 +24,7 @@ use crate::error::ApiError;
 use crate::limits::{admit, in_time, read_body};
 use crate::models::{Named, ServedModel};
 use crate::results::{Output, Results, Selection, Values};
-use crate::rows::Numbers;
+use crate::rows::{Numbers, parse_json};
 
 /// The header with the length of the JSON part of a body.
 const HEADER_LENGTH: &str = "inference-header-content-length";
@@ -68,8 +68,8 @@ fn check_ready(app: &App) -> Result<(), ApiError> {
 }
 
 /// Checks the version in the path, if there is one.
-fn check_version(served: &ServedModel, params: &RawPathParams) -> Result<(), ApiError> {
-    let current = served.version().to_string();
+fn check_version(served: &ServedModel, version: u64, params: &RawPathParams) -> Result<(), ApiError> {
+    let current = version.to_string();
     match params.iter().find(|(key, _)| *key == "version") {
         Some((_, version)) if version != current => Err(ApiError::not_found(format!(
             "the model {} has no version {version:?}; its version is {current}",
@@ -84,14 +84,15 @@ async fn model_ready(
     Named(served): Named,
     params: RawPathParams,
 ) -> Result<Json<Value>, ApiError> {
-    check_version(&served, &params)?;
+    check_version(&served, served.version(), &params)?;
     check_ready(&app)?;
     Ok(Json(json!({ "name": served.name, "ready": true })))
 }
 
 async fn model_metadata(Named(served): Named, params: RawPathParams) -> Result<Json<Value>, ApiError> {
-    check_version(&served, &params)?;
-    let (name, version) = (served.name.clone(), served.version().to_string());
+    let version = served.version();
+    check_version(&served, version, &params)?;
+    let (name, version) = (served.name.clone(), version.to_string());
     let describe = move |model: &Model<'static>| {
         let mut inputs =
             vec![json!({ "name": "embeddings", "datatype": "FP32", "shape": [-1, model.index().dim()] })];
@@ -180,7 +181,6 @@ async fn infer(
     body: Body,
 ) -> Result<Response, ApiError> {
     let _admission = admit(&app)?;
-    check_version(&served, &params)?;
     let held = read_body(&app, &headers, body).await?;
     let length = header_length(&headers, held.bytes.len())?;
     let max_rows = app.capacity.limits.rows;
@@ -191,9 +191,13 @@ async fn infer(
         tokio::task::spawn_blocking(parse).await.map_err(|_| ApiError::internal())??
     };
     let Inference { id, rows, selection, is_binary, all_binary } = request;
-    let results = in_time(&app, served.score(rows, selection)).await?;
+    // The response is that of one model, although its file may be replaced in the meantime.
+    let model = served.current();
+    let version = model.version();
+    check_version(&served, version, &params)?;
+    let results = in_time(&app, served.score(&model, rows, selection)).await?;
     let is_binary = |i: usize| is_binary.get(i).copied().unwrap_or(all_binary);
-    Ok(respond(&served, id.as_deref(), &results, is_binary))
+    Ok(respond((&served.name, version), id.as_deref(), &results, is_binary))
 }
 
 /// The length of the JSON part of a body.
@@ -210,7 +214,7 @@ fn header_length(headers: &HeaderMap, body: usize) -> Result<usize, ApiError> {
 
 fn parse(body: &[u8], json_length: usize, max_rows: usize) -> Result<Inference, ApiError> {
     let (json, mut binary) = body.split_at(json_length);
-    let request: InferRequest = serde_json::from_slice(json)
+    let request: InferRequest = parse_json(json)
         .map_err(|error| ApiError::invalid(format!("the body is not an inference request: {error}")))?;
     let (mut embeddings, mut logits) = (None, None);
     for input in request.inputs {
@@ -333,7 +337,7 @@ fn singles(bytes: &[u8], size: usize) -> Result<Vec<f32>, (usize, f64)> {
 }
 
 fn respond(
-    served: &ServedModel,
+    (name, version): (&str, u64),
     id: Option<&str>,
     results: &Results,
     is_binary: impl Fn(usize) -> bool,
@@ -341,9 +345,9 @@ fn respond(
     let mut json = Vec::new();
     let mut binary = Vec::new();
     json.extend_from_slice(b"{\"model_name\":");
-    write_json(&mut json, &served.name);
+    write_json(&mut json, &name);
     json.extend_from_slice(b",\"model_version\":");
-    write_json(&mut json, &served.version().to_string());
+    write_json(&mut json, &version.to_string());
     if let Some(id) = id {
         json.extend_from_slice(b",\"id\":");
         write_json(&mut json, &id);

@@ -22,6 +22,15 @@ pub enum Error {
         /// Length of the list that it belongs to.
         expected: usize,
     },
+    /// A model without rows cannot use this kernel.
+    #[error(
+        "the kernel {kernel} is computed from the coordinates of the neighbors, and a model without rows has none: fit it with the \
+         kernel gaussian or student"
+    )]
+    KernelNeedsRows {
+        /// The kernel.
+        kernel: crate::Kernel,
+    },
     /// A regression target that is not finite, or whose square is not.
     #[error("target of row {row} is {value}: targets must be finite and below 1e150 in magnitude")]
     BadTarget {

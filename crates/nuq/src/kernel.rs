@@ -11,6 +11,8 @@ use std::f64::consts::{LN_2, PI};
 
 use nuq_neighbors::choices;
 
+use crate::Error;
+
 /// The kernel that weights the neighbors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kernel {
@@ -38,6 +40,11 @@ impl Kernel {
     #[must_use]
     pub fn is_radial(self) -> bool {
         matches!(self, Kernel::Gaussian | Kernel::Student)
+    }
+
+    /// Rejects a kernel that is computed from the coordinates of the neighbors.
+    pub(crate) fn check_without_rows(self) -> Result<(), Error> {
+        if self.is_radial() { Ok(()) } else { Err(Error::KernelNeedsRows { kernel: self }) }
     }
 
     /// `ln K(0)` in `dimension` dimensions.

@@ -7,15 +7,16 @@ use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors};
 use crate::calibrate::{Rules, Threshold, equal_training_rows};
 use crate::column_names;
 use crate::error::check_lengths;
-use crate::parts::SmootherParts;
+use crate::parts::{GaussianParts, SmootherParts};
 use crate::{Bandwidth, Error, FittedScale, Kernel, NuqClassifier, NuqRegressor};
 
 pub(crate) mod sealed {
     use crate::calibrate::Rules;
-    use crate::smoother::KernelSmoother;
+    use crate::smoother::{Groups, KernelSmoother};
 
     pub trait Sealed {
         fn smoother(&self) -> &KernelSmoother<'_>;
+        fn groups(&self) -> Groups<'_>;
         fn rules_ref(&self) -> &Rules;
         fn rules_mut_ref(&mut self) -> &mut Rules;
         fn column_names_mut(&mut self) -> &mut Option<Vec<String>>;
@@ -91,6 +92,24 @@ pub trait FittedModel: sealed::Sealed {
     /// Options and learned values as plain data, without labels, targets and index.
     fn smoother_parts(&self) -> SmootherParts {
         self.smoother().parts()
+    }
+
+    /// The Gaussians of the density as plain arrays, as a file without rows stores them; `None` if the density has none. After a file
+    /// was opened, they may first be fitted to the training rows.
+    ///
+    /// # Errors
+    /// An index that comes from a damaged file.
+    fn gaussian_parts(&self) -> Result<Option<GaussianParts>, Error> {
+        self.smoother().gaussian_parts(self.groups())
+    }
+
+    /// Checks that predictions of this model need only the neighbors of a query and the query itself, so that it can be used without
+    /// its training rows.
+    ///
+    /// # Errors
+    /// [`Error::KernelNeedsRows`].
+    fn check_without_rows(&self) -> Result<(), Error> {
+        self.kernel().check_without_rows()
     }
 
     /// The `k` nearest training rows of each query, in the space that the model searches.
@@ -236,6 +255,13 @@ impl sealed::Sealed for Model<'_> {
         match self {
             Model::Classifier(model) => model.smoother(),
             Model::Regressor(model) => model.smoother(),
+        }
+    }
+
+    fn groups(&self) -> crate::smoother::Groups<'_> {
+        match self {
+            Model::Classifier(model) => sealed::Sealed::groups(model),
+            Model::Regressor(model) => sealed::Sealed::groups(model),
         }
     }
 

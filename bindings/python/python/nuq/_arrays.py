@@ -156,6 +156,12 @@ def choice(value: Any, name: str, choices: Iterable[str]) -> str:
 
 def path(value: Any, name: str = "path") -> Path:
     """Check the path of a file."""
+    if isinstance(value, str) and value.startswith("file://"):
+        value = value.removeprefix("file://")
+    if isinstance(value, str) and "://" in value:
+        raise InvalidParameterError(
+            f"{name}={value!r}: expected a path of this machine; write a local file and copy it to the object store"
+        )
     if isinstance(value, (str, os.PathLike)):
         return Path(value)
     raise ParameterTypeError(f"{name}={value!r}: expected the path of a file, a string or pathlib.Path")

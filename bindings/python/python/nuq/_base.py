@@ -423,10 +423,14 @@ class Estimator(Parameters):
 
     # -- files ------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model file, in the same format as the command line. ``nuq.load`` opens it."""
+    def save(self, path: str | os.PathLike[str], *, rows: bool = True) -> None:
+        """Write the model file, in the same format as the command line. ``nuq.load`` opens it.
+
+        With ``rows=False`` the file has no training rows, for rows that are in a vector database. ``predict_from`` of such a model gives the
+        same results. Everything that needs the rows raises ``RowsNotStoredError``. The kernel must be "gaussian" or "student".
+        """
         self._check_fitted()
-        self._model.save(_arrays.path(path))
+        self._model.save(_arrays.path(path), _arrays.boolean(rows, "rows"))
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_state"}

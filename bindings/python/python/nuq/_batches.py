@@ -5,7 +5,7 @@ The result of a row does not depend on its batch: it is that of ``predict_uncert
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from .errors import (
     NotNumbersError,
     NuqError,
     ParameterTypeError,
+    RowsNotStoredError,
     UnknownNameError,
 )
 
@@ -71,10 +72,16 @@ class Options:
 
 
 class Scorer:
-    """A model that scores Arrow tables."""
+    """A model that scores Arrow tables.
 
-    def __init__(self, model: Estimator, options: Options, n_jobs: int | None = None) -> None:
-        self._model, self._options = model, options
+    A model without rows needs ``neighbors``, a function that returns ids and squared distances of the neighbors of rows, given the rows and the
+    number of threads.
+    """
+
+    def __init__(
+        self, model: Estimator, options: Options, n_jobs: int | None = None, neighbors: Callable[[np.ndarray, int | None], Any] | None = None
+    ) -> None:
+        self._model, self._options, self._neighbors = model, options, neighbors
         model.n_jobs = n_jobs
         self._thresholds = model._thresholds(options.thresholds) if options.thresholds else []
         if not isinstance(options.column, str):
@@ -83,6 +90,17 @@ class Scorer:
 
     def fields(self, names: Sequence[str]) -> list[tuple[str, str]]:
         """Names and types ("string", "int64", "bool" or "double") of the result columns of a table with columns of these names."""
+        fields = self._fields()
+        taken = {name for name, _ in fields}
+        for name in self._options.kept(names):
+            if name in taken:
+                raise InvalidParameterError(
+                    f"the column {name!r} cannot be kept: the results have a column of this name; rename it, or list the columns to keep "
+                    "in keep_columns"
+                )
+        return fields
+
+    def _fields(self) -> list[tuple[str, str]]:
         numbers = ["aleatoric", "epistemic", "total", "log_epistemic", "log_total", "log_density"]
         if self._model._kind == "classifier":
             kind: str = self._model.classes_.dtype.kind  # type: ignore[attr-defined]
@@ -93,33 +111,35 @@ class Scorer:
             fields = [(name, "double") for name in ["mean", *numbers]]
         if self._thresholds:
             fields.append(("accept", "bool"))
-        taken = {name for name, _ in fields}
-        for name in self._options.kept(names):
-            if name in taken:
-                raise InvalidParameterError(
-                    f"the column {name!r} cannot be kept: the results have a column of this name; rename it, or list the columns to keep "
-                    "in keep_columns"
-                )
         return fields
 
     def score(self, table: Any) -> Any:
         """The kept columns of an Arrow table and the results. A skipped row has nulls."""
+        self.fields(table.column_names)
+        rows, positions = self.rows(table)
+        kept = {name: table[name] for name in self._options.kept(table.column_names)}
+        return self.results(kept, len(table), rows, positions, self._neighbors)
+
+    def results(self, kept: dict[str, Any], n: int, rows: np.ndarray, positions: np.ndarray, neighbors: Any) -> Any:
+        """The kept columns and the results of ``n`` rows, given those that can be scored and their positions."""
         pa = require("pyarrow", "ray")
-        fields = self.fields(table.column_names)
-        kept = self._options.kept(table.column_names)
-        rows, positions = self._rows(table)
         results: dict[str, np.ndarray] = {}
         if len(rows):
-            uncertainty = self._model._uncertainty(self._model._predict_rows(rows))
+            uncertainty = self._model._uncertainty(self._prediction(rows, neighbors))
             results = dict(uncertainty.items())
             if self._thresholds:
                 results["accept"] = _all_accept(self._thresholds, uncertainty)
-        columns = [table[name] for name in kept]
-        for name, kind in fields:
-            columns.append(_column(pa, results.get(name), kind, positions, len(table)))
-        return pa.table(columns, names=[*kept, *(name for name, _ in fields)])
+        columns = {name: _column(pa, results.get(name), kind, positions, n) for name, kind in self._fields()}
+        return pa.table({**kept, **columns})
 
-    def _rows(self, table: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _prediction(self, rows: np.ndarray, neighbors: Any) -> dict[str, np.ndarray]:
+        model = self._model
+        if neighbors is None:
+            return model._predict_rows(rows)
+        ids, squared = neighbors(rows, model.n_jobs)
+        return model._decoded(model._model.predict(rows, (ids.astype(np.int64), squared), model._threads()))
+
+    def rows(self, table: Any) -> tuple[np.ndarray, np.ndarray]:
         """The rows that can be scored, and their positions in the table."""
         options, dim = self._options, self._model.n_features_in_
         if isinstance(options.column, str):
@@ -226,13 +246,18 @@ def _column(pa: Any, values: np.ndarray | None, kind: str, positions: np.ndarray
     return pa.array(spread, type=arrow_type, mask=absent)
 
 
-def opened(path: Any) -> Estimator:
-    """Open a model file."""
+def opened(path: Any, *, with_rows: bool = True) -> Estimator:
+    """Open a model file. A file without rows is an error, unless the neighbors come from elsewhere."""
     from . import load
 
     model = load(path)
     if not isinstance(model, Estimator):
         raise InvalidParameterError(f"{path}: the file holds a baseline; expected a model of NuqClassifier or NuqRegressor")
+    if with_rows and not model._learned("has_rows"):
+        raise RowsNotStoredError(
+            f"{path}: the model was saved without its training rows, so that workers cannot search them: use the model with rows, or predict_from "
+            "with neighbors from the database"
+        )
     return model
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import _arrays, _nuq, baselines
+from . import _nuq, _remote, baselines
 from ._classifier import NuqClassifier
 from ._regressor import NuqRegressor
 
@@ -16,8 +16,11 @@ def load(path: str | os.PathLike[str], device: str = "auto") -> NuqClassifier | 
     The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator are those
     of the fitted model: a bandwidth that was selected by a rule is returned as a number. ``device`` is the device of the
     neighbor search, as in the estimators.
+
+    ``path`` may be an address of an object store that pyarrow or fsspec can read, such as ``s3://bucket/model.nuq`` or the prefix of a sharded
+    model. The files are copied to the temporary folder of this machine once.
     """
-    model = _nuq.load(_arrays.path(path), device)
+    model = _nuq.load(_remote.local(path), device)
     if isinstance(model, tuple):
         return baselines._loaded(*model, device)
     estimator = (NuqClassifier if isinstance(model, _nuq.Classifier) else NuqRegressor)._loaded(model)

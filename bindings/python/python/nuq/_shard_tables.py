@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _arrays, _batches
+from . import _arrays, _batches, _remote
 from ._base import Estimator
 from ._sharded import Part, write
 from .errors import FileError, InvalidParameterError, ParameterTypeError, UnknownNameError
@@ -91,7 +91,7 @@ def prepared(folder: Any, estimator: Estimator) -> tuple[Path, bool]:
     if estimator.index == "hnsw":
         raise InvalidParameterError('index="hnsw": shards are searched exactly, use index="exact" or "auto"')
     normalize = estimator._extension_params()["normalize"]
-    path = _arrays.path(folder, "folder").absolute()
+    path = _remote.local_folder(folder, "folder")
     try:
         path.mkdir(exist_ok=True)
     except OSError as error:

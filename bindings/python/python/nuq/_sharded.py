@@ -52,7 +52,9 @@ def write(
 
 def search(folder: Path, file: tuple[str, int], queries: np.ndarray, k: int, scale: Any, threads: int | None) -> Table:
     """The nearest rows of one shard."""
-    return _nuq.search_shard(folder, file, queries, k, None if scale is None else list(scale), threads)
+    shard = _nuq.Shards(folder, [file], [0], None if scale is None else list(scale))
+    table: Table = shard.search(queries, k, False, threads)
+    return table
 
 
 def fit(

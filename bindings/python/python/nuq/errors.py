@@ -119,6 +119,10 @@ class FixedRowsError(NuqError, ValueError):
     """Rows cannot be inserted into a sharded model or removed from it."""
 
 
+class RowsNotStoredError(NuqError, ValueError):
+    """The model was saved without its training rows, and the call needs them."""
+
+
 class CannotCertifyError(NuqError, ValueError):
     """The held-out rows are not sufficient to certify the requested risk."""
 

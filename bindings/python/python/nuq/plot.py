@@ -129,7 +129,7 @@ def reliability(probability: Any, is_correct: Any, *, bins: int = 10, ax: Any = 
     size = 15 + 150 * counts[used] / counts.max()
     ax.scatter(mean, share, s=size, color=_COLORS[0], clip_on=False, label=f"{len(correct):,} rows (calibration error {error:.3f})")
     ax.set(xlabel="predicted probability", ylabel="share of correct predictions", xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal")
-    _legend(ax, loc="upper left", markerscale=0.6)
+    _legend(ax, loc="lower left", bbox_to_anchor=(0, 1), markerscale=0.6)
     return ax
 
 
@@ -221,7 +221,7 @@ def _projection(model: Estimator, X: Any, measure: str, ax: Any) -> Any:
 
 def _legend(ax: Any, **options: Any) -> None:
     """A legend whose background covers lines behind it."""
-    ax.legend(framealpha=0.85, edgecolor="none", **options)
+    ax.legend(**{"frameon": True, "framealpha": 0.85, "edgecolor": "none", **options})
 
 
 def _axes(ax: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _arrays, _batches
+from . import _arrays, _batches, _remote, _scatter, _spark_shards
 from ._base import Estimator
 from ._package import require
 from ._spark_fit import fit
@@ -38,7 +38,9 @@ def score(
     Parameters
     ----------
     df : rows to score.
-    model : path of a model file on the machine of the driver, or a fitted estimator.
+    model : path of a model file on the machine of the driver, its address in an object store (``s3://…``), or a fitted estimator. The folder of a
+        sharded model must be on a file system that all executors share, or in an object store. Each task then searches some shards, and the
+        neighbors of a row are merged from all of them; the order of the rows changes. This needs PySpark 4.
     column : column of arrays of numbers, or a list of columns of numbers, one per coordinate. Convert a column of ``pyspark.ml`` vectors with
         ``pyspark.ml.functions.vector_to_array``.
     id_column : column whose value names a row in errors. It is the first column of the result.
@@ -50,24 +52,27 @@ def score(
     if not hasattr(df, "mapInArrow"):
         raise ParameterTypeError(f"df is of the type {type(df).__name__}: expected a data frame of Spark")
     options = _batches.Options.checked(column, id_column, keep_columns, threshold, on_bad_rows)
-    path = _saved(model)
-    scorer = _batches.Scorer(_batches.opened(path), options)
+    sharded = None if isinstance(model, Estimator) else _scatter.opened(model if _remote.is_uri(model) else _arrays.path(model, "model"))
+    path = _saved(model, sharded)
+    scorer = _batches.Scorer(_batches.opened(path, with_rows=sharded is None), options)
     fields, kept = scorer.fields(df.columns), options.kept(df.columns)
     kinds = {"double": types.DoubleType(), "int64": types.LongType(), "bool": types.BooleanType(), "string": types.StringType()}
-    schema = types.StructType(
-        [*(df.schema[name] for name in kept), *(types.StructField(name, kinds[kind], True) for name, kind in fields)]
-    )
+    kept_fields, result_fields = [df.schema[name] for name in kept], [types.StructField(name, kinds[kind], True) for name, kind in fields]
     name = _distribute(df, path)
     # A kept column may be a coordinate as well.
     columns = list(dict.fromkeys([*kept, *options.coordinates]))
 
-    def batches(tables: Iterator[Any]) -> Iterator[Any]:
-        return _scored(tables, name, columns, options)
-
     # mapInArrow cannot read names that contain a dot or a backtick.
     col = require("pyspark.sql.functions", "spark").col
     selected = [col(f"`{column.replace('`', '``')}`").alias(f"column_{i}") for i, column in enumerate(columns)]
-    return df.select(*selected).mapInArrow(batches, schema)
+    renamed = df.select(*selected)
+    if sharded is not None:
+        return _spark_shards.score(renamed, sharded, lambda: _scorer(name, options, with_rows=False), columns, kept_fields, result_fields)
+
+    def batches(tables: Iterator[Any]) -> Iterator[Any]:
+        return _scored(tables, name, columns, options)
+
+    return renamed.mapInArrow(batches, types.StructType([*kept_fields, *result_fields]))
 
 
 #: The model that this worker process has opened last, by the path of its file.
@@ -76,25 +81,32 @@ _open: dict[str, Estimator] = {}
 
 def _scored(batches: Iterator[Any], name: str, columns: list[str], options: _batches.Options) -> Iterator[Any]:
     """Score the batches of one task. ``columns`` are the names of their columns."""
-    pa = require("pyarrow", "spark")
-    pyspark = require("pyspark", "spark")
-    path = pyspark.SparkFiles.get(name)
-    if path not in _open:
-        _open.clear()
-        _open[path] = _batches.opened(path)
-    context = pyspark.TaskContext.get()
-    scorer = _batches.Scorer(_open[path], options, 1 if context is None else max(1, context.cpus()))
+    pa, scorer = require("pyarrow", "spark"), _scorer(name, options)
     for batch in batches:
         table = pa.Table.from_batches([batch]).rename_columns(columns)
         yield from scorer.score(table).combine_chunks().to_batches()
 
 
-def _saved(model: Any) -> Path:
-    """The path of the model file, which is written for an estimator."""
-    if not isinstance(model, Estimator):
-        return _arrays.path(model, "model").absolute()
+def _scorer(name: str, options: _batches.Options, *, with_rows: bool = True) -> _batches.Scorer:
+    """The model in a task."""
+    pyspark = require("pyspark", "spark")
+    path = pyspark.SparkFiles.get(name)
+    if path not in _open:
+        _open.clear()
+        _open[path] = _batches.opened(path, with_rows=with_rows)
+    context = pyspark.TaskContext.get()
+    return _batches.Scorer(_open[path], options, 1 if context is None else max(1, context.cpus()))
+
+
+def _saved(model: Any, sharded: _scatter.ShardedModel | None) -> Path:
+    """The path of the model file, which is written for an estimator and for a sharded model, then without rows."""
+    if sharded is None and not isinstance(model, Estimator):
+        return _remote.local(model, "model")
     path = _staging() / "model.nuq"
-    model.save(path)
+    if sharded is None:
+        model.save(path)
+    else:
+        path.write_bytes(sharded.content)
     return path
 
 

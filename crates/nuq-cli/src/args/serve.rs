@@ -1,10 +1,9 @@
 //! Options of `nuq serve`.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
-use nuq_server::{LogFormat, LogLevel, MetricsAccess, ModelSource, PictureSource};
+use nuq_server::{ListenAddress, LogFormat, LogLevel, MetricsAccess, ModelSource, PictureSource};
 
 use super::choice::choice;
 
@@ -34,15 +33,15 @@ pub(crate) struct ServeArgs {
         value_parser = ModelSource::parse, hide_env_values = true
     )]
     pub(crate) models: Vec<ModelSource>,
-    /// Address and port to listen on; port 0 selects a free one
+    /// Host and port to listen on, such as localhost:8080; port 0 selects a free one
     #[arg(
         long,
-        value_name = "ADDRESS",
+        value_name = "HOST:PORT",
         env = "NUQ_ADDRESS",
         default_value = "127.0.0.1:8080",
         hide_env_values = true
     )]
-    pub(crate) address: SocketAddr,
+    pub(crate) address: ListenAddress,
     /// Serve a model of CIFAR-10 images and score test images, then house numbers, to show the page with data
     #[arg(
         long,

@@ -77,7 +77,10 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let target = target(options, target_spec)?;
     let (contents, replacement) = Replacement::open(options, common)?;
     match contents {
-        Contents::Model(file) => threshold(options, common, (target_spec, target), file.model, replacement),
+        Contents::Model(file) => {
+            file.require_rows()?;
+            threshold(options, common, (target_spec, target), file.model, replacement)
+        }
         Contents::Baseline(file) => baseline::run(options, common, (target_spec, target), file, replacement),
     }
 }

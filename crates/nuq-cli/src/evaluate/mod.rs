@@ -21,6 +21,7 @@ use inputs::Arrays;
 pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> {
     inputs::check(options)?;
     let opened = nuq_io::open(&options.model)?;
+    opened.require_rows()?;
     let Model::Classifier(model) = &opened.model else {
         let text = format!(
             "{} was fitted with --targets, it is a regressor: evaluate compares classifiers, fitted with --labels. `nuq score` gives the \

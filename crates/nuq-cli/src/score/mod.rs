@@ -65,6 +65,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         Contents::Model(opened) => opened,
         Contents::Baseline(opened) => return baseline::run(options, common, (kind, &to), &opened),
     };
+    opened.require_rows()?;
     let embeddings = model_inputs(options)?;
     let model = &opened.model;
     let rule = rule(options, cost, model)?;

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{err, out, table};
+use crate::common::{err, nuq, out, table};
 
 const KEY: &str = "0123456789abcdef0123";
 
@@ -29,6 +29,9 @@ fn the_configuration_is_checked() {
     let output = serve(&["--model", "m.nuq", "--check"], &[], at);
     assert!(output.status.success(), "{}", err(&output));
     assert!(out(&output).contains("model       m from m.nuq"), "{}", out(&output));
+    let output = serve(&["--model", "m.nuq", "--address", "localhost:8080", "--check"], &[], at);
+    assert!(out(&output).contains("address     http://localhost:8080"), "{}", err(&output));
+    assert!(nuq(&["fit", "--method", "energy", "--out", "b.nuq"], at).status.success());
     assert!(out(&output).ends_with("the configuration is valid\n"));
     let keys =
         [("NUQ_READ_KEY", KEY), ("NUQ_WRITE_KEY", "abcdefabcdefabcdef"), ("NUQ_MODEL", "x=m.nuq,y=m.nuq")];
@@ -44,6 +47,9 @@ fn the_configuration_is_checked() {
         (&["--model", "t.csv", "--check"], &[], 1, "t.csv is not a nuq model"),
         (&["--model", "a b=m.nuq", "--check"], &[], 2, "cannot be the name of a model"),
         (&["--model", "m.nuq", "--address", "0.0.0.0:80"], &[], 2, "--insecure"),
+        (&["--model", "m.nuq", "--address", "localhost", "--check"], &[], 2, "the port is missing"),
+        (&["--model", "b.nuq", "--check"], &[], 1, "b.nuq holds the baseline energy, and only classifiers"),
+        (&["--model", "b.nuq"], &[], 1, "`nuq score --model b.nuq …`"),
         (&["--model", "m.nuq", "--max-rows", "0"], &[], 2, "--max-rows 0"),
         (&["--model", "m.nuq", "--request-timeout=-1"], &[], 2, "--request-timeout"),
         (
@@ -125,6 +131,7 @@ fn a_signal_ends_the_server_orderly() {
     assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("\"label\":"), "{reply}");
     let request = log.find(|entry| entry["message"] == "request").unwrap();
     assert_eq!((&request["path"], &request["status"]), (&"/v1/models/m/score".into(), &200.into()));
+    assert_eq!(request["outcome"], "complete");
     // SAFETY: the process exists until it is waited for.
     assert_eq!(unsafe { libc::kill(server.id() as i32, libc::SIGTERM) }, 0);
     assert!(log.any(|entry| entry["message"] == "ended"));

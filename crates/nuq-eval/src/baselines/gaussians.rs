@@ -40,6 +40,7 @@ impl BaselineParts {
             shrinkages: self.vector(&name("shrinkages"))?,
             rows,
             class_of_row: self.integers(&name("class_of_row"))?,
+            row_weights: None,
         };
         ClassGaussians::from_parts(parts).map_err(|error| match error {
             nuq::Error::Neighbors(nuq_neighbors::Error::Damaged { section, problem }) => {

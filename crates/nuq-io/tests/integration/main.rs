@@ -16,3 +16,4 @@ mod npy_headers;
 mod parquet;
 mod sharded;
 mod tables;
+mod without_rows;

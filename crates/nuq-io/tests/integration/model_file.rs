@@ -319,7 +319,7 @@ fn rules_of_held_out_rows_are_stored() {
     rules
         .thresholds
         .insert("network".to_owned(), threshold.of_predictor(Predictor::Network).on_training_rows(3));
-    nuq_io::save_classifier(&model, &path).unwrap();
+    nuq_io::save_classifier(&model, &path, nuq_io::Rows::Stored).unwrap();
     let without_scores = nuq_io::open(&path).unwrap();
     assert_eq!(without_scores.model.rules(), model.rules());
     assert!(without_scores.sections.iter().all(|section| section.name != "held_out_scores"));
@@ -330,7 +330,7 @@ fn rules_of_held_out_rows_are_stored() {
     for name in ["b", "a"] {
         model.rules_mut().set_threshold(name, threshold, &scores).unwrap();
     }
-    nuq_io::save_classifier(&model, &path).unwrap();
+    nuq_io::save_classifier(&model, &path, nuq_io::Rows::Stored).unwrap();
     let opened = nuq_io::open(&path).unwrap();
     assert_eq!(opened.model.rules(), model.rules());
     assert_eq!(opened.model.rules().held_out_scores("b"), Some(&[f64::NEG_INFINITY, 2.0, f64::INFINITY][..]));
@@ -348,6 +348,6 @@ fn rules_of_held_out_rows_are_stored() {
             .intervals
             .insert(name.to_owned(), IntervalRule { coverage: 0.9, factor, rows: 20, training_rows: 2 });
     }
-    nuq_io::save_regressor(&model, &path).unwrap();
+    nuq_io::save_regressor(&model, &path, nuq_io::Rows::Stored).unwrap();
     assert_eq!(nuq_io::open(&path).unwrap().model.rules(), model.rules());
 }

@@ -63,6 +63,8 @@ pub struct TestSet {
     pub name: String,
     /// Number of rows.
     pub rows: usize,
+    /// Number of rows that equal training rows. Metrics of such rows are too good.
+    pub training_rows: usize,
     /// Share of correct predictions, in [0, 1].
     pub accuracy: Interval,
     /// Share of rows that the threshold rejects, in [0, 1]; `None` without a threshold.

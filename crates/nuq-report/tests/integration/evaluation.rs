@@ -73,6 +73,30 @@ fn evaluate<'d>(data: &'d Data, inputs: Inputs, options: &ReportOptions) -> (Eva
     (evaluation, report)
 }
 
+/// The third of the test rows that are training rows is counted, and the page warns about them.
+#[test]
+fn test_rows_that_are_training_rows_are_reported() {
+    let Data { model, test, labels, .. } = data();
+    let report = |test: &Embeddings<'_>, labels: &[i64]| {
+        let comparison = Comparison::new(Rows::new(test), labels).resampling(RESAMPLING);
+        let evaluation = comparison.run(&model).expect("valid rows");
+        Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default())
+            .expect("a report")
+    };
+    let clean = report(&test, &labels);
+    assert_eq!(clean.test.training_rows, 0);
+    assert!(!clean.page().contains("class=\"warning\""));
+
+    let mut random = Random::new(3);
+    let (train, train_labels) = rows(&mut random, &[-1.0, 1.0], 200);
+    let mixed = [test.as_slice(), &train.as_slice()[..40 * DIM]].concat();
+    let mixed_labels = [&labels[..], &train_labels[..40]].concat();
+    let mixed = report(&Embeddings::new(mixed, DIM).expect("finite rows"), &mixed_labels);
+    assert_eq!(mixed.test.training_rows, 40);
+    assert!(mixed.page().contains("40 of 120 test rows equal training rows."));
+    assert!(mixed.json().contains("\"training_rows\": 40"));
+}
+
 #[test]
 fn a_report_has_the_numbers_of_the_evaluation() {
     let data = data();

@@ -1,4 +1,4 @@
-//! Numbers in JSON, read into `f32` without an intermediate tree.
+//! Numbers in JSON, read into `f32` without an intermediate tree. Errors name the row and the column.
 
 use std::fmt;
 
@@ -41,7 +41,8 @@ impl<'de> Deserialize<'de> for Matrix {
                 loop {
                     let first = matrix.values.len();
                     let list = List { values: &mut matrix.values, depth: 1 };
-                    if rows.next_element_seed(list)?.is_none() {
+                    let next = rows.next_element_seed(list).map_err(|error| in_row(row, error))?;
+                    if next.is_none() {
                         return Ok(matrix);
                     }
                     let columns = matrix.values.len() - first;
@@ -87,8 +88,93 @@ impl<'de> Visitor<'de> for List<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(Entry { values: self.values, depth: self.depth - 1 })?.is_some() {}
-        Ok(())
+        let mut place = 0;
+        loop {
+            let entry = Entry { values: self.values, depth: self.depth - 1 };
+            match list.next_element_seed(entry) {
+                Ok(Some(())) => place += 1,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(at_place(place, error)),
+            }
+        }
+    }
+}
+
+/// The beginning of the message of an error at a place of a list. Enclosing lists replace it.
+const VALUE: &str = "value ";
+
+/// An error at a place of a list: `value 3: …`, or `row 1, column 3: …` if the entry at this place is a list itself.
+fn at_place<E: Error>(place: usize, error: E) -> E {
+    match error.to_string() {
+        message if message.starts_with(VALUE) => in_row(place, error),
+        message => E::custom(format!("{VALUE}{place}: {message}")),
+    }
+}
+
+/// An error in a row of a matrix.
+fn in_row<E: Error>(row: usize, error: E) -> E {
+    match error.to_string().strip_prefix(VALUE) {
+        // The parser takes line and column from the end of the message.
+        Some(rest) => E::custom(format!("row {row}, column {rest}")),
+        None => error,
+    }
+}
+
+/// Parses JSON. The message of an error says what is wrong and where.
+pub(crate) fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let message = error.to_string();
+        let is_syntax =
+            ["expected value", "expected ident", "invalid number"].iter().any(|text| message.contains(text));
+        let end = offset(bytes, &error);
+        let Some(word) = not_finite(bytes, end).filter(|_| is_syntax) else { return message };
+        let place = match message.split_once(": ") {
+            Some((place, _)) if place.starts_with("row ") => place.to_owned(),
+            Some((place, _)) => match place.strip_prefix(VALUE).and_then(|index| index.parse().ok()) {
+                Some(index) => tensor_place(&bytes[..end.min(bytes.len())], index),
+                None => format!("line {} column {}", error.line(), error.column()),
+            },
+            None => format!("line {} column {}", error.line(), error.column()),
+        };
+        format!(
+            "{place} is {word}, which JSON cannot represent: send finite numbers only, or leave out rows without them (Python's json module \
+             writes {word}, and json.dumps(…, allow_nan=False) refuses it)"
+        )
+    })
+}
+
+/// The position of an error in the text.
+fn offset(bytes: &[u8], error: &serde_json::Error) -> usize {
+    let line = bytes.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
+    line.map(<[u8]>::len).sum::<usize>() + error.column()
+}
+
+/// The word NaN or Infinity at the end of what the parser has read.
+fn not_finite(bytes: &[u8], end: usize) -> Option<&str> {
+    let is_part = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'+');
+    // The position is that of the first or of the second character that the parser did not expect.
+    [end.saturating_sub(1), end.saturating_sub(2), end].into_iter().find_map(|at| {
+        let (before, after) = bytes.split_at_checked(at)?;
+        let start = at - before.iter().rev().take_while(|byte| is_part(byte)).count();
+        let word =
+            str::from_utf8(&bytes[start..at + after.iter().take_while(|byte| is_part(byte)).count()]).ok()?;
+        let is_word = ["nan", "infinity", "inf"]
+            .contains(&word.trim_start_matches(['-', '+']).to_ascii_lowercase().as_str());
+        is_word.then_some(word)
+    })
+}
+
+/// The row and the column of a value of a flat list, if a shape of rows × columns precedes it.
+fn tensor_place(before: &[u8], index: usize) -> String {
+    let columns = || {
+        let at = before.windows(7).rposition(|window| window == b"\"shape\"")?;
+        let text = str::from_utf8(before.get(at + 7..)?.split(|byte| *byte == b']').next()?).ok()?;
+        let [_, columns] = text.split_once('[')?.1.split(',').collect::<Vec<_>>()[..] else { return None };
+        columns.trim().parse::<usize>().ok().filter(|columns| *columns > 0)
+    };
+    match columns() {
+        Some(columns) => format!("row {}, column {}", index / columns, index % columns),
+        None => format!("{VALUE}{index}"),
     }
 }
 
@@ -120,6 +206,12 @@ impl<'de> Visitor<'de> for Entry<'_> {
         }
         self.values.push(single);
         Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Err(E::custom(
+            "null is not a number: send finite numbers only (JavaScript writes NaN and Infinity as null)",
+        ))
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
@@ -154,6 +246,42 @@ mod tests {
         }
         let deep = "[".repeat(1_000_000);
         assert!(numbers(&deep).is_err());
+    }
+
+    #[test]
+    fn errors_name_row_and_column() {
+        let matrix = |text: &str| parse::<Matrix>(text.as_bytes()).unwrap_err();
+        for (word, text) in [
+            ("NaN", "[[1, 2, 3],\n [4, NaN, 6]]"),
+            ("Infinity", "[[1,2,3],[4,Infinity,6]]"),
+            ("-Infinity", "[[1,2,3],[4, -Infinity,6]]"),
+            ("nan", "[[1,2,3],[4,nan]]"),
+            ("NaN", "[[1,2,3],[4,NaN"),
+        ] {
+            let message = matrix(text);
+            assert!(
+                message.starts_with(&format!("row 1, column 1 is {word}, which JSON cannot")),
+                "{message}"
+            );
+            assert!(message.contains("send finite numbers"), "{message}");
+        }
+        let message = matrix("[[1, 2], [3, null]]");
+        assert!(message.starts_with("row 1, column 1: null is not a number"), "{message}");
+        let message = matrix("[[1, 2], [3, 1e39]]");
+        assert!(message.starts_with("row 1, column 1: the value 1e39 exceeds"), "{message}");
+        assert!(message.ends_with("at line 1 column 17"), "{message}");
+        // Words elsewhere are not taken for values.
+        assert!(!matrix("[[1, 2], [3, NaNo]]").contains("cannot represent"));
+        assert!(!matrix("[[\"NaN\"]]").contains("cannot represent"));
+
+        let numbers = |text: &str| parse::<Numbers>(text.as_bytes()).unwrap_err();
+        assert!(numbers("[1, 2, NaN]").starts_with("value 2 is NaN"), "{}", numbers("[1, 2, NaN]"));
+        assert!(numbers("[[1, 2], [3, NaN]]").starts_with("row 1, column 1 is NaN"));
+        assert_eq!(tensor_place(br#"{"shape": [3, 2], "data": [1, 2, 3, "#, 3), "row 1, column 1");
+        assert_eq!(tensor_place(br#"{"shape": [3, 2, 1], "data": ["#, 0), "value 0");
+        for bad in ["", "[", "{\"a\": NaN", "NaN", "\u{e9}NaN", "[[NaN"] {
+            parse::<Matrix>(bad.as_bytes()).unwrap_err();
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use bytes::{Buf, Bytes};
 use nuq::{Embeddings, FittedModel, Model};
 use tokio::runtime::Handle;
 
-pub(crate) use json::{Matrix, Numbers};
+pub(crate) use json::{Matrix, Numbers, parse as parse_json};
 
 use crate::App;
 use crate::batch::Rows;

@@ -14,7 +14,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::StateError;
 
 /// Version of the tables, in `PRAGMA user_version`.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 const FILE: &str = "state.sqlite";
 
@@ -25,7 +25,9 @@ CREATE TABLE models (
     fingerprint INTEGER NOT NULL,
     -- The file of the model after the change snapshot_change; NULL if there is none.
     snapshot TEXT,
-    snapshot_change INTEGER NOT NULL DEFAULT 0
+    snapshot_change INTEGER NOT NULL DEFAULT 0,
+    -- One more after each change and each replacement of the file.
+    version INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 CREATE TABLE changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -52,6 +54,14 @@ CREATE TABLE samples (
     model TEXT NOT NULL, sample TEXT NOT NULL, id INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (model, sample, id)
 ) STRICT;
 CREATE TABLE drift (model TEXT PRIMARY KEY, data BLOB NOT NULL) STRICT;
+";
+
+/// Changes of the tables of version 1. Its models had no stored version: every later one is larger than all that were shown. Its drift
+/// tests had no history, and start again.
+const FROM_VERSION_1: &str = "
+DELETE FROM drift;
+ALTER TABLE models ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
+UPDATE models SET version = 1 + coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0);
 ";
 
 /// Whether changes of models are accepted.
@@ -297,6 +307,7 @@ fn connect(path: &Path, folder: &Path) -> Result<Connection, StateError> {
     };
     match prepare(&connection).map_err(unusable)? {
         0 => create_tables(&connection).map_err(unusable)?,
+        1 => transact(&connection, FROM_VERSION_1).map_err(unusable)?,
         VERSION => {}
         other => {
             let problem = format!(
@@ -315,7 +326,13 @@ fn has_log(connection: &Connection) -> bool {
 }
 
 fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(&format!("BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;"))
+    transact(connection, TABLES)
+}
+
+/// Runs statements that bring the tables to the current version.
+fn transact(connection: &Connection, statements: &str) -> rusqlite::Result<()> {
+    connection
+        .execute_batch(&format!("BEGIN IMMEDIATE; {statements} PRAGMA user_version = {VERSION}; COMMIT;"))
 }
 
 enum LockError {

@@ -6,6 +6,7 @@ use nuq::parts::DriftParts;
 
 use super::Observation;
 use super::codec::{Decoder, Encoder};
+use super::ended_test::{EndedTests, Ending};
 
 /// Points of the wealth over time. When there are more, every second one is removed, and the time between points doubles.
 const POINTS: usize = 2000;
@@ -68,6 +69,24 @@ pub(crate) struct WealthPoint {
     pub(crate) log_wealth: f64,
 }
 
+impl WealthPoint {
+    pub(super) fn encode_all(points: &[Self], encoder: &mut Encoder) {
+        encoder.u64(points.len() as u64);
+        for point in points {
+            encoder.u64(point.time_ms).f64(point.log_wealth);
+        }
+    }
+
+    pub(super) fn decode_all(decoder: &mut Decoder<'_>) -> Option<Vec<Self>> {
+        let count = decoder.u64()?;
+        let mut points = vec![];
+        for _ in 0..count {
+            points.push(Self { time_ms: decoder.u64()?, log_wealth: decoder.f64()? });
+        }
+        Some(points)
+    }
+}
+
 /// A monitor and its wealth over time.
 #[derive(Debug, Clone)]
 pub(crate) struct Drift {
@@ -83,11 +102,15 @@ pub(crate) struct Drift {
     interval_ms: u64,
     /// The time of the first alarm, in milliseconds since 1970.
     pub(crate) alarm_ms: Option<u64>,
+    /// The time of its start, in milliseconds since 1970.
+    pub(crate) started_ms: u64,
+    /// Earlier tests of the model.
+    pub(crate) ended: EndedTests,
 }
 
 impl Drift {
     /// A new monitor, or `None` if the scores cannot be used.
-    pub(super) fn start(source: &DriftSource, alpha: f64, seed: u64) -> Option<Self> {
+    pub(super) fn start(source: &DriftSource, alpha: f64, seed: u64, started_ms: u64) -> Option<Self> {
         Some(Self {
             threshold: source.threshold.clone(),
             measure: source.measure,
@@ -96,7 +119,25 @@ impl Drift {
             points: vec![],
             interval_ms: INTERVAL_MS,
             alarm_ms: None,
+            started_ms,
+            ended: EndedTests::default(),
         })
+    }
+
+    /// A new monitor that follows this one, which ends. It begins with the held-out scores alone: the rows that this one has read may
+    /// differ from them.
+    pub(super) fn restart(
+        &self,
+        source: &DriftSource,
+        alpha: f64,
+        seed: u64,
+        ending: Ending,
+    ) -> Option<Self> {
+        let now = super::now_ms();
+        let mut next = Self::start(source, alpha, seed, now)?;
+        next.ended = self.ended.clone();
+        next.ended.add(self, now, ending);
+        Some(next)
     }
 
     /// Whether the monitor compares with these scores.
@@ -138,10 +179,9 @@ impl Drift {
         encoder.f64(parts.alpha).u64(parts.held_out as u64).u64(parts.capacity as u64).f64s(&parts.pool);
         encoder.u64(parts.rows).f64(parts.log_bets).f64s(&parts.shares);
         encoder.u64(parts.alarm.unwrap_or(u64::MAX)).u64(parts.random_state);
-        encoder.u64(self.points.len() as u64);
-        for point in &self.points {
-            encoder.u64(point.time_ms).f64(point.log_wealth);
-        }
+        WealthPoint::encode_all(&self.points, &mut encoder);
+        encoder.u64(self.started_ms);
+        self.ended.encode(&mut encoder);
         encoder.finish()
     }
 
@@ -164,12 +204,10 @@ impl Drift {
             random_state: decoder.u64()?,
         };
         let monitor = DriftMonitor::from_parts(parts).ok()?;
-        let count = decoder.u64()?;
-        let mut points = vec![];
-        for _ in 0..count {
-            points.push(WealthPoint { time_ms: decoder.u64()?, log_wealth: decoder.f64()? });
-        }
-        Some(Self { threshold, measure, checksum, monitor, points, interval_ms, alarm_ms })
+        let points = WealthPoint::decode_all(&mut decoder)?;
+        let started_ms = decoder.u64()?;
+        let ended = EndedTests::decode(&mut decoder)?;
+        Some(Self { threshold, measure, checksum, monitor, points, interval_ms, alarm_ms, started_ms, ended })
     }
 }
 
@@ -201,7 +239,7 @@ mod tests {
     #[test]
     fn rows_that_the_threshold_did_not_compare_are_not_read() {
         let source = source();
-        let mut drift = Drift::start(&source, 0.01, 1).unwrap();
+        let mut drift = Drift::start(&source, 0.01, 1, 0).unwrap();
         drift.add(&source, &observation(0, 5.0, true));
         assert_eq!(drift.monitor.rows(), 1);
         let mut of_network = observation(1, 5.0, true);
@@ -225,7 +263,7 @@ mod tests {
     #[test]
     fn points_are_bounded_and_the_last_one_is_current() {
         let source = source();
-        let mut drift = Drift::start(&source, 0.01, 1).unwrap();
+        let mut drift = Drift::start(&source, 0.01, 1, 0).unwrap();
         for i in 0..20_000u64 {
             drift.add(&source, &observation(i * 1000, (i % 100) as f64, true));
             assert!(drift.points.len() <= POINTS);
@@ -236,11 +274,34 @@ mod tests {
     }
 
     #[test]
+    fn a_test_that_starts_again_has_a_wealth_of_one_and_the_history() {
+        let source = source();
+        let mut drift = Drift::start(&source, 0.01, 1, 5).unwrap();
+        (10..60).for_each(|i| drift.add(&source, &observation(i, f64::INFINITY, false)));
+        let mut next = drift.restart(&source, 0.01, 2, Ending::Acknowledged).unwrap();
+        assert_eq!((next.monitor.log_wealth(), next.monitor.rows(), next.alarm_ms), (0.0, 0, None));
+        // The rows before are not among those that new rows are compared with.
+        assert_eq!(next.monitor.parts().pool, source.scores);
+        let ended: Vec<_> = next.ended.iter().collect();
+        assert_eq!((ended.len(), ended[0].rows, ended[0].started_ms), (1, 50, 5));
+        assert_eq!((ended[0].alarm_ms, ended[0].points.last()), (drift.alarm_ms, drift.points.last()));
+        // A further alarm is raised if the rows still differ.
+        (60..110).for_each(|i| next.add(&source, &observation(i, f64::INFINITY, false)));
+        assert!(next.alarm_ms.is_some_and(|time| time >= 60));
+        for _ in 0..30 {
+            next = next.restart(&source, 0.01, 3, Ending::Acknowledged).unwrap();
+            (0..9).for_each(|i| next.add(&source, &observation(i, 3.0, true)));
+        }
+        assert_eq!((next.ended.iter().count(), next.ended.acknowledged), (20, 31));
+    }
+
+    #[test]
     fn a_stored_monitor_continues_identically() {
         let source = source();
-        let mut drift = Drift::start(&source, 0.01, 1).unwrap();
+        let mut drift = Drift::start(&source, 0.01, 1, 0).unwrap();
         (0..50).for_each(|i| drift.add(&source, &observation(i, f64::INFINITY, false)));
         assert!(drift.alarm_ms.is_some());
+        drift = drift.restart(&source, 0.01, 1, Ending::Replaced).unwrap();
         let mut restored = Drift::decode(&drift.encode()).unwrap();
         assert!(restored.is_of(&source));
         for i in 50..100 {

@@ -13,6 +13,7 @@ mod activity;
 mod codec;
 mod database;
 mod drift;
+mod ended_test;
 mod error;
 mod journal;
 mod observation;
@@ -24,6 +25,8 @@ mod snapshot;
 mod tests;
 
 pub(crate) use activity::Interval;
+pub(crate) use drift::WealthPoint;
+pub(crate) use ended_test::EndedTest;
 pub use error::StateError;
 pub(crate) use journal::{Change, Kind, Labels, Summary};
 pub(crate) use observation::Observation;
@@ -36,7 +39,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::http::StatusCode;
-use nuq::{Device, FittedModel, Model};
+use nuq::calibrate::Rules;
+use nuq::{Device, FittedModel, Label, Model};
 use nuq_io::ModelFile;
 
 use crate::Config;
@@ -44,7 +48,7 @@ use crate::error::ApiError;
 use crate::models::LoadedModel;
 use database::{Commit, Database};
 use drift::DriftSource;
-use recorder::Recorder;
+use recorder::{NotAcknowledged, Recorder};
 use snapshot::Base;
 
 /// Changes that stay in the data base after a snapshot contains them, for the list of changes and for undo.
@@ -127,8 +131,9 @@ impl State {
     ) -> Result<(Model<'static>, ModelState), StateError> {
         let folder = self.database.folder();
         let file = device.scope(|| nuq_io::open(path))?;
+        file.require_rows()?;
         let fingerprint = file.fingerprint();
-        let new = Base { fingerprint, snapshot: None, change: 0 };
+        let mut new = Base { fingerprint, snapshot: None, change: 0, version: 1 };
         let base = match self.database.read(|connection| snapshot::read(connection, name))? {
             Some(base) if base.fingerprint == fingerprint => base,
             Some(base) if base.snapshot.is_some() || self.has_changes(name)? => {
@@ -139,11 +144,14 @@ impl State {
                 );
                 return Err(StateError::unusable(folder, problem));
             }
-            _ => {
+            former => {
+                // The version of another file is a new one.
+                new.version += former.map_or(0, |former| former.version);
                 self.database.write(|transaction| snapshot::write(transaction, name, &new))?;
                 new
             }
         };
+        let version = base.version;
         let mut model = match &base.snapshot {
             Some(snapshot) => open_verified(&folder.join(snapshot), device)?.model,
             None => {
@@ -163,6 +171,7 @@ impl State {
             database: self.database.clone(),
             log: Mutex::new(log),
             recorder,
+            first_version: version,
         };
         Ok((model, state))
     }
@@ -202,6 +211,7 @@ impl State {
 /// Opens a model file and reads all of it, so that damage is found before it is served.
 pub(crate) fn open_verified(path: &Path, device: Device) -> Result<ModelFile, nuq_io::Error> {
     let file = device.scope(|| nuq_io::open(path))?;
+    file.require_rows()?;
     file.verify()?;
     Ok(file)
 }
@@ -237,6 +247,8 @@ pub(crate) struct ModelState {
     /// Held during a change, so that changes of a model happen one after the other.
     log: Mutex<Log>,
     recorder: Recorder,
+    /// The version of the model when it was opened.
+    pub(crate) first_version: u64,
 }
 
 /// A change that is in the journal and in the model.
@@ -244,7 +256,28 @@ pub(crate) struct ModelState {
 pub(crate) struct Applied {
     pub(crate) id: u64,
     pub(crate) change: Change,
+    /// The version of the model after the change.
+    pub(crate) version: u64,
+    /// The number of training rows after the change.
+    pub(crate) rows: usize,
+    /// Classes that the change added.
+    pub(crate) new_classes: Vec<Label>,
+    /// Names of the thresholds, sets and intervals that the change removed.
+    pub(crate) removed_rules: Vec<String>,
     commit: Commit,
+}
+
+/// The names of all rules.
+fn rule_names(rules: &Rules) -> impl Iterator<Item = &String> {
+    rules.thresholds.keys().chain(rules.sets.keys()).chain(rules.intervals.keys())
+}
+
+/// The classes of a classifier.
+fn classes_of(model: &Model<'_>) -> Vec<Label> {
+    match model {
+        Model::Classifier(model) => model.classes().labels().to_vec(),
+        Model::Regressor(_) => vec![],
+    }
 }
 
 impl ModelState {
@@ -272,17 +305,22 @@ impl ModelState {
         let mut log = self.log();
         let loaded = current();
         let change = prepare(&loaded.read(), &self.database)?;
+        let version = log.base.version + 1;
         let append = |transaction: &rusqlite::Transaction<'_>| {
             let id = journal::append(transaction, &self.name, now_ms(), &change)?;
             if !self.database.is_durable() {
                 journal::prune(transaction, &self.name, (id, HISTORY, HISTORY_BYTES))?;
             }
+            snapshot::write_version(transaction, &self.name, version)?;
             Ok(id)
         };
         let (id, commit) = self.database.commit(append)?;
-        let (result, source) = {
+        // Also if the change cannot be applied: no version is used twice.
+        log.base.version = version;
+        let classes_before = classes_of(&loaded.read());
+        let (result, rules, classes, rows) = {
             let mut model = loaded.write();
-            (change.apply(&mut model), DriftSource::of(model.rules()))
+            (change.apply(&mut model), model.rules().clone(), classes_of(&model), model.index().len())
         };
         if let Err(error) = result {
             // If this fails too, recovery finds that the change cannot be applied.
@@ -291,12 +329,17 @@ impl ModelState {
             }
             return Err(ApiError::invalid(error.to_string()));
         }
-        self.recorder.rules(source);
+        self.recorder.rules(DriftSource::of(&rules));
         log.add(id, &change);
         if self.database.is_durable() && log.is_long() {
             self.snapshot(&mut log, &loaded.read());
         }
-        Ok(Applied { id, change, commit })
+        let new_classes = classes.into_iter().filter(|label| !classes_before.contains(label)).collect();
+        let removed_rules = rule_names(&change.rules_before)
+            .filter(|name| rule_names(&rules).all(|other| other != *name))
+            .cloned()
+            .collect();
+        Ok(Applied { id, change, version, rows, new_classes, removed_rules, commit })
     }
 
     /// Waits until a change is on the disk. Changes that wait at the same time are written together.
@@ -334,28 +377,28 @@ impl ModelState {
         })
     }
 
-    /// Replaces the file of the model: all changes are discarded. `replace` makes the new model the served one; it is called after the
-    /// state is written. Returns the number of discarded changes; `None` if the file is that of the served model: then nothing is done, and
-    /// changes stay.
+    /// Replaces the file of the model: all changes are discarded. `replace` makes the new model the served one, with its version; it is
+    /// called after the state is written. Returns the number of discarded changes; `None` if the file is that of the served model: then
+    /// nothing is done, and changes stay.
     pub(crate) fn replace(
         &self,
         fingerprint: u64,
-        rules: &nuq::calibrate::Rules,
-        replace: impl FnOnce(),
+        rules: &Rules,
+        replace: impl FnOnce(u64),
     ) -> Result<Option<usize>, StateError> {
         let mut log = self.log();
         if log.base.fingerprint == fingerprint {
             return Ok(None);
         }
         let mut discarded = log.changes;
-        let base = Base { fingerprint, snapshot: None, change: 0 };
+        let base = Base { fingerprint, snapshot: None, change: 0, version: log.base.version + 1 };
         if !matches!(self.database.writes, database::Writes::ReadOnly(_)) {
             discarded = self.database.write(|transaction| {
                 snapshot::write(transaction, &self.name, &base)?;
                 transaction.execute("DELETE FROM changes WHERE model = ?1", [&self.name])
             })?;
         }
-        replace();
+        replace(base.version);
         if self.database.is_durable() {
             snapshot::remove_others(self.database.folder(), &self.name, None);
         }
@@ -368,7 +411,8 @@ impl ModelState {
     fn snapshot(&self, log: &mut Log, model: &Model<'_>) {
         let folder = self.database.folder();
         let result = snapshot::save(model, folder, &self.name, log.last).and_then(|file| {
-            let base = Base { fingerprint: log.base.fingerprint, snapshot: Some(file), change: log.last };
+            let mut base = log.base.clone();
+            (base.snapshot, base.change) = (Some(file), log.last);
             self.database.write(|transaction| {
                 snapshot::write(transaction, &self.name, &base)?;
                 journal::prune(transaction, &self.name, (base.change, HISTORY, HISTORY_BYTES))
@@ -413,6 +457,25 @@ impl ModelState {
     /// What was recorded: sums per minute, samples and drift. Keep the guard for a short time only.
     pub(crate) fn telemetry(&self) -> MutexGuard<'_, Telemetry> {
         self.recorder.telemetry()
+    }
+
+    /// Acknowledges the alarm of the drift monitor: the test starts again. Returns the time of the alarm in milliseconds since 1970. It
+    /// blocks.
+    pub(crate) fn acknowledge_drift(&self) -> Result<u64, ApiError> {
+        // Without a state folder the monitor is in memory, as is its acknowledgement.
+        match self.database.check_writes() {
+            Err(StateError::NoState) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let conflict = |text: &str| ApiError::new(StatusCode::CONFLICT, "conflict", text);
+        self.recorder.acknowledge().map_err(|problem| match problem {
+            NotAcknowledged::NoAlarm => conflict("the drift test has raised no alarm that could be acknowledged"),
+            NotAcknowledged::Paused => conflict(
+                "the drift test is paused, because the model has no threshold with scores of held-out rows: calibrate one, and the test \
+                 starts again",
+            ),
+            NotAcknowledged::State(error) => error.into(),
+        })
     }
 
     /// Waits until everything is recorded and written, before the process ends.

@@ -14,6 +14,7 @@ use rusqlite::{Connection, Transaction, params};
 use super::activity::{Activity, Interval, MINUTES};
 use super::database::Database;
 use super::drift::{Drift, DriftSource};
+use super::ended_test::Ending;
 use super::samples::{Sample, Samples, Which};
 use super::{Observation, StateError};
 
@@ -37,9 +38,22 @@ enum Message {
         seconds: f64,
     },
     Rules(Option<DriftSource>),
+    /// Answered when the acknowledgement of the alarm is written.
+    Acknowledge(SyncSender<Result<u64, NotAcknowledged>>),
     /// Answered when all earlier messages are recorded and written.
     Flush(SyncSender<()>),
     Stop,
+}
+
+/// Why an alarm cannot be acknowledged.
+#[derive(Debug)]
+pub(crate) enum NotAcknowledged {
+    /// There is no alarm.
+    NoAlarm,
+    /// The model has no held-out scores with which the test could start again.
+    Paused,
+    /// The state cannot be written.
+    State(StateError),
 }
 
 /// What the page shows of one model.
@@ -65,12 +79,23 @@ impl Telemetry {
 
     /// Continues the monitor of these scores, or starts a new one.
     fn set_source(&mut self, source: Option<DriftSource>, alpha: f64, seed: u64) {
-        if let Some(source) = &source
-            && !self.drift.as_ref().is_some_and(|drift| drift.is_of(source) && drift.monitor.alpha() == alpha)
-        {
-            self.drift = Drift::start(source, alpha, seed);
+        if let Some(source) = &source {
+            self.drift = match self.drift.take() {
+                Some(drift) if drift.is_of(source) && drift.monitor.alpha() == alpha => Some(drift),
+                Some(drift) => drift.restart(source, alpha, seed, Ending::Replaced),
+                None => Drift::start(source, alpha, seed, super::now_ms()),
+            };
         }
         self.source = source;
+    }
+
+    /// The test that follows after its alarm is acknowledged, and the time of the alarm.
+    fn acknowledged(&self, seed: u64) -> Result<(Drift, u64), NotAcknowledged> {
+        let drift = self.drift.as_ref().ok_or(NotAcknowledged::NoAlarm)?;
+        let alarm_ms = drift.alarm_ms.ok_or(NotAcknowledged::NoAlarm)?;
+        let source = self.source.as_ref().ok_or(NotAcknowledged::Paused)?;
+        let next = drift.restart(source, drift.monitor.alpha(), seed, Ending::Acknowledged);
+        next.map(|next| (next, alarm_ms)).ok_or(NotAcknowledged::Paused)
     }
 
     fn read(from: &Connection, model: &str) -> rusqlite::Result<Self> {
@@ -123,7 +148,7 @@ impl Snapshot {
             to.execute("DELETE FROM minutes WHERE model = ?1 AND start_ms < ?2", params![model, first])?;
         }
         if let Some(drift) = &self.drift {
-            to.execute("INSERT OR REPLACE INTO drift (model, data) VALUES (?1, ?2)", params![model, drift])?;
+            write_drift(to, model, drift)?;
         }
         for (which, rows) in Which::ALL.into_iter().zip(self.samples.iter().flatten()) {
             let oldest = rows.last().map_or(i64::MAX, |sample| sample.id as i64);
@@ -145,6 +170,11 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+fn write_drift(to: &Transaction<'_>, model: &str, drift: &[u8]) -> rusqlite::Result<()> {
+    to.execute("INSERT OR REPLACE INTO drift (model, data) VALUES (?1, ?2)", params![model, drift])?;
+    Ok(())
 }
 
 /// The sending end, and the values in memory.
@@ -215,6 +245,15 @@ impl Recorder {
         let _ = self.sender.send(Message::Rules(source));
     }
 
+    /// Acknowledges the alarm of the drift monitor, which starts again, and returns the time of the alarm. It blocks until this is on the
+    /// disk, if there is a state folder.
+    pub(super) fn acknowledge(&self) -> Result<u64, NotAcknowledged> {
+        let (done, result) = sync_channel(1);
+        // Without the thread, which ends with this value, nothing is monitored.
+        self.sender.send(Message::Acknowledge(done)).map_err(|_| NotAcknowledged::NoAlarm)?;
+        result.recv().map_err(|_| NotAcknowledged::NoAlarm)?
+    }
+
     /// Waits until everything is recorded and written.
     pub(super) fn flush(&self) {
         let (done, is_done) = sync_channel(1);
@@ -262,10 +301,11 @@ impl Worker {
                     self.telemetry().activity.add_request(time_ms, seconds);
                 }
                 Ok(Message::Rules(source)) => {
-                    let (alpha, seed) = self.options;
-                    // Monitors of the same model must not repeat the random choices of each other.
-                    let seed = seed ^ super::now_ms();
+                    let (alpha, seed) = (self.options.0, self.next_seed());
                     self.telemetry().set_source(source, alpha, seed);
+                }
+                Ok(Message::Acknowledge(done)) => {
+                    let _ = done.send(self.acknowledge());
                 }
                 Ok(Message::Flush(done)) => flushed = Some(done),
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => is_last = true,
@@ -292,6 +332,24 @@ impl Worker {
 
     fn telemetry(&self) -> MutexGuard<'_, Telemetry> {
         self.telemetry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Monitors of the same model must not repeat the random choices of each other.
+    fn next_seed(&self) -> u64 {
+        self.options.1 ^ super::now_ms()
+    }
+
+    /// The monitor is replaced after the new one is written.
+    fn acknowledge(&self) -> Result<u64, NotAcknowledged> {
+        let (next, alarm_ms) = self.telemetry().acknowledged(self.next_seed())?;
+        if self.database.is_durable() {
+            let drift = next.encode();
+            self.database
+                .write(|transaction| write_drift(transaction, &self.model, &drift))
+                .map_err(NotAcknowledged::State)?;
+        }
+        self.telemetry().drift = Some(next);
+        Ok(alarm_ms)
     }
 
     fn write(&mut self, with_samples: bool) {

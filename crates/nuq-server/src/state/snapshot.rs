@@ -17,17 +17,20 @@ pub(super) struct Base {
     pub(super) snapshot: Option<String>,
     /// The last change that the snapshot contains; 0 without one.
     pub(super) change: u64,
+    /// The version of the model: one more after each change and each replacement of its file. It never decreases.
+    pub(super) version: u64,
 }
 
 pub(super) fn read(from: &Connection, model: &str) -> rusqlite::Result<Option<Base>> {
     from.query_row(
-        "SELECT fingerprint, snapshot, snapshot_change FROM models WHERE name = ?1",
+        "SELECT fingerprint, snapshot, snapshot_change, version FROM models WHERE name = ?1",
         [model],
         |row| {
             Ok(Base {
                 fingerprint: row.get::<_, i64>(0)? as u64,
                 snapshot: row.get(1)?,
                 change: row.get::<_, i64>(2)? as u64,
+                version: row.get::<_, i64>(3)? as u64,
             })
         },
     )
@@ -36,9 +39,15 @@ pub(super) fn read(from: &Connection, model: &str) -> rusqlite::Result<Option<Ba
 
 pub(super) fn write(to: &Transaction<'_>, model: &str, base: &Base) -> rusqlite::Result<()> {
     to.execute(
-        "INSERT OR REPLACE INTO models (name, fingerprint, snapshot, snapshot_change) VALUES (?1, ?2, ?3, ?4)",
-        params![model, base.fingerprint as i64, base.snapshot, base.change as i64],
+        "INSERT OR REPLACE INTO models (name, fingerprint, snapshot, snapshot_change, version) VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![model, base.fingerprint as i64, base.snapshot, base.change as i64, base.version as i64],
     )?;
+    Ok(())
+}
+
+pub(super) fn write_version(to: &Transaction<'_>, model: &str, version: u64) -> rusqlite::Result<()> {
+    let mut update = to.prepare_cached("UPDATE models SET version = ?2 WHERE name = ?1")?;
+    update.execute(params![model, version as i64])?;
     Ok(())
 }
 

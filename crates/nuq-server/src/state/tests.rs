@@ -80,7 +80,7 @@ struct Served {
 impl Served {
     fn load(options: &StateOptions, file: &Path) -> Result<Self, StateError> {
         let (model, state) = State::open(options)?.load("m", file, Device::default())?;
-        Ok(Self { model: Arc::new(LoadedModel::new(model)), state })
+        Ok(Self { model: Arc::new(LoadedModel::new(model, 1)), state })
     }
 
     fn change(
@@ -105,7 +105,7 @@ impl Served {
         bytes
     }
 
-    fn rules(&self) -> nuq::calibrate::Rules {
+    fn rules(&self) -> Rules {
         self.model.read().rules().clone()
     }
 }
@@ -329,7 +329,7 @@ fn replacing_the_file_discards_changes() {
     nuq_io::save(&other, &fixture.file()).unwrap();
     let fingerprint = nuq_io::open(&fixture.file()).unwrap().fingerprint();
     let mut is_replaced = false;
-    assert!(served.state.replace(fingerprint, other.rules(), || is_replaced = true).unwrap().is_some());
+    assert!(served.state.replace(fingerprint, other.rules(), |_| is_replaced = true).unwrap().is_some());
     assert!(is_replaced && served.state.changes(10).unwrap().is_empty());
     drop(served);
     let served = fixture.load();
@@ -339,11 +339,57 @@ fn replacing_the_file_discards_changes() {
     assert!(
         served
             .state
-            .replace(fingerprint, other.rules(), || panic!("the file is the same"))
+            .replace(fingerprint, other.rules(), |_| panic!("the file is the same"))
             .unwrap()
             .is_none()
     );
     assert_eq!(served.state.changes(10).unwrap().len(), 1);
+}
+
+/// The version after each change, failed change, replacement and start, also after a snapshot.
+#[test]
+fn versions_never_decrease() {
+    let fixture = Fixture::new(&classifier());
+    let served = fixture.load();
+    assert_eq!(served.state.first_version, 1);
+    let inserted = served.insert(100, 1);
+    assert_eq!(inserted.version, 2);
+    assert_eq!(served.undo(inserted.id).unwrap().version, 3);
+    assert!(served.change(|model| Change::remove(model, &[99])).is_err());
+    assert_eq!(served.insert(100, 1).version, 4);
+    served.state.snapshot(&mut served.state.log(), &served.model.read());
+    drop(served);
+    let served = fixture.load();
+    assert_eq!((served.state.first_version, served.insert(101, 1).version), (4, 5));
+    let mut other = classifier();
+    other.remove_threshold("epistemic");
+    nuq_io::save(&other, &fixture.file()).unwrap();
+    let fingerprint = nuq_io::open(&fixture.file()).unwrap().fingerprint();
+    let mut version = 0;
+    served.state.replace(fingerprint, other.rules(), |new| version = new).unwrap();
+    assert_eq!(version, 6);
+    drop(served);
+    assert_eq!(fixture.load().state.first_version, 6);
+    // Another file, which is accepted because there are no changes, is another version.
+    nuq_io::save(&classifier(), &fixture.file()).unwrap();
+    assert_eq!(fixture.load().state.first_version, 7);
+    assert_eq!(fixture.load().state.first_version, 7);
+}
+
+#[test]
+fn tables_of_version_1_are_extended() {
+    let fixture = Fixture::new(&classifier());
+    let last = {
+        let served = fixture.load();
+        served.insert(100, 1);
+        served.insert(101, 1).id
+    };
+    let connection = rusqlite::Connection::open(fixture.state().join("state.sqlite")).unwrap();
+    connection.execute_batch("ALTER TABLE models DROP COLUMN version; PRAGMA user_version = 1;").unwrap();
+    drop(connection);
+    let served = fixture.load();
+    assert_eq!(served.state.first_version, 1 + last);
+    assert_eq!(served.model.read().index().len(), 62);
 }
 
 #[test]
@@ -472,6 +518,58 @@ fn the_drift_monitor_continues_after_an_undo() {
     assert_eq!(record(1), (false, 1));
     served.undo(inserted).unwrap();
     assert_eq!(record(2), (true, 2));
+}
+
+#[test]
+fn an_acknowledged_alarm_is_stored_and_the_test_starts_again() {
+    let fixture = Fixture::new(&classifier());
+    let served = fixture.load();
+    assert_eq!(served.state.acknowledge_drift().unwrap_err().status, StatusCode::CONFLICT);
+    let record = |served: &Served, first: u64| {
+        served.state.record((first..first + 40).map(|i| observation(i, 1e9, false)).collect());
+        served.state.flush();
+    };
+    record(&served, 100);
+    let alarm = served.state.telemetry().drift.as_ref().unwrap().alarm_ms.unwrap();
+    assert_eq!(served.state.acknowledge_drift().unwrap(), alarm);
+    drop(served);
+    let served = fixture.load();
+    let read = |served: &Served| {
+        let telemetry = served.state.telemetry();
+        let drift = telemetry.drift.as_ref().unwrap();
+        (drift.monitor.rows(), drift.alarm_ms.is_some(), drift.ended.iter().cloned().collect::<Vec<_>>())
+    };
+    let (rows, has_alarm, ended) = read(&served);
+    assert_eq!((rows, has_alarm, ended.len(), ended[0].alarm_ms), (0, false, 1, Some(alarm)));
+    // The rows still differ: the next test raises its own alarm.
+    record(&served, 200);
+    assert_eq!((read(&served).0, read(&served).1), (40, true));
+    // If the acknowledgement cannot be written, it is refused, and nothing is changed.
+    let execute = |statements: &str| {
+        served.state.database.write(|transaction| transaction.execute_batch(statements)).unwrap();
+    };
+    execute("CREATE TRIGGER refuse BEFORE INSERT ON drift BEGIN SELECT RAISE(FAIL, 'refused'); END");
+    let error = served.state.acknowledge_drift().unwrap_err();
+    assert_eq!((error.status, read(&served).1), (StatusCode::SERVICE_UNAVAILABLE, true));
+    execute("DROP TRIGGER refuse");
+    // Without held-out scores the test cannot start again; with other scores it does.
+    served.insert(100, 1);
+    served.state.flush();
+    let error = served.state.acknowledge_drift().unwrap_err();
+    assert!(error.message.contains("paused"), "{}", error.message);
+    served
+        .change(|model| {
+            let scores: Vec<f64> = (0..80).map(f64::from).collect();
+            let threshold = calibrate(Measure::Epistemic, &scores, None, Target::Coverage(0.9)).unwrap();
+            let mut rules = model.rules().clone();
+            rules.set_threshold("epistemic", threshold, &scores).unwrap();
+            Ok(Change::rules(model, "epistemic", rules))
+        })
+        .unwrap();
+    served.state.flush();
+    let (rows, has_alarm, ended) = read(&served);
+    assert_eq!((rows, has_alarm), (0, false));
+    assert_eq!(ended.iter().map(|test| test.ending.name()).collect::<Vec<_>>(), ["acknowledged", "replaced"]);
 }
 
 #[test]

@@ -11,10 +11,11 @@ use nuq::{Embeddings, FittedModel, Label, Model, Neighbors};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::labels::{LabelValue, labels, training_labels};
 use super::{JsonRequest, Limit, admitted, blocking, parameters};
 use crate::App;
 use crate::error::ApiError;
-use crate::models::{Named, ServedModel};
+use crate::models::Named;
 use crate::results::label_json;
 use crate::rows::Matrix;
 use crate::state::{Applied, Change, Kind, Labels, Summary};
@@ -40,66 +41,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
 struct InsertBody {
     rows: Matrix,
     labels: Vec<LabelValue>,
-}
-
-/// A label or a target in a body.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum LabelValue {
-    Bool(bool),
-    Int(i64),
-    LargeInt(u64),
-    Float(f64),
-    Text(String),
-}
-
-impl LabelValue {
-    fn label(self) -> Option<Label> {
-        match self {
-            Self::Bool(value) => Some(Label::Bool(value)),
-            Self::Int(value) => Some(Label::Int(value.into())),
-            Self::LargeInt(value) => Some(Label::Int(value.into())),
-            Self::Text(text) => Some(Label::Text(text)).filter(|label| !label.is_missing()),
-            Self::Float(_) => None,
-        }
-    }
-
-    fn target(&self) -> Option<f64> {
-        match *self {
-            Self::Int(value) => Some(value as f64),
-            Self::LargeInt(value) => Some(value as f64),
-            Self::Float(value) => Some(value),
-            Self::Bool(_) | Self::Text(_) => None,
-        }
-    }
-}
-
-/// The labels of a body, for the task of the model.
-fn labels(model: &Model<'_>, values: Vec<LabelValue>) -> Result<Labels, ApiError> {
-    let invalid = |row: usize, expected: &str| ApiError::invalid(format!("labels[{row}] is not {expected}"));
-    match model {
-        Model::Classifier(model) => {
-            let classes = model.classes();
-            let are_integers = classes.labels().iter().all(|label| matches!(label, Label::Int(_)));
-            let convert = |(row, value): (usize, LabelValue)| {
-                let label = value.label().ok_or_else(|| invalid(row, "a text, an integer or a boolean"))?;
-                // Forms of a page have texts only.
-                Ok(match &label {
-                    Label::Text(digits) if are_integers => digits.trim().parse().map_or(label, Label::Int),
-                    _ => classes.convert(label),
-                })
-            };
-            let labels: Vec<Label> =
-                values.into_iter().enumerate().map(convert).collect::<Result<_, ApiError>>()?;
-            classes.check_kind(&labels)?;
-            Ok(Labels::Classes(labels))
-        }
-        Model::Regressor(_) => {
-            let target =
-                |(row, value): (usize, &LabelValue)| value.target().ok_or_else(|| invalid(row, "a number"));
-            Ok(Labels::Targets(values.iter().enumerate().map(target).collect::<Result<_, ApiError>>()?))
-        }
-    }
+    new_classes: Option<Vec<LabelValue>>,
 }
 
 /// The rows of a body, at most `limit`.
@@ -117,23 +59,14 @@ pub(super) fn embeddings(rows: Matrix, limit: usize) -> Result<Embeddings<'stati
 }
 
 /// The change in a response. Rules are thresholds, sets and intervals.
-fn response(served: &ServedModel, applied: &Applied) -> Value {
-    let Applied { id, change, .. } = applied;
-    let model = served.current();
-    let model = model.read();
-    let names = |rules: &nuq::calibrate::Rules| -> Vec<String> {
-        let names = rules.thresholds.keys().chain(rules.sets.keys()).chain(rules.intervals.keys());
-        names.cloned().collect()
-    };
-    let now = names(model.rules());
-    let removed: Vec<String> =
-        names(&change.rules_before).into_iter().filter(|name| !now.contains(name)).collect();
+fn response(applied: &Applied) -> Value {
     json!({
-        "change": id,
-        "ids": change.ids,
-        "rows": model.index().len(),
-        "version": served.version(),
-        "removed_rules": removed,
+        "change": applied.id,
+        "ids": applied.change.ids,
+        "rows": applied.rows,
+        "version": applied.version,
+        "new_classes": applied.new_classes.iter().map(label_json).collect::<Vec<_>>(),
+        "removed_rules": applied.removed_rules,
     })
 }
 
@@ -146,9 +79,11 @@ async fn insert(
     request
         .run(move |body: InsertBody| {
             let rows = embeddings(body.rows, limit)?;
-            let applied = served
-                .change(|model| Ok(Change::insert(model, &rows, labels(model, body.labels)?, None)?))?;
-            Ok(response(&served, &applied))
+            let applied = served.change(|model| {
+                let labels = training_labels(model, body.labels, body.new_classes)?;
+                Ok(Change::insert(model, &rows, labels, None)?)
+            })?;
+            Ok(response(&applied))
         })
         .await
 }
@@ -158,6 +93,7 @@ async fn insert(
 struct RelabelBody {
     ids: Vec<u32>,
     labels: Vec<LabelValue>,
+    new_classes: Option<Vec<LabelValue>>,
 }
 
 async fn relabel(Named(served): Named, request: JsonRequest) -> Result<Json<Value>, ApiError> {
@@ -167,9 +103,10 @@ async fn relabel(Named(served): Named, request: JsonRequest) -> Result<Json<Valu
                 if matches!(model, Model::Regressor(_)) {
                     return Err(ApiError::invalid("labels require a classifier: a regressor has targets"));
                 }
-                Ok(Change::relabel(model, &body.ids, labels(model, body.labels)?)?)
+                let labels = training_labels(model, body.labels, body.new_classes)?;
+                Ok(Change::relabel(model, &body.ids, labels)?)
             })?;
-            Ok(response(&served, &applied))
+            Ok(response(&applied))
         })
         .await
 }
@@ -184,7 +121,7 @@ async fn remove(Named(served): Named, request: JsonRequest) -> Result<Json<Value
     request
         .run(move |body: RemoveBody| {
             let applied = served.change(|model| Ok(Change::remove(model, &body.ids)?))?;
-            let mut response = response(&served, &applied);
+            let mut response = response(&applied);
             response["removed"] = applied.change.ids.len().into();
             Ok(response)
         })
@@ -333,7 +270,7 @@ async fn set_threshold(
                 "training_rows": threshold.score.training_rows,
                 "predictor": threshold.predictor.name(),
                 "statement": threshold.to_string(),
-                "version": served.version(),
+                "version": applied.version,
             }))
         })
         .await
@@ -405,7 +342,7 @@ async fn undo(
     })?;
     admitted(app, move || {
         let applied = served.undo(change)?;
-        let mut response = response(&served, &applied);
+        let mut response = response(&applied);
         response["undoes"] = change.into();
         Ok(Json(response))
     })

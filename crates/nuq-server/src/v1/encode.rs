@@ -8,7 +8,6 @@ use nuq_io::{NpzArray, write_npz};
 use serde_json::json;
 
 use crate::error::ApiError;
-use crate::models::ServedModel;
 use crate::results::{Cell, Column, Output, Results, Values};
 
 /// The format of a response.
@@ -60,8 +59,8 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    pub(super) fn new(format: ResponseFormat, served: &ServedModel) -> Self {
-        let head = format!("{{\"model\":{},\"version\":{},\"rows\":[", json!(served.name), served.version());
+    pub(super) fn new(format: ResponseFormat, name: &str, version: u64) -> Self {
+        let head = format!("{{\"model\":{},\"version\":{version},\"rows\":[", json!(name));
         Self { format, head, rows: 0, is_started: false, all: None }
     }
 

@@ -2,6 +2,7 @@
 
 mod changes;
 mod encode;
+mod labels;
 mod models;
 mod page;
 mod review;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 use crate::App;
 use crate::error::ApiError;
 use crate::limits::{Admission, HeldBody, admit, read_body};
+use crate::rows::parse_json;
 pub(crate) use page::References;
 
 /// The routes of each file, relative to `/v1`.
@@ -87,7 +89,7 @@ impl JsonRequest {
     ) -> Result<Json<T>, ApiError> {
         let run = move || {
             let Self { admission: _admission, held } = self;
-            let body = serde_json::from_slice(&held.bytes);
+            let body = parse_json(&held.bytes);
             work(body.map_err(|problem| ApiError::invalid(format!("the body is not valid: {problem}")))?)
         };
         blocking(run).await.map(Json)

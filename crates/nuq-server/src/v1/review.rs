@@ -7,25 +7,29 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::routing::get;
 use axum::{Json, Router};
+use nuq::calibrate::Measure;
 use nuq::{Embeddings, FittedModel, LabelIssue, Model, Neighbors};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::changes::embeddings;
-use super::page::nearest;
+use super::page::{comparison, nearest, rank};
 use super::{JsonRequest, Limit, admitted, parameters};
 use crate::App;
 use crate::error::ApiError;
 use crate::limits::in_time;
-use crate::models::Named;
+use crate::models::{Named, ServedModel};
 use crate::results::label_json;
 use crate::rows::Matrix;
-use crate::state::Which;
+use crate::state::{Sample, Which};
 
 /// Defaults and upper limit of `limit` and `count`.
 const ISSUES: usize = 100;
 const SUGGESTIONS: usize = 20;
 const MAX: usize = 10_000;
+
+/// A row is uncertain if its epistemic uncertainty is higher than that of this share of the rows it is compared with.
+const UNCERTAIN: f64 = 0.9;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -104,7 +108,7 @@ fn predict(model: &Model<'_>, rows: &Embeddings<'_>) -> Result<(Vec<f64>, Neighb
     })
 }
 
-/// Chooses among the sampled recent rows.
+/// Chooses among the sampled recent rows that are not certain.
 async fn suggest_recent(
     State(app): State<Arc<App>>,
     Named(served): Named,
@@ -113,34 +117,84 @@ async fn suggest_recent(
     let count = parameters(query)?.limit.unwrap_or(SUGGESTIONS).min(MAX);
     let shared = app.clone();
     let rows = admitted(app.clone(), move || {
+        let reference = app.references.get(&served)?;
         let loaded = served.current();
         let model = loaded.read();
-        let columns = model.index().dim();
-        let mut samples = served.state.telemetry().samples.newest(Which::Recent, usize::MAX);
-        // Rows of a former model of the same name may have other columns.
-        samples.retain(|sample| sample.observation.embedding.len() == columns);
-        if samples.is_empty() {
-            return Ok(Json(vec![]));
-        }
-        let values: Vec<f32> =
-            samples.iter().flat_map(|sample| &sample.observation.embedding).copied().collect();
-        let rows = Embeddings::new(values, columns).map_err(|error| ApiError::invalid(error.to_string()))?;
-        // The model may have changed since the rows were scored.
-        let (uncertainty, neighbors) = predict(&model, &rows)?;
+        let (sorted, is_held_out) = comparison(&model, &reference, Measure::Epistemic);
+        let Some(mut candidates) = Candidates::read(&served, &model)? else { return Ok(Json(vec![])) };
+        candidates.retain_uncertain(&sorted);
+        let Some(rows) = candidates.embeddings(&model)? else { return Ok(Json(vec![])) };
+        let uncertainty: Vec<f64> = candidates.rows.iter().map(|candidate| candidate.log_epistemic).collect();
         let chosen = nuq::suggest(&rows, &uncertainty, count)?;
         let suggestion = |&i: &usize| {
-            let sample = &samples[i];
+            let Candidate { sample, at, log_epistemic } = &candidates.rows[i];
             json!({
                 "id": sample.id,
                 "time": sample.observation.time_ms,
                 "label": sample.observation.label,
                 "probability": sample.observation.probability,
                 "accept": sample.observation.accept.iter().cloned().collect::<BTreeMap<String, bool>>(),
-                "log_epistemic": uncertainty[i],
-                "neighbors": nearest((&app, &served, &model), &neighbors, i),
+                "log_epistemic": log_epistemic,
+                "rank": rank(&sorted, *log_epistemic),
+                "compared_with": if is_held_out { "held_out" } else { "training" },
+                "neighbors": nearest((&app, &served, &model), &candidates.neighbors, *at),
             })
         };
         Ok(Json(chosen.iter().map(suggestion).collect()))
     });
     in_time(&shared, rows).await
+}
+
+/// A recent row, scored by the current model.
+struct Candidate {
+    sample: Arc<Sample>,
+    /// Its place in the table of neighbors.
+    at: usize,
+    log_epistemic: f64,
+}
+
+/// Recent rows among which rows to label are chosen.
+struct Candidates {
+    rows: Vec<Candidate>,
+    neighbors: Neighbors,
+}
+
+impl Candidates {
+    /// The sampled recent rows; `None` if there are none. The model may have changed since they were scored.
+    fn read(served: &ServedModel, model: &Model<'_>) -> Result<Option<Self>, ApiError> {
+        let columns = model.index().dim();
+        let mut samples = served.state.telemetry().samples.newest(Which::Recent, usize::MAX);
+        // Rows of a former model of the same name may have other columns.
+        samples.retain(|sample| sample.observation.embedding.len() == columns);
+        let Some(rows) = rows_of(&samples, columns)? else { return Ok(None) };
+        let (uncertainty, neighbors) = predict(model, &rows)?;
+        let rows = samples.into_iter().zip(uncertainty).enumerate();
+        let rows = rows.map(|(at, (sample, log_epistemic))| Candidate { sample, at, log_epistemic });
+        Ok(Some(Self { rows: rows.collect(), neighbors }))
+    }
+
+    /// Removes rows that a label would add little to: those that no threshold rejected and whose epistemic uncertainty is not among the
+    /// highest tenth of the compared rows, and those that are training rows already.
+    fn retain_uncertain(&mut self, sorted: &[f64]) {
+        let Self { rows, neighbors } = self;
+        rows.retain(|candidate| {
+            let is_training_row = neighbors.sq_distances(candidate.at).first() == Some(&0.0);
+            let is_high = sorted.is_empty() || rank(sorted, candidate.log_epistemic) >= UNCERTAIN;
+            !is_training_row && (is_high || candidate.sample.observation.is_rejected())
+        });
+    }
+
+    fn embeddings(&self, model: &Model<'_>) -> Result<Option<Embeddings<'static>>, ApiError> {
+        let samples: Vec<Arc<Sample>> = self.rows.iter().map(|candidate| candidate.sample.clone()).collect();
+        rows_of(&samples, model.index().dim())
+    }
+}
+
+/// The embeddings of samples; `None` if there are none.
+fn rows_of(samples: &[Arc<Sample>], columns: usize) -> Result<Option<Embeddings<'static>>, ApiError> {
+    if samples.is_empty() {
+        return Ok(None);
+    }
+    let values = samples.iter().flat_map(|sample| &sample.observation.embedding).copied().collect();
+    Embeddings::new(values, columns).map(Some).map_err(|error| ApiError::invalid(error.to_string()))
 }

@@ -26,7 +26,9 @@ use super::parameters;
 use crate::App;
 use crate::batch::{Pending, Rows};
 use crate::error::ApiError;
-use crate::limits::{Admission, Frames, HeldBody, admit, check_encoding, in_time, read_rest};
+use crate::limits::{
+    Admission, Frames, HeldBody, INCOMPLETE_BODY, admit, check_encoding, in_time, read_rest,
+};
 use crate::models::{LoadedModel, Named, ServedModel};
 use crate::results::{Output, Selection};
 use crate::rows::{self, Blocks, BodyReader, Columns, Format, HeldBlocks, Matrix};
@@ -83,21 +85,22 @@ async fn score(
     let format = ResponseFormat::of(headers.get(ACCEPT))?;
     let input = Input::read(&app, &headers, body).await?;
     let (head, is_ready) = oneshot::channel();
-    let (chunks, receiver) = mpsc::channel(WAITING_CHUNKS);
+    let (parts, receiver) = mpsc::channel(WAITING_CHUNKS);
+    let model = served.current();
     let scoring = Scoring {
-        model: served.current(),
         app,
-        encoder: Encoder::new(format, &served),
+        encoder: Encoder::new(format, &served.name, model.version()),
+        model,
         served,
         selection,
         runtime: Handle::current(),
         head: Some(head),
-        chunks,
+        parts,
         _admission: admission,
     };
     tokio::task::spawn_blocking(move || scoring.run(input));
     is_ready.await.unwrap_or_else(|_| Err(ApiError::internal()))?;
-    let body = Body::new(ChannelBody { chunks: receiver, is_complete: false });
+    let body = Body::new(ChannelBody { parts: receiver, is_complete: false });
     Ok((StatusCode::OK, [(CONTENT_TYPE, format.content_type())], body).into_response())
 }
 
@@ -156,8 +159,16 @@ struct Scoring {
     runtime: Handle,
     /// Receives whether the response begins or fails; `None` after that.
     head: Option<oneshot::Sender<Result<(), ApiError>>>,
-    chunks: mpsc::Sender<Option<Bytes>>,
+    parts: mpsc::Sender<Part>,
     _admission: Admission,
+}
+
+/// A part of a response. Without `End`, the response is incomplete.
+enum Part {
+    Chunk(Bytes),
+    End,
+    /// The client has ended the connection before its body was complete.
+    Aborted,
 }
 
 /// The client takes no more data.
@@ -193,6 +204,9 @@ impl Scoring {
                 if let Some(line) = self.encoder.error(&error) {
                     let _ = self.send(line);
                 }
+                if error.code == INCOMPLETE_BODY {
+                    let _ = self.deliver(Part::Aborted);
+                }
             }
         }
     }
@@ -214,7 +228,7 @@ impl Scoring {
         let last = self.encoder.finish();
         self.send(last)?;
         self.begin();
-        self.deliver(None)?;
+        self.deliver(Part::End)?;
         Ok(())
     }
 
@@ -224,7 +238,7 @@ impl Scoring {
             return Ok(());
         }
         self.begin();
-        self.deliver(Some(chunk.into()))
+        self.deliver(Part::Chunk(chunk.into()))
     }
 
     fn begin(&mut self) {
@@ -233,9 +247,9 @@ impl Scoring {
         }
     }
 
-    fn deliver(&self, chunk: Option<Bytes>) -> Result<(), Gone> {
+    fn deliver(&self, part: Part) -> Result<(), Gone> {
         let limit = self.app.capacity.limits.client_timeout;
-        match self.runtime.block_on(async { timeout(limit, self.chunks.send(chunk)).await }) {
+        match self.runtime.block_on(async { timeout(limit, self.parts.send(part)).await }) {
             Ok(Ok(())) => Ok(()),
             _ => Err(Gone),
         }
@@ -245,8 +259,8 @@ impl Scoring {
 fn parse_json(bytes: &[u8], columns: usize) -> Result<Rows, ApiError> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let parsed = match bytes.trim_ascii_start().first() {
-        Some(b'[') => serde_json::from_slice(bytes).map(|rows| JsonRows { rows, logits: None }),
-        _ => serde_json::from_slice(bytes),
+        Some(b'[') => rows::parse_json(bytes).map(|rows| JsonRows { rows, logits: None }),
+        _ => rows::parse_json(bytes),
     };
     let JsonRows { rows, logits } = parsed.map_err(|error| {
         ApiError::invalid(format!(
@@ -266,9 +280,9 @@ fn parse_json(bytes: &[u8], columns: usize) -> Result<Rows, ApiError> {
     Ok(Rows { embeddings: matrix(rows, columns, "rows")?, logits: logits.transpose()? })
 }
 
-/// A body whose parts come from another thread. It is complete after the part `None`.
+/// A body whose parts come from another thread. It is complete after the part `End`.
 struct ChannelBody {
-    chunks: mpsc::Receiver<Option<Bytes>>,
+    parts: mpsc::Receiver<Part>,
     is_complete: bool,
 }
 
@@ -283,15 +297,13 @@ impl hyper::body::Body for ChannelBody {
         if self.is_complete {
             return Poll::Ready(None);
         }
-        self.chunks.poll_recv(context).map(|part| match part {
-            Some(Some(chunk)) => Some(Ok(Frame::data(chunk))),
-            Some(None) => {
-                self.is_complete = true;
-                None
-            }
-            None => {
-                self.is_complete = true;
-                Some(Err(io::Error::other("the response is incomplete")))
+        self.parts.poll_recv(context).map(|part| {
+            self.is_complete = !matches!(part, Some(Part::Chunk(_)));
+            match part {
+                Some(Part::Chunk(chunk)) => Some(Ok(Frame::data(chunk))),
+                Some(Part::End) => None,
+                Some(Part::Aborted) => Some(Err(io::ErrorKind::ConnectionAborted.into())),
+                None => Some(Err(io::Error::other("the response is incomplete"))),
             }
         })
     }

@@ -69,8 +69,12 @@ fn requests_and_batches_are_counted() {
     service.post("/v1/models/animals/score", "[[1]]");
     let text = service.get("/metrics");
     let has = |line: &str| assert!(text.text().lines().any(|other| other == line), "{line}\n{}", text.text());
-    has("nuq_requests_total{method=\"POST\",route=\"/v1/models/{model}/score\",status=\"200\"} 1");
-    has("nuq_requests_total{method=\"POST\",route=\"/v1/models/{model}/score\",status=\"422\"} 1");
+    has(
+        "nuq_requests_total{method=\"POST\",route=\"/v1/models/{model}/score\",status=\"200\",outcome=\"complete\"} 1",
+    );
+    has(
+        "nuq_requests_total{method=\"POST\",route=\"/v1/models/{model}/score\",status=\"422\",outcome=\"complete\"} 1",
+    );
     has("nuq_rows_total{model=\"animals\"} 3");
     has("nuq_batch_rows_bucket{model=\"animals\",le=\"4\"} 2");
     assert!(text.text().contains("process_resident_memory_bytes "));
@@ -105,7 +109,14 @@ fn pages_load_nothing_from_elsewhere() {
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
     assert!(!page.text().contains("http://") && !page.text().contains("https://"), "no other hosts");
-    assert_eq!(service.get("/docs/style.css").status, 200);
+    // Its colors are those of the page, light or dark.
+    for file in ["docs/style.css", "page/theme.css", "page/theme.js"] {
+        assert!(page.text().contains(&format!("\"{file}\"")), "{file}");
+        assert_eq!(service.get(&format!("/{file}")).status, 200);
+    }
+    assert!(page.text().contains("id=\"theme\""));
+    let style = service.get("/docs/style.css");
+    assert!(style.text().contains("var(--background)") && !style.text().contains("#fff"));
 }
 
 #[test]
@@ -128,7 +139,7 @@ fn every_described_route_exists() {
 fn insecure_and_invalid_configurations_are_refused() {
     let mut config = Config {
         models: vec![ModelSource::parse("m=does-not-exist.nuq").unwrap()],
-        address: SocketAddr::from(([0, 0, 0, 0], 8080)),
+        address: SocketAddr::from(([0, 0, 0, 0], 8080)).into(),
         ..Config::default()
     };
     let error = |config: &Config| check(config).unwrap_err().to_string();

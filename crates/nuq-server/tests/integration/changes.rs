@@ -36,15 +36,18 @@ fn downloaded(service: &Service) -> Model<'static> {
 fn inserted_rows_are_used_at_once_and_undone() {
     let service = ephemeral();
     let far = vec![100.0f32; COLUMNS];
-    let body = json!({ "rows": [far, far], "labels": ["whale", "whale"] }).to_string();
+    let body =
+        json!({ "rows": [far, far], "labels": ["whale", "whale"], "new_classes": ["whale"] }).to_string();
     let inserted = ok(&service.post("/v1/models/animals/rows", &body));
+    assert_eq!((&inserted["new_classes"], &inserted["version"]), (&json!(["whale"]), &json!(2)));
     assert_eq!((&inserted["ids"], &inserted["rows"]), (&json!([300, 301]), &json!(302)));
     assert_eq!(inserted["removed_rules"], json!(["main"]));
     let score = || ok(&service.post("/v1/models/animals/score", json_rows(&far)))["rows"][0]["label"].clone();
     assert_eq!(score(), "whale");
     assert_eq!(describe(&service)["thresholds"], json!([]));
 
-    let relabel = json!({ "ids": [300, 301], "labels": ["shark", "shark"] }).to_string();
+    let relabel =
+        json!({ "ids": [300, 301], "labels": ["shark", "shark"], "new_classes": ["shark"] }).to_string();
     let relabeled = ok(&service.post("/v1/models/animals/rows/relabel", relabel));
     assert_eq!(score(), "shark");
     let undo = |change: &Value| service.post(&format!("/v1/models/animals/changes/{change}/undo"), "");
@@ -66,6 +69,40 @@ fn inserted_rows_are_used_at_once_and_undone() {
         all.as_array().unwrap().iter().map(|change| change["text"].as_str().unwrap()).collect();
     assert_eq!(texts[3], "2 rows inserted with the label “whale”");
     assert_eq!((&all[3]["can_undo"], &all[0]["can_undo"]), (&json!(false), &json!(true)));
+}
+
+#[test]
+fn a_new_class_is_created_only_on_request() {
+    let service = ephemeral();
+    let row = vec![1.0f32; COLUMNS];
+    let insert = |labels: Value, new_classes: Value| {
+        let body = json!({ "rows": [row, row], "labels": labels, "new_classes": new_classes });
+        service.post("/v1/models/animals/rows", body.to_string())
+    };
+    for new_classes in [json!(null), json!([]), json!(["dgo"])] {
+        let refused = insert(json!(["cat", "cta"]), new_classes);
+        assert_eq!((refused.status, refused.error().0.as_str()), (422, "new_class"));
+        let message = refused.error().1;
+        assert!(message.starts_with("labels[1] is “cta”, which is not a class of the model"), "{message}");
+        assert!(
+            message.contains("\"new_classes\": [\"cta\"]") && message.contains("“bird”, “cat”"),
+            "{message}"
+        );
+    }
+    let relabel = json!({ "ids": [3], "labels": ["brid"] }).to_string();
+    let refused = service.post("/v1/models/animals/rows/relabel", relabel);
+    assert_eq!((refused.status, refused.error().0.as_str()), (422, "new_class"));
+    assert_eq!(describe(&service)["version"], 1);
+    // A change without new classes needs no permission, and a permission that is not needed does nothing.
+    let inserted = ok(&insert(json!(["cat", "bird"]), json!(["cat"])));
+    assert_eq!((&inserted["new_classes"], &inserted["removed_rules"]), (&json!([]), &json!(["main"])));
+    assert_eq!(insert(json!(["cat", "cat"]), json!(7)).status, 422);
+    // The rules were removed by the change before.
+    let inserted = ok(&insert(json!(["owl", "emu"]), json!(["emu", "owl"])));
+    assert_eq!((&inserted["new_classes"], &inserted["removed_rules"]), (&json!(["emu", "owl"]), &json!([])));
+    let body = json!({ "rows": [row], "labels": [1.5], "new_classes": [] }).to_string();
+    let refused = service.post("/v1/models/sums/rows", body);
+    assert!(refused.error().1.contains("new_classes requires a classifier"), "{}", refused.text());
 }
 
 #[test]
@@ -202,18 +239,49 @@ fn label_issues_and_suggestions_are_those_of_the_library() {
     let numbers: Vec<usize> =
         suggestions.as_array().unwrap().iter().map(|row| row["row"].as_u64().unwrap() as usize).collect();
     assert_eq!(numbers, expected);
+}
 
-    assert_eq!(ok(&service.get("/v1/models/sums/suggest")), json!([]));
-    ok(&service.post("/v1/models/animals/score", json_rows(&candidates)));
+/// Rows that are certain, and rows that are training rows already, are not suggested.
+#[test]
+fn recent_rows_are_suggested_if_they_are_uncertain() {
+    let service = ephemeral();
+    assert_eq!(ok(&service.get("/v1/models/animals/suggest")), json!([]));
+    let training = rows(300, 1);
+    let far: Vec<f32> = rows(5, 9).iter().map(|value| value + 50.0).collect();
+    let sent = [rows(60, 9), training[..20 * COLUMNS].to_vec(), far.clone()].concat();
+    ok(&service.post("/v1/models/animals/score", json_rows(&sent)));
+    let recent = || ok(&service.get("/v1/models/animals/recent?limit=500")).as_array().unwrap().clone();
     // Rows are recorded on another thread.
-    while ok(&service.get("/v1/models/animals/suggest?limit=5")).as_array().unwrap().len() < 5 {
+    while recent().len() < 85 {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
+    let suggestions = ok(&service.get("/v1/models/animals/suggest?limit=85"));
+    let suggestions = suggestions.as_array().unwrap();
+    let ids: Vec<u64> = suggestions.iter().map(|row| row["id"].as_u64().unwrap()).collect();
+    assert!((80..85).all(|id| ids.contains(&id)), "rows far from the training rows are suggested: {ids:?}");
+    assert!(!ids.iter().any(|id| (60..80).contains(id)), "training rows are not suggested: {ids:?}");
+    // The rule, from the values of the library.
+    let model = service.classifier();
+    let mut left_out: Vec<f64> = model.leave_one_out().unwrap().iter().map(|row| row.log_epistemic).collect();
+    left_out.sort_by(f64::total_cmp);
+    let predictions = model.predict(&embeddings(&sent)).unwrap();
+    for (id, prediction) in predictions.iter().enumerate().take(60) {
+        let below = left_out.iter().filter(|value| **value < prediction.log_epistemic).count();
+        let is_rejected = model.thresholds()["main"].decide(prediction) == nuq::Decision::Reject;
+        let is_uncertain = is_rejected || below as f64 >= 0.9 * left_out.len() as f64;
+        assert_eq!(ids.contains(&(id as u64)), is_uncertain, "row {id}: {below} of {}", left_out.len());
+    }
+    let row = suggestions.iter().find(|row| row["id"] == 84).unwrap();
+    assert_eq!((&row["rank"], &row["compared_with"]), (&json!(1.0), &json!("training")));
     // A row is shown with its nearest training rows.
-    let row = ok(&service.get("/v1/models/animals/suggest?limit=1"))[0].clone();
-    let detail = ok(&service.get(&format!("/v1/models/animals/recent/{}", row["id"])));
+    let detail = ok(&service.get("/v1/models/animals/recent/84"));
     assert_eq!(row["neighbors"], detail["neighbors"]);
     assert_eq!(row["neighbors"].as_array().unwrap().len(), 7);
+    // A row that has got a label is no longer suggested.
+    let body = json!({ "rows": [&far[4 * COLUMNS..]], "labels": ["cat"] }).to_string();
+    ok(&service.post("/v1/models/animals/rows", body));
+    let after = ok(&service.get("/v1/models/animals/suggest?limit=85"));
+    assert!(!after.as_array().unwrap().iter().any(|row| row["id"] == 84));
 }
 
 /// Predictions use the model before or after a change, never a mixture.
@@ -228,7 +296,7 @@ fn predictions_during_changes_are_those_of_one_model() {
     let before = score();
     // All rows of one class get another label.
     let ids: Vec<u32> = (0..300).filter(|id| id % 3 == 0).collect();
-    let body = json!({ "ids": ids, "labels": vec!["lynx"; ids.len()] }).to_string();
+    let body = json!({ "ids": ids, "labels": vec!["lynx"; ids.len()], "new_classes": ["lynx"] }).to_string();
     let after: Vec<String> = before.iter().map(|label| label.replace("\"cat\"", "\"lynx\"")).collect();
     assert_ne!(before, after);
     std::thread::scope(|scope| {

@@ -73,7 +73,7 @@ impl Service {
         let model = |name: &str| ModelSource { name: name.to_owned(), path: path(&format!("{name}.nuq")) };
         let mut config = Config {
             models: vec![model("animals"), model("sums")],
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
             drain_timeout: Duration::from_secs(20),
             ..Config::default()
         };

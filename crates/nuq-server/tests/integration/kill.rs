@@ -31,6 +31,8 @@ struct Record {
     sent: BTreeMap<String, Vec<f32>>,
     /// Acknowledged changes: number, kind, ids.
     acknowledged: BTreeMap<u64, (&'static str, Vec<u32>)>,
+    /// The largest version of the model in a response.
+    version: u64,
     next: usize,
 }
 
@@ -51,7 +53,7 @@ fn write_changes(address: SocketAddr, record: &Mutex<Record>, mut rng: SeededRng
             record.next += count;
             record.sent.extend(sent.iter().cloned());
             let (labels, rows): (Vec<String>, Vec<Vec<f32>>) = sent.into_iter().unzip();
-            ("/v1/models/m/rows", "insert", json!({ "rows": rows, "labels": labels }))
+            ("/v1/models/m/rows", "insert", json!({ "rows": rows, "labels": labels, "new_classes": labels }))
         };
         let Some(reply) = request(address, "POST", path, &body.to_string()) else { return };
         if reply.body.is_empty() {
@@ -64,7 +66,10 @@ fn write_changes(address: SocketAddr, record: &Mutex<Record>, mut rng: SeededRng
             own.extend(&ids);
         }
         let change = response["change"].as_u64().unwrap();
-        record.lock().unwrap().acknowledged.insert(change, (kind, ids));
+        let mut record = record.lock().unwrap();
+        record.acknowledged.insert(change, (kind, ids));
+        record.version = record.version.max(response["version"].as_u64().unwrap());
+        drop(record);
         acknowledged.store(true, Ordering::Release);
     }
 }
@@ -79,6 +84,8 @@ fn read(address: SocketAddr) {
 
 /// Compares the served model with the list of changes, and the list with what was acknowledged.
 fn compare(address: SocketAddr, folder: &Path, record: &Record) {
+    let version = get(address, "/v1/models/m")["version"].as_u64().unwrap();
+    assert!(version >= record.version, "version {version} after version {}", record.version);
     let list = get(address, "/v1/models/m/changes?limit=1000000");
     let list = list.as_array().unwrap();
     let numbers: BTreeSet<u64> = list.iter().map(|change| change["id"].as_u64().unwrap()).collect();
@@ -194,7 +201,8 @@ fn a_server_that_cannot_write_refuses_changes_and_answers_other_requests() {
     let mut record = Record::default();
     let refused = loop {
         let (label, row) = (format!("label {}", record.next), rows(1, 100 + record.next));
-        let body = json!({ "rows": vec![row.clone(); 200], "labels": vec![label.clone(); 200] });
+        let labels = vec![label.clone(); 200];
+        let body = json!({ "rows": vec![row.clone(); 200], "labels": labels, "new_classes": [label] });
         record.next += 1;
         assert!(record.next < 1000, "no change was refused");
         let reply = request(address, "POST", "/v1/models/m/rows", &body.to_string()).unwrap();

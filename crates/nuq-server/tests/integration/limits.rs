@@ -94,6 +94,39 @@ fn bodies_share_the_memory() {
     drop(first);
 }
 
+/// A client that ends the connection in the middle of a stream is neither a success nor an error of the server.
+#[test]
+fn an_aborted_response_is_counted_as_aborted() {
+    let service = Service::start();
+    let table: String =
+        rows(4096, 1).chunks(5).map(|row| format!("{:?}\n", row).replace(['[', ']', ' '], "")).collect();
+    let mut stream = service.connect();
+    let head = format!(
+        "POST {SCORE} HTTP/1.1\r\nhost: {}\r\naccept: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n",
+        service.address
+    );
+    write!(stream, "{head}{:x}\r\n{table}\r\n", table.len()).unwrap();
+    let mut start = [0; 12];
+    stream.read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"HTTP/1.1 200");
+    drop(stream);
+    let labels = "route=\"/v1/models/{model}/score\"";
+    let count =
+        format!("nuq_requests_total{{method=\"POST\",{labels},status=\"200\",outcome=\"aborted\"}} 1\n");
+    let metrics = loop {
+        let metrics = service.get("/metrics").text().to_owned();
+        if metrics.contains(&count) {
+            break metrics;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(
+        metrics.contains(&format!("nuq_request_seconds_count{{{labels},outcome=\"aborted\"}} 1\n")),
+        "{metrics}"
+    );
+    assert!(!metrics.contains(&format!("{labels},status=\"200\",outcome=\"complete\"")), "{metrics}");
+}
+
 #[test]
 fn slow_clients_time_out() {
     let service = Service::with(|config| {

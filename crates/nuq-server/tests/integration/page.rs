@@ -216,10 +216,88 @@ fn a_row_is_labeled_and_the_change_is_undone() {
     page.evaluate("{ const form = document.querySelector('.task form'); form.querySelector('input').value = 'bird'; form.requestSubmit(); }");
     page.wait_for("document.querySelector('.message').innerText.includes('with the label “bird”')");
     assert_eq!(rows_of_model(), 301);
-    page.wait_for("document.querySelector('td button')");
-    page.evaluate("document.querySelector('td button').click()");
+    // The message names the threshold that the change removed, and undoes the change.
+    page.wait_for("document.querySelector('.message').innerText.includes('removed “guard”')");
+    page.evaluate("document.querySelector('.message button').click()");
     page.wait_for("document.querySelector('.message').innerText.includes('Undone')");
     assert_eq!(rows_of_model(), 300);
+    // So does the list of changes.
+    page.wait_for("[...document.querySelectorAll('td button')].length === 1");
+    page.evaluate("document.querySelector('td button').click()");
+    page.wait_for("document.querySelectorAll('tbody tr').length === 3");
+    assert_eq!(rows_of_model(), 301);
+    // The button of a label adds a row with it; a skipped row is hidden, until that is undone.
+    page.wait_for("document.querySelector('.task form button')");
+    page.evaluate("document.querySelector('.task form button').click()");
+    page.wait_for("document.querySelectorAll('tbody tr').length === 4");
+    assert_eq!(rows_of_model(), 302);
+    page.wait_for("document.querySelector('.task form')");
+    let first = page.evaluate("document.querySelector('.task').dataset.id").as_str().unwrap().to_owned();
+    page.evaluate("document.querySelector('.task .quiet').click()");
+    page.wait_for(&format!(
+        "document.querySelector('.task') && !document.querySelector('.task[data-id=\"{first}\"]')"
+    ));
+    page.evaluate("document.querySelector('.message button').click()");
+    page.wait_for(&format!("document.querySelector('.task[data-id=\"{first}\"]')"));
+    assert_eq!(rows_of_model(), 302);
+    check_console(&page, &service);
+    drop(page);
+    service.stop();
+}
+
+#[test]
+fn a_new_class_is_created_after_a_question() {
+    let Some(mut page) = Page::start() else { return };
+    let service = service(|_| {});
+    let classes = || service.get("/v1/models/animals").json()["classes"].as_array().unwrap().len();
+    let label = "{ const form = document.querySelector('.task form'); form.querySelector('input').value = 'brid'; form.requestSubmit(); }";
+    let question = "document.querySelector('.message').innerText.includes('no class “brid”')";
+    page.open(&address(&service, "todo"));
+    page.wait_for("document.querySelector('.task form')");
+    page.evaluate(label);
+    page.wait_for(question);
+    // The question has the focus, and the second button leaves everything as it is.
+    assert_eq!(page.evaluate("document.activeElement.textContent"), "Create the class");
+    page.press("Tab");
+    page.press("Enter");
+    page.wait_for(&format!("!{question}"));
+    assert_eq!(classes(), 3);
+    page.evaluate(label);
+    page.wait_for(question);
+    page.press("Enter");
+    page.wait_for("document.querySelector('.message').innerText.includes('with the label “brid”')");
+    assert_eq!(classes(), 4);
+    // A refused label is an error of the console.
+    page.errors.retain(|error| !error.contains("422"));
+    check_console(&page, &service);
+    drop(page);
+    service.stop();
+}
+
+#[test]
+fn an_alarm_is_acknowledged() {
+    let Some(mut page) = Page::start() else { return };
+    let service = service(|_| {});
+    page.open(&address(&service, "drift"));
+    page.wait_for("document.querySelector('.action:not([hidden]) button')");
+    page.wait_for("document.querySelector('.summary').innerText.includes('The alarm was raised')");
+    page.evaluate("document.querySelector('.action button').click()");
+    page.wait_for("document.querySelector('.message').innerText.includes('is acknowledged')");
+    page.wait_for("document.querySelector('.summary').innerText.startsWith('No drift since')");
+    page.wait_for("document.querySelector('.finding').innerText.includes('For each start of the test')");
+    assert_eq!(page.evaluate("document.querySelector('.action').hidden"), true);
+    // The history has the alarm, in the figure and in a table.
+    page.wait_for("document.querySelector('section tbody tr')?.innerText.includes('acknowledgement')");
+    page.wait_for("document.querySelector('figure svg.drawing path.line-muted:not(.dashed)')");
+    assert_eq!(service.get("/v1/models/animals/drift").json()["rows"], 0);
+    page.open(&format!("http://{}/docs", service.address));
+    for scheme in ["light", "dark"] {
+        page.set_color_scheme(scheme);
+        page.wait_for(&format!(
+            "document.querySelector('article') && document.documentElement.dataset.theme === '{scheme}'"
+        ));
+    }
+    assert_eq!(page.evaluate("getComputedStyle(document.body).backgroundColor"), "rgb(16, 19, 23)");
     check_console(&page, &service);
     drop(page);
     service.stop();

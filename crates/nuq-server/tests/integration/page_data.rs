@@ -1,7 +1,7 @@
 //! The data of the page, without a browser.
 
 use nuq::FittedModel;
-use nuq_server::PictureSource;
+use nuq_server::{Key, PictureSource};
 use serde_json::{Value, json};
 
 use crate::common::{COLUMNS, Service, embeddings, rows};
@@ -96,6 +96,58 @@ fn rows_of_a_file_are_explained_and_not_recorded() {
     }
     assert!(recent(&service, "animals").is_empty());
     assert_eq!(service.post("/v1/models/sums/inspect", &csv).json()["rows"][1]["probability"], Value::Null);
+    service.stop();
+}
+
+#[test]
+fn an_alarm_is_acknowledged_with_the_write_key() {
+    let (read, write) = ("read-key-0123456789", "write-key-0123456789");
+    let service = Service::with(|config| {
+        config.read_key = Some(Key::new(read, "test").unwrap());
+        config.write_key = Some(Key::new(write, "test").unwrap());
+    });
+    let request = |method: &str, path: &str, key: &str, body: &str| {
+        let headers = [("authorization", format!("Bearer {key}"))];
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        service.request(method, &format!("/v1/models/animals/{path}"), &headers, body.as_bytes())
+    };
+    let drift = || request("GET", "drift", read, "").json();
+    assert_eq!(request("POST", "drift/acknowledge", write, "").status, 409);
+    assert_eq!(drift()["statement"], "If nothing changed, an alarm ever has a chance of at most 1 %.");
+    let far: Vec<f32> = rows(60, 9).iter().map(|value| value + 50.0).collect();
+    let body = json!({ "rows": far.chunks(COLUMNS).collect::<Vec<_>>() }).to_string();
+    assert_eq!(request("POST", "score", read, &body).status, 200);
+    while drift()["rows"] != 60 {
+        std::thread::yield_now();
+    }
+    let alarm = drift()["alarm"].clone();
+    assert!(alarm["time"].is_u64());
+    let metric = |line: &str| {
+        let headers = [("authorization", "Bearer read-key-0123456789")];
+        let text = service.request("GET", "/metrics", &headers, b"").text().to_owned();
+        assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+    };
+    metric("nuq_drift_alarm{model=\"animals\"} 1");
+    metric("nuq_drift_acknowledged_total{model=\"animals\"} 0");
+    assert_eq!(request("POST", "drift/acknowledge", read, "").status, 403);
+    let reply = request("POST", "drift/acknowledge", write, "");
+    assert_eq!((reply.status, &reply.json()["alarm"]), (200, &alarm));
+    let after = drift();
+    assert_eq!((&after["rows"], &after["alarm"], &after["points"]), (&json!(0), &Value::Null, &json!([])));
+    assert_eq!(after["started"], reply.json()["started"]);
+    let ended = &after["ended"][0];
+    assert_eq!(
+        (&ended["alarm"], &ended["rows"], &ended["ended_by"]),
+        (&alarm, &json!(60), &json!("acknowledged"))
+    );
+    let wealth = ended["points"].as_array().unwrap().last().unwrap()["log10_wealth"].as_f64().unwrap();
+    assert!(wealth >= 2.0, "{wealth}");
+    assert!(after["statement"].as_str().unwrap().contains("For each start of the test"), "{after}");
+    metric("nuq_drift_alarm{model=\"animals\"} 0");
+    metric("nuq_drift_log10_wealth{model=\"animals\"} 0");
+    metric("nuq_drift_acknowledged_total{model=\"animals\"} 1");
+    assert_eq!(request("POST", "drift/acknowledge", write, "").status, 409);
     service.stop();
 }
 

@@ -24,7 +24,7 @@ fn serve_for_another_process() {
     limit_files();
     let config = Config {
         models: vec![ModelSource { name: "m".to_owned(), path: folder.join("m.nuq") }],
-        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
         state: Some(folder.join("state")),
         ..Config::default()
     };

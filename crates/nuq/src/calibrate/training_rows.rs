@@ -87,7 +87,8 @@ fn equal_rows(
     };
     let is_equal = |i: &usize| match (neighbors.sq_distances(*i), neighbors.ids(*i)) {
         ([0.0, ..], _) => true,
-        ([nearest, .., last], [id, ..]) if *nearest <= ratio * ratio * last => {
+        // Without the rows, only equal ones are recognized.
+        ([nearest, .., last], [id, ..]) if stored.is_stored() && *nearest <= ratio * ratio * last => {
             is_rounded(queries.row(*i), &stored.row(*id))
         }
         _ => false,

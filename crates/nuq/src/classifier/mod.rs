@@ -186,10 +186,6 @@ impl NuqClassifier<'_> {
         self.curve.as_ref()
     }
 
-    fn groups(&self) -> Groups<'_> {
-        Groups::ByClass { classes: &self.classes, class_of_row: &self.class_of_row }
-    }
-
     fn classes_of<'n>(&'n self, neighbors: &'n Neighbors, i: usize) -> impl Iterator<Item = u32> + 'n {
         neighbors.ids(i).iter().map(|&id| self.class_of_row[id as usize])
     }
@@ -205,6 +201,10 @@ fn renumber(class_of_row: &mut [u32], renumbering: Option<Vec<u32>>) {
 impl sealed::Sealed for NuqClassifier<'_> {
     fn smoother(&self) -> &KernelSmoother<'_> {
         &self.smoother
+    }
+
+    fn groups(&self) -> Groups<'_> {
+        Groups::ByClass { classes: &self.classes, class_of_row: &self.class_of_row }
     }
 
     fn rules_ref(&self) -> &Rules {

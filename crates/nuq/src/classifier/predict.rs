@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::{NuqClassifier, Predictions, Probabilities};
 use crate::error::check_lengths;
+use crate::model::sealed::Sealed;
 use crate::posterior::Scratch;
 use crate::smoother::Batch;
 use crate::uncertainty::Prediction;

@@ -110,6 +110,7 @@ impl NuqClassifier<'_> {
     {
         check_lengths(("labels", labels.len()), ("ids", ids.len()))?;
         self.smoother.check_ids(ids)?;
+        self.smoother.check_refit()?;
         let labels: Vec<Label> = labels.iter().map(|label| self.classes.convert(label.into())).collect();
         let (renumbering, inserted) = self.classes.insert(&labels);
         renumber(&mut self.class_of_row, renumbering);

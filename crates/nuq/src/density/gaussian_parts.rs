@@ -34,13 +34,14 @@ pub struct GaussianParts {
     pub rows: Vec<f32>,
     /// The class of each of these rows.
     pub class_of_row: Vec<u32>,
+    /// The sample weight of each of these rows; `None` if all are 1.
+    pub row_weights: Option<Vec<f64>>,
 }
 
 impl ClassGaussians<'_> {
     /// The mixture as plain arrays.
     #[must_use]
     pub fn parts(&self) -> GaussianParts {
-        debug_assert!(self.weights.is_none(), "the public constructors have no sample weights");
         let dim = self.rows.dim();
         let (whiteners, class_of_row): (Vec<&Whitener>, Vec<u32>) = match &self.covariances {
             ClassCovariances::Tied { whitener, class_of_row, .. } => (vec![whitener], class_of_row.clone()),
@@ -69,6 +70,7 @@ impl ClassGaussians<'_> {
             factors,
             shrinkages: whiteners.iter().map(|whitener| whitener.shrinkage()).collect(),
             rows: self.rows.gather(&ids),
+            row_weights: self.weights.as_ref().map(|of| ids.iter().map(|&id| of[id as usize]).collect()),
             class_of_row: ids.iter().map(|&id| class_of_row[id as usize]).collect(),
         }
     }
@@ -90,6 +92,7 @@ impl ClassGaussians<'static> {
             shrinkages,
             rows,
             class_of_row,
+            row_weights,
         } = parts;
         let classes = log_weights.len();
         check(dim > 0 && classes > 0 && Some(means.len()) == dim.checked_mul(classes), "means", LENGTH)?;
@@ -114,6 +117,14 @@ impl ClassGaussians<'static> {
             "a class number is not below the number of classes",
         )?;
         check(Some(rows.len()) == dim.checked_mul(class_of_row.len()), "rows", LENGTH)?;
+        if let Some(weights) = &row_weights {
+            check(weights.len() == class_of_row.len(), "row_weights", LENGTH)?;
+            check(
+                weights.iter().all(|w| w.is_finite() && *w > 0.0),
+                "row_weights",
+                "a value is not positive",
+            )?;
+        }
         let rows = RowSource::Matrix(Embeddings::new(rows, dim)?);
         let mut members = vec![Vec::new(); classes];
         for (row, &class) in class_of_row.iter().enumerate() {
@@ -131,13 +142,14 @@ impl ClassGaussians<'static> {
         let means: Vec<Vec<f64>> = means.chunks(dim).map(<[f64]>::to_vec).collect();
         let covariances = if is_tied {
             let whitener = whiteners.remove(0);
-            let centered = AllRows { rows: &rows, class_of_row: &class_of_row, means: &means, weights: None };
+            let weights = row_weights.as_deref();
+            let centered = AllRows { rows: &rows, class_of_row: &class_of_row, means: &means, weights };
             let whitened_means = whitened_means(&whitener, &centered);
             ClassCovariances::Tied { whitener, whitened_means, class_of_row }
         } else {
             ClassCovariances::Separate { whiteners, members }
         };
-        Ok(Self { rows, means, log_weights, covariances, weights: None })
+        Ok(Self { rows, means, log_weights, covariances, weights: row_weights })
     }
 }
 

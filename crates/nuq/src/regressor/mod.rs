@@ -139,6 +139,10 @@ impl sealed::Sealed for NuqRegressor<'_> {
         &self.smoother
     }
 
+    fn groups(&self) -> Groups<'_> {
+        Groups::Single
+    }
+
     fn rules_ref(&self) -> &Rules {
         &self.rules
     }

@@ -7,7 +7,7 @@ use nuq_neighbors::{Embeddings, NeighborIndex};
 use super::gaussian_rows::GaussianRows;
 use super::{FittedDensityParts, Groups};
 use crate::Error;
-use crate::density::{AutoDensity, ClassGaussians, GmmDensity, RowClasses, auto};
+use crate::density::{AutoDensity, ClassGaussians, GaussianParts, GmmDensity, RowClasses, auto};
 use crate::row_source::RowSource;
 use crate::sample_weights::SampleWeights;
 
@@ -34,13 +34,49 @@ pub(crate) enum Gaussians<'a> {
 }
 
 impl FittedDensity<'_> {
-    pub(super) fn from_parts(parts: FittedDensityParts) -> Self {
-        let gaussians = Gaussians::Deferred(OnceLock::new());
-        match parts {
+    /// Restores a density. Gaussians that are not given are fitted when they are first used.
+    pub(super) fn from_parts(
+        parts: FittedDensityParts,
+        gaussians: Option<GaussianParts>,
+    ) -> Result<Self, Error> {
+        let gaussians = match gaussians {
+            Some(gaussians) => Gaussians::Fitted(Box::new(ClassGaussians::from_parts(gaussians)?)),
+            None => Gaussians::Deferred(OnceLock::new()),
+        };
+        Ok(match parts {
             FittedDensityParts::Same => FittedDensity::Same,
             FittedDensityParts::Kde(h) => FittedDensity::Kde(h),
             FittedDensityParts::Auto(learned) => FittedDensity::Auto { learned, gaussians },
             FittedDensityParts::Gmm(learned) => FittedDensity::Gmm { learned, gaussians },
+        })
+    }
+
+    /// The Gaussians as plain arrays; `None` if the density does not use any.
+    pub(super) fn gaussian_parts(
+        &self,
+        index: &dyn NeighborIndex,
+        groups: Groups<'_>,
+        sample_weights: &SampleWeights,
+    ) -> Result<Option<GaussianParts>, Error> {
+        Ok(self.gaussians(index, groups, sample_weights)?.map(ClassGaussians::parts))
+    }
+
+    /// The Gaussians; `None` if the density does not use any. Deferred ones are first fitted to the rows of `index`.
+    fn gaussians(
+        &self,
+        index: &dyn NeighborIndex,
+        groups: Groups<'_>,
+        sample_weights: &SampleWeights,
+    ) -> Result<Option<&ClassGaussians<'_>>, Error> {
+        match self {
+            FittedDensity::Gmm { learned, gaussians } => {
+                let fit = |rows: &RowSource<'static>, classes: RowClasses<'_>| learned.fit(rows, classes);
+                gaussians.get(index, groups, sample_weights, fit).map(Some)
+            }
+            FittedDensity::Auto { learned: AutoDensity { gaussians: Some(_), .. }, gaussians } => {
+                gaussians.get(index, groups, sample_weights, auto::fit_gaussians).map(Some)
+            }
+            FittedDensity::Auto { .. } | FittedDensity::Same | FittedDensity::Kde(_) => Ok(None),
         }
     }
 
@@ -86,19 +122,19 @@ impl FittedDensity<'_> {
         sample_weights: &SampleWeights,
         queries: &Embeddings<'_>,
     ) -> Result<Option<Vec<f64>>, Error> {
+        let Some(gaussians) = self.gaussians(index, groups, sample_weights)? else {
+            let is_auto = matches!(self, FittedDensity::Auto { .. });
+            return Ok(is_auto.then(|| vec![0.0; queries.len()]));
+        };
+        queries.load()?;
         match self {
-            FittedDensity::Gmm { learned, gaussians } => {
-                queries.load()?;
-                let fit = |rows: &RowSource<'static>, classes: RowClasses<'_>| learned.fit(rows, classes);
-                learned.log_densities(gaussians.get(index, groups, sample_weights, fit)?, queries).map(Some)
-            }
-            FittedDensity::Auto { learned: AutoDensity { gaussians: Some(part), .. }, gaussians } => {
-                queries.load()?;
-                let gaussians = gaussians.get(index, groups, sample_weights, auto::fit_gaussians)?;
+            FittedDensity::Gmm { learned, .. } => learned.log_densities(gaussians, queries).map(Some),
+            FittedDensity::Auto { learned: AutoDensity { gaussians: Some(part), .. }, .. } => {
                 part.tail_scores(gaussians, queries).map(Some)
             }
-            FittedDensity::Auto { .. } => Ok(Some(vec![0.0; queries.len()])),
-            FittedDensity::Same | FittedDensity::Kde(_) => Ok(None),
+            FittedDensity::Auto { .. } | FittedDensity::Same | FittedDensity::Kde(_) => {
+                unreachable!("these densities have no Gaussians")
+            }
         }
     }
 }

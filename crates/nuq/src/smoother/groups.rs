@@ -6,7 +6,7 @@ use crate::Classes;
 
 /// The group of each training row.
 #[derive(Clone, Copy)]
-pub(crate) enum Groups<'g> {
+pub enum Groups<'g> {
     /// One group per class; `class_of_row` holds the class number of each id.
     ByClass { classes: &'g Classes, class_of_row: &'g [u32] },
     /// All rows are one group.

@@ -5,9 +5,10 @@ use std::fmt;
 
 use nuq_neighbors::{Embeddings, IndexChoice, NeighborIndex, Neighbors, progress};
 
-use super::SmootherParts;
 use super::batch::Batch;
 use super::fitted_density::FittedDensity;
+use super::{Groups, SmootherParts};
+use crate::density::GaussianParts;
 use crate::error::check_lengths;
 use crate::sample_weights::SampleWeights;
 use crate::weights::Weights;
@@ -75,6 +76,20 @@ impl<'a> KernelSmoother<'a> {
             choice,
             column_names,
             sample_weights,
+            gaussians: None,
+        }
+    }
+
+    /// The Gaussians of the density; `None` if it has none.
+    pub(crate) fn gaussian_parts(&self, groups: Groups<'_>) -> Result<Option<GaussianParts>, Error> {
+        self.density.gaussian_parts(&*self.index, groups, &self.sample_weights)
+    }
+
+    /// Whether the classes of rows can change: the Gaussians of the density are then fitted to the rows again.
+    pub(crate) fn check_refit(&self) -> Result<(), Error> {
+        match self.index.rows().is_stored() || !self.density.parts().has_gaussians() {
+            true => Ok(()),
+            false => Err(nuq_neighbors::Error::RowsNotStored.into()),
         }
     }
 
@@ -95,11 +110,12 @@ impl<'a> KernelSmoother<'a> {
             choice,
             column_names,
             sample_weights,
+            gaussians,
         } = parts;
         let rows = index.rows();
         let sample_weights = SampleWeights::restored(sample_weights, &rows.live_ids(), rows.id_bound())?;
         let log_scale_volume = log_scale_volume(&bandwidth, dimension);
-        let density = FittedDensity::from_parts(density);
+        let density = FittedDensity::from_parts(density, gaussians)?;
         Ok(Self {
             index,
             choice,

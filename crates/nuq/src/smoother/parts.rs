@@ -3,7 +3,7 @@
 use nuq_neighbors::{IndexChoice, NeighborIndex};
 
 use crate::bandwidth::check_scalar;
-use crate::density::{AutoDensity, GmmDensity};
+use crate::density::{AutoDensity, GaussianParts, GmmDensity};
 use crate::error::{check_lengths, out_of_range};
 use crate::{Bandwidth, Error, FittedScale, Kernel};
 
@@ -30,9 +30,12 @@ pub struct SmootherParts {
     pub column_names: Option<Vec<String>>,
     /// The sample weight of each id; `None` if all are 1. The value of an id that names no row is an arbitrary valid weight.
     pub sample_weights: Option<Vec<f64>>,
+    /// The Gaussians of the density, for a model that does not hold all rows. `None` if they are fitted to the training rows again
+    /// when they are needed, and in the parts of a model: [`FittedModel::gaussian_parts`](crate::FittedModel::gaussian_parts) gives them.
+    pub gaussians: Option<GaussianParts>,
 }
 
-/// A fitted density estimate. Gaussians are not stored: they are fitted to the training rows again when they are needed.
+/// A fitted density estimate without its Gaussians.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FittedDensityParts {
     /// Kernel density with [`SmootherParts::bandwidth`].
@@ -74,6 +77,38 @@ impl SmootherParts {
         if !(self.dimension.is_finite() && self.dimension > 0.0) {
             return Err(out_of_range("dimension", self.dimension, "it must be positive and finite"));
         }
+        self.check_gaussians(index)?;
         self.scale.check()
+    }
+
+    /// Checks that the Gaussians fit the rows, and that a model without rows has everything that predictions need.
+    fn check_gaussians(&self, index: &dyn NeighborIndex) -> Result<(), Error> {
+        let damaged = |problem: &str| {
+            let (section, problem) = ("gaussians".to_owned(), problem.to_owned());
+            Err(nuq_neighbors::Error::Damaged { section, problem }.into())
+        };
+        match &self.gaussians {
+            Some(gaussians) if gaussians.dim != index.dim() => {
+                return damaged("they have another number of columns than the rows");
+            }
+            Some(_) if !self.density.has_gaussians() => return damaged("the density has no Gaussians"),
+            None if !index.rows().is_stored() && self.density.has_gaussians() => {
+                return damaged("they are missing, and there are no rows to which they could be fitted");
+            }
+            _ => {}
+        }
+        if index.rows().is_stored() { Ok(()) } else { self.kernel.check_without_rows() }
+    }
+}
+
+impl FittedDensityParts {
+    /// Whether densities are computed from Gaussians.
+    #[must_use]
+    pub fn has_gaussians(&self) -> bool {
+        match self {
+            Self::Same | Self::Kde(_) => false,
+            Self::Auto(auto) => auto.gaussians.is_some(),
+            Self::Gmm(_) => true,
+        }
     }
 }

@@ -6,7 +6,7 @@ mod map;
 mod summary;
 
 use nuq::calibrate::{Predictor, Threshold};
-use nuq::{Decision, Label, NuqClassifier, Predictions};
+use nuq::{Decision, FittedModel, Label, NuqClassifier, Predictions};
 use nuq_eval::Error;
 use nuq_eval::baselines::Input;
 use nuq_eval::evaluate::{Comparison, Evaluation, Measured, MethodResult};
@@ -123,6 +123,9 @@ impl Source<'_> {
             test: TestSet {
                 name: TEST_NAME.to_owned(),
                 rows: test.len(),
+                training_rows: self
+                    .model
+                    .equal_training_rows(self.comparison.test().embeddings, test.neighbors()),
                 accuracy: interval(self.evaluation.accuracy),
                 rejected: self.rejected(&sets[0]),
             },

@@ -14,8 +14,25 @@ pub(super) fn html(report: &Report) -> String {
     format!(
         "<header>\n<div class=\"bar\"><p class=\"brand\">nuq</p>\
          <button type=\"button\" id=\"theme\" aria-label=\"Switch between light and dark theme\">Dark theme</button></div>\n\
-         <h1>Evaluation on {name} data</h1>\n{}<dl class=\"cards\">\n{cards}</dl>\n</header>\n",
-        summary(report)
+         <h1>Evaluation on {name} data</h1>\n{}{}<dl class=\"cards\">\n{cards}</dl>\n</header>\n",
+        summary(report),
+        training_rows(report)
+    )
+}
+
+/// A warning if test rows equal training rows.
+fn training_rows(report: &Report) -> String {
+    let TestSet { rows, training_rows, .. } = report.test;
+    let equal = match training_rows {
+        0 => return String::new(),
+        1 => "equals a training row",
+        _ => "equal training rows",
+    };
+    format!(
+        "<p class=\"warning\" role=\"note\">{} of {} test rows {equal}. The model has seen the labels of such rows, so that the results on \
+         this page are too good: metrics and guarantees are valid only for rows that are not training rows.</p>\n",
+        number_format::count(training_rows as u64),
+        number_format::count(rows as u64),
     )
 }
 

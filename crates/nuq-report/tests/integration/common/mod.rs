@@ -76,6 +76,7 @@ pub(crate) fn sample(ood: &[&str]) -> Report {
         test: TestSet {
             name: "cifar10-test".to_owned(),
             rows: ROWS,
+            training_rows: 0,
             accuracy: interval(1.0 - share(&is_wrong), 0.015),
             rejected: Some(0.048),
         },

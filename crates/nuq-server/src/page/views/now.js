@@ -115,7 +115,7 @@ export const create = context => {
       card("Rows per minute", busy ? count(rateOf(activity.now)(busy)) : "0", busy ? `from ${between(busy)}` : "no rows", `${count(total)} rows in ${counted(requests, "request")}`),
       card("Time to answer", busy ? duration(busy.p50) : "–", "median of the latest interval", busy && busy.p99 !== undefined ? `99 % within ${duration(busy.p99)}` : ""),
       card("Rejected", expected ? percent(lost / compared) : "–", expected ? `expected ${percent(expected.rejected)}` : "no threshold", expected ? `${interval} allow for the limited number of held-out rows` : ""),
-      card("Drift", drift?.available === false ? "–" : drift?.alarm ? "Alarm" : drift?.is_paused ? "Paused" : "None", drift?.available === false ? "needs held-out rows" : drift?.alarm ? `raised at ${clock(drift.alarm.time)}` : drift?.is_paused ? "until a threshold is calibrated" : "no alarm so far", html("a", { href: context.link("drift") }, "Show the drift test")));
+      card("Drift", drift?.available === false ? "–" : drift?.alarm ? "Alarm" : drift?.is_paused ? "Paused" : "None", drift?.available === false ? "needs held-out rows" : drift?.alarm ? `raised at ${clock(drift.alarm.time)}` : drift?.is_paused ? "until a threshold is calibrated" : drift?.ended?.length ? `no alarm since ${clock(drift.started)}` : "no alarm so far", html("a", { href: context.link("drift") }, "Show the drift test")));
     cards.children[3].classList.toggle("alarm", Boolean(drift?.alarm));
     cards.children[2].classList.toggle("alarm", state === "more");
   };

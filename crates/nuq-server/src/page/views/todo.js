@@ -1,13 +1,18 @@
 // Work for people: rows worth a label, doubtful labels, and the list of changes with undo.
 
 import * as api from "../api.js";
-import { button, html, notice, table } from "../dom.js";
-import { moment, percent } from "../format.js";
-import { decision, picture, predictionText, probabilityText } from "../rows.js";
+import { button, html, table } from "../dom.js";
+import { comparedRows, moment, percent, rank } from "../format.js";
+import { decision, picture, predictionText, probabilityText, rejecting } from "../rows.js";
 
 const LIMIT = 12;
+/** Labels that have a button of their own. */
+const LABELS = 3;
 /** Errors of one list: it is not possible for this model, or takes longer than the time limit of the server. */
 const SHOWN = [404, 409, 422, 429, 503];
+
+/** Names in a sentence: “a”, “b” and “c”. */
+const listed = names => names.map(name => `“${name}”`).join(", ").replace(/, ([^,]*)$/, " and $1");
 
 export const create = context => {
   const message = html("p", { class: "message", role: "status" });
@@ -16,86 +21,129 @@ export const create = context => {
   const issues = html("ul", { class: "tasks" });
   const changes = html("div", { class: "card" });
   const classNames = html("datalist", { id: "classes" });
+  /** Rows that were skipped in this tab, by list and id. */
+  const skipped = new Set();
   const section = (title, lead, content) => html("section", {}, html("h2", {}, title), html("p", { class: "lead" }, lead), content);
   const node = html("div", {}, html("h1", {}, "To do"), access, message, classNames,
-    section("Rows worth a label", "Recent rows that are uncertain and different from each other. With a label, each becomes a training row.", suggestions),
+    section("Rows worth a label", "Recent rows that a threshold rejected, or whose epistemic uncertainty is among the highest 10 % of the held-out rows (of the training rows, if no held-out scores are stored), and that differ from each other. Other rows are certain already. With a label, each becomes a training row.", suggestions),
     section("Doubtful labels", "Training rows whose neighbors have another label. The label may be wrong, or the row may be unusual.", issues),
     section("Changes", "The latest changes of this model. Each can be undone.", changes));
   const base = () => api.model(context.model().name);
 
-  /** Runs a change, shows its result, and reads the lists again. */
-  const change = async (target, action) => {
+  const say = (state, ...parts) => {
+    message.className = `message ${state}`;
+    message.replaceChildren(...parts);
+  };
+
+  /**
+   * Runs a change, shows its result, and reads the lists again. `action` returns a sentence and the response of the server. `ask` may
+   * answer an error with a question, and then returns true.
+   */
+  const change = async (target, action, ask = () => false) => {
     target.disabled = true;
     try {
-      message.textContent = await action();
-      message.className = "message done";
+      const [sentence, result] = await action();
+      const removed = result.removed_rules?.length
+        ? ` The change removed ${listed(result.removed_rules)}, calibrated for the former rows: calibrate again, or undo the change.` : "";
+      const undo = button("Undo", event => undoChange(event.target, result.change, sentence), { "aria-label": `Undo: ${sentence}` });
+      say("done", `${sentence}${removed} `, ...(result.change && !result.undoes ? [undo] : []));
       context.modelChanged();
       await refresh();
     } catch (error) {
-      message.className = "message failed";
-      message.textContent = error.message;
-      if (api.needsKey(error)) context.askKey();
       target.disabled = false;
+      if (!(error instanceof api.RequestError)) throw error;
+      if (ask(error)) return;
+      say("failed", error.message);
+      if (api.needsKey(error)) context.askKey();
     }
   };
+  const undoChange = (target, id, sentence) => change(target, async () => [`Undone: ${sentence}`, await api.post(`${base()}/changes/${id}/undo`, {})]);
 
   /** A label in the type of the classes of the model. */
+  const classes = () => (Array.isArray(context.model().classes) ? context.model().classes : []);
   const typed = text => {
-    const classes = Array.isArray(context.model().classes) ? context.model().classes : [];
-    const known = classes.find(name => String(name) === text);
+    const known = classes().find(name => String(name) === text);
     if (known !== undefined) return known;
-    return classes.length && classes.every(name => typeof name === "number") && text !== "" && Number.isInteger(Number(text)) ? Number(text) : text;
+    return classes().length && classes().every(name => typeof name === "number") && text !== "" && Number.isInteger(Number(text)) ? Number(text) : text;
+  };
+
+  /** Sends labels. A label that is not a class of the model is sent only after a question. */
+  const sendLabels = (target, path, body, sentence) => {
+    const ask = error => {
+      if (error.code !== "new_class") return false;
+      const yes = button("Create the class", () => sendLabels(target, path, { ...body, new_classes: body.labels }, sentence), { class: "primary" });
+      const no = button("Cancel", () => { say(""); target.focus(); });
+      say("question", `The model has no class “${body.labels[0]}”. Is this a new class, or a typing error? `, yes, " ", no);
+      message.scrollIntoView({ block: "nearest" });
+      yes.focus();
+      return true;
+    };
+    return change(target, async () => [sentence, await api.post(`${base()}/${path}`, body)], ask);
+  };
+
+  const skip = (list, id, text) => {
+    skipped.add(`${list} ${id}`);
+    say("done", `${text} is skipped in this tab. `, button("Undo", () => { skipped.delete(`${list} ${id}`); say(""); refresh(); }));
+    refresh();
+  };
+
+  const reason = row => {
+    const names = rejecting(row);
+    return names.length ? `Rejected by ${listed(names)}.` : `Its epistemic uncertainty is higher than ${rank(row.rank)} of the ${comparedRows(row.compared_with)}.`;
   };
 
   const suggestion = row => {
-    const name = html("input", { type: "text", list: "classes", value: row.label ?? "", "aria-label": `Label of the row of ${moment(row.time)}` });
-    const add = html("button", { type: "submit" }, "Add with this label");
-    return html("li", { class: "card task" },
+    const add = (target, label) => sendRow(target, row, label);
+    const labels = row.probability === null ? [] : [...new Set([row.label, ...(row.neighbors || []).map(neighbor => neighbor.label)])].slice(0, LABELS);
+    const name = html("input", { type: "text", list: "classes", placeholder: labels.length ? "another label" : "value", "aria-label": `Label of row ${row.id}` });
+    const submit = html("button", { type: "submit" }, "Add");
+    return html("li", { class: "card task", "data-id": row.id },
       html("div", { class: "task-pictures" }, (row.neighbors || []).slice(0, 3).map(neighbor => picture(neighbor.picture, `Nearest training row: ${neighbor.label}`))),
       html("div", { class: "task-text" },
-        html("p", {}, html("b", {}, predictionText(row)), ` ${probabilityText(row)} `, decision(row)),
-        html("p", { class: "note" }, `Scored at ${moment(row.time)}. `, (row.neighbors || []).length ? `Nearest training rows: ${row.neighbors.slice(0, 3).map(neighbor => neighbor.label).join(", ")}. ` : "",
+        html("p", {}, html("b", {}, `Row ${row.id}`), ", predicted ", html("b", {}, predictionText(row)), ` ${probabilityText(row)} `, decision(row)),
+        html("p", { class: "note" }, `${reason(row)} Scored at ${moment(row.time)}. `,
+          (row.neighbors || []).length ? `${(row.neighbors[0].picture ? "Pictures: nearest" : "Nearest")} training rows, ${row.neighbors.slice(0, 3).map(neighbor => neighbor.label).join(", ")}. ` : "",
           html("a", { href: context.link("prediction", { row: row.id }) }, "Details"))),
-      html("form", { onsubmit: event => {
+      html("form", { class: "task-actions", onsubmit: event => {
         event.preventDefault();
         const label = name.value.trim();
-        if (!label) { message.className = "message failed"; message.textContent = "Enter a label."; name.focus(); return; }
-        change(add, async () => {
-          const { embedding } = await api.get(`${base()}/recent/${encodeURIComponent(row.id)}`);
-          const result = await api.post(`${base()}/rows`, { rows: [embedding], labels: [typed(label)] });
-          return `Added as training row ${result.ids[0]} with the label “${label}”.`;
-        });
-      } }, name, add));
+        if (!label) { say("failed", "Enter a label."); name.focus(); return; }
+        add(submit, label);
+      } },
+        labels.map(label => button(label, event => add(event.target, label), { "aria-label": `Add row ${row.id} with the label ${label}` })),
+        html("span", { class: "other" }, name, submit),
+        button("Skip", () => skip("suggestion", row.id, `Row ${row.id}`), { class: "quiet", "aria-label": `Skip row ${row.id}` })));
+  };
+  const sendRow = async (target, row, label) => {
+    try {
+      const { embedding } = await api.get(`${base()}/recent/${encodeURIComponent(row.id)}`);
+      await sendLabels(target, "rows", { rows: [embedding], labels: [typed(label)] }, `Row ${row.id} is a training row with the label “${label}”.`);
+    } catch (error) {
+      if (!(error instanceof api.RequestError)) throw error;
+      say("failed", error.message);
+    }
   };
 
   const issueOf = row => issue({ ...row, label: String(row.label), suggestion: String(row.suggestion), value: row.suggestion });
-  const issue = row => html("li", { class: "card task" },
+  const issue = row => html("li", { class: "card task", "data-id": row.id },
     html("div", { class: "task-pictures" }, picture(row.picture, `Picture of training row ${row.id}`)),
     html("div", { class: "task-text" },
-      html("p", {}, "Label ", html("b", {}, row.label), ", neighbors suggest ", html("b", {}, row.suggestion)),
-      html("p", { class: "note" }, `Training row ${row.id}. Probability of its label ${percent(row.probability)}, of “${row.suggestion}” ${percent(row.suggestion_probability)}.`)),
+      html("p", {}, html("b", {}, `Training row ${row.id}`), " has the label ", html("b", {}, row.label), ", its neighbors suggest ", html("b", {}, row.suggestion)),
+      html("p", { class: "note" }, `Probability of its label ${percent(row.probability)}, of “${row.suggestion}” ${percent(row.suggestion_probability)}.`)),
     html("div", { class: "task-actions" },
-      button(`Change to “${row.suggestion}”`, event => change(event.target, async () => {
-        await api.post(`${base()}/rows/relabel`, { ids: [row.id], labels: [row.value] });
-        return `The label of training row ${row.id} is now “${row.suggestion}”.`;
-      })),
-      button("Remove the row", event => change(event.target, async () => {
-        await api.post(`${base()}/rows/remove`, { ids: [row.id] });
-        return `Training row ${row.id} is removed.`;
-      }))));
+      button(`Change to “${row.suggestion}”`, event => sendLabels(event.target, "rows/relabel", { ids: [row.id], labels: [row.value] }, `The label of training row ${row.id} is now “${row.suggestion}”.`)),
+      button("Remove the row", event => change(event.target, async () => [`Training row ${row.id} is removed.`, await api.post(`${base()}/rows/remove`, { ids: [row.id] })])),
+      button("Skip", () => skip("issue", row.id, `Training row ${row.id}`), { class: "quiet", "aria-label": `Skip training row ${row.id}` })));
 
   const changeTable = list => table("Changes", ["Time", "Change", ""], list.map(entry => [moment(entry.time), entry.text,
-    entry.can_undo === false ? "" : button("Undo", event => change(event.target, async () => {
-      await api.post(`${base()}/changes/${entry.id}/undo`, {});
-      return `Undone: ${entry.text}.`;
-    }), { "aria-label": `Undo: ${entry.text}` })]));
+    entry.can_undo === false ? "" : button("Undo", event => undoChange(event.target, entry.id, `${entry.text}.`), { "aria-label": `Undo: ${entry.text}` })]));
 
   /** A list that may be refused, such as label issues of a regression. */
-  const list = async (path, target, create, none) => {
+  const list = async (name, path, target, create, none) => {
     // A half-typed label is not overwritten.
-    if (target.contains(document.activeElement) && document.activeElement.tagName === "INPUT") return;
+    if (target.contains(document.activeElement) && document.activeElement.tagName === "INPUT" && document.activeElement.value) return;
     try {
-      const rows = await api.get(path);
+      const rows = (await api.get(path)).filter(row => !skipped.has(`${name} ${row.id}`));
       target.replaceChildren(...(rows.length ? rows.map(create) : [html("li", { class: "card text" }, none)]));
     } catch (error) {
       if (!SHOWN.includes(error.status)) throw error;
@@ -108,10 +156,10 @@ export const create = context => {
     access.textContent = model.changes === false
       ? "This server does not accept changes. Start it with --state DIR to keep changes, or with --ephemeral to try them."
       : "Changes take effect at once and need the write key, if the server has one. A change of rows removes the thresholds of the model, because they were calibrated for the former rows: calibrate them again afterwards, or undo the change.";
-    classNames.replaceChildren(...(Array.isArray(model.classes) ? model.classes : []).map(name => html("option", { value: name })));
+    classNames.replaceChildren(...classes().map(name => html("option", { value: name })));
     const path = base();
-    await list(`${path}/suggest?limit=${LIMIT}`, suggestions, suggestion, "No recent rows. Suggestions appear when rows are scored.");
-    await list(`${path}/label-issues?limit=${LIMIT}`, issues, issueOf, "No doubtful labels.");
+    await list("suggestion", `${path}/suggest?limit=${LIMIT}`, suggestions, suggestion, "No uncertain rows. Suggestions appear when uncertain rows are scored.");
+    await list("issue", `${path}/label-issues?limit=${LIMIT}`, issues, issueOf, "No doubtful labels.");
     try {
       const entries = await api.get(`${path}/changes?limit=20`);
       changes.replaceChildren(entries.length ? changeTable(entries) : html("p", { class: "text" }, "No changes so far."));

@@ -4,6 +4,7 @@
 //! aleatoric uncertainty, and the negative log density. Higher always means less certain. Values that are not finite are null.
 
 mod detail;
+mod drift;
 mod histogram;
 mod reference;
 
@@ -27,6 +28,7 @@ use crate::error::ApiError;
 use crate::models::{Named, ServedModel};
 use crate::state::{Interval, Sample, Which, now_ms};
 pub(super) use detail::nearest;
+pub(super) use reference::rank;
 use reference::{MEASURES, Reference};
 
 /// Longest range of activity in minutes: one week.
@@ -36,8 +38,6 @@ const SHORT_MINUTES: u64 = 15;
 const MINUTE_MS: u64 = 60_000;
 /// Largest number of rows in a list.
 const MAX_LIMIT: usize = 500;
-/// Largest number of points of the wealth over time.
-const POINTS: usize = 600;
 /// Live rows on the map.
 const LIVE_ROWS: usize = 300;
 
@@ -45,7 +45,8 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/models/{model}/activity", get(activity))
         .route("/models/{model}/distribution", get(distribution))
-        .route("/models/{model}/drift", get(drift))
+        .route("/models/{model}/drift", get(drift::get))
+        .route("/models/{model}/drift/acknowledge", post(drift::acknowledge))
         .route("/models/{model}/recent", get(recent))
         .route("/models/{model}/recent/{id}", get(detail::of_sample))
         .route("/models/{model}/inspect", post(detail::of_file))
@@ -64,7 +65,7 @@ type Slot = Arc<Mutex<Option<Arc<Reference>>>>;
 
 impl References {
     /// The sample of the current version of a model. It blocks while it is computed.
-    fn get(&self, served: &ServedModel) -> Result<Arc<Reference>, ApiError> {
+    pub(super) fn get(&self, served: &ServedModel) -> Result<Arc<Reference>, ApiError> {
         let slot = {
             let mut all = self.by_model.lock().unwrap_or_else(PoisonError::into_inner);
             all.entry(served.name.clone()).or_default().clone()
@@ -156,7 +157,7 @@ fn expected(threshold: &Threshold) -> Value {
 
 /// The values of a measure with which live rows are compared, ascending: of held-out rows if a threshold has them, otherwise of
 /// training rows. The second value is true for held-out rows.
-fn comparison(model: &Model<'_>, reference: &Reference, measure: Measure) -> (Vec<f64>, bool) {
+pub(super) fn comparison(model: &Model<'_>, reference: &Reference, measure: Measure) -> (Vec<f64>, bool) {
     let mut thresholds = model.thresholds().iter().filter(|(_, threshold)| threshold.measure == measure);
     match thresholds.find_map(|(name, _)| model.rules().held_out_scores(name)) {
         Some(scores) => (scores.to_vec(), true),
@@ -181,34 +182,6 @@ async fn distribution(State(app): State<Arc<App>>, Named(served): Named) -> Resu
         Ok(json!({ "live_rows": live.len(), "measures": measures }))
     });
     value.await.map(Json)
-}
-
-async fn drift(Named(served): Named) -> Json<Value> {
-    let telemetry = served.state.telemetry();
-    let Some(drift) = &telemetry.drift else {
-        return Json(json!({ "available": telemetry.source.is_some(), "points": [], "alarm": null }));
-    };
-    let step = drift.points.len().div_ceil(POINTS).max(1);
-    let last = drift.points.len().saturating_sub(1);
-    let points = drift.points.iter().enumerate().filter(|(i, _)| i % step == 0 || *i == last);
-    let points: Vec<Value> = points
-        .map(|(_, point)| {
-            json!({ "time": point.time_ms, "log10_wealth": point.log_wealth / std::f64::consts::LN_10 })
-        })
-        .collect();
-    let alpha = drift.monitor.alpha();
-    Json(json!({
-        "available": true,
-        "is_paused": telemetry.source.is_none(),
-        "alpha": alpha,
-        "threshold": drift.threshold,
-        "measure": drift.measure.to_string(),
-        "rows": drift.monitor.rows(),
-        "held_out_rows": drift.monitor.held_out(),
-        "points": points,
-        "alarm": drift.alarm_ms.map(|time| json!({ "time": time })),
-        "statement": format!("If nothing changed, an alarm ever has a chance of at most {} %.", 100.0 * alpha),
-    }))
 }
 
 #[derive(Deserialize)]

@@ -16,7 +16,7 @@ pub(super) const MEASURES: [Measure; 4] =
     [Measure::Epistemic, Measure::Aleatoric, Measure::Total, Measure::Density];
 
 /// A sample of the training rows of a model.
-pub(super) struct Reference {
+pub(in super::super) struct Reference {
     /// The version of the model.
     pub(super) version: u64,
     pub(super) rows: Vec<TrainingRow>,
@@ -99,7 +99,7 @@ impl Reference {
 }
 
 /// The share of sorted values that are smaller than a value.
-pub(super) fn rank(sorted: &[f64], value: f64) -> f64 {
+pub(in super::super) fn rank(sorted: &[f64], value: f64) -> f64 {
     sorted.partition_point(|&other| other < value) as f64 / sorted.len().max(1) as f64
 }
 

@@ -1,0 +1,156 @@
+"""Files of object stores, such as ``s3://bucket/model.nuq``, which are copied to this machine before they are mapped.
+
+pyarrow reads the object stores; the extras ``[ray]`` and ``[spark]`` install it. Schemes that it does not know are read by fsspec if that is
+installed.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _arrays
+from ._package import require
+from .errors import FileError, InvalidParameterError, MissingFileError
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+
+#: The file of a sharded model that lists its shards.
+MANIFEST = "manifest.nuq"
+
+
+def is_uri(path: Any) -> bool:
+    """Whether a path is an address of an object store. ``file://`` is a path of this machine."""
+    return isinstance(path, str) and _SCHEME.match(path) is not None and not path.startswith("file://")
+
+
+def local(path: Any, name: str = "path") -> Path:
+    """A path of this machine. Files of an object store are first copied into the temporary folder, unless an earlier call has copied them.
+
+    The prefix of a sharded model is copied with all its shards.
+    """
+    if not is_uri(path):
+        return _arrays.path(path, name).absolute()
+    folder = manifest_folder(path)
+    if folder is None:
+        return _copied(path, cache_folder())
+    from . import _nuq
+
+    _, files, _ = _nuq.load_manifest(folder)
+    return with_shards(path, [name for name, _ in files])
+
+
+def local_folder(path: Any, name: str) -> Path:
+    """A folder of this machine that is written. An object store is an error."""
+    if is_uri(path):
+        raise InvalidParameterError(
+            f"{name}={path!r}: workers and driver write and map the files of this folder, which an object store cannot do; use a folder that "
+            "all of them share, for example a mounted object store, and copy it to the object store afterwards"
+        )
+    return _arrays.path(path, name).absolute()
+
+
+def manifest_folder(path: Any) -> Path | None:
+    """The local folder with the manifest of a sharded model, or None if ``path`` is not the folder or prefix of one."""
+    if not is_uri(path):
+        folder = _arrays.path(path).absolute()
+        return folder if (folder / MANIFEST).exists() else None
+    prefix = path.rstrip("/")
+    if prefix.endswith(".nuq") or not _is_file(f"{prefix}/{MANIFEST}"):
+        return None
+    return _copied(f"{prefix}/{MANIFEST}", _shard_cache(prefix), MANIFEST).parent
+
+
+def with_shards(path: str, names: Sequence[str]) -> Path:
+    """The local folder with these shards of a sharded model. Those of an object store are copied to this machine."""
+    if not is_uri(path):
+        return Path(path)
+    prefix = path.rstrip("/")
+    folder = _shard_cache(prefix)
+    for name in names:
+        # A shard is named by the fingerprint of its contents, so that a copy never changes.
+        if name and not (folder / name).exists():
+            _copied(f"{prefix}/{name}", folder, name)
+    return folder
+
+
+def cache_folder() -> Path:
+    """A folder of this machine and user for copies of model files."""
+    folder = Path(tempfile.gettempdir()) / f"nuq-models-{getpass.getuser()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
+        raise FileError(f"{folder} belongs to another user: set TMPDIR to a folder of this user")
+    return folder
+
+
+def _shard_cache(prefix: str) -> Path:
+    """The folder for the copies of a prefix. Another manifest has another folder, so that an open model keeps its files."""
+    folder = cache_folder() / _key(prefix, _head(f"{prefix}/{MANIFEST}"))
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _copied(uri: str, folder: Path, name: str | None = None) -> Path:
+    """Copy a file of an object store into a folder, unless it is there. The name changes with the content, unless it is given."""
+    target = folder / (name or f"{_key(uri, _head(uri))}.nuq")
+    if target.exists():
+        return target
+    system, path = _file_system(uri)
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+        try:
+            with system.open_input_stream(path) as source:
+                shutil.copyfileobj(source, file, 1 << 22)
+        except Exception as error:
+            os.unlink(file.name)
+            raise FileError(f"{uri} cannot be read: {error}") from error
+    # Other processes of the machine copy the same content.
+    os.replace(file.name, target)
+    return target
+
+
+def _key(uri: str, head: bytes) -> str:
+    """A name for a file. The head of a model file contains the checksum of its table, and that the checksums of all sections."""
+    return hashlib.sha256(uri.encode() + b"\0" + head).hexdigest()
+
+
+def _head(uri: str) -> bytes:
+    """The first bytes of a file."""
+    if not _is_file(uri):
+        raise MissingFileError(f"{uri} does not exist")
+    system, path = _file_system(uri)
+    try:
+        with system.open_input_stream(path) as source:
+            return bytes(source.read(32))
+    except Exception as error:
+        raise FileError(f"{uri} cannot be read: {error}") from error
+
+
+def _is_file(uri: str) -> bool:
+    system, path = _file_system(uri)
+    try:
+        return bool(system.get_file_info(path).is_file)
+    except Exception as error:
+        raise FileError(f"{uri} cannot be read: {error}") from error
+
+
+def _file_system(uri: str) -> tuple[Any, str]:
+    """The file system of an address, and the path in it."""
+    fs = require("pyarrow.fs", "ray")
+    try:
+        system, path = fs.FileSystem.from_uri(uri)
+    except Exception as error:
+        scheme, rest = uri.split("://", 1)
+        try:
+            import fsspec
+
+            system, path = fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme))), rest
+        except Exception:
+            raise FileError(f"{uri} cannot be read: {error}; copy it to a local path, or install the package of fsspec for {scheme}") from error
+    return system, path

@@ -1,0 +1,134 @@
+"""Models whose training rows are in a database only, and models in object stores."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+
+import numpy as np
+import pytest
+
+import nuq
+from nuq import NuqClassifier, NuqRegressor, _sharded
+from nuq.errors import FileError, InvalidParameterError, MissingFileError, ParameterTypeError, RowsNotStoredError
+
+
+def exact(model, queries):
+    """Neighbors as an exact database with squared distances in float64 returns them."""
+    k = min(model.n_neighbors, model.n_samples_fit_)
+    ids = model.kneighbors(queries, k, return_distance=False)
+    return ids, model.measure(queries, ids)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        NuqClassifier(),
+        NuqClassifier(density="kde", normalize=True),
+        NuqClassifier(density="gmm", bandwidth="scott"),
+        NuqClassifier(bandwidth="adaptive"),
+        NuqRegressor(kernel="student"),
+    ],
+    ids=repr,
+)
+def test_predictions_equal_those_of_the_model_with_rows(tmp_path, blobs, estimator):
+    x, y = blobs
+    model = estimator.fit(x, y)
+    model.calibrate(x[::2] + np.float32(0.01), coverage=0.8, name="guard")
+    model.save(tmp_path / "all.nuq")
+    model.save(tmp_path / "without.nuq", rows=False)
+    queries = x[::5] + np.float32(0.05)
+    ids, squared = exact(model, queries)
+    opened = nuq.load(tmp_path / "without.nuq")
+    for other in (opened, pickle.loads(pickle.dumps(opened)), nuq.load(tmp_path / "all.nuq")):
+        result = other.predict_from(queries, ids, squared, metric="l2sq")
+        for name, column in model.predict_uncertainty(queries).items():
+            np.testing.assert_array_equal(result[name], column, strict=True)
+    np.testing.assert_array_equal(opened.thresholds_["guard"].accept(result), model.accept(queries, "guard"))
+    assert opened.n_samples_fit_ == 300 and "not stored" in opened.index_
+
+
+def test_calls_that_need_rows_are_errors(tmp_path, blobs):
+    x, y = blobs
+    model = NuqClassifier().fit(x, y)
+    model.save(tmp_path / "without.nuq", rows=False)
+    opened = nuq.load(tmp_path / "without.nuq")
+    ids = np.zeros((300, 20), int) + np.arange(20)
+    for call in (
+        lambda: opened.predict(x),
+        lambda: opened.predict_proba(x),
+        lambda: opened.predict_uncertainty(x),
+        lambda: opened.kneighbors(x),
+        lambda: opened.kneighbors(),
+        lambda: opened.leave_one_out(),
+        lambda: opened.label_issues(),
+        lambda: opened.measure(x, ids),
+        lambda: opened.predict_from(x, ids, rerank=True),
+        lambda: opened.calibrate(x, coverage=0.9),
+        lambda: opened.partial_fit(x, y),
+        lambda: opened.remove([0]),
+    ):
+        with pytest.raises(RowsNotStoredError, match="saved without its training rows"):
+            call()
+    with pytest.raises(ParameterTypeError):
+        model.save(tmp_path / "other.nuq", rows=1)
+    with pytest.raises(InvalidParameterError, match="computed from the coordinates of the neighbors"):
+        NuqClassifier(kernel="sigmoid").fit(x, y).save(tmp_path / "other.nuq", rows=False)
+    assert not (tmp_path / "other.nuq").exists()
+
+
+def test_the_command_line_inspects_the_file_and_refuses_to_search(tmp_path, blobs, binary):
+    x, y = blobs
+    NuqClassifier().fit(x, y).save(tmp_path / "without.nuq", rows=False)
+    np.save(tmp_path / "x.npy", x)
+
+    def run(*arguments):
+        return subprocess.run([binary, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    inspected = run("inspect", "--verify", "without.nuq")
+    assert inspected.returncode == 0 and "none, the training rows are not stored" in inspected.stdout, inspected
+    for command in (
+        ("score", "--model", "without.nuq", "--embeddings", "x.npy", "--out", "scores.csv"),
+        ("label-issues", "without.nuq"),
+        ("suggest", "--model", "without.nuq", "--embeddings", "x.npy"),
+        ("calibrate", "--model", "without.nuq", "--embeddings", "x.npy", "--target", "coverage=0.9"),
+        ("serve", "--model", "without.nuq", "--port", "0"),
+    ):
+        refused = run(*command)
+        assert refused.returncode not in (0, 101), refused
+        assert "without.nuq" in refused.stderr and "saved without its training rows" in refused.stderr, refused
+    assert not (tmp_path / "scores.csv").exists()
+
+
+@pytest.fixture
+def sharded(tmp_path, blobs):
+    x, y = blobs
+    folder = tmp_path / "sharded"
+    folder.mkdir()
+    parts = [_sharded.write(folder, i, x[i * 100 : (i + 1) * 100], y[i * 100 : (i + 1) * 100], None, False, 1) for i in range(3)]
+    return _sharded.fit(NuqClassifier(index="exact"), folder, parts), folder
+
+
+def test_models_of_object_stores(tmp_path, blobs, sharded, monkeypatch):
+    pytest.importorskip("pyarrow")
+    fsspec = pytest.importorskip("fsspec")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    x, y = blobs
+    model, folder = sharded
+    expected = model.predict_uncertainty(x).total
+    model.save(tmp_path / "model.nuq")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(tmp_path / "model.nuq"), "/bucket/model.nuq")
+    memory.put(str(folder), "/bucket/sharded", recursive=True)
+    for uri in ("memory://bucket/model.nuq", f"file://{tmp_path}/model.nuq", "memory://bucket/sharded/", f"file://{folder}"):
+        np.testing.assert_array_equal(nuq.load(uri).predict_uncertainty(x).total, expected)
+    # Another file of the same name is copied again.
+    NuqClassifier().fit(x + 1, y).save(tmp_path / "model.nuq")
+    memory.put(str(tmp_path / "model.nuq"), "/bucket/model.nuq")
+    assert (nuq.load("memory://bucket/model.nuq").predict_uncertainty(x).total != expected).any()
+    with pytest.raises(MissingFileError, match="memory://bucket/none.nuq does not exist"):
+        nuq.load("memory://bucket/none.nuq")
+    with pytest.raises(FileError, match="unknown://bucket/model.nuq cannot be read"):
+        nuq.load("unknown://bucket/model.nuq")
+    with pytest.raises(InvalidParameterError, match="copy it to the object store"):
+        model.save("s3://bucket/model.nuq")

@@ -1,0 +1,101 @@
+//! The drift test of a model, and the acknowledgement of its alarm.
+
+use axum::Json;
+use serde_json::{Value, json};
+
+use super::super::blocking;
+use crate::error::ApiError;
+use crate::models::Named;
+use crate::state::{EndedTest, WealthPoint};
+
+/// Largest number of points of the wealth over time.
+const POINTS: usize = 600;
+
+pub(super) async fn get(Named(served): Named) -> Json<Value> {
+    let telemetry = served.state.telemetry();
+    let Some(drift) = &telemetry.drift else {
+        return Json(
+            json!({ "available": telemetry.source.is_some(), "points": [], "alarm": null, "ended": [] }),
+        );
+    };
+    let step = drift.points.len().div_ceil(POINTS).max(1);
+    let last = drift.points.len().saturating_sub(1);
+    let shown = drift.points.iter().enumerate().filter(|(i, _)| i % step == 0 || *i == last);
+    let alpha = drift.monitor.alpha();
+    Json(json!({
+        "available": true,
+        "is_paused": telemetry.source.is_none(),
+        "alpha": alpha,
+        "threshold": drift.threshold,
+        "measure": drift.measure.to_string(),
+        "rows": drift.monitor.rows(),
+        "held_out_rows": drift.monitor.held_out(),
+        "started": drift.started_ms,
+        "points": points(shown.map(|(_, point)| point)),
+        "alarm": alarm(drift.alarm_ms),
+        "acknowledged": drift.ended.acknowledged,
+        "ended": drift.ended.iter().map(ended).collect::<Vec<_>>(),
+        "statement": statement(alpha, drift.ended.iter().next().is_some()),
+    }))
+}
+
+/// What the test promises. After an earlier test, the promise is about the rows since the last start.
+fn statement(alpha: f64, has_earlier: bool) -> String {
+    // Rounded, since 100 × 0.07 is 7.000000000000001.
+    let percent = (1e8 * alpha).round() / 1e6;
+    let chance = format!("an alarm ever has a chance of at most {percent} %");
+    match has_earlier {
+        false => format!("If nothing changed, {chance}."),
+        true => format!(
+            "For each start of the test: if the rows since then are like the held-out rows, {chance}. After a false alarm the chance is \
+             higher, because all starts share the held-out rows."
+        ),
+    }
+}
+
+fn alarm(time_ms: Option<u64>) -> Option<Value> {
+    time_ms.map(|time| json!({ "time": time }))
+}
+
+fn points<'p>(points: impl Iterator<Item = &'p WealthPoint>) -> Vec<Value> {
+    let point = |point: &WealthPoint| json!({ "time": point.time_ms, "log10_wealth": point.log_wealth / std::f64::consts::LN_10 });
+    points.map(point).collect()
+}
+
+fn ended(test: &EndedTest) -> Value {
+    json!({
+        "threshold": test.threshold,
+        "measure": test.measure.to_string(),
+        "alpha": test.alpha,
+        "rows": test.rows,
+        "started": test.started_ms,
+        "ended": test.ended_ms,
+        "ended_by": test.ending.name(),
+        "alarm": alarm(test.alarm_ms),
+        "points": points(test.points.iter()),
+    })
+}
+
+/// The test starts again with a wealth of 1.
+pub(super) async fn acknowledge(Named(served): Named) -> Result<Json<Value>, ApiError> {
+    let value = blocking(move || {
+        let time = served.state.acknowledge_drift()?;
+        tracing::info!(model = served.name, alarm = time, "the alarm of the drift test is acknowledged");
+        let telemetry = served.state.telemetry();
+        let started = telemetry.drift.as_ref().map(|drift| drift.started_ms);
+        Ok(json!({ "alarm": alarm(Some(time)), "started": started }))
+    });
+    value.await.map(Json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_promise_is_that_of_one_start() {
+        assert_eq!(statement(0.01, false), "If nothing changed, an alarm ever has a chance of at most 1 %.");
+        assert!(statement(0.05, true).starts_with("For each start of the test: if the rows since then"));
+        assert!(statement(0.07, true).contains("at most 7 %"));
+    }
+}
