@@ -17,7 +17,7 @@ struct Section {
     note: &'static str,
 }
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 12] = [
     Section {
         bench: &["search", "exact"],
         title: "Exact search",
@@ -60,6 +60,13 @@ const SECTIONS: [Section; 11] = [
         note: "Both libraries construct sets from the same class probabilities, those of NUQ. Both randomize `aps`; in nuq the random \
                number of a row is a hash of its coordinates. MAPIE's intervals have one width; those of nuq are proportional to the \
                estimated standard deviation.",
+    },
+    Section {
+        bench: &["guard"],
+        title: "A guarded network",
+        figure: None,
+        note: "A forward pass of a ResNet-50 and the same pass of the guarded network, in alternating runs: medians. The guard adds the search of the neighbors \
+               and the uncertainty of each input.",
     },
     Section {
         bench: &["serve"],
@@ -131,6 +138,7 @@ impl Section {
         let table = match self.bench {
             ["python"] => python::bench()?,
             ["sets"] => python::bench_sets()?,
+            ["guard"] => python::bench_guard()?,
             ["serve"] => python::bench_serve(&[])?,
             ["cuda"] => cuda::bench()?,
             words => bench(words)?,

@@ -18,7 +18,8 @@ cargo xtask COMMAND
   test                          all checks of a change: format, lints, tests, API documentation, Python package
   test python                   the Python package only: build the wheel, install it in a new environment, run its tests
   test torch                    the tests that need PyTorch (a large download), after `test python`
-  test ecosystem                MLflow, figures, tables, migrations from pytorch-ood, PyOD, cleanlab and MAPIE, the guide as a site
+  test ecosystem                MLflow, figures, tables, migrations from pytorch-ood, PyOD, cleanlab and MAPIE, the guide as a site,
+                                guarded networks of torchvision, timm, transformers, sentence-transformers and ONNX Runtime
                                 (large downloads)
   test serve                    the server: 200 kills under load, memory over 20,000 requests, limits and hostile requests, clients of
                                 the Open Inference Protocol from PyPI, the container and the KServe runtime of examples/serving
@@ -32,6 +33,7 @@ cargo xtask COMMAND
   bench python                  the Python package compared with Rust
   bench serve                   the server compared with FastAPI and uvicorn
   bench serve memory            the memory of the server during a million requests
+  bench guard                   a guarded forward pass of a ResNet-50 compared with a plain one (downloads PyTorch)
   bench sets                    prediction sets and intervals compared with MAPIE
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   fuzz [TARGET] [--runs N | --seconds N]
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         ["bench", "python"] => python::bench().map(|table| print!("{table}")),
         ["bench", "serve"] => python::bench_serve(&[]).map(|table| print!("{table}")),
         ["bench", "serve", "memory"] => python::bench_serve(&["memory"]).map(|table| print!("{table}")),
+        ["bench", "guard"] => python::bench_guard().map(|table| print!("{table}")),
         ["bench", "sets"] => python::bench_sets().map(|table| print!("{table}")),
         ["bench", rest @ ..] => bench(rest),
         ["docs"] => {

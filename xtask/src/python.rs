@@ -61,6 +61,34 @@ const ECOSYSTEM_TESTS: [&str; 9] = [
     "tests/test_docs.py::test_snippets[migrating-from-others.md]",
 ];
 
+/// Packages of the tests of guarded networks, a part of `cargo xtask test ecosystem`.
+const NETWORKS: [&str; 11] = [
+    "maturin>=1.9,<2",
+    "numpy",
+    "pytest",
+    "scikit-learn",
+    "pandas",
+    "torchvision",
+    "timm",
+    "transformers",
+    "sentence-transformers",
+    "onnx",
+    "onnxruntime",
+];
+
+/// Modules of [`NETWORKS`] whose tests would be skipped if they could not be imported.
+const NETWORK_MODULES: &str =
+    "import torch, torchvision, timm, transformers, sentence_transformers, onnx, onnxruntime";
+
+/// The tests of guarded networks, and the pages of the guide that show them.
+const NETWORK_TESTS: [&str; 5] = [
+    "tests/test_guard.py",
+    "tests/test_torch.py",
+    "tests/test_torch_guard.py",
+    "tests/test_docs.py::test_snippets[pytorch.md]",
+    "tests/test_docs.py::test_snippets[onnx.md]",
+];
+
 /// The package of Debian with the Java that Spark needs.
 const JAVA: &str = "openjdk-17-jre-headless";
 
@@ -123,7 +151,17 @@ pub(crate) fn test_ecosystem() -> Result<(), Failed> {
     let Some(environment) = Environment::fresh("python-ecosystem", &ECOSYSTEM)? else { return Ok(()) };
     run(&text(&environment.python), &["-c", ECOSYSTEM_MODULES], &[], &root())?;
     environment.install_wheel("dev")?;
-    environment.pytest(&ECOSYSTEM_TESTS)
+    environment.pytest(&ECOSYSTEM_TESTS)?;
+    test_networks()
+}
+
+/// Runs the tests of guarded networks with the architectures of torchvision, timm, transformers and sentence-transformers, and with ONNX
+/// Runtime. The networks have random weights, so that nothing else is downloaded.
+fn test_networks() -> Result<(), Failed> {
+    let Some(environment) = Environment::fresh("python-networks", &NETWORKS)? else { return Ok(()) };
+    run(&text(&environment.python), &["-c", NETWORK_MODULES], &[], &root())?;
+    environment.install_wheel("dev")?;
+    environment.pytest(&NETWORK_TESTS)
 }
 
 /// Whether there is a Java. If not, it is installed where that is possible without a question.
@@ -165,6 +203,16 @@ pub(crate) fn bench_sets() -> Result<String, Failed> {
     };
     environment.install_wheel("release")?;
     output(&text(&environment.python), &["bench/sets.py"], &root())
+}
+
+/// Times a forward pass of a ResNet-50 with and without a guard.
+pub(crate) fn bench_guard() -> Result<String, Failed> {
+    let packages = ["maturin>=1.9,<2", "numpy", "torch", "torchvision"];
+    let Some(environment) = Environment::fresh("python-guard", &packages)? else {
+        return Err(Failed("bench/guard.py: no Python environment".to_owned()));
+    };
+    environment.install_wheel("release")?;
+    output(&text(&environment.python), &["bench/guard.py"], &root())
 }
 
 /// Requests per second and latencies of `nuq serve`, compared with the Python package behind FastAPI and uvicorn. With the part
