@@ -6,7 +6,6 @@ network, and there are no scripts.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -50,6 +49,9 @@ def document(*parts: str) -> str:
 
 def text(value: Any, width: int = WIDTH) -> str:
     """A value as escaped text of limited length."""
+    # Its table of names would take a millisecond of each import of nuq.
+    import html
+
     shown = value if isinstance(value, str) else _number(value) if _is_number(value) else str(value)
     return html.escape(shown if len(shown) <= width else shown[: width - 1] + "…")
 
