@@ -68,10 +68,10 @@ struct Release {
 }
 
 impl Release {
-    /// Empties the folder of the finished files.
+    /// Empties the folders. Nothing is compiled before: the sources have the time of the commit, by which cargo could not see a change.
     fn new(tools: Environment) -> Result<Self, Failed> {
         let (files, build) = (target().join("dist"), target().join("dist-build"));
-        for folder in [&files, &build.join("source")] {
+        for folder in [&files, &build] {
             if folder.exists() {
                 fs::remove_dir_all(folder).map_err(|e| Failed(format!("{}: {e}", folder.display())))?;
             }
@@ -135,6 +135,7 @@ impl Release {
         )?;
         let archive = find(&self.files, ".tar.gz")?;
         let sources = self.build.join("source");
+        fs::create_dir_all(&sources).map_err(|e| Failed(format!("{}: {e}", sources.display())))?;
         self.tool("tarfile", &["--extract", &text(&archive), &text(&sources)], &root())?;
         only_file(&sources)
     }
