@@ -287,6 +287,22 @@ impl PyClassifier {
         Ok(column(py, &ids.iter().map(|&id| i64::from(id)).collect::<Vec<i64>>()).into_any())
     }
 
+    /// The class number of the label of each row, -1 if it is not a class. The labels must be of the kind of the classes.
+    fn class_numbers<'py>(
+        &self,
+        py: Python<'py>,
+        classes: &Bound<'_, PyList>,
+        numbers: PyReadonlyArray1<'_, i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let y = labels::of_rows(classes, numbers.as_slice()?)?;
+        let model = self.model.read(py)?;
+        let y: Vec<Label> = y.into_iter().map(|label| model.classes().convert(label)).collect();
+        model.classes().check_kind(&y).map_err(Failure::from)?;
+        let known = model.classes().labels();
+        let number = |label: &Label| known.binary_search(label).map_or(-1, |class| class as i64);
+        Ok(column(py, &y.iter().map(number).collect::<Vec<i64>>()).into_any())
+    }
+
     /// Labels in the order of the class numbers.
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         labels::to_python(py, self.model.read(py)?.classes().labels())

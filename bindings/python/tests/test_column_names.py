@@ -13,6 +13,7 @@ import pytest
 
 import nuq
 from nuq import NuqClassifier, NuqRegressor
+from nuq.baselines import Mahalanobis
 from nuq.errors import ColumnNamesError, DimensionMismatchError
 
 pandas = pytest.importorskip("pandas")
@@ -92,6 +93,41 @@ def test_other_names_are_errors(model, frame):
         model.predict(frame.rename(columns={"c": 7}))
     # A column may have any name.
     NuqClassifier().fit(frame.rename(columns={"a": "column_names", "b": "schema"}), np.arange(300) % 2)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [10, 20, 30, 40, 50],
+        pandas.MultiIndex.from_product([["f"], COLUMNS]),
+        pandas.date_range("2020-01-01", periods=5),
+        pandas.CategoricalIndex(COLUMNS),
+    ],
+    ids=["integers", "tuples", "dates", "categories"],
+)
+def test_names_that_are_not_strings_are_compared(names, blobs, tmp_path):
+    frame = pandas.DataFrame(blobs[0], columns=names)
+    model = NuqClassifier().fit(frame, blobs[1])
+    model.save(tmp_path / "model.nuq")
+    for fitted in (model, nuq.load(tmp_path / "model.nuq")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fitted.predict(frame)
+        with pytest.raises(ColumnNamesError, match="must be in the same order"):
+            fitted.predict(frame.iloc[:, ::-1])
+
+
+def test_numbered_columns_in_another_order_are_an_error(blobs):
+    frame = pandas.DataFrame(blobs[0])
+    for fitted in (NuqClassifier().fit(frame, blobs[1]), NuqClassifier().fit(*blobs), Mahalanobis().fit(frame, blobs[1])):
+        apply = fitted.score if isinstance(fitted, Mahalanobis) else fitted.predict
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            apply(frame)
+        with pytest.raises(ColumnNamesError, match="at fit: 0, 1, 2, 3, 4; now: 4, 3, 2, 1, 0"):
+            apply(frame[[4, 3, 2, 1, 0]])
+        with pytest.warns(UserWarning, match="was fitted without"):
+            apply(frame.rename(columns={4: 9}))
 
 
 @pytest.mark.parametrize("estimator", [NuqClassifier, NuqRegressor])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -160,14 +161,101 @@ def test_labels_of_another_kind_are_an_error(blobs):
     """Text and integers are never equal: every prediction would count as an error."""
     x, y = blobs
     model = NuqClassifier().fit(x, y)
-    with pytest.raises(InvalidInputError, match="label '0' of row .* is text, and the classes of the model are integers"):
+    with pytest.raises(InvalidInputError, match='label "0" of row .* is text, and the classes of the model are integers'):
         model.score(x[y == 0], y[y == 0].astype(str))
     with pytest.raises(InvalidInputError, match="is text"):
         model.calibrate(x, y.astype(str), risk=0.2)
-    with pytest.raises(InvalidInputError, match="is a number, and the classes of the model are text"):
+    with pytest.raises(InvalidInputError, match="is an integer, and the classes of the model are text"):
         NuqClassifier().fit(x, y.astype(str)).score(x, y)
     with pytest.raises(NotFiniteError):
         model.score(x, np.where(y == 0, np.nan, y))
+    # Three classes are not booleans, and fractions are not classes.
+    for labels in (y > 0, y + 0.5, np.where(y == 0, 0.5, y), np.array([1, "a"] * 150, dtype=object)):
+        for call in (
+            lambda labels: model.score(x, labels),
+            lambda labels: model.calibrate(x, labels, risk=0.2),
+            lambda labels: model.calibrate(x, labels, sets=0.9),
+            lambda labels: model.fit_temperature(np.eye(3)[y], labels),
+            lambda labels: nuq.evaluate(model, x, labels, resamples=100),
+            lambda labels: NuqClassifier().fit(x, y).partial_fit(x, labels),
+        ):
+            with pytest.raises(InvalidInputError):
+                call(labels)
+    booleans = NuqClassifier().fit(x, y > 0)
+    assert booleans.score(x, y > 0) == booleans.score(x, (y > 0).astype(int)) == booleans.score(x, (y > 0).astype(str))
+    with pytest.raises(InvalidInputError, match="is an integer, and the classes of the model are booleans"):
+        booleans.score(x, y)
+
+
+@pytest.mark.filterwarnings("ignore:.* equal training rows")
+def test_labels_that_are_not_classes_are_reported(blobs):
+    x, y = blobs
+    model = NuqClassifier().fit(x, y)
+    message = "200 of 300 labels are not classes of the model, for example 7, and count as errors; classes of the model are 0, 1, 2"
+    unknown = np.where(y == 0, 0, 7)
+    for call in (
+        lambda: model.score(x, unknown),
+        lambda: model.calibrate(x, unknown, risk=0.9),
+        lambda: nuq.evaluate(model, x, unknown, resamples=100),
+    ):
+        with pytest.warns(UserWarning, match=message) as caught:
+            call()
+        assert caught[-1].filename == __file__
+    with pytest.warns(UserWarning, match="300 of 300"), pytest.raises(InvalidInputError, match="no label in y is a class"):
+        nuq.evaluate(model, x, y + 10, resamples=100)
+
+
+@pytest.mark.filterwarnings("ignore:.* equal training rows")
+def test_a_rule_of_another_revision_is_reported(blobs, tmp_path):
+    """Guarantees hold for the rows of the model for which a rule was chosen."""
+    x, y = blobs
+    train, held_out = (x[::2], y[::2]), (x[1::2], y[1::2])
+
+    def classifier():
+        model = NuqClassifier().fit(*train)
+        threshold, sets = model.calibrate(held_out[0], coverage=0.9), model.calibrate(*held_out, sets=0.9)
+        calls = (
+            lambda model: model.accept(x, threshold),
+            lambda model: threshold.accept(model.predict_uncertainty(x)[:5]),
+            lambda model: model.predict_set(x, sets),
+            lambda model: model.predict_set(x, model.calibrate(*held_out, sets=0.9), threshold),
+        )
+        return model, calls
+
+    def regressor():
+        model = NuqRegressor().fit(*train)
+        threshold, intervals = model.calibrate(held_out[0], coverage=0.9), model.calibrate(*held_out, intervals=0.9)
+        return model, (lambda model: model.accept(x, threshold), lambda model: model.predict_interval(x, intervals))
+
+    for create in (classifier, regressor):
+        model, calls = create()
+        model.save(tmp_path / "model.nuq")
+        for same in (model, pickle.loads(pickle.dumps(model)), nuq.load(tmp_path / "model.nuq")):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                for call in calls:
+                    call(same)
+        with pytest.raises(nuq.NuqError):
+            model.partial_fit(x[:3], y[:2])
+        with pytest.raises(nuq.NuqError):
+            model.remove([10**6])
+        for call in calls:
+            call(model)
+        for change in (lambda: model.partial_fit(x[:1], y[:1]), lambda: model.remove([0]), lambda: model.fit(*train)):
+            model, calls = create()
+            change()
+            for call in calls:
+                with pytest.warns(UserWarning, match="was chosen for another model, or before rows were inserted or removed") as caught:
+                    call(model)
+                assert caught[0].filename == __file__
+    # An array of scores has no model.
+    threshold = model.calibrate(held_out[0], coverage=0.9)
+    assert threshold.accept(model.partial_fit(x[:1], y[:1]).predict_uncertainty(x).log_total).any()
+
+
+def test_delta_belongs_to_a_risk(fitted, blobs):
+    with pytest.raises(InvalidParameterError, match="delta=0.1: it belongs to risk, not to coverage"):
+        fitted.calibrate(blobs[0], coverage=0.5, delta=0.1)
 
 
 def test_the_error_of_a_deleted_threshold_names_the_cause(blobs):

@@ -40,6 +40,18 @@ def test_a_gpu_that_cannot_be_used_is_an_error_with_a_remedy(blobs, tmp_path):
     assert nuq.load(path, device="cpu").get_params()["device"] == "cpu"
 
 
+@pytest.mark.parametrize("device, expected", [("cpu", "cpu"), ("auto", "auto")])
+def test_a_pickle_keeps_the_cpu(blobs, monkeypatch, device, expected):
+    x, y = blobs
+    fitted = [NuqClassifier(device=device).fit(x, y), baselines.KnnDistance(device=device).fit(x)]
+    load, devices = nuq._nuq.load, []
+    monkeypatch.setattr(nuq._nuq, "load", lambda path, device: (devices.append(device), load(path, device))[1])
+    for one in fitted:
+        copy.copy(one)
+        pickle.loads(pickle.dumps(one))
+    assert devices == [expected] * 4
+
+
 def test_a_graph_is_not_searched_on_a_gpu(blobs):
     x, y = blobs
     with pytest.raises(NuqError, match="a graph is searched on the CPU"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -157,6 +159,7 @@ INVALID_ROWS = {
     "dates": (np.zeros((2, 5), dtype="datetime64[s]"), NotNumbersError),
     "records": (np.zeros((2, 5), dtype=[("a", "f4"), ("b", "f4")]), NotNumbersError),
     "masked": (np.ma.masked_greater(np.arange(10.0).reshape(2, 5), 8), NotNumbersError),
+    "masked rows": (list(np.ma.masked_greater(np.arange(10.0).reshape(2, 5), 8)), NotNumbersError),
 }
 
 
@@ -187,6 +190,33 @@ def test_the_error_contains_row_and_column_of_a_nan(fitted, blobs):
     x[17, 3] = np.nan
     with pytest.raises(NotFiniteError, match="row 17.*column 3"):
         fitted.predict(x)
+
+
+def test_the_error_contains_row_and_column_of_an_entry_that_is_not_a_number(fitted, blobs):
+    rows = blobs[0][:9].astype(object)
+    rows[7, 3] = "unknown"
+    with pytest.raises(NotNumbersError, match="row 7, column 3: could not convert string to float: 'unknown'"):
+        fitted.predict(rows)
+
+
+def test_digits_that_float32_does_not_hold_are_reported(blobs):
+    x, y = blobs
+    with_time = np.column_stack([x.astype(np.float64), 1.7e9 + np.arange(300)])
+    with pytest.warns(UserWarning, match="column 5 has values near 1.7e.09 whose differences are lost in float32"):
+        NuqClassifier().fit(with_time, y)
+    constant = np.column_stack([x.astype(np.float64) + 1000.0, np.full(300, 1.7e9 + 1)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        NuqClassifier().fit(constant, y)
+
+
+def test_dates_in_tables(fitted, blobs):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(blobs[0]).rename(columns=str)
+    frame["4"] = pandas.date_range("2020", periods=300)
+    for table in (frame, pyarrow.Table.from_pandas(frame)):
+        with pytest.raises(NotNumbersError):
+            fitted.predict(table)
 
 
 def test_sparse_matrices(fitted):
@@ -254,6 +284,8 @@ GOOD_LABELS = {
     "127 bits": (np.array([2**100, -5] * 150, dtype=object), [-5, 2**100]),
     "beyond ASCII": (["über", "ß", "🦀"] * 100, ["ß", "über", "🦀"]),
     "one class": ([4] * 300, [4]),
+    "scalars of numpy": (np.array([np.int64(2), np.int64(1)] * 150, dtype=object), [1, 2]),
+    "booleans of numpy": (np.array([np.True_, np.False_] * 150, dtype=object), [False, True]),
 }
 
 

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
+import nuq
 from nuq import NuqClassifier, load
 from nuq.errors import (
     InvalidInputError,
@@ -72,6 +73,28 @@ def test_columns_are_reordered_by_classes(model, data, logits):
     reordered = model.predict_uncertainty(x, logits=logits[:, [2, 0, 1]], classes=["c", "a", "b"])
     for name in expected:
         np.testing.assert_array_equal(reordered[name], expected[name])
+
+
+def test_columns_with_the_names_of_classes_in_another_order_are_an_error(model, data, logits):
+    pandas = pytest.importorskip("pandas")
+    names = [str(label) for label in model.classes_]
+    named = pandas.DataFrame(logits, columns=names)
+    expected = model.predict_uncertainty(data[0], logits=logits).total
+    np.testing.assert_array_equal(model.predict_uncertainty(data[0], logits=named).total, expected)
+    reordered = named[names[::-1]]
+    for call in (
+        lambda: model.predict_uncertainty(data[0], logits=reordered),
+        lambda: model.calibrate(data[0], coverage=0.9, logits=reordered),
+        lambda: model.fit_temperature(reordered, data[1]),
+        lambda: nuq.evaluate(model, data[0], data[1], logits=reordered, resamples=100),
+        lambda: model.predict_uncertainty(data[0], logits=named, classes=model.classes_[::-1]),
+    ):
+        with pytest.raises(InvalidInputError, match="the columns of logits are named"):
+            call()
+    given = model.predict_uncertainty(data[0], logits=reordered, classes=model.classes_[::-1])
+    np.testing.assert_array_equal(given.total, expected)
+    # Other names are not compared.
+    model.predict_uncertainty(data[0], logits=named.rename(columns={names[0]: "first"})[["first", *names[:0:-1]]])
 
 
 def test_results_of_a_verbose_model_do_not_depend_on_blocks(data, logits, monkeypatch):

@@ -99,3 +99,12 @@ def test_results_as_a_frame(arrays, frame):
     assert table.columns == list(result)
     np.testing.assert_array_equal(table["log_total"].to_numpy(), result.log_total)
     np.testing.assert_array_equal(threshold.accept(table), threshold.accept(result))
+
+
+@pytest.mark.parametrize("dates", [pl.Date, pl.Datetime("us"), pl.Duration("ms"), pl.Time])
+def test_dates_are_not_numbers(arrays, frame, dates):
+    """Next to columns of numbers, polars converts dates to numbers without an error."""
+    model = NuqClassifier().fit(frame, arrays[1])
+    mixed = frame.with_columns(pl.Series("depth", np.arange(120)).cast(dates))
+    with pytest.raises(NotNumbersError, match="column 'depth' is of type .*: convert it to a number"):
+        model.predict(mixed)

@@ -10,6 +10,7 @@ use nuq_io::{ArraySpec, BaselineFile, EmbeddingsFile, TrainingRows};
 use crate::args::RowArgs;
 use crate::bad_rows;
 use crate::error::Error;
+use crate::output::count;
 use crate::rows::{check_length, name_error};
 
 /// The options that select the file of a baseline and the arrays of rows.
@@ -165,10 +166,12 @@ fn check_columns(
     training: &TrainingRows,
     arrays: BaselineArrays<'_>,
 ) -> Result<(), Error> {
-    let (model, got, expected) = (arrays.model.display(), file.dim(), training.columns);
+    let (got, expected) = (file.dim(), training.columns);
     if got != expected {
         return Err(Error::Data(format!(
-            "{spec} has {got} columns, but the baseline {model} was fitted to {expected}: use embeddings of the same layer"
+            "{spec} has {}, but the baseline {} was fitted to {expected}: use embeddings of the same layer",
+            count(got, "column"),
+            arrays.model.display()
         )));
     }
     match file.column_names() {

@@ -15,9 +15,10 @@ pub(crate) struct Destination<'p> {
     compression: OutputCompression,
 }
 
-/// Whether `--out` is standard output.
+/// Whether `--out` is standard output, also under its path: reports must not follow the results, and the file that it is redirected to
+/// must not be replaced.
 pub(crate) fn is_stdout(out: &Path) -> bool {
-    out.as_os_str() == "-"
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| out.as_os_str() == *name)
 }
 
 /// The name of the output in messages.

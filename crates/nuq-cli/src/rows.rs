@@ -1,6 +1,6 @@
 //! Reads arrays and checks that their rows, columns and labels match each other and the model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use nuq::calibrate::{Predictor, relevant_training_rows};
@@ -230,7 +230,7 @@ pub(crate) fn logits(
     rows: (&ArraySpec, usize),
     options: ReadOptions,
 ) -> Result<Embeddings<'static>, Error> {
-    let logits = read(spec, open_logits(spec, model, rows, options)?);
+    let logits = read(spec, open_logits(spec, model, names, rows, options)?);
     reorder(logits.map_err(|error| logits_error(error, rows.0))?, model, names)
 }
 
@@ -238,11 +238,37 @@ pub(crate) fn logits(
 pub(crate) fn open_logits(
     spec: &ArraySpec,
     model: &NuqClassifier<'_>,
+    names: &[String],
     rows: (&ArraySpec, usize),
     options: ReadOptions,
 ) -> Result<EmbeddingsFile, Error> {
     let file = options.rows(rows.1).columns(model.classes().len()).embeddings(spec, &[]);
-    file.map_err(|error| logits_error(error.into(), rows.0))
+    let file = file.map_err(|error| logits_error(error.into(), rows.0))?;
+    check_logit_columns(spec, &file, model, names)?;
+    Ok(file)
+}
+
+/// Rejects a table of logits whose columns have the names of the classes in another order than `names`, or than the model's order if
+/// that is empty.
+fn check_logit_columns(
+    spec: &ArraySpec,
+    file: &EmbeddingsFile,
+    model: &NuqClassifier<'_>,
+    names: &[String],
+) -> Result<(), Error> {
+    let known: Vec<String> = model.classes().labels().iter().map(Label::to_string).collect();
+    let order = if names.is_empty() { &known[..] } else { names };
+    let Some(columns) = file.column_names().filter(|columns| *columns != order) else { return Ok(()) };
+    let sorted = |names: &[String]| names.iter().cloned().collect::<BTreeSet<String>>();
+    if sorted(columns) != sorted(&known) {
+        return Ok(());
+    }
+    Err(Error::Data(format!(
+        "{spec}: its columns are named {}, but are read as the logits of the classes {}: give --classes {}",
+        join_names(columns),
+        join_names(order),
+        join_names(columns)
+    )))
 }
 
 fn logits_error(error: Error, of: &ArraySpec) -> Error {

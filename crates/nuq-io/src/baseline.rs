@@ -62,12 +62,13 @@ pub struct TrainingRows {
 }
 
 impl TrainingRows {
-    /// Checks the column names of other rows. Every list is valid if the training rows have no names.
+    /// Checks the column names of other rows. If the training rows have no names, every list is valid, except the numbers 0, 1, 2, …
+    /// in another order.
     ///
     /// # Errors
     /// [`nuq::Error::ColumnNames`] for other names or another order.
     pub fn check_column_names<S: AsRef<str>>(&self, names: &[S]) -> Result<(), nuq::Error> {
-        self.column_names.as_ref().map_or(Ok(()), |training| nuq::column_names::compare(training, names))
+        nuq::column_names::check(self.column_names.as_deref(), names)
     }
 }
 

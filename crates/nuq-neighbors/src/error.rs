@@ -11,7 +11,7 @@ pub enum Error {
     #[error("embeddings have zero columns: each row needs at least one coordinate")]
     ZeroColumns,
     /// The length of a flat buffer is not a multiple of the row length.
-    #[error("{len} values do not fill rows of {dim} columns: {} are left over", len % dim)]
+    #[error("{len} values do not fill rows of {}: {} are left over", columns(*dim), len % dim)]
     PartialRow {
         /// The number of values in the buffer.
         len: usize,
@@ -27,7 +27,7 @@ pub enum Error {
         k: usize,
     },
     /// Rows of different lengths.
-    #[error("row {row} has {got} columns, row 0 has {expected}")]
+    #[error("row {row} has {}, row 0 has {expected}", columns(*got))]
     Ragged {
         /// The first row with another length.
         row: usize,
@@ -76,7 +76,8 @@ pub enum Error {
     },
     /// Queries or inserted rows of another dimension than the index.
     #[error(
-        "the given rows have {got} columns, and the training rows have {expected}: use embeddings of the same layer"
+        "the given rows have {}, and the training rows have {expected}: use embeddings of the same layer",
+        columns(*got)
     )]
     DimensionMismatch {
         /// The dimension of the queries or inserted rows.
@@ -204,4 +205,8 @@ pub enum Error {
         /// Its scale.
         value: f64,
     },
+}
+
+fn columns(number: usize) -> String {
+    if number == 1 { "1 column".to_owned() } else { format!("{number} columns") }
 }

@@ -211,7 +211,10 @@ impl ModelSummary {
     /// Names and values as text. The value of the index has a second line with the reason for the choice.
     #[must_use]
     pub fn facts(&self) -> Vec<Fact> {
-        let classes = self.classes.map_or(String::new(), |classes| format!(", {classes} classes"));
+        let classes = self.classes.map_or(String::new(), |classes| match classes {
+            1 => ", 1 class".to_owned(),
+            _ => format!(", {classes} classes"),
+        });
         let weights =
             self.sample_weights.as_ref().map_or(String::new(), |weights| format!(", {}", weights.text()));
         let requested =

@@ -17,6 +17,26 @@ pub struct DifferentNames {
 /// Number of names that a message lists.
 const LISTED: usize = 5;
 
+/// Checks the names of other rows as [`compare`] does. Training rows without names (`None`) have the columns 0, 1, 2, …: their numbers in
+/// another order are an error, and all other names are valid.
+///
+/// # Errors
+/// [`Error::ColumnNames`] for other names or another order.
+pub fn check<S: AsRef<str>>(training: Option<&[String]>, given: &[S]) -> Result<(), Error> {
+    if let Some(training) = training {
+        return compare(training, given);
+    }
+    let numbered: Vec<String> = (0..given.len()).map(|column| column.to_string()).collect();
+    let sorted = |names: &mut dyn Iterator<Item = &str>| {
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    let are_numbers =
+        sorted(&mut given.iter().map(AsRef::as_ref)) == sorted(&mut numbered.iter().map(String::as_str));
+    if are_numbers { compare(&numbered, given) } else { Ok(()) }
+}
+
 /// Checks that other rows have the names of the training rows in the same order.
 ///
 /// # Errors
@@ -87,6 +107,16 @@ mod tests {
         for other in ["c b a", "a b", "a b c d", "a b C", ""] {
             assert!(compare(&names("a b c"), &names(other)).is_err(), "{other}");
         }
+    }
+
+    #[test]
+    fn columns_without_names_are_numbered() {
+        assert_eq!(check(None, &["0", "1", "2"]), Ok(()));
+        assert_eq!(check(None, &["2", "1", "1"]), Ok(()));
+        assert_eq!(check(None, &["c", "b", "a"]), Ok(()));
+        let error = check(None, &["2", "1", "0"]).unwrap_err().to_string();
+        assert!(error.contains("at fit: 0, 1, 2; now: 2, 1, 0"), "{error}");
+        assert!(check(Some(&names("a b")), &["b", "a"]).is_err());
     }
 
     #[test]

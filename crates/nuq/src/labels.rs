@@ -243,8 +243,8 @@ impl Classes {
         renumbering
     }
 
-    /// Converts a label to the kind of the classes if it is another form of the same value: `true` and 1, or `true` and the
-    /// strings `true` and `True`. Every other label is unchanged.
+    /// Converts a label to the kind of the classes if it is another form of the same value: `true` and 1 if there are no other integers
+    /// than 0 and 1, or `true` and the strings `true` and `True`. Every other label is unchanged.
     ///
     /// ```
     /// use nuq::{Classes, Label};
@@ -266,7 +266,11 @@ impl Classes {
                 };
                 booleans.iter().find(|form| is_form(form)).map_or(label, |(value, _)| Label::Bool(*value))
             }
-            (Some(Label::Int(_)), Label::Bool(value)) => Label::from(i64::from(*value)),
+            (Some(Label::Int(_)), Label::Bool(value))
+                if self.labels.iter().all(|known| *known == 0 || *known == 1) =>
+            {
+                Label::from(i64::from(*value))
+            }
             (Some(Label::Text(_)), Label::Bool(value)) => {
                 let words = booleans[usize::from(*value)].1.map(Label::from);
                 words.into_iter().find(has).unwrap_or(label)
@@ -289,7 +293,11 @@ impl Classes {
         let is_other = |given: &Label| self.labels.iter().all(|known| kind(known) != kind(given));
         match (labels.iter().position(is_other), self.labels.first()) {
             (Some(row), Some(known)) => {
-                let (label, kind, expected) = (labels[row].to_string(), kind(&labels[row]).0, kind(known).1);
+                let label = match &labels[row] {
+                    Label::Text(text) => format!("{text:?}"),
+                    other => other.to_string(),
+                };
+                let (kind, expected) = (kind(&labels[row]).0, kind(known).1);
                 Err(Error::LabelKind { row, label, kind, expected })
             }
             _ => Ok(()),
@@ -369,6 +377,13 @@ mod tests {
         assert!(booleans.check_kind(&[booleans.convert(Label::from("yes"))]).is_err());
         let (integers, _) = Classes::encode(&[0, 1]);
         assert_eq!(integers.convert(Label::from(true)), Label::Int(1));
+        let (several, _) = Classes::encode(&[0, 1, 2]);
+        let error = several.check_kind(&[several.convert(Label::from(true))]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("label true of row 0 is a boolean, and the classes of the model are integers")
+        );
+        let error = several.check_kind(&[Label::from("1")]).unwrap_err().to_string();
+        assert!(error.starts_with("label \"1\" of row 0 is text"), "{error}");
         let (texts, _) = Classes::encode(&["False", "True"]);
         assert_eq!(texts.convert(Label::from(false)), Label::from("False"));
         assert_eq!(texts.convert(Label::from(1)), Label::Int(1));

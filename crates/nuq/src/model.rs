@@ -172,7 +172,8 @@ pub trait FittedModel: sealed::Sealed {
         Ok(())
     }
 
-    /// Checks the column names of other rows. Every list is valid if the training rows have no names.
+    /// Checks the column names of other rows. If the training rows have no names, every list is valid, except the numbers 0, 1, 2, …
+    /// in another order.
     ///
     /// # Errors
     /// [`Error::ColumnNames`] for other names or another order.
@@ -180,7 +181,7 @@ pub trait FittedModel: sealed::Sealed {
     where
         Self: Sized,
     {
-        self.column_names().map_or(Ok(()), |training| column_names::compare(training, names))
+        column_names::check(self.column_names(), names)
     }
 
     /// The thresholds, by name.

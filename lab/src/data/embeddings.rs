@@ -44,25 +44,24 @@ pub struct EmbeddingSets {
 }
 
 impl EmbeddingSets {
-    /// Checks that array sizes match. Errors name the files `train` and `test`.
-    fn checked(self, train: &Path, test: &Path) -> Result<Self, LabError> {
-        let check = |path: &Path, [got, expected]: [usize; 2], what, reference| {
+    /// Checks that array sizes match. `file` gives the file of a set for errors: `train`, `test` or `ood_NAME`.
+    fn checked(self, file: impl Fn(&str) -> PathBuf) -> Result<Self, LabError> {
+        let check = |set: &str, [got, expected]: [usize; 2], what, reference| {
             if got == expected {
                 return Ok(());
             }
-            Err(DataError::SizeMismatch { path: path.to_owned(), what, got, reference, expected })
+            Err(DataError::SizeMismatch { path: file(set), what, got, reference, expected })
         };
-        check(train, [self.train_labels.len(), self.train.len()], "labels", "training rows")?;
-        check(test, [self.test_labels.len(), self.test.embeddings.len()], "labels", "test rows")?;
-        let sets = std::iter::once(&self.test).chain(self.ood.iter().map(|(_, rows)| rows));
-        for rows in sets {
-            check(test, [rows.logits.len(), rows.embeddings.len()], "rows of logits", "rows of embeddings")?;
-            check(
-                test,
-                [rows.embeddings.dim(), self.train.dim()],
-                "columns of embeddings",
-                "in the training set",
-            )?;
+        check("train", [self.train_labels.len(), self.train.len()], "labels", "training rows")?;
+        check("test", [self.test_labels.len(), self.test.embeddings.len()], "labels", "test rows")?;
+        let outliers = self.ood.iter().map(|(name, rows)| (format!("ood_{name}"), rows));
+        for (set, rows) in std::iter::once(("test".to_owned(), &self.test)).chain(outliers) {
+            let columns = [rows.embeddings.dim(), self.train.dim()];
+            check(&set, columns, "columns of embeddings", "in the training set")?;
+            let logits = [rows.logits.len(), rows.embeddings.len()];
+            check(&set, logits, "rows of logits", "rows of embeddings")?;
+            let classes = [rows.logits.dim(), self.test.logits.dim()];
+            check(&set, classes, "columns of logits", "in the test set")?;
         }
         Ok(self)
     }
@@ -132,7 +131,7 @@ pub fn read_folder(folder: &Path) -> Result<EmbeddingSets, LabError> {
         test_labels: labels(&file("test"), "labels")?,
         ood,
     };
-    sets.checked(&file("train"), &file("test"))
+    sets.checked(file)
 }
 
 /// Reads one file with a prefix per set.
@@ -160,7 +159,7 @@ pub fn read_file(path: &Path) -> Result<EmbeddingSets, LabError> {
         test_labels: labels(path, "test_labels")?,
         ood,
     };
-    sets.checked(path, path)
+    sets.checked(|set| format!("{}:{set}", path.display()).into())
 }
 
 /// The sorted names of the files `ood_NAME.npz`.
@@ -228,8 +227,25 @@ mod tests {
     #[test]
     fn missing_labels_are_an_error_with_the_file() {
         let sets = sets(vec![Label::Int(0)], vec![Label::Int(0), Label::Int(1)]);
-        let error = sets.checked(Path::new("train.npz"), Path::new("test.npz")).unwrap_err().to_string();
+        let error = sets.checked(|set| format!("{set}.npz").into()).unwrap_err().to_string();
         assert_eq!(error, "train.npz: 1 labels, but 2 training rows");
+    }
+
+    #[test]
+    fn wrong_sizes_of_an_outlier_set_are_errors_with_its_file() {
+        let one_row = Embeddings::from_rows(&[[0.0]]).unwrap();
+        let two_columns = Embeddings::from_rows(&[[0.0, 1.0]]).unwrap();
+        let logits = Embeddings::from_rows(&[[0.0, 2.0, 1.0]]).unwrap();
+        for (embeddings, logits, expected) in [
+            (&two_columns, &logits, "ood_svhn.npz: 2 columns of embeddings, but 1 in the training set"),
+            (&one_row, &two_columns, "ood_svhn.npz: 2 columns of logits, but 3 in the test set"),
+        ] {
+            let mut sets = sets(vec![Label::Int(0), Label::Int(1)], vec![Label::Int(0), Label::Int(1)]);
+            let (embeddings, logits) = (embeddings.clone(), logits.clone());
+            sets.ood.push(("svhn".to_owned(), Rows { embeddings, logits, members: None }));
+            let error = sets.checked(|set| format!("{set}.npz").into()).unwrap_err().to_string();
+            assert_eq!(error, expected);
+        }
     }
 
     #[test]

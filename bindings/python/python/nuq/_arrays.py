@@ -81,8 +81,12 @@ def to_numpy(values: Any) -> np.ndarray:
     if is_torch(values):
         values = values.detach().cpu()
         return np.asarray((values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy())
-    if type(values).__module__.partition(".")[0] == "polars" and hasattr(values, "collect"):
-        raise NotNumbersError("a polars LazyFrame holds no values: pass the result of its method collect()")
+    if type(values).__module__.partition(".")[0] == "polars":
+        _check_polars(values)
+    if isinstance(values, (list, tuple)):
+        for value in values:
+            if isinstance(value, np.ma.MaskedArray):
+                to_numpy(value)
     if is_on_gpu(values):
         return _from_gpu(values)
     scipy_sparse = sys.modules.get("scipy.sparse")
@@ -97,6 +101,19 @@ def to_numpy(values: Any) -> np.ndarray:
     except ValueError as error:
         # Rows of different lengths.
         raise InvalidInputError(str(error)) from None
+    except TypeError as error:
+        # Columns of types that have no common one, such as numbers and dates.
+        raise NotNumbersError(str(error)) from None
+
+
+def _check_polars(values: Any) -> None:
+    """Reject frames of polars that numpy would convert without an error to something else than their numbers."""
+    if hasattr(values, "collect"):
+        raise NotNumbersError("a polars LazyFrame holds no values: pass the result of its method collect()")
+    for name, kind in getattr(values, "schema", {}).items():
+        if kind.is_temporal():
+            # Next to a column of numbers, dates become numbers in the unit of the column.
+            raise NotNumbersError(f"column {name!r} is of type {kind}: convert it to a number in a unit of your choice")
 
 
 def numbers(array: np.ndarray, dtype: Any) -> np.ndarray:
@@ -106,7 +123,18 @@ def numbers(array: np.ndarray, dtype: Any) -> np.ndarray:
     try:
         return np.require(array, dtype=dtype, requirements=["C", "A"])
     except (TypeError, ValueError, OverflowError) as error:
-        raise NotNumbersError(str(error)) from None
+        raise NotNumbersError(f"{_not_a_number(array)}{error}") from None
+
+
+def _not_a_number(array: np.ndarray) -> str:
+    """The position of the first entry that is not a number, as the beginning of a message."""
+    for position, value in np.ndenumerate(array):
+        try:
+            float(value)
+        except (TypeError, ValueError, OverflowError):
+            names = ("row", "column")[: array.ndim]
+            return ", ".join(f"{name} {number}" for name, number in zip(names, position)) + ": "
+    return ""
 
 
 def integer(value: Any, name: str, least: int = 0) -> int:
@@ -232,6 +260,24 @@ def rows(values: Any, name: str = "X", gpu: int | None = None) -> np.ndarray:
     return array
 
 
+def warn_lost_digits(array: np.ndarray, stacklevel: int) -> None:
+    """Warn if rows of float64 lose differences between each other in float32, in which the model stores them, as timestamps do.
+    About 1000 rows are compared."""
+    if not isinstance(array, np.ndarray) or array.dtype.type is not np.float64:
+        return
+    sample = array[:: -(-len(array) // 1000)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = np.abs(sample - sample.astype(np.float32)).max(axis=0)
+        # The computed deviation of a constant column may be positive.
+        lost = np.flatnonzero((error > 0.01 * sample.std(axis=0)) & (np.ptp(sample, axis=0) > 0))
+    if len(lost) and np.isfinite(sample).all():
+        text = (
+            f"column {lost[0]} has values near {sample[0, lost[0]]:.6g} whose differences are lost in float32, in which rows are "
+            "stored: subtract an offset from the column"
+        )
+        warnings.warn(text, UserWarning, stacklevel=stacklevel)
+
+
 def scores(values: Any, name: str) -> np.ndarray:
     """Convert to a one-dimensional array of float64."""
     array = to_numpy(values)
@@ -320,6 +366,9 @@ def is_missing(value: Any) -> bool:
 
 def label(value: Any) -> Label:
     """Convert a label to the type that the extension accepts."""
+    if isinstance(value, np.generic):
+        # An array of objects may hold scalars of numpy.
+        value = value.item()
     if isinstance(value, (bool, int)):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -356,33 +405,21 @@ def label_array(values: list[Label], dtype: np.dtype | None = None) -> np.ndarra
     return np.array(values, dtype=np.int64 if is_int64 else object)
 
 
-def equal_labels(predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Compare predicted with given labels element by element. Their data types may differ, but not their kind: text and integers
-    are never equal."""
-    if truth.dtype.kind == "f" and not np.isfinite(truth).all():
-        raise NotFiniteError("Input y contains NaN or infinity.")
-    if predicted.dtype.kind in "biuf" and truth.dtype.kind in "biuf":
-        return np.asarray(predicted == truth)
-    pairs = [(label(a), label(b)) for a, b in zip(predicted.tolist(), truth.tolist())]
-    for row, (known, given) in enumerate(pairs):
-        if isinstance(known, str) != isinstance(given, str):
-            kinds = ("text", "integers") if isinstance(given, str) else ("a number", "text")
-            raise InvalidInputError(
-                f"label {given!r} of row {row} is {kinds[0]}, and the classes of the model are {kinds[1]}: give labels of the same kind"
-            )
-    return np.array([known == given for known, given in pairs], dtype=bool)
+def names_of_columns(values: Any) -> list[Any]:
+    """The names of the columns of a data frame or an Arrow table as it has them, strings or others; empty for arrays."""
+    if type(values).__module__.partition(".")[0] == "pyarrow":
+        # `columns` of an Arrow table are its data.
+        return list(values.schema.names) if hasattr(values, "schema") else []
+    if hasattr(values, "columns"):
+        return list(values.columns)
+    return list(values.__dataframe__().column_names()) if hasattr(values, "__dataframe__") else []
 
 
 def column_names(values: Any) -> list[str] | None:
-    """Column names of a data frame or an Arrow table; None for arrays, and if the names are not strings."""
-    if type(values).__module__.partition(".")[0] == "pyarrow":
-        # `columns` of an Arrow table are its data.
-        names = values.schema.names if hasattr(values, "schema") else ()
-    elif hasattr(values, "columns"):
-        names = values.columns
-    else:
-        names = values.__dataframe__().column_names() if hasattr(values, "__dataframe__") else ()
-    listed = list(names)
+    """Column names of a data frame or an Arrow table; None for arrays, and for the names 0, 1, 2, … that pandas gives to columns
+    without names. Other names that are not strings, such as integers in another order and the tuples of a MultiIndex, are
+    converted to strings, so that they are compared too."""
+    listed = names_of_columns(values)
     are_text = [isinstance(name, str) for name in listed]
     if any(are_text) and not all(are_text):
         kinds = sorted({type(name).__name__ for name in listed})
@@ -390,7 +427,7 @@ def column_names(values: Any) -> list[str] | None:
             f"the column names are of the types {' and '.join(kinds)}: give strings, for example with "
             "X.columns = X.columns.astype(str)"
         )
-    return [str(name) for name in listed] if any(are_text) else None
+    return None if listed == list(range(len(listed))) else [str(name) for name in listed]
 
 
 def names_message(known: list[str], names: list[str]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -16,13 +17,14 @@ import numpy as np
 from . import _arrays, _files, _neighbor_table, _nuq, _progress, _result, _tables
 from ._params import Parameters
 from ._result import Uncertainty
-from .calibrate import Threshold, chosen, warn_training_rows
+from .calibrate import Threshold, chosen, warn_changed, warn_training_rows
 from .errors import (
     ColumnNamesError,
     DimensionMismatchError,
     InvalidParameterError,
     LengthMismatchError,
     NoSpreadError,
+    NuqError,
     OutOfRangeError,
     ParameterTypeError,
     UnknownIdError,
@@ -46,6 +48,13 @@ class State(NamedTuple):
     label_type: np.dtype | None = None
     #: The ``classes`` of the first ``partial_fit``, which may have no rows yet.
     listed: tuple[bool | int | str, ...] = ()
+    #: Identifies the training rows. Every fit and every update has another one; None for a model from a file.
+    revision: str | None = None
+
+
+def new_revision() -> str:
+    """A revision of a model that differs from all others."""
+    return uuid.uuid4().hex
 
 
 class Estimator(Parameters):
@@ -111,7 +120,9 @@ class Estimator(Parameters):
     def _training_rows(self, x: Any) -> np.ndarray:
         """The rows of a fit. Those in the memory of a GPU stay there, unless the model searches on the CPU or changes them."""
         stay = self.index != "hnsw" and not self.normalize
-        return _arrays.rows(x, gpu=_arrays.gpu_number(self.device) if stay else None)
+        rows = _arrays.rows(x, gpu=_arrays.gpu_number(self.device) if stay else None)
+        _arrays.warn_lost_digits(rows, stacklevel=5)
+        return rows
 
     def _query_rows(self, x: Any) -> np.ndarray:
         self._check_fitted()
@@ -176,6 +187,26 @@ class Estimator(Parameters):
         self._check_fitted()
         assert self._state is not None
         return self._state
+
+    def _revision(self) -> str:
+        """The revision of the model, for a rule that is chosen now."""
+        state = self._fitted_state()
+        if state.revision is None:
+            self._state = state = state._replace(revision=new_revision())
+        assert state.revision is not None
+        return state.revision
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Change the rows of the model. The revision is new before the model changes: after an interrupt it is not known whether the
+        model has changed."""
+        before = self._fitted_state()
+        self._state = before._replace(revision=new_revision())
+        try:
+            yield
+        except NuqError:
+            self._state = before
+            raise
 
     def _learned(self, name: str) -> Any:
         self._check_fitted()
@@ -272,7 +303,12 @@ class Estimator(Parameters):
         rows = self._query_rows(X)
         table = self._neighbor_table(rows, ids, distances, metric, rerank)
         prediction = self._decoded(self._model.predict(rows, table, self._threads()))
-        return self._uncertainty(prediction, _arrays.row_index(X))
+        return self._current(self._uncertainty(prediction, _arrays.row_index(X)))
+
+    def _current(self, uncertainty: Uncertainty) -> Uncertainty:
+        """The result with the revision of the model, for `Threshold.accept`."""
+        uncertainty._revision = self._fitted_state().revision
+        return uncertainty
 
     def measure(self, X: Any, ids: Any) -> np.ndarray:
         """Squared distances from each row to given training rows, for ``predict_from`` with ``metric="l2sq"``. ``ids`` has one row of ids
@@ -303,13 +339,16 @@ class Estimator(Parameters):
         return _all_accept(self._thresholds(threshold), self.predict_uncertainty(X))
 
     def _thresholds(self, threshold: Threshold | str | Sequence[Threshold | str]) -> list[Threshold]:
-        return chosen(threshold, self.thresholds_, Threshold)
+        thresholds = chosen(threshold, self.thresholds_, Threshold)
+        for one in thresholds:
+            warn_changed(one, self._fitted_state().revision, stacklevel=4)
+        return thresholds
 
     def _threshold(self, threshold: Threshold | str) -> Threshold:
         return self._thresholds([threshold])[0]
 
     def _store_threshold(self, threshold: Threshold, name: str | None) -> Threshold:
-        threshold._kind = self._kind
+        threshold._kind, threshold._revision = self._kind, self._revision()
         if name is not None:
             self._model.set_threshold(name, threshold._inner)
         return threshold
@@ -369,7 +408,8 @@ class Estimator(Parameters):
             return self
         if numbers.dtype.kind not in "iu" or numbers.ndim != 1 or (numbers < 0).any() or (numbers >= 2**32).any():
             raise UnknownIdError(f"ids={ids!r}: expected row ids (integers of at least 0) or a boolean mask")
-        self._model.remove(numbers.tolist())
+        with self._changing():
+            self._model.remove(numbers.tolist())
         return self
 
     @property
@@ -444,7 +484,7 @@ class Estimator(Parameters):
         self.__dict__.update(state)
         if stored is not None:
             content, *rest = stored
-            self._state = State(_files.from_bytes(content), *rest)
+            self._state = State(_files.from_bytes(content, self.device), *rest)
 
 
 def compare_names(model: Any, owner: str, names: list[str] | None, stacklevel: int) -> None:
@@ -453,15 +493,18 @@ def compare_names(model: Any, owner: str, names: list[str] | None, stacklevel: i
     if names is None and known is not None:
         text = f"X does not have valid feature names, but {owner} was fitted with feature names"
         warnings.warn(text, UserWarning, stacklevel=stacklevel)
-    elif names is not None and known is None:
-        text = f"X has feature names, but {owner} was fitted without feature names"
-        warnings.warn(text, UserWarning, stacklevel=stacklevel)
-    elif names is not None and (difference := model.different_names(names)) is not None:
-        error = ColumnNamesError if len(names) == len(known) else DimensionMismatchError
-        raise error(
-            f"{_arrays.names_message(known, names)}The difference: {difference}. Reorder or rename the columns, or match "
-            "them by position with X.to_numpy()."
-        )
+    elif names is not None:
+        if (difference := model.different_names(names)) is not None:
+            # Without names, the columns of the training rows are 0, 1, 2, …
+            known = [str(column) for column in range(len(names))] if known is None else known
+            error = ColumnNamesError if len(names) == len(known) else DimensionMismatchError
+            raise error(
+                f"{_arrays.names_message(known, names)}The difference: {difference}. Reorder or rename the columns, or match "
+                "them by position with X.to_numpy()."
+            )
+        if known is None:
+            text = f"X has feature names, but {owner} was fitted without feature names"
+            warnings.warn(text, UserWarning, stacklevel=stacklevel)
 
 
 def _bandwidth(bandwidth: Any) -> Any:

@@ -9,9 +9,9 @@ from typing import Any, overload
 import numpy as np
 
 from . import _arrays, _nuq, _progress, _tables
-from ._base import Estimator, State, _all_accept
+from ._base import Estimator, State, _all_accept, new_revision
 from ._result import Uncertainty
-from .calibrate import ModelRequest, SetRule, Threshold, one_target
+from .calibrate import ModelRequest, SetRule, Threshold, one_target, warn_changed
 from .errors import InvalidInputError, InvalidParameterError, LengthMismatchError, NotFiniteError, ParameterTypeError
 
 
@@ -161,7 +161,7 @@ class NuqClassifier(Estimator):
         tick = timer.tick if timer else None
         with self._single_row_error(rows):
             model = _nuq.Classifier.fit(self._extension_params(), rows, labels, numbers, weights, names, threads, tick)
-        self._state = State(model, label_type, listed)
+        self._state = State(model, label_type, listed, new_revision())
         if len(model.classes()) == 1:
             text = "all labels are equal: only log_density and the epistemic uncertainty are informative"
             warnings.warn(text, UserWarning, stacklevel=3)
@@ -200,7 +200,8 @@ class NuqClassifier(Estimator):
         _arrays.check_lengths(rows, numbers)
         weights = _arrays.weights(sample_weight, len(rows))
         _check_listed(labels, listed or self._fitted_state().listed)
-        self._model.insert(rows, labels, numbers, weights)
+        with self._changing():
+            self._model.insert(rows, labels, numbers, weights)
         return self
 
     def _all_labels(self, present: list[_arrays.Label]) -> list[_arrays.Label]:
@@ -283,9 +284,8 @@ class NuqClassifier(Estimator):
         """
         rows = self._query_rows(X)
         network = self._network(len(rows), logits, probabilities, classes)
-        return Uncertainty(
-            self._predict_rows(rows, network), _arrays.row_index(X), "nuq" if network is None else "network"
-        )
+        columns = self._predict_rows(rows, network)
+        return self._current(Uncertainty(columns, _arrays.row_index(X), "nuq" if network is None else "network"))
 
     def _network(self, n: int, logits: Any, probabilities: Any, classes: Any) -> tuple[np.ndarray, bool] | None:
         """The outputs of the network in the order of the model's classes, and whether they are logits."""
@@ -304,6 +304,7 @@ class NuqClassifier(Estimator):
                 f"{name} need training rows of every class, and the listed classes {missing} have none: add rows with partial_fit"
             )
         order = None if classes is None else _class_order(classes, known, type(self).__name__)
+        check_class_columns(name, probabilities if logits is None else logits, known, order)
         if matrix.shape != (n, len(known)):
             raise LengthMismatchError(
                 f"{name} has shape {matrix.shape}: expected {n} rows, one per row of X, and {len(known)} columns, one per class"
@@ -336,10 +337,32 @@ class NuqClassifier(Estimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of the predicted labels."""
         predicted = self.predict(X)
-        truth = _arrays.column(y, type(self).__name__)
-        _arrays.check_lengths(predicted, truth)
+        truth = self._class_numbers(y, predicted)
         weights = _arrays.weights(sample_weight, len(truth))
-        return float(np.average(_arrays.equal_labels(predicted, truth), weights=weights))
+        return float(np.average(self._are_equal(predicted, truth), weights=weights))
+
+    def _class_numbers(self, y: Any, rows: Any = None, stacklevel: int = 3) -> np.ndarray:
+        """The class number of the label of each row; -1, with a warning, if it is not a class. Labels of another kind than the
+        classes are errors."""
+        self._check_fitted()
+        _, numbers, labels = _arrays.labels(y, type(self).__name__)
+        if rows is not None:
+            _arrays.check_lengths(rows, numbers)
+        classes = self._model.class_numbers(labels, numbers)
+        unknown = int((classes < 0).sum())
+        if unknown:
+            example = labels[numbers[classes < 0][0]]
+            known = self._model.classes()
+            text = (
+                f"{unknown} of {len(classes)} labels are not classes of the model, for example {example!r}, and count as errors; "
+                f"classes of the model are {', '.join(map(repr, known[:3]))}{', …' if len(known) > 3 else ''}"
+            )
+            warnings.warn(text, UserWarning, stacklevel=stacklevel)
+        return np.asarray(classes)
+
+    def _are_equal(self, predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
+        """Whether predicted labels are those of the given class numbers."""
+        return np.asarray((self._labels(self._model.classes())[truth] == predicted) & (truth >= 0))
 
     # -- decisions --------------------------------------------------------------------------------------------------
 
@@ -460,12 +483,10 @@ class NuqClassifier(Estimator):
         request = ModelRequest.checked(targets, delta, measure, y is not None)
         self._check_fitted()
         rows = _arrays.rows(X)
-        truth = None if y is None else _arrays.column(y, type(self).__name__)
-        if truth is not None:
-            _arrays.check_lengths(rows, truth)
+        truth = None if y is None else self._class_numbers(y, rows)
         uncertainty = self.predict_uncertainty(X, logits=logits, probabilities=probabilities, classes=classes)
         training_rows = self._warn_training_rows(rows)
-        is_error = None if truth is None else ~_arrays.equal_labels(uncertainty.label, truth)
+        is_error = None if truth is None else ~self._are_equal(uncertainty.label, truth)
         return self._store_threshold(request.threshold(uncertainty, is_error, training_rows), name)
 
     def _calibrate_sets(
@@ -487,7 +508,7 @@ class NuqClassifier(Estimator):
             warnings.warn(inner.statement, UserWarning, stacklevel=3)
         if name is not None:
             self._model.set_sets(name, inner)
-        return SetRule(inner)
+        return SetRule(inner, self._revision())
 
     @property
     def sets_(self) -> _tables.Rules[SetRule]:
@@ -543,6 +564,7 @@ class NuqClassifier(Estimator):
 
     def _set_rule(self, sets: Any) -> SetRule:
         if isinstance(sets, SetRule):
+            warn_changed(sets, self._fitted_state().revision, stacklevel=4)
             return sets
         if not isinstance(sets, str):
             raise ParameterTypeError(f"sets={sets!r}: expected a SetRule or the name of a stored one")
@@ -567,12 +589,11 @@ class NuqClassifier(Estimator):
         held-out rows (Guo et al. 2017), and is stored in the model and in its file. Thresholds and sets that were chosen with logits or
         probabilities are removed. Rows whose label is not a class of the model are left out."""
         self._check_fitted()
-        truth = _arrays.column(y, type(self).__name__)
-        network = self._network(len(truth), logits, None, classes)
+        _, indices, labels = _arrays.labels(y, type(self).__name__)
+        network = self._network(len(indices), logits, None, classes)
         if network is None:
             raise InvalidParameterError("logits are required")
-        known = {label: i for i, label in enumerate(self._model.classes())}
-        numbers = np.array([known.get(_arrays.label(label), -1) for label in truth.tolist()], dtype=np.int64)
+        numbers = np.asarray(self._model.class_numbers(labels, indices))
         if (numbers < 0).all():
             raise InvalidInputError("no label in y is a class of the model")
         matrix = np.ascontiguousarray(network[0][numbers >= 0])
@@ -629,6 +650,26 @@ def _check_listed(labels: list[_arrays.Label], listed: tuple[_arrays.Label, ...]
             f"The target label(s) {unknown} in y do not exist in the initial classes {list(listed)}: list them in the first "
             "partial_fit"
         )
+
+
+def check_class_columns(name: str, values: Any, known: list[_arrays.Label], order: list[int] | None = None) -> None:
+    """Reject a data frame whose columns have the names of the classes in another order than they are read. ``order`` is the column
+    of each class; None for the order of the model."""
+    columns = [str(column) for column in _arrays.names_of_columns(values)]
+    expected = [str(label) for label in known]
+    if sorted(columns) != sorted(expected) or len(set(columns)) < len(columns):
+        return
+    ordered = columns if order is None else [columns[column] for column in order]
+    if ordered != expected:
+        raise InvalidInputError(
+            f"the columns of {name} are named {', '.join(columns)}, and are read as the classes "
+            f"{', '.join(expected if order is None else _in_columns(expected, order))}: reorder the columns, or give the order with classes="
+        )
+
+
+def _in_columns(labels: list[str], order: list[int]) -> list[str]:
+    """The labels in the order of the columns; ``order`` is the column of each label."""
+    return [label for _, label in sorted(zip(order, labels))]
 
 
 def _class_order(classes: Any, known: list[_arrays.Label], owner: str) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _arrays, _nuq, _tables
-from ._classifier import NuqClassifier
+from ._classifier import NuqClassifier, check_class_columns
 from ._pipeline import final_step
 from .calibrate import Threshold
 from .errors import FileError, InvalidInputError, InvalidParameterError, ParameterTypeError, UnknownNameError
@@ -194,7 +194,8 @@ def evaluate(
     rows = model._query_rows(X)
     model._warn_training_rows(rows)
     _, numbers, labels = _arrays.labels(y, type(model).__name__)
-    _arrays.check_lengths(rows, numbers)
+    if (model._class_numbers(y, rows) < 0).all():
+        raise InvalidInputError(f"no label in y is a class of the model: its classes are {model.classes_.tolist()[:10]}")
     sets, set_logits, set_members = _sets(ood, "ood"), _sets(ood_logits, "ood_logits"), _sets(ood_members, "ood_members")
     for parameter, named in (("ood_logits", set_logits), ("ood_members", set_members)):
         unknown = [name for name in named if name not in sets]
@@ -202,6 +203,8 @@ def evaluate(
             raise InvalidParameterError(f"{parameter} has the set {unknown[0]!r}, and the sets of ood are {list(sets)}: use the same names")
 
     def arrays(rows: np.ndarray, logits: Any, members: Any) -> tuple[Any, Any, Any]:
+        if logits is not None:
+            check_class_columns("logits", logits, model._model.classes())
         return (
             rows,
             None if logits is None else _arrays.rows(logits, "logits"),

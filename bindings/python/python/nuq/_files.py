@@ -17,11 +17,11 @@ def to_bytes(model: Any) -> bytes:
         return path.read_bytes()
 
 
-def from_bytes(content: bytes) -> Any:
-    """The object that ``_nuq.load`` returns for a file with this content."""
+def from_bytes(content: bytes, device: Any) -> Any:
+    """The object that ``_nuq.load`` returns for a file with this content. ``device`` is the parameter of the pickled object."""
     # The model maps the file. Systems that cannot remove a mapped file leave it in place.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "model.nuq"
         path.write_bytes(content)
-        # A device of this machine: the pickle may have been written on another one.
-        return _nuq.load(path, "auto")
+        # The pickle may have been written on another machine, which has other GPUs.
+        return _nuq.load(path, "cpu" if device == "cpu" else "auto")

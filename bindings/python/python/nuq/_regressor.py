@@ -8,10 +8,10 @@ from typing import Any, overload
 import numpy as np
 
 from . import _arrays, _nuq, _progress, _tables
-from ._base import Estimator, State
+from ._base import Estimator, State, new_revision
 from ._classifier import _format_bandwidth, _term
 from ._result import Uncertainty
-from .calibrate import IntervalRule, ModelRequest, Threshold, one_target
+from .calibrate import IntervalRule, ModelRequest, Threshold, one_target, warn_changed
 from .errors import InvalidParameterError, NotFiniteError, NotNumbersError, ParameterTypeError
 
 
@@ -98,7 +98,7 @@ class NuqRegressor(Estimator):
         with self._single_row_error(rows):
             tick = timer.tick if timer else None
             model = _nuq.Regressor.fit(self._extension_params(), rows, targets, weights, names, threads, tick)
-        self._state = State(model)
+        self._state = State(model, revision=new_revision())
         used = targets if weights is None else targets[weights > 0]
         if (used == used[0]).all():
             text = "all targets are equal: every uncertainty is zero, and only log_density is informative"
@@ -115,7 +115,9 @@ class NuqRegressor(Estimator):
             return self.fit(X, y, sample_weight)
         rows, targets = self._query_rows(X), _targets(y, type(self).__name__)
         _arrays.check_lengths(rows, targets)
-        self._model.insert(rows, targets, _arrays.weights(sample_weight, len(rows)))
+        weights = _arrays.weights(sample_weight, len(rows))
+        with self._changing():
+            self._model.insert(rows, targets, weights)
         return self
 
     def predict(self, X: Any, return_uncertainty: str | None = None) -> Any:
@@ -128,7 +130,7 @@ class NuqRegressor(Estimator):
     def predict_uncertainty(self, X: Any) -> Uncertainty:
         """Mean, aleatoric, epistemic and total variance with their logarithms, and the log density of the training data at each
         row."""
-        return self._uncertainty(self._predictions(X), _arrays.row_index(X))
+        return self._current(self._uncertainty(self._predictions(X), _arrays.row_index(X)))
 
     def _uncertainty(self, prediction: dict[str, np.ndarray], index: Any = None) -> Uncertainty:
         return Uncertainty(dict(prediction), index)
@@ -213,7 +215,7 @@ class NuqRegressor(Estimator):
         inner = _nuq.IntervalRule.calibrate(share, estimates["mean"], estimates["log_total"], targets, training_rows)
         if name is not None:
             self._model.set_intervals(name, inner)
-        return IntervalRule(inner)
+        return IntervalRule(inner, self._revision())
 
     @property
     def intervals_(self) -> _tables.Rules[IntervalRule]:
@@ -240,6 +242,7 @@ class NuqRegressor(Estimator):
             intervals = stored[intervals]
         if not isinstance(intervals, IntervalRule):
             raise ParameterTypeError(f"intervals={intervals!r}: expected an IntervalRule or the name of a stored one")
+        warn_changed(intervals, self._fitted_state().revision, stacklevel=3)
         estimates = self._predictions(X)
         return np.column_stack(intervals._inner.intervals(estimates["mean"], estimates["log_total"]))
 

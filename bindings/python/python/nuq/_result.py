@@ -35,6 +35,8 @@ class Uncertainty(_tables.Tabular):
         self._index = index
         # The predictor of labels and uncertainties: "nuq" or "network".
         self._predictor = predictor
+        # The revision of the model, None if it is not known.
+        self._revision: str | None = None
 
     def __getattr__(self, name: str) -> np.ndarray:
         columns: dict[str, np.ndarray] = self.__dict__.get("_columns", {})
@@ -61,7 +63,9 @@ class Uncertainty(_tables.Tabular):
             raise InvalidInputError(f"rows {key!r} cannot be selected from {len(self)} rows: {error}") from None
         if isinstance(rows, int):
             return columns
-        return Uncertainty(columns, None if self._index is None else self._index[rows], self._predictor)
+        selected = Uncertainty(columns, None if self._index is None else self._index[rows], self._predictor)
+        selected._revision = self._revision
+        return selected
 
     def keys(self) -> KeysView[str]:
         """Names of the columns."""
@@ -85,7 +89,7 @@ class Uncertainty(_tables.Tabular):
         return [*super().__dir__(), *self._columns]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Uncertainty, (self._columns, self._index, self._predictor))
+        return (Uncertainty, (self._columns, self._index, self._predictor), {"_revision": self._revision})
 
     def __repr__(self) -> str:
         return f"Uncertainty of {len(self)} rows: {', '.join(self._columns)}"

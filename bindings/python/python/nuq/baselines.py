@@ -120,7 +120,7 @@ class Baseline(Parameters):
         stored = state.pop("_stored", None)
         self.__dict__.update(state)
         if stored is not None:
-            opened = _files.from_bytes(stored)
+            opened = _files.from_bytes(stored, getattr(self, "device", "auto"))
             if not isinstance(opened, tuple):
                 raise DamagedFileError("the pickle of a baseline holds a model")
             self._model = opened[2]

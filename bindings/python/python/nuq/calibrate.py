@@ -32,6 +32,10 @@ _COLUMNS = {
 }
 
 
+#: Default of ``delta``, one minus the confidence of a risk.
+DELTA = 0.05
+
+
 class _OnScore:
     """What thresholds on a measure and on the score of a baseline have in common."""
 
@@ -99,6 +103,8 @@ class Threshold(_OnScore):
         self._inner = inner
         #: The model that it belongs to: "classifier", "regressor", or None if it is not known.
         self._kind = kind
+        #: The revision of that model, None if it is not known.
+        self._revision: str | None = None
 
     @property
     def _score(self) -> _nuq.ScoreThreshold:
@@ -127,6 +133,7 @@ class Threshold(_OnScore):
         self._check_kind(uncertainty)
         if isinstance(uncertainty, Uncertainty):
             self._check_predictor(uncertainty._predictor)
+            warn_changed(self, uncertainty._revision, stacklevel=3)
         return self._score.accept(scores)
 
     def _check_kind(self, uncertainty: Any) -> None:
@@ -155,7 +162,7 @@ class Threshold(_OnScore):
         return self.measure, value, rows, guarantee, self.predictor, training_rows
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_parts, self._parts(), {"_kind": self._kind}
+        return _from_parts, self._parts(), {"_kind": self._kind, "_revision": self._revision}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Threshold) and self._parts() == other._parts()
@@ -206,10 +213,12 @@ class SetRule:
     ``calibrate(X, y, sets=0.9)`` of a classifier creates it; ``predict_set`` applies it.
     """
 
-    def __init__(self, inner: _nuq.SetRule) -> None:
+    def __init__(self, inner: _nuq.SetRule, revision: str | None = None) -> None:
         if not isinstance(inner, _nuq.SetRule):
             raise ParameterTypeError("prediction sets are created by the method calibrate of a fitted classifier")
         self._inner = inner
+        #: The revision of the model, None if it is not known.
+        self._revision = revision
 
     @property
     def coverage(self) -> float:
@@ -243,7 +252,7 @@ class SetRule:
         return self._inner.statement
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _set_rule, self._inner.parts()
+        return _set_rule, self._inner.parts(), {"_revision": self._revision}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SetRule) and self._inner.parts() == other._inner.parts()
@@ -261,10 +270,12 @@ class IntervalRule:
     ``calibrate(X, y, intervals=0.9)`` of a regressor creates it; ``predict_interval`` applies it.
     """
 
-    def __init__(self, inner: _nuq.IntervalRule) -> None:
+    def __init__(self, inner: _nuq.IntervalRule, revision: str | None = None) -> None:
         if not isinstance(inner, _nuq.IntervalRule):
             raise ParameterTypeError("prediction intervals are created by the method calibrate of a fitted regressor")
         self._inner = inner
+        #: The revision of the model, None if it is not known.
+        self._revision = revision
 
     @property
     def coverage(self) -> float:
@@ -287,7 +298,7 @@ class IntervalRule:
         return self._inner.statement
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _interval_rule, self._inner.parts()
+        return _interval_rule, self._inner.parts(), {"_revision": self._revision}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IntervalRule) and self._inner.parts() == other._inner.parts()
@@ -305,6 +316,16 @@ def _set_rule(*parts: Any) -> SetRule:
 
 def _interval_rule(*parts: Any) -> IntervalRule:
     return IntervalRule(_nuq.IntervalRule.from_parts(*parts))
+
+
+def warn_changed(rule: Threshold | SetRule | IntervalRule, revision: str | None, stacklevel: int) -> None:
+    """Warn if a rule was chosen for another revision of a model than the one that it is applied to."""
+    if rule._revision is not None and revision is not None and rule._revision != revision:
+        text = (
+            f"the {type(rule).__name__} was chosen for another model, or before rows were inserted or removed: its guarantee does not "
+            "hold for this model; calibrate again"
+        )
+        warnings.warn(text, UserWarning, stacklevel=stacklevel)
 
 
 def one_target(targets: dict[str, Any]) -> str:
@@ -326,6 +347,8 @@ class Request(NamedTuple):
     def checked(cls, targets: dict[str, Any], delta: Any) -> Request:
         target = one_target(targets)
         request = cls(target, _arrays.real(targets[target], target), _arrays.real(delta, "delta"))
+        if target != "risk" and request.delta != DELTA:
+            raise InvalidParameterError(f"delta={delta!r}: it belongs to risk, not to {target}")
         _nuq.ScoreThreshold.check_target(*request)
         return request
 

@@ -11,6 +11,7 @@ use crate::args::{CalibrateArgs, Common, TargetSpec};
 use crate::baseline_rows::{BaselineArrays, BaselineRows};
 use crate::error::Error;
 use crate::inspect::ThresholdSummary;
+use crate::output::count;
 use crate::rows;
 
 pub(super) fn run(
@@ -119,8 +120,9 @@ fn classes(
     };
     if classes.len() != columns {
         return Err(Error::Data(format!(
-            "{spec} has {columns} columns, but {source} {} classes: list the classes of the columns with --classes",
-            classes.len()
+            "{spec} has {}, but {source} {}: list the classes of the columns with --classes",
+            count(columns, "column"),
+            if classes.len() == 1 { "1 class".to_owned() } else { format!("{} classes", classes.len()) }
         )));
     }
     let unknown: Vec<String> =

@@ -26,7 +26,7 @@ impl<'o> LogitsFile<'o> {
     ) -> Result<Option<Self>, Error> {
         let order = rows::class_order(model, &options.classes)?;
         let Some(spec) = &options.logits else { return Ok(None) };
-        let file = rows::open_logits(spec, model, of, options.input.options().in_blocks())?;
+        let file = rows::open_logits(spec, model, &options.classes, of, options.input.options().in_blocks())?;
         Ok(Some(Self { spec, file, order }))
     }
 

@@ -229,7 +229,7 @@ fn column_names_are_stored_shown_and_compared() {
     assert!(err(&output).contains("column 0 is `height`, at fit it was `width`"), "{}", err(&output));
     assert!(run("score -m b.nuq -e swapped.csv --ignore-column-names -o -").status.success());
     let output = run("score -m b.nuq -e one.csv -o -");
-    assert!(err(&output).contains("one.csv has 1 columns, but the baseline b.nuq was fitted to 2"));
+    assert!(err(&output).contains("one.csv has 1 column, but the baseline b.nuq was fitted to 2"));
     for line in
         ["fit --method knn_distance -e twice.csv -o c.nuq", "fit -e twice.csv -l x.csv:width -o c.nuq"]
     {

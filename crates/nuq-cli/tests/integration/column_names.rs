@@ -96,3 +96,23 @@ fn models_without_names_accept_every_name() {
         assert!(nuq(&score, folder.path()).status.success(), "{file}");
     }
 }
+
+#[test]
+fn numbered_columns_in_another_order_are_an_error() {
+    let folder = example();
+    let run = |words: &str| nuq(&words.split(' ').collect::<Vec<_>>(), folder.path());
+    let reversed = fs::read_to_string(folder.path().join("reversed.csv")).unwrap();
+    fs::write(folder.path().join("swapped.csv"), reversed.replacen("c,b,a", "2,1,0", 1)).unwrap();
+    let fit = "fit --embeddings numbered.csv --labels train.csv:class --k 3 --out numbered.nuq";
+    assert!(run(fit).status.success());
+    let output = run("score --model numbered.nuq --out s.csv --embeddings swapped.csv");
+    assert!(
+        err(&output).contains("swapped.csv: its first line may be a header or a row"),
+        "{}",
+        err(&output)
+    );
+    let with_header = "score --model numbered.nuq --out s.csv --embeddings swapped.csv --header yes";
+    let output = run(with_header);
+    assert!(err(&output).contains("(at fit: 0, 1, 2; now: 2, 1, 0)"), "{}", err(&output));
+    assert!(run(&format!("{with_header} --ignore-column-names")).status.success());
+}

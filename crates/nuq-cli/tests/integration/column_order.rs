@@ -64,3 +64,28 @@ fn columns_in_numeric_order_are_reported_with_the_option_classes() {
     let wrong = nuq(&[&evaluate[..], &["--classes", &swapped]].concat(), folder.path());
     assert!(err(&wrong).replace('\n', " ").contains(&expected), "{}", err(&wrong));
 }
+
+#[test]
+fn logits_with_names_of_classes_in_another_order_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("x.csv", "u,v\n0,0.5\n0,1\n1,0\n8,8.5\n8,9\n9,8\n");
+    write("y.csv", "bee\nbee\nbee\nant\nant\nant\n");
+    let logits = "5,0\n5,0\n5,0\n0,5\n0,5\n0,5\n";
+    write("bee-ant.csv", &format!("bee,ant\n{logits}"));
+    write("other.csv", &format!("first,second\n{logits}"));
+    let run = |words: &str| nuq(&words.split(' ').collect::<Vec<_>>(), folder.path());
+    assert!(run("fit -e x.csv -l y.csv --header yes --k 2 -o m.nuq").status.code() == Some(0));
+    for command in
+        ["score -m m.nuq -e x.csv -o s.csv", "evaluate -m m.nuq --test x.csv --labels y.csv --resamples 100"]
+    {
+        let output = run(&format!("{command} --header yes --logits bee-ant.csv"));
+        let expected = "bee-ant.csv: its columns are named bee,ant, but are read as the logits of the classes ant,bee: \
+                        give --classes bee,ant";
+        assert!(err(&output).contains(expected), "{}", err(&output));
+        for right in ["--logits bee-ant.csv --classes bee,ant", "--logits other.csv"] {
+            let output = run(&format!("{command} --header yes {right}"));
+            assert!(output.status.success(), "{}", err(&output));
+        }
+    }
+}

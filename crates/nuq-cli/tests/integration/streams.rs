@@ -399,3 +399,24 @@ fn sizes_are_checked_before_values_are_read() {
     let expected = "many.csv has more than 6 labels, but x.csv has 6 rows: one per row is required";
     assert!(err(&output).contains(expected), "{}", err(&output));
 }
+
+#[cfg(unix)]
+#[test]
+fn the_path_of_standard_output_is_standard_output() {
+    let folder = example();
+    let score =
+        |to: &str| ["score", "--model", "m.nuq", "--embeddings", "q.csv", "--out", to].map(str::to_owned);
+    let expected = nuq(&score("-").each_ref().map(String::as_str), folder.path()).stdout;
+    for name in ["/dev/stdout", "/dev/fd/1"] {
+        let output = nuq(&score(name).each_ref().map(String::as_str), folder.path());
+        assert_eq!(output.stdout, expected, "{}", err(&output));
+        let path = folder.path().join("appended.csv");
+        fs::write(&path, "first\n").unwrap();
+        let file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+        let status =
+            command.args(score(name)).current_dir(folder.path()).stdout(file).stderr(Stdio::null()).status();
+        assert!(status.unwrap().success());
+        assert_eq!(fs::read(&path).unwrap(), [b"first\n", &expected[..]].concat());
+    }
+}

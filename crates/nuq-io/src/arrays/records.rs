@@ -66,7 +66,8 @@ impl Records {
                 return Err(match error.into_kind() {
                     csv::ErrorKind::Io(source) => read_error(&self.spec, source),
                     csv::ErrorKind::UnequalLengths { expected_len, len, .. } => bad(format!(
-                        "line {line} has {len} columns, but the lines before have {expected_len}"
+                        "line {line} has {len} column{}, but the lines before have {expected_len}",
+                        if len == 1 { "" } else { "s" }
                     )),
                     other => bad(format!("line {line} cannot be parsed ({other:?})")),
                 });

@@ -10,7 +10,7 @@
 //!
 //! Four cases are ambiguous, and are errors:
 //! - the first line holds 0, 1, 2, … in fewer than ten columns, and another line consists of integers too;
-//! - the first line of embeddings holds increasing integers, as column numbers are, and no other line consists of integers;
+//! - the first line of embeddings holds different integers, as column numbers are, and no other line consists of integers;
 //! - the first line holds all requested columns, but may be a row, see [`may_be_row`];
 //! - the first line of labels may be a label or the name of the column, see [`may_be_name`].
 
@@ -21,7 +21,7 @@ use nuq::Label;
 
 use super::input::Input;
 use super::records::{Record, Records};
-use super::table_rows::{Block, CoordinateColumns, TableFile, TableRows};
+use super::table_rows::{Block, CoordinateColumns, TableFile, TableRows, is_beyond_range};
 use super::{ArraySpec, Header, ReadOptions};
 use crate::{Error, Position};
 
@@ -347,6 +347,12 @@ impl<'s> Table<'s> {
         if let Some(problem) = wrong_separator(line, cell) {
             return self.bad(problem);
         }
+        if is_beyond_range(cell) {
+            let name = name.map_or_else(|| column.to_string(), |name| format!("`{name}`"));
+            return self.bad(format!(
+                "line {line}, column {name} is {cell}, beyond the range of f32 (±3.4e38): rescale the data"
+            ));
+        }
         self.bad(match name {
             Some(name) => {
                 format!(
@@ -487,6 +493,14 @@ fn may_be_name(cells: &[LabelCell]) -> bool {
     counts.values().all(|&count| count > 1)
 }
 
+/// Whether integers may be the numbers of columns, in any order: more than two different ones, or 0 and 1, or 1 and 2.
+fn are_column_numbers(mut numbers: Vec<u64>) -> bool {
+    numbers.sort_unstable();
+    numbers == [0, 1]
+        || numbers == [1, 2]
+        || numbers.len() > 2 && numbers.windows(2).all(|pair| pair[0] < pair[1])
+}
+
 /// Compares the first row of a table with the others, to detect column numbers.
 #[derive(Debug, Default)]
 struct Numbering {
@@ -502,9 +516,7 @@ impl Numbering {
         self.rows += 1;
         if self.rows == 1 {
             let numbers: Option<Vec<u64>> = cells.iter().map(integer).collect();
-            self.is_numbered = numbers.is_some_and(|numbers| {
-                numbers == [1, 2] || numbers.len() > 2 && numbers.windows(2).all(|pair| pair[0] < pair[1])
-            });
+            self.is_numbered = numbers.is_some_and(are_column_numbers);
         } else if self.is_numbered && !self.has_integer_row {
             self.has_integer_row = cells.iter().all(|cell| integer(cell).is_some());
         }

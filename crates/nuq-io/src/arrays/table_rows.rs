@@ -52,7 +52,7 @@ impl Block {
         self.kept.iter_mut().for_each(Vec::clear);
     }
 
-    /// Adds a row. `bad` returns the error of a cell that is not a number, from its column and text.
+    /// Adds a row. `bad` returns the error of a cell that is not a number in the range of `f32`, from its column and text.
     pub(super) fn push(
         &mut self,
         spec: &ArraySpec,
@@ -67,7 +67,7 @@ impl Block {
             self.values.push(match cell.trim() {
                 // A missing value is NaN, which is rejected or skipped later.
                 cell if Label::MISSING.contains(&cell) => f32::NAN,
-                cell => cell.parse().map_err(|_| bad(column, cell))?,
+                cell => coordinate(cell).ok_or_else(|| bad(column, cell))?,
             });
         }
         for (&column, cells) in columns.kept.iter().zip(&mut self.kept) {
@@ -77,6 +77,16 @@ impl Block {
         self.rows += 1;
         Ok(())
     }
+}
+
+/// The number in a cell. `None` for other text, and for a number beyond the range of `f32`, which would become infinite.
+fn coordinate(cell: &str) -> Option<f32> {
+    cell.parse().ok().filter(|value: &f32| !value.is_infinite() || !is_beyond_range(cell))
+}
+
+/// Whether a cell is a number beyond the range of `f32`, and not the word for infinity.
+pub(super) fn is_beyond_range(cell: &str) -> bool {
+    cell.parse().is_ok_and(f32::is_infinite) && cell.contains(|character: char| character.is_ascii_digit())
 }
 
 /// A table that is read again, from front to back.

@@ -21,18 +21,44 @@ fn column_numbers_are_ambiguous() {
         let options = ReadOptions::new().header(header);
         options.embeddings(&write(folder.path(), text), &[]).map(|file| file.len())
     };
-    for text in ["1,2\n0.5,1\n", "1,2,3,4,5,6,7,8\n0,0,0,0,0,0,0,0.5\n", "10,20,30\n1.5,2,3\n"] {
+    for text in [
+        "1,2\n0.5,1\n",
+        "1,2,3,4,5,6,7,8\n0,0,0,0,0,0,0,0.5\n",
+        "10,20,30\n1.5,2,3\n",
+        "2,0,1\n0.5,1,2\n",
+        "1,0\n0.5,1\n",
+    ] {
         let error = rows(text, Header::Auto).unwrap_err().to_string();
         assert!(error.ends_with(AMBIGUOUS), "{text}: {error}");
         assert_eq!(rows(text, Header::Yes).unwrap(), 1, "{text}");
         assert_eq!(rows(text, Header::No).unwrap(), 2, "{text}");
     }
-    for (text, expected) in [("1,2\n3,4\n", 2), ("1,2\n", 1), ("3,1,2\n0.5,1,2\n", 2), ("0,1\n0.5,1\n", 1)] {
+    for (text, expected) in
+        [("1,2\n3,4\n", 2), ("1,2\n", 1), ("3,1,1\n0.5,1,2\n", 2), ("3,1\n0.5,1\n", 2), ("0,1\n0.5,1\n", 1)]
+    {
         assert_eq!(rows(text, Header::Auto).unwrap(), expected, "{text}");
     }
     assert_eq!(rows("x,y\n1,2\n", Header::Auto).unwrap(), 1);
     let text = rows("x,y\n1,2\n", Header::No).unwrap_err().to_string();
     assert!(text.ends_with("line 1, column 0 is `x`, not a number"), "{text}");
+}
+
+#[test]
+fn a_number_beyond_the_range_is_not_infinite() {
+    let folder = tempfile::tempdir().unwrap();
+    let read =
+        |text: &str| ReadOptions::new().embeddings(&write(folder.path(), text), &[]).map(|file| file.len());
+    for (text, expected) in [
+        (
+            "a,b\n1,2\n3,-1e39\n",
+            "line 3, column `b` is -1e39, beyond the range of f32 (±3.4e38): rescale the data",
+        ),
+        ("1.5,1e999\n", "line 1, column 1 is 1e999, beyond the range of f32 (±3.4e38): rescale the data"),
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.ends_with(expected), "{error}");
+    }
+    assert_eq!(read("1.5,inf\n1,-Infinity\n1,3e38\n").unwrap(), 3);
 }
 
 #[test]

@@ -26,7 +26,8 @@ const DIMENSION_ROWS: usize = 500;
 /// decimals, as a text file holds them. `queries` are in the space that the model searches, and `neighbors` are theirs.
 ///
 /// Rounded rows can be told from new rows only if the rounding is small relative to the distances between rows. Of K neighbors that
-/// are uniform in a ball of dimension d, one is within the share r of the radius with a probability of about `K r^d`.
+/// are uniform in a ball of dimension d, one is within the share r of the radius with a probability of about `K r^d`. In few dimensions
+/// this is too large to recognize a single row. Then rounded rows are recognized by their number: it must be more than chance explains.
 pub(crate) fn equal_training_rows(
     smoother: &KernelSmoother<'_>,
     queries: &Embeddings<'_>,
@@ -77,23 +78,47 @@ fn equal_rows(
     };
     let k = neighbors.k().max(1) as f64;
     let ratio = (CHANCE / k).powf(1.0 / dimension.max(1.0)).min(MAX_RATIO);
-    let is_rounded = |query: &[f32], row: &[f32]| {
+    let tolerance = |row: &[f32]| {
         let largest = row.iter().fold(0.0, |largest: f32, value| largest.max(value.abs()));
         let absolute = DECIMAL_ERROR * f64::from(largest);
-        query.iter().zip(row).all(|(&a, &b)| {
-            let (a, b) = (f64::from(a), f64::from(b));
-            (a - b).abs() <= relative * b.abs() + absolute
-        })
+        move |value: f32| relative * f64::from(value.abs()) + absolute
     };
-    let is_equal = |i: &usize| match (neighbors.sq_distances(*i), neighbors.ids(*i)) {
-        ([0.0, ..], _) => true,
-        // Without the rows, only equal ones are recognized.
-        ([nearest, .., last], [id, ..]) if stored.is_stored() && *nearest <= ratio * ratio * last => {
-            is_rounded(queries.row(*i), &stored.row(*id))
+    let is_rounded = |query: &[f32], row: &[f32]| {
+        let tolerance = tolerance(row);
+        query.iter().zip(row).all(|(&a, &b)| (f64::from(a) - f64::from(b)).abs() <= tolerance(b))
+    };
+    let (mut certain, mut possible, mut expected) = (0, 0, 0.0);
+    for i in 0..neighbors.len() {
+        let (query, distances) = (queries.row(i), neighbors.sq_distances(i));
+        if let [0.0, ..] = distances {
+            certain += 1;
+            continue;
         }
-        _ => false,
-    };
-    (0..neighbors.len()).filter(is_equal).count()
+        // Without the rows, only equal ones are recognized.
+        let [nearest, .., last] = distances else { continue };
+        if !stored.is_stored() {
+            continue;
+        }
+        let of_value = tolerance(query);
+        let sq_tolerance: f64 = query.iter().map(|&value| of_value(value).powi(2)).sum();
+        let is_near = *nearest <= MAX_RATIO * MAX_RATIO * last && *nearest <= 1.01 * sq_tolerance;
+        let is_possible = is_near && is_rounded(query, &stored.row(neighbors.ids(i)[0]));
+        match is_possible && *nearest <= ratio * ratio * last {
+            true => certain += 1,
+            false => {
+                possible += usize::from(is_possible);
+                expected += (k * (sq_tolerance / last).powf(0.5 * dimension)).min(1.0);
+            }
+        }
+    }
+    if is_unlikely(possible, expected) { certain + possible } else { certain }
+}
+
+/// Whether at least `count` of independent events have a probability of at most [`CHANCE`], if `expected` of them are expected
+/// (Chernoff's bound).
+fn is_unlikely(count: usize, expected: f64) -> bool {
+    let count = count as f64;
+    count > expected && count - expected - count * (count / expected).ln() <= CHANCE.ln()
 }
 
 /// Returns `training_rows`, the number of training rows among the `rows` rows that a rule is chosen on, if they are a tenth or

@@ -119,7 +119,7 @@ fn invalid_queries_are_errors() {
     let error = model.predict(&column).err().unwrap();
     assert_eq!(
         error.to_string(),
-        "the given rows have 1 columns, and the training rows have 5: use embeddings of the same layer"
+        "the given rows have 1 column, and the training rows have 5: use embeddings of the same layer"
     );
     assert_eq!(model.predict_proba(&column).err(), Some(error));
     let none = model.predict(&Embeddings::new(vec![], 5).unwrap()).unwrap();

@@ -29,7 +29,7 @@ fn count(
 #[test]
 fn rounded_training_rows_equal_training_rows() {
     let graph = IndexKind::Hnsw(HnswParams { precision: Precision::F16, ..HnswParams::default() });
-    for dim in [2, 3, 16] {
+    for dim in [1, 2, 3, 16] {
         let (x, y) = data::clusters(500, dim, 3, 1.0, 7);
         for queries in [
             x.clone(),
@@ -37,8 +37,8 @@ fn rounded_training_rows_equal_training_rows() {
             written(&x, |value| format!("{value:.6}")),
         ] {
             let params = NuqClassifier::params;
-            // In two dimensions some rows are as near to other rows as to their rounded values.
-            let least = if dim == 2 { 490 } else { 500 };
+            // In few dimensions some rows are as near to other rows as to their rounded values.
+            let least = if dim <= 2 { 490 } else { 500 };
             assert!(count(params(), &x, &y, &queries) >= least, "{dim}");
             if dim == 16 {
                 assert_eq!(count(params().index(graph), &x, &y, &queries), 500, "half precision");
