@@ -43,6 +43,11 @@ impl Source {
         self
     }
 
+    /// The number of columns.
+    pub(crate) fn dim(&self) -> usize {
+        self.dim
+    }
+
     /// Draws `rows` embeddings with labels.
     pub(crate) fn draw(&self, rows: usize, seed: u64) -> (Embeddings<'static>, Vec<i64>) {
         let mut values = vec![0f32; rows * self.dim];

@@ -115,12 +115,7 @@ pub(crate) fn measure(arguments: &[&str]) -> Result<(), String> {
 
 /// Peak resident memory of this process, in bytes.
 pub(crate) fn peak_memory() -> Option<f64> {
-    peak_memory_of("self")
-}
-
-/// Peak resident memory of a process, in bytes.
-pub(crate) fn peak_memory_of(process: &str) -> Option<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kib| 1024.0 * kib)
 }

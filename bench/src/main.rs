@@ -5,6 +5,8 @@
 //! | `search` | exact search against faiss and k-d trees; graph search against its peers |
 //! | `fit` | time and memory of `fit` and `predict` |
 //! | `score` | time and memory of `nuq score` on a file of 2 GB |
+//! | `imagenet` | fit and predict with exact search at the size of ImageNet, from a mapped file |
+//! | `commands` | time and memory of the commands of the command line |
 //! | `baselines` | baselines against those of pytorch-ood |
 //! | `growth` | time and memory of models and graphs by number of rows |
 //! | `coverage` | size of the epistemic uncertainty against the error, in simulations with a known posterior |
@@ -13,13 +15,17 @@
 //! Without an argument: `search` and `fit`.
 
 mod baselines;
+mod commands;
 mod coverage;
 mod data;
 mod fit;
 mod graph;
 mod graph_growth;
 mod growth;
+mod imagenet;
+mod large_file;
 mod load;
+mod memory;
 mod peak;
 mod peers;
 mod results;
@@ -39,6 +45,8 @@ fn main() -> ExitCode {
             ["search", "graph"] => graph::run(),
             ["fit"] => fit::run(),
             ["score"] => score::run(),
+            ["imagenet", sizes @ ..] => imagenet::run(sizes),
+            ["commands", sizes @ ..] => commands::run(sizes),
             ["coverage"] => coverage::run(),
             ["results"] => results::run(),
             ["baselines"] => baselines::run(),
@@ -47,10 +55,11 @@ fn main() -> ExitCode {
             ["growth", "graph"] => graph_growth::run(),
             // The benchmark starts itself with these arguments, so that each model has a process of its own.
             ["measure", rest @ ..] => fit::measure(rest),
+            ["measure-imagenet", rest @ ..] => imagenet::measure(rest),
             // The load generator of `cargo xtask bench serve`.
             ["load", rest @ ..] => load::run(rest),
             ["measure-graph", rows] => graph_growth::measure(rows),
-            _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | score | baselines | growth [models | graph] | coverage | results]"
+            _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | score | imagenet [ROWS] [COLUMNS] | commands [ROWS] [COLUMNS] | baselines | growth [models | graph] | coverage | results]"
                 .to_owned()),
         };
     match result {

@@ -28,6 +28,10 @@ cargo xtask COMMAND
   test lab                      the laboratory: lints, tests and every experiment at a small size
   bench [search | fit | score | baselines | growth]
                                 speed on this machine, compared with other libraries
+  bench imagenet [ROWS] [COLUMNS]
+                                fit and predict at the size of ImageNet, 1281167 × 2048 (needs 22 GB of disk space)
+  bench commands [ROWS] [COLUMNS]
+                                time and memory of the commands of the command line, 200000 × 512
   bench cuda                    searches on a GPU, compared with PyTorch
   bench cluster [ROWS]          scoring a parquet file with Ray and Spark, compared with the command line
   bench python                  the Python package compared with Rust

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nuq_eval::baselines::{FitInputs, Uses, fit as fit_method};
 use nuq_eval::evaluate::MethodId;
-use nuq_io::{ArraySpec, BaselineDetails, TrainingRows};
+use nuq_io::{ArraySpec, BaselineDetails, MappedInput, TrainingRows};
 
 use crate::args::{Common, FitArgs, hold_stdin};
 use crate::error::Error;
@@ -27,12 +27,13 @@ pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Resul
     output::check_out(&options.out, &inputs)?;
     destination::check_binary(&options.out)?;
     let others: Vec<&ArraySpec> = options.labels.iter().collect();
-    let mut training = None;
+    let (mut training, mut mapped) = (None, None);
     let embeddings = match &options.embeddings {
         Some(spec) => {
             let file = options.input.options().embeddings(spec, &others)?;
             let column_names = rows::distinct_names(spec, &file)?;
-            let rows = rows::read(spec, file)?;
+            let (rows, mapped_file) = rows::map(spec, file)?;
+            mapped = mapped_file;
             training = Some(TrainingRows { rows: rows.len(), columns: rows.dim(), column_names });
             message(common, &rows::read_message(spec, &rows));
             Some((spec, rows))
@@ -66,6 +67,7 @@ pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Resul
     let seconds = start.elapsed().as_secs_f64();
     rows::warn_neighbors(options.n_neighbors, training.as_ref().map_or(0, |training| training.rows), common);
     let details = BaselineDetails { training, ..BaselineDetails::default() };
+    mapped.as_ref().map_or(Ok(()), MappedInput::verify_unchanged)?;
     destination::save_baseline(&*scorer, &details, &options.out)?;
     message(common, &format!("fitted in {seconds:.2} s, saved as {}", destination::name(&options.out)));
     let params = scorer.parts().map(|parts| parts.params).unwrap_or_default();

@@ -6,7 +6,8 @@ use std::path::Path;
 use nuq::calibrate::{Predictor, relevant_training_rows};
 use nuq::{Embeddings, FittedModel, Label, Model, Neighbors, NuqClassifier};
 use nuq_eval::baselines::Members;
-use nuq_io::{ArraySpec, EmbeddingsFile, ReadOptions, join_names};
+use nuq_io::{AllValues, ArraySpec, EmbeddingsFile, MappedInput, ReadOptions, join_names};
+use nuq_neighbors::SharedSlice;
 
 use crate::args::Common;
 use crate::bad_rows;
@@ -16,13 +17,34 @@ use crate::output::count;
 use crate::progress::message;
 
 /// Reads all rows of a file; rows with a NaN or an infinity are an error.
-pub(crate) fn read(spec: &ArraySpec, mut file: EmbeddingsFile) -> Result<Embeddings<'static>, Error> {
-    let values = file.values(0..file.len())?;
-    let bad = bad_rows::find(&values, file.dim());
-    if !bad.is_empty() {
-        return Err(bad_rows::error(spec, 0, &bad, "remove them from all arrays"));
+pub(crate) fn read(spec: &ArraySpec, file: EmbeddingsFile) -> Result<Embeddings<'static>, Error> {
+    let dim = file.dim();
+    finite(spec, file.into_values()?.into(), dim)
+}
+
+/// Maps the rows of a file, or reads them if they cannot be used in place. The second value is the mapped file, which must be
+/// verified before a result is stored.
+pub(crate) fn map(
+    spec: &ArraySpec,
+    file: EmbeddingsFile,
+) -> Result<(Embeddings<'static>, Option<MappedInput>), Error> {
+    let dim = file.dim();
+    let AllValues { values, mapped } = file.map()?;
+    Ok((finite(spec, values, dim)?, mapped))
+}
+
+/// Rows with these values; rows with a NaN or an infinity are an error.
+fn finite(
+    spec: &ArraySpec,
+    values: SharedSlice<'static, f32>,
+    dim: usize,
+) -> Result<Embeddings<'static>, Error> {
+    match Embeddings::from_values(values.clone(), dim) {
+        Err(nuq_neighbors::Error::NotFinite { .. }) => {
+            Err(bad_rows::error(spec, 0, &bad_rows::find(&values, dim), "remove them from all arrays"))
+        }
+        rows => Ok(rows?),
     }
-    Ok(Embeddings::new(values, file.dim())?)
 }
 
 /// States how many rows were read.

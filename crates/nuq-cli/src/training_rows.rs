@@ -1,10 +1,10 @@
-//! The training rows of `nuq fit`: in memory, or in the shards of a folder.
+//! The training rows of `nuq fit`: one matrix, or the shards of a folder.
 
 use std::path::Path;
 
 use nuq::nuq_neighbors::RowStorage;
 use nuq::{Classification, Embeddings, Label, Model, Params, Regression, ShardedRows};
-use nuq_io::{ArraySpec, EmbeddingsFile, ShardWriter};
+use nuq_io::{ArraySpec, EmbeddingsFile, MappedInput, ShardWriter};
 
 use crate::args::FitArgs;
 use crate::error::Error;
@@ -12,9 +12,21 @@ use crate::output::{self, count};
 use crate::{bad_rows, destination, rows};
 
 pub(crate) enum TrainingRows {
-    Memory(Embeddings<'static>),
-    Shards { rows: ShardedRows, writer: ShardWriter },
+    /// One matrix, in memory or in a mapped file.
+    Matrix {
+        rows: Embeddings<'static>,
+        mapped: Option<MappedInput>,
+        /// The first rows as they are in the file.
+        first: Embeddings<'static>,
+    },
+    Shards {
+        rows: ShardedRows,
+        writer: ShardWriter,
+    },
 }
+
+/// Number of rows that are kept as they are in the file, if the others are normalized in place.
+const FIRST: usize = 4096;
 
 impl TrainingRows {
     /// Checks that the model can be written to `--out`: a file, or a folder of shards.
@@ -31,9 +43,18 @@ impl TrainingRows {
         }
     }
 
-    /// Reads all rows. With `--shards` they are written to the folder of the model, one shard at a time.
+    /// Reads or maps all rows. With `--shards` they are written to the folder of the model, one shard at a time.
     pub(crate) fn read(spec: &ArraySpec, mut file: EmbeddingsFile, options: &FitArgs) -> Result<Self, Error> {
-        let Some(shards) = options.shards else { return Ok(Self::Memory(rows::read(spec, file)?)) };
+        let Some(shards) = options.shards else {
+            if options.normalize {
+                // Normalized rows take the place of the rows, which are needed no more.
+                let rows = rows::read(spec, file)?;
+                let first = rows.gather(&(0..FIRST.min(rows.len()) as u32).collect::<Vec<u32>>());
+                return Ok(Self::Matrix { rows: rows.into_l2_normalized(), mapped: None, first });
+            }
+            let (rows, mapped) = rows::map(spec, file)?;
+            return Ok(Self::Matrix { first: rows.clone(), rows, mapped });
+        };
         let mut writer = ShardWriter::new(&options.out, options.normalize)?;
         let (len, dim) = (file.len(), file.dim());
         let size = len.div_ceil(shards as usize).max(1);
@@ -50,7 +71,7 @@ impl TrainingRows {
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Memory(rows) => rows.len(),
+            Self::Matrix { rows, .. } => rows.len(),
             Self::Shards { rows, .. } => rows.len(),
         }
     }
@@ -58,7 +79,7 @@ impl TrainingRows {
     /// States how many rows were read.
     pub(crate) fn message(&self, spec: &ArraySpec) -> String {
         match self {
-            Self::Memory(rows) => rows::read_message(spec, rows),
+            Self::Matrix { rows, .. } => rows::read_message(spec, rows),
             Self::Shards { rows, .. } => format!(
                 "read {} of {} from {spec}, in {}",
                 count(rows.len(), "row"),
@@ -68,10 +89,11 @@ impl TrainingRows {
         }
     }
 
-    /// The rows in memory, or a copy of the first shard.
+    /// Some rows as they are in the file, from the first on: all of them, or those of the first shard. Rows of shards are
+    /// normalized if the model is.
     pub(crate) fn first_rows(&self) -> Result<Embeddings<'static>, Error> {
         match self {
-            Self::Memory(rows) => Ok(rows.clone()),
+            Self::Matrix { first, .. } => Ok(first.clone()),
             Self::Shards { rows, .. } => {
                 let first = rows.shards().next().map_or(0, |(_, shard)| shard.rows.len());
                 Ok(rows.gather(&(0..first as u32).collect::<Vec<u32>>())?)
@@ -86,8 +108,8 @@ impl TrainingRows {
         weights: Option<&[f64]>,
     ) -> Result<Model<'static>, nuq::Error> {
         Ok(Model::Classifier(match (self, weights) {
-            (Self::Memory(rows), None) => params.fit(rows, labels)?,
-            (Self::Memory(rows), Some(weights)) => params.fit_weighted(rows, labels, weights)?,
+            (Self::Matrix { rows, .. }, None) => params.fit(rows, labels)?,
+            (Self::Matrix { rows, .. }, Some(weights)) => params.fit_weighted(rows, labels, weights)?,
             (Self::Shards { rows, .. }, weights) => params.fit_shards(rows, labels, weights)?,
         }))
     }
@@ -99,8 +121,8 @@ impl TrainingRows {
         weights: Option<&[f64]>,
     ) -> Result<Model<'static>, nuq::Error> {
         Ok(Model::Regressor(match (self, weights) {
-            (Self::Memory(rows), None) => params.fit(rows, targets)?,
-            (Self::Memory(rows), Some(weights)) => params.fit_weighted(rows, targets, weights)?,
+            (Self::Matrix { rows, .. }, None) => params.fit(rows, targets)?,
+            (Self::Matrix { rows, .. }, Some(weights)) => params.fit_weighted(rows, targets, weights)?,
             (Self::Shards { rows, .. }, weights) => params.fit_shards(rows, targets, weights)?,
         }))
     }
@@ -108,7 +130,10 @@ impl TrainingRows {
     /// Saves the model as a file, or in the folder of the shards.
     pub(crate) fn save(self, model: &Model<'_>, out: &Path) -> Result<(), Error> {
         match self {
-            Self::Memory(_) => destination::save(model, out),
+            Self::Matrix { mapped, .. } => {
+                mapped.as_ref().map_or(Ok(()), MappedInput::verify_unchanged)?;
+                destination::save(model, out)
+            }
             Self::Shards { writer, .. } => Ok(writer.save(model)?),
         }
     }

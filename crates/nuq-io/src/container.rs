@@ -15,8 +15,6 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::marker::PhantomData;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +24,7 @@ use nuq::nuq_neighbors::SharedSlice;
 use nuq::nuq_neighbors::cancel::checkpoint;
 
 use crate::index::ROWS_ABSENT;
+use crate::mapped_array::MappedArray;
 use crate::{Error, shards};
 
 // Arrays are written with the byte order of memory, which must therefore be little-endian.
@@ -258,26 +257,9 @@ impl Container {
         let section = self.required(name)?;
         let bytes = section.offset..section.offset + section.bytes as usize;
         match bytemuck::try_cast_slice::<u8, T>(&self.map[bytes.clone()]) {
-            Ok(_) => {
-                let mapped = MappedArray { map: self.map.clone(), bytes, element: PhantomData };
-                Ok(SharedSlice::shared(Arc::new(mapped)))
-            }
+            Ok(_) => Ok(SharedSlice::shared(Arc::new(MappedArray::new(self.map.clone(), bytes)))),
             Err(problem) => Err(Error::damaged(&self.path, name, problem.to_string())),
         }
-    }
-}
-
-/// An array in a mapped file. It stores its byte range, so that an access to a row does not search for the section.
-struct MappedArray<T> {
-    map: Arc<Mmap>,
-    /// Aligned for `T` and a multiple of its size.
-    bytes: Range<usize>,
-    element: PhantomData<fn() -> T>,
-}
-
-impl<T: AnyBitPattern> AsRef<[T]> for MappedArray<T> {
-    fn as_ref(&self) -> &[T] {
-        bytemuck::cast_slice(&self.map[self.bytes.clone()])
     }
 }
 

@@ -24,6 +24,7 @@ mod error;
 mod gaussians;
 mod index;
 mod lock;
+mod mapped_array;
 mod meta;
 mod model;
 mod npz_writer;
@@ -37,8 +38,9 @@ mod threshold_meta;
 mod word;
 
 pub use arrays::{
-    ArraySpec, EmbeddingsFile, Format, Header, Images, KeptColumn, NpyHeader, ReadOptions, hold_stdin,
-    join_names, npz_names, read_images, read_labels, read_members, read_targets, split_names, unnamed_file,
+    AllValues, ArraySpec, EmbeddingsFile, Format, Header, Images, KeptColumn, MappedInput, NpyHeader,
+    ReadOptions, hold_stdin, join_names, npz_names, read_images, read_labels, read_members, read_targets,
+    split_names, unnamed_file,
 };
 pub use atomic::{check_writable, is_device, stop_writing, write_atomically};
 pub use baseline::{

@@ -30,6 +30,8 @@ use crate::{DeviceSlice, Error, SharedSlice};
 pub struct Embeddings<'a> {
     values: SharedSlice<'a, f32>,
     dim: usize,
+    /// Whether the rows are known to be divided by their norms.
+    is_normalized: bool,
 }
 
 impl Embeddings<'static> {
@@ -91,23 +93,31 @@ impl<'a> Embeddings<'a> {
         Self::checked(SharedSlice::shared(values), dim)
     }
 
+    /// Takes a row-major buffer of any kind with `dim` columns.
+    ///
+    /// # Errors
+    /// Those of [`new`](Embeddings::new).
+    pub fn from_values(values: SharedSlice<'a, f32>, dim: usize) -> Result<Self, Error> {
+        Self::checked(values, dim)
+    }
+
     /// Rows in the memory of a device, whose values the caller has checked: all of them are finite. They are copied to the
     /// host when they are first read there; a search on their device does not need this copy.
     ///
     /// # Errors
     /// [`Error::ZeroColumns`], [`Error::PartialRow`] or [`Error::TooManyRows`].
     pub fn on_device(values: Arc<dyn DeviceSlice<f32> + 'a>, dim: usize) -> Result<Self, Error> {
-        let rows = Self { values: SharedSlice::on_device(values), dim };
+        let rows = Self::unverified(SharedSlice::on_device(values), dim);
         rows.check_shape().map(|()| rows)
     }
 
-    /// Values of a mapped file, which is verified before they are read.
+    /// Values that are verified before they are read, such as those of a mapped file.
     pub(crate) fn unverified(values: SharedSlice<'a, f32>, dim: usize) -> Self {
-        Self { values, dim }
+        Self { values, dim, is_normalized: false }
     }
 
     fn checked(values: SharedSlice<'a, f32>, dim: usize) -> Result<Self, Error> {
-        let unchecked = Self { values, dim };
+        let unchecked = Self::unverified(values, dim);
         unchecked.check_shape()?;
         let cells = unchecked.as_slice();
         match first_not_finite(cells) {
@@ -195,24 +205,35 @@ impl<'a> Embeddings<'a> {
         for &id in ids {
             values.extend_from_slice(self.row(id as usize));
         }
-        Embeddings { values: values.into(), dim: self.dim }
+        Embeddings::unverified(values.into(), self.dim)
     }
 
-    /// The rows divided by their Euclidean norms; a row of zeros is unchanged.
+    /// The rows divided by their Euclidean norms; a row of zeros is unchanged. The result of this function is returned without a
+    /// copy.
     #[must_use]
-    pub fn l2_normalized(&self) -> Embeddings<'static> {
-        let mut values = self.as_slice().to_vec();
-        values.par_chunks_mut(self.dim).with_checkpoints().for_each(|row| {
+    pub fn l2_normalized(&self) -> Embeddings<'a> {
+        self.clone().into_l2_normalized()
+    }
+
+    /// The same as [`l2_normalized`](Self::l2_normalized), without a copy if the rows are in memory and have no other owner.
+    #[must_use]
+    pub fn into_l2_normalized(mut self) -> Embeddings<'a> {
+        if self.is_normalized {
+            return self;
+        }
+        let dim = self.dim;
+        self.values.to_mut().par_chunks_mut(dim).with_checkpoints().for_each(|row| {
             let length = row.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt();
             if length > 0.0 {
                 row.iter_mut().for_each(|v| *v = (f64::from(*v) / length) as f32);
             }
         });
-        Embeddings { values: values.into(), dim: self.dim }
+        Self { is_normalized: true, ..self }
     }
 
     /// Overwrites the rows with the given ids by the first rows of `rows`, and appends the others.
     pub(crate) fn write(&mut self, ids: &[u32], rows: &[f32]) {
+        self.is_normalized = false;
         write_rows(self.values.to_mut(), self.dim, ids, rows);
     }
 
@@ -306,5 +327,23 @@ mod tests {
         let rows = [[3.0 * huge, 4.0 * huge], [3.0 * tiny, 4.0 * tiny], [0.0, 0.0]];
         let x = Embeddings::from_rows(&rows).unwrap().l2_normalized();
         assert_eq!(x.as_slice(), [0.6, 0.8, 0.6, 0.8, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn rows_without_another_owner_are_normalized_in_place() {
+        let rows = Embeddings::from_rows(&[[3.0, 4.0], [0.1, 0.7]]).unwrap();
+        let (address, copy) = (rows.as_slice().as_ptr(), rows.l2_normalized());
+        assert_eq!(rows.as_slice(), [3.0, 4.0, 0.1, 0.7], "another owner sees no change");
+        let normalized = rows.into_l2_normalized();
+        assert_eq!((normalized.as_slice().as_ptr(), normalized.as_slice()), (address, copy.as_slice()));
+        // Normalizing again would change the last digits of some rows.
+        assert_eq!(normalized.l2_normalized().as_slice().as_ptr(), address);
+    }
+
+    #[test]
+    fn written_rows_are_normalized_again() {
+        let mut rows = Embeddings::from_rows(&[[3.0, 4.0]]).unwrap().into_l2_normalized();
+        rows.write(&[], &[6.0, 8.0]);
+        assert_eq!(rows.l2_normalized().row(1), [0.6, 0.8]);
     }
 }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::cancel::ParallelCheckpoints;
 use crate::distance::{scaled_sq_distance, sq_distance};
-use crate::{Embeddings, Error, Neighbors, Precision, RowParts, ShardedRows};
+use crate::{Embeddings, Error, Neighbors, Precision, RowParts, RowValues, ShardedRows};
 
 /// Training rows by id.
 ///
@@ -99,6 +99,22 @@ pub trait RowStorage: Send + Sync {
         let mut values = Vec::with_capacity(ids.len() * self.dim());
         ids.iter().for_each(|&id| values.extend_from_slice(&self.row(id)));
         Embeddings::new(values, self.dim())
+    }
+
+    /// The rows with the ids [`live_ids`](Self::live_ids), in that order. They are copied only if rows were removed, or if they are
+    /// stored in half precision or in shards.
+    ///
+    /// # Errors
+    /// Those of [`verify_once`](Self::verify_once).
+    fn live_rows(&self) -> Result<Embeddings<'_>, Error> {
+        let has_all = self.len() == self.id_bound() && self.sharded().is_none();
+        if has_all && self.precision() == Precision::F32 {
+            self.verify_once()?;
+            if let RowValues::F32(values) = self.parts().values {
+                return Embeddings::from_values(values, self.dim());
+            }
+        }
+        self.gather(&self.live_ids())
     }
 
     /// The squared distance of a query to a row, after division by the [`scale`](Self::scale).

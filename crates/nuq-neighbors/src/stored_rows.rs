@@ -306,3 +306,19 @@ fn check_scale(scale: &[f64], dim: usize) -> Result<(), Error> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn live_rows_are_copied_only_if_necessary() {
+        let x = Embeddings::from_rows(&[[0.5f32], [1.5], [2.5]]).unwrap();
+        let mut rows = StoredRows::new(&x, Precision::F32).unwrap();
+        assert_eq!(rows.live_rows().unwrap().as_slice().as_ptr(), x.as_slice().as_ptr());
+        rows.remove(&[1]).unwrap();
+        assert_eq!(rows.live_rows().unwrap().as_slice(), [0.5, 2.5]);
+        let halves = StoredRows::new(&x, Precision::F16).unwrap();
+        assert_eq!(halves.live_rows().unwrap().as_slice(), x.as_slice());
+    }
+}

@@ -25,6 +25,22 @@ impl<'a> RowSource<'a> {
         Ok(Self::Shards(shards.clone()))
     }
 
+    /// No rows of `dim` columns.
+    pub(crate) fn empty(dim: usize) -> Self {
+        Self::Matrix(Embeddings::new(vec![], dim).expect("rows have at least one column"))
+    }
+
+    /// The same rows, copied unless they are shards.
+    pub(crate) fn into_static(self) -> RowSource<'static> {
+        match self {
+            Self::Matrix(rows) => {
+                let values = rows.as_slice().to_vec();
+                RowSource::Matrix(Embeddings::new(values, rows.dim()).expect("the rows are valid"))
+            }
+            Self::Shards(rows) => RowSource::Shards(rows),
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Matrix(rows) => rows.len(),

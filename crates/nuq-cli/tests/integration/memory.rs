@@ -1,4 +1,4 @@
-//! The memory of `nuq score` does not depend on the number of rows, and `nuq fit --shards` holds one shard.
+//! The memory of `nuq score` does not depend on the number of rows, `nuq fit` copies no mapped rows, and `nuq fit --shards` holds one shard.
 
 use crate::sparse_file;
 use std::fs;
@@ -75,21 +75,31 @@ fn memory_does_not_depend_on_the_number_of_rows() {
     }
 }
 
-#[test]
-fn a_fit_in_shards_holds_one_shard_in_memory() {
-    const ROWS: usize = 300_000;
+/// The anonymous memory of a fit in MiB, besides that of a fit of few rows. Memory of mapped files is not counted: the system can use
+/// it for other processes. The values of all rows take 73 MiB.
+fn memory_of_fit(options: &str) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let values: Vec<f32> = (0..200 * DIM).map(|i| ((i * i) % 101) as f32).collect();
-    sparse_file::write(&folder.path().join("x.npy"), ROWS, DIM, &values);
-    sparse_file::write(&folder.path().join("y.npy"), ROWS, 1, &values[..200]);
-    let fit =
-        "fit -e x.npy -l y.npy --bandwidth 1 --density-bandwidth 1 --scale ambient --quiet -o s --shards";
-    // Memory of mapped files is not counted: the system can use it for other processes.
-    let memory = |shards: &str| {
-        let arguments: Vec<&str> = fit.split(' ').chain([shards]).collect();
+    let fit = "fit -e x.npy -l y.npy --bandwidth 1 --density-bandwidth 1 --scale ambient --quiet -o m";
+    let arguments: Vec<&str> = fit.split(' ').chain(options.split_whitespace()).collect();
+    let memory = |rows: usize| {
+        sparse_file::write(&folder.path().join("x.npy"), rows, DIM, &values);
+        sparse_file::write(&folder.path().join("y.npy"), rows, 1, &values[..200]);
         largest("RssAnon:", start(&arguments, folder.path())) / MIB
     };
-    let (one, many) = (memory("1"), memory("20"));
-    // The values of all rows take 73 MiB.
+    memory(300_000).saturating_sub(memory(400))
+}
+
+#[test]
+fn a_fit_in_shards_holds_one_shard_in_memory() {
+    let (one, many) = (memory_of_fit("--shards 1"), memory_of_fit("--shards 20"));
     assert!(many + 50 < one, "{one} MiB for one shard, {many} for 20");
+}
+
+#[test]
+fn a_fit_holds_rows_at_most_once() {
+    // Labels take about 30 MiB.
+    let (mapped, normalized) = (memory_of_fit(""), memory_of_fit("--normalize"));
+    assert!(mapped < 60, "{mapped} MiB for mapped rows");
+    assert!(normalized < 130, "{normalized} MiB for normalized rows");
 }

@@ -56,11 +56,16 @@ impl NnGuide {
             return Err(nuq_neighbors::Error::ZeroNeighbors.into());
         }
         let energies = each_row(logits, log_sum_exp);
-        let mut values = rows.l2_normalized().as_slice().to_vec();
-        for (row, energy) in values.chunks_mut(rows.dim()).zip(energies) {
-            row.iter_mut().for_each(|v| *v = (f64::from(*v) * energy) as f32);
+        let dim = rows.dim();
+        let mut values = Vec::with_capacity(rows.as_slice().len());
+        // Directions of some rows at a time: those of all rows would be a second copy of the bank.
+        for (block, energies) in rows.as_slice().chunks(ROWS * dim).zip(energies.chunks(ROWS)) {
+            let directions = Embeddings::borrowed(block, dim)?.l2_normalized();
+            for (row, &energy) in directions.rows().zip(energies) {
+                values.extend(row.iter().map(|&v| (f64::from(v) * energy) as f32));
+            }
         }
-        let bank = Embeddings::new(values, rows.dim())?;
+        let bank = Embeddings::new(values, dim)?;
         let margin = margin(&bank);
         Ok(Self { bank, classes: logits.dim(), k: k.min(rows.len()), margin })
     }

@@ -59,7 +59,7 @@ pub(super) struct AllPredictions<'p, 'm> {
 pub(super) fn score_all(
     comparison: &Comparison<'_>,
     model: &NuqClassifier<'_>,
-    training: &Training,
+    training: &Training<'_>,
     predictions: &AllPredictions<'_, '_>,
     seconds: Option<f64>,
 ) -> Result<(Vec<Scored>, Vec<Skipped>), Error> {
@@ -196,7 +196,7 @@ fn fit_huq(model: &NuqClassifier<'_>) -> Result<Huq, Error> {
 }
 
 /// The last layer of the network, estimated from the first set that has logits and more rows than columns.
-fn fit_head(comparison: &Comparison<'_>, training: &Training) -> Result<Head, Error> {
+fn fit_head(comparison: &Comparison<'_>, training: &Training<'_>) -> Result<Head, Error> {
     let needed = training.rows.dim() + 1;
     let mut with_logits =
         comparison.sets().filter_map(|rows| rows.logits.map(|logits| (rows.embeddings, logits)));
@@ -215,7 +215,7 @@ fn fit_head(comparison: &Comparison<'_>, training: &Training) -> Result<Head, Er
 }
 
 /// Methods whose input is given for some sets but not for all. If an input is given for no set, its methods are not listed.
-fn without_inputs(comparison: &Comparison<'_>, training: &Training) -> Vec<Skipped> {
+fn without_inputs(comparison: &Comparison<'_>, training: &Training<'_>) -> Vec<Skipped> {
     let ids = |factories: Vec<ScorerFactory<'_>>| factories.iter().map(|factory| factory.id).collect();
     let mut from_logits: Vec<MethodId> = WITH_LOGITS.iter().map(|(id, _)| *id).collect();
     from_logits.extend(ids(self::from_logits()));
@@ -255,7 +255,7 @@ fn all_have<'c, T>(comparison: &'c Comparison<'_>, array: impl Fn(&Rows<'c>) -> 
 fn factories<'t>(
     comparison: &Comparison<'_>,
     model: &'t NuqClassifier<'_>,
-    training: &'t Training,
+    training: &'t Training<'_>,
     head: &'t Result<Head, Error>,
 ) -> Vec<ScorerFactory<'t>> {
     let mut factories: Vec<ScorerFactory<'t>> = vec![];
@@ -308,7 +308,7 @@ fn from_members<'t>() -> Vec<ScorerFactory<'t>> {
 
 /// Methods that use embeddings only, for plain or for normalized rows.
 fn from_embeddings<'t>(
-    training: &'t Training,
+    training: &'t Training<'_>,
     is_normalized: bool,
     model: &'t NuqClassifier<'_>,
 ) -> Vec<ScorerFactory<'t>> {
@@ -345,7 +345,7 @@ fn from_embeddings<'t>(
 const MAX_WEIGHTS: usize = 100_000;
 
 /// Methods that train a layer, on the rows as the model stores them.
-fn trained<'t>(training: &'t Training, n_classes: usize) -> Vec<ScorerFactory<'t>> {
+fn trained<'t>(training: &'t Training<'_>, n_classes: usize) -> Vec<ScorerFactory<'t>> {
     let (rows, labels) = (&training.rows, &training.labels);
     let weights = n_classes * rows.dim();
     let check = move || match weights {
@@ -367,7 +367,7 @@ fn trained<'t>(training: &'t Training, n_classes: usize) -> Vec<ScorerFactory<'t
 /// Methods that use embeddings and the last layer of the network, which is estimated from logits.
 const FROM_BOTH: [MethodId; 4] = [MethodId::Vim, MethodId::Fdbd, MethodId::NnGuide, MethodId::React];
 
-fn from_both<'t>(training: &'t Training, head: &'t Result<Head, Error>) -> Vec<ScorerFactory<'t>> {
+fn from_both<'t>(training: &'t Training<'_>, head: &'t Result<Head, Error>) -> Vec<ScorerFactory<'t>> {
     let rows = &training.rows;
     let head = || head.as_ref().map_err(Error::clone);
     vec![

@@ -9,10 +9,11 @@ use crate::baselines::Batch;
 use nuq::{FittedModel, Label, NuqClassifier, Predictions};
 
 /// The training rows of a model without removed ones, and their labels.
-pub(super) struct Training {
-    pub(super) rows: Embeddings<'static>,
+pub(super) struct Training<'m> {
+    /// The rows of the model, without a copy unless rows were removed or are stored in half precision.
+    pub(super) rows: Embeddings<'m>,
     /// The L2-normalized rows.
-    pub(super) normalized: Embeddings<'static>,
+    pub(super) normalized: Embeddings<'m>,
     pub(super) labels: Vec<Label>,
     /// Whether the model was fitted with L2 normalization. `rows` are then normalized already.
     pub(super) is_normalized: bool,
@@ -20,12 +21,12 @@ pub(super) struct Training {
     pub(super) has_plain_neighbors: bool,
 }
 
-impl Training {
-    pub(super) fn from_model(model: &NuqClassifier<'_>) -> Result<Self, Error> {
+impl<'m> Training<'m> {
+    pub(super) fn from_model(model: &'m NuqClassifier<'_>) -> Result<Self, Error> {
         let index = model.index();
         let ids = index.rows().live_ids();
         let label = |&id: &u32| model.classes().label(model.training_classes()[id as usize] as usize).clone();
-        let (rows, is_normalized) = (index.rows().gather(&ids)?, model.is_normalized());
+        let (rows, is_normalized) = (index.rows().live_rows()?, model.is_normalized());
         Ok(Self {
             labels: ids.iter().map(label).collect(),
             normalized: if is_normalized { rows.clone() } else { rows.l2_normalized() },
@@ -53,7 +54,7 @@ impl<'p> SharedNeighbors<'p> {
     pub(super) fn search(
         comparison: &Comparison<'_>,
         model: &NuqClassifier<'_>,
-        training: &Training,
+        training: &Training<'_>,
         predictions: &[&'p Predictions<'_>],
         plain_seconds: f64,
     ) -> Result<Self, Error> {

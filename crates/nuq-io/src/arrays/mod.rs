@@ -28,6 +28,7 @@ mod header;
 mod images;
 mod input;
 mod kept;
+mod mapped;
 mod members;
 mod npy;
 mod npz;
@@ -55,6 +56,7 @@ pub use header::Header;
 pub use images::{Images, read_images};
 pub use input::{hold_stdin, unnamed_file};
 pub use kept::KeptColumn;
+pub use mapped::{AllValues, MappedInput};
 pub use members::read_members;
 pub use npy::NpyHeader;
 pub use npz::npz_names;
@@ -236,10 +238,22 @@ impl EmbeddingsFile {
     ///
     /// # Errors
     /// As [`values`](Self::values), and if a value is not finite.
-    pub fn read(mut self) -> Result<Embeddings<'static>, Error> {
-        let values = self.values(0..self.rows)?;
-        Embeddings::new(values, self.dim)
-            .map_err(|source| Error::Array { spec: self.spec, source: Box::new(source.into()) })
+    pub fn read(self) -> Result<Embeddings<'static>, Error> {
+        let (spec, dim) = (self.spec.clone(), self.dim);
+        Embeddings::new(self.into_values()?, dim)
+            .map_err(|source| Error::Array { spec, source: Box::new(source.into()) })
+    }
+
+    /// Reads all rows in row-major order, as [`values`](Self::values) does. The memory of the values is all that is needed besides a
+    /// block of the file.
+    ///
+    /// # Errors
+    /// As [`values`](Self::values).
+    pub fn into_values(mut self) -> Result<Vec<f32>, Error> {
+        match self.source {
+            RowSource::Table(table) => table.into_values(),
+            _ => self.values(0..self.rows),
+        }
     }
 }
 
@@ -380,6 +394,9 @@ fn open<'s>(
     Ok(ArrayFile::Stored(stored))
 }
 
+/// Bytes of an array that are read and converted at a time, so that reading all rows needs no second copy of them.
+const BLOCK_BYTES: usize = 4 << 20;
+
 impl StoredArray {
     /// The number of entries.
     fn len(&self) -> usize {
@@ -411,9 +428,22 @@ impl StoredArray {
                 overflow = overflow.or(at.map(|(row, value)| (row, column, value)));
             }
         } else {
-            let bytes = self.source.read(spec, rows.start * dim * size, rows.len() * dim * size)?;
-            values = self.element.f32s(&bytes);
-            overflow = self.element.first_overflow(&bytes).map(|(at, value)| (at / dim, at % dim, value));
+            let per_block = (BLOCK_BYTES / (dim * size)).max(1);
+            if !matches!(self.source, Source::Stream(_)) {
+                // The length was verified above. The length of a stream may be wrong, so that its values grow with the data.
+                values.try_reserve_exact(rows.len() * dim).map_err(|_| source::out_of_memory(spec))?;
+            }
+            for first in rows.clone().step_by(per_block) {
+                let count = per_block.min(rows.end - first);
+                let bytes = self.source.read(spec, first * dim * size, count * dim * size)?;
+                values.try_reserve(count * dim).map_err(|_| source::out_of_memory(spec))?;
+                values.extend(self.element.f32s(&bytes));
+                let at = self.element.first_overflow(&bytes);
+                overflow = at.map(|(at, value)| (first - rows.start + at / dim, at % dim, value));
+                if overflow.is_some() {
+                    break;
+                }
+            }
         }
         match overflow {
             None => Ok(values),

@@ -152,6 +152,12 @@ impl TableRows {
         Ok(self.block.values[(rows.start - first) * dim..(rows.end - first) * dim].to_vec())
     }
 
+    /// The values of all rows, without a second copy of them.
+    pub(crate) fn into_values(mut self) -> Result<Vec<f32>, Error> {
+        self.load(&(0..self.rows))?;
+        Ok(self.block.values)
+    }
+
     pub(crate) fn kept(&mut self, rows: Range<usize>) -> Result<Vec<KeptColumn>, Error> {
         self.load(&rows)?;
         let (start, end) = (rows.start - self.block.first, rows.end - self.block.first);

@@ -9,6 +9,7 @@ mod compressed;
 #[cfg(unix)]
 mod fork;
 mod labels;
+mod large_arrays;
 mod model_file;
 mod model_file_v1;
 mod npy_headers;

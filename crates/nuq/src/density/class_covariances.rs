@@ -27,6 +27,14 @@ impl ClassCovariances {
         }
     }
 
+    /// Whether the rows are needed after the fit.
+    pub(super) fn need_rows(&self) -> bool {
+        match self {
+            ClassCovariances::Separate { whiteners, .. } => whiteners.iter().any(Whitener::needs_rows),
+            ClassCovariances::Tied { whitener, .. } => whitener.needs_rows(),
+        }
+    }
+
     /// The number of stored `f64` values.
     pub(super) fn n_values(&self) -> usize {
         match self {

@@ -30,6 +30,7 @@ use crate::{Classes, Error, Label};
 /// # Ok::<(), nuq::Error>(())
 /// ```
 pub struct ClassGaussians<'a> {
+    /// The training rows; none if the covariances do not need them.
     pub(super) rows: RowSource<'a>,
     pub(super) means: Vec<Vec<f64>>,
     pub(super) log_weights: Vec<f64>,
@@ -93,7 +94,15 @@ impl<'a> ClassGaussians<'a> {
             _ => fit_separate(rows, classes, members, &means, covariance, shrinkage)?,
         };
         let weights = weights.map(<[f64]>::to_vec);
-        Ok(Self { rows: rows.clone(), means, log_weights, covariances, weights })
+        // Rows that are not needed after the fit are not kept, because they may be a copy.
+        let rows = if covariances.need_rows() { rows.clone() } else { RowSource::empty(rows.dim()) };
+        Ok(Self { rows, means, log_weights, covariances, weights })
+    }
+
+    /// The same mixture with a copy of the rows, if it needs them.
+    pub(crate) fn into_static(self) -> ClassGaussians<'static> {
+        let Self { rows, means, log_weights, covariances, weights } = self;
+        ClassGaussians { rows: rows.into_static(), means, log_weights, covariances, weights }
     }
 
     /// `ln p̂(x)` of each query.

@@ -46,7 +46,7 @@ impl ClassGaussians<'_> {
         let (whiteners, class_of_row): (Vec<&Whitener>, Vec<u32>) = match &self.covariances {
             ClassCovariances::Tied { whitener, class_of_row, .. } => (vec![whitener], class_of_row.clone()),
             ClassCovariances::Separate { whiteners, members } => {
-                let mut class_of_row = vec![0; self.rows.len()];
+                let mut class_of_row = vec![0; members.iter().map(Vec::len).sum()];
                 for (class, ids) in members.iter().enumerate() {
                     ids.iter().for_each(|&id| class_of_row[id as usize] = class as u32);
                 }
@@ -192,6 +192,19 @@ mod tests {
                 assert_eq!(bits(&restored, &queries), bits(&model, &queries), "{covariance}");
                 assert_eq!(restored.parts(), parts);
             }
+        }
+    }
+
+    #[test]
+    fn rows_are_kept_only_for_covariances_of_fewer_rows_than_columns() {
+        let (x, y) = clusters(12, 20, 3, 1.0, 2);
+        let rows =
+            |covariance| ClassGaussians::fit(&x, &y, covariance, Shrinkage::LedoitWolf).unwrap().rows.len();
+        assert_eq!([Covariance::Full, Covariance::Tied, Covariance::Diagonal].map(rows), [12, 12, 0]);
+        let (x, y) = clusters(300, 20, 3, 1.0, 2);
+        for covariance in [Covariance::Full, Covariance::Tied, Covariance::Diagonal] {
+            let model = ClassGaussians::fit(&x, &y, covariance, Shrinkage::LedoitWolf).unwrap();
+            assert_eq!(model.rows.len(), 0, "{covariance}");
         }
     }
 

@@ -54,7 +54,7 @@ fn gmm_density<'a, T: Task>(
     groups: Groups<'_>,
     sample: &Sample<'_, T>,
 ) -> Result<WithLeftOut<'a>, Error> {
-    let stored = GaussianRows::of(Some(rows), sample.index, groups, sample.sample_weights)?;
+    let stored = GaussianRows::of(rows, sample.index, groups, sample.sample_weights)?;
     let rows = &stored.rows;
     let gaussians = learned.fit(rows, stored.classes(&groups.classes(rows.len())))?;
     learned.scale_free = scale_free.then(|| RadialCorrection::of(rows));
@@ -96,7 +96,7 @@ fn auto_density<'a, T: Task>(
         - sample.sample_weights.total().ln();
     let log_densities: Vec<f64> = log_sums.iter().map(|log_sum| log_sum + constant).collect();
 
-    let stored = GaussianRows::of(Some(rows), index, groups, sample.sample_weights)?;
+    let stored = GaussianRows::of(rows, index, groups, sample.sample_weights)?;
     let rows = &stored.rows;
     let classes = groups.classes(rows.len());
     let gaussians = auto::fit_gaussians(rows, stored.classes(&classes))?;

@@ -70,8 +70,9 @@ impl FittedDensity<'_> {
     ) -> Result<Option<&ClassGaussians<'_>>, Error> {
         match self {
             FittedDensity::Gmm { learned, gaussians } => {
-                let fit = |rows: &RowSource<'static>, classes: RowClasses<'_>| learned.fit(rows, classes);
-                gaussians.get(index, groups, sample_weights, fit).map(Some)
+                gaussians
+                    .get(index, groups, sample_weights, |rows, classes| learned.fit(rows, classes))
+                    .map(Some)
             }
             FittedDensity::Auto { learned: AutoDensity { gaussians: Some(_), .. }, gaussians } => {
                 gaussians.get(index, groups, sample_weights, auto::fit_gaussians).map(Some)
@@ -146,15 +147,16 @@ impl Gaussians<'_> {
         index: &dyn NeighborIndex,
         groups: Groups<'_>,
         sample_weights: &SampleWeights,
-        fit: impl FnOnce(&RowSource<'static>, RowClasses<'_>) -> Result<ClassGaussians<'static>, Error>,
+        fit: impl for<'r> FnOnce(&RowSource<'r>, RowClasses<'_>) -> Result<ClassGaussians<'r>, Error>,
     ) -> Result<&ClassGaussians<'_>, Error> {
         match self {
             Gaussians::Fitted(fitted) => Ok(fitted),
             Gaussians::Deferred(fitted) => {
                 if fitted.get().is_none() {
-                    let stored = GaussianRows::of(None, index, groups, sample_weights)?;
+                    let stored = GaussianRows::of_index(index, groups, sample_weights)?;
                     let classes = groups.classes(stored.rows.len());
-                    let _ = fitted.set(Box::new(fit(&stored.rows, stored.classes(&classes))?));
+                    let gaussians = fit(&stored.rows, stored.classes(&classes))?.into_static();
+                    let _ = fitted.set(Box::new(gaussians));
                 }
                 Ok(fitted.get().expect("the Gaussians were set above"))
             }

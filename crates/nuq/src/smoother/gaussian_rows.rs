@@ -17,23 +17,39 @@ pub(super) struct GaussianRows<'a> {
 }
 
 impl<'a> GaussianRows<'a> {
-    /// The rows of `index`. `original`, the rows that it was built from, are used without a copy if they are the same.
+    /// The rows of `index` during a fit. `original`, the rows that it was built from, are used without a copy if they are the same.
     pub(super) fn of(
-        original: Option<&RowSource<'a>>,
+        original: &RowSource<'a>,
         index: &dyn NeighborIndex,
         groups: Groups<'_>,
         sample_weights: &SampleWeights,
     ) -> Result<Self, Error> {
         let ids = index.rows().live_ids();
-        let is_same =
-            |rows: &&RowSource<'a>| index.rows().precision() != Precision::F16 && ids.len() == rows.len();
-        let rows = match (original.filter(is_same), index.rows().sharded()) {
-            (Some(rows), _) => rows.clone(),
-            (None, Some(shards)) => RowSource::of_shards(shards)?,
-            (None, None) => RowSource::from(&index.rows().gather(&ids)?),
+        let is_same = index.rows().precision() != Precision::F16 && ids.len() == original.len();
+        let rows = match index.rows().sharded() {
+            _ if is_same => original.clone(),
+            Some(shards) => RowSource::of_shards(shards)?,
+            None => RowSource::from(&index.rows().gather(&ids)?),
         };
+        Ok(Self::new(rows, ids, groups, sample_weights))
+    }
+
+    /// The rows of `index` after the fit. They are copied only if rows were removed, or are stored in half precision.
+    pub(super) fn of_index(
+        index: &'a dyn NeighborIndex,
+        groups: Groups<'_>,
+        sample_weights: &SampleWeights,
+    ) -> Result<Self, Error> {
+        let rows = match index.rows().sharded() {
+            Some(shards) => RowSource::of_shards(shards)?,
+            None => RowSource::Matrix(index.rows().live_rows()?),
+        };
+        Ok(Self::new(rows, index.rows().live_ids(), groups, sample_weights))
+    }
+
+    fn new(rows: RowSource<'a>, ids: Vec<u32>, groups: Groups<'_>, sample_weights: &SampleWeights) -> Self {
         let weights = sample_weights.by_id().map(|_| sample_weights.gather(&ids));
-        Ok(Self { rows, class_of_row: groups.of_ids(ids.into_iter()), weights })
+        Self { rows, class_of_row: groups.of_ids(ids.into_iter()), weights }
     }
 
     pub(super) fn classes<'r>(&'r self, classes: &'r Classes) -> RowClasses<'r> {

@@ -1,0 +1,80 @@
+//! Time and peak memory of the commands of the command line for one model, compared with the bound on memory.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::data::Source;
+use crate::large_file::{self, BLOCK, Temporary};
+use crate::memory::{self, MIB, watch};
+use crate::{peers, score};
+
+const ROWS: usize = 200_000;
+const COLUMNS: usize = 512;
+/// Evaluations train layers only for fewer classes × columns.
+const CLASSES: usize = 200;
+/// Rows of the other sets.
+const QUERIES: usize = 10_000;
+
+/// The commands in the order in which they run. Files are relative to the folder of the benchmark.
+const COMMANDS: [&str; 8] = [
+    "fit -e commands-x.npy -l commands-y.csv -o commands.nuq --index exact",
+    "inspect commands.nuq",
+    "score -m commands.nuq -e commands-q.npy -o commands-scores.csv",
+    "calibrate -m commands.nuq -e commands-q.npy --target coverage=0.9",
+    "label-issues commands.nuq",
+    "evaluate -m commands.nuq --test commands-q.npy --labels commands-yq.csv --ood far=commands-far.npy",
+    "fit -e commands-x.npy -l commands-y.csv -o commands.nuq --index exact --normalize",
+    "fit -e commands-x.npy -l commands-y.csv -o commands.nuq --index hnsw",
+];
+
+/// Measures all commands for a model of `ROWS` × `COLUMNS`, or of other sizes: `[ROWS] [COLUMNS]`.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let (rows, columns) = large_file::sizes("commands", arguments, (ROWS, COLUMNS))?;
+    let bytes = (4 * rows * columns) as f64;
+    let folder = peers::folder()?;
+    large_file::check_space(&folder, 2.0 * bytes + 1e9)?;
+    let nuq = score::build()?;
+    let file = |name: &str| Temporary(folder.join(name));
+    let (x, q, far) = (file("commands-x.npy"), file("commands-q.npy"), file("commands-far.npy"));
+    let (y, yq) = (file("commands-y.csv"), file("commands-yq.csv"));
+    let _results = (file("commands.nuq"), file("commands-scores.csv"));
+    let source = Source::new(columns, CLASSES, 1);
+    large_file::write(&x.0, &source, rows)?;
+    large_file::write(&q.0, &Source::new(columns, CLASSES, 1).spread(0.8), QUERIES)?;
+    large_file::write(&far.0, &Source::new(columns, CLASSES, 2), QUERIES)?;
+    labels(&y.0, rows)?;
+    labels(&yq.0, QUERIES)?;
+    println!("\nCommands for {rows} × {columns} ({:.0} MiB) in {CLASSES} classes", bytes / MIB);
+    println!(
+        "{:<34} {:>8} {:>13} {:>11} {:>8} {:>7}",
+        "command", "seconds", "resident MiB", "anonymous", "mapped", "bound"
+    );
+    for line in COMMANDS {
+        let start = Instant::now();
+        let (_, peak) =
+            watch(Command::new(&nuq).args(line.split(' ')).args(["--quiet", "--json"]).current_dir(&folder))?;
+        let [resident, anonymous, mapped] = peak.columns();
+        println!(
+            "{:<34} {:>8.1} {resident:>13} {anonymous:>11} {mapped:>8} {:>7.0}",
+            name(line),
+            start.elapsed().as_secs_f64(),
+            memory::bound(bytes) / MIB
+        );
+    }
+    Ok(())
+}
+
+/// The command and the options that distinguish it.
+fn name(line: &str) -> String {
+    let is_file = |word: &&str| {
+        word.contains("commands") || ["-e", "-l", "-o", "-m", "--test", "--labels", "--ood"].contains(word)
+    };
+    line.split(' ').filter(|word| !is_file(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Writes the labels of rows that [`large_file::write`] wrote.
+fn labels(path: &Path, rows: usize) -> Result<(), String> {
+    let lines: String = (0..rows).map(|i| format!("{}\n", i % BLOCK % CLASSES)).collect();
+    std::fs::write(path, lines).map_err(|e| format!("{}: {e}", path.display()))
+}

@@ -1,0 +1,106 @@
+//! All values of an array: in the mapped file if its bytes are the values, otherwise in memory.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use memmap2::Mmap;
+use nuq::nuq_neighbors::SharedSlice;
+
+use super::element::Element;
+use super::source::Source;
+use super::{ArraySpec, EmbeddingsFile, RowSource, StoredArray};
+use crate::Error;
+use crate::mapped_array::MappedArray;
+
+/// Smaller arrays are read: their copy takes little memory, and later changes of the file do not matter.
+const MIN_BYTES: usize = 64 << 20;
+
+/// The values of all rows of a file. The result of [`EmbeddingsFile::map`].
+pub struct AllValues {
+    /// The values in row-major order. They may be NaN or infinite.
+    pub values: SharedSlice<'static, f32>,
+    /// The file that holds the values; `None` if they are in memory.
+    pub mapped: Option<MappedInput>,
+}
+
+/// A file whose values are used in place. It must not change meanwhile.
+#[derive(Debug)]
+pub struct MappedInput {
+    spec: ArraySpec,
+    file: File,
+    state: FileState,
+}
+
+/// Length and time of the last change of a file. The time is `None` if the file system has none.
+#[derive(Debug, PartialEq, Eq)]
+struct FileState {
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl FileState {
+    fn of(spec: &ArraySpec, file: &File) -> Result<Self, Error> {
+        let metadata = file.metadata().map_err(|source| Error::Read { path: spec.path.clone(), source })?;
+        Ok(Self { len: metadata.len(), modified: metadata.modified().ok() })
+    }
+}
+
+impl MappedInput {
+    /// Verifies that the file was not written since it was mapped. Call it before a result that was computed from the values is
+    /// stored. A file that was replaced by another one of the same name is not affected.
+    ///
+    /// # Errors
+    /// [`Error::BadFile`] if length or time of the last change differ.
+    pub fn verify_unchanged(&self) -> Result<(), Error> {
+        if FileState::of(&self.spec, &self.file)? == self.state {
+            return Ok(());
+        }
+        let problem = "it was changed while it was in use: run the command again".to_owned();
+        Err(Error::BadFile { spec: self.spec.clone(), problem })
+    }
+}
+
+impl EmbeddingsFile {
+    /// Maps the file if its bytes are the values: an uncompressed array of `f32` in C order, of at least 64 MiB. Otherwise all rows
+    /// are read. Pages of a mapped file are not copied, and the system can reclaim them.
+    ///
+    /// The values are those of the file at the time of their use. If another process shortens the file meanwhile, the operating
+    /// system ends this process.
+    ///
+    /// # Errors
+    /// As [`values`](Self::values).
+    pub fn map(self) -> Result<AllValues, Error> {
+        if let RowSource::Stored(stored) = &self.source
+            && let Some(mapped) = stored.map(&self.spec)?
+        {
+            return Ok(mapped);
+        }
+        Ok(AllValues { values: self.into_values()?.into(), mapped: None })
+    }
+}
+
+impl StoredArray {
+    /// The values in the mapped file; `None` if its bytes are not the values, or too few.
+    fn map(&self, spec: &ArraySpec) -> Result<Option<AllValues>, Error> {
+        let Source::File(file, offset) = &self.source else { return Ok(None) };
+        let len = self.len() * self.element.size();
+        self.source.verify_length(spec, len)?;
+        let is_in_place = self.element == Element::F32 && !self.is_fortran && offset.is_multiple_of(4);
+        let Some(start) = usize::try_from(*offset).ok().filter(|_| is_in_place && len >= MIN_BYTES) else {
+            return Ok(None);
+        };
+        let failed = |source| Error::Read { path: spec.path.clone(), source };
+        let file = file.try_clone().map_err(failed)?;
+        let state = FileState::of(spec, &file)?;
+        // SAFETY: the map is read-only, and all bit patterns are valid values. If another process shortens the file, the operating
+        // system ends this process on access, as with every mapped file. `verify_unchanged` recognizes other changes.
+        let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
+        if map.len() < start + len {
+            return Err(super::source::truncated(spec));
+        }
+        let values = MappedArray::<f32>::new(Arc::new(map), start..start + len);
+        let mapped = Some(MappedInput { spec: spec.clone(), file, state });
+        Ok(Some(AllValues { values: SharedSlice::shared(Arc::new(values)), mapped }))
+    }
+}
