@@ -41,6 +41,11 @@ NOT_A_PATH = [*WRONG_TYPES, 5, None]
 #: Function, keyword arguments that are valid, and for each parameter the values to reject.
 CALLS = {
     "load": (nuq.load, {"path": "missing.nuq"}, {"path": [*NOT_A_PATH, "missing.nuq"]}),
+    "load_guard": (
+        nuq.load_guard,
+        {"folder": "missing", "embed": len},
+        {"folder": [*NOT_A_PATH, "missing"], "embed": [*WRONG_TYPES, None, 5, "embed"]},
+    ),
     "fit": (NuqClassifier().fit, {"X": X, "y": Y}, {"X": NOT_ROWS, "y": NOT_LABELS}),
     "fit of a regressor": (NuqRegressor().fit, {"X": X, "y": Y}, {"X": NOT_ROWS, "y": [*NOT_SCORES, Y[:-1]]}),
     "partial_fit": (
@@ -330,14 +335,14 @@ def test_invalid_arguments_raise_an_exception_of_the_package(name, parameter, va
         assert parameter in str(caught.value), f"the message does not name {parameter}: {caught.value}"
 
 
-@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("load", "save", "set_params", "Threshold", "Evaluation.report", "Evaluation[]", "Uncertainty[]", "n_jobs", "partial_fit", "partial_fit of a regressor")])
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("load", "load_guard", "save", "set_params", "Threshold", "Evaluation.report", "Evaluation[]", "Uncertainty[]", "n_jobs", "partial_fit", "partial_fit of a regressor")])
 def test_the_valid_arguments_of_the_cases_are_accepted(name):
     function, valid, _ = CALLS[name]
     function(**valid)
 
 
 def test_all_public_functions_have_cases():
-    tested = {name.split(" ")[0].split(".")[-1] for name in CALLS} | {"torch", "embed"}
+    tested = {name.split(" ")[0].split(".")[-1] for name in CALLS} | {"torch", "embed", "guard"}  # tests of their own
     for module in (nuq, metrics, calibrate, baselines):
         for name in module.__all__:
             item = getattr(module, name)

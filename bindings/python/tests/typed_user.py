@@ -6,7 +6,7 @@ import numpy as np
 
 import nuq
 from nuq import Evaluation, NuqClassifier, NuqRegressor, SetRule, Threshold, Uncertainty, baselines, metrics
-from nuq.torch import Embedded, embed
+from nuq.torch import Embedded, GuardedNetwork, embed, guard, load_guard
 
 
 def classify(x: np.ndarray, y: list[str]) -> float:
@@ -45,3 +45,14 @@ def compare(x: np.ndarray) -> float | None:
 
 def collect(model: object, loader: list[object]) -> Embedded:
     return embed(model, loader, "avgpool", pool="flatten")
+
+
+def protect(network: object, batches: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    guarded: nuq.Guard = nuq.guard(embed=lambda x: (x, x), batches=batches, coverage=0.9, classes=["cat", "dog"])
+    guarded.save("guard")
+    answer: nuq.GuardedBatch = nuq.load_guard("guard", lambda x: x)(batches[0][0])
+    module: GuardedNetwork = guard(network, batches, held_out=0.5)
+    module.save("network", probe=False)
+    statement: str = load_guard("network", network).threshold.statement
+    accepted: np.ndarray = answer.accept
+    return accepted & (answer.neighbors(3).distances[:, 0] < len(statement))
