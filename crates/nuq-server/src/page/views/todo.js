@@ -25,7 +25,7 @@ export const create = context => {
   const skipped = new Set();
   const section = (title, lead, content) => html("section", {}, html("h2", {}, title), html("p", { class: "lead" }, lead), content);
   const node = html("div", {}, html("h1", {}, "To do"), access, message, classNames,
-    section("Rows worth a label", "Recent rows that a threshold rejected, or whose epistemic uncertainty is among the highest 10 % of the held-out rows (of the training rows, if no held-out scores are stored), and that differ from each other. Other rows are certain already. With a label, each becomes a training row.", suggestions),
+    section("Rows worth a label", "Recent rows that a threshold rejected and that differ from each other. If there was no threshold, rows whose epistemic uncertainty is higher than that of 90\u00a0% of the training rows. All other rows are certain. With a label, each becomes a training row.", suggestions),
     section("Doubtful labels", "Training rows whose neighbors have another label. The label may be wrong, or the row may be unusual.", issues),
     section("Changes", "The latest changes of this model. Each can be undone.", changes));
   const base = () => api.model(context.model().name);
@@ -95,14 +95,14 @@ export const create = context => {
   const suggestion = row => {
     const add = (target, label) => sendRow(target, row, label);
     const labels = row.probability === null ? [] : [...new Set([row.label, ...(row.neighbors || []).map(neighbor => neighbor.label)])].slice(0, LABELS);
-    const name = html("input", { type: "text", list: "classes", placeholder: labels.length ? "another label" : "value", "aria-label": `Label of row ${row.id}` });
+    const name = html("input", { type: "text", list: "classes", placeholder: labels.length ? "other label" : "value", "aria-label": `Label of row ${row.id}` });
     const submit = html("button", { type: "submit" }, "Add");
     return html("li", { class: "card task", "data-id": row.id },
       html("div", { class: "task-pictures" }, (row.neighbors || []).slice(0, 3).map(neighbor => picture(neighbor.picture, `Nearest training row: ${neighbor.label}`))),
       html("div", { class: "task-text" },
         html("p", {}, html("b", {}, `Row ${row.id}`), ", predicted ", html("b", {}, predictionText(row)), ` ${probabilityText(row)} `, decision(row)),
         html("p", { class: "note" }, `${reason(row)} Scored at ${moment(row.time)}. `,
-          (row.neighbors || []).length ? `${(row.neighbors[0].picture ? "Pictures: nearest" : "Nearest")} training rows, ${row.neighbors.slice(0, 3).map(neighbor => neighbor.label).join(", ")}. ` : "",
+          (row.neighbors || []).length ? `${row.neighbors[0].picture ? "The pictures show its nearest training rows" : "Its nearest training rows"}: ${row.neighbors.slice(0, 3).map(neighbor => neighbor.label).join(", ")}. ` : "",
           html("a", { href: context.link("prediction", { row: row.id }) }, "Details"))),
       html("form", { class: "task-actions", onsubmit: event => {
         event.preventDefault();
