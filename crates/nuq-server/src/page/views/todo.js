@@ -67,7 +67,7 @@ export const create = context => {
     return classes().length && classes().every(name => typeof name === "number") && text !== "" && Number.isInteger(Number(text)) ? Number(text) : text;
   };
 
-  /** Sends labels. A label that is not a class of the model is sent only after a question. */
+  /** Sends labels; `sentence` states the result. A label that is not a class of the model is sent only after a question. */
   const sendLabels = (target, path, body, sentence) => {
     const ask = error => {
       if (error.code !== "new_class") return false;
@@ -78,7 +78,10 @@ export const create = context => {
       yes.focus();
       return true;
     };
-    return change(target, async () => [sentence, await api.post(`${base()}/${path}`, body)], ask);
+    return change(target, async () => {
+      const result = await api.post(`${base()}/${path}`, body);
+      return [sentence(result), result];
+    }, ask);
   };
 
   const skip = (list, id, text) => {
@@ -117,7 +120,7 @@ export const create = context => {
   const sendRow = async (target, row, label) => {
     try {
       const { embedding } = await api.get(`${base()}/recent/${encodeURIComponent(row.id)}`);
-      await sendLabels(target, "rows", { rows: [embedding], labels: [typed(label)] }, `Row ${row.id} is a training row with the label “${label}”.`);
+      await sendLabels(target, "rows", { rows: [embedding], labels: [typed(label)] }, ({ ids }) => `Row ${row.id} is now training row ${ids[0]} with the label “${label}”.`);
     } catch (error) {
       if (!(error instanceof api.RequestError)) throw error;
       say("failed", error.message);
@@ -131,7 +134,7 @@ export const create = context => {
       html("p", {}, html("b", {}, `Training row ${row.id}`), " has the label ", html("b", {}, row.label), ", its neighbors suggest ", html("b", {}, row.suggestion)),
       html("p", { class: "note" }, `Probability of its label ${percent(row.probability)}, of “${row.suggestion}” ${percent(row.suggestion_probability)}.`)),
     html("div", { class: "task-actions" },
-      button(`Change to “${row.suggestion}”`, event => sendLabels(event.target, "rows/relabel", { ids: [row.id], labels: [row.value] }, `The label of training row ${row.id} is now “${row.suggestion}”.`)),
+      button(`Change to “${row.suggestion}”`, event => sendLabels(event.target, "rows/relabel", { ids: [row.id], labels: [row.value] }, () => `The label of training row ${row.id} is now “${row.suggestion}”.`)),
       button("Remove the row", event => change(event.target, async () => [`Training row ${row.id} is removed.`, await api.post(`${base()}/rows/remove`, { ids: [row.id] })])),
       button("Skip", () => skip("issue", row.id, `Training row ${row.id}`), { class: "quiet", "aria-label": `Skip training row ${row.id}` })));
 
