@@ -67,13 +67,15 @@ impl<const N: usize> Histogram<N> {
 /// All metrics of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// Requests by method, route, status and outcome. Without a status, the client was gone before the response began.
-    requests: Mutex<BTreeMap<(MethodName, String, Option<u16>, Outcome), u64>>,
+    requests: Mutex<BTreeMap<RequestLabels, u64>>,
     seconds: Mutex<BTreeMap<(String, Outcome), Arc<Histogram<14>>>>,
     models: Mutex<BTreeMap<String, Arc<ModelMetrics>>>,
     pub(crate) running: AtomicUsize,
     pub(crate) connections: AtomicUsize,
 }
+
+/// Method, route, status and outcome of requests. Without a status, the client was gone before the response began.
+type RequestLabels = (MethodName, String, Option<u16>, Outcome);
 
 /// The name of a method; unknown methods share one.
 type MethodName = &'static str;

@@ -116,7 +116,8 @@ fn write_operation(html: &mut String, path: &str, method: &str, operation: &Valu
     if !parameters.is_empty() {
         html.push_str("<dl>\n");
         for parameter in parameters {
-            let (name, about) = (text(&parameter["name"]), text(&parameter["description"]));
+            let name = text(&parameter["name"]);
+            let about = marked(parameter["description"].as_str().unwrap_or_default());
             let _ = writeln!(html, "<dt><code>?{name}=</code></dt><dd>{about}</dd>");
         }
         html.push_str("</dl>\n");
@@ -128,7 +129,7 @@ fn write_operation(html: &mut String, path: &str, method: &str, operation: &Valu
         let _ = writeln!(
             html,
             "<p><strong>{name}</strong> {} <small>{types}</small></p>",
-            text(&body["description"])
+            marked(body["description"].as_str().unwrap_or_default())
         );
         if let Some(example) = body["content"]["application/json"].get("example") {
             let example = serde_json::to_string(example).unwrap_or_default();
@@ -142,7 +143,13 @@ fn write_operation(html: &mut String, path: &str, method: &str, operation: &Valu
 fn paragraphs(text: &Value) -> String {
     let paragraphs =
         text.as_str().unwrap_or_default().split("\n\n").filter(|paragraph| !paragraph.is_empty());
-    paragraphs.map(|paragraph| format!("<p>{}</p>\n", escaped(paragraph))).collect()
+    paragraphs.map(|paragraph| format!("<p>{}</p>\n", marked(paragraph))).collect()
+}
+
+/// A text in which the parts between two backticks are code.
+fn marked(text: &str) -> String {
+    let parts = text.split('`').map(escaped).enumerate();
+    parts.map(|(i, part)| if i % 2 == 1 { format!("<code>{part}</code>") } else { part }).collect()
 }
 
 fn escaped(text: &str) -> String {
@@ -152,6 +159,15 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_between_backticks_is_code() {
+        assert_eq!(marked("send `a<b`, or `c`"), "send <code>a&lt;b</code>, or <code>c</code>");
+        assert!(
+            !PAGE.contains('`'),
+            "every backtick of the descriptions has a counterpart in a text that is marked"
+        );
+    }
 
     #[test]
     fn every_route_is_on_the_page() {

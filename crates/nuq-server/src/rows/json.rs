@@ -137,7 +137,7 @@ pub(crate) fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Str
             None => format!("line {} column {}", error.line(), error.column()),
         };
         format!(
-            "{place} is {word}, which JSON cannot represent: send finite numbers only, or leave out rows without them (Python's json module \
+            "{place} is {word}, which JSON cannot represent: send finite numbers only, or leave out such rows (Python's json module \
              writes {word}, and json.dumps(…, allow_nan=False) refuses it)"
         )
     })

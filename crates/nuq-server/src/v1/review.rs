@@ -28,7 +28,7 @@ const ISSUES: usize = 100;
 const SUGGESTIONS: usize = 20;
 const MAX: usize = 10_000;
 
-/// A row is uncertain if its epistemic uncertainty is higher than that of this share of the rows it is compared with.
+/// Without a threshold, a row is uncertain if its epistemic uncertainty is higher than that of this share of the rows it is compared with.
 const UNCERTAIN: f64 = 0.9;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -173,14 +173,18 @@ impl Candidates {
         Ok(Some(Self { rows: rows.collect(), neighbors }))
     }
 
-    /// Removes rows that a label would add little to: those that no threshold rejected and whose epistemic uncertainty is not among the
-    /// highest tenth of the compared rows, and those that are training rows already.
+    /// Removes rows that a label would add little to: those that all thresholds accepted, or, if there was no threshold, those whose
+    /// epistemic uncertainty is not among the highest tenth of the compared rows; and those that are training rows already.
     fn retain_uncertain(&mut self, sorted: &[f64]) {
         let Self { rows, neighbors } = self;
         rows.retain(|candidate| {
             let is_training_row = neighbors.sq_distances(candidate.at).first() == Some(&0.0);
-            let is_high = sorted.is_empty() || rank(sorted, candidate.log_epistemic) >= UNCERTAIN;
-            !is_training_row && (is_high || candidate.sample.observation.is_rejected())
+            let observation = &candidate.sample.observation;
+            let is_uncertain = match observation.accept.is_empty() {
+                true => sorted.is_empty() || rank(sorted, candidate.log_epistemic) >= UNCERTAIN,
+                false => observation.is_rejected(),
+            };
+            is_uncertain && !is_training_row
         });
     }
 

@@ -2,7 +2,7 @@
 
 use nuq::calibrate::Measure;
 use nuq::nuq_neighbors::SeededRng;
-use nuq::{FittedModel, Model};
+use nuq::{Decision, FittedModel, Model};
 use serde_json::{Value, json};
 
 use super::common::{COLUMNS, Reply, Service, embeddings, json_rows, rows};
@@ -262,14 +262,10 @@ fn recent_rows_are_suggested_if_they_are_uncertain() {
     assert!(!ids.iter().any(|id| (60..80).contains(id)), "training rows are not suggested: {ids:?}");
     // The rule, from the values of the library.
     let model = service.classifier();
-    let mut left_out: Vec<f64> = model.leave_one_out().unwrap().iter().map(|row| row.log_epistemic).collect();
-    left_out.sort_by(f64::total_cmp);
     let predictions = model.predict(&embeddings(&sent)).unwrap();
     for (id, prediction) in predictions.iter().enumerate().take(60) {
-        let below = left_out.iter().filter(|value| **value < prediction.log_epistemic).count();
-        let is_rejected = model.thresholds()["main"].decide(prediction) == nuq::Decision::Reject;
-        let is_uncertain = is_rejected || below as f64 >= 0.9 * left_out.len() as f64;
-        assert_eq!(ids.contains(&(id as u64)), is_uncertain, "row {id}: {below} of {}", left_out.len());
+        let is_rejected = model.thresholds()["main"].decide(prediction) == Decision::Reject;
+        assert_eq!(ids.contains(&(id as u64)), is_rejected, "row {id}");
     }
     let row = suggestions.iter().find(|row| row["id"] == 84).unwrap();
     assert_eq!((&row["rank"], &row["compared_with"]), (&json!(1.0), &json!("training")));
@@ -282,6 +278,30 @@ fn recent_rows_are_suggested_if_they_are_uncertain() {
     ok(&service.post("/v1/models/animals/rows", body));
     let after = ok(&service.get("/v1/models/animals/suggest?limit=85"));
     assert!(!after.as_array().unwrap().iter().any(|row| row["id"] == 84));
+}
+
+/// Without a threshold, the rows with the highest epistemic uncertainty are suggested.
+#[test]
+fn recent_rows_without_a_threshold_are_compared_with_training_rows() {
+    let service = ephemeral();
+    let sent = rows(80, 9);
+    ok(&service.post("/v1/models/sums/score", json_rows(&sent)));
+    while ok(&service.get("/v1/models/sums/recent?limit=500")).as_array().unwrap().len() < 80 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let suggestions = ok(&service.get("/v1/models/sums/suggest?limit=80"));
+    let ids: Vec<u64> =
+        suggestions.as_array().unwrap().iter().map(|row| row["id"].as_u64().unwrap()).collect();
+    let Model::Regressor(model) = nuq_io::open(&service.path("sums.nuq")).unwrap().model else {
+        panic!("the model is a regressor")
+    };
+    let left_out: Vec<f64> = model.leave_one_out().unwrap().iter().map(|row| row.log_epistemic).collect();
+    let estimates = model.predict(&embeddings(&sent)).unwrap();
+    for (id, estimate) in estimates.iter().enumerate() {
+        let below = left_out.iter().filter(|value| **value < estimate.log_epistemic).count();
+        assert_eq!(ids.contains(&(id as u64)), below >= 180, "row {id}: {below} of {}", left_out.len());
+    }
+    assert!(!ids.is_empty() && ids.len() < 80);
 }
 
 /// Predictions use the model before or after a change, never a mixture.

@@ -29,7 +29,7 @@ fn training_rows(report: &Report) -> String {
         _ => "equal training rows",
     };
     format!(
-        "<p class=\"warning\" role=\"note\">{} of {} test rows {equal}. The model has seen the labels of such rows, so that the results on \
+        "<p class=\"warning\" role=\"note\">{} of {} test rows {equal}. Such rows and their labels are part of the model, so that the results on \
          this page are too good: metrics and guarantees are valid only for rows that are not training rows.</p>\n",
         number_format::count(training_rows as u64),
         number_format::count(rows as u64),

@@ -63,7 +63,9 @@ export const create = context => {
     const tests = testsOf(drift);
     const points = tests.flatMap(test => test.points);
     const values = points.map(point => point.log10_wealth);
-    const [low, high] = [Math.floor(Math.min(-1, ...values)), Math.ceil(Math.max(level + 1, ...values) + 0.2)];
+    // Earlier tests, whose wealth may be very large, must not hide the current one.
+    const own = drift.points.map(point => point.log10_wealth);
+    const [low, high] = [Math.floor(Math.min(-1, ...values)), Math.ceil(Math.max(level + 1, ...own, Math.min(3 * level, Math.max(...values))) + 0.2)];
     const y = { low, high, title: "wealth (logarithmic scale)" };
     y.ticks = linearTicks(low, high, 7).filter(Number.isInteger).map(value => [value, powerOfTen(value)]);
     const times = points.map(point => point.time);
@@ -77,13 +79,13 @@ export const create = context => {
     const start = toY(0);
     shapes.push(svg("path", { class: "line line-muted dashed", d: `M${area.left} ${start}H${area.right}` }));
     tests.forEach(test => {
-      shapes.push(svg("path", { class: `line ${test === drift ? "line-s0" : "line-muted"}`, d: path(test.points.map(point => [toX(point.time), toY(point.log10_wealth)])) }));
+      shapes.push(svg("path", { class: `line ${test === drift ? "line-s0" : "line-muted"}`, d: path(test.points.map(point => [toX(point.time), toY(Math.min(point.log10_wealth, high))])) }));
       if (test.ended) shapes.push(svg("path", { class: "line line-text dashed", d: `M${toX(test.ended)} ${area.top}V${area.bottom}` }));
       if (!test.alarm || test.alarm.time < x.low) return;
       const at = toX(test.alarm.time), isRight = at > width / 2;
       shapes.push(svg("path", { class: `line ${test === drift ? "line-s1" : "line-muted"}`, d: `M${at} ${area.top}V${area.bottom}` }));
       if (test !== drift) return;
-      shapes.push(svg("text", { class: "strong", x: isRight ? at - 6 : at + 6, y: area.bottom - 10, "text-anchor": isRight ? "end" : "start" }, `alarm, ${moment(test.alarm.time)}`));
+      shapes.push(svg("text", { class: "strong", x: isRight ? at - 6 : at + 6, y: area.top + 16, "text-anchor": isRight ? "end" : "start" }, `alarm, ${moment(test.alarm.time)}`));
     });
     const last = drift.points.length ? drift.points[drift.points.length - 1].log10_wealth : 0;
     return {
@@ -137,7 +139,7 @@ export const create = context => {
     action.hidden = !drift.alarm || drift.is_paused;
     history.hidden = drift.ended.length === 0;
     if (drift.ended.length) history.replaceChildren(history.firstChild, html("div", { class: "card" }, historyTable(drift)));
-    wealth.setText(`A wealth above the alarm level of ${count(1 / drift.alpha)} is evidence that the data changed.`);
+    wealth.setText(`A wealth above the alarm level of ${count(1 / drift.alpha)} is evidence that the data changed.${drift.ended.length ? " Earlier tests may end at the top of the figure; the table has their values." : ""}`);
     wealth.setDrawing(drawWealth(drift));
     const values = recent.map(row => row.p_value).filter(value => value !== null && value !== undefined);
     histogram.node.hidden = values.length === 0;

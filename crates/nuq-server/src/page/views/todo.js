@@ -25,7 +25,7 @@ export const create = context => {
   const skipped = new Set();
   const section = (title, lead, content) => html("section", {}, html("h2", {}, title), html("p", { class: "lead" }, lead), content);
   const node = html("div", {}, html("h1", {}, "To do"), access, message, classNames,
-    section("Rows worth a label", "Recent rows that a threshold rejected, or whose epistemic uncertainty is among the highest 10 % of the held-out rows (of the training rows, if no held-out scores are stored), and that differ from each other. Other rows are certain already. With a label, each becomes a training row.", suggestions),
+    section("Rows worth a label", "Recent rows that a threshold rejected and that differ from each other. If there was no threshold, rows whose epistemic uncertainty is higher than that of 90\u00a0% of the training rows. All other rows are certain. With a label, each becomes a training row.", suggestions),
     section("Doubtful labels", "Training rows whose neighbors have another label. The label may be wrong, or the row may be unusual.", issues),
     section("Changes", "The latest changes of this model. Each can be undone.", changes));
   const base = () => api.model(context.model().name);
@@ -67,7 +67,7 @@ export const create = context => {
     return classes().length && classes().every(name => typeof name === "number") && text !== "" && Number.isInteger(Number(text)) ? Number(text) : text;
   };
 
-  /** Sends labels. A label that is not a class of the model is sent only after a question. */
+  /** Sends labels; `sentence` states the result. A label that is not a class of the model is sent only after a question. */
   const sendLabels = (target, path, body, sentence) => {
     const ask = error => {
       if (error.code !== "new_class") return false;
@@ -78,7 +78,10 @@ export const create = context => {
       yes.focus();
       return true;
     };
-    return change(target, async () => [sentence, await api.post(`${base()}/${path}`, body)], ask);
+    return change(target, async () => {
+      const result = await api.post(`${base()}/${path}`, body);
+      return [sentence(result), result];
+    }, ask);
   };
 
   const skip = (list, id, text) => {
@@ -95,14 +98,14 @@ export const create = context => {
   const suggestion = row => {
     const add = (target, label) => sendRow(target, row, label);
     const labels = row.probability === null ? [] : [...new Set([row.label, ...(row.neighbors || []).map(neighbor => neighbor.label)])].slice(0, LABELS);
-    const name = html("input", { type: "text", list: "classes", placeholder: labels.length ? "another label" : "value", "aria-label": `Label of row ${row.id}` });
+    const name = html("input", { type: "text", list: "classes", placeholder: labels.length ? "other label" : "value", "aria-label": `Label of row ${row.id}` });
     const submit = html("button", { type: "submit" }, "Add");
     return html("li", { class: "card task", "data-id": row.id },
       html("div", { class: "task-pictures" }, (row.neighbors || []).slice(0, 3).map(neighbor => picture(neighbor.picture, `Nearest training row: ${neighbor.label}`))),
       html("div", { class: "task-text" },
         html("p", {}, html("b", {}, `Row ${row.id}`), ", predicted ", html("b", {}, predictionText(row)), ` ${probabilityText(row)} `, decision(row)),
         html("p", { class: "note" }, `${reason(row)} Scored at ${moment(row.time)}. `,
-          (row.neighbors || []).length ? `${(row.neighbors[0].picture ? "Pictures: nearest" : "Nearest")} training rows, ${row.neighbors.slice(0, 3).map(neighbor => neighbor.label).join(", ")}. ` : "",
+          (row.neighbors || []).length ? `${row.neighbors[0].picture ? "The pictures show its nearest training rows" : "Its nearest training rows"}: ${row.neighbors.slice(0, 3).map(neighbor => neighbor.label).join(", ")}. ` : "",
           html("a", { href: context.link("prediction", { row: row.id }) }, "Details"))),
       html("form", { class: "task-actions", onsubmit: event => {
         event.preventDefault();
@@ -117,7 +120,7 @@ export const create = context => {
   const sendRow = async (target, row, label) => {
     try {
       const { embedding } = await api.get(`${base()}/recent/${encodeURIComponent(row.id)}`);
-      await sendLabels(target, "rows", { rows: [embedding], labels: [typed(label)] }, `Row ${row.id} is a training row with the label “${label}”.`);
+      await sendLabels(target, "rows", { rows: [embedding], labels: [typed(label)] }, ({ ids }) => `Row ${row.id} is now training row ${ids[0]} with the label “${label}”.`);
     } catch (error) {
       if (!(error instanceof api.RequestError)) throw error;
       say("failed", error.message);
@@ -131,7 +134,7 @@ export const create = context => {
       html("p", {}, html("b", {}, `Training row ${row.id}`), " has the label ", html("b", {}, row.label), ", its neighbors suggest ", html("b", {}, row.suggestion)),
       html("p", { class: "note" }, `Probability of its label ${percent(row.probability)}, of “${row.suggestion}” ${percent(row.suggestion_probability)}.`)),
     html("div", { class: "task-actions" },
-      button(`Change to “${row.suggestion}”`, event => sendLabels(event.target, "rows/relabel", { ids: [row.id], labels: [row.value] }, `The label of training row ${row.id} is now “${row.suggestion}”.`)),
+      button(`Change to “${row.suggestion}”`, event => sendLabels(event.target, "rows/relabel", { ids: [row.id], labels: [row.value] }, () => `The label of training row ${row.id} is now “${row.suggestion}”.`)),
       button("Remove the row", event => change(event.target, async () => [`Training row ${row.id} is removed.`, await api.post(`${base()}/rows/remove`, { ids: [row.id] })])),
       button("Skip", () => skip("issue", row.id, `Training row ${row.id}`), { class: "quiet", "aria-label": `Skip training row ${row.id}` })));
 
