@@ -45,11 +45,11 @@ def score(
     # A column of the data frame may have any name, and a reserved one among them.
     held = [types.StructField(f"kept_{i}", field.dataType, True) for i, field in enumerate(kept)]
     located = [types.StructField(BLOCK_COLUMN, types.StringType(), False), types.StructField(ROW, types.IntegerType(), False)]
-    vector = types.StructField(VECTOR, types.ArrayType(types.FloatType(), False), True)
+    vector = types.StructField(VECTOR, types.ArrayType(types.FloatType()), True)
     part = types.StructField(PART, types.IntegerType(), False)
     table = [
-        types.StructField(IDS, types.ArrayType(types.IntegerType(), False), True),
-        types.StructField(DISTANCES, types.ArrayType(types.DoubleType(), False), True),
+        types.StructField(IDS, types.ArrayType(types.IntegerType()), True),
+        types.StructField(DISTANCES, types.ArrayType(types.DoubleType()), True),
     ]
 
     def scatter(tables: Iterator[Any]) -> Iterator[Any]:
@@ -176,7 +176,9 @@ def _merged(block: Any, k: int) -> Any:
     ids, distances = _scatter.merged(tables, k, 1) if tables else (np.empty((0, 0), np.uint32), np.empty((0, 0)))
     positions = np.searchsorted(first[ROW].to_numpy(), numbers)
     for name, values in ((IDS, ids.view(np.int32)), (DISTANCES, distances)):
-        first = first.set_column(first.column_names.index(name), name, _lists(pa, values, positions, len(first)))
+        # Spark compares the types by the names of their fields as well.
+        lists = _lists(pa, values, positions, len(first)).cast(first[name].type)
+        first = first.set_column(first.column_names.index(name), name, lists)
     return first
 
 

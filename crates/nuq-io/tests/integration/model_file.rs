@@ -178,7 +178,7 @@ fn a_file_that_is_not_a_model_is_an_error() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[8] = 9;
     fs::write(&path, &bytes).unwrap();
-    assert!(open_error(&path).ends_with("has model format 9, this nuq reads up to 3: use a newer nuq"));
+    assert!(open_error(&path).ends_with("has model format 9, this nuq reads up to 4: use a newer nuq"));
 }
 
 fn small_model(path: &Path) -> (Embeddings<'static>, Vec<u64>) {
