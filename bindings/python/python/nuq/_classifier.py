@@ -508,13 +508,14 @@ class NuqClassifier(Estimator):
             warnings.warn(inner.statement, UserWarning, stacklevel=3)
         if name is not None:
             self._model.set_sets(name, inner)
-        return SetRule(inner, self._revision())
+        return SetRule(inner, self._fitted_state().revision)
 
     @property
     def sets_(self) -> dict[str, SetRule]:
         """The stored prediction sets by name."""
         self._check_fitted()
-        return {name: SetRule(inner) for name, inner in self._model.sets().items()}
+        revision = self._fitted_state().revision
+        return {name: SetRule(inner, revision) for name, inner in self._model.sets().items()}
 
     def predict_set(
         self,

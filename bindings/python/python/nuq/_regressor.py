@@ -215,13 +215,14 @@ class NuqRegressor(Estimator):
         inner = _nuq.IntervalRule.calibrate(share, estimates["mean"], estimates["log_total"], targets, training_rows)
         if name is not None:
             self._model.set_intervals(name, inner)
-        return IntervalRule(inner, self._revision())
+        return IntervalRule(inner, self._fitted_state().revision)
 
     @property
     def intervals_(self) -> dict[str, IntervalRule]:
         """The stored prediction intervals by name."""
         self._check_fitted()
-        return {name: IntervalRule(inner) for name, inner in self._model.intervals().items()}
+        revision = self._fitted_state().revision
+        return {name: IntervalRule(inner, revision) for name, inner in self._model.intervals().items()}
 
     def predict_interval(self, X: Any, intervals: IntervalRule | str) -> np.ndarray:
         """The prediction interval of each row: two columns, its ends. ``intervals`` is the result of ``calibrate(X, y, intervals=0.9)``,
