@@ -248,6 +248,11 @@ def test_a_rule_of_another_revision_is_reported(blobs, tmp_path):
                 with pytest.warns(UserWarning, match="was chosen for another model, or before rows were inserted or removed") as caught:
                     call(model)
                 assert caught[0].filename == __file__
+    loaded = nuq.load(tmp_path / "model.nuq")
+    threshold = loaded.calibrate(held_out[0], coverage=0.9)
+    loaded.partial_fit(x[:1], y[:1])
+    with pytest.warns(UserWarning, match="was chosen for another model"):
+        loaded.accept(x, threshold)
     # An array of scores has no model.
     threshold = model.calibrate(held_out[0], coverage=0.9)
     assert threshold.accept(model.partial_fit(x[:1], y[:1]).predict_uncertainty(x).log_total).any()

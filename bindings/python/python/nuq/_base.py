@@ -17,7 +17,7 @@ import numpy as np
 from . import _arrays, _files, _neighbor_table, _nuq, _progress, _result, _tables
 from ._params import Parameters
 from ._result import Uncertainty
-from .calibrate import Threshold, chosen, warn_changed, warn_training_rows
+from .calibrate import FILE, Threshold, chosen, warn_changed, warn_training_rows
 from .errors import (
     ColumnNamesError,
     DimensionMismatchError,
@@ -48,7 +48,8 @@ class State(NamedTuple):
     label_type: np.dtype | None = None
     #: The ``classes`` of the first ``partial_fit``, which may have no rows yet.
     listed: tuple[bool | int | str, ...] = ()
-    #: Identifies the training rows. Every fit and every update has another one; None for a model from a file.
+    #: Identifies the training rows. Every fit and every update has another one; None for a model as it was loaded from a file. That of
+    #: a loaded model that has changed begins with ``FILE``.
     revision: str | None = None
 
 
@@ -188,20 +189,13 @@ class Estimator(Parameters):
         assert self._state is not None
         return self._state
 
-    def _revision(self) -> str:
-        """The revision of the model, for a rule that is chosen now."""
-        state = self._fitted_state()
-        if state.revision is None:
-            self._state = state = state._replace(revision=new_revision())
-        assert state.revision is not None
-        return state.revision
-
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
         """Change the rows of the model. The revision is new before the model changes: after an interrupt it is not known whether the
         model has changed."""
         before = self._fitted_state()
-        self._state = before._replace(revision=new_revision())
+        is_loaded = before.revision is None or before.revision.startswith(FILE)
+        self._state = before._replace(revision=(FILE if is_loaded else "") + new_revision())
         try:
             yield
         except NuqError:
@@ -331,7 +325,8 @@ class Estimator(Parameters):
     def thresholds_(self) -> _tables.Rules[Threshold]:
         """The stored thresholds by name: a dictionary with ``to_pandas``, ``to_polars`` and ``to_arrow``."""
         self._check_fitted()
-        return _tables.Rules({name: Threshold(inner, self._kind) for name, inner in self._model.thresholds().items()})
+        revision = self._fitted_state().revision
+        return _tables.Rules({name: Threshold(inner, self._kind, revision) for name, inner in self._model.thresholds().items()})
 
     def accept(self, X: Any, threshold: Threshold | str | Sequence[Threshold | str]) -> np.ndarray:
         """True where a threshold, given directly or by the name of a stored one, accepts the prediction. With a list of
@@ -348,7 +343,7 @@ class Estimator(Parameters):
         return self._thresholds([threshold])[0]
 
     def _store_threshold(self, threshold: Threshold, name: str | None) -> Threshold:
-        threshold._kind, threshold._revision = self._kind, self._revision()
+        threshold._kind, threshold._revision = self._kind, self._fitted_state().revision
         if name is not None:
             self._model.set_threshold(name, threshold._inner)
         return threshold

@@ -508,13 +508,14 @@ class NuqClassifier(Estimator):
             warnings.warn(inner.statement, UserWarning, stacklevel=3)
         if name is not None:
             self._model.set_sets(name, inner)
-        return SetRule(inner, self._revision())
+        return SetRule(inner, self._fitted_state().revision)
 
     @property
     def sets_(self) -> _tables.Rules[SetRule]:
         """The stored prediction sets by name: a dictionary with ``to_pandas``, ``to_polars`` and ``to_arrow``."""
         self._check_fitted()
-        return _tables.Rules({name: SetRule(inner) for name, inner in self._model.sets().items()})
+        revision = self._fitted_state().revision
+        return _tables.Rules({name: SetRule(inner, revision) for name, inner in self._model.sets().items()})
 
     def _rows_detail(self) -> str:
         return f", {len(self._model.classes()):,} classes"

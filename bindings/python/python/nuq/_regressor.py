@@ -215,13 +215,14 @@ class NuqRegressor(Estimator):
         inner = _nuq.IntervalRule.calibrate(share, estimates["mean"], estimates["log_total"], targets, training_rows)
         if name is not None:
             self._model.set_intervals(name, inner)
-        return IntervalRule(inner, self._revision())
+        return IntervalRule(inner, self._fitted_state().revision)
 
     @property
     def intervals_(self) -> _tables.Rules[IntervalRule]:
         """The stored prediction intervals by name: a dictionary with ``to_pandas``, ``to_polars`` and ``to_arrow``."""
         self._check_fitted()
-        return _tables.Rules({name: IntervalRule(inner) for name, inner in self._model.intervals().items()})
+        revision = self._fitted_state().revision
+        return _tables.Rules({name: IntervalRule(inner, revision) for name, inner in self._model.intervals().items()})
 
     def _result_names(self) -> str:
         return "mean, aleatoric, epistemic and total variance"

@@ -32,6 +32,9 @@ _COLUMNS = {
 }
 
 
+#: Beginning of the revision of a model that was loaded and then changed.
+FILE = "file-"
+
 #: Default of ``delta``, one minus the confidence of a risk.
 DELTA = 0.05
 
@@ -97,14 +100,14 @@ class Threshold(_OnScore):
     A new threshold needs no new fit: call ``calibrate`` again, on the same held-out rows or on others.
     """
 
-    def __init__(self, inner: _nuq.Threshold, kind: str | None = None) -> None:
+    def __init__(self, inner: _nuq.Threshold, kind: str | None = None, revision: str | None = None) -> None:
         if not isinstance(inner, _nuq.Threshold):
             raise ParameterTypeError("thresholds are created by the method calibrate of a fitted model")
         self._inner = inner
         #: The model that it belongs to: "classifier", "regressor", or None if it is not known.
         self._kind = kind
-        #: The revision of that model, None if it is not known.
-        self._revision: str | None = None
+        #: The revision of that model, None for a model as it was loaded.
+        self._revision = revision
 
     @property
     def _score(self) -> _nuq.ScoreThreshold:
@@ -217,7 +220,7 @@ class SetRule:
         if not isinstance(inner, _nuq.SetRule):
             raise ParameterTypeError("prediction sets are created by the method calibrate of a fitted classifier")
         self._inner = inner
-        #: The revision of the model, None if it is not known.
+        #: The revision of the model, None for a model as it was loaded.
         self._revision = revision
 
     @property
@@ -274,7 +277,7 @@ class IntervalRule:
         if not isinstance(inner, _nuq.IntervalRule):
             raise ParameterTypeError("prediction intervals are created by the method calibrate of a fitted regressor")
         self._inner = inner
-        #: The revision of the model, None if it is not known.
+        #: The revision of the model, None for a model as it was loaded.
         self._revision = revision
 
     @property
@@ -319,8 +322,10 @@ def _interval_rule(*parts: Any) -> IntervalRule:
 
 
 def warn_changed(rule: Threshold | SetRule | IntervalRule, revision: str | None, stacklevel: int) -> None:
-    """Warn if a rule was chosen for another revision of a model than the one that it is applied to."""
-    if rule._revision is not None and revision is not None and rule._revision != revision:
+    """Warn if a rule was chosen for another revision of a model than the one that it is applied to. A model as it was loaded (None) may be
+    the one of any rule. A rule of a loaded model may be one of the model that was saved, but not one of the loaded model after a change."""
+    is_other = rule._revision is not None or (revision is not None and revision.startswith(FILE))
+    if revision is not None and rule._revision != revision and is_other:
         text = (
             f"the {type(rule).__name__} was chosen for another model, or before rows were inserted or removed: its guarantee does not "
             "hold for this model; calibrate again"

@@ -70,7 +70,7 @@ fn logits_with_names_of_classes_in_another_order_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     write("x.csv", "u,v\n0,0.5\n0,1\n1,0\n8,8.5\n8,9\n9,8\n");
-    write("y.csv", "bee\nbee\nbee\nant\nant\nant\n");
+    write("y.csv", "class\nbee\nbee\nbee\nant\nant\nant\n");
     let logits = "5,0\n5,0\n5,0\n0,5\n0,5\n0,5\n";
     write("bee-ant.csv", &format!("bee,ant\n{logits}"));
     write("other.csv", &format!("first,second\n{logits}"));
