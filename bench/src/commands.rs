@@ -40,9 +40,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let (y, yq) = (file("commands-y.csv"), file("commands-yq.csv"));
     let _results = (file("commands.nuq"), file("commands-scores.csv"));
     let source = Source::new(columns, CLASSES, 1);
-    large_file::write(&x.0, &source, rows)?;
-    large_file::write(&q.0, &Source::new(columns, CLASSES, 1).spread(0.8), QUERIES)?;
-    large_file::write(&far.0, &Source::new(columns, CLASSES, 2), QUERIES)?;
+    large_file::write(&q.0, &source, QUERIES, 1)?;
+    large_file::write(&far.0, &Source::new(columns, CLASSES, 2), QUERIES, 2)?;
+    large_file::write(&x.0, &source, rows, 3)?;
     labels(&y.0, rows)?;
     labels(&yq.0, QUERIES)?;
     println!("\nCommands for {rows} × {columns} ({:.0} MiB) in {CLASSES} classes", bytes / MIB);

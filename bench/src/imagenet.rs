@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     );
     let (data, model) = (Temporary(folder.join("imagenet.npy")), Temporary(folder.join("imagenet.nuq")));
     let start = Instant::now();
-    large_file::write(&data.0, &source(columns), rows)?;
+    large_file::write(&data.0, &source(columns), rows, 3)?;
     println!("  {:<52} {:>9.1} s", "making the file", start.elapsed().as_secs_f64());
     let (times, peak) = child("fit", &[&data.0, &model.0], columns)?;
     let [reading, fit, predict, save] = times[..] else { return Err("four times are expected".to_owned()) };

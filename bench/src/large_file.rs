@@ -22,8 +22,9 @@ impl Drop for Temporary {
     }
 }
 
-/// Writes `rows` rows as an npy file, block by block. The values begin at a multiple of 64 bytes, as in files of numpy.
-pub(crate) fn write(path: &Path, source: &Source, rows: usize) -> Result<(), String> {
+/// Writes `rows` rows as an npy file, block by block; block i is drawn with the seed `seed + i`. The values begin at a multiple of 64
+/// bytes, as in files of numpy.
+pub(crate) fn write(path: &Path, source: &Source, rows: usize, seed: u64) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed)?);
     let shape = format!("({rows}, {})", source.dim());
@@ -33,7 +34,7 @@ pub(crate) fn write(path: &Path, source: &Source, rows: usize) -> Result<(), Str
     file.write_all(&(padded as u16).to_le_bytes()).map_err(failed)?;
     file.write_all(format!("{header:<0$}\n", padded - 1).as_bytes()).map_err(failed)?;
     for first in (0..rows).step_by(BLOCK) {
-        let (values, _) = source.draw(BLOCK.min(rows - first), 3 + (first / BLOCK) as u64);
+        let (values, _) = source.draw(BLOCK.min(rows - first), seed + (first / BLOCK) as u64);
         for value in values.as_slice() {
             file.write_all(&value.to_le_bytes()).map_err(failed)?;
         }

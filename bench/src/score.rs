@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<(), String> {
     let mut peaks = Vec::new();
     for rows in ROWS {
         let queries = Temporary(peers::folder()?.join("score-queries.npy"));
-        large_file::write(&queries.0, &source, rows)?;
+        large_file::write(&queries.0, &source, rows, 3)?;
         let (seconds, peak) = score(&nuq, &model.0, &queries.0)?;
         let (size, speed) = ((rows * DIM * 4) as f64 / MIB, rows as f64 / seconds);
         println!("{rows:>9} {size:>9.0} {speed:>12.0} {:>16}", peak.columns()[0]);
