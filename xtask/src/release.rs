@@ -1,7 +1,7 @@
 //! `cargo xtask release`: builds the files of a release, installs them in clean environments and runs the tour of the README with them.
 //!
 //! The wheel is built from the unpacked source distribution, so that the latter is known to be complete. Paths of this machine are
-//! replaced in the compiled code, so that a commit gives the same bytes in every folder (docs/releasing.md).
+//! replaced in the compiled code, because the bytes should not depend on the folder (docs/releasing.md).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,11 +128,7 @@ impl Release {
 
     /// Writes the source distribution and unpacks it. Returns the folder with the sources.
     fn source_distribution(&self) -> Result<PathBuf, Failed> {
-        self.tool(
-            "maturin",
-            &["sdist", "--quiet", "--out", &text(&self.files)],
-            &root().join("bindings/python"),
-        )?;
+        self.tool("maturin", &["sdist", "--out", &text(&self.files)], &root().join("bindings/python"))?;
         let archive = find(&self.files, ".tar.gz")?;
         let sources = self.build.join("source");
         fs::create_dir_all(&sources).map_err(|e| Failed(format!("{}: {e}", sources.display())))?;
