@@ -1,9 +1,9 @@
 //! Exact search against `IndexFlatL2` of faiss-cpu, and with few columns against the k-d trees of scipy and scikit-learn.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors, Pruning};
+use nuq_neighbors::{Embeddings, ExactIndex, IndexRequest, NeighborIndex, Neighbors, Pruning, Reason};
 
 use crate::data::{Source, normal, uniform};
 use crate::peak::fma_gflops;
@@ -40,7 +40,8 @@ pub(crate) fn run() -> Result<(), String> {
     many_columns(&python)?;
     single_queries()?;
     few_columns(&python)?;
-    leave_one_out()
+    leave_one_out()?;
+    estimates()
 }
 
 fn clusters(rows: usize, dim: usize, classes: usize, latent: usize, noise: f32) -> Set {
@@ -49,18 +50,32 @@ fn clusters(rows: usize, dim: usize, classes: usize, latent: usize, noise: f32) 
     Set { title, rows: source.draw(rows, 2).0, queries: source.draw(QUERIES, 3).0 }
 }
 
+fn uniform_set(rows: usize, dim: usize) -> Set {
+    Set { title: "uniform".to_owned(), rows: uniform(rows, dim, 2), queries: uniform(QUERIES, dim, 3) }
+}
+
+fn noise(rows: usize, dim: usize) -> Set {
+    Set { title: "Gaussian noise".to_owned(), rows: normal(rows, dim, 2), queries: normal(QUERIES, dim, 3) }
+}
+
+fn cifar10(data: &Path) -> Result<Set, String> {
+    let read = |name: &str| array(&data.join("cifar10-resnet18").join(name), "embeddings");
+    let title = "CIFAR-10 by a ResNet-18".to_owned();
+    Ok(Set { title, rows: read("train.npz")?, queries: read("test.npz")? })
+}
+
+/// The folder of real embeddings.
+fn data_folder() -> Option<PathBuf> {
+    std::env::var_os("NUQ_DATA").map(|data| Path::new(&data).join("data"))
+}
+
 /// The sets are drawn one after the other, because together they need too much memory.
 fn sets_of_many_columns() -> Vec<Box<dyn Fn() -> Result<Set, String>>> {
     let mut sets: Vec<Box<dyn Fn() -> Result<Set, String>>> = Vec::new();
-    match std::env::var_os("NUQ_DATA") {
+    match data_folder() {
         Some(data) => {
-            let data = Path::new(&data).join("data");
-            let (images, text) = (data.join("cifar10-resnet18"), data.join("text/cola_1.npz"));
-            sets.push(Box::new(move || {
-                let read = |name: &str| array(&images.join(name), "embeddings");
-                let title = "CIFAR-10 by a ResNet-18".to_owned();
-                Ok(Set { title, rows: read("train.npz")?, queries: read("test.npz")? })
-            }));
+            let text = data.join("text/cola_1.npz");
+            sets.push(Box::new(move || cifar10(&data)));
             sets.push(Box::new(move || {
                 let title = "CoLA by MiniLM".to_owned();
                 Ok(Set { title, rows: array(&text, "train_feat")?, queries: array(&text, "test_feat")? })
@@ -73,10 +88,7 @@ fn sets_of_many_columns() -> Vec<Box<dyn Fn() -> Result<Set, String>>> {
     sets.push(Box::new(|| Ok(clusters(50_000, 2048, 1000, 64, 0.5))));
     sets.push(Box::new(|| Ok(clusters(200_000, 128, 100, 32, 0.1))));
     sets.push(Box::new(|| Ok(clusters(40_000, 50, 100, 32, 0.1))));
-    sets.push(Box::new(|| {
-        let (rows, queries) = (normal(50_000, 512, 2), normal(QUERIES, 512, 3));
-        Ok(Set { title: "Gaussian noise".to_owned(), rows, queries })
-    }));
+    sets.push(Box::new(|| Ok(noise(50_000, 512))));
     sets
 }
 
@@ -151,12 +163,7 @@ fn few_columns(python: &Python) -> Result<(), String> {
         "× sklearn"
     );
     for dim in [2, 8] {
-        let uniform = Set {
-            title: "uniform".to_owned(),
-            rows: uniform(1_000_000, dim, 2),
-            queries: uniform(QUERIES, dim, 3),
-        };
-        for set in [uniform, clusters(1_000_000, dim, 100, dim, 0.05)] {
+        for set in [uniform_set(1_000_000, dim), clusters(1_000_000, dim, 100, dim, 0.05)] {
             let Set { title, rows, queries } = set;
             let ours = measure(&rows, &queries, Pruning::Auto)?;
             let (times, ids) = peer(python, TREES, &rows, &queries)?;
@@ -192,6 +199,50 @@ fn leave_one_out() -> Result<(), String> {
         index.leave_one_out(&index.rows().live_ids(), K).map_err(|e| e.to_string())?;
         println!("{title:<42} {:>7} {:>5} {:>7.2}", rows.len(), rows.dim(), start.elapsed().as_secs_f64());
     }
+    Ok(())
+}
+
+/// The estimates by which `index = auto` chooses between exact search and a graph, and measured times.
+fn estimates() -> Result<(), String> {
+    println!(
+        "\n{:<42} {:>7} {:>5} {:>7} {:>10} {:>10} {:>6}",
+        "First search of one core, with preparation",
+        "rows",
+        "dim",
+        "queries",
+        "estimate s",
+        "measured s",
+        "ratio"
+    );
+    let few = [2, 8].into_iter().flat_map(|dim| [(100_000, dim), (1_000_000, dim)]);
+    for (rows, dim) in few {
+        print_estimate(&uniform_set(rows, dim))?;
+        print_estimate(&clusters(rows, dim, 100, dim, 0.05))?;
+    }
+    if let Some(data) = data_folder() {
+        print_estimate(&cifar10(&data)?)?;
+    }
+    print_estimate(&noise(50_000, 512))
+}
+
+fn print_estimate(set: &Set) -> Result<(), String> {
+    let Set { title, rows, queries } = set;
+    let request = IndexRequest { queries: queries.len() as u64, n_neighbors: K, ..IndexRequest::default() };
+    let Reason::LowerCost { exact_seconds, .. } = request.choose(rows.len(), rows.dim()).reason else {
+        return Err("the choice has no estimates".to_owned());
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().map_err(|e| e.to_string())?;
+    let start = Instant::now();
+    let index = ExactIndex::new(rows).map_err(|e| e.to_string())?;
+    pool.install(|| index.search(queries, K)).map_err(|e| e.to_string())?;
+    let measured = start.elapsed().as_secs_f64();
+    println!(
+        "{title:<42} {:>7} {:>5} {:>7} {exact_seconds:>10.3} {measured:>10.3} {:>6.2}",
+        rows.len(),
+        rows.dim(),
+        queries.len(),
+        exact_seconds / measured,
+    );
     Ok(())
 }
 

@@ -25,7 +25,8 @@ const SECTIONS: [Section; 14] = [
         note: "All columns of a line refer to the same rows and queries. *All rows* is nuq without the projection that skips rows, and *of peak* \
                its share of the multiply-add peak. *First* is the first search of a new index, which includes ordering the rows; the other \
                times are the best of several runs. *Agreement* is the share of neighbors that nuq and the peer have in common. They differ only in rows \
-               whose `f32` distances in faiss are equal or lose digits by cancellation. Clusters have a spread of 0.7 around centers with a spread of 1 in each latent dimension.",
+               whose `f32` distances in faiss are equal or lose digits by cancellation. Clusters have a spread of 0.7 around centers with a spread of 1 in each latent dimension. \
+               *Estimate* is the time that `index_choice` states for exact search.",
     },
     Section {
         bench: &["cuda"],

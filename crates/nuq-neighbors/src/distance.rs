@@ -65,11 +65,10 @@ fn sq_distance_lanes(a: &[f32], b: &[f32]) -> f64 {
     for (x, y) in a_chunks.iter().zip(b_chunks) {
         add_squares(&mut sums, x, y);
     }
-    // Zeros after the last column do not change the sums.
-    let (mut x, mut y) = ([0f32; LANES], [0f32; LANES]);
-    x[..a_rest.len()].copy_from_slice(a_rest);
-    y[..b_rest.len()].copy_from_slice(b_rest);
-    add_squares(&mut sums, &x, &y);
+    for (sum, (x, y)) in sums.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+        let difference = f64::from(*x) - f64::from(*y);
+        *sum += difference * difference;
+    }
     add_lanes(&sums)
 }
 

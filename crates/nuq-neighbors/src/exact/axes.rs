@@ -134,7 +134,21 @@ impl Axes {
         self.deviation * (1.0 + self.deviation) + self.rounding()
     }
 
-    /// A bound on the rescaled distance of two rows per unit of the distance computed in `f64`.
+    /// Whether the distance of two rows is at most that of their points times [`contraction`](Self::contraction).
+    pub(super) fn span_the_space(&self) -> bool {
+        self.count == self.center.len() && self.deviation <= 0.5
+    }
+
+    /// A bound on the rescaled distance of two rows computed in `f64` per unit of the distance of their points, if the axes
+    /// span the space.
+    ///
+    /// `QQᵀ` has the eigenvalues of `QᵀQ`, so that `‖δ‖² − ‖Qᵀδ‖² = δᵀ(I − QQᵀ)δ ≤ η ‖δ‖²`, and `1 / √(1 − η) ≤ 1 + η`
+    /// for `η ≤ ½`.
+    pub(super) fn contraction(&self) -> f64 {
+        (1.0 + self.deviation) * self.rounding()
+    }
+
+    /// A bound on the ratio of the rescaled distance of two rows and the distance computed in `f64`, and on its inverse.
     pub(super) fn rounding(&self) -> f64 {
         1.0 + (self.center.len() as f64 + 32.0) * 2.0 * f64::EPSILON
     }

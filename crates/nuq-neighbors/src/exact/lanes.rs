@@ -52,6 +52,7 @@ macro_rules! for_each_instruction_set {
         }
     };
 }
+pub(super) use for_each_instruction_set;
 
 for_each_instruction_set!(
     scan,
@@ -135,10 +136,7 @@ impl Scan<'_> {
     /// Appends the points of a group, given their distances, that are within the cutoff.
     #[inline(always)]
     fn keep_survivors(&mut self, distances: &[f32; POINTS], first: u32) {
-        let mut within = 0u32;
-        for (lane, &distance) in distances.iter().enumerate() {
-            within |= u32::from(distance <= self.cutoff) << lane;
-        }
+        let mut within = points_at_most(distances, self.cutoff);
         while within != 0 {
             let lane = within.trailing_zeros();
             self.survivors.push((distances[lane as usize], first + lane));
@@ -150,12 +148,30 @@ impl Scan<'_> {
 /// The groups of a node, one bit each, whose boxes are within the cutoff.
 #[inline(always)]
 fn groups_within_any<const FMA: bool>(query: &[f32], boxes: &[f32], cutoff: f32) -> u16 {
-    let distances = boxes_within::<FMA>(query, boxes, cutoff);
-    let mut groups = 0;
-    for (group, &distance) in distances.iter().enumerate() {
-        groups |= u16::from(distance <= cutoff) << group;
+    boxes_at_most(&boxes_within::<FMA>(query, boxes, cutoff), cutoff)
+}
+
+/// The distances that are at most the cutoff, one bit each.
+#[inline(always)]
+pub(super) fn boxes_at_most(distances: &[f32; BOXES], cutoff: f32) -> u16 {
+    let mut bits = [0u32; BOXES];
+    for lane in 0..BOXES {
+        bits[lane] = if distances[lane] <= cutoff { 1 << lane } else { 0 };
     }
-    groups
+    // Halves are combined, because a sum over all lanes would be computed lane by lane.
+    for half in [8, 4, 2, 1] {
+        for lane in 0..half {
+            bits[lane] |= bits[lane + half];
+        }
+    }
+    bits[0] as u16
+}
+
+/// The same for the points of a group.
+#[inline(always)]
+pub(super) fn points_at_most(distances: &[f32; POINTS], cutoff: f32) -> u32 {
+    let (halves, _) = distances.as_chunks::<BOXES>();
+    u32::from(boxes_at_most(&halves[0], cutoff)) | u32::from(boxes_at_most(&halves[1], cutoff)) << BOXES
 }
 
 /// The squared distances to all boxes of consecutive blocks.
@@ -179,7 +195,11 @@ fn point_distances_any<const FMA: bool>(query: &[f32], blocks: &[f32], distances
 
 /// The squared distances to 32 points, or `None` if all of them exceed the cutoff.
 #[inline(always)]
-fn points_within<const FMA: bool>(query: &[f32], block: &[f32], cutoff: f32) -> Option<[f32; POINTS]> {
+pub(super) fn points_within<const FMA: bool>(
+    query: &[f32],
+    block: &[f32],
+    cutoff: f32,
+) -> Option<[f32; POINTS]> {
     let mut sums = [0f32; POINTS];
     for (query, columns) in query.chunks(COLUMNS).zip(block.as_chunks::<POINTS>().0.chunks(COLUMNS)) {
         for (&q, column) in query.iter().zip(columns) {
@@ -229,7 +249,7 @@ fn any_within(sums: &[f32; POINTS], cutoff: f32) -> bool {
 
 /// The squared distances to 16 boxes. If all of them exceed the cutoff, the sums may be incomplete.
 #[inline(always)]
-fn boxes_within<const FMA: bool>(query: &[f32], block: &[f32], cutoff: f32) -> [f32; BOXES] {
+pub(super) fn boxes_within<const FMA: bool>(query: &[f32], block: &[f32], cutoff: f32) -> [f32; BOXES] {
     let mut sums = [0f32; BOXES];
     for (query, columns) in query.chunks(COLUMNS).zip(block.as_chunks::<{ 2 * BOXES }>().0.chunks(COLUMNS)) {
         for (&q, column) in query.iter().zip(columns) {

@@ -6,10 +6,11 @@
 //!   ([`coded`], [`row_codes`]), give approximate scores with a bound on their error. A row is dropped only when the bound
 //!   proves that it is not among the k nearest ([`shortlist`]).
 //! - Most rows are skipped. Rows are projected onto their first principal axes ([`axes`]) and ordered into nodes of rows
-//!   that are near each other ([`partition`]). Distances of the projections are lower bounds: nodes and rows whose bound
-//!   exceeds the k-th smallest distance measured so far are skipped ([`pruned`] and [`query`], with the kernels in
-//!   [`lanes`] and [`codes`]). The other rows are compared by their codes. [`plan`] decides by the expected cost whether
-//!   this method is used, and on how many axes.
+//!   that are near each other ([`partition`]), with a hierarchy of bounding boxes ([`boxes`]). Distances of the projections are
+//!   lower bounds: nodes and rows whose bound exceeds the k-th smallest distance measured so far are skipped ([`pruned`]).
+//!   With few columns, each query searches the hierarchy on its own ([`walk`]). With more, many queries read the same nodes
+//!   ([`query`], with the kernels in [`lanes`] and [`codes`]), and the other rows are compared by their codes. [`plan`]
+//!   decides by the expected cost whether this method is used, and on how many axes.
 //!
 //! In both cases the remaining rows, a few more than k, are ranked by their squared distances, computed from direct
 //! differences in `f64`. The result therefore does not depend on the method, on rounding, on blocks, threads or shards, nor on
@@ -17,6 +18,7 @@
 
 mod axes;
 mod blocked;
+mod boxes;
 mod centers;
 mod coded;
 mod codes;
@@ -29,6 +31,7 @@ mod query;
 mod rescaler;
 mod row_codes;
 mod shortlist;
+mod walk;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -44,6 +47,7 @@ use axes::Spectrum;
 use partition::{NO_ROW, Partition};
 pub(crate) use plan::few_columns_seconds;
 use rescaler::Rescaler;
+pub(crate) use row_codes::CODED_COLUMNS;
 use row_codes::RowCodes;
 
 /// Exact nearest neighbors by Euclidean distance, optionally with each coordinate divided by a scale.

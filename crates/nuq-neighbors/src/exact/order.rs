@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::centers::Centers;
-use super::lanes::POINTS;
+use super::lanes::{BOXES, POINTS};
 use super::partition::NODE;
 use crate::SeededRng;
 use crate::cancel::{Checkpoint, checkpoint};
@@ -12,8 +12,7 @@ use crate::cancel::{Checkpoint, checkpoint};
 const SPLIT_SAMPLE: usize = 128;
 /// Iterations of Lloyd's algorithm.
 const LLOYD: usize = 4;
-/// Up to this number of columns, rows are split at the median of a column, which gives boxes without overlap. With more
-/// columns, medians and other planes split clusters; cells do not.
+/// Up to this number of columns, rows are always split at medians.
 const MAX_MEDIAN_WIDTH: usize = 8;
 /// Rows per cell, and the largest number of cells. All rows are compared with all centers.
 const ROWS_PER_CELL: usize = 64;
@@ -24,9 +23,21 @@ const SAMPLE_PER_CELL: usize = 8;
 const ROWS_PER_TASK: usize = 256;
 /// Sets of at most this many rows are ordered by one thread.
 const SERIAL: usize = 16 * NODE;
-/// Splits between rows are at multiples of the first unit in sets that contain one, otherwise of the second.
-const ROW_UNITS: [usize; 2] = [NODE, POINTS];
-const CELL_UNITS: [usize; 2] = [1, 1];
+/// Splits between rows are at multiples of the first unit of which a set contains one: boxes of all levels then have little
+/// overlap.
+const ROW_UNITS: [usize; 5] = [BOXES.pow(3) * NODE, BOXES.pow(2) * NODE, BOXES * NODE, NODE, POINTS];
+/// The units of rows inside a cell.
+const INNER_UNITS: [usize; 2] = [NODE, POINTS];
+const CELL_UNITS: [usize; 1] = [1];
+
+/// How a set of rows is split.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Splits {
+    /// At the median of the widest column, which gives boxes without overlap.
+    Medians,
+    /// Between clusters. With many columns, medians and other planes split clusters.
+    Clusters,
+}
 
 /// Points in row-major order.
 #[derive(Clone, Copy)]
@@ -42,18 +53,20 @@ impl<'p> Points<'p> {
 }
 
 /// Orders the ids of points. Returns the positions at which sets of near points begin, in ascending order.
-pub(super) fn order_rows(ids: &mut [u32], points: Points<'_>) -> Vec<usize> {
+pub(super) fn order_rows(ids: &mut [u32], points: Points<'_>, splits: Splits) -> Vec<usize> {
     let here = Checkpoint::current();
     let count = (ids.len() / ROWS_PER_CELL).min(MAX_CELLS);
-    if points.width <= MAX_MEDIAN_WIDTH || count < 2 {
-        order_by_splits(ids, 0, points, ROW_UNITS, &here);
+    let splits = if points.width <= MAX_MEDIAN_WIDTH { Splits::Medians } else { splits };
+    if splits == Splits::Medians || count < 2 {
+        order_by_splits(ids, 0, points, (splits, &ROW_UNITS), &here);
         return vec![0];
     }
     let centers = cell_centers(ids, points, count);
     let cells = nearest_cells(ids, points, Points { values: &centers, width: points.width });
     let mut rank = vec![0u32; count];
     let mut order: Vec<u32> = (0..count as u32).collect();
-    order_by_splits(&mut order, 0, Points { values: &centers, width: points.width }, CELL_UNITS, &here);
+    let points_of_cells = Points { values: &centers, width: points.width };
+    order_by_splits(&mut order, 0, points_of_cells, (splits, &CELL_UNITS), &here);
     (0..).zip(&order).for_each(|(at, &cell)| rank[cell as usize] = at);
     let mut ranked: Vec<(u32, u32)> =
         ids.iter().zip(cells).map(|(&id, cell)| (rank[cell as usize], id)).collect();
@@ -71,8 +84,9 @@ pub(super) fn order_rows(ids: &mut [u32], points: Points<'_>) -> Vec<usize> {
         start += members.len();
         rest = after;
     }
-    sets.into_par_iter()
-        .for_each(|(start, set)| here.enter(|| order_by_splits(set, start, points, ROW_UNITS, &here)));
+    sets.into_par_iter().for_each(|(start, set)| {
+        here.enter(|| order_by_splits(set, start, points, (splits, &INNER_UNITS), &here))
+    });
     starts
 }
 
@@ -116,9 +130,15 @@ fn nearest_cells(ids: &[u32], points: Points<'_>, centers: Points<'_>) -> Vec<u3
     cells
 }
 
-/// Orders ids by recursive splits along one direction each. The first id is at position `start`.
-fn order_by_splits(ids: &mut [u32], start: usize, points: Points<'_>, units: [usize; 2], here: &Checkpoint) {
-    let Some((unit, first, last)) = units.into_iter().find_map(|unit| {
+/// Orders ids by recursive splits along one direction each, at multiples of the units. The first id is at position `start`.
+fn order_by_splits(
+    ids: &mut [u32],
+    start: usize,
+    points: Points<'_>,
+    (splits, units): (Splits, &[usize]),
+    here: &Checkpoint,
+) {
+    let Some((unit, first, last)) = units.iter().find_map(|&unit| {
         let (first, last) = (start / unit + 1, (start + ids.len()).saturating_sub(1) / unit);
         (first <= last).then_some((unit, first, last))
     }) else {
@@ -127,7 +147,7 @@ fn order_by_splits(ids: &mut [u32], start: usize, points: Points<'_>, units: [us
     checkpoint();
     let mut keys: Vec<(f32, u32)>;
     let cut;
-    if points.width <= MAX_MEDIAN_WIDTH {
+    if splits == Splits::Medians {
         let column = widest_column(ids, points);
         keys = ids.iter().map(|&id| (points.get(id)[column], id)).collect();
         cut = (first + last) / 2;
@@ -143,12 +163,13 @@ fn order_by_splits(ids: &mut [u32], start: usize, points: Points<'_>, units: [us
     keys.select_nth_unstable_by(cut, |a, b| a.0.total_cmp(&b.0));
     ids.iter_mut().zip(keys).for_each(|(id, key)| *id = key.1);
     let (left, right) = ids.split_at_mut(cut);
-    let order = |ids: &mut [u32], start| here.enter(|| order_by_splits(ids, start, points, units, here));
+    let order =
+        |ids: &mut [u32], start| here.enter(|| order_by_splits(ids, start, points, (splits, units), here));
     if left.len() + right.len() > SERIAL {
         rayon::join(|| order(left, start), || order(right, start + cut));
     } else {
-        order_by_splits(left, start, points, units, here);
-        order_by_splits(right, start + cut, points, units, here);
+        order_by_splits(left, start, points, (splits, units), here);
+        order_by_splits(right, start + cut, points, (splits, units), here);
     }
 }
 
@@ -217,7 +238,7 @@ mod tests {
             values.extend(center.iter().map(|c| (c + rng.normal()) as f32));
         }
         let mut ids: Vec<u32> = (0..rows as u32).collect();
-        let starts = order_rows(&mut ids, Points { values: &values, width });
+        let starts = order_rows(&mut ids, Points { values: &values, width }, Splits::Clusters);
         let changes =
             ids.windows(2).filter(|pair| pair[0] as usize % CLUSTERS != pair[1] as usize % CLUSTERS);
         assert!(changes.count() < 2 * CLUSTERS);
@@ -233,7 +254,7 @@ mod tests {
         let points = Points { values: &values, width: 1 };
         // The first id is at position 20, so that the first group ends after twelve ids.
         let mut ids: Vec<u32> = (0..1000).collect();
-        order_by_splits(&mut ids, 20, points, ROW_UNITS, &Checkpoint::current());
+        order_by_splits(&mut ids, 20, points, (Splits::Medians, &ROW_UNITS), &Checkpoint::current());
         let groups = std::iter::once(&ids[..12]).chain(ids[12..].chunks(POINTS));
         let ends: Vec<[f32; 2]> = groups
             .map(|group| {

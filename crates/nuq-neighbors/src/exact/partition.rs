@@ -1,12 +1,13 @@
-//! Projected rows, ordered into nodes of near rows, with a bounding box of each node and of each group in it.
+//! Projected rows, ordered into nodes of near rows, with bounding boxes.
 
 use rayon::prelude::*;
 
 use super::axes::Axes;
+use super::boxes::{Boxes, empty_boxes, include_point};
 use super::centers::Centers;
 use super::codes::Codes;
 use super::lanes::{BOXES, Node, POINTS, box_distances};
-use super::order::{Points, order_rows};
+use super::order::{Points, Splits, order_rows};
 use super::rescaler::Rescaler;
 use super::row_codes::RowCodes;
 use crate::cancel::ParallelCheckpoints;
@@ -28,10 +29,7 @@ pub(super) struct Partition {
     ordered: usize,
     /// Blocks of points, one per group. Positions without a row are infinitely far away.
     points: Vec<f32>,
-    /// Blocks of the boxes of groups, one per node.
-    group_boxes: Vec<f32>,
-    /// Blocks of the boxes of nodes.
-    node_boxes: Vec<f32>,
+    boxes: Boxes,
     codes: Option<Codes>,
     /// Sets of consecutive groups with near points, each within one node: the first group and the center of each.
     first_groups: Vec<u32>,
@@ -44,6 +42,8 @@ pub(super) struct Partition {
 
 /// Rows per node.
 pub(super) const NODE: usize = POINTS * BOXES;
+/// Up to this number of columns, a query is within reach of few boxes.
+pub(super) const MAX_WALKED_WIDTH: usize = 16;
 /// The id of a position without a row.
 pub(super) const NO_ROW: u32 = u32::MAX;
 
@@ -62,7 +62,8 @@ impl Partition {
             return None;
         }
         let mut order: Vec<u32> = rows.live_ids();
-        let starts = order_rows(&mut order, Points { values: &points, width });
+        let splits = if is_walked(&axes) { Splits::Medians } else { Splits::Clusters };
+        let starts = order_rows(&mut order, Points { values: &points, width }, splits);
         Some(Self::pack(axes, order, &starts, &points, &errors))
     }
 
@@ -86,14 +87,10 @@ impl Partition {
                 for (place, &id) in ids.enumerate() {
                     let point = &rows[id as usize * width..][..width];
                     write_point(points, place, point);
-                    include(boxes, place / POINTS, point, point);
+                    include_point(boxes, place / POINTS, point, row_errors[id as usize]);
                     *error = error.max(row_errors[id as usize]);
                 }
             });
-        let mut node_boxes = empty_boxes(nodes.div_ceil(BOXES), width);
-        for (node, boxes) in group_boxes.chunks_exact(2 * BOXES * width).enumerate() {
-            include_node(&mut node_boxes, node, boxes, width);
-        }
         let points_of_rows = Points { values: rows, width };
         let (mut first_groups, mut centers) = (vec![], Centers::new(width));
         // A set begins with the nearest group to its first row, and at each node.
@@ -107,7 +104,8 @@ impl Partition {
             first_groups.push(first as u32);
             centers.push(&mean(&ids[first * POINTS..end], points_of_rows));
         }
-        let codes = Codes::new(&points, &group_boxes, width);
+        let boxes = Boxes::new(group_boxes, width);
+        let codes = if is_walked(&axes) { None } else { Codes::new(&points, boxes.of_groups(), width) };
         Self {
             axes,
             ids,
@@ -115,8 +113,7 @@ impl Partition {
             used,
             ordered: used,
             points,
-            group_boxes,
-            node_boxes,
+            boxes,
             codes,
             first_groups,
             centers,
@@ -134,6 +131,11 @@ impl Partition {
         self.axes.width()
     }
 
+    /// Whether each query is searched on its own in the hierarchy of boxes (see [`walk`](super::walk)).
+    pub(super) fn is_walked(&self) -> bool {
+        is_walked(&self.axes)
+    }
+
     /// The number of nodes.
     pub(super) fn nodes(&self) -> usize {
         self.errors.len()
@@ -144,11 +146,6 @@ impl Partition {
         f64::from(self.errors[node])
     }
 
-    /// The largest rounding error of all points.
-    pub(super) fn largest_error(&self) -> f64 {
-        f64::from(self.errors.iter().copied().fold(0.0, f32::max))
-    }
-
     /// The id at a position, if it has a row.
     pub(super) fn id(&self, position: u32) -> Option<u32> {
         Some(self.ids[position as usize]).filter(|&id| id != NO_ROW)
@@ -157,10 +154,25 @@ impl Partition {
     pub(super) fn node(&self, node: usize) -> Node<'_> {
         let width = self.width();
         Node {
-            boxes: &self.group_boxes[node * 2 * BOXES * width..][..2 * BOXES * width],
+            boxes: self.boxes.block(0, node),
             points: &self.points[node * NODE * width..][..NODE * width],
             first: (node * NODE) as u32,
         }
+    }
+
+    pub(super) fn boxes(&self) -> &Boxes {
+        &self.boxes
+    }
+
+    /// The block of the points of a group.
+    #[inline(always)]
+    pub(super) fn group(&self, group: usize) -> &[f32] {
+        &self.points[group * POINTS * self.width()..][..POINTS * self.width()]
+    }
+
+    /// The position of the row with an id.
+    pub(super) fn position(&self, id: u32) -> u32 {
+        self.positions[id as usize]
     }
 
     /// Codes the rows, on processors with suitable instructions.
@@ -180,7 +192,7 @@ impl Partition {
 
     /// The squared distances of a point to the boxes of all nodes; `distances` has a multiple of 16 entries.
     pub(super) fn node_distances(&self, point: &[f32], distances: &mut [f32]) {
-        box_distances(point, &self.node_boxes, distances);
+        box_distances(point, self.boxes.of_nodes(), distances);
     }
 
     /// The centers of the sets of near points.
@@ -227,13 +239,9 @@ impl Partition {
         if node == self.nodes() {
             self.ids.resize(self.ids.len() + NODE, NO_ROW);
             self.points.resize(self.points.len() + NODE * width, f32::INFINITY);
-            self.group_boxes.extend(empty_boxes(1, width));
             self.errors.push(0.0);
             self.first_groups.push((node * BOXES) as u32);
             self.centers.push(point);
-            if node.is_multiple_of(BOXES) {
-                self.node_boxes.extend(empty_boxes(1, width));
-            }
         }
         if let Some(codes) = &mut self.codes {
             codes.clear(node);
@@ -244,9 +252,7 @@ impl Partition {
         }
         self.positions[id as usize] = self.used as u32;
         write_point(&mut self.points[node * NODE * width..][..NODE * width], place, point);
-        include(&mut self.group_boxes[node * 2 * BOXES * width..], place / POINTS, point, point);
-        let block = &mut self.node_boxes[node / BOXES * 2 * BOXES * width..];
-        include(block, node % BOXES, point, point);
+        self.boxes.extend(self.used / POINTS, point, error);
         self.errors[node] = self.errors[node].max(error);
         self.used += 1;
     }
@@ -277,9 +283,8 @@ impl Partition {
     }
 }
 
-fn empty_boxes(blocks: usize, width: usize) -> Vec<f32> {
-    let column = [[f32::INFINITY; BOXES], [f32::NEG_INFINITY; BOXES]].concat();
-    column.repeat(blocks * width)
+fn is_walked(axes: &Axes) -> bool {
+    axes.span_the_space() && axes.width() <= MAX_WALKED_WIDTH
 }
 
 /// Writes the point at a place of a node.
@@ -288,24 +293,6 @@ fn write_point(node: &mut [f32], place: usize, point: &[f32]) {
     for (column, &y) in group.chunks_exact_mut(POINTS).zip(point) {
         column[place % POINTS] = y;
     }
-}
-
-/// Extends the box in a lane of a block by the box from `lower` to `upper`.
-fn include(block: &mut [f32], lane: usize, lower: &[f32], upper: &[f32]) {
-    for ((column, &lower), &upper) in block.chunks_exact_mut(2 * BOXES).zip(lower).zip(upper) {
-        column[lane] = column[lane].min(lower);
-        column[BOXES + lane] = column[BOXES + lane].max(upper);
-    }
-}
-
-/// Extends the box of a node by the boxes of its groups.
-fn include_node(node_boxes: &mut [f32], node: usize, group_boxes: &[f32], width: usize) {
-    let ends = |from: usize, end: fn(f32, f32) -> f32| -> Vec<f32> {
-        let columns = group_boxes.chunks_exact(2 * BOXES);
-        columns.map(|c| c[from..from + BOXES].iter().copied().reduce(end).expect("sixteen boxes")).collect()
-    };
-    let (lower, upper) = (ends(0, f32::min), ends(BOXES, f32::max));
-    include(&mut node_boxes[node / BOXES * 2 * BOXES * width..], node % BOXES, &lower, &upper);
 }
 
 /// The mean of the points of some ids.

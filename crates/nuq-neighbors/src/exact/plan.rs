@@ -1,15 +1,15 @@
 //! Decides by expected costs whether a partition is used, and on how many axes.
 //!
-//! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. Some left-out rows
-//! are compared with all rows. The number of axes comes from the share of a sample that is within their k-th distances; then
-//! the left-out rows are searched in the partition itself, and it is dropped if the counted work is not clearly less than
-//! that of comparing all rows.
+//! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. With few columns, all
+//! axes are used. Otherwise some left-out rows are compared with all rows, and the number of axes comes from the share of a
+//! sample that is within their k-th distances. Then the left-out rows are searched in the partition itself, and it is dropped
+//! if the counted work is not clearly less than that of comparing all rows.
 
 use super::ExactIndex;
 use super::axes::Spectrum;
 use super::codes::Codes;
 use super::lanes::POINTS;
-use super::partition::Partition;
+use super::partition::{MAX_WALKED_WIDTH, Partition};
 use super::pruned::{self, Work};
 use super::rescaler::Rescaler;
 use super::row_codes::RowCodes;
@@ -28,7 +28,7 @@ const MIN_ROWS: usize = 2048;
 /// The memory of a partition is at most this share of the memory of the rows plus this many bytes.
 const MEMORY_SHARE: f64 = 0.1;
 const MEMORY_BYTES: f64 = (64 << 20) as f64;
-/// Up to this number of columns, the boxes of a partition exclude nearly all rows.
+/// Up to this number of columns, the boxes of a partition exclude nearly all rows, whatever the rows are.
 const FEW_COLUMNS: usize = 8;
 /// A partition is used when its expected cost is below this share of the cost of comparing all rows.
 const SHARE: f64 = 0.7;
@@ -48,30 +48,57 @@ const CODED_COLUMN: f64 = 2.5e-10;
 /// The cost of the projection of a query per column and axis, and the other costs of one query.
 const PROJECTION: f64 = 5e-11;
 const QUERY: f64 = 6e-6;
+/// The costs of a search in the hierarchy of boxes: of one block of boxes or points, of one of its columns, and of one query.
+/// The points of a block are read for one query only.
+const WALK_BLOCK: f64 = 50e-9;
+const WALK_COLUMN: f64 = 2e-9;
+const WALK_QUERY: f64 = 4e-7;
+/// The expected number of blocks with two columns and a million rows, its factor per further column, and the exponent of the
+/// number of rows per column. Searches of uniform and of clustered rows take up to 1.6 times more and less.
+const WALK_BLOCKS: f64 = 8.4;
+const WALK_BLOCKS_FACTOR: f64 = 1.71;
+const WALK_BLOCKS_EXPONENT: f64 = 0.03;
 
 /// The expected time of building a partition.
 pub(super) fn build_seconds(rows: usize, dim: usize) -> f64 {
-    let (rows, dim) = (rows as f64, dim as f64);
-    0.05 + 4e-4 * dim + rows * (8e-9 * dim + 6e-7)
+    let (rows, columns) = (rows as f64, dim as f64);
+    if dim <= MAX_WALKED_WIDTH {
+        return 0.01 + rows * (2e-7 + 5.5e-8 * columns);
+    }
+    0.05 + 4e-4 * columns + rows * (8e-9 * columns + 6e-7)
 }
 
-/// The memory of a partition of this many rows with `count` axes.
-fn partition_bytes(rows: usize, count: usize) -> f64 {
-    5.8 * (rows * (count + 2)) as f64
+/// The memory of a partition of this many rows of `dim` columns with `count` axes: points, boxes and ids, and codes unless the
+/// hierarchy of boxes is searched.
+fn partition_bytes(rows: usize, dim: usize, count: usize) -> f64 {
+    let is_walked = count == dim && dim <= MAX_WALKED_WIDTH;
+    rows as f64 * if is_walked { 4.3 * count as f64 + 8.5 } else { 5.8 * (count + 2) as f64 }
 }
 
 /// Whether a partition of this many rows with `count` axes is within its memory.
 fn fits_memory(rows: usize, dim: usize, count: usize) -> bool {
-    partition_bytes(rows, count) <= MEMORY_SHARE * 4.0 * (rows * dim) as f64 + MEMORY_BYTES
+    partition_bytes(rows, dim, count) <= MEMORY_SHARE * 4.0 * (rows * dim) as f64 + MEMORY_BYTES
 }
 
 /// The expected time of building a partition and of searching it, with few columns. With more columns the time depends on
 /// the rows.
 pub(crate) fn few_columns_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> Option<f64> {
     let is_used = (MIN_ROWS..).contains(&rows) && dim <= FEW_COLUMNS && fits_memory(rows, dim, dim);
-    let boxes = 1.0 + (dim * dim) as f64 / 8.0;
-    let query = QUERY * boxes * (k as f64 / K as f64).max(1.0);
+    let exponent = WALK_BLOCKS_EXPONENT * dim as f64;
+    let blocks = WALK_BLOCKS * WALK_BLOCKS_FACTOR.powf(dim as f64 - 2.0) * (rows as f64 / 1e6).powf(exponent);
+    let query = WALK_QUERY + K as f64 * row_seconds(dim) + blocks * walk_block_seconds(dim);
+    let query = query * (k as f64 / K as f64).max(1.0);
     is_used.then(|| build_seconds(rows, dim) + queries as f64 * query)
+}
+
+/// The expected time of measuring one row.
+fn row_seconds(dim: usize) -> f64 {
+    COLUMN * dim as f64 + ROW
+}
+
+/// The expected time of one block in the hierarchy of boxes.
+fn walk_block_seconds(width: usize) -> f64 {
+    WALK_BLOCK + WALK_COLUMN * width as f64
 }
 
 /// The partition of an index; `None` if it is not expected to save time.
@@ -84,12 +111,15 @@ pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partit
     let compare_all = if RowCodes::are_supported(index.dim()) { all_codes_seconds } else { all_rows_seconds };
     let all_rows = compare_all(index.len(), index.dim(), 1, K);
     let left_out = LeftOut::new(index, rescaler, &spectrum);
-    let (seconds, count) = cheapest(&spectrum, &left_out, index.len(), index.dim());
-    if seconds > all_rows {
-        return None;
-    }
+    let (len, dim) = (index.len(), index.dim());
+    let count = if dim <= MAX_WALKED_WIDTH && fits_memory(len, dim, dim) {
+        dim
+    } else {
+        let (seconds, count) = cheapest(&spectrum, &left_out, len, dim);
+        (seconds <= all_rows).then_some(count)?
+    };
     let mut partition = Partition::new(rows, spectrum.axes(count, rescaler))?;
-    if partition_bytes(index.len(), count) <= CODED_BYTES {
+    if partition_bytes(len, dim, count) <= CODED_BYTES {
         partition.add_row_codes(rows, rescaler);
     }
     let (_, work) = pruned::search(index, &partition, &left_out.rows, K, Some(&left_out.ids));
@@ -121,14 +151,18 @@ impl LeftOut {
 }
 
 fn work_seconds(work: &Work, partition: &Partition, dim: usize) -> f64 {
-    let block = COORDINATE * (POINTS * partition.width()) as f64 + BLOCK;
-    let row = COLUMN * dim as f64 + ROW;
+    let (queries, rows) = (work.queries as f64, work.rows as f64 * row_seconds(dim));
     let projection = PROJECTION * (dim * partition.width()) as f64;
+    if partition.is_walked() {
+        let blocks = work.blocks as f64 * walk_block_seconds(partition.width());
+        return queries * (WALK_QUERY + projection) + blocks + rows;
+    }
+    let block = COORDINATE * (POINTS * partition.width()) as f64 + BLOCK;
     let per_query = QUERY + projection + 4.0 * COORDINATE * (partition.nodes() * partition.width()) as f64;
     let group = CODE * (POINTS * partition.width()) as f64 + GROUP;
     let blocks = work.blocks as f64 * block + work.coded_groups as f64 * group;
     let coded_rows = work.coded_row_groups as f64 * CODED_COLUMN * dim as f64;
-    blocks + coded_rows + work.rows as f64 * row + work.queries as f64 * per_query
+    blocks + coded_rows + rows + queries * per_query
 }
 
 /// The expected cost of one query and the number of axes with the lowest cost, if no block is skipped.
@@ -137,8 +171,7 @@ fn cheapest(spectrum: &Spectrum, left_out: &LeftOut, rows: usize, dim: usize) ->
     let mut counts: Vec<usize> = COUNTS.into_iter().filter(|&count| count < all).collect();
     counts.push(if all == dim { dim } else { *COUNTS.last().expect("some counts").min(&all) });
     counts.dedup();
-    // The costs below are those of comparing all points, but with few columns boxes exclude nearly all of them.
-    counts.retain(|&count| fits_memory(rows, dim, count) && (count == dim || dim > FEW_COLUMNS));
+    counts.retain(|&count| fits_memory(rows, dim, count));
 
     let sq = |i: usize| spectrum.sample.row(i).squared_norm_l2();
     let norms: Vec<f64> = (0..len).map(sq).collect();
@@ -168,7 +201,7 @@ fn cheapest(spectrum: &Spectrum, left_out: &LeftOut, rows: usize, dim: usize) ->
     let cost = |count: usize| {
         // Near points are together in few blocks. A block ends when none of its points is near.
         let share_of_blocks = |near: f64| 1.0 - (1.0 - near).powi(8);
-        let row = COLUMN * dim as f64 + ROW;
+        let row = row_seconds(dim);
         let point = if Codes::are_supported(count + 1) {
             let coded = CODE * (count + 1) as f64 + GROUP / POINTS as f64;
             coded + share_of_blocks(near[count]) * (count + 1) as f64 * COORDINATE

@@ -11,6 +11,7 @@ use super::lanes::{BOXES, POINTS, Scan, scan};
 use super::partition::{NODE, Partition};
 use super::query::Query;
 use super::row_codes::{QUERIES, QueryCodes, RowCodes, Scores};
+use super::walk::{Target, Walk, nearest_groups};
 use crate::NeighborIndex;
 use crate::cancel::{Checkpoint, checkpoint};
 use crate::neighbors::Neighbor;
@@ -115,25 +116,57 @@ impl<'b> Batch<'b> {
 
     fn search(&self, found: &mut [Option<Vec<Neighbor>>]) -> Work {
         let (here, steps) = (Checkpoint::current(), Steps::current());
-        let nearest_sets = self.nearest_sets();
-        // The queries of a task have nodes in common, because sets are ordered by their positions.
-        let mut order: Vec<u32> = (0..nearest_sets.len() as u32).collect();
-        order.sort_by_key(|&query| nearest_sets[query as usize]);
+        let is_walked = self.partition.is_walked();
+        // The group or set of near points with which each search begins. The queries of a task have nodes in common, because
+        // groups and sets are ordered by their positions.
+        let starts = if is_walked { self.nearest_groups() } else { self.nearest_sets() };
+        let mut order: Vec<(u32, u32)> = starts.into_iter().zip(0..).collect();
+        order.sort_unstable();
+        let search = if is_walked { Self::walk_tile } else { Self::search_tile };
         let tile = order.len().div_ceil(rayon::current_num_threads()).clamp(1, TILE);
         let tiles: Vec<(Vec<Option<Vec<Neighbor>>>, Work)> = order
             .par_chunks(tile)
             .map(|queries| {
-                let nearest = here.enter(|| self.search_tile(queries, &nearest_sets));
+                let nearest = here.enter(|| search(self, queries));
                 steps.add(queries.len());
                 nearest
             })
             .collect();
         let mut work = Work::default();
         tiles.iter().for_each(|tile| work.add(tile.1));
-        for (query, nearest) in order.iter().zip(tiles.into_iter().flat_map(|tile| tile.0)) {
-            found[*query as usize] = nearest;
+        for (&(_, query), nearest) in order.iter().zip(tiles.into_iter().flat_map(|tile| tile.0)) {
+            found[query as usize] = nearest;
         }
         work
+    }
+
+    /// The group with the nearest boxes, for each query.
+    fn nearest_groups(&self) -> Vec<u32> {
+        let mut groups = vec![0u32; self.errors.len()];
+        let here = Checkpoint::current();
+        let points = self.points.par_chunks(TILE * self.partition.width());
+        groups.par_chunks_mut(TILE).zip(points).for_each(|(groups, points)| {
+            here.check();
+            nearest_groups(self.partition.boxes(), points, groups);
+        });
+        groups
+    }
+
+    /// Searches the hierarchy of boxes for each query, given the groups with which the searches begin.
+    fn walk_tile(&self, queries: &[(u32, u32)]) -> (Vec<Option<Vec<Neighbor>>>, Work) {
+        let dim = self.index.dim();
+        let mut walk = Walk::new(self.index, self.partition, self.k);
+        let search = |&(first_group, at): &(u32, u32)| {
+            checkpoint();
+            let at = at as usize;
+            let row = &self.queries[at * dim..][..dim];
+            let excluded = self.excluded.map(|ids| self.partition.position(ids[at]));
+            let (point, error) = (self.point(at), self.errors[at]);
+            let target = Target { row, point, error, excluded, first_group };
+            if error.is_finite() { walk.search(&target) } else { None }
+        };
+        let found = queries.iter().map(search).collect();
+        (found, walk.work())
     }
 
     /// The set of near points with the nearest center, for each query.
@@ -150,23 +183,23 @@ impl<'b> Batch<'b> {
         sets
     }
 
-    /// Collects the survivors of all queries node by node, then measures them node by node: the points and the rows of a
+    /// Collects the survivors of all queries, given their nearest sets, node by node. Then measures them node by node: the
+    /// points and the rows of a
     /// node are read once for all queries.
-    fn search_tile(&self, queries: &[u32], nearest_sets: &[u32]) -> (Vec<Option<Vec<Neighbor>>>, Work) {
+    fn search_tile(&self, queries: &[(u32, u32)]) -> (Vec<Option<Vec<Neighbor>>>, Work) {
         let mut work = Work { queries: queries.len(), ..Work::default() };
         let nodes = self.partition.nodes();
         let padded = nodes.next_multiple_of(BOXES);
         let mut distances = vec![0f32; padded * queries.len()];
-        let largest_error = self.partition.largest_error();
         let mut active = vec![0u64; nodes];
-        let mut tile: Vec<Query<'_>> = queries.iter().map(|&at| self.query(at as usize)).collect();
+        let mut tile: Vec<Query<'_>> = queries.iter().map(|query| self.query(query.1 as usize)).collect();
         let each = tile.iter_mut().zip(queries).zip(distances.chunks_exact_mut(padded));
-        for (i, ((query, &at), distances)) in each.enumerate() {
+        for (i, ((query, &(nearest_set, _)), distances)) in each.enumerate() {
             checkpoint();
             if query.is_in_range() {
                 self.partition.node_distances(query.point, distances);
-                query.seed(nearest_sets[at as usize] as usize);
-                let cutoff = query.cutoff_with(largest_error);
+                query.seed(nearest_set as usize);
+                let cutoff = query.box_cutoff();
                 for (active, &distance) in active.iter_mut().zip(distances.iter()) {
                     *active |= u64::from(distance <= cutoff) << i;
                 }

@@ -93,7 +93,7 @@ impl<'b> Query<'b> {
         self.compared > (self.partition.used() / 4).max(16 * self.k + NODE)
     }
 
-    /// The largest squared distance, as computed in `f32`, to a point or a box of the node that is not skipped.
+    /// The largest squared distance, as computed in `f32`, to a point of the node that is not skipped.
     ///
     /// The sum of `width` squares of differences has a relative error of at most `(width + 4) u`; squares that underflow
     /// are below 1e-40 in total.
@@ -101,8 +101,13 @@ impl<'b> Query<'b> {
         self.cutoff_with(self.partition.error(node))
     }
 
+    /// The same for boxes, which contain the points of their rows without rounding errors.
+    pub(super) fn box_cutoff(&self) -> f32 {
+        self.cutoff_with(0.0)
+    }
+
     /// The cutoff for points with at most the given rounding error.
-    pub(super) fn cutoff_with(&self, error: f64) -> f32 {
+    fn cutoff_with(&self, error: f64) -> f32 {
         let within = self.within(error);
         let rounding = 1.0 + (self.point.len() as f64 + 8.0) * 1.01 * F32_ROUNDOFF;
         ((within * within * rounding + 1e-40) as f32).next_up()
@@ -167,12 +172,12 @@ impl<'b> Query<'b> {
 
     /// The scan of a node for the points within the cutoff, if a group of it may have any. Counts the comparisons.
     pub(super) fn scan(&mut self, node: usize, distance: f32, work: &mut Work) -> Option<Scan<'_>> {
-        let cutoff = self.cutoff(node);
-        if distance > cutoff || self.compares_too_many() {
+        let (cutoff, box_cutoff) = (self.cutoff(node), self.box_cutoff());
+        if distance > box_cutoff || self.compares_too_many() {
             return None;
         }
         work.blocks += 1;
-        let mut groups = groups_within(self.point, self.partition.node(node).boxes, cutoff);
+        let mut groups = groups_within(self.point, self.partition.node(node).boxes, box_cutoff);
         if let Some(codes) = self.partition.codes()
             && groups != 0
         {

@@ -11,6 +11,8 @@
 //! `e·c` is an exact integer. Codes are used on processors with byte products (AVX-512 VNNI), which multiply four times as
 //! many coordinates per instruction as `f32` products.
 
+use std::ops::RangeInclusive;
+
 use rayon::prelude::*;
 
 use super::axes::F32_ROUNDOFF;
@@ -83,8 +85,7 @@ const MAX_CODE: f64 = 127.0;
 /// The smallest step: the product of two steps is a normal number.
 const MIN_STEP: f32 = 1e-18;
 /// With fewer columns, scores take longer to compare than to compute. With more, their sums may overflow 32 bits.
-const MIN_DIM: usize = 64;
-const MAX_DIM: usize = 60_000;
+pub(crate) const CODED_COLUMNS: RangeInclusive<usize> = 64..=60_000;
 /// A bound on the rounding errors in the computation of an error, relative to it and to the step.
 const ROUNDING: f64 = 1e-6;
 
@@ -112,7 +113,7 @@ impl RowCodes {
 
     /// Whether the processor and the number of columns are suitable.
     pub(super) fn are_supported(dim: usize) -> bool {
-        has_byte_products() && (MIN_DIM..=MAX_DIM).contains(&dim)
+        has_byte_products() && CODED_COLUMNS.contains(&dim)
     }
 
     /// Adds empty groups until there are `count`.

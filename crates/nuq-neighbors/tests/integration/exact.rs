@@ -57,9 +57,15 @@ fn structured(rows: usize, dim: usize, seed: u64) -> Embeddings<'static> {
 
 #[test]
 fn all_methods_give_the_same_neighbors() {
-    for (rows, dim, axes) in
-        [(3000, 2, 2), (3000, 2, 1), (5000, 8, 8), (4000, 70, 6), (4000, 70, 20), (4000, 200, 150)]
-    {
+    for (rows, dim, axes) in [
+        (3000, 2, 2),
+        (3000, 2, 1),
+        (9000, 8, 8),
+        (4000, 16, 16),
+        (4000, 70, 6),
+        (4000, 70, 20),
+        (4000, 200, 150),
+    ] {
         for (unit, offset) in [(1e-30, 0.0), (1.0, 1000.0), (1e30, 0.0)] {
             let map = |x: Embeddings<'_>| {
                 let values = x.as_slice().iter().map(|v| (v + offset) * unit).collect();
@@ -82,7 +88,8 @@ fn all_methods_give_the_same_neighbors() {
 
 #[test]
 fn all_methods_are_exact_after_updates_and_on_any_number_of_threads() {
-    for (dim, methods) in [(20, vec![Pruning::On(6)]), (70, vec![Pruning::On(6), Pruning::Codes])] {
+    let few_axes = Pruning::On(6);
+    for (dim, methods) in [(3, vec![few_axes]), (20, vec![few_axes]), (70, vec![few_axes, Pruning::Codes])] {
         let (x, q) = (structured(3000, dim, 1), structured(300, dim, 2));
         for precision in [Precision::F32, Precision::F16] {
             let over = |pruning| {
@@ -125,6 +132,22 @@ fn near_ties_are_ranked_by_their_distances() {
         assert_eq!(fast.search(&center, 300).unwrap(), unpruned(&x).search(&center, 300).unwrap());
         assert_eq!(fast.search(&x, 7).unwrap(), unpruned(&x).search(&x, 7).unwrap());
     }
+}
+
+/// Most distances are equal to others, and there are more copies of one row than a list of candidates holds.
+#[test]
+fn ties_in_few_columns_are_ordered_by_id() {
+    let mut values: Vec<f32> =
+        data::normal(6000, 2, 1).as_slice().iter().map(|v| (4.0 * v).round()).collect();
+    values.extend([1.0, -2.0].repeat(900));
+    let x = Embeddings::new(values, 2).unwrap();
+    let queries = x.gather(&(0..6900).step_by(13).collect::<Vec<u32>>());
+    let (fast, all) = (pruned(&x, 2), unpruned(&x));
+    for k in [1, 20, 300] {
+        assert!(fast.search(&queries, k).unwrap() == all.search(&queries, k).unwrap(), "k = {k}");
+    }
+    let ids: Vec<u32> = (0..6900).step_by(17).collect();
+    assert!(fast.leave_one_out(&ids, 20).unwrap() == all.leave_one_out(&ids, 20).unwrap());
 }
 
 /// Whether a partition is used is decided on a sample of the rows that still exist.
