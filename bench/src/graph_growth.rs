@@ -102,6 +102,7 @@ pub(crate) fn measure(rows: &str) -> Result<(), String> {
         choice: IndexChoice { kind: IndexKind::Hnsw(params), reason: Reason::Requested, device: None },
         column_names: None,
         sample_weights: None,
+        gaussians: None,
     };
     let parts = RegressorParts {
         smoother,

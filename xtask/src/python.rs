@@ -25,16 +25,9 @@ const PACKAGES: [&str; 12] = [
 const ENGINES: [&str; 7] =
     ["ray[data]", "pyspark", "pgserver", "psycopg[binary]", "lancedb", "qdrant-client", "faiss-cpu"];
 
-/// Packages of `cargo xtask test ecosystem`: what results go to, the peers of the migration guide, and what builds the guide.
-const ECOSYSTEM: [&str; 15] = [
-    "maturin>=1.9,<2",
-    "numpy",
-    "pytest",
-    "scikit-learn",
-    "pandas",
-    "polars",
-    "pyarrow",
-    "matplotlib",
+/// Packages of `cargo xtask test ecosystem` beside [`PACKAGES`]: what results go to, the libraries of the migration guide, what builds the
+/// guide, and the architectures of guarded networks.
+const ECOSYSTEM: [&str; 13] = [
     "mlflow-skinny>=3",
     "pyod",
     "cleanlab",
@@ -42,32 +35,6 @@ const ECOSYSTEM: [&str; 15] = [
     "pytorch-ood>=0.4",
     "mkdocs-material>=9.5,<10",
     "mkdocstrings[python]>=0.27",
-];
-
-/// Modules of [`ECOSYSTEM`] whose tests would be skipped if they could not be imported.
-const ECOSYSTEM_MODULES: &str =
-    "import mlflow, pyod, cleanlab, mapie, pytorch_ood, mkdocs, matplotlib, polars, pyarrow";
-
-/// The tests of `cargo xtask test ecosystem`.
-const ECOSYSTEM_TESTS: [&str; 9] = [
-    "tests/test_mlflow.py",
-    "tests/test_outliers.py",
-    "tests/test_tables.py",
-    "tests/test_plot.py",
-    "tests/test_migrations.py",
-    "tests/test_site.py",
-    "tests/test_docs.py::test_snippets[outputs.md]",
-    "tests/test_docs.py::test_snippets[plots.md]",
-    "tests/test_docs.py::test_snippets[migrating-from-others.md]",
-];
-
-/// Packages of the tests of guarded networks, a part of `cargo xtask test ecosystem`.
-const NETWORKS: [&str; 11] = [
-    "maturin>=1.9,<2",
-    "numpy",
-    "pytest",
-    "scikit-learn",
-    "pandas",
     "torchvision",
     "timm",
     "transformers",
@@ -76,15 +43,22 @@ const NETWORKS: [&str; 11] = [
     "onnxruntime",
 ];
 
-/// Modules of [`NETWORKS`] whose tests would be skipped if they could not be imported.
-const NETWORK_MODULES: &str =
-    "import torch, torchvision, timm, transformers, sentence_transformers, onnx, onnxruntime";
+/// Modules of [`ECOSYSTEM`] whose tests would be skipped if they could not be imported.
+const ECOSYSTEM_MODULES: &str = "import mlflow, pyod, cleanlab, mapie, pytorch_ood, mkdocs, torch, torchvision, timm, transformers, \
+                                 sentence_transformers, onnx, onnxruntime";
 
-/// The tests of guarded networks, and the pages of the guide that show them.
-const NETWORK_TESTS: [&str; 5] = [
-    "tests/test_guard.py",
-    "tests/test_torch.py",
+/// The tests of `cargo xtask test ecosystem`, and the pages of the guide that need its packages.
+const ECOSYSTEM_TESTS: [&str; 12] = [
+    "tests/test_mlflow.py",
+    "tests/test_outliers.py",
+    "tests/test_tables.py",
+    "tests/test_plot.py",
+    "tests/test_migrations.py",
+    "tests/test_site.py",
     "tests/test_torch_guard.py",
+    "tests/test_docs.py::test_snippets[outputs.md]",
+    "tests/test_docs.py::test_snippets[plots.md]",
+    "tests/test_docs.py::test_snippets[migrating-from-others.md]",
     "tests/test_docs.py::test_snippets[pytorch.md]",
     "tests/test_docs.py::test_snippets[onnx.md]",
 ];
@@ -109,21 +83,25 @@ pub(crate) fn test() -> Result<(), Failed> {
 
 /// Runs the tests that need PyTorch, including those of the laboratory's exports, in the environment of [`test`].
 pub(crate) fn test_torch() -> Result<(), Failed> {
-    let environment = Environment::named("python");
-    if !environment.python.exists() {
-        skip("tests with PyTorch", "run `cargo xtask test python` first, which creates their environment");
+    let Some(environment) = Environment::extended("tests with PyTorch", &["torch", "transformers"]) else {
         return Ok(());
-    }
-    if environment.pip(&["torch", "transformers"]).is_err() {
-        skip("tests with PyTorch", "pip could not install torch and transformers");
-        return Ok(());
-    }
+    };
     environment.pytest(&[
         "tests/test_torch.py",
         "tests/test_device.py",
         "tests/test_input.py",
         "../../lab/python",
     ])
+}
+
+/// Runs the tests with MLflow, with the libraries of the migration guide, of the guide as a site, and of guarded networks, in the environment
+/// of [`test`]. Networks have random weights, so that nothing but the packages is downloaded.
+pub(crate) fn test_ecosystem() -> Result<(), Failed> {
+    let Some(environment) = Environment::extended("tests with other libraries", &ECOSYSTEM) else {
+        return Ok(());
+    };
+    run(&text(&environment.python), &["-c", ECOSYSTEM_MODULES], &[], &root())?;
+    environment.pytest(&ECOSYSTEM_TESTS)
 }
 
 /// Runs the tests that need Ray, Spark or a vector database, and the examples of `docs/scale-out.md`, in an environment of their own.
@@ -143,24 +121,6 @@ pub(crate) fn test_cluster() -> Result<(), Failed> {
     environment.pytest_engines(&["tests/test_spark.py"])?;
     // A process of its own: relative paths in Spark refer to the folder in which its Java process was started.
     environment.pytest_engines(&["tests/test_docs.py::test_snippets[scale-out.md]"])
-}
-
-/// Runs the tests with MLflow, with the libraries of the migration guide and of the guide as a site, in an environment of their own.
-pub(crate) fn test_ecosystem() -> Result<(), Failed> {
-    let Some(environment) = Environment::fresh("python-ecosystem", &ECOSYSTEM)? else { return Ok(()) };
-    run(&text(&environment.python), &["-c", ECOSYSTEM_MODULES], &[], &root())?;
-    environment.install_wheel("dev")?;
-    environment.pytest(&ECOSYSTEM_TESTS)?;
-    test_networks()
-}
-
-/// Runs the tests of guarded networks with the architectures of torchvision, timm, transformers and sentence-transformers, and with ONNX
-/// Runtime. The networks have random weights, so that nothing else is downloaded.
-fn test_networks() -> Result<(), Failed> {
-    let Some(environment) = Environment::fresh("python-networks", &NETWORKS)? else { return Ok(()) };
-    run(&text(&environment.python), &["-c", NETWORK_MODULES], &[], &root())?;
-    environment.install_wheel("dev")?;
-    environment.pytest(&NETWORK_TESTS)
 }
 
 /// Whether there is a Java. If not, it is installed where that is possible without a question.
@@ -271,6 +231,21 @@ impl Environment {
         let python =
             folder.join("venv").join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
         Self { folder, python }
+    }
+
+    /// The environment of [`test`] with further packages; `None`, with a notice, if it does not exist or they cannot be installed. PyTorch
+    /// takes gigabytes, so that it is installed only once.
+    fn extended(what: &str, packages: &[&str]) -> Option<Self> {
+        let environment = Self::named("python");
+        if !environment.python.exists() {
+            skip(what, "run `cargo xtask test python` first, which creates their environment");
+            return None;
+        }
+        if environment.pip(packages).is_err() {
+            skip(what, &format!("pip could not install {}", packages.join(", ")));
+            return None;
+        }
+        Some(environment)
     }
 
     /// Creates an environment with these packages; `None`, with a notice, if that is not possible.

@@ -107,8 +107,11 @@ fn merge_tables<'py>(
 }
 
 /// The model of a manifest without rows, its shard files, and the divisors of the columns.
+type ManifestParts = (Py<PyAny>, Vec<File>, Option<Vec<f64>>);
+
+/// Opens the manifest of a sharded model without its shards.
 #[pyfunction]
-fn load_manifest(py: Python<'_>, path: PathBuf) -> PyResult<(Py<PyAny>, Vec<File>, Option<Vec<f64>>)> {
+fn load_manifest(py: Python<'_>, path: PathBuf) -> PyResult<ManifestParts> {
     let manifest = work::run(py, None, None, move || Ok(nuq_io::open_manifest(&path)?))?;
     let files = manifest.shards.into_iter().map(|shard| (shard.name, shard.rows)).collect();
     Ok((crate::model::opened(py, manifest.model)?, files, manifest.scale))

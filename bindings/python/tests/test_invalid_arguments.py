@@ -183,6 +183,11 @@ CALLS = {
     "conformal_p_values": (
         calibrate.conformal_p_values, {"calibration": SCORES, "scores": MORE}, {"calibration": NOT_SCORES, "scores": [v for v in NOT_SCORES if not (isinstance(v, list) and v == [])]}
     ),
+    "martingale": (
+        calibrate.martingale,
+        {"held_out": SCORES, "scores": MORE, "alpha": 0.01, "seed": 0},
+        {"held_out": NOT_SCORES, "scores": [v for v in NOT_SCORES if not (isinstance(v, list) and v == [])], "alpha": [*NOT_A_SHARE, 0, 1], "seed": NOT_A_COUNT},
+    ),
     "benjamini_hochberg": (
         calibrate.benjamini_hochberg,
         {"p_values": [0.1], "level": 0.1},

@@ -69,11 +69,9 @@ impl FittedDensity<'_> {
         sample_weights: &SampleWeights,
     ) -> Result<Option<&ClassGaussians<'_>>, Error> {
         match self {
-            FittedDensity::Gmm { learned, gaussians } => {
-                gaussians
-                    .get(index, groups, sample_weights, |rows, classes| learned.fit(rows, classes))
-                    .map(Some)
-            }
+            FittedDensity::Gmm { learned, gaussians } => gaussians
+                .get(index, groups, sample_weights, |rows, classes| learned.fit(rows, classes))
+                .map(Some),
             FittedDensity::Auto { learned: AutoDensity { gaussians: Some(_), .. }, gaussians } => {
                 gaussians.get(index, groups, sample_weights, auto::fit_gaussians).map(Some)
             }
