@@ -19,7 +19,8 @@ fn address() -> SocketAddr {
     let start = || {
         let path = file::write("served.nuq", &models::small_model());
         let models = vec![ModelSource { name: "m".to_owned(), path }];
-        let config = Config { models, address: SocketAddr::from(([127, 0, 0, 1], 0)), ..Config::default() };
+        let address = "127.0.0.1:0".parse().expect("it is an address");
+        let config = Config { models, address, ..Config::default() };
         Server::start(config).expect("a server on a free port of the loopback address starts")
     };
     SERVER.get_or_init(start).address()
