@@ -70,12 +70,12 @@ pub fn save(model: &Model<'_>, path: &Path) -> Result<(), Error> {
 /// let model = NuqRegressor::params().n_neighbors(2).bandwidth(0.5).fit(&x, &[0.0, 1.0, 4.0])?;
 /// let query = Embeddings::from_rows(&[[0.2]])?;
 /// let neighbors = model.neighbors_of(&query, 2)?; // from the database
-/// let expected = model.predict(&query)?[0].total;
+/// let expected = model.predict(&query)?[0].total();
 /// let path = std::env::temp_dir().join(format!("nuq-without-rows-{}.nuq", std::process::id()));
 /// nuq_io::save_without_rows(&Model::Regressor(model), &path)?;
 ///
 /// let Model::Regressor(opened) = nuq_io::open(&path)?.model else { unreachable!() };
-/// assert_eq!(opened.predict_from(&query, &neighbors)?[0].total, expected);
+/// assert_eq!(opened.predict_from(&query, &neighbors)?[0].total(), expected);
 /// assert!(opened.predict(&query).is_err());
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
