@@ -163,7 +163,12 @@ def test_ctrl_c_leaves_no_partial_file(command, folder):
     (folder / "model.nuq").write_bytes(b"old")
     before = contents(folder)
     fit = "fit --embeddings many.npy --labels many_y.npy --out model.nuq --progress plain"
-    process = start(command, fit, folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    # In the background of a shell, this process itself ignores Ctrl-C, and its children would inherit that.
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = start(command, fit, folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, previous)
     lines = [process.stderr.readline() for _ in range(2)]
     assert lines[1].startswith("fitting: "), lines
     process.send_signal(signal.SIGINT)
@@ -194,13 +199,14 @@ def test_signals_end_a_score_and_ignored_ones_stay_ignored(environment, command,
     program, prefix = (str(environment / "python"), "-m nuq ") if module else (command, "")
     score = prefix + "score --model model.nuq --embeddings many.npy --out scores.csv --quiet"
     for number, ignored in ((signal.SIGINT, None), (signal.SIGTERM, signal.SIGINT), (signal.SIGHUP, None)):
-        if ignored is not None:
-            previous = signal.signal(ignored, signal.SIG_IGN)
+        # Under nohup or in the background of a shell, this process itself ignores some signals, and its children would inherit that.
+        inherited = {number: signal.SIG_DFL} | ({} if ignored is None else {ignored: signal.SIG_IGN})
+        previous = {key: signal.signal(key, action) for key, action in inherited.items()}
         try:
             process = start(program, score, folder)
         finally:
-            if ignored is not None:
-                signal.signal(ignored, previous)
+            for key, action in previous.items():
+                signal.signal(key, action)
         wait_for_partial_file(folder)
         if ignored is not None:
             process.send_signal(ignored)
