@@ -48,7 +48,9 @@ def printed(code: str, names: dict, where: str) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code, where, "exec"), names)
-    return out.getvalue()
+    # Ray prints the warnings of its processes, for example of a slow start, to the standard output of the program.
+    lines = out.getvalue().splitlines(keepends=True)
+    return "".join(line for line in lines if "(raylet" not in line)
 
 
 @pytest.mark.parametrize("page", [page for page in [*PAGES, CLUSTER] if "```python" in page.read_text()], ids=lambda page: page.name)

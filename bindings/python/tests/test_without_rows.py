@@ -92,7 +92,7 @@ def test_the_command_line_inspects_the_file_and_refuses_to_search(tmp_path, blob
         ("label-issues", "without.nuq"),
         ("suggest", "--model", "without.nuq", "--embeddings", "x.npy"),
         ("calibrate", "--model", "without.nuq", "--embeddings", "x.npy", "--target", "coverage=0.9"),
-        ("serve", "--model", "without.nuq", "--port", "0"),
+        ("serve", "--model", "without.nuq", "--address", "127.0.0.1:0"),
     ):
         refused = run(*command)
         assert refused.returncode not in (0, 101), refused
