@@ -31,7 +31,7 @@ use crate::{Error, shards};
 const _: () = assert!(cfg!(target_endian = "little"), "model files are little-endian");
 
 /// The newest version of the model file format that is read. It is written for files without rows, which earlier programs cannot
-/// read. All other files have [`VERSION_WITH_ROWS`].
+/// read. All other files have version 3.
 pub const FORMAT_VERSION: u32 = 4;
 
 /// The version of files that earlier programs can read.
