@@ -59,9 +59,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["test"] => test(),
-        ["test", "python"] => {
-            cargo(&["build", "--package", "nuq-cli", "--features", "parquet"]).and_then(|()| python::test())
-        }
+        ["test", "python"] => build_program().and_then(|()| python::test()),
         ["test", "torch"] => python::test_torch(),
         ["test", "ecosystem"] => python::test_ecosystem(),
         ["test", "serve"] => test_serve(),
@@ -108,8 +106,9 @@ fn main() -> ExitCode {
 
 /// Format, lints, tests with doctests, API documentation without warnings, and the Python package.
 ///
-/// All steps enable the feature `parquet` as releases do, so that they share compiled dependencies. The default features are
-/// checked by the last lint step and by the build of the wheel.
+/// All steps enable the feature `parquet` as releases do, so that they share compiled dependencies. The second lint step checks the
+/// default features: without the Python package, which enables `parquet`, and with all targets, because tests enable features of
+/// dependencies, which would be checked once more without them.
 fn test() -> Result<(), Failed> {
     if has("fmt") {
         cargo(&["fmt", "--all", "--check"])?;
@@ -119,7 +118,7 @@ fn test() -> Result<(), Failed> {
     if has("clippy") {
         let deny = ["--", "--deny", "warnings"];
         cargo(&[&["clippy", "--workspace", "--all-targets"][..], &PARQUET, &deny].concat())?;
-        cargo(&[&["clippy", "--package", "nuq-cli", "--package", "nuq-io"][..], &deny].concat())?;
+        cargo(&[&["clippy", "--workspace", "--exclude", "nuq-python", "--all-targets"][..], &deny].concat())?;
     } else {
         skip("lints", "rustup component add clippy");
     }
@@ -132,7 +131,7 @@ fn test() -> Result<(), Failed> {
 /// The server, on a loopback address: 200 kills while models are changed, its memory over many requests, limits and hostile requests,
 /// clients of the Open Inference Protocol from PyPI, and the files of `examples/serving`. `cargo xtask test` runs its other tests.
 fn test_serve() -> Result<(), Failed> {
-    cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())?;
+    build_program()?;
     // The same packages and features as in `test`, so that nothing is compiled again.
     let tests = [
         "--test",
@@ -152,7 +151,7 @@ fn test_serve() -> Result<(), Failed> {
 
 /// Ray, Spark and vector databases. The command line that the tests compare with has the features of `test`.
 fn test_cluster() -> Result<(), Failed> {
-    cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())?;
+    build_program()?;
     python::test_cluster()
 }
 
@@ -166,6 +165,11 @@ fn test_lab() -> Result<(), Failed> {
         cargo(&[&["clippy"][..], &lab, &["--all-targets", "--", "--deny", "warnings"]].concat())?;
     }
     cargo(&[&["test"][..], &lab].concat())
+}
+
+/// Builds the command line with the features of `test`, whose compiled dependencies are used again.
+fn build_program() -> Result<(), Failed> {
+    cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())
 }
 
 /// Builds the benchmarks and runs them.

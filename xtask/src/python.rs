@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::steps::{Failed, cargo, output, root, run, runs, skip};
 
 /// Packages that the tests need. Tests with PyTorch are skipped unless it is installed, because it is a large download.
-const PACKAGES: [&str; 12] = [
+const PACKAGES: [&str; 13] = [
     "maturin>=1.9,<2",
     "numpy",
     "pytest",
+    "pytest-xdist",
     "scikit-learn",
     "pandas",
     "polars",
@@ -78,7 +79,8 @@ pub(crate) fn test() -> Result<(), Failed> {
     let Some(environment) = Environment::fresh("python", &PACKAGES)? else { return Ok(()) };
     // The profile of the other tests, so that compiled dependencies are shared.
     environment.install_wheel("dev")?;
-    environment.pytest(&[])
+    // One process per processor. A process whose tests are done takes tests of another.
+    environment.pytest(&["--numprocesses", "auto", "--dist", "worksteal"])
 }
 
 /// Runs the tests that need PyTorch, including those of the laboratory's exports, in the environment of [`test`].
@@ -177,7 +179,7 @@ pub(crate) fn bench_guard() -> Result<String, Failed> {
 /// Requests per second and latencies of `nuq serve`, compared with the Python package behind FastAPI and uvicorn. With the part
 /// `memory`, the memory of `nuq serve` during a million requests instead.
 pub(crate) fn bench_serve(part: &[&str]) -> Result<String, Failed> {
-    cargo(&["build", "--quiet", "--release", "--package", "nuq-cli", "--package", "nuq-bench"])?;
+    build_release()?;
     let packages = ["maturin>=1.9,<2", "numpy", "fastapi", "uvicorn[standard]"];
     let Some(environment) = Environment::fresh("python-serve", &packages)? else {
         return Err(Failed("bench/serve.py: no Python environment".to_owned()));
@@ -191,7 +193,7 @@ pub(crate) fn bench_serve(part: &[&str]) -> Result<String, Failed> {
 
 /// Times of scoring a parquet file with `rows` rows by Ray, by Spark and by the command line.
 pub(crate) fn bench_cluster(rows: &[&str]) -> Result<String, Failed> {
-    cargo(&["build", "--quiet", "--release", "--package", "nuq-cli", "--features", "parquet"])?;
+    build_release()?;
     let packages = ["maturin>=1.9,<2", "numpy", "pandas", "pyarrow", "ray[data]", "pyspark"];
     let Some(environment) = Environment::fresh("python-cluster-bench", &packages)? else {
         return Err(Failed("bench/cluster.py: no Python environment".to_owned()));
@@ -202,6 +204,12 @@ pub(crate) fn bench_cluster(rows: &[&str]) -> Result<String, Failed> {
     }
     let binary = text(&target().join("release").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
     output(&text(&environment.python), &[&["bench/cluster.py", &binary][..], rows].concat(), &root())
+}
+
+/// Builds the command line and the load generator with the same features for all benchmarks, so that they are compiled once.
+fn build_release() -> Result<(), Failed> {
+    let packages = ["--package", "nuq-cli", "--package", "nuq-bench", "--features", "nuq-cli/parquet"];
+    cargo(&[&["build", "--quiet", "--release"][..], &packages].concat())
 }
 
 /// Simulates searches that are split over shards, and writes the tables of `docs/scale-out.md`.

@@ -12,6 +12,9 @@ use crate::steps::{Failed, output, root, run, runs, skip};
 /// Oldest Linux of the wheel: glibc 2.17, which is also the oldest one that Rust supports.
 const COMPATIBILITY: &str = "manylinux_2_17";
 
+/// The profile of all builds, in Cargo.toml.
+const PROFILE: &str = "dist";
+
 /// Versions of Python whose interpreters install the wheel, where they are on `PATH`.
 const INTERPRETERS: [&str; 5] = ["python3.10", "python3.11", "python3.12", "python3.13", "python3.14"];
 
@@ -137,7 +140,7 @@ impl Release {
     }
 
     fn wheel(&self, source: &Path) -> Result<PathBuf, Failed> {
-        let build = ["build", "--quiet", "--release", "--out", &text(&self.files)];
+        let build = ["build", "--quiet", "--profile", PROFILE, "--out", &text(&self.files)];
         let linux = ["--zig", "--compatibility", COMPATIBILITY];
         let platform = if cfg!(target_os = "linux") { &linux[..] } else { &[] };
         self.tool("maturin", &[&build[..], platform].concat(), source)?;
@@ -155,12 +158,12 @@ impl Release {
             return Ok(None);
         }
         let command = if cfg!(target_os = "linux") { "zigbuild" } else { "build" };
-        let package = ["--release", "--package", "nuq-cli", "--features", "parquet"];
-        let options = ["--target", &platform, "--config", "profile.release.strip=true"];
+        let package = ["--profile", PROFILE, "--package", "nuq-cli", "--features", "parquet"];
+        let options = ["--target", &platform];
         self.run("cargo", &[&[command][..], &package, &options].concat(), source)?;
         let suffix = std::env::consts::EXE_SUFFIX;
         let version = workspace_version(&read(&root().join("Cargo.toml"))?);
-        let built = self.build.join("target").join(&platform).join("release").join(format!("nuq{suffix}"));
+        let built = self.build.join("target").join(&platform).join(PROFILE).join(format!("nuq{suffix}"));
         let file = self.file(&format!("nuq-{version}-{platform}{suffix}"));
         fs::copy(&built, &file).map_err(|e| Failed(format!("{}: {e}", built.display())))?;
         Ok(Some(file))
