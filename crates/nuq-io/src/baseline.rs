@@ -40,7 +40,7 @@ struct BaselineMeta {
     index: Option<IndexMeta>,
 }
 
-/// Everything that the file of a baseline stores beside the fitted method.
+/// Everything that the file of a baseline stores in addition to the fitted method.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BaselineDetails {
     /// The rows that the method was fitted to; `None` for methods that are not fitted to rows, and in files of earlier programs.

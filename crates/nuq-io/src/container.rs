@@ -152,7 +152,7 @@ pub(crate) struct Container {
 }
 
 impl Container {
-    /// Opens a file. In a folder it opens the manifest of a sharded model.
+    /// Opens a file. For a folder, it opens the manifest of a sharded model.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let path = &shards::manifest_of(path);
         let failed = |source: io::Error| Error::Read { path: path.to_owned(), source };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::AnyBitPattern;
 use memmap2::Mmap;
 
-/// An array in a mapped file. It stores its byte range, so that an access to a row does not search for it.
+/// An array in a mapped file. It stores its byte range, so that an access does not search the table of sections.
 pub(crate) struct MappedArray<T> {
     map: Arc<Mmap>,
     /// Aligned for `T` and a multiple of its size.

@@ -56,9 +56,10 @@ pub fn save(model: &Model<'_>, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Writes a model without its training rows, atomically, for rows that are in a vector database. `predict_from` of the opened model computes
-/// predictions from neighbors that the database finds, and they equal those of the model with rows, bit for bit. The file holds labels or
-/// targets, bandwidths, the Gaussians of the density, thresholds and the ids of the rows.
+/// Writes a model without its training rows, atomically, for rows that are in a vector database. `predict_from` of
+/// the opened model computes predictions from neighbors that the database finds. They equal the predictions of the
+/// model with rows, bit for bit. The file contains labels or targets, bandwidths, the Gaussians of the density,
+/// thresholds and the ids of the rows.
 ///
 /// # Errors
 /// Those of [`save`], and [`Error::Model`] for a kernel that is computed from the coordinates of the neighbors.
@@ -90,9 +91,9 @@ pub fn save_without_rows(model: &Model<'_>, path: &Path) -> Result<(), Error> {
 /// Whether a model file holds the training rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// The file holds the rows, as that of [`save`].
+    /// The file contains the rows, as [`save`] writes it.
     Stored,
-    /// The file holds only the ids of the rows, as that of [`save_without_rows`].
+    /// The file contains only the ids of the rows, as [`save_without_rows`] writes it.
     Absent,
 }
 
@@ -217,7 +218,7 @@ impl<'a> IndexOutput<'a> {
         }
     }
 
-    /// The Gaussians of the density, where the file does not hold the rows to which they could be fitted again.
+    /// The Gaussians of the density, if the file does not contain the rows to which they could be fitted again.
     fn gaussians(&self, model: &impl FittedModel) -> Result<Option<GaussianParts>, nuq::Error> {
         match self {
             Self::Stored(_) => Ok(None),
@@ -263,7 +264,8 @@ fn write(
 /// An opened model and the metadata of its file.
 #[derive(Debug)]
 pub struct ModelFile {
-    /// The model. It has no rows if it was written by [`save_without_rows`]. Rows and links are mapped; their checksums are verified before the first search.
+    /// The model. It has no rows if it was written by [`save_without_rows`]. Rows and links are mapped; their
+    /// checksums are verified before the first search.
     pub model: Model<'static>,
     /// Name and version of the program that wrote the file.
     pub written_by: String,
@@ -275,8 +277,8 @@ pub struct ModelFile {
 }
 
 impl ModelFile {
-    /// Reads the whole file, and the shards of a sharded model, and verifies all checksums. Without this call, large sections are verified before the first
-    /// search.
+    /// Reads the whole file, and the shards of a sharded model, and verifies all checksums. Without this call, large
+    /// sections are verified before the first search.
     ///
     /// # Errors
     /// [`Error::Damaged`] with the name of the first damaged section.

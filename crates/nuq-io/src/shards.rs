@@ -38,7 +38,8 @@ pub struct ShardFile {
 }
 
 impl ShardFile {
-    /// Whether the name is that of a file in the folder. A manifest may come from elsewhere: it must not refer to other folders.
+    /// Whether the name is that of a file in the folder itself. A manifest may come from an untrusted source and must
+    /// not refer to files in other folders.
     fn has_valid_name(&self) -> bool {
         Path::new(&self.name).file_name().is_some_and(|name| name == self.name.as_str())
     }
@@ -85,7 +86,7 @@ pub fn write_shard(
     write_file(folder, number, rows, normalize, |_| {})
 }
 
-/// Writes a shard, and calls `before` with its path before.
+/// Calls `before` with the path of a shard, and then writes the shard.
 fn write_file(
     folder: &Path,
     number: u32,
@@ -215,7 +216,7 @@ impl Drop for ShardWriter {
         }
         self.keep_on_exit();
         if self.is_new_folder {
-            // It fails if the folder is not empty.
+            // This fails if the folder is not empty.
             let _ = fs::remove_dir(&self.folder);
         }
     }

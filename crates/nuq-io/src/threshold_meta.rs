@@ -62,7 +62,7 @@ enum GuaranteeFields {
         delta: f64,
         accepted: usize,
         errors: usize,
-        /// Absent for `nuq`. The name in the file is older than that of the field.
+        /// Absent for `nuq`. The file has an older name of this field.
         #[serde(rename = "errors_of", default, with = "word", skip_serializing_if = "is_nuq")]
         predictor: Predictor,
     },

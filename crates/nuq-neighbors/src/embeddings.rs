@@ -43,7 +43,7 @@ impl Embeddings<'static> {
         Self::checked(values.into(), dim)
     }
 
-    /// Copies rows of equal length. Their length is the dimension, so that at least one row is required; use
+    /// Copies rows of equal length. Their length is the dimension, so at least one row is required; use
     /// `Embeddings::new(vec![], dim)` for an empty batch.
     ///
     /// # Errors
@@ -101,8 +101,8 @@ impl<'a> Embeddings<'a> {
         Self::checked(values, dim)
     }
 
-    /// Rows in the memory of a device, whose values the caller has checked: all of them are finite. They are copied to the
-    /// host when they are first read there; a search on their device does not need this copy.
+    /// Rows in the memory of a device. The caller has checked that all values are finite. The values are copied to
+    /// the host when they are first read there; a search on their device does not need this copy.
     ///
     /// # Errors
     /// [`Error::ZeroColumns`], [`Error::PartialRow`] or [`Error::TooManyRows`].
@@ -187,7 +187,7 @@ impl<'a> Embeddings<'a> {
         &self.values
     }
 
-    /// Copies values on a device to the host, unless they are there.
+    /// Copies values on a device to the host, unless a copy is already there.
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -208,8 +208,8 @@ impl<'a> Embeddings<'a> {
         Embeddings::unverified(values.into(), self.dim)
     }
 
-    /// The rows divided by their Euclidean norms; a row of zeros is unchanged. The result of this function is returned without a
-    /// copy.
+    /// The rows divided by their Euclidean norms; a row of zeros is unchanged. Rows that were already normalized by
+    /// this function are returned without a copy.
     #[must_use]
     pub fn l2_normalized(&self) -> Embeddings<'a> {
         self.clone().into_l2_normalized()
@@ -231,7 +231,7 @@ impl<'a> Embeddings<'a> {
         Self { is_normalized: true, ..self }
     }
 
-    /// Overwrites the rows with the given ids by the first rows of `rows`, and appends the others.
+    /// Overwrites the rows with the given ids by the first rows of `rows`, one per id, and appends the other rows.
     pub(crate) fn write(&mut self, ids: &[u32], rows: &[f32]) {
         self.is_normalized = false;
         write_rows(self.values.to_mut(), self.dim, ids, rows);
@@ -260,7 +260,7 @@ impl fmt::Debug for Embeddings<'_> {
 
 /// The position of the first value that is not finite.
 fn first_not_finite(values: &[f32]) -> Option<usize> {
-    /// Values per task. A block is read to its end, without a branch per value.
+    /// Values per task. A task reads its whole block without a branch per value, which is faster.
     const BLOCK: usize = 1 << 14;
     let has_any = |block: &[f32]| block.iter().fold(false, |any, v| any | !v.is_finite());
     let block = values.par_chunks(BLOCK).position_first(has_any)?;

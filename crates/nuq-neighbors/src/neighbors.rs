@@ -149,8 +149,8 @@ impl Neighbors {
         &self.sq_distances[i * self.k..][..self.k]
     }
 
-    /// The table of the `k` nearest neighbors, or of all neighbors when there are fewer. One search with a large k
-    /// therefore serves all smaller ones.
+    /// The table of the `k` nearest neighbors, or of all neighbors when there are fewer. One search with a large `k`
+    /// therefore serves all smaller values of `k`.
     ///
     /// # Errors
     /// [`Error::ZeroNeighbors`] when `k` is 0.

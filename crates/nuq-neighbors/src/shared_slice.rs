@@ -94,7 +94,7 @@ impl<'a, T> SharedSlice<'a, T> {
         self.len() == 0
     }
 
-    /// Copies values on a device to the host, unless they are there.
+    /// Copies values on a device to the host, unless a copy is already there.
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// A stand-in for a device that counts the copies, or fails.
+    /// Stands for values on a device. It keeps the copy of the first read; without values, a read fails.
     struct Remote {
         values: Option<Vec<f32>>,
         copy: OnceLock<Vec<f32>>,

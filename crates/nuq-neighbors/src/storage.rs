@@ -53,7 +53,7 @@ pub trait RowStorage: Send + Sync {
         Precision::F32
     }
 
-    /// The divisors of the coordinates, when distances are those of a scaled space.
+    /// The divisors of the coordinates, if distances are measured in a scaled space.
     fn scale(&self) -> Option<&[f64]> {
         None
     }
@@ -66,13 +66,13 @@ pub trait RowStorage: Send + Sync {
         Ok(())
     }
 
-    /// The rows as shards, if they are stored so.
+    /// The rows as shards, if they are stored in shards.
     fn sharded(&self) -> Option<&ShardedRows> {
         None
     }
 
-    /// Whether the values of the rows are available. If not, only ids are known: [`row`](Self::row) must not be called, and
-    /// everything else that needs values is [`Error::RowsNotStored`].
+    /// Whether the values of the rows are available. If not, only ids are known: [`row`](Self::row) must not be
+    /// called, and every other function that needs values returns [`Error::RowsNotStored`].
     fn is_stored(&self) -> bool {
         true
     }

@@ -37,7 +37,7 @@ pub fn hold_stdin() -> Result<(), Error> {
 /// An opened input at its first byte.
 pub(crate) struct Input {
     pub(super) bytes: Bytes,
-    /// The first bytes, unpacked. All of them if there are fewer than [`START`].
+    /// The first bytes, unpacked: [`START`] bytes, or all if there are fewer.
     pub(super) start: Vec<u8>,
 }
 

@@ -47,8 +47,9 @@ impl FileState {
 }
 
 impl MappedInput {
-    /// Verifies that the file was not written since it was mapped. Call it before a result that was computed from the values is
-    /// stored. A file that was replaced by another one of the same name is not affected.
+    /// Verifies that the file was not written since it was mapped. Call it before a result that was computed from the
+    /// values is stored. Replacing the file by another one of the same name does not change the mapped values and is
+    /// no error.
     ///
     /// # Errors
     /// [`Error::BadFile`] if length or time of the last change differ.
@@ -81,7 +82,7 @@ impl EmbeddingsFile {
 }
 
 impl StoredArray {
-    /// The values in the mapped file; `None` if its bytes are not the values, or too few.
+    /// The values in the mapped file; `None` if its bytes are not the values, or if the array is small.
     fn map(&self, spec: &ArraySpec) -> Result<Option<AllValues>, Error> {
         let Source::File(file, offset) = &self.source else { return Ok(None) };
         let len = self.len() * self.element.size();

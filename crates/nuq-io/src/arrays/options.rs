@@ -44,8 +44,8 @@ impl ReadOptions {
         Self { format: Some(format), ..self }
     }
 
-    /// Sets the expected number of rows. Another number gives [`Error::RowCount`], before values are read if the format declares the
-    /// number.
+    /// Sets the expected number of rows. Another number gives [`Error::RowCount`]. If the format declares the number
+    /// of rows, the error is returned before values are read.
     pub fn rows(self, rows: usize) -> Self {
         Self { rows: Some(rows), ..self }
     }
@@ -55,8 +55,9 @@ impl ReadOptions {
         Self { columns: Some(columns), ..self }
     }
 
-    /// Reads csv and tsv files in blocks, as other formats, instead of into memory. Every line is parsed twice: when the file
-    /// is opened, and when its block is read. Tables that cannot be opened again, from a pipe or standard input, are held in memory nevertheless.
+    /// Reads csv and tsv files in blocks, like other formats, instead of into memory. Every line is parsed twice:
+    /// when the file is opened, and when its block is read. Tables that cannot be opened again, from a pipe or
+    /// standard input, are read into memory nevertheless.
     pub fn in_blocks(self) -> Self {
         Self { in_blocks: true, ..self }
     }
@@ -118,7 +119,8 @@ impl ReadOptions {
         super::read_targets_with(self, spec)
     }
 
-    /// Reads members as [`read_members`](crate::read_members) does, with these options. The expected numbers of rows and columns are those of each member.
+    /// Reads members as [`read_members`](crate::read_members) does, with these options. The expected numbers of rows
+    /// and columns apply to each member.
     ///
     /// # Errors
     /// As [`read_members`](crate::read_members).

@@ -89,8 +89,9 @@ impl Records {
     }
 }
 
-/// Reads a text so that every line, also the last one, ends in `\n`, whatever the file has. Counts the bytes since the last record and
-/// fails if there are too many.
+/// Reads a text so that every line, also the last one, ends in `
+/// `, regardless of the line ends of the file. Counts the bytes since the last record and fails if there are too
+/// many.
 struct LimitedReader {
     reader: Box<dyn Read + Send>,
     bytes: usize,

@@ -91,7 +91,7 @@ impl<'s> Table<'s> {
         }
     }
 
-    /// The next line after the first one. It shows whether a first line 0, 1, 2, … may be a row.
+    /// The next line after the first one. It is an error if it shows that a first line 0, 1, 2, … may be a row.
     fn next(&mut self) -> Result<Option<Record>, Error> {
         let record = self.records.next()?;
         let is_integers = |record: &Record| record.cells.iter().all(|cell| integer(cell).is_some());
@@ -208,7 +208,7 @@ impl<'s> Table<'s> {
         self.for_each_cell(|table, line, cell| {
             table.reserve(&mut cells, 1)?;
             cells.push(LabelCell { line, text: cell.to_owned() });
-            // The first of them may be a header.
+            // The first cell may be a header, so one cell more than the expected rows is allowed.
             table.check_more_rows(options, cells.len() - 1)
         })?;
         if self.first_line == FirstLine::Strings

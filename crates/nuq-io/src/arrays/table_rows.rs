@@ -11,7 +11,7 @@ use super::source::{out_of_memory, truncated};
 use super::{ArraySpec, KeptColumn};
 use crate::Error;
 
-/// The rows of a table of embeddings. All lines were parsed once, so that their number and the validity of their cells are known.
+/// The rows of a table of embeddings. All lines were parsed once, so their number is known and their cells are valid.
 pub(crate) struct TableRows {
     pub(super) rows: usize,
     pub(super) columns: CoordinateColumns,

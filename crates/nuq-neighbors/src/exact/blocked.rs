@@ -160,7 +160,8 @@ impl<'b> Block<'b> {
     }
 
     fn add_rows(&mut self, first: u32, products: &[f32], half_sq_norms: &[f32]) {
-        // A norm that underflowed to zero was below `MIN_POSITIVE`. Removed rows have an infinite norm.
+        // `MIN_POSITIVE` is added because a smaller norm may have underflowed to zero. Removed rows have an infinite
+        // norm and are left out.
         let live = half_sq_norms.iter().copied().filter(|norm| norm.is_finite());
         let largest = live.fold(0.0, f32::max) + f32::MIN_POSITIVE;
         let longest = (2.0 * f64::from(largest)).sqrt();
@@ -194,7 +195,7 @@ pub(super) fn score_error(dim: usize, query_norm: f64, row_norm: f64) -> f64 {
         + distance_error(dim, (query_norm + row_norm).powi(2))
 }
 
-/// A bound on the score of a row with a rescaled squared distance, computed in `f64`.
+/// An upper bound on the score of a row whose rescaled squared distance, computed in `f64`, is `sq_distance`.
 fn upper_score(dim: usize, sq_distance: f64, sq_norm: f64) -> f64 {
     0.5 * (sq_distance - sq_norm) + distance_error(dim, sq_distance + sq_norm)
 }

@@ -11,7 +11,7 @@ pub(super) struct Centers {
 }
 
 impl Centers {
-    /// No centers, of points with `width` coordinates.
+    /// An empty list of centers with `width` coordinates each.
     pub(super) fn new(width: usize) -> Self {
         Self { width, count: 0, blocks: vec![] }
     }

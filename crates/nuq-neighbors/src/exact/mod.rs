@@ -59,7 +59,8 @@ pub struct ExactIndex<'a> {
     /// first use, because an index over a mapped file must not read its rows earlier.
     rescaler: OnceLock<Option<Rescaler>>,
     pruning: Pruning,
-    /// `None` when it would not save time. Computed when the searches so far took as long as its construction.
+    /// `None` when it would not save time. Built when the searches so far took as long as its construction would
+    /// take.
     partition: OnceLock<Option<Partition>>,
     /// The codes of all rows; `None` if they are not used. Computed when it is known that there is no partition.
     codes: OnceLock<Option<RowCodes>>,
@@ -76,7 +77,7 @@ pub enum Pruning {
     Auto,
     /// Rows are never grouped, and compared in `f32`.
     Off,
-    /// Rows are never grouped, and compared by codes of one byte per coordinate where the processor supports it.
+    /// Rows are never grouped, and compared by codes of one byte per coordinate if the processor supports it.
     Codes,
     /// Rows are grouped at the first search, on at most this number of principal axes.
     On(usize),
@@ -84,8 +85,8 @@ pub enum Pruning {
 
 /// With fewer queries than this, direct distances are faster than a matrix product.
 const MIN_BLOCKED_QUERIES: usize = 5;
-/// Limit of the neighbors held in memory before they are copied to the table.
-const MAX_HELD_NEIGHBORS: usize = 1 << 23;
+/// Limit of the number of neighbors in lists that are not yet copied to the result.
+const MAX_LISTED_NEIGHBORS: usize = 1 << 23;
 /// Training rows per task when distances are computed directly.
 const DIRECT_ROWS: usize = 4096;
 
@@ -282,8 +283,9 @@ impl NeighborIndex for ExactIndex<'_> {
     ) -> Result<Neighbors, Error> {
         let k = self.rows.check_search(queries, k, excluded)?;
         let mut table = Neighbors::with_capacity(k, queries.len());
-        // Queries are searched in portions to limit the memory of the neighbor lists, which need more space than the table.
-        let portion = (MAX_HELD_NEIGHBORS / k).max(1);
+        // Queries are searched in portions to limit the memory of the neighbor lists, which need more space than the
+        // result.
+        let portion = (MAX_LISTED_NEIGHBORS / k).max(1);
         for (i, rows) in queries.as_slice().chunks(portion * self.dim()).enumerate() {
             let first = i * portion;
             let excluded = excluded.map(|ids| &ids[first..first + rows.len() / self.dim()]);
@@ -308,9 +310,9 @@ impl NeighborIndex for ExactIndex<'_> {
                 .zip(stored.chunks_exact(self.rows.dim()))
                 .for_each(|(&id, row)| codes.write(id as usize, row, rescaler));
         }
-        // Without a partition the decision is made again when the number of rows has doubled.
-        let is_doubled = self.rows.len().ilog2() > (self.rows.len() - ids.len()).max(1).ilog2();
-        if is_doubled && matches!(self.partition.get(), Some(None)) {
+        // If there is no partition, the decision is made again when the number of rows passes a power of two.
+        let passes_power_of_two = self.rows.len().ilog2() > (self.rows.len() - ids.len()).max(1).ilog2();
+        if passes_power_of_two && matches!(self.partition.get(), Some(None)) {
             self.drop_partition();
         }
         if let Some(Some(partition)) = self.partition.get_mut()

@@ -14,7 +14,8 @@ use crate::SeededRng;
 use crate::cancel::{Checkpoint, ParallelCheckpoints, checkpoint};
 use crate::progress::{self, Steps};
 
-/// The size of a batch is the number of linked nodes divided by this. Each node of a batch is compared with all others.
+/// The size of a batch is the number of linked nodes divided by this. It is limited, because each node of a batch is
+/// compared with all other nodes of the batch.
 const BATCH_DIVISOR: usize = 32;
 const MAX_BATCH: usize = 1024;
 /// The number of links that a new node selects on the bottom layer, in quarters of M; lists have space for 2M.
@@ -147,9 +148,9 @@ pub(super) fn select_links<T: Element>(
     select_diverse(vectors, &candidates, max_links)
 }
 
-/// The selection heuristic of Malkov and Yashunin: of the candidates, nearest first, those that are nearer to the node
-/// than to any selected candidate, so that links lead in different directions. If fewer than `max_links` are
-/// selected, the nearest skipped candidates are added.
+/// The selection heuristic of Malkov and Yashunin. The nearest candidates are considered first. A candidate is
+/// selected if it is nearer to the node than to every selected candidate; links therefore lead in different
+/// directions. If fewer than `max_links` are selected, the nearest skipped candidates are added.
 fn select_diverse<T: Element>(
     vectors: Vectors<'_, T>,
     candidates: &[Candidate],

@@ -21,7 +21,7 @@ pub struct HnswParams {
     pub ef_search: usize,
     /// The seed of the layers of the nodes and of the order of insertion.
     pub seed: u64,
-    /// The precision of the stored rows. Rows in `f32` are borrowed or shared; where codes of one byte per coordinate
+    /// The precision of the stored rows. Rows in `f32` are borrowed or shared; if codes of one byte per coordinate
     /// preserve the neighbors, walks read such codes. Rows in `f16` are a rounded copy, which walks read directly.
     pub precision: Precision,
 }

@@ -3,8 +3,8 @@
 use crate::device::{self, Device};
 use crate::{Embeddings, Error, ExactIndex, NeighborIndex, Neighbors, ShardMerge, ShardedRows};
 
-/// Some shards of a model. Each search returns the ids that the rows have in the whole model, so that the tables of several workers
-/// are merged without further information ([`HeldShards::merge`]).
+/// Some shards of a model. Each search returns the ids that the rows have in the whole model, so the results of
+/// several workers can be merged without further information ([`HeldShards::merge`]).
 ///
 /// [`ShardedIndex`](crate::ShardedIndex) searches all shards of a model and keeps none of them in memory.
 ///
@@ -57,7 +57,7 @@ impl HeldShards {
         Ok(merge.finish())
     }
 
-    /// The `k` nearest rows of each query among those of several tables. The order of the tables has no effect.
+    /// Merges several tables into one with the `k` nearest rows of each query. The order of the tables has no effect.
     ///
     /// # Errors
     /// [`Error::Empty`] without tables, [`Error::ZeroNeighbors`], [`Error::LengthMismatch`] for tables with different numbers of

@@ -15,8 +15,8 @@ pub struct Shard {
     pub rows: StoredRows<'static>,
 }
 
-/// Training rows in several shards, for example one mapped file each. The ids of a shard follow those of the shard before it.
-/// Clones share the rows.
+/// Training rows in several shards, for example one mapped file each. The ids of a shard follow the ids of the shard
+/// before it. Clones share the rows.
 ///
 /// The rows cannot be changed: [`insert`](RowStorage::insert) and [`remove`](RowStorage::remove) are errors.
 ///
@@ -79,7 +79,7 @@ impl ShardedRows {
         self.searcher.as_deref()
     }
 
-    /// Sets the divisors of the coordinates: distances are then those of the scaled space.
+    /// Sets the divisors of the coordinates: distances are then measured in the scaled space.
     ///
     /// # Errors
     /// Those of [`StoredRows::scaled`].
