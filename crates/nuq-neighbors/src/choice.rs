@@ -336,7 +336,11 @@ mod tests {
         let graph = IndexKind::Hnsw(HnswParams::default());
         assert_eq!(kind(2000, 64, 10_000), IndexKind::Exact);
         assert_eq!(kind(50_000, 512, 10_000), IndexKind::Exact);
-        assert_eq!(kind(50_000, 512, 10_000_000), IndexKind::Exact, "a graph search takes longer than comparing all codes");
+        assert_eq!(
+            kind(50_000, 512, 10_000_000),
+            IndexKind::Exact,
+            "a graph search takes longer than comparing all codes"
+        );
         assert_eq!(kind(1_000_000, 128, 1_000_000), graph);
         assert_eq!(kind(1_300_000, 2048, 100_000), graph);
         assert_eq!(kind(1_300_000, 2048, 100), IndexKind::Exact);

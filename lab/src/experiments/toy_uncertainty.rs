@@ -37,7 +37,8 @@ impl Point {
 }
 
 pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
-    // The same for all sizes: fewer points estimate η too coarsely for the claims, and the run takes one second.
+    // The number is the same for all sizes: fewer points would estimate η too coarsely for the claims, and the run takes only one
+    // second.
     let n = 5000;
     let per_seed: Vec<Vec<Point>> =
         (0..context.seeds as u64).map(|seed| evaluate_grid(n, seed)).collect::<Result<_, _>>()?;
@@ -57,7 +58,8 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
 fn evaluate_grid(n: usize, seed: u64) -> Result<Vec<Point>, LabError> {
     let (points, classes) = mixture::sample(n, seed);
     let train = Embeddings::new(points, 1)?;
-    // With so many neighbors the distance to the last one is too large for a bandwidth. As in the paper, the posterior bandwidth is used.
+    // With so many neighbors the distance to the last neighbor is too large for a bandwidth. As in the paper, the posterior
+    // bandwidth is used.
     let density = Density::Kde { bandwidth: DensityBandwidth::Same };
     let params = NuqClassifier::params().n_neighbors(NEIGHBORS).density(density).selection_rows(1000);
     let model = params.fit(&train, &classes)?;
@@ -97,7 +99,7 @@ fn table(per_seed: &[Vec<Point>]) -> Table {
             row(RANK_CORRELATION, &rank_correlation),
             row(GAP_RATIO, &gap_ratio),
             row(ALEATORIC, &|points| distance(points, |point| point.aleatoric)),
-            // This value does not depend on the seed.
+            // This value does not depend on the seed, so the cell has a single value.
             TableRow { name: TRIVIAL.to_owned(), cells: vec![trivial] },
         ],
         unit: Unit::Plain,

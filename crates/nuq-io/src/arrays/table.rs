@@ -435,7 +435,8 @@ struct LabelCell {
     text: String,
 }
 
-/// Whether a label is a number, also with a decimal comma. NaN is not: it is a missing label, which a column of strings may contain too.
+/// Whether a label is a number, also with a decimal comma. NaN does not count: it is a missing label, which a column
+/// of strings may contain too.
 fn is_numeric_label(cell: &str) -> bool {
     cell.parse::<f64>().is_ok_and(|value| !value.is_nan()) || has_decimal_comma(cell)
 }

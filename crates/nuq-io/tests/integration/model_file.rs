@@ -207,7 +207,7 @@ fn damaged_section(path: &Path, queries: &Embeddings<'_>, expected: &[u64], what
     }
 }
 
-/// 100,000 files with one changed bit or truncated.
+/// Opens 100,000 files that are truncated or have one changed bit.
 #[test]
 fn damaged_files_are_errors_or_predict_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
