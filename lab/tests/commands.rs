@@ -122,7 +122,7 @@ fn killed_run_resumes_at_its_checkpoint() {
 }
 
 #[test]
-fn exported_embeddings_can_be_used_by_nuq_and_the_embeddings_experiment() {
+fn exported_embeddings_can_be_used_by_the_embeddings_experiment() {
     let root = tempfile::tempdir().unwrap();
     let (cache, out) = (root.path().join("cache"), root.path().join("digits"));
     write_digits(&cache);

@@ -173,8 +173,8 @@ fn registry() -> &'static Registry {
     }
 }
 
-/// The paths that [`stop_writing`] removes, the last one first: partially written files, and new folders before their
-/// shards without a manifest.
+/// The paths that [`stop_writing`] removes: partially written files, new shards that no manifest lists yet, and new
+/// folders. They are removed from the last to the first, so a folder is removed after its shards.
 pub(crate) fn removed_on_exit() -> MutexGuard<'static, Vec<PathBuf>> {
     partial_files()
 }

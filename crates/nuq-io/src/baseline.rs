@@ -128,10 +128,11 @@ pub fn save_baseline(scorer: &dyn Scorer, details: &BaselineDetails, path: &Path
     write(scorer, details, path, |sections| write_atomically(path, |file| container::write(file, sections)))
 }
 
-/// Writes a fitted baseline to a writer, such as standard output. The bytes are those of a file that [`save_baseline`] writes.
+/// Writes a fitted baseline to a writer, such as standard output. The bytes equal the contents of a file that
+/// [`save_baseline`] writes.
 ///
 /// # Errors
-/// As [`save_baseline`].
+/// The errors of [`save_baseline`].
 pub fn write_baseline(
     scorer: &dyn Scorer,
     details: &BaselineDetails,

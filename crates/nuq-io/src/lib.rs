@@ -14,8 +14,8 @@
 //! [`save_without_rows`] writes a model whose rows are in a database: its predictions are computed from neighbors
 //! that the database finds.
 //!
-//! [`save_baseline`] and [`open_baseline`] do the same for a fitted baseline of the crate `nuq-eval`. [`open_any`] opens a file
-//! of either kind.
+//! [`save_baseline`] and [`open_baseline`] write and open a fitted baseline of the crate `nuq-eval`. [`open_any`]
+//! opens a file of either kind.
 
 mod arrays;
 mod atomic;

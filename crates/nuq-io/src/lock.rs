@@ -32,7 +32,7 @@ use crate::{BaselineDetails, Error, save, save_baseline, shards};
 #[must_use]
 pub struct ModelLock {
     path: PathBuf,
-    /// The locked file: the one at `path`, or the manifest of a sharded model.
+    /// The locked file: the file at `path`, or the manifest of a sharded model.
     locked_path: PathBuf,
     file: File,
 }
@@ -95,7 +95,7 @@ impl ModelLock {
     /// Replaces the file by a model, as [`save`](crate::save) does, and releases the lock.
     ///
     /// # Errors
-    /// [`Error::Replaced`] if a process without the lock has replaced the file in the meantime, otherwise as
+    /// [`Error::Replaced`] if a process without the lock has replaced the file in the meantime, and the errors of
     /// [`save`](crate::save).
     pub fn save(self, model: &Model<'_>) -> Result<(), Error> {
         self.replace(|path| save(model, path))
@@ -104,7 +104,8 @@ impl ModelLock {
     /// Replaces the file by a baseline, as [`save_baseline`](crate::save_baseline) does, and releases the lock.
     ///
     /// # Errors
-    /// [`Error::Replaced`] as [`save`](Self::save), otherwise as [`save_baseline`](crate::save_baseline).
+    /// [`Error::Replaced`] if a process without the lock has replaced the file in the meantime, and the errors of
+    /// [`save_baseline`](crate::save_baseline).
     pub fn save_baseline(self, scorer: &dyn Scorer, details: &BaselineDetails) -> Result<(), Error> {
         self.replace(|path| save_baseline(scorer, details, path))
     }

@@ -62,7 +62,7 @@ pub fn save(model: &Model<'_>, path: &Path) -> Result<(), Error> {
 /// thresholds and the ids of the rows.
 ///
 /// # Errors
-/// Those of [`save`], and [`Error::Model`] for a kernel that is computed from the coordinates of the neighbors.
+/// The errors of [`save`], and [`Error::Model`] for a kernel that is computed from the coordinates of the neighbors.
 ///
 /// ```
 /// use nuq::{Embeddings, FittedModel, Model, NuqRegressor};
@@ -100,7 +100,7 @@ pub enum Rows {
 /// Writes a classifier, as [`save`] or [`save_without_rows`] does.
 ///
 /// # Errors
-/// As these functions.
+/// The errors of these functions.
 pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path, rows: Rows) -> Result<(), Error> {
     save_to(model, path, rows, |output| write_classifier(model, output))
 }
@@ -108,14 +108,14 @@ pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path, rows: Rows) -> Re
 /// Writes a regressor, as [`save`] or [`save_without_rows`] does.
 ///
 /// # Errors
-/// As these functions.
+/// The errors of these functions.
 pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path, rows: Rows) -> Result<(), Error> {
     save_to(model, path, rows, |output| write_regressor(model, output))
 }
 
 /// The destination of a model.
 struct Output<'o> {
-    /// The file, for errors.
+    /// The path in error messages.
     path: &'o Path,
     /// Whether the rows are listed as shards instead of stored.
     is_manifest: bool,
@@ -149,10 +149,10 @@ fn save_to(
     if is_manifest { shards::replace_manifest(model, path, save) } else { save(path) }
 }
 
-/// Writes a model to a writer, such as standard output. The bytes are those of a file that [`save`] writes.
+/// Writes a model to a writer, such as standard output. The bytes equal the contents of a file that [`save`] writes.
 ///
 /// # Errors
-/// As [`save`].
+/// The errors of [`save`].
 pub fn write_model(model: &Model<'_>, to: &mut dyn Write) -> Result<(), Error> {
     let path = Path::new("the output");
     let mut put = |sections: &[Section<'_>]| {
@@ -299,8 +299,8 @@ impl ModelFile {
         Err(Error::Model { path: self.container.path().to_owned(), source })
     }
 
-    /// A number that identifies the contents of the file, from the checksums of its sections. Nothing is read for it. Different files
-    /// have different numbers, except by a coincidence of checksums.
+    /// A number that identifies the contents of the file, from the checksums of its sections. The sections are not
+    /// read for it. Different files have different numbers, except by a coincidence of checksums.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.container.fingerprint()
@@ -382,7 +382,7 @@ pub struct Manifest {
 /// need not exist.
 ///
 /// # Errors
-/// Those of [`open`], and [`Error::Damaged`] if the file has no shards.
+/// The errors of [`open`], and [`Error::Damaged`] if the file has no shards.
 pub fn open_manifest(path: &Path) -> Result<Manifest, Error> {
     let container = Container::open(path)?;
     let (meta, shards) = (meta(&container)?, shards::listed(&container)?);

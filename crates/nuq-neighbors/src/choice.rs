@@ -205,7 +205,7 @@ impl IndexRequest {
     /// Chooses and builds the index. With `scale`, coordinate `j` is divided by `scale[j]`.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check) and of the constructors of the indexes.
+    /// The errors of [`check`](Self::check) and of the constructors of the indexes.
     pub fn build<'a>(
         &self,
         embeddings: &Embeddings<'a>,
@@ -240,7 +240,8 @@ impl IndexRequest {
     /// Builds an index over shards, which are always searched exactly. With `scale`, coordinate `j` is divided by `scale[j]`.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check), [`Error::GraphOverShards`] when a graph was requested, and an invalid scale.
+    /// The errors of [`check`](Self::check), [`Error::GraphOverShards`] when a graph was requested,
+    /// [`Error::LengthMismatch`] or [`Error::BadScale`] for an invalid scale.
     pub fn build_sharded(
         &self,
         rows: ShardedRows,

@@ -133,7 +133,7 @@ pub fn place<'a>(index: ExactIndex<'a>, device: Device) -> Result<Box<dyn Neighb
 /// An index with exact search on the device of this thread.
 ///
 /// # Errors
-/// Those of [`ExactIndex::new`] and [`place`].
+/// The errors of [`ExactIndex::new`] and [`place`].
 pub fn exact_index<'a>(rows: &Embeddings<'a>) -> Result<Box<dyn NeighborIndex + 'a>, Error> {
     place(ExactIndex::new(rows)?, Device::current())
 }

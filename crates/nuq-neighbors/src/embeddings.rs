@@ -12,7 +12,8 @@ use crate::{DeviceSlice, Error, SharedSlice};
 /// `n` embeddings of dimension `d`, row-major `f32`, every value finite.
 ///
 /// The values are borrowed from the caller or shared behind an [`Arc`]: a clone is cheap, and a fitted model needs no
-/// second copy. Every constructor from values on the host checks that they are finite; all other code relies on it.
+/// second copy. Every constructor from values on the host checks that they are finite; all other code relies on this
+/// check.
 ///
 /// ```
 /// use nuq_neighbors::{Embeddings, Error};
@@ -47,7 +48,7 @@ impl Embeddings<'static> {
     /// `Embeddings::new(vec![], dim)` for an empty batch.
     ///
     /// # Errors
-    /// [`Error::Empty`], [`Error::Ragged`], and those of [`new`](Self::new).
+    /// [`Error::Empty`], [`Error::Ragged`], and the errors of [`new`](Self::new).
     pub fn from_rows<R: AsRef<[f32]>>(rows: &[R]) -> Result<Self, Error> {
         let dim = rows.first().ok_or(Error::Empty)?.as_ref().len();
         let mut values = Vec::with_capacity(rows.len() * dim);
@@ -63,7 +64,7 @@ impl Embeddings<'static> {
     /// Rounds a row-major `f64` buffer to `f32`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a finite value outside the range of `f32`, and those of [`new`](Self::new).
+    /// [`Error::OutOfRange`] for a finite value outside the range of `f32`, and the errors of [`new`](Self::new).
     pub fn from_f64(values: &[f64], dim: usize) -> Result<Self, Error> {
         if dim == 0 {
             return Err(Error::ZeroColumns);
@@ -80,7 +81,7 @@ impl<'a> Embeddings<'a> {
     /// Borrows a row-major buffer with `dim` columns.
     ///
     /// # Errors
-    /// Those of [`new`](Embeddings::new).
+    /// The errors of [`new`](Embeddings::new).
     pub fn borrowed(values: &'a [f32], dim: usize) -> Result<Self, Error> {
         Self::checked(SharedSlice::borrowed(values), dim)
     }
@@ -88,7 +89,7 @@ impl<'a> Embeddings<'a> {
     /// Shares a row-major buffer with other owners, for example a memory map or an array of another language.
     ///
     /// # Errors
-    /// Those of [`new`](Embeddings::new).
+    /// The errors of [`new`](Embeddings::new).
     pub fn shared(values: Arc<dyn AsRef<[f32]> + Send + Sync + 'a>, dim: usize) -> Result<Self, Error> {
         Self::checked(SharedSlice::shared(values), dim)
     }
@@ -96,7 +97,7 @@ impl<'a> Embeddings<'a> {
     /// Takes a row-major buffer of any kind with `dim` columns.
     ///
     /// # Errors
-    /// Those of [`new`](Embeddings::new).
+    /// The errors of [`new`](Embeddings::new).
     pub fn from_values(values: SharedSlice<'a, f32>, dim: usize) -> Result<Self, Error> {
         Self::checked(values, dim)
     }
@@ -111,7 +112,7 @@ impl<'a> Embeddings<'a> {
         rows.check_shape().map(|()| rows)
     }
 
-    /// Values that are verified before they are read, such as those of a mapped file.
+    /// Values that are verified before they are read, such as the values of a mapped file.
     pub(crate) fn unverified(values: SharedSlice<'a, f32>, dim: usize) -> Self {
         Self { values, dim, is_normalized: false }
     }

@@ -25,7 +25,7 @@ pub trait DeviceSlice<T>: Send + Sync {
     /// Copies the values to the host and frees the memory of the device, unless a search uses it.
     ///
     /// # Errors
-    /// Those of [`on_host`](Self::on_host).
+    /// The errors of [`on_host`](Self::on_host).
     fn release(&self) -> Result<(), Error>;
 
     /// The type of the implementation, for the backend of the device.
@@ -82,7 +82,7 @@ impl<'a, T> SharedSlice<'a, T> {
         }
     }
 
-    /// The number of values. Values on a device are not copied for it.
+    /// The number of values. Values on a device are not copied for this call.
     #[must_use]
     pub fn len(&self) -> usize {
         self.device_slice().map_or_else(|| (**self).len(), |values| values.len())

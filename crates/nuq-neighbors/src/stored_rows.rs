@@ -299,7 +299,7 @@ fn check_scale(scale: &[f64], dim: usize) -> Result<(), Error> {
         let (what, counterpart) = ("scales", "columns");
         return Err(Error::LengthMismatch { what, got: scale.len(), counterpart, expected: dim });
     }
-    // In this range the square of any nonzero f32 divided by a scale is finite and positive.
+    // With scales s in this range, `(x / s)²` is finite and positive for every nonzero `f32` number x.
     let usable = |s: f64| (1e-100..=1e100).contains(&s);
     match scale.iter().position(|&s| !usable(s)) {
         Some(column) => Err(Error::BadScale { column, value: scale[column] }),

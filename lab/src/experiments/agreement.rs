@@ -12,7 +12,7 @@ use crate::LabError;
 use crate::data::embeddings::{self, EmbeddingSets};
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
-/// Number of groups of test rows, sorted by aleatoric uncertainty.
+/// Number of groups into which the test rows are divided, in order of their aleatoric uncertainty.
 const GROUPS: usize = 20;
 
 /// For each row, whether NUQ and the network agree, and the aleatoric uncertainty of NUQ.

@@ -86,7 +86,7 @@ impl Context {
         Self { user, ..self }
     }
 
-    /// Sets a folder of embeddings (option `--data`), which replaces those in the user's data folder.
+    /// Sets a folder of embeddings (option `--data`), which replaces the embeddings in the user's data folder.
     #[must_use]
     pub fn with_embeddings(self, data: Option<PathBuf>) -> Self {
         Self { data, ..self }
@@ -125,8 +125,8 @@ impl Context {
         }
     }
 
-    /// Whether embeddings come from the user's data folder and not from `--data`. It is known which network computed the embeddings
-    /// in the user's data folder; it is not known for those of `--data`.
+    /// Whether embeddings come from the user's data folder and not from `--data`. Only for the user's data folder is it known which
+    /// network computed the embeddings.
     pub(super) fn uses_default_embeddings(&self) -> bool {
         self.data.is_none()
     }

@@ -11,7 +11,7 @@ use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
 /// Query grid: first point, last point, number of points.
 const GRID: (f64, f64, usize) = (-4.0, 10.0, 281);
-/// Number of neighbors. It is large enough that the kernel weights of all other points are negligible, even where points are densest.
+/// Number of neighbors. It is so large that the kernel weights of all farther points are negligible, even where points are densest.
 const NEIGHBORS: usize = 1000;
 /// The gap between the components.
 const GAP: (f64, f64) = (3.0, 5.0);
@@ -222,7 +222,7 @@ mod tests {
             claims(&numbers(["value"], &rows)).iter().map(|claim| claim.holds).collect::<Vec<_>>()
         };
         assert_eq!(verdicts(5.0, 0.009), [true, true]);
-        // An aleatoric difference equal to that of a constant zero must fail.
+        // An aleatoric difference as large as the difference of a constant zero must fail.
         assert_eq!(verdicts(2.0, 0.05), [false, false]);
     }
 

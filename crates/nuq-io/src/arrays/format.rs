@@ -98,7 +98,7 @@ impl Format {
         Err(Error::BadFile { spec: spec.clone(), problem })
     }
 
-    /// The format of a table whose name does not show it.
+    /// The format of a text whose name does not show the format.
     fn of_text(spec: &ArraySpec, line: &[u8]) -> Result<Self, Error> {
         match (line.contains(&b'\t'), line.contains(&b',') || line.contains(&b';')) {
             (true, false) => Ok(Self::Tsv),

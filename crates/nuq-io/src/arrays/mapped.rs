@@ -66,11 +66,11 @@ impl EmbeddingsFile {
     /// Maps the file if its bytes are the values: an uncompressed array of `f32` in C order, of at least 64 MiB. Otherwise all rows
     /// are read. Pages of a mapped file are not copied, and the system can reclaim them.
     ///
-    /// The values are those of the file at the time of their use. If another process shortens the file meanwhile, the operating
+    /// A value is read from the file when it is used. If another process shortens the file meanwhile, the operating
     /// system ends this process.
     ///
     /// # Errors
-    /// As [`values`](Self::values).
+    /// The errors of [`values`](Self::values).
     pub fn map(self) -> Result<AllValues, Error> {
         if let RowSource::Stored(stored) = &self.source
             && let Some(mapped) = stored.map(&self.spec)?

@@ -126,7 +126,7 @@ impl EmbeddingsFile {
     /// coordinates.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     ///
     /// ```
     /// use nuq_io::{ArraySpec, EmbeddingsFile};
@@ -238,7 +238,7 @@ impl EmbeddingsFile {
     /// Reads all rows.
     ///
     /// # Errors
-    /// As [`values`](Self::values), and if a value is not finite.
+    /// The errors of [`values`](Self::values), and an error if a value is not finite.
     pub fn read(self) -> Result<Embeddings<'static>, Error> {
         let (spec, dim) = (self.spec.clone(), self.dim);
         Embeddings::new(self.into_values()?, dim)
@@ -249,7 +249,7 @@ impl EmbeddingsFile {
     /// and of one block of the file.
     ///
     /// # Errors
-    /// As [`values`](Self::values).
+    /// The errors of [`values`](Self::values).
     pub fn into_values(mut self) -> Result<Vec<f32>, Error> {
         match self.source {
             RowSource::Table(table) => table.into_values(),

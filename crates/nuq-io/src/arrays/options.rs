@@ -65,7 +65,7 @@ impl ReadOptions {
     /// Opens a file as [`EmbeddingsFile::open_excluding`] does, with these options.
     ///
     /// # Errors
-    /// As [`EmbeddingsFile::open_excluding`].
+    /// The errors of [`EmbeddingsFile::open_excluding`].
     pub fn embeddings(self, spec: &ArraySpec, others: &[&ArraySpec]) -> Result<EmbeddingsFile, Error> {
         EmbeddingsFile::open_with(self, spec, others, &[])
     }
@@ -74,7 +74,7 @@ impl ReadOptions {
     /// [`EmbeddingsFile::kept`] reads them.
     ///
     /// # Errors
-    /// As [`EmbeddingsFile::open_excluding`], and if the file has no such columns.
+    /// The errors of [`EmbeddingsFile::open_excluding`], and an error if the file has no such columns.
     ///
     /// ```
     /// use nuq_io::{ArraySpec, KeptColumn, ReadOptions};
@@ -106,7 +106,7 @@ impl ReadOptions {
     /// Reads labels as [`read_labels`](crate::read_labels) does, with these options.
     ///
     /// # Errors
-    /// As [`read_labels`](crate::read_labels).
+    /// The errors of [`read_labels`](crate::read_labels).
     pub fn labels(self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
         super::read_labels_with(self, spec)
     }
@@ -114,7 +114,7 @@ impl ReadOptions {
     /// Reads targets as [`read_targets`](crate::read_targets) does, with these options.
     ///
     /// # Errors
-    /// As [`read_targets`](crate::read_targets).
+    /// The errors of [`read_targets`](crate::read_targets).
     pub fn targets(self, spec: &ArraySpec) -> Result<Vec<f64>, Error> {
         super::read_targets_with(self, spec)
     }
@@ -123,7 +123,7 @@ impl ReadOptions {
     /// and columns apply to each member.
     ///
     /// # Errors
-    /// As [`read_members`](crate::read_members).
+    /// The errors of [`read_members`](crate::read_members).
     pub fn members(self, spec: &ArraySpec) -> Result<Vec<Embeddings<'static>>, Error> {
         super::members::read_members_with(self, spec)
     }

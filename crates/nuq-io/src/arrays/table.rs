@@ -1,7 +1,7 @@
 //! Reads csv and tsv tables, with or without a header.
 //!
 //! Unless [`Header`] decides it, the first line is a header in each of these cases:
-//! - none of its cells is a number, and a cell below is;
+//! - none of its cells is a number, and a cell of another line is a number;
 //! - it holds the names 0, 1, 2, … that pandas gives to unnamed columns, see below;
 //! - its first name is empty, as pandas writes the name of its index; that column is then ignored;
 //! - it holds all requested columns.
@@ -25,7 +25,7 @@ use super::table_rows::{Block, CoordinateColumns, TableFile, TableRows, is_beyon
 use super::{ArraySpec, Header, ReadOptions};
 use crate::{Error, Position};
 
-/// A table of which the first line has been read.
+/// A table whose first line has been read.
 pub(crate) struct Table<'s> {
     spec: &'s ArraySpec,
     records: Records,

@@ -99,7 +99,7 @@ pub(super) struct TableFile {
 }
 
 impl TableFile {
-    /// Reads some rows. An earlier row than the next one opens the file again.
+    /// Reads some rows. If they begin before the next row of the reader, the file is opened again.
     fn read(&mut self, columns: &CoordinateColumns, rows: Range<usize>) -> Result<Block, Error> {
         let reader = self.reader.take().filter(|(_, next)| *next <= rows.start);
         let (mut records, mut next) = match reader {

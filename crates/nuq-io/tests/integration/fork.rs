@@ -1,4 +1,4 @@
-//! A child of `fork` can write files although a thread of its parent held the lock of the partial files.
+//! A child of `fork` can write files although a thread of its parent has the lock of the list of partial files.
 
 use std::fs;
 use std::io::Write;

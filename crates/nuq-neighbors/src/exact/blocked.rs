@@ -21,10 +21,11 @@ const ROW_BYTES: usize = 16 << 20;
 const LIST_BYTES: usize = 32 << 20;
 /// With fewer queries per task than this, direct distances are faster than a product.
 const MIN_QUERIES: usize = 8;
-/// Rescaled queries longer than this may have products with training rows that overflow `f32`.
+/// Products of training rows with a rescaled query longer than this may overflow `f32`.
 const MAX_QUERY_NORM: f64 = 1e30;
 
-/// Whether the product is faster than direct distances: the shortlists for `k` of `len` neighbors must be short.
+/// Whether the product is faster than direct distances: it is if the shortlists for `k` neighbors among `len` rows
+/// are short.
 pub(super) fn is_efficient(k: usize, len: usize) -> bool {
     k <= len / 4 && LIST_BYTES / Shortlist::bytes(k) >= MIN_QUERIES
 }
@@ -179,8 +180,8 @@ impl<'b> Block<'b> {
     }
 }
 
-/// A bound on the difference between a score `½‖b‖² − a·b` computed in `f32` from rescaled rows and the score implied by
-/// the squared distance computed in `f64`.
+/// A bound on the difference between two values of the score `½‖b‖² − a·b`: the value computed in `f32` from rescaled
+/// rows, and the value that follows from the squared distance computed in `f64`.
 ///
 /// Let u = 2⁻²⁴. A product of d terms has an error of at most `γ_d ‖a‖ ‖b‖` in any order of summation, with
 /// `γ_d = d u / (1 − d u)`. Each coordinate has a relative error of at most 3u; the norm and the difference add one

@@ -9,7 +9,7 @@ use super::lanes::BOXES;
 /// The boxes of all levels. Block i of a level holds the boxes inside box i of the level above.
 pub(super) struct Boxes {
     width: usize,
-    /// Blocks of boxes, from those of groups to a single block. There are at least two levels.
+    /// The blocks of each level, from the boxes of groups to a single block. There are at least two levels.
     levels: Vec<Vec<f32>>,
 }
 

@@ -1,8 +1,8 @@
 //! Coarse distances from one byte per coordinate, by which most groups of a node are skipped.
 //!
-//! The points of a node are in a cube with center m and half side 127 s. A point y has the code c with `c_j =
-//! round((y_j − m_j) / s)` in column j, and the error `ε = ‖(y − m) / s − c‖`. For a query's point q, let q′ be the
-//! nearest point of the cube, with the code e and the error `ε′`. The cube is convex, so:
+//! The points of a node are in a cube with center m and half side 127 s. A point y has the code c with
+//! `c_j = round((y_j − m_j) / s)` in column j, and the error `ε = ‖(y − m) / s − c‖`. For a query's point q, let q′
+//! be the nearest point of the cube, with the code e and the error `ε′`. The cube is convex, so:
 //!
 //! ```text
 //! ‖q − y‖² ≥ ‖q − q′‖² + ‖q′ − y‖²,    ‖q′ − y‖ / s ≥ ‖e − c‖ − ε − ε′
@@ -42,14 +42,14 @@ const MIN_WIDTH: usize = 9;
 const MAX_WIDTH: usize = 144;
 /// Smaller steps have no reciprocal in `f32`.
 const MIN_STEP: f32 = 1e-30;
-/// The squared norm of a position without a row, and the largest cutoff.
+/// The squared norm of a position without a row. It exceeds the largest cutoff, so such a position is never near.
 const NO_POINT: i32 = 1 << 29;
 const MAX_CUTOFF: f64 = (1 << 28) as f64;
 /// A bound on the rounding errors of `f32` in squared distances to the cube: relative, and per column.
 const ROUNDING: f64 = 1e-4;
 
 impl Codes {
-    /// The codes of packed points, with the boxes of their groups; `None` if they are not supported.
+    /// Computes the codes of points, given the boxes of their groups; `None` if codes are not supported.
     pub(super) fn new(points: &[f32], group_boxes: &[f32], width: usize) -> Option<Self> {
         if !Self::are_supported(width) {
             return None;
@@ -89,7 +89,7 @@ impl Codes {
         has_byte_products() && (MIN_WIDTH..=MAX_WIDTH).contains(&width)
     }
 
-    /// Drops the codes of a node, whose points have changed, or adds a node without codes.
+    /// Drops the codes of a node whose points have changed, or adds a node without codes.
     pub(super) fn clear(&mut self, node: usize) {
         let nodes = self.steps.len().max(node + 1);
         self.steps.resize(nodes, 0.0);
@@ -100,7 +100,8 @@ impl Codes {
         self.steps[node] = 0.0;
     }
 
-    /// Those of `groups`, one bit each, that may have a point within the distance `within` of the query's point.
+    /// The members of `groups`, one bit each, that may have a point within the distance `within` of the query's
+    /// point.
     pub(super) fn groups_within(&self, node: usize, point: &[f32], within: f64, groups: u16) -> u16 {
         #[cfg(target_arch = "x86_64")]
         if self.steps[node] > 0.0 {
@@ -161,7 +162,7 @@ impl Codes {
         let (words, mut near) = (words(self.width), 0);
         let blocks = &self.blocks[node * BOXES * 2 * words..][..BOXES * 2 * words];
         let sq_norms = &self.sq_norms[node * NODE / LANES..][..NODE / LANES];
-        // Two groups at a time: the products of one group alone would wait for each other.
+        // Two groups are compared at a time, because consecutive products of one group wait for each other.
         while groups != 0 {
             let first = groups.trailing_zeros() as usize;
             groups &= groups - 1;

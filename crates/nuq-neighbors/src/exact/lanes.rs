@@ -100,8 +100,8 @@ pub(super) struct Scan<'a> {
     pub(super) survivors: &'a mut Vec<Survivor>,
 }
 
-/// Appends the points of the chosen groups of a node that are within the cutoff, for each query. Each group is read once
-/// for all queries. Returns the number of blocks that were compared.
+/// Appends, for each query, the points of its chosen groups that are within its cutoff to its survivors. Each group
+/// is read once for all queries. Returns the number of blocks that were compared.
 #[inline(always)]
 fn scan_any<const FMA: bool>(node: &Node<'_>, queries: &mut [Scan<'_>]) -> usize {
     let mut blocks = 0;

@@ -8,9 +8,9 @@
 //! - Most rows are skipped. Rows are projected onto their first principal axes ([`axes`]) and ordered into nodes of rows
 //!   that are near each other ([`partition`]), with a hierarchy of bounding boxes ([`boxes`]). Distances of the projections are
 //!   lower bounds: nodes and rows whose bound exceeds the k-th smallest distance measured so far are skipped ([`pruned`]).
-//!   With few columns, each query searches the hierarchy on its own ([`walk`]). With more, many queries read the same nodes
-//!   ([`query`], with the kernels in [`lanes`] and [`codes`]), and the other rows are compared by their codes. [`plan`]
-//!   decides by the expected cost whether this method is used, and on how many axes.
+//!   With few columns, each query searches the hierarchy on its own ([`walk`]). With more columns, a node is
+//!   read once for many queries ([`query`], with the kernels in [`lanes`] and [`codes`]), and the rows that are not skipped
+//!   are compared by their codes. [`plan`] decides by the expected cost whether this method is used, and on how many axes.
 //!
 //! In both cases the remaining rows, a few more than k, are ranked by their squared distances, computed from direct
 //! differences in `f64`. The result therefore does not depend on the method, on rounding, on blocks, threads or shards, nor on
@@ -68,8 +68,8 @@ pub struct ExactIndex<'a> {
     micros: AtomicU64,
 }
 
-/// Whether an index groups its projected rows into nodes, most of which a search can skip. The result of a search does not
-/// depend on it.
+/// Whether an index groups its projected rows into nodes, most of which a search can skip. The result of a search
+/// does not depend on this choice.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pruning {
@@ -99,8 +99,8 @@ impl<'a> ExactIndex<'a> {
         Ok(Self::from_rows(StoredRows::new(embeddings, Precision::F32)?))
     }
 
-    /// Creates an index in the space in which coordinate `j` is divided by `scale[j]`. Neighbors and distances are those
-    /// of the scaled space; with one bandwidth per dimension, the bandwidths are the scale.
+    /// Creates an index in the space in which coordinate `j` is divided by `scale[j]`. Neighbors and distances are
+    /// computed in this space. A model with one bandwidth per dimension uses the bandwidths as the scale.
     ///
     /// # Errors
     /// [`Error::Empty`] without rows; [`Error::LengthMismatch`] or [`Error::BadScale`] for an invalid scale.
@@ -196,7 +196,8 @@ impl<'a> ExactIndex<'a> {
 
     fn rescaler(&self) -> Option<&Rescaler> {
         if self.rescaler.get().is_none() {
-            // No lock is held here: the fit runs in parallel, and this thread may execute another search meanwhile.
+            // No lock is held during the fit. The fit runs in parallel, and meanwhile this thread may execute another
+            // search, which would wait for the lock.
             let mut rescaler = Rescaler::fit(&self.rows);
             if let Some(rescaler) = &mut rescaler {
                 self.rows.removed().iter().for_each(|&id| rescaler.remove(id));
@@ -295,7 +296,7 @@ impl NeighborIndex for ExactIndex<'_> {
     }
 
     fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
-        // No check point follows: the index must not change in part.
+        // No check point follows, because a cancelled insertion must not leave a partly changed index.
         let ids = self.rows.insert(rows)?;
         // Norms are computed from the stored rows, which may be rounded.
         let mut stored = Vec::with_capacity(rows.as_slice().len());

@@ -1,4 +1,4 @@
-//! The order of rows in a partition: consecutive rows have near points.
+//! The order of rows in a partition: consecutive rows have points that are near each other.
 
 use rayon::prelude::*;
 
@@ -131,7 +131,8 @@ fn nearest_cells(ids: &[u32], points: Points<'_>, centers: Points<'_>) -> Vec<u3
     cells
 }
 
-/// Orders ids by recursive splits along one direction each, at multiples of the units. The first id is at position `start`.
+/// Orders ids by recursive splits. Each split is along one direction, at a multiple of one of the units. The first id
+/// is at position `start`.
 fn order_by_splits(
     ids: &mut [u32],
     start: usize,
@@ -174,7 +175,7 @@ fn order_by_splits(
     }
 }
 
-/// Points at regular steps.
+/// A sample of the points, at regular steps.
 fn some_points<'p>(ids: &[u32], points: Points<'p>) -> Vec<&'p [f32]> {
     let step = ids.len().div_ceil(SPLIT_SAMPLE);
     ids.iter().step_by(step).map(|&id| points.get(id)).collect()
@@ -192,8 +193,8 @@ fn widest_column(ids: &[u32], points: Points<'_>) -> usize {
     (0..points.width).max_by(|&a, &b| variances[a].total_cmp(&variances[b])).unwrap_or(0)
 }
 
-/// Two clusters of some of the points, by Lloyd's algorithm: the direction from one center to the other, and the value
-/// halfway between them.
+/// Separates a sample of the points into two clusters by Lloyd's algorithm. Returns the direction from one center to
+/// the other, and the projection of their midpoint onto it.
 fn separate(ids: &[u32], points: Points<'_>) -> (Vec<f32>, f32) {
     let sample = some_points(ids, points);
     let sq_distance = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();

@@ -31,7 +31,7 @@ pub(super) struct Partition {
     points: Vec<f32>,
     boxes: Boxes,
     codes: Option<Codes>,
-    /// Sets of consecutive groups with near points, each within one node: the first group and the center of each.
+    /// Sets of consecutive groups with near points, each within one node: the first group and the center of each set.
     first_groups: Vec<u32>,
     centers: Centers,
     /// The codes of the rows in the order of their positions.

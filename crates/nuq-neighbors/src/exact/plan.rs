@@ -18,7 +18,7 @@ use crate::choice::{all_codes_seconds, all_rows_seconds};
 use crate::neighbors::Neighbor;
 use crate::{NeighborIndex, RowStorage};
 
-/// Numbers of axes that are considered, besides all of them.
+/// Numbers of axes that are considered in addition to all axes.
 const COUNTS: [usize; 9] = [4, 8, 16, 24, 32, 48, 64, 96, 128];
 /// The number of neighbors for which costs are estimated.
 const K: usize = 20;
@@ -29,7 +29,7 @@ const MIN_ROWS: usize = 2048;
 /// The memory of a partition is at most this share of the memory of the rows plus this many bytes.
 const MEMORY_SHARE: f64 = 0.1;
 const MEMORY_BYTES: f64 = (64 << 20) as f64;
-/// Up to this number of columns, the boxes of a partition exclude nearly all rows, whatever the rows are.
+/// Up to this number of columns, the boxes of a partition exclude nearly all rows, for any distribution of the rows.
 const FEW_COLUMNS: usize = 8;
 /// A partition is used when its expected cost is below this share of the cost of comparing all rows.
 const SHARE: f64 = 0.7;

@@ -35,7 +35,7 @@ pub(super) struct Query<'b> {
     reach: f64,
     /// A bound on the rescaled distance of the k-th nearest row.
     radius: f64,
-    /// The squared distance, as computed in `f32`, above which a row is farther than the k-th nearest.
+    /// A row with a larger squared distance, as computed in `f32`, is provably farther than the k-th nearest.
     row_cutoff: f32,
     /// The number of rows that were compared in all columns.
     pub(super) compared: usize,
@@ -94,7 +94,7 @@ impl<'b> Query<'b> {
         self.compared > (self.partition.used() / 4).max(16 * self.k + NODE)
     }
 
-    /// The largest squared distance, as computed in `f32`, to a point of the node that is not skipped.
+    /// The cutoff of a node: points with a larger squared distance, as computed in `f32`, are skipped.
     ///
     /// The sum of `width` squares of differences has a relative error of at most `(width + 4) u`; squares that underflow
     /// are below 1e-40 in total.
@@ -200,7 +200,7 @@ impl<'b> Query<'b> {
         }
     }
 
-    /// Measures the k survivors with the nearest points, and drops those that are then provably too far.
+    /// Measures the k survivors with the nearest points, and drops the survivors that are then provably too far.
     pub(super) fn tighten(&mut self) {
         self.measure_nearest();
         let mut survivors = std::mem::take(&mut self.survivors);

@@ -1,4 +1,4 @@
-//! Distances of queries and rows from one byte per coordinate, with a bound on their error.
+//! Distances between queries and rows, computed from one byte per coordinate, with a bound on their error.
 //!
 //! A rescaled row b has the code `c_j = round(b_j / s)` in column j, with a step `s = max |b_j| / 127` of its own.
 //! For `b̂ = s c`, the error `‖b − b̂‖` is computed together with the code. Let a be a query with the step t and the
@@ -33,7 +33,7 @@ pub(super) struct RowCodes {
     groups: Vec<Group>,
 }
 
-/// The values of a group of rows besides their codes.
+/// The values of a group of rows in addition to their codes.
 #[derive(Clone)]
 struct Group {
     /// The step of each row, times −2.
@@ -83,11 +83,11 @@ pub(super) const QUERIES: usize = 8;
 const LANES: usize = 16;
 /// The largest code.
 const MAX_CODE: f64 = 127.0;
-/// The smallest step: the product of two steps is a normal number.
+/// The smallest step. The product of two such steps is still a normal number.
 const MIN_STEP: f32 = 1e-18;
 /// With fewer columns, scores take longer to compare than to compute. With more, their sums may overflow 32 bits.
 pub(crate) const CODED_COLUMNS: RangeInclusive<usize> = 64..=60_000;
-/// A bound on the rounding errors in the computation of an error, relative to it and to the step.
+/// A bound on the rounding errors in the computation of an error, relative to the error and to the step.
 const ROUNDING: f64 = 1e-6;
 
 impl RowCodes {
@@ -167,7 +167,7 @@ impl RowCodes {
 
     /// The bounds on the distances between a query and the rows of a group.
     ///
-    /// A score is computed from `‖b̂‖²` and the product by five roundings.
+    /// A score is computed from `‖b̂‖²` and the product with five roundings.
     pub(super) fn bounds(&self, queries: &QueryCodes, query: usize, group: usize) -> CodedBounds {
         let (query, group) = (&queries.queries[query], &self.groups[group]);
         let size = group.norm * (group.norm + query.norm);

@@ -1,8 +1,8 @@
 //! The candidates for the k nearest rows of one query, selected by approximate scores with a bounded error.
 //!
 //! After rescaling, with query a and row b, the squared distance is `‖a‖² + 2s` with the score `s = ½‖b‖² − a·b`. The
-//! product gives s̃ with `|s̃ − s| ≤ ε`. A row stays on the list until k rows are proven to be nearer: until its `s̃ − ε`
-//! exceeds the k-th smallest `s̃ + ε`.
+//! product gives s̃ with `|s̃ − s| ≤ ε`. A row stays on the list until k rows are proven to be nearer, that is, until
+//! its `s̃ − ε` exceeds the k-th smallest `s̃ + ε`.
 
 use crate::neighbors::{Neighbor, keep_nearest};
 
@@ -31,7 +31,7 @@ pub(super) struct ExactDistance<'a> {
     pub(super) sq_distance: &'a dyn Fn(u32) -> f64,
     /// An upper bound on the score of a row with the given squared distance.
     pub(super) upper_score: &'a dyn Fn(f64) -> f64,
-    /// Loads a row that is measured soon into the cache.
+    /// Loads a row into the cache before it is measured.
     pub(super) prefetch: &'a dyn Fn(u32),
 }
 
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scan_returns_every_score_at_or_below_the_cutoff() {
+    fn every_score_at_or_below_the_cutoff_is_found() {
         let norms: Vec<f32> = (0..100).map(|i| (i * 37 % 100) as f32).collect();
         let zeros = vec![0f32; 100];
         let (mut scores, mut from) = (vec![], 0);

@@ -53,9 +53,9 @@ pub(super) struct Walk<'b> {
     work: Work,
 }
 
-/// Candidates in addition to k before the cutoff is lowered.
+/// The cutoff is lowered when there are k plus this number of candidates.
 const SLACK: usize = 16;
-/// Near-ties in addition to 2 k before they are measured.
+/// The candidates are measured when near-ties leave more than 2 k plus this number of them.
 const MAX_TIES: usize = 256;
 /// The number of bits for the number of a box in an entry of the stack. The level of the box is in the bits above
 /// them.
@@ -196,7 +196,7 @@ fn walk_any<const FMA: bool>(state: &mut Walk<'_>, target: &Target<'_>) {
     }
 }
 
-/// Adds the boxes inside a box that are within the cutoff to the stack.
+/// Pushes the boxes that are inside a box and within the cutoff onto the stack.
 #[inline(always)]
 fn open_box<const FMA: bool>(state: &mut Walk<'_>, point: &[f32], level: u32, at: u32) {
     let block = state.partition.boxes().block(level as usize, at as usize);
@@ -219,7 +219,7 @@ fn open_box<const FMA: bool>(state: &mut Walk<'_>, point: &[f32], level: u32, at
     }
 }
 
-/// Adds the points of a group that are within the cutoff to the candidates.
+/// Adds the points of a group to the candidates, if they are within the cutoff.
 #[inline(always)]
 fn compare_group<const FMA: bool>(state: &mut Walk<'_>, target: &Target<'_>, group: u32) {
     let error = state.partition.error(group as usize / BOXES);

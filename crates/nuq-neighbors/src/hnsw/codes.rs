@@ -36,7 +36,7 @@ const MIDDLE: f32 = 64.0;
 const MAX_CODE: f32 = 127.0;
 /// The number of rows from which center and step are learned.
 const SAMPLE: usize = 1024;
-/// The share of coordinates that are clipped.
+/// The share of the sampled coordinates that the codes clip.
 const CLIPPED: f64 = 1e-4;
 /// A row is within the range of the codes when its squared clipping error is at most this multiple of the expected
 /// squared rounding error.
@@ -45,7 +45,8 @@ const MAX_CLIPPING_ERROR: f64 = 4.0;
 const MIN_COLUMNS: usize = 32;
 /// With more columns, a sum of squares may exceed a signed 32-bit integer.
 const MAX_COLUMNS: usize = 1 << 17;
-/// The test of [`Codes::preserve_neighbors`]: the number of probe rows, the neighbors of each, and the required recall.
+/// The test of [`Codes::preserve_neighbors`]: the number of probe rows, the number of neighbors of each, and the
+/// required recall.
 const PROBES: usize = 64;
 const PROBE_NEIGHBORS: usize = 10;
 const MIN_RECALL: f64 = 0.99;

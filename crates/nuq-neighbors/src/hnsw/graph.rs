@@ -28,7 +28,7 @@ pub(crate) struct Graph<'a> {
     pub(crate) entry: u32,
 }
 
-/// The highest layer. With M = 16 it is expected for one in 16¹² nodes.
+/// The highest layer of a graph. With M = 16 it is expected for one in 16¹² nodes.
 const MAX_LEVEL: f64 = 12.0;
 
 /// The highest layer of a node. It is a function of seed and id, so a row that reuses an id has the same layers. It

@@ -47,7 +47,7 @@ use walk_data::{MAX_MAGNITUDE, WalkData, max_magnitude};
 /// The graph is a function of rows, parameters and seed, independent of the number of threads. If walks read codes
 /// (see the field `precision` of [`HnswParams`]), it is also independent of the processor. Rows stored in `f32` are
 /// borrowed or shared, not copied. Exact search is used instead of the graph for fewer than 1024 rows, for k above
-/// one eighth of their number, and for coordinates with squares outside the range of `f32`.
+/// one eighth of the number of rows, and for coordinates with squares outside the range of `f32`.
 ///
 /// ```
 /// use nuq_neighbors::{Embeddings, HnswIndex, HnswParams, NeighborIndex, SeededRng};
@@ -96,7 +96,7 @@ impl<'a> HnswIndex<'a> {
     /// rows.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new); [`Error::LengthMismatch`] or [`Error::BadScale`] for an invalid scale.
+    /// The errors of [`new`](Self::new); [`Error::LengthMismatch`] or [`Error::BadScale`] for an invalid scale.
     pub fn scaled(embeddings: &Embeddings<'a>, scale: Vec<f64>, params: HnswParams) -> Result<Self, Error> {
         params.check()?;
         Ok(Self::build(StoredRows::new(embeddings, params.precision)?.scaled(scale)?, params))

@@ -11,7 +11,7 @@ use crate::{Error, Precision};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HnswParams {
-    /// M: the largest number of links of a node on each layer, and twice as many on the bottom layer; from 2 to 512. More
+    /// M, from 2 to 512. A node has at most M links on each layer, and at most 2M links on the bottom layer. More
     /// links increase recall, memory and construction time.
     pub m: usize,
     /// The number of candidates for the links of a new node; at least 1.

@@ -74,7 +74,7 @@ impl<'a> WalkData<'a> {
         }
     }
 
-    /// The rows as vectors, also for queries outside the range of the codes.
+    /// The rows as vectors. Walks read them if there are no codes, or if the query is outside the range of the codes.
     pub(super) fn row_vectors(&self) -> AnyVectors<'_> {
         let rows = self.exact.stored_rows();
         match (self.scaled(), rows.floats(), rows.halves()) {

@@ -7,8 +7,8 @@ use crate::{
     ShardedRows,
 };
 
-/// Exact nearest neighbors among the rows of all shards. The result equals that of an [`ExactIndex`] over all rows,
-/// bit for bit.
+/// Exact nearest neighbors among the rows of all shards. The result equals the result of an [`ExactIndex`] over all
+/// rows, bit for bit.
 ///
 /// A search passes through the shards one after the other. Everything that is computed from the rows of a shard is
 /// dropped before the next shard is searched. Memory therefore contains at most one shard in addition to mapped
@@ -70,7 +70,7 @@ pub trait ShardSearch: Send + Sync {
     /// `scale[j]`.
     ///
     /// # Errors
-    /// [`Error::ShardSearch`], and those of `add`.
+    /// [`Error::ShardSearch`], and the errors of `add`.
     fn search(
         &self,
         queries: &Embeddings<'_>,

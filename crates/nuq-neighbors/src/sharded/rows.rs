@@ -82,7 +82,7 @@ impl ShardedRows {
     /// Sets the divisors of the coordinates: distances are then measured in the scaled space.
     ///
     /// # Errors
-    /// Those of [`StoredRows::scaled`].
+    /// The errors of [`StoredRows::scaled`].
     pub fn scaled(self, scale: Vec<f64>) -> Result<Self, Error> {
         let scaled = |shard: &Shard| {
             let rows = shard.rows.clone().scaled(scale.clone())?;
