@@ -56,7 +56,7 @@ impl ShardedRows {
                 return Err(Error::DimensionMismatch { got: rows.dim(), expected: dim });
             }
             if rows.floats().is_none() || !rows.removed().is_empty() || rows.scale().is_some() {
-                let problem = "a shard holds unscaled rows of f32 without removed ones".to_owned();
+                let problem = "its rows are scaled or not in f32, or some of them are removed".to_owned();
                 return Err(Error::Damaged { section: name.clone(), problem });
             }
             firsts.push(len as u32);
