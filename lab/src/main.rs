@@ -98,7 +98,8 @@ fn run(args: &RunArgs) -> Result<(), LabError> {
     if let (Some(_), Some(other)) = (&args.data, experiments.iter().find(|it| !it.takes_embeddings())) {
         return Err(DataError::NoDataOption { experiment: other.name }.into());
     }
-    // With --all, a training error must not prevent experiments that need no network. The others report the error themselves.
+    // With --all, a training error must not prevent experiments that need no network. The other experiments report the error
+    // themselves.
     let trained = if experiments.len() > 1 { context.train(&experiments) } else { Ok(()) };
     if !args.all {
         trained?;

@@ -53,7 +53,7 @@ fn missing_data_set_error_contains_the_download_command() {
 }
 
 #[test]
-fn invalid_option_combinations_are_errors() {
+fn invalid_options_and_missing_files_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let output = lab().args(["run", "two-moons", "--data"]).arg(folder.path()).output().unwrap();
     assert_eq!(stderr(&output), "lab: two-moons does not read embeddings; run it without `--data`\n");
@@ -114,7 +114,7 @@ fn killed_run_resumes_at_its_checkpoint() {
     let uninterrupted = run("whole", "whole-out").output().unwrap();
     let last = |text: &str| {
         let line = text.lines().find(|line| line.contains("epoch 6/6")).unwrap().to_owned();
-        // Without the speed at the end of the line.
+        // The speed at the end of the line is removed, because it differs between runs.
         line.rsplit_once(',').unwrap().0.to_owned()
     };
     assert!(stderr(&uninterrupted).contains(first.rsplit_once(',').unwrap().0));
@@ -122,7 +122,7 @@ fn killed_run_resumes_at_its_checkpoint() {
 }
 
 #[test]
-fn exported_embeddings_can_be_used_by_nuq_and_the_embeddings_experiment() {
+fn exported_embeddings_can_be_used_by_the_embeddings_experiment() {
     let root = tempfile::tempdir().unwrap();
     let (cache, out) = (root.path().join("cache"), root.path().join("digits"));
     write_digits(&cache);

@@ -9,15 +9,17 @@ use std::time::Duration;
 
 use crate::Error;
 
-/// Time since the last change after which an unlocked partial file of a process that does not exist is removed. File systems
-/// that do not share locks between machines do not show that a process on another machine is still writing.
+/// A partial file is removed if its process does not exist, it is not locked, and its last change is at least this
+/// long ago. The time is needed because some file systems do not share locks between machines: a process on another
+/// machine may still be writing the file.
 const STALE: Duration = Duration::from_secs(60);
 
 /// Writes a file under a temporary name in the same folder, flushes it to the disk and renames it. If any step fails,
 /// `path` keeps its previous contents and the temporary file is removed.
 ///
-/// An existing file keeps its permissions and, where the process may set it, its owner. A symbolic link is kept; the file that
-/// it points to is replaced. Stale temporary files that killed processes left for the same file are removed.
+/// An existing file keeps its permissions and, if the process may set it, its owner. A symbolic link is kept; the
+/// file that it points to is replaced. Stale temporary files that killed processes left for the same file are
+/// removed.
 ///
 /// A device or a pipe, such as `/dev/null`, is not replaced: the bytes are written to it.
 ///
@@ -81,7 +83,7 @@ fn check_replaceable(path: &Path, existing: &Metadata) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder: give the name of a file"));
     }
     let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-    // Renaming needs permissions of the folder only; those of the file are respected nevertheless.
+    // Renaming needs only permissions of the folder. The permissions of the file are respected nevertheless.
     if existing.permissions().readonly() || OpenOptions::new().write(true).open(path).is_err_and(is_denied) {
         let text = "it is read-only: make it writable or choose another name";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
@@ -122,7 +124,8 @@ fn process_of(partial: &str, name: &str) -> Option<u32> {
     process.parse().ok()
 }
 
-/// Whether a process does not exist. Where the system has no `/proc`, only the lock shows whether a file is being written.
+/// Whether a process does not exist. On a system without `/proc`, every process counts as ended; then only the lock
+/// and the time of the last change show whether a file is being written.
 fn has_ended(process: u32) -> bool {
     !Path::new("/proc").join(process.to_string()).exists()
 }
@@ -136,8 +139,8 @@ fn has_ended(process: u32) -> bool {
 pub fn stop_writing<T>(then: impl FnOnce() -> T) -> T {
     let partial_files = partial_files();
     for path in partial_files.iter().rev() {
-        // The process is about to end; a failure could not be handled. The folder of shards comes after them, and is not removed if
-        // it holds other files.
+        // Errors are ignored, because the process is about to end. A new folder of shards is removed after its
+        // shards, unless it contains other files.
         let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
     }
     then()
@@ -170,7 +173,8 @@ fn registry() -> &'static Registry {
     }
 }
 
-/// The files that [`stop_writing`] removes: partially written ones, and shards without a manifest after their new folder.
+/// The paths that [`stop_writing`] removes: partially written files, new shards that no manifest lists yet, and new
+/// folders. They are removed from the last to the first, so a folder is removed after its shards.
 pub(crate) fn removed_on_exit() -> MutexGuard<'static, Vec<PathBuf>> {
     partial_files()
 }
@@ -211,8 +215,8 @@ impl PartialFile {
         Ok((path, partial))
     }
 
-    /// Creates a new file in the folder of `path`. Its name differs from those of other threads, other processes and
-    /// earlier processes that were killed. It has the permissions of the file that it will replace.
+    /// Creates a new file in the folder of `path`. Its name differs from the names that other threads, other
+    /// processes and killed processes use. It has the permissions of the file that it will replace.
     fn create(path: &Path, existing: Option<&Metadata>) -> io::Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let mut partial_files = partial_files();

@@ -40,7 +40,7 @@ struct BaselineMeta {
     index: Option<IndexMeta>,
 }
 
-/// Everything that the file of a baseline stores beside the fitted method.
+/// Everything that the file of a baseline stores in addition to the fitted method.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BaselineDetails {
     /// The rows that the method was fitted to; `None` for methods that are not fitted to rows, and in files of earlier programs.
@@ -128,10 +128,11 @@ pub fn save_baseline(scorer: &dyn Scorer, details: &BaselineDetails, path: &Path
     write(scorer, details, path, |sections| write_atomically(path, |file| container::write(file, sections)))
 }
 
-/// Writes a fitted baseline to a writer, such as standard output. The bytes are those of a file that [`save_baseline`] writes.
+/// Writes a fitted baseline to a writer, such as standard output. The bytes equal the contents of a file that
+/// [`save_baseline`] writes.
 ///
 /// # Errors
-/// As [`save_baseline`].
+/// The errors of [`save_baseline`].
 pub fn write_baseline(
     scorer: &dyn Scorer,
     details: &BaselineDetails,

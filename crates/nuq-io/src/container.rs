@@ -94,7 +94,7 @@ pub(crate) fn fingerprint(sections: &[Section<'_>]) -> u64 {
     fingerprint_of(&header, len)
 }
 
-/// The checksum in a header, and the length of its file.
+/// The fingerprint: the checksum in the header in the upper 32 bits, and the length of the file in the lower 32 bits.
 fn fingerprint_of(header: &[u8], len: usize) -> u64 {
     let checksum = u32::from_le_bytes(header[24..28].try_into().expect("the header has a checksum"));
     u64::from(checksum) << 32 | (len as u64 & 0xffff_ffff)
@@ -152,7 +152,7 @@ pub(crate) struct Container {
 }
 
 impl Container {
-    /// Opens a file. In a folder it opens the manifest of a sharded model.
+    /// Opens a file. For a folder, it opens the manifest of a sharded model.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let path = &shards::manifest_of(path);
         let failed = |source: io::Error| Error::Read { path: path.to_owned(), source };
@@ -182,7 +182,8 @@ impl Container {
         u32::from_le_bytes(self.map[8..12].try_into().expect("the header has four bytes of version"))
     }
 
-    /// The checksum of header and table, which contains the checksums of all sections, and the length of the file.
+    /// Combines the checksum of header and table, which covers the checksums of all sections, with the length of the
+    /// file.
     pub(crate) fn fingerprint(&self) -> u64 {
         fingerprint_of(&self.map, self.map.len())
     }

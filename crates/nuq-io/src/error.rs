@@ -25,7 +25,7 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The model file was replaced by another process while this one was changing it.
+    /// The model file was replaced by another process while this process was changing it.
     #[error("{}: another process has replaced the model in the meantime; nothing is stored, run the command again", path.display())]
     Replaced {
         /// The file.

@@ -1,4 +1,5 @@
-//! The Gaussians of a density in a file that does not hold the training rows, to which they could be fitted again.
+//! The Gaussians of a density in a file without training rows. Other files do not store them, because they can be
+//! fitted to the rows again.
 
 use nuq::parts::GaussianParts;
 

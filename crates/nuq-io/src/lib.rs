@@ -1,20 +1,21 @@
 //! Reads arrays and tables; reads and writes fitted models and baselines.
 //!
-//! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files, and with the feature
-//! `parquet` parquet files. [`read_members`] reads the logits of several networks, one array of three dimensions,
-//! [`read_images`] pictures of rows.
+//! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files, and with
+//! the feature `parquet` parquet files. [`read_members`] reads the logits of several networks from one array of three
+//! dimensions. [`read_images`] reads one image per row.
 //!
 //! [`save`] writes a fitted model into one file, and [`open`] opens it. Opening takes milliseconds for a model of any size,
 //! because rows and links are mapped and are read from the file only when a search uses them. Every section has a checksum;
 //! an error names the damaged section. `docs/model-format.md` describes the format.
 //!
-//! Rows that exceed the memory are written as shards ([`ShardWriter`], [`write_shard`], [`open_shards`]). The folder of a sharded model is opened and
-//! saved as a file is.
+//! Rows that exceed the memory are written as shards ([`ShardWriter`], [`write_shard`], [`open_shards`]). The folder
+//! of a sharded model is opened and saved like a file.
 //!
-//! [`save_without_rows`] writes a model whose rows are in a database: its predictions are computed from neighbors that the database finds.
+//! [`save_without_rows`] writes a model whose rows are in a database: its predictions are computed from neighbors
+//! that the database finds.
 //!
-//! [`save_baseline`] and [`open_baseline`] do the same for a fitted baseline of the crate `nuq-eval`. [`open_any`] opens a file
-//! of either kind.
+//! [`save_baseline`] and [`open_baseline`] write and open a fitted baseline of the crate `nuq-eval`. [`open_any`]
+//! opens a file of either kind.
 
 mod arrays;
 mod atomic;

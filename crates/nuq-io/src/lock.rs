@@ -9,9 +9,9 @@ use nuq_eval::baselines::Scorer;
 
 use crate::{BaselineDetails, Error, save, save_baseline, shards};
 
-/// An advisory lock on the file of a model or of a baseline. Processes that hold it change the file one after the
-/// other, so that no change is lost:
-/// acquire the lock, [`open`](crate::open) the model, change it and [`save`](Self::save) it. Readers need no lock.
+/// An advisory lock on the file of a model or of a baseline. Processes that use the lock change the file one after
+/// the other, so that no change is lost: they acquire the lock, [`open`](crate::open) the model, change it and
+/// [`save`](Self::save) it. Readers need no lock.
 ///
 /// ```
 /// use nuq::{Embeddings, FittedModel, Model, NuqClassifier};
@@ -32,14 +32,14 @@ use crate::{BaselineDetails, Error, save, save_baseline, shards};
 #[must_use]
 pub struct ModelLock {
     path: PathBuf,
-    /// The locked file: the one at `path`, or the manifest of a sharded model.
+    /// The locked file: the file at `path`, or the manifest of a sharded model.
     locked_path: PathBuf,
     file: File,
 }
 
 impl ModelLock {
-    /// Waits until no other process holds the lock of the file, or of the folder of a sharded model, and acquires it. `on_wait` is called once before waiting.
-    /// On file systems without locks, no lock is acquired.
+    /// Waits until no other process has the lock of the file, or of the folder of a sharded model, and acquires it.
+    /// `on_wait` is called once before waiting. On file systems without locks, no lock is acquired.
     ///
     /// # Errors
     /// [`Error::Read`] if the file cannot be opened or locked.
@@ -48,7 +48,7 @@ impl ModelLock {
         loop {
             let lock = Self::lock(path, &mut on_wait)
                 .map_err(|source| Error::Read { path: path.to_owned(), source })?;
-            // The process that held the lock has usually replaced the file.
+            // The process that had the lock has usually replaced the file. Then the new file is locked.
             if lock.is_current() {
                 return Ok(lock);
             }
@@ -95,7 +95,7 @@ impl ModelLock {
     /// Replaces the file by a model, as [`save`](crate::save) does, and releases the lock.
     ///
     /// # Errors
-    /// [`Error::Replaced`] if a process without the lock has replaced the file in the meantime, otherwise as
+    /// [`Error::Replaced`] if a process without the lock has replaced the file in the meantime, and the errors of
     /// [`save`](crate::save).
     pub fn save(self, model: &Model<'_>) -> Result<(), Error> {
         self.replace(|path| save(model, path))
@@ -104,7 +104,8 @@ impl ModelLock {
     /// Replaces the file by a baseline, as [`save_baseline`](crate::save_baseline) does, and releases the lock.
     ///
     /// # Errors
-    /// [`Error::Replaced`] as [`save`](Self::save), otherwise as [`save_baseline`](crate::save_baseline).
+    /// [`Error::Replaced`] if a process without the lock has replaced the file in the meantime, and the errors of
+    /// [`save_baseline`](crate::save_baseline).
     pub fn save_baseline(self, scorer: &dyn Scorer, details: &BaselineDetails) -> Result<(), Error> {
         self.replace(|path| save_baseline(scorer, details, path))
     }

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use bytemuck::AnyBitPattern;
 use memmap2::Mmap;
 
-/// An array in a mapped file. It stores its byte range, so that an access to a row does not search for it.
+/// An array in a mapped file. It stores its byte range, so that an access does not search the table of sections.
 pub(crate) struct MappedArray<T> {
     map: Arc<Mmap>,
-    /// Aligned for `T` and a multiple of its size.
+    /// The range is aligned for `T`, and its length is a multiple of the size of `T`.
     bytes: Range<usize>,
     element: PhantomData<fn() -> T>,
 }
 
 impl<T: AnyBitPattern> MappedArray<T> {
-    /// An array in some bytes of a map. They must be aligned for `T`, and their number a multiple of its size.
+    /// An array in some bytes of a map. The bytes must be aligned for `T`, and their number must be a multiple of the
+    /// size of `T`.
     pub(crate) fn new(map: Arc<Mmap>, bytes: Range<usize>) -> Self {
         Self { map, bytes, element: PhantomData }
     }

@@ -436,8 +436,8 @@ impl SmootherMeta {
         }
     }
 
-    /// The parts of a smoother without sample weights and Gaussians. `bandwidths` holds the section of that name, empty if there is none; `dim`
-    /// is the number of columns.
+    /// The parts of a smoother without sample weights and Gaussians. `bandwidths` has the values of the section of
+    /// that name, and is empty if there is none; `dim` is the number of columns.
     pub(crate) fn parts(&self, bandwidths: Vec<f64>, dim: usize, graph: Option<&GraphMeta>) -> SmootherParts {
         SmootherParts {
             kernel: self.kernel,

@@ -56,12 +56,13 @@ pub fn save(model: &Model<'_>, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Writes a model without its training rows, atomically, for rows that are in a vector database. `predict_from` of the opened model computes
-/// predictions from neighbors that the database finds, and they equal those of the model with rows, bit for bit. The file holds labels or
-/// targets, bandwidths, the Gaussians of the density, thresholds and the ids of the rows.
+/// Writes a model without its training rows, atomically, for rows that are in a vector database. `predict_from` of
+/// the opened model computes predictions from neighbors that the database finds. They equal the predictions of the
+/// model with rows, bit for bit. The file contains labels or targets, bandwidths, the Gaussians of the density,
+/// thresholds and the ids of the rows.
 ///
 /// # Errors
-/// Those of [`save`], and [`Error::Model`] for a kernel that is computed from the coordinates of the neighbors.
+/// The errors of [`save`], and [`Error::Model`] for a kernel that is computed from the coordinates of the neighbors.
 ///
 /// ```
 /// use nuq::{Embeddings, FittedModel, Model, NuqRegressor};
@@ -90,16 +91,16 @@ pub fn save_without_rows(model: &Model<'_>, path: &Path) -> Result<(), Error> {
 /// Whether a model file holds the training rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// The file holds the rows, as that of [`save`].
+    /// The file contains the rows, as [`save`] writes it.
     Stored,
-    /// The file holds only the ids of the rows, as that of [`save_without_rows`].
+    /// The file contains only the ids of the rows, as [`save_without_rows`] writes it.
     Absent,
 }
 
 /// Writes a classifier, as [`save`] or [`save_without_rows`] does.
 ///
 /// # Errors
-/// As these functions.
+/// The errors of these functions.
 pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path, rows: Rows) -> Result<(), Error> {
     save_to(model, path, rows, |output| write_classifier(model, output))
 }
@@ -107,14 +108,14 @@ pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path, rows: Rows) -> Re
 /// Writes a regressor, as [`save`] or [`save_without_rows`] does.
 ///
 /// # Errors
-/// As these functions.
+/// The errors of these functions.
 pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path, rows: Rows) -> Result<(), Error> {
     save_to(model, path, rows, |output| write_regressor(model, output))
 }
 
 /// The destination of a model.
 struct Output<'o> {
-    /// The file, for errors.
+    /// The path in error messages.
     path: &'o Path,
     /// Whether the rows are listed as shards instead of stored.
     is_manifest: bool,
@@ -148,10 +149,10 @@ fn save_to(
     if is_manifest { shards::replace_manifest(model, path, save) } else { save(path) }
 }
 
-/// Writes a model to a writer, such as standard output. The bytes are those of a file that [`save`] writes.
+/// Writes a model to a writer, such as standard output. The bytes equal the contents of a file that [`save`] writes.
 ///
 /// # Errors
-/// As [`save`].
+/// The errors of [`save`].
 pub fn write_model(model: &Model<'_>, to: &mut dyn Write) -> Result<(), Error> {
     let path = Path::new("the output");
     let mut put = |sections: &[Section<'_>]| {
@@ -217,7 +218,7 @@ impl<'a> IndexOutput<'a> {
         }
     }
 
-    /// The Gaussians of the density, where the file does not hold the rows to which they could be fitted again.
+    /// The Gaussians of the density, if the file does not contain the rows to which they could be fitted again.
     fn gaussians(&self, model: &impl FittedModel) -> Result<Option<GaussianParts>, nuq::Error> {
         match self {
             Self::Stored(_) => Ok(None),
@@ -263,7 +264,8 @@ fn write(
 /// An opened model and the metadata of its file.
 #[derive(Debug)]
 pub struct ModelFile {
-    /// The model. It has no rows if it was written by [`save_without_rows`]. Rows and links are mapped; their checksums are verified before the first search.
+    /// The model. It has no rows if it was written by [`save_without_rows`]. Rows and links are mapped; their
+    /// checksums are verified before the first search.
     pub model: Model<'static>,
     /// Name and version of the program that wrote the file.
     pub written_by: String,
@@ -275,8 +277,8 @@ pub struct ModelFile {
 }
 
 impl ModelFile {
-    /// Reads the whole file, and the shards of a sharded model, and verifies all checksums. Without this call, large sections are verified before the first
-    /// search.
+    /// Reads the whole file, and the shards of a sharded model, and verifies all checksums. Without this call, large
+    /// sections are verified before the first search.
     ///
     /// # Errors
     /// [`Error::Damaged`] with the name of the first damaged section.
@@ -297,8 +299,8 @@ impl ModelFile {
         Err(Error::Model { path: self.container.path().to_owned(), source })
     }
 
-    /// A number that identifies the contents of the file, from the checksums of its sections. Nothing is read for it. Different files
-    /// have different numbers, except by a coincidence of checksums.
+    /// A number that identifies the contents of the file, from the checksums of its sections. The sections are not
+    /// read for it. Different files have different numbers, except by a coincidence of checksums.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.container.fingerprint()
@@ -380,7 +382,7 @@ pub struct Manifest {
 /// need not exist.
 ///
 /// # Errors
-/// Those of [`open`], and [`Error::Damaged`] if the file has no shards.
+/// The errors of [`open`], and [`Error::Damaged`] if the file has no shards.
 pub fn open_manifest(path: &Path) -> Result<Manifest, Error> {
     let container = Container::open(path)?;
     let (meta, shards) = (meta(&container)?, shards::listed(&container)?);

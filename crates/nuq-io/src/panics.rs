@@ -1,7 +1,8 @@
 //! Panics of a third-party reader, returned as errors.
 //!
-//! The parquet library panics on some damaged files: where the footer holds a negative length, or a page refers to a
-//! dictionary that is absent. A footer has no checksum, so the damage cannot be detected before the library reads it.
+//! The parquet library panics on some damaged files, for example if the footer has a negative length, or if a page
+//! refers to a dictionary that is absent. A footer has no checksum, so the damage cannot be detected before the
+//! library reads it.
 //!
 //! Readers of other crates use [`catch_panic`] for libraries with the same property.
 //!
@@ -48,7 +49,8 @@ mod tests {
 
     use super::*;
 
-    /// Other tests of this process panic on purpose, on other threads.
+    /// The hook counts only panics of this thread, because other tests of this process panic on purpose on other
+    /// threads.
     #[test]
     fn the_hook_of_the_application_stays_installed() {
         static CALLS: AtomicUsize = AtomicUsize::new(0);

@@ -120,10 +120,10 @@ struct SetFields {
     #[serde(serialize_with = "write_limits", deserialize_with = "read_limits")]
     limits: SetLimits,
     rows: usize,
-    /// Absent for `nuq`.
+    /// Absent for the predictor `nuq`.
     #[serde(default, with = "word", skip_serializing_if = "is_nuq")]
     predictor: Predictor,
-    /// Absent for held-out rows.
+    /// Absent if the rule was calibrated on held-out rows.
     #[serde(default, skip_serializing_if = "is_zero")]
     training_rows: usize,
 }
@@ -136,7 +136,7 @@ struct IntervalFields {
     #[serde(serialize_with = "finite_or_null", deserialize_with = "infinity_if_null")]
     factor: f64,
     rows: usize,
-    /// Absent for held-out rows.
+    /// Absent if the rule was calibrated on held-out rows.
     #[serde(default, skip_serializing_if = "is_zero")]
     training_rows: usize,
 }

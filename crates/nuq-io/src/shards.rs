@@ -23,7 +23,7 @@ use crate::{Error, check_writable, write_atomically};
 
 /// The file of a sharded model that lists its shards.
 const MANIFEST: &str = "manifest.nuq";
-/// The section of a manifest with the names and numbers of rows of the shards.
+/// The section of a manifest with the name and the number of rows of each shard.
 pub(crate) const SHARDS: &str = "shards";
 /// The section of a shard file with the properties of its rows.
 const SHARD: &str = "shard";
@@ -31,14 +31,15 @@ const SHARD: &str = "shard";
 /// A written shard of training rows: the result of [`write_shard`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardFile {
-    /// The name of the file in the folder of the model; empty without rows.
+    /// The name of the file in the folder of the model; empty if the shard has no rows.
     pub name: String,
     /// The number of rows.
     pub rows: usize,
 }
 
 impl ShardFile {
-    /// Whether the name is that of a file in the folder. A manifest may come from elsewhere: it must not refer to other folders.
+    /// Whether the name is a plain file name, without a folder. A manifest may come from an untrusted source and must
+    /// not refer to files in other folders.
     fn has_valid_name(&self) -> bool {
         Path::new(&self.name).file_name().is_some_and(|name| name == self.name.as_str())
     }
@@ -85,7 +86,7 @@ pub fn write_shard(
     write_file(folder, number, rows, normalize, |_| {})
 }
 
-/// Writes a shard, and calls `before` with its path before.
+/// Calls `before` with the path of a shard, and then writes the shard.
 fn write_file(
     folder: &Path,
     number: u32,
@@ -169,7 +170,7 @@ impl ShardWriter {
     /// Writes the next rows as one shard.
     ///
     /// # Errors
-    /// Those of [`write_shard`].
+    /// The errors of [`write_shard`].
     pub fn write(&mut self, rows: &Embeddings<'_>) -> Result<(), Error> {
         let number = self.files.len() as u32;
         let shard = write_file(&self.folder, number, rows, self.normalize, |path| {
@@ -185,7 +186,7 @@ impl ShardWriter {
     /// Opens the shards that were written, as [`open_shards`] does.
     ///
     /// # Errors
-    /// Those of [`open_shards`].
+    /// The errors of [`open_shards`].
     pub fn open(&self) -> Result<ShardedRows, Error> {
         open_shards(&self.folder, &self.files)
     }
@@ -193,7 +194,7 @@ impl ShardWriter {
     /// Writes the manifest of a model that was fitted to the shards.
     ///
     /// # Errors
-    /// Those of [`save`](crate::save).
+    /// The errors of [`save`](crate::save).
     pub fn save(mut self, model: &Model<'_>) -> Result<(), Error> {
         // From here on an interrupt must not remove the shards, because the manifest may list them.
         self.keep_on_exit();
@@ -215,7 +216,7 @@ impl Drop for ShardWriter {
         }
         self.keep_on_exit();
         if self.is_new_folder {
-            // It fails if the folder is not empty.
+            // This fails if the folder is not empty.
             let _ = fs::remove_dir(&self.folder);
         }
     }

@@ -20,7 +20,7 @@ pub(crate) struct ScoreThresholdMeta(#[serde(with = "ScoreThresholdFields")] pub
 struct ThresholdFields {
     #[serde(with = "word")]
     measure: Measure,
-    /// Absent for `nuq`.
+    /// Absent for the predictor `nuq`.
     #[serde(default, with = "word", skip_serializing_if = "is_nuq")]
     predictor: Predictor,
     #[serde(flatten, with = "ScoreThresholdFields")]
@@ -37,7 +37,7 @@ struct ScoreThresholdFields {
     #[serde(with = "GuaranteeFields", alias = "promise")]
     guarantee: Guarantee,
     rows: usize,
-    /// Absent for held-out rows.
+    /// Absent if the threshold was calibrated on held-out rows.
     #[serde(default, skip_serializing_if = "is_zero")]
     training_rows: usize,
 }
@@ -62,7 +62,7 @@ enum GuaranteeFields {
         delta: f64,
         accepted: usize,
         errors: usize,
-        /// Absent for `nuq`. The name in the file is older than that of the field.
+        /// Absent for the predictor `nuq`. The file has an older name of this field.
         #[serde(rename = "errors_of", default, with = "word", skip_serializing_if = "is_nuq")]
         predictor: Predictor,
     },

@@ -68,7 +68,7 @@ fn code_kernel(bencher: Bencher<'_, '_>, dim: usize) {
 
 #[bench(args = DIMS)]
 fn half_kernel(bencher: Bencher<'_, '_>, dim: usize) {
-    // Halves between 1 and 2.
+    // `f16` numbers between 1 and 2.
     time_kernel(bencher, dim, |rng| 0x3C00 | rng.below(1024) as u16, half_distances);
 }
 
@@ -77,7 +77,7 @@ fn float_kernel(bencher: Bencher<'_, '_>, dim: usize) {
     time_kernel(bencher, dim, |rng| rng.normal() as f32, float_distances);
 }
 
-/// One query is searched directly, a batch by matrix products.
+/// One query is compared with the rows directly, a batch of queries by matrix products.
 #[bench(args = [1, 256])]
 fn exact_search(bencher: Bencher<'_, '_>, queries: usize) {
     let queries = normal(queries, ROW_DIM, 4);

@@ -8,8 +8,8 @@ use crate::{
 
 /// The ids of training rows that are stored elsewhere, for a model whose neighbors come from a vector database.
 ///
-/// The ids are known, so that neighbor tables can be checked. Everything that needs the values of a row is
-/// [`Error::RowsNotStored`].
+/// The ids are known, so neighbors from the database can be checked. Every function that needs the values of a row
+/// returns [`Error::RowsNotStored`].
 ///
 /// ```
 /// use nuq_neighbors::{AbsentIndex, Embeddings, Error, NeighborIndex};
@@ -35,8 +35,8 @@ struct AbsentRows {
 }
 
 impl AbsentIndex {
-    /// Rows of `dim` columns with the ids below `id_bound`, without the `removed` ones. `scale` holds the divisors of the
-    /// coordinates if distances are those of a scaled space.
+    /// Rows of `dim` columns with the ids below `id_bound`, without the `removed` ones. If distances are measured in
+    /// a scaled space, `scale` has the divisor of each coordinate.
     ///
     /// # Errors
     /// [`Error::ZeroColumns`], [`Error::Empty`] if no id is left, [`Error::TooManyRows`], and [`Error::Damaged`] if the removed ids

@@ -4,9 +4,9 @@
 //! check point, and `run` returns [`Cancelled`]. The long loops of the nuq crates have a check point at least every few
 //! milliseconds. A cancelled computation leaves indexes and models as they were before it.
 //!
-//! A check point ends the computation by unwinding (`std::panic::resume_unwind`), which calls no panic hook and prints
-//! nothing. No function needs an error for cancellation. Without a token, a check point costs one branch.
-//! Programs that are compiled with `panic = "abort"` cannot use tokens.
+//! A check point ends the computation by unwinding (`std::panic::resume_unwind`), which calls no panic hook and
+//! prints nothing. Functions therefore need no error for cancellation. Without a token, a check point costs one
+//! branch. Programs that are compiled with `panic = "abort"` cannot use tokens.
 //!
 //! ```
 //! use nuq_neighbors::{CancelToken, Cancelled, Embeddings, ExactIndex, NeighborIndex};
@@ -22,8 +22,8 @@
 //!
 //! # Check points in new code
 //!
-//! A serial loop calls [`checkpoint`]. This function reads the token of the current thread. The threads of a pool have no
-//! token, so that a parallel loop reads the token before it starts:
+//! A serial loop calls [`checkpoint`]. This function reads the token of the current thread. The threads of a pool
+//! have no token, so a parallel loop reads the token before it starts:
 //!
 //! ```
 //! use nuq_neighbors::cancel::{Checkpoint, ParallelCheckpoints, checkpoint};
@@ -36,8 +36,8 @@
 //! (0..100).into_par_iter().for_each(|_| here.enter(|| (0..100).for_each(|_| checkpoint())));
 //! ```
 //!
-//! A change of stored values has no check point between its first and its last step, or it restores the previous values
-//! when it is unwound.
+//! Code that changes stored values has no check point between its first and its last step, or it restores the
+//! previous values when it is unwound.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -83,7 +83,8 @@ impl CancelToken {
         Self::default()
     }
 
-    /// Ends the computations of this token at their next check points, and all later ones at their first.
+    /// Ends each running computation of this token at its next check point, and each later computation at its first
+    /// one.
     pub fn cancel(&self) {
         self.0.is_cancelled.store(true, Relaxed);
     }
@@ -94,9 +95,9 @@ impl CancelToken {
         self.0.is_cancelled.load(Relaxed)
     }
 
-    /// Calls `compute` on this thread. In a program with its own thread pool, call `run` inside the
-    /// pool: a pool that is entered within `compute` has no token. Where calls of
-    /// `run` are nested, the token of the innermost call is used.
+    /// Calls `compute` on this thread. In a program with its own thread pool, call `run` inside the pool: a pool that
+    /// is entered within `compute` has no token. If calls of `run` are nested, the token of the innermost call is
+    /// used.
     ///
     /// # Errors
     /// [`Cancelled`] when the computation ended at a check point. A computation that has passed its last check point
@@ -242,8 +243,8 @@ mod tests {
             });
         });
         assert_eq!(result, Err(Cancelled));
-        // The first check point is that of `run`, and the tenth one cancels: at most eight items are counted. There are fewer if
-        // another thread stops between its check point and its count.
+        // The first check point is in `run`, and the tenth one cancels the computation, so at most eight items are
+        // counted. The count is smaller if another thread stops between its check point and its count.
         assert!(count.load(Relaxed) <= 8, "{count:?}");
         assert!(token.checks() < 100, "the remaining items are skipped");
         assert!(token.is_cancelled());
@@ -259,12 +260,12 @@ mod tests {
             (0..10).into_par_iter().for_each(|_| here.enter(inner));
         });
         assert_eq!(result, Ok(()));
-        // One at the start, one per outer and one per inner step.
+        // One check point in `run`, one per step of the outer loop and one per step of an inner loop.
         assert_eq!(token.checks(), 1 + 10 + 100);
     }
 
     #[test]
-    fn computations_of_different_tokens_share_a_pool() {
+    fn a_token_does_not_cancel_other_computations_in_the_same_pool() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
         let work = |token: &CancelToken| {
             token.run(|| {

@@ -191,7 +191,7 @@ impl IndexRequest {
         let graph_seconds = graph_seconds(rows, dim, self.queries, self.n_neighbors);
         let params = HnswParams::default().seed(self.seed);
         let is_exact = exact_seconds <= graph_seconds;
-        // Where exact search is chosen in any case, the model does not depend on the device.
+        // If exact search has the lower cost anyway, the choice and its reason are the same for every device.
         if !is_exact && matches!(self.device.or_current(), Device::Cuda(_)) {
             return requested(IndexKind::Exact);
         }
@@ -205,7 +205,7 @@ impl IndexRequest {
     /// Chooses and builds the index. With `scale`, coordinate `j` is divided by `scale[j]`.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check) and of the constructors of the indexes.
+    /// The errors of [`check`](Self::check) and of the constructors of the indexes.
     pub fn build<'a>(
         &self,
         embeddings: &Embeddings<'a>,
@@ -240,7 +240,8 @@ impl IndexRequest {
     /// Builds an index over shards, which are always searched exactly. With `scale`, coordinate `j` is divided by `scale[j]`.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check), [`Error::GraphOverShards`] when a graph was requested, and an invalid scale.
+    /// The errors of [`check`](Self::check), [`Error::GraphOverShards`] when a graph was requested,
+    /// [`Error::LengthMismatch`] or [`Error::BadScale`] for an invalid scale.
     pub fn build_sharded(
         &self,
         rows: ShardedRows,
@@ -265,34 +266,36 @@ pub(crate) fn check_graph_device(device: Device) -> Result<(), Error> {
     if matches!(device, Device::Cuda(_)) { Err(Error::GraphOnDevice { device }) } else { Ok(()) }
 }
 
-// Costs in seconds of one core of a processor with byte products (AVX-512 VNNI). Without them, comparing all rows takes up to
-// three times as long. The costs do not depend on the processor, because the choice would otherwise depend on it. `cargo xtask
-// bench search` prints estimates and measured times.
+// Costs in seconds of one core of a processor with byte products (AVX-512 VNNI). Without byte products, comparing all
+// rows takes up to three times as long. The constants are the same for every processor, because the choice of the
+// index must not depend on the processor. `cargo xtask bench search` prints estimates and measured times.
 
 /// The cost of one multiply-add of exact search.
 const EXACT_TERM: f64 = 2.0e-11;
-/// The cost of the comparison of one score with the limit of a shortlist. With few columns it exceeds that of the products.
+/// The cost of the comparison of one score with the limit of a shortlist. With few columns it exceeds the cost of the
+/// products.
 const EXACT_SCORE: f64 = 1.7e-10;
 /// The cost of one row that enters a shortlist.
 const EXACT_CANDIDATE: f64 = 80e-9;
 /// The other costs of one query.
 const EXACT_QUERY: f64 = 2e-6;
-/// The costs of one multiply-add and of one score of exact search by codes, and the number of its candidates relative to that
-/// of products in `f32`.
+/// Exact search by codes: the cost of one multiply-add, the cost of one score, and the number of candidates as a
+/// multiple of the number of candidates of products in `f32`.
 const CODED_TERM: f64 = 4.5e-12;
 const CODED_SCORE: f64 = 6e-10;
 const CODED_CANDIDATES: f64 = 2.0;
-/// The cost of inserting one row, or of one query at a recall of 0.99, per doubling of the number of rows. Walks visit more
-/// nodes in more dimensions, up to about [`MAX_INTRINSIC`], the intrinsic dimension of most embeddings.
+/// The cost of inserting one row, or of one query at a recall of 0.99, per doubling of the number of rows. In more
+/// dimensions a search visits more nodes, up to about [`MAX_INTRINSIC`] dimensions, the intrinsic dimension of most
+/// embeddings.
 const GRAPH_DOUBLING: f64 = 4e-6;
 const GRAPH_DOUBLING_COLUMN: f64 = 9e-6 / MAX_INTRINSIC as f64;
 const MAX_INTRINSIC: usize = 32;
-/// The additional cost per column.
+/// The additional cost of inserting one row, or of one query, per column.
 const GRAPH_COLUMN: f64 = 0.15e-6;
 
-/// The expected time of exact search with its preparation. With many columns the share of rows that it skips is not known
-/// before the rows are read; the time of comparing the codes of all rows is an upper bound, which is near the time of finding
-/// the rows to skip and of skipping them.
+/// The expected time of exact search with its preparation. With many columns, the share of rows that a search skips
+/// is not known before the rows are read. The estimate is then the time of comparing the codes of all rows. It is an
+/// upper bound, and it is near the actual time, because finding the rows to skip takes time too.
 fn exact_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
     let compare_all = if CODED_COLUMNS.contains(&dim) { all_codes_seconds } else { all_rows_seconds };
     let all_rows = compare_all(rows, dim, queries, k);
@@ -308,7 +311,7 @@ pub(crate) fn all_rows_seconds(rows: usize, dim: usize, queries: u64, k: usize) 
     queries as f64 * (scan + EXACT_CANDIDATE * candidates + EXACT_QUERY)
 }
 
-/// The same, if rows are compared by codes of one byte per coordinate.
+/// As [`all_rows_seconds`], for rows that are compared by codes of one byte per coordinate.
 pub(crate) fn all_codes_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
     let scan = rows as f64 * (CODED_TERM * dim as f64 + CODED_SCORE);
     let candidates = all_rows_seconds(rows, 0, 1, k) - EXACT_SCORE * rows as f64;
@@ -318,7 +321,7 @@ pub(crate) fn all_codes_seconds(rows: usize, dim: usize, queries: u64, k: usize)
 fn graph_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
     let doubling = GRAPH_DOUBLING + GRAPH_DOUBLING_COLUMN * dim.min(MAX_INTRINSIC) as f64;
     let per_row = doubling * (rows.max(2) as f64).log2() + GRAPH_COLUMN * dim as f64;
-    // A walk visits at least as many rows as it returns neighbors.
+    // A search visits at least as many rows as it returns neighbors.
     let per_query = per_row * (k.min(rows) as f64 / HnswParams::DEFAULT.ef_search as f64).max(1.0);
     per_row * rows as f64 + per_query * queries as f64
 }
@@ -328,13 +331,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_graph_is_chosen_for_many_queries() {
+    fn the_kind_with_the_lower_expected_time_is_chosen() {
         let kind =
             |rows, dim, queries| IndexRequest { queries, ..IndexRequest::default() }.choose(rows, dim).kind;
         let graph = IndexKind::Hnsw(HnswParams::default());
         assert_eq!(kind(2000, 64, 10_000), IndexKind::Exact);
         assert_eq!(kind(50_000, 512, 10_000), IndexKind::Exact);
-        assert_eq!(kind(50_000, 512, 10_000_000), IndexKind::Exact, "a walk takes longer than all codes");
+        assert_eq!(
+            kind(50_000, 512, 10_000_000),
+            IndexKind::Exact,
+            "a graph search takes longer than comparing all codes"
+        );
         assert_eq!(kind(1_000_000, 128, 1_000_000), graph);
         assert_eq!(kind(1_300_000, 2048, 100_000), graph);
         assert_eq!(kind(1_300_000, 2048, 100), IndexKind::Exact);
@@ -385,8 +392,9 @@ mod tests {
             let ratio = all_rows_seconds(rows, dim, queries, 20) / seconds;
             assert!((0.5..2.0).contains(&ratio), "{rows} × {dim}: {ratio}");
         }
-        // The first search of a new index, which includes the order of the rows. With few columns, rows are uniform or clustered.
-        // With 512, they are embeddings of CIFAR-10 and Gaussian noise: twice the times of two threads in docs/benchmarks.md.
+        // Times of the first search of a new index, which also orders the rows. With few columns, the two times are for uniform
+        // and for clustered rows. With 512 columns, 25,000 rows are embeddings of CIFAR-10 and 50,000 rows are Gaussian noise;
+        // their times are twice the times of two threads in docs/benchmarks.md.
         let with_preparation = [
             (100_000, 2, [0.051, 0.049]),
             (1_000_000, 2, [0.341, 0.349]),
@@ -401,8 +409,8 @@ mod tests {
                 assert!((0.5..2.0).contains(&ratio), "first search of {rows} × {dim}: {ratio}");
             }
         }
-        // The larger graphs are those of docs/benchmarks.md, without queries. Graphs of data with fewer intrinsic dimensions
-        // take less time.
+        // The times of the two larger graphs are from docs/benchmarks.md and do not include queries. Graphs of data
+        // with fewer intrinsic dimensions take less time.
         let graphs = [
             (20_000, 2, 2000, 1.43),
             (20_000, 8, 2000, 1.87),

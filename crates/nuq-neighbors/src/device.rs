@@ -1,8 +1,9 @@
 //! The device on which neighbors are searched.
 //!
-//! The crate `nuq-cuda` searches on GPUs. A program that contains it calls `nuq_cuda::register()` once. From then on every exact
-//! index that is built by [`IndexRequest`](crate::IndexRequest), by [`exact_index`] or from a file is searched on the device of
-//! its request or of its thread. The result of a search does not depend on the device.
+//! The crate `nuq-cuda` searches on GPUs. A program that contains it calls `nuq_cuda::register()` once. From then on
+//! every exact index that is built by [`IndexRequest`](crate::IndexRequest), by [`exact_index`] or from a file is
+//! searched on the device of its request or, if that is [`Auto`](Device::Auto), on the device of the thread that
+//! builds it. The result of a search does not depend on the device.
 //!
 //! ```
 //! use nuq_neighbors::device::{Device, exact_index};
@@ -24,7 +25,8 @@ use crate::{Embeddings, Error, ExactIndex, NeighborIndex, UnknownChoice, normali
 /// The device on which neighbors are searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Device {
-    /// A GPU if there is one and its expected time, with the copy of the rows, is less than that of the CPU.
+    /// A GPU if there is one and a search on it, including the copy of the rows to it, is expected to take less time
+    /// than on the CPU; otherwise the CPU.
     #[default]
     Auto,
     /// The CPU.
@@ -47,13 +49,14 @@ impl Device {
         compute()
     }
 
-    /// The device of this thread: that of the innermost [`scope`](Self::scope), otherwise [`Auto`](Self::Auto).
+    /// The device of this thread: the device of the innermost [`scope`](Self::scope), or [`Auto`](Self::Auto) outside
+    /// of all scopes.
     #[must_use]
     pub fn current() -> Self {
         CURRENT.get()
     }
 
-    /// This device, or that of the thread for [`Auto`](Self::Auto).
+    /// This device; for [`Auto`](Self::Auto), the device of the thread.
     pub(crate) fn or_current(self) -> Self {
         if self == Self::Auto { Self::current() } else { self }
     }
@@ -130,7 +133,7 @@ pub fn place<'a>(index: ExactIndex<'a>, device: Device) -> Result<Box<dyn Neighb
 /// An index with exact search on the device of this thread.
 ///
 /// # Errors
-/// Those of [`ExactIndex::new`] and [`place`].
+/// The errors of [`ExactIndex::new`] and [`place`].
 pub fn exact_index<'a>(rows: &Embeddings<'a>) -> Result<Box<dyn NeighborIndex + 'a>, Error> {
     place(ExactIndex::new(rows)?, Device::current())
 }

@@ -1,8 +1,8 @@
 //! The squared distance by which neighbors are ranked: direct differences, summed in `f64` in a fixed order.
 //!
-//! `‖x‖² + ‖y‖² − 2 x·y` is faster but suffers from cancellation; it is only used to select candidates. The direct sum
-//! depends on the two rows alone, not on the block, thread, shard or instruction set: all platforms use eight lanes and
-//! no fused multiply-add. Neighbor tables are therefore equal bit for bit on all platforms.
+//! `‖x‖² + ‖y‖² − 2 x·y` is faster but suffers from cancellation; it is only used to select candidates. The direct
+//! sum depends on the two rows alone, not on the block, thread, shard or instruction set: all platforms use eight
+//! lanes and no fused multiply-add. Search results are therefore equal bit for bit on all platforms.
 
 const LANES: usize = 8;
 

@@ -12,7 +12,8 @@ use crate::{DeviceSlice, Error, SharedSlice};
 /// `n` embeddings of dimension `d`, row-major `f32`, every value finite.
 ///
 /// The values are borrowed from the caller or shared behind an [`Arc`]: a clone is cheap, and a fitted model needs no
-/// second copy. Every constructor from values on the host checks that they are finite; all other code relies on it.
+/// second copy. Every constructor from values on the host checks that they are finite; all other code relies on this
+/// check.
 ///
 /// ```
 /// use nuq_neighbors::{Embeddings, Error};
@@ -43,11 +44,11 @@ impl Embeddings<'static> {
         Self::checked(values.into(), dim)
     }
 
-    /// Copies rows of equal length. Their length is the dimension, so that at least one row is required; use
+    /// Copies rows of equal length. Their length is the dimension, so at least one row is required; use
     /// `Embeddings::new(vec![], dim)` for an empty batch.
     ///
     /// # Errors
-    /// [`Error::Empty`], [`Error::Ragged`], and those of [`new`](Self::new).
+    /// [`Error::Empty`], [`Error::Ragged`], and the errors of [`new`](Self::new).
     pub fn from_rows<R: AsRef<[f32]>>(rows: &[R]) -> Result<Self, Error> {
         let dim = rows.first().ok_or(Error::Empty)?.as_ref().len();
         let mut values = Vec::with_capacity(rows.len() * dim);
@@ -63,7 +64,7 @@ impl Embeddings<'static> {
     /// Rounds a row-major `f64` buffer to `f32`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a finite value outside the range of `f32`, and those of [`new`](Self::new).
+    /// [`Error::OutOfRange`] for a finite value outside the range of `f32`, and the errors of [`new`](Self::new).
     pub fn from_f64(values: &[f64], dim: usize) -> Result<Self, Error> {
         if dim == 0 {
             return Err(Error::ZeroColumns);
@@ -80,7 +81,7 @@ impl<'a> Embeddings<'a> {
     /// Borrows a row-major buffer with `dim` columns.
     ///
     /// # Errors
-    /// Those of [`new`](Embeddings::new).
+    /// The errors of [`new`](Embeddings::new).
     pub fn borrowed(values: &'a [f32], dim: usize) -> Result<Self, Error> {
         Self::checked(SharedSlice::borrowed(values), dim)
     }
@@ -88,7 +89,7 @@ impl<'a> Embeddings<'a> {
     /// Shares a row-major buffer with other owners, for example a memory map or an array of another language.
     ///
     /// # Errors
-    /// Those of [`new`](Embeddings::new).
+    /// The errors of [`new`](Embeddings::new).
     pub fn shared(values: Arc<dyn AsRef<[f32]> + Send + Sync + 'a>, dim: usize) -> Result<Self, Error> {
         Self::checked(SharedSlice::shared(values), dim)
     }
@@ -96,13 +97,13 @@ impl<'a> Embeddings<'a> {
     /// Takes a row-major buffer of any kind with `dim` columns.
     ///
     /// # Errors
-    /// Those of [`new`](Embeddings::new).
+    /// The errors of [`new`](Embeddings::new).
     pub fn from_values(values: SharedSlice<'a, f32>, dim: usize) -> Result<Self, Error> {
         Self::checked(values, dim)
     }
 
-    /// Rows in the memory of a device, whose values the caller has checked: all of them are finite. They are copied to the
-    /// host when they are first read there; a search on their device does not need this copy.
+    /// Rows in the memory of a device. The caller has checked that all values are finite. The values are copied to
+    /// the host when they are first read there; a search on their device does not need this copy.
     ///
     /// # Errors
     /// [`Error::ZeroColumns`], [`Error::PartialRow`] or [`Error::TooManyRows`].
@@ -111,7 +112,7 @@ impl<'a> Embeddings<'a> {
         rows.check_shape().map(|()| rows)
     }
 
-    /// Values that are verified before they are read, such as those of a mapped file.
+    /// Values that are verified before they are read, such as the values of a mapped file.
     pub(crate) fn unverified(values: SharedSlice<'a, f32>, dim: usize) -> Self {
         Self { values, dim, is_normalized: false }
     }
@@ -187,7 +188,7 @@ impl<'a> Embeddings<'a> {
         &self.values
     }
 
-    /// Copies values on a device to the host, unless they are there.
+    /// Copies values on a device to the host, unless a copy is already there.
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -208,8 +209,8 @@ impl<'a> Embeddings<'a> {
         Embeddings::unverified(values.into(), self.dim)
     }
 
-    /// The rows divided by their Euclidean norms; a row of zeros is unchanged. The result of this function is returned without a
-    /// copy.
+    /// The rows divided by their Euclidean norms; a row of zeros is unchanged. Rows that were already normalized by
+    /// this function are returned without a copy.
     #[must_use]
     pub fn l2_normalized(&self) -> Embeddings<'a> {
         self.clone().into_l2_normalized()
@@ -231,7 +232,7 @@ impl<'a> Embeddings<'a> {
         Self { is_normalized: true, ..self }
     }
 
-    /// Overwrites the rows with the given ids by the first rows of `rows`, and appends the others.
+    /// Overwrites the rows with the given ids by the first rows of `rows`, one per id, and appends the other rows.
     pub(crate) fn write(&mut self, ids: &[u32], rows: &[f32]) {
         self.is_normalized = false;
         write_rows(self.values.to_mut(), self.dim, ids, rows);
@@ -260,7 +261,7 @@ impl fmt::Debug for Embeddings<'_> {
 
 /// The position of the first value that is not finite.
 fn first_not_finite(values: &[f32]) -> Option<usize> {
-    /// Values per task. A block is read to its end, without a branch per value.
+    /// Values per task. A task reads its whole block without a branch per value, which is faster.
     const BLOCK: usize = 1 << 14;
     let has_any = |block: &[f32]| block.iter().fold(false, |any, v| any | !v.is_finite());
     let block = values.par_chunks(BLOCK).position_first(has_any)?;

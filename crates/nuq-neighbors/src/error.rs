@@ -186,7 +186,7 @@ pub enum Error {
          the model with rows"
     )]
     RowsNotStored,
-    /// A search of shards elsewhere failed.
+    /// A search of shards by other processes failed.
     #[error("the shards could not be searched: {problem}")]
     ShardSearch {
         /// What failed.

@@ -29,7 +29,7 @@ pub trait NeighborIndex: Send + Sync {
     /// the query row itself in this way, independently of its rank.
     ///
     /// # Errors
-    /// Those of [`RowStorage::check_search`], which implementations call first.
+    /// The errors of [`RowStorage::check_search`], which implementations call first.
     fn search_excluding(
         &self,
         queries: &Embeddings<'_>,
@@ -40,13 +40,13 @@ pub trait NeighborIndex: Send + Sync {
     /// Inserts rows and returns their ids; see [`RowStorage::insert`].
     ///
     /// # Errors
-    /// Those of [`RowStorage::insert`].
+    /// The errors of [`RowStorage::insert`].
     fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error>;
 
     /// Removes rows; see [`RowStorage::remove`].
     ///
     /// # Errors
-    /// Those of [`RowStorage::remove`].
+    /// The errors of [`RowStorage::remove`].
     fn remove(&mut self, ids: &[u32]) -> Result<(), Error>;
 
     /// The arrays of the index, as a model file stores them.
@@ -82,7 +82,7 @@ pub trait NeighborIndex: Send + Sync {
     /// The `k` nearest rows of each query, or all rows when there are fewer.
     ///
     /// # Errors
-    /// Those of [`search_excluding`](Self::search_excluding).
+    /// The errors of [`search_excluding`](Self::search_excluding).
     fn search(&self, queries: &Embeddings<'_>, k: usize) -> Result<Neighbors, Error> {
         self.search_excluding(queries, k, None)
     }
@@ -91,7 +91,7 @@ pub trait NeighborIndex: Send + Sync {
     /// duplicates of it remain.
     ///
     /// # Errors
-    /// [`Error::UnknownId`] when an id names no row, and those of [`search_excluding`](Self::search_excluding).
+    /// [`Error::UnknownId`] when an id names no row, and the errors of [`search_excluding`](Self::search_excluding).
     fn leave_one_out(&self, ids: &[u32], k: usize) -> Result<Neighbors, Error> {
         self.verify_once()?;
         self.rows().check_ids(ids, 1)?;

@@ -1,9 +1,9 @@
 //! Nearest-neighbor search over embeddings.
 //!
 //! An index ([`NeighborIndex`]) over rows of numbers ([`Embeddings`]) returns the ids and squared distances of the
-//! nearest rows of each query ([`Neighbors`]). [`ExactIndex`] returns all true neighbors. [`HnswIndex`] searches a graph,
-//! in which some true neighbors may be missed; its recall is measured. Labels and statistics are the subject of the crate `nuq`, which computes predictions
-//! and uncertainties from the neighbor table.
+//! nearest rows of each query ([`Neighbors`]). [`ExactIndex`] returns all true neighbors. [`HnswIndex`] searches a
+//! graph, in which some true neighbors may be missed; its recall is measured. The crate `nuq` computes predictions
+//! and uncertainties from the neighbors and their labels.
 //!
 //! ```
 //! use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex};

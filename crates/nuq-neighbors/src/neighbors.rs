@@ -97,7 +97,7 @@ impl Neighbors {
         self.sq_distances.extend(row.iter().map(|neighbor| neighbor.0));
     }
 
-    /// One table for the queries of all tables, in this order.
+    /// Concatenates tables: one table with the queries of all tables, in this order.
     ///
     /// # Panics
     /// When the tables differ in their number of neighbors per query.
@@ -149,8 +149,8 @@ impl Neighbors {
         &self.sq_distances[i * self.k..][..self.k]
     }
 
-    /// The table of the `k` nearest neighbors, or of all neighbors when there are fewer. One search with a large k
-    /// therefore serves all smaller ones.
+    /// The table of the `k` nearest neighbors, or of all neighbors when there are fewer. One search with a large `k`
+    /// therefore serves all smaller values of `k`.
     ///
     /// # Errors
     /// [`Error::ZeroNeighbors`] when `k` is 0.
@@ -318,7 +318,7 @@ mod tests {
         let a = Neighbors::new(1, vec![0], vec![1.0]).unwrap();
         let b = Neighbors::new(1, vec![0, 1], vec![1.0, 2.0]).unwrap();
         assert!(matches!(Neighbors::merge(&[(0, a.clone()), (1, b)], 1), Err(Error::LengthMismatch { .. })));
-        // Two machines may compute slightly different distances for a shared row.
+        // Two machines may compute slightly different distances for a shared row, so the row is recognized by its id.
         let c = Neighbors::new(2, vec![0, 2], vec![1.000_000_1, 1.000_000_01]).unwrap();
         assert_eq!(Neighbors::merge(&[(5, a), (5, c)], 3), Err(Error::RepeatedId { query: 0, id: 5 }));
         let none = Neighbors::new(usize::MAX, vec![], vec![]).unwrap();

@@ -30,7 +30,7 @@ pub struct RowParts<'a> {
     pub values: RowValues<'a>,
     /// The ids that name no row.
     pub removed: Vec<u32>,
-    /// The divisors of the coordinates, one per column, when distances are those of a scaled space.
+    /// The divisors of the coordinates, one per column, if distances are measured in a scaled space.
     pub scale: Option<Vec<f64>>,
 }
 

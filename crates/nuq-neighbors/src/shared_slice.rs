@@ -25,7 +25,7 @@ pub trait DeviceSlice<T>: Send + Sync {
     /// Copies the values to the host and frees the memory of the device, unless a search uses it.
     ///
     /// # Errors
-    /// Those of [`on_host`](Self::on_host).
+    /// The errors of [`on_host`](Self::on_host).
     fn release(&self) -> Result<(), Error>;
 
     /// The type of the implementation, for the backend of the device.
@@ -82,7 +82,7 @@ impl<'a, T> SharedSlice<'a, T> {
         }
     }
 
-    /// The number of values. Values on a device are not copied for it.
+    /// The number of values. Values on a device are not copied for this call.
     #[must_use]
     pub fn len(&self) -> usize {
         self.device_slice().map_or_else(|| (**self).len(), |values| values.len())
@@ -94,7 +94,7 @@ impl<'a, T> SharedSlice<'a, T> {
         self.len() == 0
     }
 
-    /// Copies values on a device to the host, unless they are there.
+    /// Copies values on a device to the host, unless a copy is already there.
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// A stand-in for a device that counts the copies, or fails.
+    /// Stands for values on a device. It keeps the copy of the first read; without values, a read fails.
     struct Remote {
         values: Option<Vec<f32>>,
         copy: OnceLock<Vec<f32>>,

@@ -53,7 +53,7 @@ pub trait RowStorage: Send + Sync {
         Precision::F32
     }
 
-    /// The divisors of the coordinates, when distances are those of a scaled space.
+    /// The divisors of the coordinates, if distances are measured in a scaled space.
     fn scale(&self) -> Option<&[f64]> {
         None
     }
@@ -66,13 +66,13 @@ pub trait RowStorage: Send + Sync {
         Ok(())
     }
 
-    /// The rows as shards, if they are stored so.
+    /// The rows as shards, if they are stored in shards.
     fn sharded(&self) -> Option<&ShardedRows> {
         None
     }
 
-    /// Whether the values of the rows are available. If not, only ids are known: [`row`](Self::row) must not be called, and
-    /// everything else that needs values is [`Error::RowsNotStored`].
+    /// Whether the values of the rows are available. If not, only ids are known: [`row`](Self::row) must not be
+    /// called, and every other function that needs values returns [`Error::RowsNotStored`].
     fn is_stored(&self) -> bool {
         true
     }
@@ -90,7 +90,7 @@ pub trait RowStorage: Send + Sync {
     /// A copy of the rows with the given ids, in that order.
     ///
     /// # Errors
-    /// Those of [`verify_once`](Self::verify_once).
+    /// The errors of [`verify_once`](Self::verify_once).
     ///
     /// # Panics
     /// When an id is not below [`id_bound`](Self::id_bound).
@@ -105,7 +105,7 @@ pub trait RowStorage: Send + Sync {
     /// stored in half precision or in shards.
     ///
     /// # Errors
-    /// Those of [`verify_once`](Self::verify_once).
+    /// The errors of [`verify_once`](Self::verify_once).
     fn live_rows(&self) -> Result<Embeddings<'_>, Error> {
         let has_all = self.len() == self.id_bound() && self.sharded().is_none();
         if has_all && self.precision() == Precision::F32 {
@@ -133,7 +133,7 @@ pub trait RowStorage: Send + Sync {
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`], [`Error::ZeroNeighbors`], [`Error::LengthMismatch`], [`Error::UnknownId`] or
-    /// [`Error::RepeatedId`], and those of [`verify_once`](Self::verify_once).
+    /// [`Error::RepeatedId`], and the errors of [`verify_once`](Self::verify_once).
     fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
         self.verify_once()?;
         check_dim(queries, self.dim())?;
@@ -174,7 +174,7 @@ pub trait RowStorage: Send + Sync {
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`], [`Error::ZeroNeighbors`], [`Error::Empty`] when no row is available,
-    /// [`Error::LengthMismatch`] or [`Error::UnknownId`] for the excluded ids, and those of
+    /// [`Error::LengthMismatch`] or [`Error::UnknownId`] for the excluded ids, and the errors of
     /// [`verify_once`](Self::verify_once).
     fn check_search(
         &self,

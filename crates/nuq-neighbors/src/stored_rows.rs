@@ -70,7 +70,7 @@ impl<'a> StoredRows<'a> {
         Ok(Self { values, removed: BTreeSet::new(), scale: None, verified: Verified::default() })
     }
 
-    /// Sets the divisors of the coordinates: distances are then those of the scaled space.
+    /// Sets the divisors of the coordinates: distances are then measured in the scaled space.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`] unless there is one divisor per column, [`Error::BadScale`] unless all are from 1e-100 to
@@ -268,7 +268,7 @@ impl RowStorage for StoredRows<'_> {
     }
 }
 
-/// Overwrites the rows with the given ids by the first rows of `rows`, and appends the others.
+/// Overwrites the rows with the given ids by the first rows of `rows`, one per id, and appends the other rows.
 pub(crate) fn write_rows<T: Copy>(values: &mut Vec<T>, dim: usize, ids: &[u32], rows: &[T]) {
     let (over, rest) = rows.split_at(ids.len() * dim);
     for (&id, row) in ids.iter().zip(over.chunks_exact(dim)) {
@@ -299,7 +299,7 @@ fn check_scale(scale: &[f64], dim: usize) -> Result<(), Error> {
         let (what, counterpart) = ("scales", "columns");
         return Err(Error::LengthMismatch { what, got: scale.len(), counterpart, expected: dim });
     }
-    // In this range the square of any nonzero f32 divided by a scale is finite and positive.
+    // With scales s in this range, `(x / s)²` is finite and positive for every nonzero `f32` number x.
     let usable = |s: f64| (1e-100..=1e100).contains(&s);
     match scale.iter().position(|&s| !usable(s)) {
         Some(column) => Err(Error::BadScale { column, value: scale[column] }),

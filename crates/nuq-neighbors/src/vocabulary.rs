@@ -49,7 +49,7 @@ pub fn normalized(word: &str) -> String {
 
 /// Implements `ALL`, `name`, `Display` and `FromStr` for an enum without data.
 ///
-/// The first word of a variant is its name; words after `|` are accepted when reading.
+/// The first word of a variant is its name; words after `|` are also accepted as input.
 ///
 /// ```
 /// #[derive(Debug, Clone, Copy, PartialEq)]

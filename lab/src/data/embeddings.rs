@@ -44,7 +44,7 @@ pub struct EmbeddingSets {
 }
 
 impl EmbeddingSets {
-    /// Checks that array sizes match. `file` gives the file of a set for errors: `train`, `test` or `ood_NAME`.
+    /// Checks that array sizes match. `file` returns the path of a set (`train`, `test` or `ood_NAME`) for error messages.
     fn checked(self, file: impl Fn(&str) -> PathBuf) -> Result<Self, LabError> {
         let check = |set: &str, [got, expected]: [usize; 2], what, reference| {
             if got == expected {
@@ -85,8 +85,8 @@ impl EmbeddingSets {
             .collect()
     }
 
-    /// The class of each column of logits. If all training labels are integers below the number of columns, column `c` is class `c`, so
-    /// that a class without training rows keeps its column. Otherwise columns are the sorted distinct labels.
+    /// The class of each column of logits. If all training labels are integers below the number of columns, column `c` is class
+    /// `c`; a class without training rows then keeps its column. Otherwise columns are the sorted distinct labels.
     fn classes(&self) -> Vec<Label> {
         let columns = self.test.logits.dim() as i128;
         let is_column = |label: &Label| matches!(label, Label::Int(class) if (0..columns).contains(class));

@@ -12,7 +12,7 @@ use crate::LabError;
 use crate::data::embeddings::{self, EmbeddingSets};
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
-/// Number of groups of test rows, sorted by aleatoric uncertainty.
+/// Number of groups into which the test rows are divided, in order of their aleatoric uncertainty.
 const GROUPS: usize = 20;
 
 /// For each row, whether NUQ and the network agree, and the aleatoric uncertainty of NUQ.
@@ -102,7 +102,7 @@ impl Comparison {
         Ok(agreement(&vec![0; differs.len()], &differs, &self.aleatoric)?)
     }
 
-    /// Rows in order of increasing aleatoric uncertainty, each with its quantile in `[0, 1]` and whether both agree.
+    /// Rows in order of increasing aleatoric uncertainty, each with its quantile in `[0, 1]` and whether NUQ and the network agree.
     fn by_certainty(&self) -> impl Iterator<Item = (f64, bool)> {
         let mut order: Vec<usize> = (0..self.agrees.len()).collect();
         order.sort_by(|&a, &b| self.aleatoric[a].total_cmp(&self.aleatoric[b]));

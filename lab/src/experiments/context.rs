@@ -86,7 +86,7 @@ impl Context {
         Self { user, ..self }
     }
 
-    /// Sets a folder of embeddings (option `--data`), which replaces those in the user's data folder.
+    /// Sets a folder of embeddings (option `--data`), which replaces the embeddings in the user's data folder.
     #[must_use]
     pub fn with_embeddings(self, data: Option<PathBuf>) -> Self {
         Self { data, ..self }
@@ -113,7 +113,7 @@ impl Context {
         self.user.as_deref()
     }
 
-    /// The folder of embeddings: that of `--data`, or `data/NAME` in the user's data folder.
+    /// The folder of embeddings: the folder of `--data`, or `data/NAME` in the user's data folder.
     ///
     /// # Errors
     /// If `--data` is not given and the user's data folder has no `data/NAME`. Whether the folder of `--data` exists is not checked.
@@ -125,8 +125,8 @@ impl Context {
         }
     }
 
-    /// Whether embeddings come from the user's data folder and not from `--data`. Only for the former is it known which network computed
-    /// them.
+    /// Whether embeddings come from the user's data folder and not from `--data`. Only for the user's data folder is it known which
+    /// network computed the embeddings.
     pub(super) fn uses_default_embeddings(&self) -> bool {
         self.data.is_none()
     }

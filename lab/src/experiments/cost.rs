@@ -69,7 +69,8 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     })
 }
 
-/// Training time of one network on an otherwise idle machine, extrapolated from one epoch. The shared networks are trained in parallel.
+/// Training time of one network on an otherwise idle machine, extrapolated from one epoch. The shared networks do not show this
+/// time, because they are trained in parallel.
 fn training(context: &Context) -> Result<f64, LabError> {
     let recipe = NetworkId::plain(0).recipe(context.size);
     let epoch = Recipe { epochs: 1, ..recipe.clone() };

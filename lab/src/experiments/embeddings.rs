@@ -41,7 +41,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         let expected = "files ood_NAME.npz with embeddings and logits of outliers";
         return Err(DataError::MissingFiles { folder, expected }.into());
     }
-    // The paper's numbers are shown only for the embeddings that replace those of the paper.
+    // The paper's numbers are shown only for the default embeddings, which stand for the embeddings of the paper.
     let shows_paper = context.uses_default_embeddings();
     let mut rows = Vec::new();
     for (name, scorer) in scorers(context, &sets)? {

@@ -52,8 +52,8 @@ impl NetworkOutputs {
         get_or_try_init(&self.train, || self.network.outputs(&context.digits()?.train.images))
     }
 
-    /// Fits NUQ to a layer with exact search. [`predict`](Self::predict) requires exact search, because it shares neighbor tables between
-    /// models.
+    /// Fits NUQ to a layer with exact search. [`predict`](Self::predict) requires exact search, because all models share the same
+    /// search results.
     pub(super) fn fit(
         &self,
         context: &Context,
@@ -64,8 +64,9 @@ impl NetworkOutputs {
         Ok(params.fit(&rows(self.train(context)?, layer)?, &context.digits()?.train.labels)?)
     }
 
-    /// Predictions of NUQ for the view with index `view`. Models with the same number of neighbors share the neighbor table, for any
-    /// kernel, bandwidth and density. Models that search in a transformed space (`normalize`, one bandwidth per dimension) are not supported.
+    /// Predictions of NUQ for the view with index `view`. Models with the same number of neighbors share one search, for any
+    /// kernel, bandwidth and density. Models that search in a transformed space (`normalize`, one bandwidth per dimension) are not
+    /// supported.
     pub(super) fn predict<'m>(
         &self,
         context: &Context,

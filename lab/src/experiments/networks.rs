@@ -18,7 +18,7 @@ pub(super) const MEMBERS: usize = 5;
 /// Variant of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
-    /// The paper's MNIST network without spectral normalization, from which uncertainties are computed.
+    /// The paper's MNIST network, without spectral normalization. The main results use it.
     Plain,
     /// With spectral normalization, for the ablation.
     Spectral,

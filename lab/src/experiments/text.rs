@@ -22,7 +22,8 @@ struct Set {
     embeddings: EmbeddingSets,
 }
 
-/// Scores for the detection of outliers and of errors. NUQ uses the epistemic and the total uncertainty; other methods have one score.
+/// Scores for the detection of outliers and of errors. NUQ uses the epistemic uncertainty for outliers and the total uncertainty
+/// for errors; other methods have one score for both.
 struct Scores {
     epistemic: Vec<f64>,
     total: Vec<f64>,

@@ -13,7 +13,7 @@ use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 const POINTS: [f64; 4] = [0.1, 0.3, 0.5, 0.95];
 /// Cost of a rejection.
 const COST: f64 = 0.2;
-/// Level β of NUQ's rule; the paper uses the quantile 0.95.
+/// Level β of NUQ's rule. The paper uses the quantile 1 − β = 0.95.
 const LEVEL: f64 = 0.05;
 const RULES: [&str; 2] = ["NUQ", "plug-in"];
 
@@ -122,7 +122,7 @@ fn values_from(table: &Table, point: usize, rule: usize, min_n: usize) -> Vec<f6
     columns.filter_map(|column| table.cell(&row_name(point, rule), column)?.mean()).collect()
 }
 
-/// Smallest N of the second claim on few points.
+/// Smallest N of the second claim about the region with few points.
 const FEW: usize = 100;
 /// Smallest N at which NUQ must accept the noise-free query.
 const MANY: usize = 1000;

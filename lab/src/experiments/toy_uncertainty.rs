@@ -11,7 +11,7 @@ use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
 /// Query grid: first point, last point, number of points.
 const GRID: (f64, f64, usize) = (-4.0, 10.0, 281);
-/// Number of neighbors. It is large enough that the kernel weights of all other points are negligible, even where points are densest.
+/// Number of neighbors. It is so large that the kernel weights of all farther points are negligible, even where points are densest.
 const NEIGHBORS: usize = 1000;
 /// The gap between the components.
 const GAP: (f64, f64) = (3.0, 5.0);
@@ -37,7 +37,8 @@ impl Point {
 }
 
 pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
-    // The same for all sizes: fewer points estimate η too coarsely for the claims, and the run takes one second.
+    // The number is the same for all sizes: fewer points would estimate η too coarsely for the claims, and the run takes only one
+    // second.
     let n = 5000;
     let per_seed: Vec<Vec<Point>> =
         (0..context.seeds as u64).map(|seed| evaluate_grid(n, seed)).collect::<Result<_, _>>()?;
@@ -57,7 +58,8 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
 fn evaluate_grid(n: usize, seed: u64) -> Result<Vec<Point>, LabError> {
     let (points, classes) = mixture::sample(n, seed);
     let train = Embeddings::new(points, 1)?;
-    // With so many neighbors the distance to the last one is too large for a bandwidth. As in the paper, the posterior bandwidth is used.
+    // With so many neighbors the distance to the last neighbor is too large for a bandwidth. As in the paper, the posterior
+    // bandwidth is used.
     let density = Density::Kde { bandwidth: DensityBandwidth::Same };
     let params = NuqClassifier::params().n_neighbors(NEIGHBORS).density(density).selection_rows(1000);
     let model = params.fit(&train, &classes)?;
@@ -97,7 +99,7 @@ fn table(per_seed: &[Vec<Point>]) -> Table {
             row(RANK_CORRELATION, &rank_correlation),
             row(GAP_RATIO, &gap_ratio),
             row(ALEATORIC, &|points| distance(points, |point| point.aleatoric)),
-            // This value does not depend on the seed.
+            // This value does not depend on the seed, so the cell has a single value.
             TableRow { name: TRIVIAL.to_owned(), cells: vec![trivial] },
         ],
         unit: Unit::Plain,
@@ -220,7 +222,7 @@ mod tests {
             claims(&numbers(["value"], &rows)).iter().map(|claim| claim.holds).collect::<Vec<_>>()
         };
         assert_eq!(verdicts(5.0, 0.009), [true, true]);
-        // An aleatoric difference equal to that of a constant zero must fail.
+        // An aleatoric difference as large as the difference of a constant zero must fail.
         assert_eq!(verdicts(2.0, 0.05), [false, false]);
     }
 

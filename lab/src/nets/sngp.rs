@@ -131,7 +131,7 @@ mod tests {
             plain[0] / damped[0]
         };
         assert!(damping(0.0) < 1.01, "{}", damping(0.0));
-        // Far away the variance is that of the prior, 1.
+        // Far from the data, the variance equals the variance of the prior, 1.
         assert!((damping(30.0) - (1.0 + std::f32::consts::PI / 8.0).sqrt()).abs() < 0.1, "{}", damping(30.0));
     }
 }

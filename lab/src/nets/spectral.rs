@@ -7,8 +7,8 @@
 //! v ← Wᵀ u / ‖Wᵀ u‖,   u ← W v / ‖W v‖,   σ̂ = uᵀ W v
 //! ```
 //!
-//! The vectors `u` are stored between steps, so that three iterations suffice for slowly changing weights. Before and after training, 200
-//! iterations make the bound accurate up to rounding.
+//! The vectors `u` are stored between steps, so three iterations suffice for slowly changing weights. Before and after training,
+//! 200 iterations make the bound accurate up to rounding.
 //!
 //! As in PyTorch, which the paper uses, the matrix of a convolution is its kernel reshaped to `[out, in · height · width]`. Its norm bounds
 //! the norm of the convolution up to a factor, the square root of the number of kernel positions. As in SNGP, weights below the bound are

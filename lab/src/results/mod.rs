@@ -68,7 +68,7 @@ pub struct Results {
     pub about: String,
     /// Size of the experiment.
     pub size: Size,
-    /// Number of seeds. A table cell has one value per seed, where the experiment averages over seeds.
+    /// Number of seeds. If the experiment averages over seeds, each table cell has one value per seed.
     pub seeds: usize,
     /// Run time in seconds, without networks and intermediate results that were already available.
     pub seconds: f64,

@@ -17,9 +17,9 @@ const METADATA_KEY: &str = "nuq-lab";
 
 /// A folder of trained networks and of checkpoints of unfinished trainings.
 ///
-/// Each training has one safetensors file, whose name contains a hash of recipe and data. It holds the weights and, until training is
-/// complete, the state of the optimizer. Recipe, completed epochs and training time are JSON metadata. Files are written under a temporary
-/// name and renamed, so that a file with its final name is complete.
+/// Each training has one safetensors file, whose name contains a hash of recipe and data. The file contains the weights and, until
+/// training is complete, the state of the optimizer. Recipe, completed epochs and training time are JSON metadata. Files are
+/// written under a temporary name and renamed. A file with its final name is therefore complete.
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,

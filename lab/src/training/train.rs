@@ -203,7 +203,7 @@ fn finite_loss(loss: Tensor<1>, epoch: usize) -> Result<f32, LabError> {
     if loss.is_finite() { Ok(loss) } else { Err(LabError::Diverged { epoch, loss: f64::from(loss) }) }
 }
 
-/// Number of rows whose largest logit is that of their class.
+/// Number of rows for which the logit of the row's class is the largest.
 fn count_correct(logits: Tensor<2>, classes: &[i64]) -> usize {
     let [_, n_classes] = logits.dims();
     let values = to_values(logits);

@@ -56,8 +56,8 @@ pub(super) fn are_labels(kind: &DataType) -> bool {
         || kind.is_integer()
 }
 
-/// Labels of an array without nulls; `None` if values of its type are not labels. The error is the row and kind of an entry that is not a
-/// label.
+/// Labels of an array without nulls; `None` if values of its type are not labels. The error has the row and the kind
+/// of an entry that is not a label.
 pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, BadEntry)> {
     Ok(match array.data_type() {
         DataType::Utf8 => {

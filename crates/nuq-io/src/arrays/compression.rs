@@ -21,7 +21,7 @@ impl Compression {
         }
     }
 
-    /// The unpacked bytes.
+    /// A reader of the unpacked bytes.
     pub(super) fn unpack(
         self,
         packed: Box<dyn Read + Send>,

@@ -1,8 +1,8 @@
 //! The format of an input: given by the user, or recognized by its contents and file name.
 //!
-//! Formats other than csv and tsv begin with bytes that identify them, whatever the name is. Text is csv or tsv by the extension, or
-//! by the separators of the first line if the name has no extension or ends in `.txt`. If the name contradicts a text, the error
-//! names both.
+//! Formats other than csv and tsv begin with bytes that identify them, regardless of the name. Text is csv or tsv by
+//! the extension, or by the separators of the first line if the name has no extension or ends in `.txt`. If the name
+//! contradicts the text, the error message states both.
 
 use super::ArraySpec;
 use crate::Error;
@@ -34,7 +34,7 @@ nuq::nuq_neighbors::choices!(Format, "format", {
 enum Contents {
     Binary(Format),
     Text,
-    /// Bytes of no known format, or none.
+    /// Bytes of no known format, or no bytes.
     Unknown,
 }
 
@@ -98,7 +98,7 @@ impl Format {
         Err(Error::BadFile { spec: spec.clone(), problem })
     }
 
-    /// The format of a table whose name does not show it.
+    /// The format of a text whose name does not show the format.
     fn of_text(spec: &ArraySpec, line: &[u8]) -> Result<Self, Error> {
         match (line.contains(&b'\t'), line.contains(&b',') || line.contains(&b';')) {
             (true, false) => Ok(Self::Tsv),
@@ -150,7 +150,7 @@ mod tests {
     const TENSORS: &[u8] = b"\x10\0\0\0\0\0\0\0{\"x\":";
 
     #[test]
-    fn contents_decide_whatever_the_name() {
+    fn contents_decide_regardless_of_the_name() {
         for name in ["-", "x", "x.npy", "x.npz", "x.csv", "x.dat", "x.parquet.gz"] {
             assert_eq!(of(name, b"\x93NUMPY\x01", None), Ok(Format::Npy), "{name}");
             assert_eq!(of(name, b"PK\x03\x04", None), Ok(Format::Npz), "{name}");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn names_decide_where_contents_do_not() {
+    fn names_decide_if_contents_do_not() {
         assert_eq!(of("x.csv", b"cat", None), Ok(Format::Csv));
         assert_eq!(of("x.TSV.gz", b"cat", None), Ok(Format::Tsv));
         assert_eq!(of("x.npy", b"\x00\x01", None), Ok(Format::Npy));

@@ -1,4 +1,4 @@
-//! Reads images of rows: one array of rows × height × width, with or without channels.
+//! Reads images, one per row: an array of rows × height × width, with or without channels.
 
 use super::element::Element;
 use super::{ArrayFile, ArraySpec, Contents, ReadOptions, open};

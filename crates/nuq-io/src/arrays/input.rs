@@ -37,7 +37,7 @@ pub fn hold_stdin() -> Result<(), Error> {
 /// An opened input at its first byte.
 pub(crate) struct Input {
     pub(super) bytes: Bytes,
-    /// The first bytes, unpacked. All of them if there are fewer than [`START`].
+    /// The first bytes, unpacked: [`START`] bytes, or all if there are fewer.
     pub(super) start: Vec<u8>,
 }
 
@@ -84,7 +84,7 @@ impl Input {
         matches!(self.bytes, Bytes::File(_) | Bytes::Stream { can_reopen: true, .. })
     }
 
-    /// All unpacked bytes from the first.
+    /// A reader of all unpacked bytes.
     pub(super) fn into_reader(self) -> Box<dyn Read + Send> {
         match self.bytes {
             Bytes::File(file) => Box::new(file),
@@ -136,7 +136,7 @@ fn temporary_file() -> Result<(File, PathBuf), Error> {
     Ok((file, path))
 }
 
-/// The first bytes of a reader, which is then at its first byte again.
+/// Returns the first bytes of a reader. The reader is then at its first byte again.
 fn peek(reader: &mut Box<dyn Read + Send>, spec: &ArraySpec) -> Result<Vec<u8>, Error> {
     let mut start = Vec::new();
     reader.take(START).read_to_end(&mut start).map_err(|error| read_error(spec, error))?;

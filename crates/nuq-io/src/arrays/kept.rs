@@ -16,7 +16,7 @@ pub enum KeptColumn {
     Strings(Vec<Option<String>>),
 }
 
-/// The error of columns to keep in a format that has no named columns.
+/// The error of a request to keep a column in a format that has no named columns.
 pub(super) fn no_columns(spec: &ArraySpec, name: &str) -> Error {
     let problem =
         format!("an array has no column `{name}`: only columns of csv, tsv and parquet files can be kept");

@@ -47,8 +47,9 @@ impl FileState {
 }
 
 impl MappedInput {
-    /// Verifies that the file was not written since it was mapped. Call it before a result that was computed from the values is
-    /// stored. A file that was replaced by another one of the same name is not affected.
+    /// Verifies that the file was not written since it was mapped. Call it before a result that was computed from the
+    /// values is stored. Replacing the file by another one of the same name does not change the mapped values and is
+    /// no error.
     ///
     /// # Errors
     /// [`Error::BadFile`] if length or time of the last change differ.
@@ -65,11 +66,11 @@ impl EmbeddingsFile {
     /// Maps the file if its bytes are the values: an uncompressed array of `f32` in C order, of at least 64 MiB. Otherwise all rows
     /// are read. Pages of a mapped file are not copied, and the system can reclaim them.
     ///
-    /// The values are those of the file at the time of their use. If another process shortens the file meanwhile, the operating
+    /// A value is read from the file when it is used. If another process shortens the file meanwhile, the operating
     /// system ends this process.
     ///
     /// # Errors
-    /// As [`values`](Self::values).
+    /// The errors of [`values`](Self::values).
     pub fn map(self) -> Result<AllValues, Error> {
         if let RowSource::Stored(stored) = &self.source
             && let Some(mapped) = stored.map(&self.spec)?
@@ -81,7 +82,7 @@ impl EmbeddingsFile {
 }
 
 impl StoredArray {
-    /// The values in the mapped file; `None` if its bytes are not the values, or too few.
+    /// The values in the mapped file; `None` if its bytes are not the values, or if the array is small.
     fn map(&self, spec: &ArraySpec) -> Result<Option<AllValues>, Error> {
         let Source::File(file, offset) = &self.source else { return Ok(None) };
         let len = self.len() * self.element.size();

@@ -59,7 +59,7 @@ pub(super) fn read_members_with(
 }
 
 impl StoredArray {
-    /// Reads one member of an array in C order, where it is contiguous.
+    /// Reads one member of an array in C order. In this order the values of a member are contiguous.
     fn member(
         &mut self,
         spec: &ArraySpec,
@@ -73,7 +73,8 @@ impl StoredArray {
         checked(spec, member, self.element.f32s(&bytes), classes, overflow)
     }
 
-    /// Reads all members of an array in Fortran order. There each class is contiguous: row by row, one value per member.
+    /// Reads all members of an array in Fortran order. In this order the values of a class are contiguous: row by
+    /// row, one value per member.
     fn members_in_fortran_order(
         &mut self,
         spec: &ArraySpec,

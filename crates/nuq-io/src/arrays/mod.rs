@@ -15,9 +15,9 @@
 //! compressed or come from standard input are copied to a temporary file, which can be read at any position.
 //!
 //! Arrays and parquet files are read in blocks of rows, so that files larger than memory can be scored, and with
-//! [`ReadOptions::in_blocks`] csv and tsv files too. Two kinds of input are held in memory: csv and tsv tables from standard input or a
-//! pipe (four bytes per number), and arrays in Fortran order that are compressed or come from standard input, because each of their
-//! rows is spread over the whole stream.
+//! [`ReadOptions::in_blocks`] csv and tsv files too. Two kinds of input are read into memory completely: csv and tsv
+//! tables from standard input or a pipe (four bytes per number), and arrays in Fortran order that are compressed or
+//! come from standard input, because each of their rows is spread over the whole stream.
 
 #[cfg(feature = "parquet")]
 mod arrow_values;
@@ -122,14 +122,15 @@ impl EmbeddingsFile {
         Self::open_excluding(spec, &[])
     }
 
-    /// Opens embeddings whose table may also contain the columns `others` (labels, targets). Those are not coordinates.
+    /// Opens embeddings whose table may also contain the columns `others` (labels, targets), which are not
+    /// coordinates.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     ///
     /// ```
     /// use nuq_io::{ArraySpec, EmbeddingsFile};
-    /// let path = std::env::temp_dir().join(format!("nuq-beside-{}.csv", std::process::id()));
+    /// let path = std::env::temp_dir().join(format!("nuq-excluding-{}.csv", std::process::id()));
     /// std::fs::write(&path, "x,y,class\n0,1,cat\n2,3,dog\n")?;
     /// let table = ArraySpec { path, name: None };
     /// let labels = ArraySpec { name: Some("class".to_owned()), ..table.clone() };
@@ -178,7 +179,7 @@ impl EmbeddingsFile {
         };
         options.check_columns(spec, dim)?;
         options.check_rows(spec, rows)?;
-        // pandas writes the numbers 0, 1, 2, … for columns without names.
+        // The names 0, 1, 2, … count as no names: pandas writes them for columns without names.
         let are_numbers =
             |names: &Vec<String>| names.iter().enumerate().all(|(i, name)| *name == i.to_string());
         let column_names = names.filter(|names| !are_numbers(names));
@@ -237,18 +238,18 @@ impl EmbeddingsFile {
     /// Reads all rows.
     ///
     /// # Errors
-    /// As [`values`](Self::values), and if a value is not finite.
+    /// The errors of [`values`](Self::values), and an error if a value is not finite.
     pub fn read(self) -> Result<Embeddings<'static>, Error> {
         let (spec, dim) = (self.spec.clone(), self.dim);
         Embeddings::new(self.into_values()?, dim)
             .map_err(|source| Error::Array { spec, source: Box::new(source.into()) })
     }
 
-    /// Reads all rows in row-major order, as [`values`](Self::values) does. The memory of the values is all that is needed besides a
-    /// block of the file.
+    /// Reads all rows in row-major order, as [`values`](Self::values) does. This needs only the memory of the values
+    /// and of one block of the file.
     ///
     /// # Errors
-    /// As [`values`](Self::values).
+    /// The errors of [`values`](Self::values).
     pub fn into_values(mut self) -> Result<Vec<f32>, Error> {
         match self.source {
             RowSource::Table(table) => table.into_values(),
@@ -430,7 +431,8 @@ impl StoredArray {
         } else {
             let per_block = (BLOCK_BYTES / (dim * size)).max(1);
             if !matches!(self.source, Source::Stream(_)) {
-                // The length was verified above. The length of a stream may be wrong, so that its values grow with the data.
+                // The length was verified above. The length of a stream may be wrong, so the memory for its values
+                // grows with the data.
                 values.try_reserve_exact(rows.len() * dim).map_err(|_| source::out_of_memory(spec))?;
             }
             for first in rows.clone().step_by(per_block) {

@@ -44,7 +44,7 @@ impl NpyHeader {
         Ok(Self { element, shape, is_fortran })
     }
 
-    /// The sizes of the dimensions. The product of them and of [`element_size`](Self::element_size) does not overflow.
+    /// The sizes of the dimensions. Their product times [`element_size`](Self::element_size) does not overflow.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape

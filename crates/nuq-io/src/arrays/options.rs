@@ -44,8 +44,8 @@ impl ReadOptions {
         Self { format: Some(format), ..self }
     }
 
-    /// Sets the expected number of rows. Another number gives [`Error::RowCount`], before values are read if the format declares the
-    /// number.
+    /// Sets the expected number of rows. Another number gives [`Error::RowCount`]. If the format declares the number
+    /// of rows, the error is returned before values are read.
     pub fn rows(self, rows: usize) -> Self {
         Self { rows: Some(rows), ..self }
     }
@@ -55,8 +55,9 @@ impl ReadOptions {
         Self { columns: Some(columns), ..self }
     }
 
-    /// Reads csv and tsv files in blocks, as other formats, instead of into memory. Every line is parsed twice: when the file
-    /// is opened, and when its block is read. Tables that cannot be opened again, from a pipe or standard input, are held in memory nevertheless.
+    /// Reads csv and tsv files in blocks, like other formats, instead of into memory. Every line is parsed twice:
+    /// when the file is opened, and when its block is read. Tables that cannot be opened again, from a pipe or
+    /// standard input, are read into memory nevertheless.
     pub fn in_blocks(self) -> Self {
         Self { in_blocks: true, ..self }
     }
@@ -64,7 +65,7 @@ impl ReadOptions {
     /// Opens a file as [`EmbeddingsFile::open_excluding`] does, with these options.
     ///
     /// # Errors
-    /// As [`EmbeddingsFile::open_excluding`].
+    /// The errors of [`EmbeddingsFile::open_excluding`].
     pub fn embeddings(self, spec: &ArraySpec, others: &[&ArraySpec]) -> Result<EmbeddingsFile, Error> {
         EmbeddingsFile::open_with(self, spec, others, &[])
     }
@@ -73,7 +74,7 @@ impl ReadOptions {
     /// [`EmbeddingsFile::kept`] reads them.
     ///
     /// # Errors
-    /// As [`EmbeddingsFile::open_excluding`], and if the file has no such columns.
+    /// The errors of [`EmbeddingsFile::open_excluding`], and an error if the file has no such columns.
     ///
     /// ```
     /// use nuq_io::{ArraySpec, KeptColumn, ReadOptions};
@@ -105,7 +106,7 @@ impl ReadOptions {
     /// Reads labels as [`read_labels`](crate::read_labels) does, with these options.
     ///
     /// # Errors
-    /// As [`read_labels`](crate::read_labels).
+    /// The errors of [`read_labels`](crate::read_labels).
     pub fn labels(self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
         super::read_labels_with(self, spec)
     }
@@ -113,15 +114,16 @@ impl ReadOptions {
     /// Reads targets as [`read_targets`](crate::read_targets) does, with these options.
     ///
     /// # Errors
-    /// As [`read_targets`](crate::read_targets).
+    /// The errors of [`read_targets`](crate::read_targets).
     pub fn targets(self, spec: &ArraySpec) -> Result<Vec<f64>, Error> {
         super::read_targets_with(self, spec)
     }
 
-    /// Reads members as [`read_members`](crate::read_members) does, with these options. The expected numbers of rows and columns are those of each member.
+    /// Reads members as [`read_members`](crate::read_members) does, with these options. The expected numbers of rows
+    /// and columns apply to each member.
     ///
     /// # Errors
-    /// As [`read_members`](crate::read_members).
+    /// The errors of [`read_members`](crate::read_members).
     pub fn members(self, spec: &ArraySpec) -> Result<Vec<Embeddings<'static>>, Error> {
         super::members::read_members_with(self, spec)
     }

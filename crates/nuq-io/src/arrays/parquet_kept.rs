@@ -14,7 +14,7 @@ use crate::Error;
 
 /// The kept columns and a reader that advances through them.
 pub(super) struct KeptRows {
-    /// In the order of the names that were requested.
+    /// The columns, in the order of the requested names.
     columns: Vec<usize>,
     stream: Option<Stream>,
 }

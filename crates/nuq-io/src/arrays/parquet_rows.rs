@@ -109,7 +109,8 @@ impl ParquetRows {
 
     /// Reads some of the rows in row-major order; nulls are NaN.
     pub(crate) fn values(&mut self, spec: &ArraySpec, rows: Range<usize>) -> Result<Vec<f32>, Error> {
-        // `advance` takes the stream out and stores it again only on success: a panic leaves none behind.
+        // `advance` takes the stream out and stores it again only on success, so no invalid stream remains after a
+        // panic.
         catching_panics(spec, || self.advance(spec, rows))
     }
 

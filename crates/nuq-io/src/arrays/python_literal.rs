@@ -72,7 +72,7 @@ impl Parser<'_> {
         self.skip_whitespace();
         let quote = self.rest.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
         let (text, rest) = self.rest[1..].split_once(quote)?;
-        // Python joins adjacent strings and reads three quotes as one delimiter.
+        // Python joins adjacent strings and reads three quotes as one delimiter. Both are rejected here.
         if text.contains(['\\', '\n', '\r', '\0']) || rest.starts_with(['\'', '"']) {
             return None;
         }
@@ -101,7 +101,7 @@ impl Parser<'_> {
         (!self.rest.starts_with(is_name_character)).then_some(Literal::Boolean(value))
     }
 
-    /// A tuple or a list. Parentheses around one value without a comma are that value.
+    /// A tuple or a list. One value in parentheses without a comma is the value itself.
     fn sequence(&mut self, open: char, close: char, depth: usize) -> Option<Literal> {
         self.take(open)?;
         let mut items = Vec::new();

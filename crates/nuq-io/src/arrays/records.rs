@@ -27,7 +27,7 @@ pub(super) struct Records {
 pub(super) struct Record {
     pub(super) cells: StringRecord,
     pub(super) line: u64,
-    /// The number of blank lines before it.
+    /// The number of blank lines before the record.
     pub(super) blank_lines: u64,
 }
 
@@ -89,8 +89,8 @@ impl Records {
     }
 }
 
-/// Reads a text so that every line, also the last one, ends in `\n`, whatever the file has. Counts the bytes since the last record and
-/// fails if there are too many.
+/// Reads a text so that every line, also the last one, ends in `\n`, regardless of the line ends of the file. Counts the
+/// bytes since the last record and fails if there are too many.
 struct LimitedReader {
     reader: Box<dyn Read + Send>,
     bytes: usize,
@@ -172,7 +172,7 @@ fn has_semicolons(start: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Gives its text in pieces of a given size.
+    /// Returns its text in pieces of at most the given size.
     struct Pieces(Vec<u8>, usize);
 
     impl Read for Pieces {

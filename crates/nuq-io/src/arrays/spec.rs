@@ -107,7 +107,7 @@ impl ArraySpec {
 /// ```
 #[must_use]
 pub fn split_names(list: &str) -> Vec<String> {
-    // In a csv file, a quotation mark after a space is a part of the name.
+    // Spaces before a name are removed, because a quotation mark after a space is a part of the name in a csv file.
     let (mut compact, mut is_quoted) = (String::new(), false);
     for c in list.chars() {
         is_quoted ^= c == '"';

@@ -12,14 +12,14 @@ const FIRST_BUFFER: u64 = 16 << 20;
 /// Opens the stream again, at the first byte of the array.
 type Reopen = Box<dyn Fn() -> Result<Box<dyn Read + Send>, Error> + Send>;
 
-/// The bytes of an array. It stores none of them: memory holds only the block that [`read`](Self::read) returns.
+/// The bytes of an array. They are not stored: memory holds only the block that [`read`](Self::read) returns.
 pub(crate) struct Stream {
     reader: Box<dyn Read + Send>,
     /// Number of bytes of the array that have been read.
     position: u64,
     /// Length of the array in bytes.
     len: u64,
-    /// Number of bytes that the container declares, if it does.
+    /// Number of bytes that the container declares, if it declares one.
     declared: Option<u64>,
     /// `None` if the stream can be read only once.
     reopen: Option<Reopen>,

@@ -1,7 +1,7 @@
 //! Reads csv and tsv tables, with or without a header.
 //!
 //! Unless [`Header`] decides it, the first line is a header in each of these cases:
-//! - none of its cells is a number, and a cell below is;
+//! - none of its cells is a number, and a cell of another line is a number;
 //! - it holds the names 0, 1, 2, … that pandas gives to unnamed columns, see below;
 //! - its first name is empty, as pandas writes the name of its index; that column is then ignored;
 //! - it holds all requested columns.
@@ -25,7 +25,7 @@ use super::table_rows::{Block, CoordinateColumns, TableFile, TableRows, is_beyon
 use super::{ArraySpec, Header, ReadOptions};
 use crate::{Error, Position};
 
-/// A table of which the first line has been read.
+/// A table whose first line has been read.
 pub(crate) struct Table<'s> {
     spec: &'s ArraySpec,
     records: Records,
@@ -91,7 +91,7 @@ impl<'s> Table<'s> {
         }
     }
 
-    /// The next line after the first one. It shows whether a first line 0, 1, 2, … may be a row.
+    /// The next line after the first one. It is an error if it shows that a first line 0, 1, 2, … may be a row.
     fn next(&mut self) -> Result<Option<Record>, Error> {
         let record = self.records.next()?;
         let is_integers = |record: &Record| record.cells.iter().all(|cell| integer(cell).is_some());
@@ -208,7 +208,7 @@ impl<'s> Table<'s> {
         self.for_each_cell(|table, line, cell| {
             table.reserve(&mut cells, 1)?;
             cells.push(LabelCell { line, text: cell.to_owned() });
-            // The first of them may be a header.
+            // The first cell may be a header, so one cell more than the expected rows is allowed.
             table.check_more_rows(options, cells.len() - 1)
         })?;
         if self.first_line == FirstLine::Strings
@@ -435,7 +435,8 @@ struct LabelCell {
     text: String,
 }
 
-/// Whether a label is a number, also with a decimal comma. NaN is not: it is a missing label, which a column of strings may contain too.
+/// Whether a label is a number, also with a decimal comma. NaN does not count: it is a missing label, which a column
+/// of strings may contain too.
 fn is_numeric_label(cell: &str) -> bool {
     cell.parse::<f64>().is_ok_and(|value| !value.is_nan()) || has_decimal_comma(cell)
 }

@@ -11,7 +11,7 @@ use super::source::{out_of_memory, truncated};
 use super::{ArraySpec, KeptColumn};
 use crate::Error;
 
-/// The rows of a table of embeddings. All lines were parsed once, so that their number and the validity of their cells are known.
+/// The rows of a table of embeddings. All lines were parsed once, so their number is known and their cells are valid.
 pub(crate) struct TableRows {
     pub(super) rows: usize,
     pub(super) columns: CoordinateColumns,
@@ -99,7 +99,7 @@ pub(super) struct TableFile {
 }
 
 impl TableFile {
-    /// Reads some rows. An earlier row than the next one opens the file again.
+    /// Reads some rows. If they begin before the next row of the reader, the file is opened again.
     fn read(&mut self, columns: &CoordinateColumns, rows: Range<usize>) -> Result<Block, Error> {
         let reader = self.reader.take().filter(|(_, next)| *next <= rows.start);
         let (mut records, mut next) = match reader {

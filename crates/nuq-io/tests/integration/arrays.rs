@@ -187,7 +187,7 @@ fn a_truncated_file_is_an_error() {
             let name = if name.ends_with(".npy") { None } else { Some("x".to_owned()) };
             let spec = ArraySpec { path: path.clone(), name };
             let read = EmbeddingsFile::open(&spec).and_then(EmbeddingsFile::read);
-            // An array that ends before the truncation is complete.
+            // If the file is truncated after the end of the array, all rows are read.
             match read {
                 Ok(rows) => assert_eq!(rows.len(), 4, "{} bytes of {}", len, path.display()),
                 Err(error) => assert!(!error.to_string().contains("EOCD"), "{error}"),

@@ -175,7 +175,7 @@ fn thresholds_of_a_baseline_are_stored() {
         assert_eq!(opened.details, details);
         nuq_io::save_baseline(&*opened.scorer, &opened.details, again).unwrap();
         assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap());
-        // A baseline without thresholds has the file of earlier programs.
+        // Without thresholds, the file has no such field, as the files of earlier programs.
         nuq_io::save_baseline(&Energy::default(), &BaselineDetails::default(), again).unwrap();
         let bytes = fs::read(again).unwrap();
         assert!(!bytes.windows(10).any(|word| word == b"thresholds"));
@@ -183,7 +183,7 @@ fn thresholds_of_a_baseline_are_stored() {
 }
 
 #[test]
-fn baselines_that_are_changed_at_once_keep_all_thresholds() {
+fn concurrent_changes_of_a_baseline_keep_all_thresholds() {
     in_folder(|path, _| {
         nuq_io::save_baseline(&Energy::default(), &BaselineDetails::default(), path).unwrap();
         std::thread::scope(|scope| {
@@ -243,7 +243,7 @@ fn a_scorer_of_another_crate_cannot_be_saved() {
 }
 
 #[test]
-fn a_damaged_baseline_file_is_an_error_or_harmless() {
+fn a_damaged_baseline_file_is_an_error_or_scores_the_same_bits() {
     in_folder(|path, _| {
         let queries = Queries::new();
         let mut rng = SeededRng::new(5);

@@ -159,7 +159,7 @@ fn formats_that_are_not_read_from_front_to_back_are_copied_to_a_temporary_file()
     let spec = write(folder.path(), "x.npz.gz", &gzip(&npz(&array)));
     let mut file = EmbeddingsFile::open(&spec).unwrap();
     assert_eq!(file.values(1..2).unwrap(), [3.0, 4.0]);
-    // An earlier row unpacks the array again.
+    // To read an earlier row, the array is unpacked again.
     assert_eq!(file.values(0..1).unwrap(), [1.0, 2.0]);
 }
 

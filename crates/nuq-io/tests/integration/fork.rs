@@ -1,4 +1,4 @@
-//! A child of `fork` can write files although a thread of its parent held the lock of the partial files.
+//! A child of `fork` can write files although a thread of its parent has the lock of the list of partial files.
 
 use std::fs;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// The exit status of the child, or `None` if it has not ended after ten seconds. It is killed then.
+/// The exit status of the child. If it has not ended after ten seconds, it is killed, and the result is `None`.
 fn wait(child: libc::pid_t) -> Option<i32> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(10) {
@@ -46,8 +46,8 @@ fn a_forked_child_writes_while_a_thread_of_the_parent_holds_the_lock() {
         });
     });
     is_held.recv().unwrap();
-    // SAFETY: the child writes a file and ends with `_exit`; it uses no lock of the parent but the allocator's, which the C
-    // library makes usable in children.
+    // SAFETY: the child writes a file and ends with `_exit`. The only lock of the parent that it uses is the
+    // allocator's, which the C library makes usable in children.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let written = nuq_io::write_atomically(&path, |file| file.write_all(b"child"));

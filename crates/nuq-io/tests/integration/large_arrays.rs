@@ -9,7 +9,8 @@ use nuq_io::{AllValues, ArraySpec, EmbeddingsFile};
 
 const MIB: usize = 1 << 20;
 
-/// Writes an npy array of zeros, which takes no disk space, and some values at given positions. `header` is the length of the header.
+/// Writes an npy array of zeros, which takes no disk space, and some values at given positions. `header` is the
+/// length of the header.
 fn write(
     path: &Path,
     kind: &str,
@@ -88,7 +89,7 @@ fn changes_of_a_mapped_file_are_recognized() {
     let spec = write(&path, "f4", (MIB, 16), 118, &[]);
     let mapped = map(&spec).mapped.unwrap();
     mapped.verify_unchanged().unwrap();
-    // Another file of the same name does not affect the mapped one.
+    // Another file of the same name does not affect the mapped file.
     std::fs::rename(&path, folder.path().join("old.npy")).unwrap();
     write(&path, "f4", (4, 4), 118, &[]);
     mapped.verify_unchanged().unwrap();

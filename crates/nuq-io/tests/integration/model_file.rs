@@ -207,7 +207,7 @@ fn damaged_section(path: &Path, queries: &Embeddings<'_>, expected: &[u64], what
     }
 }
 
-/// 100,000 files with one changed bit or truncated.
+/// Opens 100,000 files that are truncated or have one changed bit.
 #[test]
 fn damaged_files_are_errors_or_predict_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
@@ -324,7 +324,7 @@ fn rules_of_held_out_rows_are_stored() {
     assert_eq!(without_scores.model.rules(), model.rules());
     assert!(without_scores.sections.iter().all(|section| section.name != "held_out_scores"));
 
-    // Scores of held-out rows, also infinite ones, of two of three thresholds.
+    // Two of three thresholds have scores of held-out rows, some of them infinite.
     let scores = [f64::INFINITY, 2.0, f64::NEG_INFINITY];
     let threshold = calibrate(Measure::Epistemic, &scores, None, Target::Coverage(0.5)).unwrap();
     for name in ["b", "a"] {

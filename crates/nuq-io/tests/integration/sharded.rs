@@ -51,7 +51,7 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// Rows in clusters. Every eighth row is a duplicate of another one, in other shards.
+/// Rows in clusters. Every eighth row is a duplicate of one of the first rows, which are in the first shards.
 fn rows_with_duplicates() -> (Embeddings<'static>, Vec<i64>) {
     let (x, y) = data::clusters(420, 6, 3, 1.0, 3);
     let ids: Vec<u32> = (0..420).map(|i| if i % 8 == 0 { i / 60 } else { i }).collect();
@@ -234,7 +234,7 @@ fn a_threshold_is_stored_in_the_manifest() {
 }
 
 #[test]
-fn what_a_sharded_model_cannot_do_is_an_error_with_a_remedy() {
+fn unsupported_operations_of_a_sharded_model_are_errors() {
     let (folder, files) = sharded_model();
     let (x, y) = rows_with_duplicates();
     let mut opened = open(folder.path()).unwrap().model;
@@ -244,7 +244,7 @@ fn what_a_sharded_model_cannot_do_is_an_error_with_a_remedy() {
     assert_eq!(model.insert(&x, &y).map(drop), fixed);
     assert_eq!(model.remove(&[1]), fixed);
     assert!(file_bytes(&opened) == before, "the model is unchanged");
-    // One file of the model can be changed.
+    // The same model in one file can be changed.
     let file = folder.path().join("one.nuq");
     save(&opened, &file).unwrap();
     let Model::Classifier(mut model) = open(&file).unwrap().model else { unreachable!("a classifier") };

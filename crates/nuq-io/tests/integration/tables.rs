@@ -131,7 +131,7 @@ fn tables_are_read_in_blocks() {
 }
 
 #[test]
-fn decimal_commas_are_explained() {
+fn decimal_commas_are_errors_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     for (text, line, cell) in [
         ("x;y\n1,5;2\n", 2, "1,5"),
@@ -305,7 +305,7 @@ fn a_first_line_of_column_numbers_is_a_header_unless_it_may_be_a_row() {
     assert!(
         ReadOptions::new().labels(&column).unwrap_err().to_string().contains("--header yes or --header no")
     );
-    // Ten columns or more are certainly numbered.
+    // With ten columns or more, the first line is certainly a header.
     assert_eq!(rows("0,1,2,3,4,5,6,7,8,9\n1,1,1,1,1,1,1,1,1,1\n", Header::Auto).unwrap(), 1);
 }
 
@@ -321,7 +321,7 @@ fn a_first_line_of_empty_cells_is_an_error() {
 }
 
 #[test]
-fn missing_coordinates_are_nan_however_they_are_written() {
+fn missing_coordinates_are_nan_in_every_spelling() {
     let folder = tempfile::tempdir().unwrap();
     for word in Label::MISSING {
         for text in
@@ -339,7 +339,7 @@ fn missing_coordinates_are_nan_however_they_are_written() {
 }
 
 #[test]
-fn numbers_separated_by_spaces_are_explained() {
+fn numbers_separated_by_spaces_are_errors_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     for text in ["1 2 3\n4 5 6\n", "a b c\n4 5 6\n", "1.5  -2e3\n0 0\n"] {
         let error =

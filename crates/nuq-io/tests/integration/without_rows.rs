@@ -73,7 +73,7 @@ fn predictions_equal_those_of_the_model_with_rows() {
         opened.verify().unwrap();
         assert_eq!(bits_from(&opened.model, &model, &queries), bits_from(&model, &model, &queries));
         assert!(opened.sections.iter().all(|section| !section.name.starts_with("index.rows.f")));
-        // Written again, it has no rows either, and is the same file.
+        // Saved again, the model gives the same file, without rows.
         save(&opened.model, &again).unwrap();
         assert_eq!(fs::read(&again).unwrap(), fs::read(&path).unwrap());
         kinds |= match model.smoother_parts().density {
@@ -83,7 +83,7 @@ fn predictions_equal_those_of_the_model_with_rows() {
             FittedDensityParts::Gmm(_) => 8,
         };
     }
-    assert_eq!(kinds & 13, 13, "all densities are tested");
+    assert_eq!(kinds & 13, 13, "a kind of density is not tested");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn everything_that_needs_rows_is_an_error() {
     assert_eq!(model.remove(&[1]).err(), Some(absent.clone()));
     // The Gaussians would have to be fitted to the rows again.
     assert_eq!(model.relabel(&[1], &[2]).err(), Some(absent));
-    // Ids of the database are checked as before.
+    // Ids from the database are checked although there are no rows.
     let unknown = nuq::Neighbors::new(1, vec![300], vec![0.5]).unwrap();
     assert!(model.predict_from(&x.gather(&[0]), &unknown).is_err());
 }

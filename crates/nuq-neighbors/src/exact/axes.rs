@@ -33,18 +33,18 @@ pub(super) struct Spectrum {
     pub(super) ids: Vec<u32>,
     /// The other rows, rescaled.
     pub(super) sample: Mat<f64>,
-    /// Their coordinates on the axes.
+    /// The coordinates of these rows on the axes.
     pub(super) projected: Mat<f64>,
     axes: Mat<f64>,
 }
 
 /// Rows whose rescaled norm is at most this have distances within the range of `f32`.
 pub(super) const MAX_NORM: f64 = 1e15;
-/// Rows from which the axes are computed, and as many others.
+/// The number of rows from which the axes are computed, and the number of other rows that are projected.
 const SAMPLE: usize = 2048;
 /// The number of axes that are computed; their estimates are poor at the end of the spectrum.
 const MAX_AXES: usize = 136;
-/// Iterations of the subspace iteration. Each one separates the axes by the ratio of their variances.
+/// Iterations of the subspace iteration. Each iteration separates two axes further by the ratio of their variances.
 const ITERATIONS: usize = 3;
 /// Rows per product.
 const ROWS: usize = 128;
@@ -68,8 +68,8 @@ impl Spectrum {
             }
             sample
         };
-        // Axes contain the noise of the rows from which they are computed. Other rows show how much of the noise of new rows
-        // they contain. Both are from all parts of the rows, which may be sorted by class.
+        // Axes also fit the noise of the rows from which they are computed. Other rows show how well the axes
+        // represent new rows. Both samples are from all parts of the rows, because the rows may be sorted by class.
         let every_second =
             |first| chosen.iter().skip(first).step_by(2).map(|&at| live[at as usize]).collect();
         let (of_axes, ids): (Vec<u32>, Vec<u32>) = (every_second(0), every_second(1));
@@ -129,32 +129,34 @@ impl Axes {
         self.sq_unit
     }
 
-    /// A bound on `‖δ‖` in the space of points per unit of rescaled distance computed in `f64`.
+    /// A bound on the ratio of the distance of two points to the rescaled distance of their rows, computed in `f64`.
     pub(super) fn stretch(&self) -> f64 {
         self.deviation * (1.0 + self.deviation) + self.rounding()
     }
 
-    /// Whether the distance of two rows is at most that of their points times [`contraction`](Self::contraction).
+    /// Whether the distance of two rows is at most the distance of their points times
+    /// [`contraction`](Self::contraction).
     pub(super) fn span_the_space(&self) -> bool {
         self.count == self.center.len() && self.deviation <= 0.5
     }
 
-    /// A bound on the rescaled distance of two rows computed in `f64` per unit of the distance of their points, if the axes
-    /// span the space.
+    /// A bound on the ratio of the rescaled distance of two rows, computed in `f64`, to the distance of their points,
+    /// if the axes span the space.
     ///
-    /// `QQᵀ` has the eigenvalues of `QᵀQ`, so that `‖δ‖² − ‖Qᵀδ‖² = δᵀ(I − QQᵀ)δ ≤ η ‖δ‖²`, and `1 / √(1 − η) ≤ 1 + η`
-    /// for `η ≤ ½`.
+    /// `QQᵀ` has the eigenvalues of `QᵀQ`, so `‖δ‖² − ‖Qᵀδ‖² = δᵀ(I − QQᵀ)δ ≤ η ‖δ‖²`, and `1 / √(1 − η) ≤ 1 + η` for
+    /// `η ≤ ½`.
     pub(super) fn contraction(&self) -> f64 {
         (1.0 + self.deviation) * self.rounding()
     }
 
-    /// A bound on the ratio of the rescaled distance of two rows and the distance computed in `f64`, and on its inverse.
+    /// A bound on the ratio of the exact rescaled distance of two rows to the distance computed in `f64`, and on the
+    /// inverse of this ratio.
     pub(super) fn rounding(&self) -> f64 {
         1.0 + (self.center.len() as f64 + 32.0) * 2.0 * f64::EPSILON
     }
 
-    /// Writes the points of rows, and for each a bound on its distance to the point without rounding. The error is
-    /// infinite for rows longer than [`MAX_NORM`]; their points are zero.
+    /// Writes the point of each row, and a bound on the distance between this point and the point without rounding
+    /// errors. For rows longer than [`MAX_NORM`] the bound is infinite and the point is zero.
     pub(super) fn project(&self, rows: &[f32], points: &mut [f32], errors: &mut [f32]) {
         let (dim, p, width) = (self.center.len(), self.count, self.width());
         let mut rescaled = vec![0f64; ROWS.min(errors.len()) * dim];

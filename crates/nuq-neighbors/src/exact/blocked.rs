@@ -21,10 +21,11 @@ const ROW_BYTES: usize = 16 << 20;
 const LIST_BYTES: usize = 32 << 20;
 /// With fewer queries per task than this, direct distances are faster than a product.
 const MIN_QUERIES: usize = 8;
-/// Rescaled queries longer than this may have products with training rows that overflow `f32`.
+/// Products of training rows with a rescaled query longer than this may overflow `f32`.
 const MAX_QUERY_NORM: f64 = 1e30;
 
-/// Whether the product is faster than direct distances: the shortlists for `k` of `len` neighbors must be short.
+/// Whether the product is faster than direct distances: it is if the shortlists for `k` neighbors among `len` rows
+/// are short.
 pub(super) fn is_efficient(k: usize, len: usize) -> bool {
     k <= len / 4 && LIST_BYTES / Shortlist::bytes(k) >= MIN_QUERIES
 }
@@ -160,7 +161,8 @@ impl<'b> Block<'b> {
     }
 
     fn add_rows(&mut self, first: u32, products: &[f32], half_sq_norms: &[f32]) {
-        // A norm that underflowed to zero was below `MIN_POSITIVE`. Removed rows have an infinite norm.
+        // `MIN_POSITIVE` is added because a smaller norm may have underflowed to zero. Removed rows have an infinite
+        // norm and are left out.
         let live = half_sq_norms.iter().copied().filter(|norm| norm.is_finite());
         let largest = live.fold(0.0, f32::max) + f32::MIN_POSITIVE;
         let longest = (2.0 * f64::from(largest)).sqrt();
@@ -178,8 +180,8 @@ impl<'b> Block<'b> {
     }
 }
 
-/// A bound on the difference between a score `½‖b‖² − a·b` computed in `f32` from rescaled rows and the score implied by
-/// the squared distance computed in `f64`.
+/// A bound on the difference between two values of the score `½‖b‖² − a·b`: the value computed in `f32` from rescaled
+/// rows, and the value that follows from the squared distance computed in `f64`.
 ///
 /// Let u = 2⁻²⁴. A product of d terms has an error of at most `γ_d ‖a‖ ‖b‖` in any order of summation, with
 /// `γ_d = d u / (1 − d u)`. Each coordinate has a relative error of at most 3u; the norm and the difference add one
@@ -194,7 +196,7 @@ pub(super) fn score_error(dim: usize, query_norm: f64, row_norm: f64) -> f64 {
         + distance_error(dim, (query_norm + row_norm).powi(2))
 }
 
-/// A bound on the score of a row with a rescaled squared distance, computed in `f64`.
+/// An upper bound on the score of a row whose rescaled squared distance, computed in `f64`, is `sq_distance`.
 fn upper_score(dim: usize, sq_distance: f64, sq_norm: f64) -> f64 {
     0.5 * (sq_distance - sq_norm) + distance_error(dim, sq_distance + sq_norm)
 }

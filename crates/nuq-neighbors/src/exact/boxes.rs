@@ -1,20 +1,20 @@
 //! A hierarchy of bounding boxes: of each group of points, of 16 consecutive groups (a node), of 16 consecutive nodes, and
 //! so on up to one block of 16 boxes.
 //!
-//! A box contains the points of its rows without their rounding errors: it is extended by the error of each point. It
-//! does not shrink when rows are removed.
+//! A box contains the exact points of its rows: it is extended by the rounding error of each stored point. It does
+//! not shrink when rows are removed.
 
 use super::lanes::BOXES;
 
 /// The boxes of all levels. Block i of a level holds the boxes inside box i of the level above.
 pub(super) struct Boxes {
     width: usize,
-    /// Blocks of boxes, from those of groups to a single block. There are at least two levels.
+    /// The blocks of each level, from the boxes of groups to a single block. There are at least two levels.
     levels: Vec<Vec<f32>>,
 }
 
 impl Boxes {
-    /// The boxes of groups, in blocks of one node each, and those of the levels above them.
+    /// Builds all levels from the boxes of groups, which are in blocks of one node each.
     pub(super) fn new(group_boxes: Vec<f32>, width: usize) -> Self {
         let mut boxes = Self { width, levels: vec![group_boxes] };
         boxes.add_levels();
@@ -56,7 +56,8 @@ impl Boxes {
         &self.levels[level][block * 2 * BOXES * self.width..][..2 * BOXES * self.width]
     }
 
-    /// Extends the boxes around a group, which may be the one after the last, by a point and its rounding error.
+    /// Extends the boxes around a group by a point and its rounding error. The group may be a new one after the last
+    /// group.
     pub(super) fn extend(&mut self, group: usize, point: &[f32], error: f32) {
         let size = 2 * BOXES * self.width;
         let (mut lane, mut block) = (group % BOXES, group / BOXES);

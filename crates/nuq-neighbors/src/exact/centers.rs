@@ -1,17 +1,17 @@
-//! Centers of sets of points, and the nearest of them to a point.
+//! Centers of sets of points, and the search for the center that is nearest to a point.
 
 use super::lanes::{BOXES, POINTS, point_distances};
 
-/// Points in blocks of 32.
+/// Centers in blocks of 32.
 pub(super) struct Centers {
     width: usize,
     count: usize,
-    /// Places after the last center are infinitely far away.
+    /// Unused places after the last center are infinite, so they are never the nearest.
     blocks: Vec<f32>,
 }
 
 impl Centers {
-    /// No centers, of points with `width` coordinates.
+    /// An empty list of centers with `width` coordinates each.
     pub(super) fn new(width: usize) -> Self {
         Self { width, count: 0, blocks: vec![] }
     }

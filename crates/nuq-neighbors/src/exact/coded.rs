@@ -57,7 +57,7 @@ struct Query<'b> {
     list: Option<Shortlist>,
 }
 
-/// Adds all rows to the lists of the queries.
+/// Compares all rows with all queries, and adds the candidates of each query to its list.
 fn compare(codes: &RowCodes, coded: &QueryCodes, queries: &mut [Query<'_>]) {
     let chosen: Vec<u16> =
         (0..queries.len() as u16).filter(|&query| queries[query as usize].list.is_some()).collect();
@@ -76,7 +76,7 @@ fn compare(codes: &RowCodes, coded: &QueryCodes, queries: &mut [Query<'_>]) {
 }
 
 impl Query<'_> {
-    /// Adds the rows of a group that are not provably farther than k others.
+    /// Adds the rows of a group that are not provably farther than k other rows.
     fn add(
         &mut self,
         codes: &RowCodes,

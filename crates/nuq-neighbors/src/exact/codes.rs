@@ -1,15 +1,15 @@
 //! Coarse distances from one byte per coordinate, by which most groups of a node are skipped.
 //!
-//! The points of a node are in a cube with center m and half side 127 s. A point y has the code `round((y_j − m_j) / s)` in
-//! column j, and the error `ε = ‖(y − m) / s − c‖`. For a query's point q, let q′ be the nearest point of the cube, with the
-//! code e and the error `ε′`. The cube is convex:
+//! The points of a node are in a cube with center m and half side 127 s. A point y has the code c with
+//! `c_j = round((y_j − m_j) / s)` in column j, and the error `ε = ‖(y − m) / s − c‖`. For a query's point q, let q′
+//! be the nearest point of the cube, with the code e and the error `ε′`. The cube is convex, so:
 //!
 //! ```text
 //! ‖q − y‖² ≥ ‖q − q′‖² + ‖q′ − y‖²,    ‖q′ − y‖ / s ≥ ‖e − c‖ − ε − ε′
 //! ```
 //!
-//! `‖e − c‖²` is an exact integer. Codes are used on processors with byte products (AVX-512 VNNI), which compare a point in
-//! about a sixth of the time of `f32` sums.
+//! `‖e − c‖²` is an integer and is computed exactly. Codes are used on processors with byte products (AVX-512 VNNI),
+//! which compare a point in about a sixth of the time of `f32` sums.
 
 use rayon::prelude::*;
 
@@ -26,7 +26,8 @@ pub(super) struct Codes {
     errors: Vec<f32>,
     /// The center m of each node, with zeros after the last column.
     centers: Vec<f32>,
-    /// The codes plus 128. A block has four columns of 16 points, and two blocks have the points of a group.
+    /// The codes plus 128. A block has four columns of 16 points, and two blocks have the same columns of all points
+    /// of a group.
     blocks: Vec<CodeBlock>,
     /// The squared norms of the codes.
     sq_norms: Vec<[i32; LANES]>,
@@ -35,19 +36,20 @@ pub(super) struct Codes {
 const LANES: usize = 16;
 /// The largest code.
 const MAX_CODE: f32 = 127.0;
-/// With fewer columns, few groups are left when boxes were compared. With more, sums may be inexact.
+/// With fewer columns, the comparison of boxes leaves few groups, so codes would save no time. With more columns than
+/// the maximum, sums may be inexact.
 const MIN_WIDTH: usize = 9;
 const MAX_WIDTH: usize = 144;
 /// Smaller steps have no reciprocal in `f32`.
 const MIN_STEP: f32 = 1e-30;
-/// The squared norm of a position without a row, and the largest cutoff.
+/// The squared norm of a position without a row. It exceeds the largest cutoff, so such a position is never near.
 const NO_POINT: i32 = 1 << 29;
 const MAX_CUTOFF: f64 = (1 << 28) as f64;
 /// A bound on the rounding errors of `f32` in squared distances to the cube: relative, and per column.
 const ROUNDING: f64 = 1e-4;
 
 impl Codes {
-    /// The codes of packed points, with the boxes of their groups; `None` if they are not supported.
+    /// Computes the codes of points, given the boxes of their groups; `None` if codes are not supported.
     pub(super) fn new(points: &[f32], group_boxes: &[f32], width: usize) -> Option<Self> {
         if !Self::are_supported(width) {
             return None;
@@ -87,7 +89,7 @@ impl Codes {
         has_byte_products() && (MIN_WIDTH..=MAX_WIDTH).contains(&width)
     }
 
-    /// Drops the codes of a node, whose points have changed, or adds a node without codes.
+    /// Drops the codes of a node whose points have changed, or adds a node without codes.
     pub(super) fn clear(&mut self, node: usize) {
         let nodes = self.steps.len().max(node + 1);
         self.steps.resize(nodes, 0.0);
@@ -98,7 +100,8 @@ impl Codes {
         self.steps[node] = 0.0;
     }
 
-    /// Those of the groups of a node, one bit each, that may have a point within a distance of the query's point.
+    /// The members of `groups`, one bit each, that may have a point within the distance `within` of the query's
+    /// point.
     pub(super) fn groups_within(&self, node: usize, point: &[f32], within: f64, groups: u16) -> u16 {
         #[cfg(target_arch = "x86_64")]
         if self.steps[node] > 0.0 {
@@ -120,7 +123,7 @@ impl Codes {
         query[..self.width].copy_from_slice(point);
         let center = &self.centers[node * padded..][..padded];
         let inverse = 1.0 / self.steps[node];
-        // Sums of codes are integers below 2²⁴.
+        // Sums of codes are integers below 2²⁴, which `f32` represents exactly.
         let (mut outside, mut sum, mut squares, mut residual) =
             ([0f32; LANES], [0f32; LANES], [0f32; LANES], [0f32; LANES]);
         let chunks = query.as_chunks::<LANES>().0.iter().zip(center.as_chunks::<LANES>().0);
@@ -130,7 +133,7 @@ impl Codes {
                 let inside = if offset > MAX_CODE { MAX_CODE } else { offset };
                 let inside = if inside < -MAX_CODE { -MAX_CODE } else { inside };
                 outside[lane] += (offset - inside) * (offset - inside);
-                // The sum is rounded to an integer, which is in its lowest bits.
+                // Adding `SHIFT` rounds the number to an integer, which is then in the lowest bits of the sum.
                 const SHIFT: f32 = 12_582_912.0;
                 let shifted = inside + SHIFT;
                 let code = shifted - SHIFT;
@@ -159,7 +162,7 @@ impl Codes {
         let (words, mut near) = (words(self.width), 0);
         let blocks = &self.blocks[node * BOXES * 2 * words..][..BOXES * 2 * words];
         let sq_norms = &self.sq_norms[node * NODE / LANES..][..NODE / LANES];
-        // Two groups at a time: the products of one group alone would wait for each other.
+        // Two groups are compared at a time, because consecutive products of one group wait for each other.
         while groups != 0 {
             let first = groups.trailing_zeros() as usize;
             groups &= groups - 1;
@@ -196,7 +199,7 @@ fn columns_rounding(width: usize) -> f64 {
     (width as f64).sqrt() * ROUNDING
 }
 
-/// The number of blocks of a point: four columns each.
+/// The number of blocks that contain the columns of a point, four columns per block.
 fn words(width: usize) -> usize {
     width.div_ceil(4)
 }
@@ -210,7 +213,8 @@ pub(super) fn has_byte_products() -> bool {
     false
 }
 
-/// Writes the center of the smallest cube around the boxes of a node. Returns its step, or zero if it has no codes.
+/// Writes the center of the smallest cube around the boxes of a node. Returns the step, or zero for a node without
+/// codes.
 fn fit_cube(boxes: &[f32], center: &mut [f32]) -> f32 {
     let mut half_side = 0f32;
     for (column, center) in boxes.chunks_exact(2 * BOXES).zip(center) {

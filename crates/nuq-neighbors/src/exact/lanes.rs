@@ -1,7 +1,8 @@
 //! Squared distances of one query to many points or boxes at a time, one per lane of a vector register.
 //!
-//! A block holds `width` columns of 32 numbers: column j of 32 points, or the lower and the upper ends of column j of 16
-//! boxes. Sums of squares grow with each column, so a block ends as soon as all of its lanes exceed a cutoff.
+//! A block holds `width` columns of 32 numbers: column j of 32 points, or the lower and the upper ends of column j of
+//! 16 boxes. Sums of squares grow with each column, so the comparison with a block ends as soon as all of its lanes
+//! exceed a cutoff.
 
 /// Points per group.
 pub(super) const POINTS: usize = 32;
@@ -21,7 +22,7 @@ pub(super) struct Node<'a> {
     pub(super) first: u32,
 }
 
-/// Defines a function for the widest vector instructions of the processor.
+/// Defines a function that calls its implementation with the widest vector instructions of the processor.
 macro_rules! for_each_instruction_set {
     ($name:ident, $avx512:ident, $avx2:ident, $any:ident, ($($arg:ident: $type:ty),*) -> $result:ty) => {
         pub(super) fn $name($($arg: $type),*) -> $result {
@@ -99,8 +100,8 @@ pub(super) struct Scan<'a> {
     pub(super) survivors: &'a mut Vec<Survivor>,
 }
 
-/// Appends the points of the chosen groups of a node that are within the cutoff, for each query. Each group is read once
-/// for all queries. Returns the number of blocks that were compared.
+/// Appends, for each query, the points of its chosen groups that are within its cutoff to its survivors. Each group
+/// is read once for all queries. Returns the number of blocks that were compared.
 #[inline(always)]
 fn scan_any<const FMA: bool>(node: &Node<'_>, queries: &mut [Scan<'_>]) -> usize {
     let mut blocks = 0;
@@ -167,7 +168,7 @@ pub(super) fn boxes_at_most(distances: &[f32; BOXES], cutoff: f32) -> u16 {
     bits[0] as u16
 }
 
-/// The same for the points of a group.
+/// As [`boxes_at_most`], for the points of a group.
 #[inline(always)]
 pub(super) fn points_at_most(distances: &[f32; POINTS], cutoff: f32) -> u32 {
     let (halves, _) = distances.as_chunks::<BOXES>();
@@ -214,8 +215,8 @@ pub(super) fn points_within<const FMA: bool>(
     Some(sums)
 }
 
-/// The squared distances of two queries to 32 points, or `None` if all of them exceed the cutoffs. The sums of one query
-/// alone would wait for each other.
+/// The squared distances of two queries to 32 points, or `None` if all of them exceed the cutoffs. Two queries are
+/// faster than one after the other, because each addition to a sum waits for the previous one.
 #[inline(always)]
 fn pair_within<const FMA: bool>(
     queries: [&[f32]; 2],

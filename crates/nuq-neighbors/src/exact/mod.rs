@@ -8,9 +8,9 @@
 //! - Most rows are skipped. Rows are projected onto their first principal axes ([`axes`]) and ordered into nodes of rows
 //!   that are near each other ([`partition`]), with a hierarchy of bounding boxes ([`boxes`]). Distances of the projections are
 //!   lower bounds: nodes and rows whose bound exceeds the k-th smallest distance measured so far are skipped ([`pruned`]).
-//!   With few columns, each query searches the hierarchy on its own ([`walk`]). With more, many queries read the same nodes
-//!   ([`query`], with the kernels in [`lanes`] and [`codes`]), and the other rows are compared by their codes. [`plan`]
-//!   decides by the expected cost whether this method is used, and on how many axes.
+//!   With few columns, each query searches the hierarchy on its own ([`walk`]). With more columns, a node is
+//!   read once for many queries ([`query`], with the kernels in [`lanes`] and [`codes`]), and the rows that are not skipped
+//!   are compared by their codes. [`plan`] decides by the expected cost whether this method is used, and on how many axes.
 //!
 //! In both cases the remaining rows, a few more than k, are ranked by their squared distances, computed from direct
 //! differences in `f64`. The result therefore does not depend on the method, on rounding, on blocks, threads or shards, nor on
@@ -59,7 +59,8 @@ pub struct ExactIndex<'a> {
     /// first use, because an index over a mapped file must not read its rows earlier.
     rescaler: OnceLock<Option<Rescaler>>,
     pruning: Pruning,
-    /// `None` when it would not save time. Computed when the searches so far took as long as its construction.
+    /// `None` when it would not save time. Built when the searches so far took as long as its construction would
+    /// take.
     partition: OnceLock<Option<Partition>>,
     /// The codes of all rows; `None` if they are not used. Computed when it is known that there is no partition.
     codes: OnceLock<Option<RowCodes>>,
@@ -67,8 +68,8 @@ pub struct ExactIndex<'a> {
     micros: AtomicU64,
 }
 
-/// Whether an index groups its projected rows into nodes, most of which a search can skip. The result of a search does not
-/// depend on it.
+/// Whether an index groups its projected rows into nodes, most of which a search can skip. The result of a search
+/// does not depend on this choice.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pruning {
@@ -76,7 +77,7 @@ pub enum Pruning {
     Auto,
     /// Rows are never grouped, and compared in `f32`.
     Off,
-    /// Rows are never grouped, and compared by codes of one byte per coordinate where the processor supports it.
+    /// Rows are never grouped, and compared by codes of one byte per coordinate if the processor supports it.
     Codes,
     /// Rows are grouped at the first search, on at most this number of principal axes.
     On(usize),
@@ -84,8 +85,8 @@ pub enum Pruning {
 
 /// With fewer queries than this, direct distances are faster than a matrix product.
 const MIN_BLOCKED_QUERIES: usize = 5;
-/// Limit of the neighbors held in memory before they are copied to the table.
-const MAX_HELD_NEIGHBORS: usize = 1 << 23;
+/// Limit of the number of neighbors in lists that are not yet copied to the result.
+const MAX_LISTED_NEIGHBORS: usize = 1 << 23;
 /// Training rows per task when distances are computed directly.
 const DIRECT_ROWS: usize = 4096;
 
@@ -98,8 +99,8 @@ impl<'a> ExactIndex<'a> {
         Ok(Self::from_rows(StoredRows::new(embeddings, Precision::F32)?))
     }
 
-    /// Creates an index in the space in which coordinate `j` is divided by `scale[j]`. Neighbors and distances are those
-    /// of the scaled space; with one bandwidth per dimension, the bandwidths are the scale.
+    /// Creates an index in the space in which coordinate `j` is divided by `scale[j]`. Neighbors and distances are
+    /// computed in this space. A model with one bandwidth per dimension uses the bandwidths as the scale.
     ///
     /// # Errors
     /// [`Error::Empty`] without rows; [`Error::LengthMismatch`] or [`Error::BadScale`] for an invalid scale.
@@ -195,7 +196,8 @@ impl<'a> ExactIndex<'a> {
 
     fn rescaler(&self) -> Option<&Rescaler> {
         if self.rescaler.get().is_none() {
-            // No lock is held here: the fit runs in parallel, and this thread may execute another search meanwhile.
+            // No lock is held during the fit. The fit runs in parallel, and meanwhile this thread may execute another
+            // search, which would wait for the lock.
             let mut rescaler = Rescaler::fit(&self.rows);
             if let Some(rescaler) = &mut rescaler {
                 self.rows.removed().iter().for_each(|&id| rescaler.remove(id));
@@ -282,8 +284,9 @@ impl NeighborIndex for ExactIndex<'_> {
     ) -> Result<Neighbors, Error> {
         let k = self.rows.check_search(queries, k, excluded)?;
         let mut table = Neighbors::with_capacity(k, queries.len());
-        // Queries are searched in portions to limit the memory of the neighbor lists, which need more space than the table.
-        let portion = (MAX_HELD_NEIGHBORS / k).max(1);
+        // Queries are searched in portions to limit the memory of the neighbor lists, which need more space than the
+        // result.
+        let portion = (MAX_LISTED_NEIGHBORS / k).max(1);
         for (i, rows) in queries.as_slice().chunks(portion * self.dim()).enumerate() {
             let first = i * portion;
             let excluded = excluded.map(|ids| &ids[first..first + rows.len() / self.dim()]);
@@ -293,7 +296,7 @@ impl NeighborIndex for ExactIndex<'_> {
     }
 
     fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
-        // No check point follows: the index must not change in part.
+        // No check point follows, because a cancelled insertion must not leave a partly changed index.
         let ids = self.rows.insert(rows)?;
         // Norms are computed from the stored rows, which may be rounded.
         let mut stored = Vec::with_capacity(rows.as_slice().len());
@@ -308,9 +311,9 @@ impl NeighborIndex for ExactIndex<'_> {
                 .zip(stored.chunks_exact(self.rows.dim()))
                 .for_each(|(&id, row)| codes.write(id as usize, row, rescaler));
         }
-        // Without a partition the decision is made again when the number of rows has doubled.
-        let is_doubled = self.rows.len().ilog2() > (self.rows.len() - ids.len()).max(1).ilog2();
-        if is_doubled && matches!(self.partition.get(), Some(None)) {
+        // If there is no partition, the decision is made again when the number of rows passes a power of two.
+        let passes_power_of_two = self.rows.len().ilog2() > (self.rows.len() - ids.len()).max(1).ilog2();
+        if passes_power_of_two && matches!(self.partition.get(), Some(None)) {
             self.drop_partition();
         }
         if let Some(Some(partition)) = self.partition.get_mut()

@@ -1,4 +1,4 @@
-//! The order of rows in a partition: consecutive rows have near points.
+//! The order of rows in a partition: consecutive rows have points that are near each other.
 
 use rayon::prelude::*;
 
@@ -8,23 +8,24 @@ use super::partition::NODE;
 use crate::SeededRng;
 use crate::cancel::{Checkpoint, checkpoint};
 
-/// Members of a set of rows that determine the direction in which it is split.
+/// The number of rows of a set from which the direction of its split is computed.
 const SPLIT_SAMPLE: usize = 128;
 /// Iterations of Lloyd's algorithm.
 const LLOYD: usize = 4;
 /// Up to this number of columns, rows are always split at medians.
 const MAX_MEDIAN_WIDTH: usize = 8;
-/// Rows per cell, and the largest number of cells. All rows are compared with all centers.
+/// Rows per cell, and the largest number of cells. The number is limited because every row is compared with the
+/// center of every cell.
 const ROWS_PER_CELL: usize = 64;
 const MAX_CELLS: usize = 1024;
-/// Rows per cell from which its center is computed.
+/// The number of sampled rows per cell, from which the centers are computed.
 const SAMPLE_PER_CELL: usize = 8;
 /// Rows that are compared with the centers in one task.
 const ROWS_PER_TASK: usize = 256;
 /// Sets of at most this many rows are ordered by one thread.
 const SERIAL: usize = 16 * NODE;
-/// Splits between rows are at multiples of the first unit of which a set contains one: boxes of all levels then have little
-/// overlap.
+/// Units of the positions of splits, from the largest. A set is split at a multiple of the first unit that has a
+/// multiple inside the set. Boxes of all levels then have little overlap.
 const ROW_UNITS: [usize; 5] = [BOXES.pow(3) * NODE, BOXES.pow(2) * NODE, BOXES * NODE, NODE, POINTS];
 /// The units of rows inside a cell.
 const INNER_UNITS: [usize; 2] = [NODE, POINTS];
@@ -35,7 +36,7 @@ const CELL_UNITS: [usize; 1] = [1];
 pub(super) enum Splits {
     /// At the median of the widest column, which gives boxes without overlap.
     Medians,
-    /// Between clusters. With many columns, medians and other planes split clusters.
+    /// Between clusters. With many columns, a plane through a median would cut clusters.
     Clusters,
 }
 
@@ -130,7 +131,8 @@ fn nearest_cells(ids: &[u32], points: Points<'_>, centers: Points<'_>) -> Vec<u3
     cells
 }
 
-/// Orders ids by recursive splits along one direction each, at multiples of the units. The first id is at position `start`.
+/// Orders ids by recursive splits. Each split is along one direction, at a multiple of one of the units. The first id
+/// is at position `start`.
 fn order_by_splits(
     ids: &mut [u32],
     start: usize,
@@ -173,7 +175,7 @@ fn order_by_splits(
     }
 }
 
-/// Points at regular steps.
+/// A sample of the points, at regular steps.
 fn some_points<'p>(ids: &[u32], points: Points<'p>) -> Vec<&'p [f32]> {
     let step = ids.len().div_ceil(SPLIT_SAMPLE);
     ids.iter().step_by(step).map(|&id| points.get(id)).collect()
@@ -191,8 +193,8 @@ fn widest_column(ids: &[u32], points: Points<'_>) -> usize {
     (0..points.width).max_by(|&a, &b| variances[a].total_cmp(&variances[b])).unwrap_or(0)
 }
 
-/// Two clusters of some of the points, by Lloyd's algorithm: the direction from one center to the other, and the value
-/// halfway between them.
+/// Separates a sample of the points into two clusters by Lloyd's algorithm. Returns the direction from one center to
+/// the other, and the projection of their midpoint onto it.
 fn separate(ids: &[u32], points: Points<'_>) -> (Vec<f32>, f32) {
     let sample = some_points(ids, points);
     let sq_distance = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
@@ -252,7 +254,7 @@ mod tests {
         let mut rng = SeededRng::new(1);
         let values: Vec<f32> = (0..1000).map(|_| rng.uniform() as f32).collect();
         let points = Points { values: &values, width: 1 };
-        // The first id is at position 20, so that the first group ends after twelve ids.
+        // The first id is at position 20, so the first group ends after twelve ids.
         let mut ids: Vec<u32> = (0..1000).collect();
         order_by_splits(&mut ids, 20, points, (Splits::Medians, &ROW_UNITS), &Checkpoint::current());
         let groups = std::iter::once(&ids[..12]).chain(ids[12..].chunks(POINTS));

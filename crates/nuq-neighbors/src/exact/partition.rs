@@ -25,13 +25,13 @@ pub(super) struct Partition {
     positions: Vec<u32>,
     /// The number of positions in use, including those of removed rows.
     used: usize,
-    /// The number of rows that were ordered; those after them are in the order of their insertion.
+    /// The number of rows that were ordered by their points. The rows after them are in the order of their insertion.
     ordered: usize,
     /// Blocks of points, one per group. Positions without a row are infinitely far away.
     points: Vec<f32>,
     boxes: Boxes,
     codes: Option<Codes>,
-    /// Sets of consecutive groups with near points, each within one node: the first group and the center of each.
+    /// Sets of consecutive groups with near points, each within one node: the first group and the center of each set.
     first_groups: Vec<u32>,
     centers: Centers,
     /// The codes of the rows in the order of their positions.
@@ -42,7 +42,7 @@ pub(super) struct Partition {
 
 /// Rows per node.
 pub(super) const NODE: usize = POINTS * BOXES;
-/// Up to this number of columns, a query is within reach of few boxes.
+/// Up to this number of columns, few boxes are near a query, and each query is searched on its own.
 pub(super) const MAX_WALKED_WIDTH: usize = 16;
 /// The id of a position without a row.
 pub(super) const NO_ROW: u32 = u32::MAX;
@@ -93,7 +93,7 @@ impl Partition {
             });
         let points_of_rows = Points { values: rows, width };
         let (mut first_groups, mut centers) = (vec![], Centers::new(width));
-        // A set begins with the nearest group to its first row, and at each node.
+        // A set begins at the group boundary nearest to its first row. A new set begins at each node.
         let groups = used.div_ceil(POINTS);
         let begins = starts.iter().map(|start| (start + POINTS / 2) / POINTS).filter(|&group| group < groups);
         let mut begins: Vec<usize> = begins.chain((0..groups).step_by(BOXES)).collect();
@@ -175,7 +175,7 @@ impl Partition {
         self.positions[id as usize]
     }
 
-    /// Codes the rows, on processors with suitable instructions.
+    /// Computes the codes of the rows, on processors with suitable instructions.
     pub(super) fn add_row_codes(&mut self, rows: &StoredRows<'_>, rescaler: &Rescaler) {
         self.row_codes = RowCodes::new(rows, rescaler, &self.ids);
     }

@@ -1,9 +1,10 @@
 //! Decides by expected costs whether a partition is used, and on how many axes.
 //!
-//! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. With few columns, all
-//! axes are used. Otherwise some left-out rows are compared with all rows, and the number of axes comes from the share of a
-//! sample that is within their k-th distances. Then the left-out rows are searched in the partition itself, and it is dropped
-//! if the counted work is not clearly less than that of comparing all rows.
+//! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. With few
+//! columns, all axes are used. Otherwise some rows are used as queries and compared with all rows. The number of axes
+//! is chosen by the share of a sample of rows that the projection cannot exclude from the k nearest rows of these
+//! queries. Then the same queries are searched in the partition itself. The partition is dropped if this search does
+//! not take clearly less work than comparing all rows.
 
 use super::ExactIndex;
 use super::axes::Spectrum;
@@ -17,44 +18,48 @@ use crate::choice::{all_codes_seconds, all_rows_seconds};
 use crate::neighbors::Neighbor;
 use crate::{NeighborIndex, RowStorage};
 
-/// Numbers of axes that are considered, besides all of them.
+/// Numbers of axes that are considered in addition to all axes.
 const COUNTS: [usize; 9] = [4, 8, 16, 24, 32, 48, 64, 96, 128];
 /// The number of neighbors for which costs are estimated.
 const K: usize = 20;
-/// Left-out rows that are searched.
+/// The number of rows that are used as queries.
 const QUERIES: usize = 64;
 /// With fewer rows, comparing all of them takes microseconds.
 const MIN_ROWS: usize = 2048;
 /// The memory of a partition is at most this share of the memory of the rows plus this many bytes.
 const MEMORY_SHARE: f64 = 0.1;
 const MEMORY_BYTES: f64 = (64 << 20) as f64;
-/// Up to this number of columns, the boxes of a partition exclude nearly all rows, whatever the rows are.
+/// Up to this number of columns, the boxes of a partition exclude nearly all rows, for any distribution of the rows.
 const FEW_COLUMNS: usize = 8;
 /// A partition is used when its expected cost is below this share of the cost of comparing all rows.
 const SHARE: f64 = 0.7;
 
-/// The memory of a partition up to which codes of the rows are added. They take a quarter of the memory of the rows.
+/// Codes of the rows are added if the partition takes at most this memory. The codes take a quarter of the memory of
+/// the rows.
 const CODED_BYTES: f64 = (128 << 20) as f64;
 
-/// The costs of one coordinate of a point and of one block of points besides its coordinates; the same with codes; of one
-/// row that is compared: per column, and the access to memory; of one column of a group of rows that is compared by codes.
+/// The costs of one coordinate of a point, and of one block of points without its coordinates.
 const COORDINATE: f64 = 3.3e-11;
 const BLOCK: f64 = 12e-9;
+/// The costs of one coordinate of a point, and of one group of points, if they are compared by codes.
 const CODE: f64 = 9e-12;
 const GROUP: f64 = 4e-9;
+/// The costs of one row that is measured: per column, and for the access to memory.
 const COLUMN: f64 = 2.2e-10;
 const ROW: f64 = 90e-9;
+/// The cost of one column of a group of rows that are compared by codes.
 const CODED_COLUMN: f64 = 2.5e-10;
 /// The cost of the projection of a query per column and axis, and the other costs of one query.
 const PROJECTION: f64 = 5e-11;
 const QUERY: f64 = 6e-6;
-/// The costs of a search in the hierarchy of boxes: of one block of boxes or points, of one of its columns, and of one query.
-/// The points of a block are read for one query only.
+/// The costs of a search in the hierarchy of boxes: of one block of boxes or points, of one of its columns, and of
+/// one query. A block costs more than above, because it is read for one query only.
 const WALK_BLOCK: f64 = 50e-9;
 const WALK_COLUMN: f64 = 2e-9;
 const WALK_QUERY: f64 = 4e-7;
-/// The expected number of blocks with two columns and a million rows, its factor per further column, and the exponent of the
-/// number of rows per column. Searches of uniform and of clustered rows take up to 1.6 times more and less.
+/// The expected number of blocks with two columns and a million rows, its factor per further column, and the exponent
+/// of the number of rows per column. The number of blocks of uniform or clustered rows differs from it by a factor of
+/// up to 1.6.
 const WALK_BLOCKS: f64 = 8.4;
 const WALK_BLOCKS_FACTOR: f64 = 1.71;
 const WALK_BLOCKS_EXPONENT: f64 = 0.03;
@@ -75,13 +80,13 @@ fn partition_bytes(rows: usize, dim: usize, count: usize) -> f64 {
     rows as f64 * if is_walked { 4.3 * count as f64 + 8.5 } else { 5.8 * (count + 2) as f64 }
 }
 
-/// Whether a partition of this many rows with `count` axes is within its memory.
+/// Whether a partition of this many rows with `count` axes is within the limit of its memory.
 fn fits_memory(rows: usize, dim: usize, count: usize) -> bool {
     partition_bytes(rows, dim, count) <= MEMORY_SHARE * 4.0 * (rows * dim) as f64 + MEMORY_BYTES
 }
 
-/// The expected time of building a partition and of searching it, with few columns. With more columns the time depends on
-/// the rows.
+/// The expected time of building a partition and of searching it, with few columns; `None` with more columns, because
+/// the time then depends on the rows.
 pub(crate) fn few_columns_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> Option<f64> {
     let is_used = (MIN_ROWS..).contains(&rows) && dim <= FEW_COLUMNS && fits_memory(rows, dim, dim);
     let exponent = WALK_BLOCKS_EXPONENT * dim as f64;
@@ -127,9 +132,9 @@ pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partit
     (seconds < SHARE * all_rows).then_some(partition)
 }
 
-/// Rows of the sample of a spectrum as queries.
+/// Rows that are used as queries. They were left out of the computation of the axes.
 struct LeftOut {
-    /// Their places in the sample.
+    /// Their indices in the sample of the spectrum.
     places: Vec<usize>,
     ids: Vec<u32>,
     rows: Vec<f32>,
@@ -175,7 +180,7 @@ fn cheapest(spectrum: &Spectrum, left_out: &LeftOut, rows: usize, dim: usize) ->
 
     let sq = |i: usize| spectrum.sample.row(i).squared_norm_l2();
     let norms: Vec<f64> = (0..len).map(sq).collect();
-    // The share of rows whose bound on this number of axes is within the distance of the nearest rows.
+    // For each number of axes, the share of rows whose lower bound is at most the distance of the k-th nearest row.
     let mut near = vec![0f64; all + 1];
     for (&i, &radius) in left_out.places.iter().zip(&left_out.sq_radii) {
         for j in (0..len).filter(|&j| j != i) {
@@ -199,7 +204,7 @@ fn cheapest(spectrum: &Spectrum, left_out: &LeftOut, rows: usize, dim: usize) ->
     }
     near.iter_mut().for_each(|n| *n /= (left_out.ids.len() * (len - 1)).max(1) as f64);
     let cost = |count: usize| {
-        // Near points are together in few blocks. A block ends when none of its points is near.
+        // Near points are together in few blocks. The comparison with a block ends when none of its points is near.
         let share_of_blocks = |near: f64| 1.0 - (1.0 - near).powi(8);
         let row = row_seconds(dim);
         let point = if Codes::are_supported(count + 1) {

@@ -17,7 +17,7 @@ use crate::cancel::{Checkpoint, checkpoint};
 use crate::neighbors::Neighbor;
 use crate::progress::Steps;
 
-/// Queries per task: one bit of a word each.
+/// Queries per task. Each query has one bit of a 64-bit word.
 const TILE: usize = 64;
 /// Queries that are projected and ordered together.
 const BATCH: usize = 1 << 15;
@@ -117,8 +117,8 @@ impl<'b> Batch<'b> {
     fn search(&self, found: &mut [Option<Vec<Neighbor>>]) -> Work {
         let (here, steps) = (Checkpoint::current(), Steps::current());
         let is_walked = self.partition.is_walked();
-        // The group or set of near points with which each search begins. The queries of a task have nodes in common, because
-        // groups and sets are ordered by their positions.
+        // Queries are sorted by the group, or the set of near points, with which their search begins. A task has
+        // consecutive queries, which therefore read many of the same nodes.
         let starts = if is_walked { self.nearest_groups() } else { self.nearest_sets() };
         let mut order: Vec<(u32, u32)> = starts.into_iter().zip(0..).collect();
         order.sort_unstable();
@@ -140,7 +140,7 @@ impl<'b> Batch<'b> {
         work
     }
 
-    /// The group with the nearest boxes, for each query.
+    /// For each query, the group that is reached by the nearest box of each level.
     fn nearest_groups(&self) -> Vec<u32> {
         let mut groups = vec![0u32; self.errors.len()];
         let here = Checkpoint::current();
@@ -183,9 +183,8 @@ impl<'b> Batch<'b> {
         sets
     }
 
-    /// Collects the survivors of all queries, given their nearest sets, node by node. Then measures them node by node: the
-    /// points and the rows of a
-    /// node are read once for all queries.
+    /// Collects the survivors of all queries node by node, given the nearest set of each query. Then measures the
+    /// survivors node by node. Thereby the points and the rows of a node are read once for all queries.
     fn search_tile(&self, queries: &[(u32, u32)]) -> (Vec<Option<Vec<Neighbor>>>, Work) {
         let mut work = Work { queries: queries.len(), ..Work::default() };
         let nodes = self.partition.nodes();

@@ -30,17 +30,18 @@ pub(super) struct Query<'b> {
     seeds: Vec<u32>,
     /// The k nearest measured rows: the bits of their squared distances, and their ids.
     nearest: BinaryHeap<(u64, u32)>,
-    /// The distance within which the points of all rows at most as far as the k-th nearest are, without rounding errors.
+    /// An upper bound on the distance between the exact points of the query and of a row that is at most as far as
+    /// the k-th nearest.
     reach: f64,
     /// A bound on the rescaled distance of the k-th nearest row.
     radius: f64,
-    /// The squared distance, as computed in `f32`, above which a row is farther than the k-th nearest.
+    /// A row with a larger squared distance, as computed in `f32`, is provably farther than the k-th nearest.
     row_cutoff: f32,
     /// The number of rows that were compared in all columns.
     pub(super) compared: usize,
 }
 
-/// Survivors of a query, apart from a multiple of k, before they are measured to lower the cutoff.
+/// If a query has more survivors than this number plus a multiple of k, some are measured to lower the cutoff.
 const MAX_SURVIVORS: usize = 2048;
 /// With fewer columns, `f64` distances are as fast as `f32` distances.
 const MIN_ROUGH: usize = 32;
@@ -93,7 +94,7 @@ impl<'b> Query<'b> {
         self.compared > (self.partition.used() / 4).max(16 * self.k + NODE)
     }
 
-    /// The largest squared distance, as computed in `f32`, to a point of the node that is not skipped.
+    /// The cutoff of a node: points with a larger squared distance, as computed in `f32`, are skipped.
     ///
     /// The sum of `width` squares of differences has a relative error of at most `(width + 4) u`; squares that underflow
     /// are below 1e-40 in total.
@@ -101,7 +102,7 @@ impl<'b> Query<'b> {
         self.cutoff_with(self.partition.error(node))
     }
 
-    /// The same for boxes, which contain the points of their rows without rounding errors.
+    /// The cutoff for boxes, which contain the exact points of their rows.
     pub(super) fn box_cutoff(&self) -> f32 {
         self.cutoff_with(0.0)
     }
@@ -113,15 +114,16 @@ impl<'b> Query<'b> {
         ((within * within * rounding + 1e-40) as f32).next_up()
     }
 
-    /// The distance between the query's point and those of rows at most as far as the k-th nearest, if these points have at
-    /// most the given rounding error.
+    /// An upper bound on the distance between the stored points of the query and of a row that is at most as far as
+    /// the k-th nearest. `error` is a bound on the rounding error of the row's point.
     fn within(&self, error: f64) -> f64 {
         self.reach + self.error + error
     }
 
-    /// Measures rows of the sets with the nearest centers, `nearest_set` first.
+    /// Measures rows of the sets with the nearest centers, `nearest_set` first, until k rows give a first cutoff.
     pub(super) fn seed(&mut self, nearest_set: usize) {
-        // With few columns, the nearest groups of a set hold most of the nearest rows. With many, its groups overlap.
+        // With few columns, the nearest groups of a set contain most of the nearest rows. With many columns, the
+        // groups overlap, so more of them are scanned.
         let wanted = (self.k + POINTS * self.point.len().min(BOXES)).div_ceil(POINTS).min(BOXES);
         let mut scanned = self.scan_groups_of(nearest_set, wanted);
         let mut distances = vec![];
@@ -170,7 +172,8 @@ impl<'b> Query<'b> {
         self.seeds.extend(measured.map(|survivor| survivor.1));
     }
 
-    /// The scan of a node for the points within the cutoff, if a group of it may have any. Counts the comparisons.
+    /// The scan of a node for points within the cutoff; `None` if no group can have such a point, or if too many rows
+    /// were compared. Counts the comparisons in `work`.
     pub(super) fn scan(&mut self, node: usize, distance: f32, work: &mut Work) -> Option<Scan<'_>> {
         let (cutoff, box_cutoff) = (self.cutoff(node), self.box_cutoff());
         if distance > box_cutoff || self.compares_too_many() {
@@ -197,7 +200,7 @@ impl<'b> Query<'b> {
         }
     }
 
-    /// Measures the k survivors with the nearest points, and drops those that are then provably too far.
+    /// Measures the k survivors with the nearest points, and drops the survivors that are then provably too far.
     pub(super) fn tighten(&mut self) {
         self.measure_nearest();
         let mut survivors = std::mem::take(&mut self.survivors);
@@ -222,7 +225,8 @@ impl<'b> Query<'b> {
         }
     }
 
-    /// Whether a survivor in a node at a position before `end` may be among the nearest rows. Drops the others.
+    /// Whether a survivor in `node`, at a position before `end`, may be among the nearest rows. Drops the survivors
+    /// before it.
     pub(super) fn has_survivors_before(&mut self, end: u32, node: usize) -> bool {
         let cutoff = self.cutoff(node);
         while let Some(survivor) = self.survivors.get(self.done).filter(|survivor| survivor.1 < end) {
@@ -234,8 +238,8 @@ impl<'b> Query<'b> {
         false
     }
 
-    /// Measures the survivors at positions before `end`, except for those that their codes exclude. The scores of codes are
-    /// those of the group before `end`.
+    /// Measures the survivors at positions before `end`, except for those that codes exclude. `codes` has the scores
+    /// and the bounds of the group that ends at `end`.
     pub(super) fn measure_before(&mut self, end: u32, codes: Option<(&[f32; POINTS], &CodedBounds)>) {
         while let Some(&survivor) = self.survivors.get(self.done).filter(|survivor| survivor.1 < end) {
             self.done += 1;
@@ -274,7 +278,7 @@ impl<'b> Query<'b> {
         self.measure_as(survivor, false);
     }
 
-    /// Measures a survivor. A candidate was compared in all columns before.
+    /// Measures a survivor. A candidate was already compared in all columns, by its code.
     fn measure_as(&mut self, survivor: Survivor, is_candidate: bool) {
         let Some(id) = self.partition.id(survivor.1) else { return };
         let is_new = !self.excludes(id) && self.seeds.binary_search(&survivor.1).is_err();

@@ -1,15 +1,15 @@
-//! Distances of queries and rows from one byte per coordinate, with a bound on their error.
+//! Distances between queries and rows, computed from one byte per coordinate, with a bound on their error.
 //!
-//! A rescaled row b has the code `c_j = round(b_j / s)` in column j, with a step `s = max |b_j| / 127` of its own. For
-//! `b̂ = s c`, the error `‖b − b̂‖` is computed when the row is coded. Let a be a query with the step t and the code e. By
-//! the triangle inequality,
+//! A rescaled row b has the code `c_j = round(b_j / s)` in column j, with a step `s = max |b_j| / 127` of its own.
+//! For `b̂ = s c`, the error `‖b − b̂‖` is computed together with the code. Let a be a query with the step t and the
+//! code e. By the triangle inequality,
 //!
 //! ```text
 //! | ‖a − b‖ − ‖â − b̂‖ | ≤ ‖a − â‖ + ‖b − b̂‖,    ‖â − b̂‖² = ‖â‖² + ‖b̂‖² − 2 t s (e·c)
 //! ```
 //!
-//! `e·c` is an exact integer. Codes are used on processors with byte products (AVX-512 VNNI), which multiply four times as
-//! many coordinates per instruction as `f32` products.
+//! `e·c` is an integer and is computed exactly. Codes are used on processors with byte products (AVX-512 VNNI), which
+//! multiply four times as many coordinates per instruction as `f32` products.
 
 use std::ops::RangeInclusive;
 
@@ -27,12 +27,13 @@ use crate::{RowStorage, StoredRows};
 /// The codes of rows, in groups of 32.
 pub(super) struct RowCodes {
     dim: usize,
-    /// The codes plus 128. A block has four columns of 16 rows, and two blocks have the rows of a group.
+    /// The codes plus 128. A block has four columns of 16 rows, and two blocks have the same columns of all rows of a
+    /// group.
     blocks: Vec<CodeBlock>,
     groups: Vec<Group>,
 }
 
-/// The values of a group of rows besides their codes.
+/// The values of a group of rows in addition to their codes.
 #[derive(Clone)]
 struct Group {
     /// The step of each row, times −2.
@@ -65,12 +66,12 @@ struct CodedQuery {
     error: f64,
 }
 
-/// A bound on the distance of a row from `‖â − b̂‖² − ‖â‖²`, as computed in `f32`.
+/// Bounds on the distance of a row, given its score `‖â − b̂‖² − ‖â‖²` in `f32`.
 pub(super) struct CodedBounds {
     sq_norm: f64,
-    /// The rounding error of the value.
+    /// A bound on the rounding error of the score.
     rounding: f64,
-    /// The largest error of the codes.
+    /// The error of the query's code plus the largest error of the codes of the rows.
     error: f64,
 }
 
@@ -82,16 +83,16 @@ pub(super) const QUERIES: usize = 8;
 const LANES: usize = 16;
 /// The largest code.
 const MAX_CODE: f64 = 127.0;
-/// The smallest step: the product of two steps is a normal number.
+/// The smallest step. The product of two such steps is still a normal number.
 const MIN_STEP: f32 = 1e-18;
 /// With fewer columns, scores take longer to compare than to compute. With more, their sums may overflow 32 bits.
 pub(crate) const CODED_COLUMNS: RangeInclusive<usize> = 64..=60_000;
-/// A bound on the rounding errors in the computation of an error, relative to it and to the step.
+/// A bound on the rounding errors in the computation of an error, relative to the error and to the step.
 const ROUNDING: f64 = 1e-6;
 
 impl RowCodes {
-    /// Codes the rows with the given ids, in this order; [`NO_ROW`] for positions without a row. `None` if the processor or
-    /// the number of columns is not suitable.
+    /// Computes the codes of the rows with the given ids, in this order; [`NO_ROW`] for positions without a row.
+    /// `None` if the processor or the number of columns is not suitable.
     pub(super) fn new(rows: &StoredRows<'_>, rescaler: &Rescaler, ids: &[u32]) -> Option<Self> {
         let dim = rows.dim();
         if !Self::are_supported(dim) {
@@ -125,7 +126,7 @@ impl RowCodes {
         self.blocks.resize(count * 2 * words(self.dim), CodeBlock([0; 64]));
     }
 
-    /// Codes the row at a position.
+    /// Writes the code of the row at a position.
     pub(super) fn write(&mut self, position: usize, row: &[f32], rescaler: &Rescaler) {
         let (group, place, size) = (position / POINTS, position % POINTS, 2 * words(self.dim));
         self.reserve(group + 1);
@@ -144,7 +145,7 @@ impl RowCodes {
         self.groups.len()
     }
 
-    /// Codes queries.
+    /// Computes the codes of queries.
     pub(super) fn encode<'q>(
         &self,
         queries: impl ExactSizeIterator<Item = &'q [f32]>,
@@ -164,9 +165,9 @@ impl RowCodes {
         coded
     }
 
-    /// The bounds on the distances of a query and the rows of a group.
+    /// The bounds on the distances between a query and the rows of a group.
     ///
-    /// A score is computed from `‖b̂‖²` and the product by five roundings.
+    /// A score is computed from `‖b̂‖²` and the product with five roundings.
     pub(super) fn bounds(&self, queries: &QueryCodes, query: usize, group: usize) -> CodedBounds {
         let (query, group) = (&queries.queries[query], &self.groups[group]);
         let size = group.norm * (group.norm + query.norm);
@@ -227,7 +228,7 @@ impl CodedBounds {
         ((within * within - self.sq_norm + self.rounding) as f32).next_up()
     }
 
-    /// Bounds on the distance of a row with a score.
+    /// The lower and the upper bound on the distance of a row with the given score.
     pub(super) fn of(&self, score: f32) -> [f64; 2] {
         let sq_distance = f64::from(score) + self.sq_norm;
         [
@@ -282,7 +283,7 @@ fn scores_vnni<const Q: usize>(
     }
 }
 
-/// The number of words of a row: four columns each.
+/// The number of words of a row, with four columns per word.
 fn words(dim: usize) -> usize {
     dim.div_ceil(4)
 }
@@ -327,7 +328,7 @@ fn encode_any(rescaler: &Rescaler, row: &[f32], code: &mut [i8]) -> Coded {
     let mut squares = [0f64; SUMS];
     for (chunk, code) in rescaled.chunks(SUMS).zip(code.chunks_mut(SUMS)) {
         for (i, (&b, code)) in chunk.iter().zip(code).enumerate() {
-            // The sum is rounded to an integer.
+            // Adding `SHIFT` rounds the number to an integer.
             const SHIFT: f64 = 6_755_399_441_055_744.0;
             let rounded = (b * inverse + SHIFT) - SHIFT;
             let rounded = if rounded > MAX_CODE { MAX_CODE } else { rounded };

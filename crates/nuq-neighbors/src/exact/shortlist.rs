@@ -1,8 +1,8 @@
 //! The candidates for the k nearest rows of one query, selected by approximate scores with a bounded error.
 //!
 //! After rescaling, with query a and row b, the squared distance is `‖a‖² + 2s` with the score `s = ½‖b‖² − a·b`. The
-//! product gives s̃ with `|s̃ − s| ≤ ε`. A row stays on the list until k rows are proven to be nearer: until its `s̃ − ε`
-//! exceeds the k-th smallest `s̃ + ε`.
+//! product gives s̃ with `|s̃ − s| ≤ ε`. A row stays on the list until k rows are proven to be nearer, that is, until
+//! its `s̃ − ε` exceeds the k-th smallest `s̃ + ε`.
 
 use crate::neighbors::{Neighbor, keep_nearest};
 
@@ -29,9 +29,9 @@ pub(super) struct Shortlist {
 pub(super) struct ExactDistance<'a> {
     /// The squared distance of a row.
     pub(super) sq_distance: &'a dyn Fn(u32) -> f64,
-    /// An upper bound on the score of a row with a squared distance.
+    /// An upper bound on the score of a row with the given squared distance.
     pub(super) upper_score: &'a dyn Fn(f64) -> f64,
-    /// Loads a row that is measured soon into the cache.
+    /// Loads a row into the cache before it is measured.
     pub(super) prefetch: &'a dyn Fn(u32),
 }
 
@@ -58,8 +58,8 @@ impl Shortlist {
         Self { k, excluded, limit: f64::INFINITY, candidates, measured: vec![] }
     }
 
-    /// Adds the rows with the ids `first..` that are not provably too far, from their products `a·b` and halved squared norms (infinite for removed rows). The error of
-    /// each score is at most `error`.
+    /// Adds the rows with the ids `first..` that are not provably too far, given their products `a·b` and halved
+    /// squared norms (infinite for removed rows). The error of each score is at most `error`.
     pub(super) fn add_rows(
         &mut self,
         first: u32,
@@ -122,7 +122,7 @@ impl Shortlist {
         self.candidates.retain(|candidate| f64::from(candidate.lower) <= limit);
     }
 
-    /// Measures the k candidates with the lowest scores, and drops those above the limit that they give.
+    /// Measures the k candidates with the lowest scores, and drops the candidates above the resulting limit.
     fn measure_lowest(&mut self, exact: &ExactDistance<'_>) {
         if self.candidates.len() > self.k {
             let by_lower = |a: &Bounds, b: &Bounds| a.lower.total_cmp(&b.lower);
@@ -134,7 +134,7 @@ impl Shortlist {
         }
     }
 
-    /// Replaces the candidates by the k nearest of all measured rows, and lowers the limit to the k-th distance.
+    /// Measures all candidates, keeps the k nearest of all measured rows, and lowers the limit to the k-th distance.
     fn measure(&mut self, exact: &ExactDistance<'_>) {
         for (i, row) in self.candidates.iter().enumerate() {
             if let Some(next) = self.candidates.get(i + AHEAD) {
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scan_returns_every_score_at_or_below_the_cutoff() {
+    fn every_score_at_or_below_the_cutoff_is_found() {
         let norms: Vec<f32> = (0..100).map(|i| (i * 37 % 100) as f32).collect();
         let zeros = vec![0f32; 100];
         let (mut scores, mut from) = (vec![], 0);

@@ -1,8 +1,9 @@
 //! Search of one query in the hierarchy of boxes, nearest boxes first, if the axes span the space.
 //!
-//! The distance of two points is then not only a lower bound of the distance of their rows, but equal to it up to rounding.
-//! The k-th smallest distance of the points seen so far therefore bounds that of the k-th nearest row from above, and
-//! only rows whose points are within this bound are measured: a few more than k, after all points were compared.
+//! The distance of two points is then not only a lower bound of the distance of their rows, but equal to it up to
+//! rounding. The k-th smallest distance of the points compared so far is therefore an upper bound on the distance of
+//! the k-th nearest row. Only rows whose points are within this bound are measured: a few more than k, after all
+//! points were compared.
 
 use super::ExactIndex;
 use super::axes::F32_ROUNDOFF;
@@ -27,11 +28,11 @@ pub(super) struct Target<'b> {
     pub(super) first_group: u32,
 }
 
-/// A squared distance in `f32` and what is at this distance, ordered by the distance: the bits of nonnegative numbers have
-/// the order of the numbers.
+/// A squared distance in `f32` in the upper bits, and the number of a point or box in the lower bits. Keys are
+/// ordered by distance, because the bits of nonnegative numbers have the order of the numbers.
 type Keyed = u64;
 
-/// The state of the walk of one query. Its memory is used for the next query.
+/// The state of the walk of one query. Its memory is reused for the next query.
 pub(super) struct Walk<'b> {
     index: &'b ExactIndex<'b>,
     partition: &'b Partition,
@@ -44,18 +45,20 @@ pub(super) struct Walk<'b> {
     measured: Vec<Neighbor>,
     /// Boxes to visit, the nearest of each block last.
     stack: Vec<Keyed>,
-    /// The distance of the query's point to those of rows that may be among the nearest, without their rounding errors.
+    /// An upper bound on the distance between the query's point and the exact point of a row that may be among the
+    /// nearest.
     within: f64,
     /// Boxes at a larger squared distance are skipped.
     box_cutoff: f32,
     work: Work,
 }
 
-/// Candidates in addition to k before the cutoff is lowered.
+/// The cutoff is lowered when there are k plus this number of candidates.
 const SLACK: usize = 16;
-/// Near-ties in addition to 2 k before they are measured.
+/// The candidates are measured when near-ties leave more than 2 k plus this number of them.
 const MAX_TIES: usize = 256;
-/// Bits of the number of a box in an entry of the stack; its level is above them.
+/// The number of bits for the number of a box in an entry of the stack. The level of the box is in the bits above
+/// them.
 const BOX_BITS: u32 = 28;
 
 impl<'b> Walk<'b> {
@@ -105,13 +108,13 @@ impl<'b> Walk<'b> {
         }
     }
 
-    /// Sets the cutoff for rows whose points, without rounding errors, are at most `reach` apart from that of the query.
+    /// Sets the cutoff for rows whose exact points are at most `reach` away from the exact point of the query.
     fn set_cutoff(&mut self, reach: f64, target: &Target<'_>) {
         self.within = reach + f64::from(target.error);
         self.box_cutoff = squared(self.within, target.point);
     }
 
-    /// Replaces the candidates by the k nearest of all measured rows, and lowers the cutoff to the k-th distance.
+    /// Measures all candidates, keeps the k nearest of all measured rows, and lowers the cutoff to the k-th distance.
     fn measure(&mut self, target: &Target<'_>) {
         let rows = self.index.stored_rows();
         self.work.rows += self.candidates.len();
@@ -146,8 +149,8 @@ fn squared(within: f64, point: &[f32]) -> f32 {
     ((within * within * rounding(point) + UNDERFLOW) as f32).next_up().min(f32::MAX)
 }
 
-fn keyed(distance: f32, what: u32) -> Keyed {
-    u64::from(distance.to_bits()) << 32 | u64::from(what)
+fn keyed(distance: f32, number: u32) -> Keyed {
+    u64::from(distance.to_bits()) << 32 | u64::from(number)
 }
 
 fn distance(keyed: Keyed) -> f32 {
@@ -193,7 +196,7 @@ fn walk_any<const FMA: bool>(state: &mut Walk<'_>, target: &Target<'_>) {
     }
 }
 
-/// Adds the boxes inside a box that are within the cutoff to the stack.
+/// Pushes the boxes that are inside a box and within the cutoff onto the stack.
 #[inline(always)]
 fn open_box<const FMA: bool>(state: &mut Walk<'_>, point: &[f32], level: u32, at: u32) {
     let block = state.partition.boxes().block(level as usize, at as usize);
@@ -216,7 +219,7 @@ fn open_box<const FMA: bool>(state: &mut Walk<'_>, point: &[f32], level: u32, at
     }
 }
 
-/// Adds the points of a group that are within the cutoff to the candidates.
+/// Adds the points of a group to the candidates, if they are within the cutoff.
 #[inline(always)]
 fn compare_group<const FMA: bool>(state: &mut Walk<'_>, target: &Target<'_>, group: u32) {
     let error = state.partition.error(group as usize / BOXES);

@@ -14,10 +14,12 @@ use crate::SeededRng;
 use crate::cancel::{Checkpoint, ParallelCheckpoints, checkpoint};
 use crate::progress::{self, Steps};
 
-/// The size of a batch is the number of linked nodes divided by this. Each node of a batch is compared with all others.
+/// The size of a batch is the number of linked nodes divided by this. It is limited, because each node of a batch is
+/// compared with all other nodes of the batch.
 const BATCH_DIVISOR: usize = 32;
 const MAX_BATCH: usize = 1024;
-/// The number of links that a new node selects on the bottom layer, in quarters of M; lists have space for 2M.
+/// The number of links that a new node selects on the bottom layer, in quarters of M. A list has space for 2M links,
+/// so later nodes can be added.
 const INITIAL_LINKS: usize = 7;
 /// The number of lists that are updated at a time.
 const LISTS: usize = 2048;
@@ -96,7 +98,7 @@ fn insert<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, params: &H
     }
 }
 
-/// The links of a new node on each of its layers that the graph has, from the bottom up.
+/// The links of a new node on each layer that both the node and the graph have, from the bottom up.
 fn choose_links<T: Element>(
     view: &SearchView<'_, T>,
     params: &HnswParams,
@@ -123,7 +125,7 @@ fn choose_links<T: Element>(
 fn add_links<T: Element>(view: &SearchView<'_, T>, list: &[Link]) -> Vec<u32> {
     let (layer, id, _) = list[0];
     let old = view.links.of(id, usize::from(layer));
-    // Two nodes of one batch may have selected each other.
+    // Two nodes of one batch may have selected each other; then the link exists already.
     let new = list.iter().map(|link| link.2).filter(|id| !old.contains(id));
     let all: Vec<u32> = old.iter().copied().chain(new).collect();
     select_links(view.vectors, id, all, view.links.capacity(usize::from(layer)))
@@ -147,9 +149,9 @@ pub(super) fn select_links<T: Element>(
     select_diverse(vectors, &candidates, max_links)
 }
 
-/// The selection heuristic of Malkov and Yashunin: of the candidates, nearest first, those that are nearer to the node
-/// than to any selected candidate, so that links lead in different directions. If fewer than `max_links` are
-/// selected, the nearest skipped candidates are added.
+/// The selection heuristic of Malkov and Yashunin. The nearest candidates are considered first. A candidate is
+/// selected if it is nearer to the node than to every selected candidate; links therefore lead in different
+/// directions. If fewer than `max_links` are selected, the nearest skipped candidates are added.
 fn select_diverse<T: Element>(
     vectors: Vectors<'_, T>,
     candidates: &[Candidate],

@@ -1,4 +1,5 @@
-//! Scalar quantization to seven bits per coordinate: walks read a quarter of the memory of `f32` rows.
+//! Scalar quantization to seven bits per coordinate: a search of the graph then reads a quarter of the memory of
+//! `f32` rows.
 //!
 //! `c_j = round((x_j − m_j) / s) + 64`, clipped to 0…127, with the mean m of a sample of rows and one step s for all
 //! coordinates. Distances between codes are therefore proportional to distances between rows, up to rounding. For most
@@ -35,16 +36,17 @@ const MIDDLE: f32 = 64.0;
 const MAX_CODE: f32 = 127.0;
 /// The number of rows from which center and step are learned.
 const SAMPLE: usize = 1024;
-/// The share of coordinates that are clipped.
+/// The share of the sampled coordinates that the codes clip.
 const CLIPPED: f64 = 1e-4;
 /// A row is within the range of the codes when its squared clipping error is at most this multiple of the expected
 /// squared rounding error.
 const MAX_CLIPPING_ERROR: f64 = 4.0;
 /// With fewer columns, codes distinguish too few rows and save little memory.
 const MIN_COLUMNS: usize = 32;
-/// With more columns, a sum of squares may exceed 32 bits.
+/// With more columns, a sum of squares may exceed a signed 32-bit integer.
 const MAX_COLUMNS: usize = 1 << 17;
-/// The test of [`Codes::preserve_neighbors`]: the number of probe rows, the neighbors of each, and the required recall.
+/// The test of [`Codes::preserve_neighbors`]: the number of probe rows, the number of neighbors of each, and the
+/// required recall.
 const PROBES: usize = 64;
 const PROBE_NEIGHBORS: usize = 10;
 const MIN_RECALL: f64 = 0.99;
@@ -52,7 +54,9 @@ const MIN_RECALL: f64 = 0.99;
 const BLOCK: usize = 1024;
 
 impl Coder {
-    /// Learns center and step from a seeded sample; `None` when all rows are equal or the number of columns is unsuitable.
+    /// Learns center and step from a seeded sample. `None` if the step would be zero, because at most a share
+    /// [`CLIPPED`] of the sampled coordinates differs from the center; if the step is not finite; or if the number of
+    /// columns is unsuitable.
     pub(crate) fn learn(rows: &Embeddings<'_>, seed: u64) -> Option<Self> {
         if !(MIN_COLUMNS..=MAX_COLUMNS).contains(&rows.dim()) {
             return None;
@@ -163,7 +167,8 @@ impl<'a> Codes<'a> {
         hits as f64 >= MIN_RECALL * (probes.len() * truth.k()) as f64
     }
 
-    /// Of the nearest rows by codes, the number that are at most as far as the true k-th neighbor; at most k.
+    /// The number of nearest rows by codes whose exact distance is not larger than that of the true k-th neighbor,
+    /// limited to k.
     fn count_hits(
         &self,
         index: &ExactIndex<'_>,

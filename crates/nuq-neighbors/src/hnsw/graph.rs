@@ -28,11 +28,11 @@ pub(crate) struct Graph<'a> {
     pub(crate) entry: u32,
 }
 
-/// The highest layer. With M = 16 it is expected for one in 16¹² nodes.
+/// The highest layer of a graph. With M = 16 it is expected for one in 16¹² nodes.
 const MAX_LEVEL: f64 = 12.0;
 
-/// The highest layer of a node: a function of seed and id, so that a row that reuses an id has the same layers. It is
-/// computed with `libm`, because a restored graph must have the same layers on every platform.
+/// The highest layer of a node. It is a function of seed and id, so a row that reuses an id has the same layers. It
+/// is computed with `libm`, because a restored graph must have the same layers on every platform.
 fn level(seed: u64, m: usize, id: u32) -> u8 {
     let mut rng = SeededRng::new(seed ^ u64::from(id).wrapping_mul(0xD6E8_FEB8_6659_FD93));
     (-libm::log(1.0 - rng.uniform()) / libm::log(m as f64)).min(MAX_LEVEL) as u8

@@ -4,8 +4,8 @@
 //! may be missing; their number depends on `ef_search`, and [`HnswIndex::recall`] measures it. The returned rows are
 //! ranked by direct differences in `f64`, as in exact search.
 //!
-//! Walks read compact vectors: [codes] of one byte per coordinate where codes preserve the neighbors, the
-//! [rows](walk_data) otherwise. The graph is [built](build) in batches, [updated](update) by insertion and removal, and
+//! Walks read compact vectors: [codes] of one byte per coordinate if they preserve the neighbors, otherwise the
+//! [rows](walk_data). The graph is [built](build) in batches, [updated](update) by insertion and removal, and
 //! searched by a [beam](walk).
 
 mod build;
@@ -44,10 +44,10 @@ use walk_data::{MAX_MAGNITUDE, WalkData, max_magnitude};
 
 /// Approximate nearest neighbors by search in a layered graph.
 ///
-/// The graph is a function of rows, parameters and seed, independent of the number of threads. Where walks read codes
+/// The graph is a function of rows, parameters and seed, independent of the number of threads. If walks read codes
 /// (see the field `precision` of [`HnswParams`]), it is also independent of the processor. Rows stored in `f32` are
-/// borrowed or shared, not copied. Exact search is used instead of the graph for fewer than 1024 rows, for k above one
-/// eighth of their number, and for coordinates with squares outside the range of `f32`.
+/// borrowed or shared, not copied. Exact search is used instead of the graph for fewer than 1024 rows, for k above
+/// one eighth of the number of rows, and for coordinates with squares outside the range of `f32`.
 ///
 /// ```
 /// use nuq_neighbors::{Embeddings, HnswIndex, HnswParams, NeighborIndex, SeededRng};
@@ -69,7 +69,7 @@ pub struct HnswIndex<'a> {
     graph: Option<Graph<'a>>,
     params: HnswParams,
     recall: Option<MeasuredRecall>,
-    /// The result of the bounds check of links and codes. Those of a restored index are checked at the first use.
+    /// The result of the bounds check of links and codes. A restored index is checked at its first use.
     bounds_check: OnceLock<Result<(), Error>>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> HnswIndex<'a> {
     /// rows.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new); [`Error::LengthMismatch`] or [`Error::BadScale`] for an invalid scale.
+    /// The errors of [`new`](Self::new); [`Error::LengthMismatch`] or [`Error::BadScale`] for an invalid scale.
     pub fn scaled(embeddings: &Embeddings<'a>, scale: Vec<f64>, params: HnswParams) -> Result<Self, Error> {
         params.check()?;
         Ok(Self::build(StoredRows::new(embeddings, params.precision)?.scaled(scale)?, params))
@@ -147,7 +147,8 @@ impl<'a> HnswIndex<'a> {
                     self.graph = Some(graph);
                 }
             }
-            // The rows are outside the range of the graph, or there are now enough rows for one.
+            // The new rows have squares outside the range of `f32`, so the graph is dropped; or there was no graph,
+            // and there may now be enough rows for one.
             _ => self.link_all(),
         }
     }
@@ -218,7 +219,8 @@ impl<'a> HnswIndex<'a> {
 
     fn search_one(&self, graph: &Graph<'_>, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Neighbor> {
         let nearest = self.walk(graph, query, k, excluded);
-        // The fallback runs outside the walk: it is parallel, and this thread may execute the walk of another query.
+        // The fallback is parallel, so this thread may execute the walk of another query meanwhile. It therefore runs after this
+        // walk has returned the beam of the thread.
         nearest.unwrap_or_else(|| self.data.exact.search_directly(query, k, excluded))
     }
 

@@ -11,7 +11,7 @@ use crate::{Error, Precision};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HnswParams {
-    /// M: the largest number of links of a node on each layer, and twice as many on the bottom layer; from 2 to 512. More
+    /// M, from 2 to 512. A node has at most M links on each layer, and at most 2M links on the bottom layer. More
     /// links increase recall, memory and construction time.
     pub m: usize,
     /// The number of candidates for the links of a new node; at least 1.
@@ -21,7 +21,7 @@ pub struct HnswParams {
     pub ef_search: usize,
     /// The seed of the layers of the nodes and of the order of insertion.
     pub seed: u64,
-    /// The precision of the stored rows. Rows in `f32` are borrowed or shared; where codes of one byte per coordinate
+    /// The precision of the stored rows. Rows in `f32` are borrowed or shared; if codes of one byte per coordinate
     /// preserve the neighbors, walks read such codes. Rows in `f16` are a rounded copy, which walks read directly.
     pub precision: Precision,
 }

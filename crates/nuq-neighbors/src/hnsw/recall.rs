@@ -16,18 +16,18 @@ impl HnswIndex<'_> {
     /// at most as far as the true k-th neighbor. The result is stored for [`describe`](NeighborIndex::describe).
     ///
     /// # Errors
-    /// Those of [`leave_one_out`](NeighborIndex::leave_one_out).
+    /// The errors of [`leave_one_out`](NeighborIndex::leave_one_out).
     pub fn recall(&mut self, k: usize) -> Result<MeasuredRecall, Error> {
         let truth = self.ground_truth(k)?;
         self.recall_against(&truth)
     }
 
-    /// Sets `ef_search` to the smallest value, within 2 %, at which [`recall`](Self::recall) reaches `target`, and returns
-    /// that recall. It is below `target` only when the largest `ef_search` is not enough: 10,000, or the number of rows when
-    /// that is smaller.
+    /// Sets `ef_search` to the smallest value, within 2 %, at which [`recall`](Self::recall) reaches `target`, and
+    /// returns that recall. The recall is below `target` only if the largest `ef_search` is not enough. The largest
+    /// value is 10,000, or the number of rows if that is smaller.
     ///
     /// # Errors
-    /// [`Error::BadRecall`] unless `target` is above 0 and at most 1, and those of [`recall`](Self::recall).
+    /// [`Error::BadRecall`] unless `target` is above 0 and at most 1, and the errors of [`recall`](Self::recall).
     pub fn tune(&mut self, target: f64, k: usize) -> Result<MeasuredRecall, Error> {
         if !(target > 0.0 && target <= 1.0) {
             return Err(Error::BadRecall { value: target });

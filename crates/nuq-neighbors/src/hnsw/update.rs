@@ -24,8 +24,8 @@ pub(super) fn insert<T: Element>(
 
 /// Removes nodes from the graph.
 ///
-/// A node with links to removed nodes gets the best links among its remaining ones and those of its removed neighbors.
-/// No link leads to a removed node afterwards, so that no removed node is in the beam.
+/// A node with links to removed nodes gets the best links among its remaining links and the links of its removed
+/// neighbors. Afterwards no link leads to a removed node, so a search never visits one.
 ///
 /// All check points are before the first change of the graph.
 pub(super) fn remove<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, removed: &[u32]) {

@@ -104,7 +104,7 @@ macro_rules! with_vectors {
 }
 pub(super) use with_vectors;
 
-/// A row rounded to halves; `None` when a coordinate is outside their range.
+/// A row rounded to halves; `None` when a coordinate is outside the range of `f16`.
 pub(super) fn halves(values: &[f32]) -> Option<Vec<Half>> {
     values.iter().map(|&v| Some(f16::from_f32(v)).filter(|h| h.is_finite()).map(f16::to_bits)).collect()
 }

@@ -97,7 +97,7 @@ impl<T: Element> SearchView<'_, T> {
             unvisited.extend(self.links.of(from, layer).iter().filter(|&&id| beam.visit(id)));
             unvisited.iter().take(PREFETCH_DISTANCE).for_each(|&id| self.vectors.prefetch(id));
             next = beam.next_unexpanded(next + 1);
-            // The next node usually stays the same after the distances are known.
+            // The distances rarely change which node is next, so its links are prefetched now.
             if let Some(candidate) = beam.nearest.get(next) {
                 self.links.prefetch(candidate.id(), layer);
             }

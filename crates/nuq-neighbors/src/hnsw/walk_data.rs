@@ -12,8 +12,8 @@ use crate::exact::{ExactIndex, Pruning};
 use crate::stored_rows::write_rows;
 use crate::{Embeddings, Error, NeighborIndex, RowStorage};
 
-/// With larger coordinates, a sum of squared differences may overflow `f32`. If all coordinates are below its inverse,
-/// squared differences may be subnormal and lose precision.
+/// With larger coordinates, a sum of squared differences may overflow `f32`. If all coordinates are below the inverse
+/// of this number, squared differences may be subnormal and lose precision.
 pub(super) const MAX_MAGNITUDE: f32 = 1e15;
 /// When a larger share of the rows is outside the range of the codes, the codes are dropped.
 const MAX_OUT_OF_RANGE: f64 = 0.01;
@@ -29,7 +29,7 @@ pub(super) struct WalkData<'a> {
 
 impl<'a> WalkData<'a> {
     pub(super) fn new(exact: ExactIndex<'a>, codes: Option<Codes<'a>>) -> Self {
-        // The graph is searched instead of a partition.
+        // No partition is needed, because the graph is searched.
         let exact = exact.pruning(Pruning::Off);
         Self { exact, codes, scaled: OnceLock::new() }
     }
@@ -74,7 +74,7 @@ impl<'a> WalkData<'a> {
         }
     }
 
-    /// The rows as vectors, also for queries outside the range of the codes.
+    /// The rows as vectors. Walks read them if there are no codes, or if the query is outside the range of the codes.
     pub(super) fn row_vectors(&self) -> AnyVectors<'_> {
         let rows = self.exact.stored_rows();
         match (self.scaled(), rows.floats(), rows.halves()) {
@@ -99,7 +99,7 @@ impl<'a> WalkData<'a> {
         let id_bound = self.exact.stored_rows().id_bound();
         let out_of_range = self.codes.as_ref().map_or(0, |codes| codes.out_of_range);
         let ids = self.exact.insert(rows)?;
-        // The stored rows may be rounded.
+        // The stored rows are read back, because they may be rounded.
         let stored: Vec<f32> =
             ids.iter().flat_map(|&id| self.exact.stored_rows().row(id).into_owned()).collect();
         let reused = &ids[..ids.iter().filter(|&&id| (id as usize) < id_bound).count()];

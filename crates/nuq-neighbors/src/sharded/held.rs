@@ -3,8 +3,8 @@
 use crate::device::{self, Device};
 use crate::{Embeddings, Error, ExactIndex, NeighborIndex, Neighbors, ShardMerge, ShardedRows};
 
-/// Some shards of a model. Each search returns the ids that the rows have in the whole model, so that the tables of several workers
-/// are merged without further information ([`HeldShards::merge`]).
+/// Some shards of a model. Each search returns the ids that the rows have in the whole model, so the results of
+/// several workers can be merged without further information ([`HeldShards::merge`]).
 ///
 /// [`ShardedIndex`](crate::ShardedIndex) searches all shards of a model and keeps none of them in memory.
 ///
@@ -22,15 +22,15 @@ use crate::{Embeddings, Error, ExactIndex, NeighborIndex, Neighbors, ShardMerge,
 /// # Ok::<(), nuq_neighbors::Error>(())
 /// ```
 pub struct HeldShards {
-    /// The id of the first row of each shard, and its index.
+    /// The id of the first row of each shard, and the index of the shard.
     shards: Vec<(u32, Box<dyn NeighborIndex + 'static>)>,
 }
 
 impl HeldShards {
-    /// Indexes over the given shards. `firsts` holds the id of the first row of each.
+    /// Indexes over the given shards. `firsts` has the id of the first row of each shard.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], and those of the device.
+    /// [`Error::LengthMismatch`], or [`Error::Device`] if the device cannot be used.
     pub fn new(rows: &ShardedRows, firsts: &[u32], device: Device) -> Result<Self, Error> {
         let (got, expected) = (firsts.len(), rows.shards().len());
         if got != expected {
@@ -45,7 +45,7 @@ impl HeldShards {
     /// The `k` nearest rows of each query, or all rows if there are fewer.
     ///
     /// # Errors
-    /// Those of a search.
+    /// The errors of [`NeighborIndex::search`].
     pub fn search(&self, queries: &Embeddings<'_>, k: usize) -> Result<Neighbors, Error> {
         if k == 0 {
             return Err(Error::ZeroNeighbors);
@@ -57,7 +57,7 @@ impl HeldShards {
         Ok(merge.finish())
     }
 
-    /// The `k` nearest rows of each query among those of several tables. The order of the tables has no effect.
+    /// Merges several tables into one with the `k` nearest rows of each query. The order of the tables has no effect.
     ///
     /// # Errors
     /// [`Error::Empty`] without tables, [`Error::ZeroNeighbors`], [`Error::LengthMismatch`] for tables with different numbers of

@@ -7,11 +7,12 @@ use crate::{
     ShardedRows,
 };
 
-/// Exact nearest neighbors among the rows of all shards. The result is that of an [`ExactIndex`] over all rows, bit for bit.
+/// Exact nearest neighbors among the rows of all shards. The result equals the result of an [`ExactIndex`] over all
+/// rows, bit for bit.
 ///
-/// A search passes through the shards one after the other. Everything that is computed from the rows of a shard is dropped
-/// before the next one, so that memory holds at most one shard in addition to mapped files, which the operating system can
-/// evict. A [`ShardSearch`] searches the shards elsewhere instead.
+/// A search passes through the shards one after the other. Everything that is computed from the rows of a shard is
+/// dropped before the next shard is searched. Memory therefore contains at most one shard in addition to mapped
+/// files, which the operating system can evict. With a [`ShardSearch`], other processes search the shards instead.
 pub struct ShardedIndex {
     rows: ShardedRows,
     device: Device,
@@ -24,8 +25,8 @@ impl ShardedIndex {
         Self { rows, device }
     }
 
-    /// Merges the results of searches elsewhere in the order in which they arrive.
-    fn search_elsewhere(
+    /// Merges the results of a [`ShardSearch`] in the order in which they arrive.
+    fn search_with(
         &self,
         searcher: &dyn ShardSearch,
         queries: &Embeddings<'_>,
@@ -62,14 +63,14 @@ impl ShardedIndex {
 /// Receives the number of a shard and its neighbor table.
 pub type AddTable<'a> = dyn FnMut(usize, &Neighbors) -> Result<(), Error> + 'a;
 
-/// Searches shards elsewhere, for example on the machines of a cluster.
+/// Searches shards in other processes, for example on the machines of a cluster.
 pub trait ShardSearch: Send + Sync {
     /// Passes the table of every shard to `add`, in any order. A table holds the `k` nearest rows of each query, or all rows of a
     /// smaller shard, as an exact search gives them. The ids of a shard begin with 0. With `scale`, coordinate `j` is divided by
     /// `scale[j]`.
     ///
     /// # Errors
-    /// [`Error::ShardSearch`], and those of `add`.
+    /// [`Error::ShardSearch`], and the errors of `add`.
     fn search(
         &self,
         queries: &Embeddings<'_>,
@@ -99,7 +100,7 @@ impl NeighborIndex for ShardedIndex {
         let mut merge = ShardMerge::new(queries.len(), k);
         if let Some(searcher) = self.rows.searcher() {
             let add = |first: u32, table: &Neighbors| merge.add(first, table, excluded);
-            self.search_elsewhere(searcher, queries, searched, add)?;
+            self.search_with(searcher, queries, searched, add)?;
             Steps::current().add(queries.len());
             return Ok(merge.finish());
         }

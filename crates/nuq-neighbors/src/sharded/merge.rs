@@ -32,11 +32,11 @@ pub struct ShardMerge {
     nearest: Vec<Neighbor>,
 }
 
-/// An entry without a row. Squared distances of rows are finite, so that it is farther than each of them.
+/// An entry without a row. It is farther than every row, because squared distances of rows are finite.
 const NO_ROW: Neighbor = (f64::INFINITY, u32::MAX);
 
 impl ShardMerge {
-    /// No shards. The result will have at most `k` neighbors for each of `queries` queries.
+    /// Creates a merge without shards. The result will have at most `k` neighbors for each of `queries` queries.
     ///
     /// # Panics
     /// When `k` is 0.
@@ -46,11 +46,12 @@ impl ShardMerge {
         Self { k, nearest: vec![NO_ROW; queries * k] }
     }
 
-    /// Adds the result of a search in a shard whose first row has the id `first`. The shard was searched for the `k` nearest
-    /// rows, and for `k + 1` with `excluded`, which holds the id of one row per query that is left out.
+    /// Adds the result of a search in a shard whose first row has the id `first`. Without `excluded`, the shard was
+    /// searched for the `k` nearest rows. With `excluded`, it was searched for the `k + 1` nearest rows, and
+    /// `excluded` has the id of one row per query that is left out.
     ///
     /// # Panics
-    /// When the table or the excluded ids are not those of the queries.
+    /// When the table or the excluded ids have another number of queries.
     pub fn add(&mut self, first: u32, table: &Neighbors, excluded: Option<&[u32]>) {
         let k = self.k;
         assert_eq!(table.len() * k, self.nearest.len(), "the table has one entry per query");

@@ -15,8 +15,8 @@ pub struct Shard {
     pub rows: StoredRows<'static>,
 }
 
-/// Training rows in several shards, for example one mapped file each. The ids of a shard follow those of the shard before it.
-/// Clones share the rows.
+/// Training rows in several shards, for example one mapped file each. The ids of a shard follow the ids of the shard
+/// before it. Clones share the rows.
 ///
 /// The rows cannot be changed: [`insert`](RowStorage::insert) and [`remove`](RowStorage::remove) are errors.
 ///
@@ -56,7 +56,7 @@ impl ShardedRows {
                 return Err(Error::DimensionMismatch { got: rows.dim(), expected: dim });
             }
             if rows.floats().is_none() || !rows.removed().is_empty() || rows.scale().is_some() {
-                let problem = "a shard holds unscaled rows of f32 without removed ones".to_owned();
+                let problem = "its rows are scaled or not in f32, or some of them are removed".to_owned();
                 return Err(Error::Damaged { section: name.clone(), problem });
             }
             firsts.push(len as u32);
@@ -79,10 +79,10 @@ impl ShardedRows {
         self.searcher.as_deref()
     }
 
-    /// Sets the divisors of the coordinates: distances are then those of the scaled space.
+    /// Sets the divisors of the coordinates: distances are then measured in the scaled space.
     ///
     /// # Errors
-    /// Those of [`StoredRows::scaled`].
+    /// The errors of [`StoredRows::scaled`].
     pub fn scaled(self, scale: Vec<f64>) -> Result<Self, Error> {
         let scaled = |shard: &Shard| {
             let rows = shard.rows.clone().scaled(scale.clone())?;

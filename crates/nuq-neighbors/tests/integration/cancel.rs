@@ -14,8 +14,8 @@ fn every_kind_of_search_has_enough_check_points() {
     let (rows, queries) = (normal(20_000, 64, 1), normal(100, 64, 2));
     let index = ExactIndex::new(&rows).unwrap();
     let steps = 20_000 * 100 * 64;
-    // Rows of 2048 columns have 32 times as many steps per block, blocks of 1024 queries ten times as many. A matrix
-    // product takes at least eight steps at a time.
+    // The factors are for larger data: rows of 2048 columns have 32 times as many steps per block, and blocks of 1024
+    // queries have ten times as many. A matrix product takes at least eight steps at a time.
     assert_checks_often("products", steps, 320 / 8, || index.search(&queries, 10).unwrap());
     let pruned = ExactIndex::new(&rows).unwrap().pruning(Pruning::On(32));
     assert_checks_often("partition and pruned search", steps, 320 / 8, || {
@@ -64,7 +64,7 @@ fn a_cancelled_search_or_build_returns_cancelled() {
 }
 
 #[test]
-fn the_calling_thread_need_not_belong_to_the_pool() {
+fn searches_are_cancelled_inside_and_outside_of_a_pool() {
     let (rows, queries) = (normal(3000, 16, 1), normal(40, 16, 2));
     let index = ExactIndex::new(&rows).unwrap();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
@@ -73,7 +73,7 @@ fn the_calling_thread_need_not_belong_to_the_pool() {
     assert_eq!(CancelToken::at_check(3).run(|| index.search(&queries, 5)), Err(Cancelled));
 }
 
-/// The neighbors of queries and of training rows, and everything that a model file stores of the rows that exist.
+/// The neighbors of queries and of training rows, and what a model file stores of the index.
 fn state_of(
     index: &HnswIndex<'_>,
     queries: &Embeddings<'_>,
@@ -159,7 +159,7 @@ fn the_insertion_of_few_rows_is_short_and_has_no_check_point_inside() {
 }
 
 #[test]
-fn cancelled_tuning_keeps_the_beam_width() {
+fn cancelled_tuning_keeps_ef_search() {
     let mut index = HnswIndex::new(&normal(1500, 8, 1), GRAPH.ef_search(77)).unwrap();
     cancel_at_check_points(
         &mut index,

@@ -21,7 +21,7 @@ fn unpruned<'a>(x: &Embeddings<'a>) -> ExactIndex<'a> {
     ExactIndex::new(x).unwrap().pruning(Pruning::Off)
 }
 
-/// Codes exist only for 64 columns or more. With fewer, these are the tests of the search without them.
+/// Codes exist only for 64 columns or more. With fewer columns, the search runs without codes.
 #[test]
 fn search_by_codes_passes_the_conformance_tests() {
     fn coded<'a>(x: &Embeddings<'a>) -> ExactIndex<'a> {
@@ -134,7 +134,7 @@ fn near_ties_are_ranked_by_their_distances() {
     }
 }
 
-/// Most distances are equal to others, and there are more copies of one row than a list of candidates holds.
+/// Most distances are tied, and one row has more copies than a list of candidates can contain.
 #[test]
 fn ties_in_few_columns_are_ordered_by_id() {
     let mut values: Vec<f32> =

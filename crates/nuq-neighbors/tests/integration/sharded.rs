@@ -9,7 +9,7 @@ use nuq_neighbors::{
 use nuq_testkit::conformance::{self, Subject};
 use nuq_testkit::data;
 
-/// A change of the tables that shards return, with the number of each shard.
+/// Changes the tables that the shards return. Each table is given with the number of its shard.
 type Change = fn(Vec<(usize, Neighbors)>) -> Vec<(usize, Neighbors)>;
 
 /// The rows in shards with these numbers of rows.
@@ -43,7 +43,7 @@ fn passes_the_conformance_tests_of_searches() {
 
 #[test]
 fn neighbors_equal_those_of_one_index() {
-    // Duplicates in all shards: ties are ordered by the ids of all rows.
+    // All shards contain duplicates, and ties are ordered by the ids in the whole model.
     let (x, _) = data::clusters(600, 5, 4, 2.0, 1);
     let repeated: Vec<u32> = (0..600).map(|i| if i % 5 == 0 { 7 } else { i }).collect();
     let x = x.gather(&repeated);
@@ -120,7 +120,8 @@ fn invalid_shards_and_updates_are_errors() {
     assert_eq!(graph.build_sharded(split(&x, 3), None).err(), Some(Error::GraphOverShards));
 }
 
-/// Searches each shard with an index of its own, as workers do, and changes the numbers of the shards and the results.
+/// Searches each shard with an index of its own, as workers do, and applies `change` to the numbers of the shards and
+/// their results.
 struct Workers {
     rows: ShardedRows,
     change: Change,
@@ -148,7 +149,7 @@ impl ShardSearch for Workers {
 }
 
 #[test]
-fn shards_that_are_searched_elsewhere_give_the_same_neighbors() {
+fn a_shard_search_gives_the_same_neighbors_and_invalid_results_are_errors() {
     let x = data::normal(50, 3, 8);
     let rows = shards_of(&x, &[4, 30, 16]);
     let with = |change| rows.clone().searched_by(Arc::new(Workers { rows: rows.clone(), change }));

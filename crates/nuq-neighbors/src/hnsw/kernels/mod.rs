@@ -53,7 +53,7 @@ pub(super) fn code_kernel() -> DistanceKernel<CodeBlock> {
     portable::codes
 }
 
-/// The kernel for halves.
+/// The kernel for halves (`f16`).
 pub(super) fn half_kernel() -> DistanceKernel<Half> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::{SeededRng, sq_distance};
 
-    /// The kernels of one element type, by name: the selected one, the portable one and that for AVX2.
+    /// The kernels of one element type, by name: the selected kernel, the portable kernel and the kernel for AVX2.
     fn all<T>(
         selected: DistanceKernel<T>,
         portable: DistanceKernel<T>,

@@ -25,7 +25,7 @@ pub(super) fn half_distance(a: &[Half], b: &[Half]) -> f32 {
     a.iter().zip(b).map(|(x, y)| (float(x) - float(y)).powi(2)).sum()
 }
 
-/// Sixteen partial sums, one per lane.
+/// Sixteen partial sums, one per lane, so that the compiler can vectorize the loop.
 #[inline]
 pub(super) fn float_distance(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len(), "both rows have the same length");

@@ -51,7 +51,8 @@ kernel!(
     float_distance_avx2
 );
 
-/// Differences of 7-bit codes fit a signed byte; their absolute values fit both a signed and an unsigned byte.
+/// Differences of 7-bit codes fit a signed byte. Their absolute values fit both a signed and an unsigned byte, the
+/// two operand types of the instruction.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(super) fn code_distance_vnni(a: &[CodeBlock], b: &[CodeBlock]) -> f32 {
