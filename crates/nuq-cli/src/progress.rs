@@ -140,7 +140,7 @@ impl Stages {
     }
 }
 
-/// Prints the device of the last search if it was a GPU, or if a GPU was requested.
+/// Prints the device of the last search if this device was a GPU, or if a GPU was requested.
 pub(crate) fn device_message(common: &Common, index: &dyn NeighborIndex) {
     let is_requested = matches!(common.device, Device::Cuda(_));
     if let Some(device) = index.device().filter(|device| is_requested || device.starts_with("cuda")) {

@@ -22,7 +22,7 @@ pub(crate) use calibrate::CalibrateArgs;
 use choice::choice;
 pub(crate) use evaluate::EvaluateArgs;
 pub(crate) use fit::{FitArgs, Preset};
-pub(crate) use input::{InputArgs, RowArgs, hold_stdin, join_stdin_values};
+pub(crate) use input::{InputArgs, RowArgs, buffer_stdin, join_stdin_values};
 pub(crate) use score::ScoreArgs;
 #[cfg(feature = "serve")]
 pub(crate) use serve::ServeArgs;
@@ -99,8 +99,8 @@ pub(crate) struct Common {
     pub(crate) json: bool,
     /// Device of the neighbor search: the CPU, an NVIDIA GPU, or the one with the lower estimated time; the results are the same
     ///
-    /// cuda is the first GPU, cuda:1 the second one. A GPU searches exactly: it implies --index exact of fit, and a model with a graph
-    /// is an error. It needs the NVIDIA driver, cuBLAS and NVRTC, which the CUDA toolkit and PyTorch contain.
+    /// cuda is the first GPU, cuda:1 the second one. A GPU searches exactly: `nuq fit` then uses --index exact, and a model with a
+    /// graph is an error. A GPU needs the NVIDIA driver, cuBLAS and NVRTC; the CUDA toolkit and PyTorch contain the latter two.
     #[arg(
         long, global = true, env = "NUQ_DEVICE", hide_env_values = true, value_parser = choice::<Device>(), value_name = "DEVICE",
         default_value = "auto"
@@ -152,16 +152,17 @@ pub(crate) enum Command {
     /// training rows. Files are processed in blocks, so they may be larger than memory. A baseline
     /// (`nuq fit --method`) has the columns row and score, and accept with --threshold; a higher score means a higher uncertainty.
     ///
-    /// Far from all training rows the probabilities are those of the prior, and the label is the most frequent class, even if all
-    /// neighbors have another one. A high log_epistemic and a low log_density show such rows; --output-neighbors shows the labels of
-    /// their neighbors.
+    /// Far from all training rows the probabilities equal the prior, and the label is the most frequent class, even if all
+    /// neighbors have another label. A high log_epistemic and a low log_density show such rows; --output-neighbors shows the labels
+    /// of their neighbors.
     #[command(after_long_help = FILES)]
     Score(ScoreArgs),
     /// Choose a threshold, prediction sets or intervals on held-out rows and store them in the model
     ///
     /// The held-out rows must come from the same distribution as the rows to be scored and must not be training rows.
     /// `nuq score --threshold NAME` then accepts or rejects each row by this threshold. A baseline (`nuq fit --method`) can store
-    /// thresholds on its score. Only files of methods that search neighbors hold the training rows, with which held-out rows are compared.
+    /// thresholds on its score. A warning is printed if held-out rows equal training rows; for a baseline this is possible only if
+    /// its method searches neighbors, because the files of other methods do not contain the training rows.
     #[command(after_long_help = FILES)]
     Calibrate(CalibrateArgs),
     /// Compare NUQ with baseline methods on test rows and out-of-distribution rows
@@ -229,7 +230,7 @@ pub(crate) struct DemoArgs {
     pub(crate) out: PathBuf,
 }
 
-/// The model file as an argument without an option, or as `--model`, as other commands have it.
+/// The model file: an argument without the name of an option, or `--model` as in other commands.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArg {
     /// File of a model, or folder of a sharded model

@@ -32,7 +32,7 @@ struct Outcome {
     kind_of_rows: &'static str,
 }
 
-/// Rejects options of other targets.
+/// Rejects options that the given target does not use.
 pub(super) fn check_options(options: &CalibrateArgs, target: TargetSpec) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
     let is_sets = matches!(target, TargetSpec::Sets(_));
@@ -55,7 +55,7 @@ pub(super) fn check_options(options: &CalibrateArgs, target: TargetSpec) -> Resu
     Ok(())
 }
 
-/// Rejects a model of the other kind, and missing arrays.
+/// Rejects sets for a regressor, intervals for a classifier, and missing labels or targets.
 fn check_model(options: &CalibrateArgs, target: TargetSpec, model: &Model<'_>) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
     match (target, model) {
@@ -66,10 +66,10 @@ fn check_model(options: &CalibrateArgs, target: TargetSpec, model: &Model<'_>) -
             usage("--target intervals requires a regressor; use sets")
         }
         (TargetSpec::Sets(_), _) if options.labels.is_none() => {
-            usage("--target sets requires --labels, those of the held-out rows")
+            usage("--target sets requires --labels: the labels of the held-out rows")
         }
         (TargetSpec::Intervals(_), _) if options.targets.is_none() => {
-            usage("--target intervals requires --targets, those of the held-out rows")
+            usage("--target intervals requires --targets: the targets of the held-out rows")
         }
         _ => super::check_labels_and_classes(options, model),
     }

@@ -48,7 +48,7 @@ fn distance_to_arc(moon: usize, x: f64, y: f64) -> f64 {
     (0..=100).map(to).fold(f64::INFINITY, f64::min)
 }
 
-/// The region of a point; `None` if it lies clearly in none.
+/// The region of a point; `None` if the point is not clearly in one of them.
 pub(super) fn region(x: f64, y: f64) -> Option<Region> {
     let (a, b) = (distance_to_arc(0, x, y), distance_to_arc(1, x, y));
     let (near, other) = (a.min(b), a.max(b));

@@ -232,6 +232,10 @@ fn one_array_of_standard_input_for_two_options_is_a_usage_error() {
             "evaluate --model m.nuq --test - --labels y.csv --ood far=-",
             "--test and --ood far=… both read all of standard input",
         ),
+        (
+            "fit --embeddings -:x --labels -:x --out n.nuq",
+            "--embeddings and --labels both select standard input:x: select a different array",
+        ),
     ] {
         let words: Vec<&str> = arguments.split(' ').collect();
         let output = pipe(&words, folder.path(), b"");
