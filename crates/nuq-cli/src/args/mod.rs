@@ -100,7 +100,7 @@ pub(crate) struct Common {
     /// Device of the neighbor search: the CPU, an NVIDIA GPU, or the one with the lower estimated time; the results are the same
     ///
     /// cuda is the first GPU, cuda:1 the second one. A GPU searches exactly: `nuq fit` then uses --index exact, and a model with a
-    /// graph is an error. A GPU needs the NVIDIA driver, cuBLAS and NVRTC; the CUDA toolkit and PyTorch contain the latter two.
+    /// graph is an error. A GPU needs the NVIDIA driver, cuBLAS and NVRTC. The CUDA toolkit and PyTorch contain cuBLAS and NVRTC.
     #[arg(
         long, global = true, env = "NUQ_DEVICE", hide_env_values = true, value_parser = choice::<Device>(), value_name = "DEVICE",
         default_value = "auto"
