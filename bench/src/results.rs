@@ -109,8 +109,8 @@ fn text(folder: &Path, name: &'static str, file: &str, ood: &[&str]) -> Result<S
     })
 }
 
-/// The columns of the logits, numbered by class, whose class has training rows. One class of ROSTD has none, and the network never
-/// predicts it.
+/// The columns of the logits whose class has training rows. Column i belongs to class i. One class of ROSTD has no training rows, and
+/// the network never predicts it.
 fn known_columns(logits: &Embeddings<'_>, train_labels: &[Label]) -> Result<Embeddings<'static>, String> {
     let is_known = |column: &usize| train_labels.contains(&Label::from(&(*column as i64)));
     let columns: Vec<usize> = (0..logits.dim()).filter(is_known).collect();
@@ -130,9 +130,9 @@ struct Column {
 /// A reject rule and the density of the model.
 struct Rule {
     name: &'static str,
-    /// Algorithm 2 with this level, or the plug-in rule.
+    /// Level of Algorithm 2; `None` for the plug-in rule.
     level: Option<f64>,
-    /// Whether the density is `auto`, otherwise `kde`.
+    /// Whether the density of the model is `auto`; otherwise it is `kde`.
     is_auto: bool,
 }
 

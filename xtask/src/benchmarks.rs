@@ -1,5 +1,5 @@
-//! `docs/benchmarks.md`: one section per table of `cargo xtask bench`. Each section names the machine of its measurement, so that it
-//! can be measured again without the others.
+//! `docs/benchmarks.md`: one section per table of `cargo xtask bench`. Each section names the machine of its measurement, so it can be
+//! measured again without the other sections.
 
 use std::fs;
 
@@ -112,8 +112,8 @@ const HEAD: &str = "# Benchmarks\n\n\
     Written by `cargo xtask docs`. Each table is one run on the machine named below it; `cargo xtask bench` runs the same \
     measurements on your machine. In comparisons with other libraries, ratios of times above 1 mean that nuq is faster.\n";
 
-/// Measures the sections that have one of these names among their arguments, or all sections without names (except those of the GPU and of ImageNet),
-/// and keeps the rest of the page.
+/// Measures the sections whose arguments contain one of `names`. Without names, all sections are measured except the GPU and ImageNet.
+/// The other sections of the page are kept.
 pub(crate) fn write(names: &[&str]) -> Result<(), Failed> {
     let path = root().join("docs/benchmarks.md");
     let before = fs::read_to_string(&path).unwrap_or_default();

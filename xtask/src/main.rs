@@ -48,7 +48,7 @@ cargo xtask COMMAND
   docs page                     the picture of the page of `nuq serve --demo` only
   docs figures | BENCH...       the figures only, or the tables of these benchmarks only
   release [SHA256SUMS]          build wheel, source distribution, binary, list of components and checksums in target/dist, and run the
-                                README with them; compare their bytes with those of another build
+                                README with them; compare the checksums with the file of another build
 ";
 
 /// The features of a release.
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
 
 /// Format, lints, tests with doctests, API documentation without warnings, and the Python package.
 ///
-/// All steps enable the feature `parquet` as releases do, so that they share compiled dependencies. The default features are
+/// All steps enable the feature `parquet` as releases do, so they share compiled dependencies. The default features are
 /// checked by the last lint step and by the build of the wheel.
 fn test() -> Result<(), Failed> {
     if has("fmt") {
@@ -133,7 +133,7 @@ fn test() -> Result<(), Failed> {
 /// clients of the Open Inference Protocol from PyPI, and the files of `examples/serving`. `cargo xtask test` runs its other tests.
 fn test_serve() -> Result<(), Failed> {
     cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())?;
-    // The same packages and features as in `test`, so that nothing is compiled again.
+    // The packages and features are the same as in `test`, so nothing is compiled again.
     let tests = [
         "--test",
         "integration",
@@ -150,7 +150,7 @@ fn test_serve() -> Result<(), Failed> {
     python::test_serve_clients()
 }
 
-/// Ray, Spark and vector databases. The command line that the tests compare with has the features of `test`.
+/// Ray, Spark and vector databases. The tests compare results with the command line, which is built with the features of `test`.
 fn test_cluster() -> Result<(), Failed> {
     cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())?;
     python::test_cluster()
