@@ -1,9 +1,9 @@
-"""Writes SHA256SUMS of a folder, in the format of sha256sum, and compares it with another one.
+"""Writes SHA256SUMS of a folder, in the format of sha256sum, and compares it with the SHA256SUMS of another build.
 
     python checksums.py FOLDER [OTHER]
 
-OTHER is the file SHA256SUMS of another build. Files that only one of them lists are not compared, because a release contains files of
-other platforms.
+OTHER is the file SHA256SUMS of another build. A file that is listed in only one of the two is not compared, because a release contains files
+of other platforms.
 """
 
 from __future__ import annotations

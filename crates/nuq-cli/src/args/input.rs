@@ -30,7 +30,7 @@ impl InputArgs {
 pub(crate) struct RowArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
+    /// Accept columns with other names, or in another order, than the columns of the training rows; columns are then matched by position
     #[arg(long)]
     pub(crate) ignore_column_names: bool,
 }

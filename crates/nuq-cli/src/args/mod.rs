@@ -55,9 +55,9 @@ const FILES: &str = "\
 Files:
   Arrays are read from npy, npz, safetensors, csv, tsv and, in a build with that feature, parquet
   files. The contents decide the format; the name decides between csv and tsv. FILE:NAME selects one
-  array of an npz or safetensors file, or one column of a table. FILE may be -, standard input; a
-  command can read several arrays of it, such as -e - -l -:NAME. Files and standard input may be
-  compressed with gzip or, in a build with that feature, zstd.
+  array of an npz or safetensors file, or one column of a table. FILE - is standard input; a command
+  can read several arrays from it, such as -e - -l -:NAME. Files and standard input may be compressed
+  with gzip or, in a build with that feature, zstd.
   `nuq score` reads files in blocks. Two kinds of input are held in memory: csv and tsv tables from
   standard input (four bytes per number), and arrays in Fortran order that are compressed or come
   from standard input.
@@ -66,8 +66,8 @@ Files:
   FILE:-NAME,NAME excludes; a name that contains a comma is written in quotation marks. The first
   line of a table is a header if it contains the names of the selected columns, if it contains no
   number and a line below does, or if it contains 0, 1, 2, … as pandas writes it. --header yes or
-  --header no sets it instead, and is required if the first line may be both. With --header no, NAME
-  is the number of a column, counted from 0.
+  --header no overrides this rule. One of them is required if the first line may be a header or a
+  row. With --header no, NAME is the number of a column, counted from 0.
   The names of the columns are stored in the model. Other tables must have the same names in the
   same order; columns without names, or named 0, 1, 2, …, are not compared.";
 

@@ -19,15 +19,19 @@ struct Outcome {
     coverage: f64,
     rows: usize,
     statement: String,
+    /// Mean number of classes in a set; `None` for intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_size: Option<f64>,
+    /// Share of empty sets; `None` for intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
     empty: Option<f64>,
+    /// Half-width of an interval in standard deviations; `None` for sets and for infinite intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
     factor: Option<f64>,
     /// Whether a rule of the same name was replaced.
     replaced: bool,
     out: String,
+    /// What the rows are on which the size of the sets was measured, for example "held-out rows".
     #[serde(skip)]
     kind_of_rows: &'static str,
 }

@@ -35,7 +35,7 @@ pub(super) fn sample(n: usize, seed: u64) -> (Embeddings<'static>, Vec<i64>) {
     (Embeddings::new(values, 2).expect("normal draws are finite"), labels)
 }
 
-/// The point at `angle` of an arc: the upper unit half circle, or the lower one moved by (1, ½).
+/// The point at `angle` of the arc of a moon: the upper half of the unit circle, or its lower half moved by (1, ½).
 fn on_arc(moon: usize, angle: f64) -> (f64, f64) {
     if moon == 0 { (angle.cos(), angle.sin()) } else { (1.0 - angle.cos(), 0.5 - angle.sin()) }
 }

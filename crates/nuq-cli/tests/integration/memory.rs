@@ -1,4 +1,4 @@
-//! Memory use: that of `nuq score` does not depend on the number of rows, `nuq fit` does not copy mapped rows, and
+//! Memory use: the memory of `nuq score` does not depend on the number of rows, `nuq fit` does not copy mapped rows, and
 //! `nuq fit --shards` has at most one shard in memory.
 
 use crate::sparse_file;
