@@ -56,8 +56,8 @@ Files:
   Arrays are read from npy, npz, safetensors, csv, tsv and, in a build with that feature, parquet
   files. The contents decide the format; the name decides between csv and tsv. FILE:NAME selects one
   array of an npz or safetensors file, or one column of a table. FILE - is standard input; a command
-  can read several arrays from it, such as -e - -l -:NAME. Files and standard input may be compressed
-  with gzip or, in a build with that feature, zstd.
+  can read several arrays from it, such as -e - -l -:NAME. Files and standard input may be
+  compressed with gzip or, in a build with that feature, zstd.
   `nuq score` reads files in blocks. Two kinds of input are held in memory: csv and tsv tables from
   standard input (four bytes per number), and arrays in Fortran order that are compressed or come
   from standard input.
