@@ -1,4 +1,4 @@
-//! Detection metrics of every method on real embeddings, as the page docs/results.md.
+//! Detection metrics of every method on real embeddings. The output is the page docs/results.md.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@ const QUERIES: usize = 10_000;
 const SINGLE_QUERIES: u32 = 300;
 /// Largest number of repetitions of a search.
 const REPEATS: usize = 3;
-/// A search is not repeated again if its repetitions took this many seconds in total.
+/// No further repetition is started after the repetitions of a search took this many seconds in total.
 const MAX_SECONDS: f64 = 10.0;
 
 struct Set {

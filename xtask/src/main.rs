@@ -130,7 +130,8 @@ fn test() -> Result<(), Failed> {
 }
 
 /// The server, on a loopback address: 200 kills while models are changed, its memory over many requests, limits and hostile requests,
-/// clients of the Open Inference Protocol from PyPI, and the files of `examples/serving`. `cargo xtask test` runs its other tests.
+/// clients of the Open Inference Protocol from PyPI, and the files of `examples/serving`. `cargo xtask test` runs the other tests of
+/// the server.
 fn test_serve() -> Result<(), Failed> {
     cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())?;
     // The packages and features are the same as in `test`, so nothing is compiled again.

@@ -103,7 +103,7 @@ pub(crate) fn observe<T>(what: &'static str, common: &Common, compute: impl FnOn
     let progress = nuq::Progress::new();
     let mut stages = Stages { steps: Progress::steps(what, common), shown: "", last: Instant::now() };
     std::thread::scope(|scope| {
-        // Dropping the sender, also by an unwind, ends the thread.
+        // The thread ends when the sender is dropped. This happens also if `compute` panics.
         let (_sender, receiver) = mpsc::channel::<()>();
         let observed = progress.clone();
         scope.spawn(move || {

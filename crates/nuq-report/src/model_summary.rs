@@ -327,7 +327,7 @@ impl DensitySummary {
     }
 }
 
-/// The smallest and the largest value.
+/// The smallest and the largest of several positive values.
 fn extremes(values: &[f64]) -> [f64; 2] {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(0.0, f64::max);

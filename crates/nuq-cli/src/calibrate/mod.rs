@@ -28,7 +28,7 @@ const DELTA: f64 = 0.05;
 struct Outcome {
     #[serde(flatten)]
     threshold: ThresholdSummary,
-    /// Accepted held-out rows.
+    /// Number of accepted held-out rows.
     accepted: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy: Option<f64>,
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     }
 }
 
-/// An option and its array, if it is given.
+/// The name of an option and its array; `None` if the option is not given.
 fn given<'o>((name, spec): (&'o str, &'o Option<ArraySpec>)) -> Option<(&'o str, &'o ArraySpec)> {
     spec.as_ref().map(|spec| (name, spec))
 }

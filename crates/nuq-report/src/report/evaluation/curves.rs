@@ -1,4 +1,4 @@
-//! Curves of the charts, reduced to few points, and the methods for which they are drawn.
+//! Curves of the charts. Each curve is reduced to few points, and only some methods are selected for a chart.
 
 use nuq_eval::Error;
 use nuq_eval::evaluate::{Evaluation, MethodId, MethodResult};
