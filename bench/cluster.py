@@ -41,7 +41,8 @@ def write_queries(path, rows, sample):
 
 
 class MappedMemory:
-    """Largest resident memory of the mapped model, in MB: summed over processes, and with shared pages counted once."""
+    """Measures the resident memory of the mapped model, in MB: `resident` is the largest sum over all processes. `shared` is the same with
+    pages counted once that several processes share."""
 
     def __init__(self, size):
         self.size, self.resident, self.shared, self._end = size, 0.0, 0.0, threading.Event()
@@ -119,7 +120,7 @@ def by_ray(rows, size):
     path = str(Path("model.nuq").absolute())
 
     def work():
-        # Reading needs little time; it shares the processors with the actors.
+        # Reading and writing need little time: they get a tenth of a processor, and the actors that score get the rest.
         dataset = ray.data.read_parquet(str(Path("new.parquet").absolute()), ray_remote_args={"num_cpus": 0.1})
         scored = nuq.ray.score(dataset, path, column="embedding", id_column="id", num_cpus=0.9, concurrency=CPUS)
         scored.write_parquet(str(Path("ray").absolute()), ray_remote_args={"num_cpus": 0.1})

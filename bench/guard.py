@@ -37,7 +37,7 @@ def fitted(rows: int) -> NuqClassifier:
 
 
 def milliseconds(calls: list[Callable[[], object]], device: torch.device) -> list[float]:
-    """Median times of calls that alternate, so that all of them have the same load of the machine."""
+    """Median time of each call, in milliseconds. The calls alternate, so other load on the machine affects all of them equally."""
     times: list[list[float]] = [[] for _ in calls]
     start = time.perf_counter()
     for turn in range(50):
@@ -58,7 +58,7 @@ def main(rows: list[int]) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
     network = torchvision.models.resnet50(num_classes=CLASSES).eval().to(device)
-    # A few small images are enough to find the layer. The model that is measured has other rows.
+    # A few small images are enough to find the layer. Models with more training rows replace the model of these images below.
     images, labels = torch.randn(120, 3, 32, 32), torch.arange(120) % CLASSES
     guarded = nuq.torch.guard(network, [(images[i : i + 20], labels[i : i + 20]) for i in range(0, 120, 20)])
     print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, {device.type}, {torch.get_num_threads()} threads")

@@ -61,7 +61,7 @@ def resident(process):
 
 
 def rows_per_second(model, queries):
-    """The speed of the library with 256 rows at a time."""
+    """Prints and returns the rows per second of the library without a server, with all queries in one call."""
     start, calls = time.perf_counter(), 0
     while time.perf_counter() < start + SECONDS:
         model.predict_uncertainty(queries)
@@ -72,7 +72,7 @@ def rows_per_second(model, queries):
 
 
 def memory(server, load, address):
-    """Memory after each tenth of many requests of 64 clients."""
+    """Prints the memory of the server after each tenth of `REQUESTS` requests, which 64 clients send."""
     print("requests  memory")
     for tenth in range(11):
         if tenth:
@@ -135,7 +135,7 @@ def main(binary, load, part=None):
     finally:
         peer.terminate()
         peer.wait()
-    print(f"nuq serve answers {ours / theirs:.1f} times as many requests; p99 {our_p99 / their_p99:.2f} of that of FastAPI + uvicorn")
+    print(f"nuq serve answers {ours / theirs:.1f} times as many requests; its p99 is {our_p99 / their_p99:.2f} times the p99 of FastAPI + uvicorn")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def classification() -> None:
 
 
 def regression() -> None:
-    """Targets whose noise grows with x: intervals of NUQ, and of MAPIE around the same means."""
+    """Targets whose noise grows with x: the intervals of NUQ, and intervals of MAPIE around the means that NUQ predicts."""
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 4, size=(3000, 1))
     y = np.sin(3 * x[:, 0]) + rng.normal(size=3000) * (0.05 + 0.2 * x[:, 0])

@@ -1,9 +1,10 @@
-"""The cost of a search that is split over shards: a simulation at sizes that fit one machine, and the arithmetic to larger ones.
+"""The cost of a search that is split over shards: a simulation at sizes that fit one machine, and a calculation for larger sizes.
 
     cargo xtask docs shards
 
-Each shard is searched by one thread, one after the other, and its table is merged in the tree of `nuq._scatter`. Times are processor seconds,
-so that other programs on the machine have little effect. The arithmetic uses the measured times. Both tables are those of docs/scale-out.md.
+One thread searches the shards one after the other. The neighbors of each shard are a table (ids and squared distances); the tables are merged
+in the tree of `nuq._scatter`. Times are processor seconds, on which other programs of the machine have little effect. The calculation uses the
+measured times. Both results are tables in docs/scale-out.md.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from nuq import _scatter, _sharded
 
 ROWS, DIM, QUERIES, K, CLASSES = 64_000, 512, 1024, 20, 10
 SHARDS = (1, 4, 16, 64)
-#: The cluster of the arithmetic: rows, workers, threads of a worker, queries of a batch, bytes per second of a network of 10 Gbit/s.
+#: The cluster of the calculation: rows, workers, threads of a worker, queries of a batch, bytes per second of a network of 10 Gbit/s.
 BILLION, WORKERS, THREADS, BATCH, NETWORK = 10**9, 1000, 16, 8192, 1.25e9
+#: Bytes of a neighbor in a table: an id of 4 bytes and a squared distance of 8 bytes.
 BYTES = 12
 PAGE = Path(__file__).resolve().parent.parent / "docs/scale-out.md"
 
@@ -40,7 +42,8 @@ def timed(work):
 
 
 def tree(tables):
-    """The merged table, the seconds of all merges, the bytes that the busiest node receives, and the number of levels."""
+    """Merges the tables in a tree. Returns the merged table, the seconds of all merges, the bytes that the busiest node receives, and the
+    number of levels."""
     seconds, most, levels = 0.0, 0, 0
     while len(tables) > 1:
         groups = [tables[first : first + _scatter.FAN_IN] for first in range(0, len(tables), _scatter.FAN_IN)]
@@ -52,7 +55,7 @@ def tree(tables):
 
 
 def simulate():
-    """One line per number of shards: seconds of the slowest shard, bytes of all tables per query, seconds of the merge, bytes per node."""
+    """One line per number of shards, with the values of a row of the table that `report` writes."""
     rng = np.random.default_rng(0)
     centers, map_ = rng.normal(size=(CLASSES, 32)).astype(np.float32), rng.normal(size=(32, DIM)).astype(np.float32)
     (x, y), (q, _) = draw(rng, ROWS, centers, map_), draw(rng, QUERIES, centers, map_)
@@ -68,7 +71,7 @@ def simulate():
             tables, seconds = [], []
             for group in sharded.groups(count):
                 shards = _scatter.shards(sharded.request, group)
-                # The first search prepares the index, as that of an actor which then answers many.
+                # The first search prepares the index. It is not timed, because an actor prepares its index once and then answers many searches.
                 shards.search(q[:64], K, False, 1)
                 table, spent = timed(lambda shards=shards: shards.search(q, K, False, 1))
                 tables.append(table)
@@ -76,8 +79,8 @@ def simulate():
             sent = sum(ids.nbytes + sq.nbytes for ids, sq in tables)
             (ids, sq), merge, most, levels = tree(tables)
             expected = (ids, sq) if expected is None else expected
-            assert (ids == expected[0]).all() and (sq == expected[1]).all(), "the merged table differs from that of one shard"
-            assert sent == BYTES * K * count * QUERIES, "a table has another size than the arithmetic states"
+            assert (ids == expected[0]).all() and (sq == expected[1]).all(), "the merged neighbors differ from the neighbors of one shard"
+            assert sent == BYTES * K * count * QUERIES, "a table does not have the size that the calculation assumes"
             lines.append((count, size, sum(seconds), max(seconds), sent // QUERIES, merge, most, levels))
     return lines
 
@@ -95,7 +98,8 @@ def report(lines) -> str:
 
 
 def arithmetic(lines) -> str:
-    """The same quantities for the larger cluster. Time per query and row is that of the largest shard, time per merged entry that of the last line."""
+    """The same quantities for the larger cluster. The time per query and row was measured with one shard (first line), and the time per merged
+    entry with the largest number of shards (last line)."""
     _, size, total, *_ = lines[0]
     per_row = total / (QUERIES * size)
     count, *_, merge, _, _ = lines[-1]

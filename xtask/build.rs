@@ -1,4 +1,4 @@
-//! Passes the name of the compiler's target to the code.
+//! Passes the name of the target platform to the code, as the variable `NUQ_PLATFORM`.
 
 fn main() {
     println!("cargo::rustc-env=NUQ_PLATFORM={}", std::env::var("TARGET").expect("cargo sets TARGET"));

@@ -1,4 +1,4 @@
-//! Baselines of this project against those of pytorch-ood on the CPU: kNN distance, Mahalanobis and ViM.
+//! Baselines of nuq compared with the same baselines of pytorch-ood on the CPU: kNN distance, Mahalanobis and ViM.
 
 use std::path::Path;
 use std::time::Instant;
@@ -195,7 +195,7 @@ fn measure_pytorch_ood(python: &Python, case: &Case) -> Result<Vec<Measured>, St
         .collect()
 }
 
-/// Weights and biases of the head, from its logits of zero and of each unit vector.
+/// Weights and biases of the head, computed from its logits for the zero vector and for each unit vector.
 fn weights(case: &Case) -> Result<(Vec<f32>, Vec<f32>), String> {
     let dim = case.rows.dim();
     let mut units = vec![0f32; (dim + 1) * dim];

@@ -11,9 +11,9 @@ use crate::{peers, score};
 
 const ROWS: usize = 200_000;
 const COLUMNS: usize = 512;
-/// Evaluations train layers only for fewer classes × columns.
+/// The number of classes is so large that `nuq evaluate` trains no layers: it does only if classes × columns is at most 100,000.
 const CLASSES: usize = 200;
-/// Rows of the other sets.
+/// Number of test rows, and number of out-of-distribution rows.
 const QUERIES: usize = 10_000;
 
 /// The commands in the order in which they run. Files are relative to the folder of the benchmark.
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The command and the options that distinguish it.
+/// The command without its files: its name and the options by which it differs from the other commands.
 fn name(line: &str) -> String {
     let is_file = |word: &&str| {
         word.contains("commands") || ["-e", "-l", "-o", "-m", "--test", "--labels", "--ood"].contains(word)

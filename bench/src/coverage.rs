@@ -1,4 +1,4 @@
-//! Share of queries whose error is below the epistemic uncertainty, by dimension, as the page docs/coverage.md.
+//! Share of queries whose error is below the epistemic uncertainty, by dimension. The output is the page docs/coverage.md.
 
 use nuq::{Classification, Density, NuqClassifier, Params, Scale};
 use nuq_report::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, Emphasis};

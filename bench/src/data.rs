@@ -18,7 +18,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Classes of 32 latent dimensions.
+    /// A generator with 32 latent dimensions.
     pub(crate) fn new(dim: usize, classes: usize, seed: u64) -> Self {
         Self::with_latent(LATENT, dim, classes, seed)
     }

@@ -69,7 +69,7 @@ pub(crate) fn run() -> Result<(), String> {
         );
     }
     println!(
-        "× authors: quoted times of the authors' Python package on another machine, divided by those of nuq"
+        "× authors: quoted times of the authors' Python package on another machine, divided by the times of nuq"
     );
     Ok(())
 }

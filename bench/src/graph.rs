@@ -1,8 +1,8 @@
 //! Graph search against hnswlib, usearch and faiss from PyPI and ann-search-rs from crates.io (feature `peers`, which `cargo xtask
 //! bench` enables), on the same rows, queries and threads.
 //!
-//! Every index is built with M = 16 and ef_construction = 200 and searched at a series of ef. The comparison is recall at
-//! the same ef, and time at the same recall.
+//! Every index is built with M = 16 and ef_construction = 200 and searched with several values of ef. The table compares the recall at
+//! the same ef, and the time at the same recall.
 
 use std::path::Path;
 use std::time::Instant;

@@ -20,11 +20,12 @@ const SIZES: [usize; 5] = [10_000, 30_000, 100_000, 300_000, 1_000_000];
 struct Measured {
     /// Seconds of the build.
     build: f64,
-    /// Peak memory of the process minus that before the data were created, relative to the size of rows and links.
+    /// Additional memory for data and graph, divided by the size of rows and links. The additional memory is the peak memory of the
+    /// process minus its memory before the data were created.
     memory: f64,
     /// Milliseconds to open the file.
     open: f64,
-    /// Milliseconds of the first prediction after that.
+    /// Milliseconds of the first prediction after the file was opened.
     first: f64,
 }
 
@@ -78,8 +79,8 @@ fn measure_in_process(rows: usize) -> Result<Measured, String> {
 /// Builds, saves and opens a graph once. Prints the fields of [`Measured`].
 pub(crate) fn measure(rows: &str) -> Result<(), String> {
     let rows: usize = rows.parse().map_err(|_| "measure-graph takes a number of rows".to_owned())?;
-    // The clusters overlap: the beam of a search would cover a whole separate cluster if there are few rows, and their time
-    // would be too low for the comparison.
+    // The clusters overlap. With separate clusters of few rows, the beam of a search would cover a whole cluster, and the time for
+    // few rows would be too low for the comparison with N log N.
     let source = Source::new(DIM, 100, 1).spread(2.0);
     // Memory of the idle process: program, threads and stacks.
     let idle = rayon::broadcast(|_| peak_memory())[0].unwrap_or(0.0);

@@ -1,5 +1,5 @@
-//! Exact search at the size of ImageNet: the rows are a file that is made in blocks and mapped. Fit and predict run in processes of
-//! their own, so that their peaks of memory are separate.
+//! Exact search at the size of ImageNet. The rows are in a file that is written in blocks and then mapped. Fit and predict run in
+//! separate processes, so the peak memory of each is known.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let (rows, columns) = large_file::sizes("imagenet", arguments, (ROWS, COLUMNS))?;
     let bytes = (4 * rows * columns) as f64;
     let folder = peers::folder()?;
-    // The data and the model, which contains them.
+    // Space for the rows, and for the model file, which contains the rows too.
     large_file::check_space(&folder, 2.0 * bytes + 1e9)?;
     println!(
         "\n{rows} × {columns} ({:.1} GB) in {CLASSES} clusters of {LATENT} latent dimensions + noise {NOISE}, exact search",
@@ -120,7 +120,7 @@ fn fit(columns: usize, data: &Path, model: &Path) -> Result<Vec<f64>, String> {
     Ok(vec![reading, fit, predict, save])
 }
 
-/// Opens the model, searches and predicts one query, then some queries, and others.
+/// Opens the model, searches one query and predicts it, and then predicts two sets of queries. Returns the seconds of each step.
 fn predict(columns: usize, model: &Path) -> Result<Vec<f64>, String> {
     let source = source(columns);
     let ((queries, _), (others, _)) = (source.draw(QUERIES, 1), source.draw(QUERIES, 2));

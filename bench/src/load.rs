@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Sends the body of a file as POST requests, from some clients, for some seconds or until a number of requests is answered. Prints
-/// requests per second and latencies in milliseconds: mean, 50 %, 99 %.
+/// Several clients send the contents of a file as POST requests, for a number of seconds or until a number of requests is answered.
+/// Prints the requests per second, and the mean, the median and the 99 % quantile of the latencies in milliseconds.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let [address, path, clients, length, body, headers @ ..] = words else {
         return Err(
@@ -59,7 +59,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads a response of a known length, which must have the status 200.
+/// Reads a response with a content length. A status other than 200 is an error.
 fn read_response(reader: &mut impl BufRead) -> Result<(), String> {
     let mut length = 0;
     let mut line = String::new();

@@ -7,7 +7,7 @@
 //! | `score` | time and memory of `nuq score` on a file of 2 GB |
 //! | `imagenet` | fit and predict with exact search at the size of ImageNet, from a mapped file |
 //! | `commands` | time and memory of the commands of the command line |
-//! | `baselines` | baselines against those of pytorch-ood |
+//! | `baselines` | baselines compared with the same baselines of pytorch-ood |
 //! | `growth` | time and memory of models and graphs by number of rows |
 //! | `coverage` | size of the epistemic uncertainty against the error, in simulations with a known posterior |
 //! | `results` | detection metrics of every method on real embeddings |
@@ -53,12 +53,12 @@ fn main() -> ExitCode {
             ["growth"] => growth::run().and_then(|()| graph_growth::run()),
             ["growth", "models"] => growth::run(),
             ["growth", "graph"] => graph_growth::run(),
-            // The benchmark starts itself with these arguments, so that each model has a process of its own.
+            // The benchmark starts itself with these arguments: each model is measured in its own process.
             ["measure", rest @ ..] => fit::measure(rest),
             ["measure-imagenet", rest @ ..] => imagenet::measure(rest),
+            ["measure-graph", rows] => graph_growth::measure(rows),
             // The load generator of `cargo xtask bench serve`.
             ["load", rest @ ..] => load::run(rest),
-            ["measure-graph", rows] => graph_growth::measure(rows),
             _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | score | imagenet [ROWS] [COLUMNS] | commands [ROWS] [COLUMNS] | baselines | growth [models | graph] | coverage | results]"
                 .to_owned()),
         };

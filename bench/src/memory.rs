@@ -38,7 +38,7 @@ impl Peak {
         self.mapped = self.mapped.max(value("RssFile:"));
     }
 
-    /// The peaks in MiB, for a table; a question mark where the system does not report them.
+    /// The peaks in MiB, for a table; question marks if the system does not report them.
     pub(crate) fn columns(&self) -> [String; 3] {
         [self.resident, self.anonymous, self.mapped]
             .map(|bytes| if self.resident > 0.0 { format!("{:.0}", bytes / MIB) } else { "?".to_owned() })
@@ -53,7 +53,7 @@ pub(crate) fn watch(command: &mut Command) -> Result<(String, Peak), String> {
     let mut child = command.spawn().map_err(failed)?;
     let (output, errors) = (child.stdout.take(), child.stderr.take());
     let mut peak = Peak::default();
-    // The pipes are read meanwhile, because the program waits when they are full.
+    // The pipes are read while the program runs, because a program stops at a full pipe.
     let (status, output, errors) = std::thread::scope(|scope| {
         let output = scope.spawn(|| read(output));
         let errors = scope.spawn(|| read(errors));

@@ -1,4 +1,4 @@
-//! Detection metrics of every method on real embeddings, as the page docs/results.md.
+//! Detection metrics of every method on real embeddings. The output is the page docs/results.md.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ const HEAD: &str = "\
 Written by `cargo xtask results` from the arrays in the folder that `NUQ_DATA` names: a ResNet-18 with spectral normalization on
 CIFAR-10 (25,000 training rows, 10,000 test rows, four outlier sets), and MiniLM fine-tuned on fractions of text sets. All
 methods use the same rows and their default parameters; none is fitted to outliers. *NUQ* is the default model (`density = auto`),
-*kde* the same with `density = kde`. Errors are those of the network. The best value of each column is bold, whether or not the difference is
-significant; `nuq evaluate` tests significance on your arrays.
+*kde* is the same model with `density = kde`. Errors are errors of the network. The best value of each column is bold, whether or not the
+difference is significant; `nuq evaluate` tests significance on your arrays.
 
-*Ensemble* rows use additional predictions: on CIFAR-10 those of four further networks (four times the training and inference
-cost), on the text sets ten passes of the same network with dropout (ten times the inference cost). They are compared on the
-errors of the single network, not on their own. CLINC has no such arrays; its cells are empty, and no mean is computed.
+*Ensemble* rows use additional predictions: four further networks on CIFAR-10 (four times the training and inference
+cost), and ten passes of the same network with dropout on the text sets (ten times the inference cost). They are compared on the
+errors of the single network, not on their own errors. CLINC has no such arrays; its cells are empty, and no mean is computed.
 ";
 
 /// A data set: training rows with labels, test rows with labels, and out-of-distribution sets.
@@ -109,8 +109,8 @@ fn text(folder: &Path, name: &'static str, file: &str, ood: &[&str]) -> Result<S
     })
 }
 
-/// The columns of the logits, numbered by class, whose class has training rows. One class of ROSTD has none, and the network never
-/// predicts it.
+/// The columns of the logits whose class has training rows. Column i belongs to class i. One class of ROSTD has no training rows, and
+/// the network never predicts it.
 fn known_columns(logits: &Embeddings<'_>, train_labels: &[Label]) -> Result<Embeddings<'static>, String> {
     let is_known = |column: &usize| train_labels.contains(&Label::from(&(*column as i64)));
     let columns: Vec<usize> = (0..logits.dim()).filter(is_known).collect();
@@ -130,9 +130,9 @@ struct Column {
 /// A reject rule and the density of the model.
 struct Rule {
     name: &'static str,
-    /// Algorithm 2 with this level, or the plug-in rule.
+    /// Level of Algorithm 2; `None` for the plug-in rule.
     level: Option<f64>,
-    /// Whether the density is `auto`, otherwise `kde`.
+    /// Whether the density of the model is `auto`; otherwise it is `kde`.
     is_auto: bool,
 }
 
@@ -246,7 +246,7 @@ pub(crate) fn run() -> Result<(), String> {
     table(&columns, |(_, _, rcc_auc)| *rcc_auc, f64::min, 0);
     println!("\n### Abstaining: rejected test rows / rejected outliers / errors among accepted test rows\n");
     println!(
-        "The cost of a rejection is {COST}, the level of Algorithm 2 is 0.05. Errors are those of NUQ's label.\n"
+        "The cost of a rejection is {COST}, the level of Algorithm 2 is 0.05. Errors are errors of NUQ's label.\n"
     );
     println!("| set |{}", RULES.map(|rule| format!(" {} |", rule.name)).concat());
     println!("| --- |{}", " --- |".repeat(RULES.len()));

@@ -48,7 +48,7 @@ pub(crate) fn build() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let arguments = ["build", "--quiet", "--release", "--package", "nuq-cli"];
     peers::run(Command::new(env!("CARGO")).args(arguments).current_dir(&root))?;
-    // Cargo puts both programs into the same folder.
+    // Cargo puts this program and `nuq` into the same folder.
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     Ok(program.with_file_name(format!("nuq{}", std::env::consts::EXE_SUFFIX)))
 }

@@ -16,7 +16,7 @@ const QUERIES: usize = 10_000;
 const SINGLE_QUERIES: u32 = 300;
 /// Largest number of repetitions of a search.
 const REPEATS: usize = 3;
-/// A search is not repeated again if its repetitions took this many seconds in total.
+/// No further repetition is started after the repetitions of a search took this many seconds in total.
 const MAX_SECONDS: f64 = 10.0;
 
 struct Set {
@@ -132,7 +132,7 @@ fn single_queries() -> Result<(), String> {
         let Set { title, rows, queries } = set;
         let time = |pruning| -> Result<f64, String> {
             let index = ExactIndex::new(&rows).map_err(|e| e.to_string())?.pruning(pruning);
-            // The index is prepared by a search of all queries.
+            // This search of all queries prepares the index and is not timed.
             index.search(&queries, K).map_err(|e| e.to_string())?;
             let start = Instant::now();
             for query in 0..SINGLE_QUERIES {
@@ -313,7 +313,7 @@ fn peer(
     Ok((times.ok_or("a peer printed no times")?, ids))
 }
 
-/// The share of neighbors that are among the ids of a peer.
+/// The share of the ids of a peer that are among our neighbors.
 fn agreement(neighbors: &Neighbors, ids: &[u32]) -> f64 {
     let rows = ids.chunks_exact(K).enumerate();
     let common = rows.map(|(i, row)| row.iter().filter(|id| neighbors.ids(i).contains(id)).count());

@@ -1,9 +1,9 @@
-"""Writes SHA256SUMS of a folder, in the format of sha256sum, and compares it with another one.
+"""Writes SHA256SUMS of a folder, in the format of sha256sum, and compares it with the SHA256SUMS of another build.
 
     python checksums.py FOLDER [OTHER]
 
-OTHER is the file SHA256SUMS of another build. Files that only one of them lists are not compared, because a release contains files of
-other platforms.
+OTHER is the file SHA256SUMS of another build. A file that is listed in only one of the two is not compared, because a release contains files
+of other platforms.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ def main() -> None:
         ours, theirs = read("".join(lines)), read(Path(sys.argv[2]).read_text(encoding="utf-8"))
         common = sorted(ours.keys() & theirs.keys())
         different = [name for name in common if ours[name] != theirs[name]]
-        if not common or different:
-            sys.exit(f"checksums: {', '.join(different) or 'no common file'} differs from {sys.argv[2]}")
-        print(f"{len(common)} files have the bytes of {sys.argv[2]}")
+        if not common:
+            sys.exit(f"checksums: no file of {folder} is listed in {sys.argv[2]}")
+        if different:
+            sys.exit(f"checksums: these files differ from {sys.argv[2]}: {', '.join(different)}")
+        print(f"{len(common)} files have the same bytes as in {sys.argv[2]}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Largest package of crates.io, in bytes.
+#: Largest size of a package that crates.io accepts, in bytes.
 MAX_BYTES = 10 * 1024 * 1024
 FIELDS = ("description", "license", "readme", "keywords", "categories", "rust_version")
 
@@ -57,7 +57,7 @@ def main() -> None:
     problems = {name: [] for name in published}
     for package in packages:
         problems[package["name"]] += manifest_problems(package, published, version)
-    # All at once, so that cargo uses the new packages for the dependencies between them.
+    # All packages are made in one call. Cargo then uses the new packages as dependencies of each other.
     selected = [word for name in published for word in ("--package", name)]
     cargo("package", "--quiet", "--no-verify", "--allow-dirty", *selected)
     for name in published:

@@ -1,4 +1,4 @@
-"""Checks that compiled files contain no path of this machine: otherwise another folder would give other bytes.
+"""Checks that compiled files contain no path of this machine. Otherwise a build in another folder would give other bytes.
 
     python paths.py FOLDER PATH...
 

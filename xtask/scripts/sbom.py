@@ -3,7 +3,7 @@
     python sbom.py TARGET OUT
 
 TARGET is the platform, such as x86_64-unknown-linux-gnu. The components are the packages of the wheel and of the binary, with the
-checksums of Cargo.lock. SOURCE_DATE_EPOCH is the time in the file, so that one commit gives one file.
+checksums of Cargo.lock. The time in the file is SOURCE_DATE_EPOCH, so builds of the same commit give the same file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The package of the wheel, which includes that of the binary, `nuq-cli`.
+#: The package of the wheel. It depends on `nuq-cli`, the package of the binary.
 PRODUCT = "nuq-python"
 
 
@@ -28,7 +28,7 @@ def cargo(*arguments: str) -> str:
 
 
 def linked_packages(target: str) -> set[tuple[str, str]]:
-    """Names and versions of the packages that are compiled for the product, without those of its tests."""
+    """Names and versions of the packages that are compiled for the product, without packages that only its tests need."""
     tree = ["tree", "--locked", "--package", PRODUCT, "--edges", "normal,build", "--target", target]
     lines = cargo(*tree, "--prefix", "none", "--format", "{p}").splitlines()
     return {(words[0], words[1].removeprefix("v")) for words in map(str.split, lines) if words}

@@ -2,8 +2,8 @@
 
     python tour.py NUQ [--python]
 
-NUQ is the path of the program. With --python, the snippets run in this interpreter, which has the package. The outputs must be those that
-README.md shows. No other program is on PATH. Only the standard library is needed.
+NUQ is the path of the program. With --python, the snippets run in this interpreter, which must have the package. The outputs must equal the
+outputs in README.md. PATH has only the folder of the program. Only the standard library is needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROGRAM = ("nuq ", "cargo run --release -- ")
 
 
 def compare(what: str, printed: str, shown: str) -> None:
-    """End with an error if the printed text is not the one shown. Lines after `…` are not compared."""
+    """End with an error if the printed text differs from the text that README.md shows. Lines after `…` are not compared."""
     if shown.rstrip().endswith("\n…"):
         shown = shown.rstrip()[:-1]
         printed = "\n".join(printed.splitlines()[: len(shown.splitlines())])

@@ -1,5 +1,5 @@
-//! `docs/benchmarks.md`: one section per table of `cargo xtask bench`. Each section names the machine of its measurement, so that it
-//! can be measured again without the others.
+//! `docs/benchmarks.md`: one section per table of `cargo xtask bench`. Each section names the machine of its measurement, so it can be
+//! measured again without the other sections.
 
 use std::fs;
 
@@ -32,8 +32,8 @@ const SECTIONS: [Section; 14] = [
         bench: &["cuda"],
         title: "Exact search on a GPU",
         figure: None,
-        note: "*Memory* is the largest memory on the GPU during the copy of the rows and the searches, relative to the rows in `f32`. Times are those of the whole call, including the copy of the neighbor table to the memory of the host. *Recall* is the \
-               share of the true neighbors that PyTorch returns. nuq returns all true neighbors: its table is that of the CPU, bit for \
+        note: "*Memory* is the largest memory on the GPU during the copy of the rows and the searches, relative to the rows in `f32`. A time is the time of the whole call, including the copy of the neighbors to the memory of the host. *Recall* is the \
+               share of the true neighbors that PyTorch returns. nuq returns all true neighbors: its results on the GPU equal its results on the CPU, bit for \
                bit. PyTorch computes products and `topk` in chunks.",
     },
     Section { bench: &["search", "graph"], title: "Graph search", figure: None, note: "" },
@@ -51,15 +51,15 @@ const SECTIONS: [Section; 14] = [
         bench: &["commands"],
         title: "Memory of the commands",
         figure: None,
-        note: "The largest resident memory of each command, and that of its anonymous pages and of its pages of mapped files, in MiB. The bound is \
+        note: "The largest resident memory of each command, of its anonymous pages, and of its pages of mapped files, in MiB. The bound is \
                1.25 × the embeddings + 200 MiB.",
     },
     Section {
         bench: &["baselines"],
         title: "Baselines",
         figure: None,
-        note: "*Speedup* is the time of the peer divided by that of nuq, for fit and score together; *score speedup* is that of score \
-               alone. *Rank agreement* is Spearman's rank correlation of the scores. Those of Mahalanobis differ because pytorch-ood does not shrink its covariance. \
+        note: "*Speedup* is the time of the peer divided by the time of nuq, for fit and score together; *score speedup* is the same ratio for score \
+               alone. *Rank agreement* is Spearman's rank correlation of the scores. The scores of Mahalanobis differ because pytorch-ood does not shrink its covariance. \
                Covariances and projections are `f64` in nuq and `f32` in pytorch-ood: `f64` has half the speed, and the scores of nuq \
                equal the textbook formula in ten digits.",
     },
@@ -73,9 +73,9 @@ const SECTIONS: [Section; 14] = [
         bench: &["sets"],
         title: "Prediction sets and intervals",
         figure: None,
-        note: "Both libraries construct sets from the same class probabilities, those of NUQ. Both randomize `aps`; in nuq the random \
-               number of a row is a hash of its coordinates. MAPIE's intervals have one width; those of nuq are proportional to the \
-               estimated standard deviation.",
+        note: "Both libraries construct sets from the class probabilities of NUQ. Both randomize `aps`; in nuq the random \
+               number of a row is a hash of its coordinates. All intervals of MAPIE have the same width; the width of an interval of nuq is \
+               proportional to the estimated standard deviation.",
     },
     Section {
         bench: &["guard"],
@@ -112,8 +112,8 @@ const HEAD: &str = "# Benchmarks\n\n\
     Written by `cargo xtask docs`. Each table is one run on the machine named below it; `cargo xtask bench` runs the same \
     measurements on your machine. In comparisons with other libraries, ratios of times above 1 mean that nuq is faster.\n";
 
-/// Measures the sections that have one of these names among their arguments, or all sections without names (except those of the GPU and of ImageNet),
-/// and keeps the rest of the page.
+/// Measures the sections whose arguments contain one of `names`. Without names, all sections are measured except the GPU and ImageNet.
+/// The other sections of the page are kept.
 pub(crate) fn write(names: &[&str]) -> Result<(), Failed> {
     let path = root().join("docs/benchmarks.md");
     let before = fs::read_to_string(&path).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use crate::steps::{Failed, cargo, cargo_output, cargo_with, output, root, skip};
 
-/// The name of the device, or the reason why it cannot be used.
+/// The name of the GPU, or the reason why it cannot be used.
 fn device() -> Result<Result<String, String>, Failed> {
     let run = ["run", "--quiet", "--package", "nuq-cuda", "--example", "device"];
     let text = cargo_output(&run)?;
@@ -25,7 +25,7 @@ pub(crate) fn test() -> Result<(), Failed> {
     }
 }
 
-/// Times of searches, and those of PyTorch on the same arrays.
+/// Times of searches with nuq and with PyTorch on the same arrays.
 pub(crate) fn bench() -> Result<String, Failed> {
     if let Err(problem) = device()? {
         return Err(Failed(format!("bench cuda: {problem}")));

@@ -16,7 +16,7 @@ pub(crate) fn figures() -> Result<(), Failed> {
     serve()
 }
 
-/// Screenshot of the page of `nuq serve --demo`, one loop of its rows after the start.
+/// Screenshot of the page of `nuq serve --demo` after the demonstration has scored test images and house numbers.
 pub(crate) fn serve() -> Result<(), Failed> {
     cargo(&["build", "--release", "--package", "nuq-cli"])?;
     let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
@@ -28,7 +28,7 @@ pub(crate) fn serve() -> Result<(), Failed> {
         .spawn();
     let server = Ended(server.map_err(|error| Failed(format!("nuq serve: {error}")))?);
     wait_for(address, "/v1/models/cifar10/drift", |text| text.contains("\"alarm\":{"))?;
-    // The house numbers last a few seconds longer than the alarm needs.
+    // House numbers are scored for half a minute, and the alarm comes in the first seconds. After 20 more seconds the page shows many.
     sleep(Duration::from_secs(20));
     let picture = root().join("docs/figures/serve.png");
     screenshot(&format!("http://{address}/#view=now"), &picture.to_string_lossy())?;
@@ -36,7 +36,7 @@ pub(crate) fn serve() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A process that is ended with this value.
+/// A process that is killed when this value is dropped.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -124,7 +124,7 @@ fn screenshot(page: &str, picture: &str) -> Result<(), Failed> {
     let browsers = ["chromium", "chromium-browser", "google-chrome"];
     let options =
         ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1280,1120"];
-    // Data that the page requests is awaited.
+    // The time in milliseconds that the page has to load its data.
     let options = options.into_iter().chain(["--virtual-time-budget=3000"]);
     let is_taken = browsers.iter().any(|browser| {
         let mut command = Command::new(browser);

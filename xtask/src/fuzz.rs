@@ -22,7 +22,7 @@ const TARGETS: [(&str, usize); 10] = [
     ("http", 2048),
 ];
 
-/// The target of the compiler. Without this option, build scripts would be compiled with counters too.
+/// The platform of the option `--target` of cargo. Without this option, build scripts would be compiled with counters too.
 const PLATFORM: &str = env!("NUQ_PLATFORM");
 
 /// Counters of edges and of compared values, as libFuzzer reads them.
@@ -30,7 +30,8 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                      -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
-/// Executions per target without an option: enough to try every seed with every mutation of libFuzzer, in seconds.
+/// Number of executions per target if no option is given. It is enough to try every seed with every mutation of libFuzzer, and takes
+/// seconds.
 const DEFAULT_RUNS: &str = "20000";
 
 /// `cargo xtask fuzz [TARGET] [--runs N | --seconds N]`, or `cargo xtask fuzz seeds`.
@@ -44,7 +45,7 @@ pub(crate) fn fuzz(arguments: &[&str]) -> Result<(), Failed> {
     targets.into_iter().try_for_each(|&(target, max_len)| run_target(target, max_len, &limit))
 }
 
-/// The target, if one is named, and the limit of libFuzzer.
+/// The target, if one is named, and the option of libFuzzer that limits the executions or the time.
 fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, String), Failed> {
     let (name, rest) = match arguments {
         [name, rest @ ..] if !name.starts_with("--") => (Some(*name), rest),
@@ -78,7 +79,7 @@ fn run_target(target: &str, max_len: usize, limit: &str) -> Result<(), Failed> {
     let mut arguments = vec![
         limit.to_owned(),
         format!("-max_len={max_len}"),
-        // Seconds of one execution, and memory in MiB, after which an input has failed.
+        // An input fails if its execution takes more than 10 seconds or 2048 MiB of memory.
         "-timeout=10".to_owned(),
         "-rss_limit_mb=2048".to_owned(),
         "-print_final_stats=1".to_owned(),

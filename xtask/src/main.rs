@@ -48,7 +48,7 @@ cargo xtask COMMAND
   docs page                     the picture of the page of `nuq serve --demo` only
   docs figures | BENCH...       the figures only, or the tables of these benchmarks only
   release [SHA256SUMS]          build wheel, source distribution, binary, list of components and checksums in target/dist, and run the
-                                README with them; compare their bytes with those of another build
+                                README with them; compare the checksums with the file of another build
 ";
 
 /// The features of a release.
@@ -106,9 +106,9 @@ fn main() -> ExitCode {
 
 /// Format, lints, tests with doctests, API documentation without warnings, and the Python package.
 ///
-/// All steps enable the feature `parquet` as releases do, so that they share compiled dependencies. The second lint step checks the
-/// default features: without the Python package, which enables `parquet`, and with all targets, because tests enable features of
-/// dependencies, which would be checked once more without them.
+/// All steps enable the feature `parquet` as releases do, so they share compiled dependencies. The second lint step checks the default
+/// features: it excludes the Python package, which enables `parquet`. It includes tests, because they enable features of dependencies;
+/// without them, the dependencies would be checked again.
 fn test() -> Result<(), Failed> {
     if has("fmt") {
         cargo(&["fmt", "--all", "--check"])?;
@@ -129,10 +129,11 @@ fn test() -> Result<(), Failed> {
 }
 
 /// The server, on a loopback address: 200 kills while models are changed, its memory over many requests, limits and hostile requests,
-/// clients of the Open Inference Protocol from PyPI, and the files of `examples/serving`. `cargo xtask test` runs its other tests.
+/// clients of the Open Inference Protocol from PyPI, and the files of `examples/serving`. `cargo xtask test` runs the other tests of
+/// the server.
 fn test_serve() -> Result<(), Failed> {
     build_program()?;
-    // The same packages and features as in `test`, so that nothing is compiled again.
+    // The packages and features are the same as in `test`, so nothing is compiled again.
     let tests = [
         "--test",
         "integration",
@@ -149,7 +150,7 @@ fn test_serve() -> Result<(), Failed> {
     python::test_serve_clients()
 }
 
-/// Ray, Spark and vector databases. The command line that the tests compare with has the features of `test`.
+/// Ray, Spark and vector databases. The tests compare results with the command line, which is built with the features of `test`.
 fn test_cluster() -> Result<(), Failed> {
     build_program()?;
     python::test_cluster()

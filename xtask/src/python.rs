@@ -26,8 +26,8 @@ const PACKAGES: [&str; 13] = [
 const ENGINES: [&str; 7] =
     ["ray[data]", "pyspark", "pgserver", "psycopg[binary]", "lancedb", "qdrant-client", "faiss-cpu"];
 
-/// Packages of `cargo xtask test ecosystem` beside [`PACKAGES`]: what results go to, the libraries of the migration guide, what builds the
-/// guide, and the architectures of guarded networks.
+/// Packages of `cargo xtask test ecosystem` in addition to [`PACKAGES`]: MLflow, the libraries of the migration guide, the programs that
+/// build the guide, and the libraries with architectures of guarded networks.
 const ECOSYSTEM: [&str; 13] = [
     "mlflow-skinny>=3",
     "pyod",
@@ -44,7 +44,7 @@ const ECOSYSTEM: [&str; 13] = [
     "onnxruntime",
 ];
 
-/// Modules of [`ECOSYSTEM`] whose tests would be skipped if they could not be imported.
+/// A statement that imports the modules of [`ECOSYSTEM`]. It must succeed, because tests of a missing module would be skipped.
 const ECOSYSTEM_MODULES: &str = "import mlflow, pyod, cleanlab, mapie, pytorch_ood, mkdocs, torch, torchvision, timm, transformers, \
                                  sentence_transformers, onnx, onnxruntime";
 
@@ -64,11 +64,12 @@ const ECOSYSTEM_TESTS: [&str; 12] = [
     "tests/test_docs.py::test_snippets[onnx.md]",
 ];
 
-/// The package of Debian with the Java that Spark needs.
+/// The Debian package with the Java runtime that Spark needs.
 const JAVA: &str = "openjdk-17-jre-headless";
 
-/// Seconds after which a test that starts engines has failed, and those after which a run of such tests has failed.
+/// Seconds after which a test that starts engines has failed.
 const TEST_SECONDS: &str = "240";
+/// Seconds after which a run of such tests has failed.
 const RUN_SECONDS: &str = "900";
 
 /// Largest size of the wheel of a release, in bytes.
@@ -77,13 +78,13 @@ const MAX_WHEEL_BYTES: u64 = 15_000_000;
 /// Builds the wheel, installs it into a new environment and runs the tests of `bindings/python` there.
 pub(crate) fn test() -> Result<(), Failed> {
     let Some(environment) = Environment::fresh("python", &PACKAGES)? else { return Ok(()) };
-    // The profile of the other tests, so that compiled dependencies are shared.
+    // The other tests have the same profile, so compiled dependencies are shared.
     environment.install_wheel("dev")?;
     // One process per processor. A process whose tests are done takes tests of another.
     environment.pytest(&["--numprocesses", "auto", "--dist", "worksteal"])
 }
 
-/// Runs the tests that need PyTorch, including those of the laboratory's exports, in the environment of [`test`].
+/// Runs the tests that need PyTorch, including the tests of the laboratory's exports, in the environment of [`test`].
 pub(crate) fn test_torch() -> Result<(), Failed> {
     let Some(environment) = Environment::extended("tests with PyTorch", &["torch", "transformers"]) else {
         return Ok(());
@@ -96,8 +97,8 @@ pub(crate) fn test_torch() -> Result<(), Failed> {
     ])
 }
 
-/// Runs the tests with MLflow, with the libraries of the migration guide, of the guide as a site, and of guarded networks, in the environment
-/// of [`test`]. Networks have random weights, so that nothing but the packages is downloaded.
+/// Runs the tests of MLflow, of the libraries in the migration guide, of the guide as a site, and of guarded networks, in the environment
+/// of [`test`]. Networks have random weights, so only the packages are downloaded.
 pub(crate) fn test_ecosystem() -> Result<(), Failed> {
     let Some(environment) = Environment::extended("tests with other libraries", &ECOSYSTEM) else {
         return Ok(());
@@ -125,7 +126,7 @@ pub(crate) fn test_cluster() -> Result<(), Failed> {
     environment.pytest_engines(&["tests/test_docs.py::test_snippets[scale-out.md]"])
 }
 
-/// Whether there is a Java. If not, it is installed where that is possible without a question.
+/// Whether Java is installed. If it is not, `apt-get` installs it if this works without input of the user.
 fn has_java() -> bool {
     let is_installed = || runs("java", &["-version"]);
     let install = ["install", "-qq", "-y", "--no-install-recommends", JAVA];
@@ -241,12 +242,12 @@ impl Environment {
         Self { folder, python }
     }
 
-    /// The environment of [`test`] with further packages; `None`, with a notice, if it does not exist or they cannot be installed. PyTorch
-    /// takes gigabytes, so that it is installed only once.
+    /// The environment of [`test`] with further packages; `None`, with a notice, if it does not exist or they cannot be installed. The
+    /// environment is shared, because PyTorch takes gigabytes and should be installed only once.
     fn extended(what: &str, packages: &[&str]) -> Option<Self> {
         let environment = Self::named("python");
         if !environment.python.exists() {
-            skip(what, "run `cargo xtask test python` first, which creates their environment");
+            skip(what, "run `cargo xtask test python` first: it creates the environment");
             return None;
         }
         if environment.pip(packages).is_err() {
@@ -300,8 +301,8 @@ impl Environment {
         self.python_tests(&[&["-m", "pytest"][..], tests].concat())
     }
 
-    /// Runs tests that start engines, in a limited time. A test that exceeds its limit ends the run, with the stack of each thread. At
-    /// the end, all processes that were started are ended.
+    /// Runs tests that start engines, with a limited time. A test that exceeds its limit ends the run and prints the stack of each thread.
+    /// At the end, all processes that the tests have started are ended.
     fn pytest_engines(&self, tests: &[&str]) -> Result<(), Failed> {
         let (python, per_test) = (text(&self.python), format!("faulthandler_timeout={TEST_SECONDS}"));
         let limits = ["-o", &per_test, "-o", "faulthandler_exit_on_timeout=true"];

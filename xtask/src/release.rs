@@ -1,7 +1,7 @@
 //! `cargo xtask release`: builds the files of a release, installs them in clean environments and runs the tour of the README with them.
 //!
-//! The wheel is built from the unpacked source distribution, so that the latter is known to be complete. Paths of this machine are
-//! replaced in the compiled code, because the bytes should not depend on the folder (docs/releasing.md).
+//! The wheel is built from the unpacked source distribution, which shows that the source distribution is complete. Paths of this
+//! machine are replaced in the compiled code, because the bytes should not depend on the folder (docs/releasing.md).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use crate::python::{Environment, check_wheel_size, only_file, target, text};
 use crate::steps::{Failed, output, root, run, runs, skip};
 
-/// Oldest Linux of the wheel: glibc 2.17, which is also the oldest one that Rust supports.
+/// Oldest Linux on which the wheel runs: a system with glibc 2.17, which is also the oldest glibc that Rust supports.
 const COMPATIBILITY: &str = "manylinux_2_17";
 
 /// The profile of all builds, in Cargo.toml.
 const PROFILE: &str = "dist";
 
-/// Versions of Python whose interpreters install the wheel, where they are on `PATH`.
+/// Interpreters of Python with which the wheel is tested, if they are on `PATH`.
 const INTERPRETERS: [&str; 5] = ["python3.10", "python3.11", "python3.12", "python3.13", "python3.14"];
 
 /// Packages that build a release. On Linux, zig is the C compiler and linker: it links for an old glibc and for musl.
@@ -25,7 +25,7 @@ const TOOLS: &[&str] = if cfg!(target_os = "linux") {
     &["maturin>=1.9,<2"]
 };
 
-/// Builds and tests a release in `target/dist`. The checksums are compared with those of the file `other`, if it is given.
+/// Builds and tests a release in `target/dist`. If `other` is given, the checksums are compared with this file.
 pub(crate) fn release(other: Option<&str>) -> Result<(), Failed> {
     let compared = other.map(copy_checksums).transpose()?;
     let Some(tools) = Environment::fresh("release-tools", TOOLS)? else {
@@ -50,7 +50,7 @@ pub(crate) fn release(other: Option<&str>) -> Result<(), Failed> {
     release.script("checksums.py", &[&[files.as_str()][..], compared.as_deref().as_slice()].concat())
 }
 
-/// Copies the checksums of another build, because it may be in the folder that this build empties. Returns the path of the copy.
+/// Copies the checksums of another build, because the file may be in the folder that this build empties. Returns the path of the copy.
 fn copy_checksums(path: &str) -> Result<String, Failed> {
     let copy = target().join("compared-SHA256SUMS");
     fs::copy(path, &copy).map_err(|e| Failed(format!("{path}: {e}")))?;
@@ -71,7 +71,8 @@ struct Release {
 }
 
 impl Release {
-    /// Empties the folders. Nothing is compiled before: the sources have the time of the commit, by which cargo could not see a change.
+    /// Empties the folders, also of compiled files: all sources have the time of the commit, so cargo would not notice that a source has
+    /// changed since an earlier build.
     fn new(tools: Environment) -> Result<Self, Failed> {
         let (files, build) = (target().join("dist"), target().join("dist-build"));
         for folder in [&files, &build] {
@@ -83,7 +84,7 @@ impl Release {
         let host = output("rustc", &["-vV"], &root())?;
         let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default().to_owned();
         let time = output("git", &["log", "-1", "--format=%ct"], &root())?.trim().to_owned();
-        // `cargo zigbuild` and zig are programs of the tools.
+        // `cargo zigbuild` and zig are in the environment of the tools, so its folder is added to PATH.
         let programs = tools.python.parent().expect("the interpreter is in a folder").to_owned();
         let inherited = std::env::var_os("PATH").unwrap_or_default();
         let path = std::env::join_paths(std::iter::once(programs).chain(std::env::split_paths(&inherited)));
@@ -102,7 +103,7 @@ impl Release {
         run(program, arguments, &variables, folder)
     }
 
-    /// Runs a program of the tools.
+    /// Runs a Python module of the tools.
     fn tool(&self, module: &str, arguments: &[&str], folder: &Path) -> Result<(), Failed> {
         self.run(&text(&self.tools.python), &[&["-m", module][..], arguments].concat(), folder)
     }
@@ -149,8 +150,8 @@ impl Release {
         Ok(wheel)
     }
 
-    /// Builds the program `nuq`: on Linux without shared libraries, elsewhere as cargo does. `None`, with a notice, if the standard library
-    /// of the platform is missing and cannot be installed.
+    /// Builds the program `nuq`: on Linux without shared libraries, on other systems with the defaults of cargo. `None`, with a notice, if
+    /// the standard library of the platform is missing and cannot be installed.
     fn binary(&self, source: &Path) -> Result<Option<PathBuf>, Failed> {
         let platform = self.host.replace("-linux-gnu", "-linux-musl");
         if platform != self.host && !runs("rustup", &["target", "add", &platform]) {
@@ -195,7 +196,7 @@ impl Release {
     }
 }
 
-/// Paths of this machine that compiled code would contain: the folder of the build and that of cargo's downloads.
+/// Paths of this machine that compiled code would contain: the folder of the build and the folder of cargo's downloads.
 fn machine_paths(build: &Path) -> Vec<String> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
@@ -238,7 +239,7 @@ fn read(path: &Path) -> Result<String, Failed> {
     fs::read_to_string(path).map_err(|e| Failed(format!("{}: {e}", path.display())))
 }
 
-/// The file of a folder whose name has this end.
+/// The file in a folder whose name ends with `end`.
 fn find(folder: &Path, end: &str) -> Result<PathBuf, Failed> {
     let files = fs::read_dir(folder).map_err(|e| Failed(format!("{}: {e}", folder.display())))?;
     let mut files = files.filter_map(|file| file.ok().map(|file| file.path()));
@@ -251,7 +252,7 @@ mod tests {
     use super::{section, workspace_version};
 
     #[test]
-    fn sections_of_the_changelog() {
+    fn a_section_of_the_changelog_ends_at_the_next_heading() {
         let text = "# Changelog\n\n## Unreleased\n\n## 0.2.0 (2026-01-02)\n\n### Added\n\n- A.\n\n## 0.1.0\n\n- B.\n";
         assert_eq!(section(text, "0.2.0").as_deref(), Some("### Added\n\n- A.\n"));
         assert_eq!(section(text, "0.1.0").as_deref(), Some("- B.\n"));
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_that_of_the_workspace() {
+    fn the_version_is_read_from_the_workspace_package() {
         let manifest =
             "[workspace]\nversion = \"9\"\n[workspace.package]\nedition = \"2024\"\nversion = \"1.2.3\"\n";
         assert_eq!(workspace_version(manifest), "1.2.3");

@@ -13,7 +13,7 @@ pub(crate) fn find(values: &[f32], dim: usize) -> Vec<usize> {
     values.chunks_exact(dim).enumerate().filter(|(_, row)| is_bad(row)).map(|(i, _)| i).collect()
 }
 
-/// The indices in the block, and the values, of the rows that are not in `bad`, which is sorted.
+/// The rows that are not in `bad`: their indices in the block, and their values. `bad` must be sorted.
 pub(crate) fn remove(bad: &[usize], values: Vec<f32>, dim: usize) -> (Vec<usize>, Vec<f32>) {
     let good: Vec<usize> = (0..values.len() / dim).filter(|i| bad.binary_search(i).is_err()).collect();
     let values = match bad.is_empty() {

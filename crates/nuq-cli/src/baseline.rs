@@ -7,7 +7,7 @@ use nuq_eval::baselines::{FitInputs, Uses, fit as fit_method};
 use nuq_eval::evaluate::MethodId;
 use nuq_io::{ArraySpec, BaselineDetails, MappedInput, TrainingRows};
 
-use crate::args::{Common, FitArgs, hold_stdin};
+use crate::args::{Common, FitArgs, buffer_stdin};
 use crate::error::Error;
 use crate::inspect::BaselineSummary;
 use crate::progress::{message, observe};
@@ -18,7 +18,7 @@ pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Resul
     let arrays =
         [("--embeddings", &options.embeddings), ("--labels", &options.labels), ("--logits", &options.logits)];
     let given = || arrays.iter().filter_map(|(name, spec)| spec.as_ref().map(|spec| (*name, spec)));
-    hold_stdin(given())?;
+    buffer_stdin(given())?;
     if let Some(embeddings) = &options.embeddings {
         let labels = options.labels.iter().map(|spec| ("--labels", spec));
         rows::check_not_column(labels, embeddings, options.input.options())?;

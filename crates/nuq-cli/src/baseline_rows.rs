@@ -24,7 +24,7 @@ pub(crate) struct BaselineArrays<'o> {
 }
 
 impl<'o> BaselineArrays<'o> {
-    /// The arrays are embeddings, logits and members.
+    /// `arrays` are the embeddings, the logits and the logits of the members, in this order.
     pub(crate) fn new(model: &'o Path, arrays: [&'o Option<ArraySpec>; 3], input: RowArgs) -> Self {
         let [embeddings, logits, members] = arrays.map(Option::as_ref);
         Self { model, embeddings, logits, members, input }
@@ -35,7 +35,8 @@ impl<'o> BaselineArrays<'o> {
         self.embeddings.or(self.members).or(self.logits)
     }
 
-    /// Rejects missing arrays, and arrays that the baseline does not use. `counts_errors` if the logits are also used to count errors.
+    /// Rejects missing arrays, and arrays that the baseline does not use. If `counts_errors`, logits are accepted for every baseline,
+    /// because they are used to count errors.
     pub(crate) fn check(&self, baseline: &BaselineFile, counts_errors: bool) -> Result<(), Error> {
         let usage = |text: String| Err(Error::Usage(text));
         let (file, method, inputs) = (self.model.display(), baseline.method, baseline.scorer.inputs());
@@ -65,7 +66,7 @@ impl<'o> BaselineArrays<'o> {
     }
 }
 
-/// The opened arrays, which have one length.
+/// The opened arrays. All have the same number of rows.
 pub(crate) struct BaselineRows<'o> {
     embeddings: Option<(&'o ArraySpec, EmbeddingsFile)>,
     logits: Option<(&'o ArraySpec, EmbeddingsFile)>,
@@ -74,7 +75,7 @@ pub(crate) struct BaselineRows<'o> {
 }
 
 impl<'o> BaselineRows<'o> {
-    /// Opens the arrays. A column of the table of embeddings that one of `others` selects is not a coordinate.
+    /// Opens the arrays. Columns that `others` select from the table of embeddings are not coordinates.
     pub(crate) fn open(
         arrays: BaselineArrays<'o>,
         baseline: &BaselineFile,
@@ -109,8 +110,8 @@ impl<'o> BaselineRows<'o> {
         self.len
     }
 
-    /// Reads some rows; with members, all rows. Rows with a NaN or an infinity are an error with this remedy; they are left out if it is
-    /// `None`.
+    /// Reads some rows; with members, all rows. Rows with a NaN or an infinity are an error whose message ends with `remedy`. If
+    /// `remedy` is `None`, such rows are left out.
     pub(crate) fn read(&mut self, rows: Range<usize>, remedy: Option<&str>) -> Result<ReadRows<'_>, Error> {
         let mut bad: Vec<usize> = vec![];
         let mut values = |file: &mut Option<(&ArraySpec, EmbeddingsFile)>| {

@@ -15,8 +15,8 @@ pub(crate) struct Destination<'p> {
     compression: OutputCompression,
 }
 
-/// Whether `--out` is standard output, also under its path: reports must not follow the results, and the file that it is redirected to
-/// must not be replaced.
+/// Whether `--out` is standard output, as `-` or as a path such as `/dev/stdout`. Reports then go to standard error, and a file to
+/// which standard output is redirected is not replaced.
 pub(crate) fn is_stdout(out: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| out.as_os_str() == *name)
 }

@@ -52,7 +52,7 @@ impl Error {
                 nuq_server::Error::File(error) if !error.is_io() => 1,
                 _ => 3,
             },
-            // The code of the shell for a process that SIGPIPE ended.
+            // The exit code that a shell reports for a process that SIGPIPE ended: 128 + 13.
             Error::ClosedPipe => 141,
         }
     }

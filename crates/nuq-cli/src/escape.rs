@@ -1,5 +1,5 @@
-//! Text from data and file names may hold control characters, which would change the state of a terminal. They are escaped
-//! before the text is printed.
+//! Text from data and file names may contain control characters, which would change the state of a terminal. These characters
+//! are escaped before the text is printed.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -28,7 +28,8 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
-/// A writer for a terminal that escapes as [`text`] does. Each call of `write` must hold complete characters.
+/// A writer for a terminal that escapes control characters as [`text`] does. The bytes of each call of `write` must be complete
+/// UTF-8 characters.
 pub(crate) struct Escaped<W>(pub(crate) W);
 
 impl<W: Write> Write for Escaped<W> {
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_escapes_what_it_writes() {
+    fn the_writer_escapes_control_characters() {
         let mut bytes = Vec::new();
         let label = "cat\u{1b}";
         writeln!(Escaped(&mut bytes), "{label},ü").unwrap();

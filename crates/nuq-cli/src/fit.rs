@@ -9,7 +9,7 @@ use nuq::{
 };
 use nuq_io::{ArraySpec, EmbeddingsFile};
 
-use crate::args::{Common, FitArgs, Preset, hold_stdin};
+use crate::args::{Common, FitArgs, Preset, buffer_stdin};
 use crate::destination;
 use crate::error::Error;
 use crate::inspect::Summary;
@@ -29,7 +29,7 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let truths = truths.chain(options.targets.iter().map(|spec| ("--targets", spec)));
     let truths = truths.chain(options.weights.iter().map(|spec| ("--weights", spec)));
     let inputs: Vec<_> = std::iter::once(("--embeddings", embeddings)).chain(truths).collect();
-    hold_stdin(inputs.iter().copied())?;
+    buffer_stdin(inputs.iter().copied())?;
     rows::check_not_column(inputs[1..].iter().copied(), embeddings, options.input.options())?;
     let inputs: Vec<&Path> = inputs.into_iter().map(|(_, spec)| spec.path.as_path()).collect();
     TrainingRows::check_out(options, &inputs)?;
@@ -125,13 +125,13 @@ fn warn(options: &FitArgs, model: &Model<'_>, common: &Common) {
     }
 }
 
-/// Reports weights that are shares and not numbers of rows, for example those with the sum 1.
+/// Prints a warning if the weights seem to be shares instead of numbers of rows, for example if their sum is 1.
 fn warn_weights(weights: Option<&[f64]>, common: &Common) {
     let (sum, rows) = (weights.unwrap_or_default().iter().sum::<f64>(), weights.map_or(0, <[f64]>::len));
     if sum > 0.0 && sum < 0.1 * rows as f64 {
         let text = format!(
-            "warning: the weights of {rows} rows have the sum {}: a weight is a number of equal rows, so that the model has only {} \
-             rows; multiply the weights by {} for a mean of 1",
+            "warning: the weights of {rows} rows have the sum {}: a row with weight w counts as w identical rows, so the model has \
+             the equivalent of only {} rows; multiply the weights by {} for a mean of 1",
             rounded(sum),
             rounded(sum),
             rounded(rows as f64 / sum)
@@ -140,7 +140,7 @@ fn warn_weights(weights: Option<&[f64]>, common: &Common) {
     }
 }
 
-/// A number with six significant digits, without those that rounding errors of a sum add.
+/// A number rounded to six significant digits, which removes the rounding error of a sum.
 fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().expect("a formatted number is a number")
 }
@@ -162,7 +162,9 @@ fn check_combinations(options: &FitArgs) -> Result<(), Error> {
         return usage("--density-bandwidth requires --density kde");
     }
     if options.targets.is_some() && options.variance.is_some() {
-        return usage("--variance requires --labels: the variance of a regressor is that of its targets");
+        return usage(
+            "--variance requires --labels: the variance of a regressor is the variance of its targets",
+        );
     }
     if options.targets.is_some() && matches!(options.preset, Preset::Paper) {
         return usage("--preset paper requires --labels: the algorithm of the paper is a classifier");
@@ -246,7 +248,7 @@ where
     Ok(params.seed(options.seed).index(index))
 }
 
-/// The density, if an option sets any part of it; otherwise the preset decides.
+/// The density if an option sets any part of it; `None` if the density of the preset applies.
 fn density(options: &FitArgs) -> Option<Density> {
     match options.density {
         Some(DensityKind::Gmm) => Some(Density::Gmm {

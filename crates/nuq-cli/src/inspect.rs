@@ -124,9 +124,10 @@ const LISTED_COLUMNS: usize = 10;
 #[derive(Debug, Serialize)]
 pub(crate) struct ThresholdSummary {
     name: String,
-    /// `score` for that of a baseline.
+    /// The compared measure; `score` for the threshold of a baseline.
     measure: &'static str,
-    /// `null` if every row is accepted.
+    /// `None` if every row is accepted. A threshold of -∞, which accepts only scores of -∞, is written as the smallest finite number,
+    /// as in a model file.
     value: Option<f64>,
     rows: usize,
     /// The guarantee as a sentence.
@@ -134,6 +135,7 @@ pub(crate) struct ThresholdSummary {
     /// `network` if the uncertainties of the network's predictions are compared; otherwise absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     predictor: Option<&'static str>,
+    /// The column of `nuq score` that is compared, for the text.
     #[serde(skip)]
     column: &'static str,
 }
@@ -159,7 +161,7 @@ impl ThresholdSummary {
         Self {
             name: name.to_owned(),
             measure: "score",
-            value: threshold.value.is_finite().then_some(threshold.value),
+            value: (threshold.value < f64::INFINITY).then_some(threshold.value.max(f64::MIN)),
             rows: threshold.rows,
             statement: threshold.to_string(),
             predictor: None,
@@ -193,7 +195,7 @@ impl ThresholdSummary {
 struct FileSummary {
     written_by: String,
     verified: bool,
-    /// The number of shard files of a sharded model; its sections are those of the manifest.
+    /// The number of shard files of a sharded model. `sections` are then the sections of its manifest.
     #[serde(skip_serializing_if = "Option::is_none")]
     shards: Option<usize>,
     sections: Vec<SectionSummary>,
@@ -213,14 +215,14 @@ impl FileSummary {
         Self { written_by: written_by.to_owned(), verified, shards: None, sections }
     }
 
-    /// Names and values as text; an empty name continues the entry before it.
+    /// Names and values as text. An empty name means that the value continues the entry before it: sections follow the file.
     fn facts(&self) -> Vec<(&str, String)> {
         let verified = if self.verified { ", all checksums are correct" } else { "" };
         let mut facts = vec![("file", format!("written by {}{verified}", self.written_by))];
-        facts.extend(self.shards.map(|shards| ("shards", shards.to_string())));
         for section in &self.sections {
             facts.push(("", format!("{:<20} {:>14} bytes", section.name, section.bytes)));
         }
+        facts.extend(self.shards.map(|shards| ("shards", shards.to_string())));
         facts
     }
 }
@@ -294,7 +296,7 @@ impl BaselineSummary {
     }
 }
 
-/// A name and its value; a second line of the value is aligned with the first.
+/// A name and its value. Further lines of the value are aligned with its first line.
 fn lines(name: &str, value: &str) -> String {
     let line = |(i, value): (usize, &str)| format!("{:<12} {value}\n", if i == 0 { name } else { "" });
     value.lines().enumerate().map(line).collect()
@@ -342,7 +344,7 @@ impl Summary {
     }
 }
 
-/// The first classes with their numbers of rows, and the number of the others.
+/// The first classes with their numbers of rows, and the number of classes that are not listed.
 fn class_text(classes: &[ClassSummary]) -> String {
     let name = |label: &Value| {
         label.as_str().map_or_else(|| label.to_string(), |text| escape::name(text).into_owned())
@@ -354,7 +356,7 @@ fn class_text(classes: &[ClassSummary]) -> String {
     named.chain(more).collect::<Vec<String>>().join(", ")
 }
 
-/// The first names, and the number of the others.
+/// The first names, and the number of names that are not listed.
 fn column_text(names: &[String]) -> String {
     let more = (names.len() > LISTED_COLUMNS).then(|| format!("and {} more", names.len() - LISTED_COLUMNS));
     let shown = names.iter().take(LISTED_COLUMNS).map(|name| escape::name(name).into_owned());
@@ -367,5 +369,33 @@ fn number(value: f64) -> String {
         format!("{value:.3e}")
     } else {
         format!("{value:.4}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nuq::calibrate::Guarantee;
+
+    use super::*;
+
+    fn threshold(value: f64) -> ThresholdSummary {
+        let guarantee = Guarantee::Coverage { share: 0.5, low: 0.2, high: 0.8, accepted: 5 };
+        ThresholdSummary::of_baseline("main", &ScoreThreshold { value, guarantee, rows: 9, training_rows: 0 })
+    }
+
+    #[test]
+    fn only_a_threshold_of_plus_infinity_accepts_every_row() {
+        assert_eq!(threshold(f64::INFINITY).rule(), "main: accept every row");
+        assert_eq!(threshold(f64::INFINITY).value, None);
+        assert_eq!(threshold(f64::NEG_INFINITY).rule(), "main: accept if score ≤ -1.798e308");
+        assert_eq!(threshold(0.5).rule(), "main: accept if score ≤ 0.5000");
+    }
+
+    #[test]
+    fn sections_are_listed_below_the_file_of_a_sharded_model() {
+        let sections = vec![SectionSummary { name: "model".to_owned(), bytes: 7 }];
+        let file = FileSummary { shards: Some(3), sections, ..FileSummary::new("nuq 1", false, &[]) };
+        let names: Vec<&str> = file.facts().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["file", "", "shards"]);
     }
 }

@@ -1,9 +1,10 @@
 //! SIGINT (Ctrl-C), SIGTERM and SIGHUP: the process ends at once and leaves no partial file.
 
-/// Starts a thread that waits for the signals, removes the files being written and ends the process with the exit code of the
-/// shell for the signal, 128 plus its number. A signal that is ignored already, as SIGHUP under `nohup`, stays ignored.
+/// Starts a thread that waits for the signals. At a signal, the thread removes the files being written and ends the process. The exit
+/// code is 128 plus the number of the signal, as in a shell. A signal that is ignored already, as SIGHUP under `nohup`, stays ignored.
 ///
-/// Must be called before any other thread starts: threads inherit the set of blocked signals.
+/// Must be called before any other thread starts: threads inherit the set of blocked signals, and a signal that one thread does not
+/// block would end the process without removing the files.
 #[cfg(unix)]
 pub(crate) fn install_handler() {
     let signals = blocked_signals([libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
@@ -14,15 +15,16 @@ pub(crate) fn install_handler() {
             nuq_io::stop_writing(|| std::process::exit(128 + signal));
         }
     };
-    // Without the thread the signals stay blocked; a process that cannot start a thread cannot search in parallel either.
+    // If the thread cannot be started, the signals stay blocked. The error is ignored: a process without threads cannot search in
+    // parallel, and fails there.
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
 }
 
 /// Blocks the signals that are not ignored, and returns them as a set.
 #[cfg(unix)]
 fn blocked_signals<const N: usize>(signals: [libc::c_int; N]) -> libc::sigset_t {
-    // SAFETY: `sigset_t` and `sigaction` are plain data, all pointers point to live variables or are null where that is
-    // allowed, and `sigemptyset` initializes the set before its first use.
+    // SAFETY: `sigset_t` and `sigaction` are plain data. All pointers point to live variables, or are null if null is allowed.
+    // `sigemptyset` initializes the set before its first use.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -41,6 +43,6 @@ fn blocked_signals<const N: usize>(signals: [libc::c_int; N]) -> libc::sigset_t 
 /// Installs a handler of Ctrl-C that removes the files being written and ends the process.
 #[cfg(not(unix))]
 pub(crate) fn install_handler() {
-    // An error means that a handler exists already; the process then ends without this one.
+    // An error means that a handler exists already. It is ignored: the existing handler then ends the process.
     let _ = ctrlc::try_set_handler(|| nuq_io::stop_writing(|| std::process::exit(130)));
 }

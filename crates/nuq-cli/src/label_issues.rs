@@ -61,7 +61,7 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
 struct Issue<'m> {
     row: u32,
     label: &'m Label,
-    /// Probability of its label, given the other rows.
+    /// Probability of the label of the row, given the other rows.
     probability: f64,
     /// The most probable label, given the other rows.
     predicted_label: &'m Label,

@@ -2,7 +2,7 @@
 //!
 //! The binary `nuq` and the command of the Python package both call [`run`].
 
-// A failed `println!` or `eprintln!` panics.
+// `println!` and `eprintln!` panic if they cannot write, for example after `| head` has ended. They are therefore not used.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
@@ -61,7 +61,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Err(error) => return print_usage(error, &words),
     };
     args.common.words = words;
-    // This must be done before the first thread starts.
+    // This must be called before the first thread starts, see `install_handler`.
     if !args.command.handles_signals() {
         interrupt::install_handler();
     }
@@ -115,14 +115,15 @@ fn print_usage(mut error: clap::Error, words: &[OsString]) -> u8 {
     2
 }
 
-/// Whether errors of the command line are printed as JSON. The parsed option does not exist then.
+/// Whether errors of the command line are printed as JSON. The words are searched, because there are no parsed options if the
+/// command line is invalid.
 fn is_json_requested(words: &[OsString]) -> bool {
     let is_true =
         |value: String| ["1", "t", "true", "y", "yes", "on"].contains(&value.to_lowercase().as_str());
     words.iter().any(|word| word == "--json") || std::env::var("NUQ_JSON").is_ok_and(is_true)
 }
 
-/// Installs a panic hook that prints nothing for panics that `nuq_io::catch_panic` returns as errors: those of
+/// Installs a panic hook that prints nothing for panics that `nuq_io::catch_panic` returns as errors: panics of
 /// the parquet reader and, in `nuq serve`, of the Arrow reader.
 fn silence_caught_panics() {
     let default_hook = std::panic::take_hook();

@@ -11,7 +11,7 @@ use crate::output;
 pub(crate) fn run(options: &ManArgs, common: &Common) -> Result<(), Error> {
     output::make_folder(&options.out)?;
     let mut nuq = Args::command().disable_help_subcommand(true);
-    // Gives each command its full name, `nuq-fit`.
+    // Gives each command its full name, such as `nuq-fit`.
     nuq.build();
     let commands: Vec<clap::Command> = nuq.get_subcommands().cloned().chain([nuq.clone()]).collect();
     for command in &commands {

@@ -20,7 +20,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(path).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-/// Checks that files can be created in a folder, which need not exist. Called before any work is done.
+/// Checks that files can be created in a folder. The folder need not exist yet. Called before any work is done.
 pub(crate) fn check_folder(path: &Path) -> Result<(), Error> {
     let is_present = |folder: &&Path| folder.as_os_str().is_empty() || folder.exists();
     let existing = path.ancestors().find(is_present).unwrap_or(path);
@@ -34,12 +34,12 @@ pub(crate) fn check_folder(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Rejects a file of `--out` that is also an input or cannot be written. Called before any work is done.
+/// Rejects an `--out` file that is also an input or cannot be written. Called before any work is done.
 pub(crate) fn check_out(out: &Path, inputs: &[&Path]) -> Result<(), Error> {
     check_output("--out", out, inputs)
 }
 
-/// Rejects the file of an option that is also an input or cannot be written.
+/// Rejects an output file that is also an input or cannot be written. `option` is the option that names the file.
 pub(crate) fn check_output(option: &str, out: &Path, inputs: &[&Path]) -> Result<(), Error> {
     if is_stdout(out) {
         return Ok(());
@@ -84,7 +84,7 @@ pub(crate) fn print_result(common: &Common, result: &impl Serialize, text: &str)
     }
 }
 
-/// Prints the result of a command that writes a file: suppressed by `--quiet`, unless `--json` is given.
+/// Prints the result of a command that writes a file. `--quiet` without `--json` suppresses it.
 pub(crate) fn print_summary(common: &Common, result: &impl Serialize, text: &str) -> Result<(), Error> {
     if common.quiet && !common.json { Ok(()) } else { print_result(common, result, text) }
 }
@@ -116,7 +116,7 @@ pub(crate) fn stdout_error(source: io::Error) -> Error {
     }
 }
 
-/// Prints a line to standard error. A message that cannot be printed is lost: it must not stop the work.
+/// Prints a line to standard error. A message that cannot be printed is lost, because this must not stop the command.
 pub(crate) fn print_message(text: &str) {
     let _ = writeln!(io::stderr(), "{}", escape::text(text));
 }

@@ -103,7 +103,7 @@ pub(crate) fn observe<T>(what: &'static str, common: &Common, compute: impl FnOn
     let progress = nuq::Progress::new();
     let mut stages = Stages { steps: Progress::steps(what, common), shown: "", last: Instant::now() };
     std::thread::scope(|scope| {
-        // Dropping the sender, also by an unwind, ends the thread.
+        // The thread ends when the sender is dropped. This happens also if `compute` panics.
         let (_sender, receiver) = mpsc::channel::<()>();
         let observed = progress.clone();
         scope.spawn(move || {
@@ -140,7 +140,7 @@ impl Stages {
     }
 }
 
-/// Prints the device of the last search if it was a GPU, or if a GPU was requested.
+/// Prints the device of the last search if this device was a GPU, or if a GPU was requested.
 pub(crate) fn device_message(common: &Common, index: &dyn NeighborIndex) {
     let is_requested = matches!(common.device, Device::Cuda(_));
     if let Some(device) = index.device().filter(|device| is_requested || device.starts_with("cuda")) {

@@ -22,8 +22,8 @@ pub(crate) fn read(spec: &ArraySpec, file: EmbeddingsFile) -> Result<Embeddings<
     finite(spec, file.into_values()?.into(), dim)
 }
 
-/// Maps the rows of a file, or reads them if they cannot be used in place. The second value is the mapped file, which must be
-/// verified before a result is stored.
+/// Maps the rows of a file, or reads them if they cannot be used in place. The second value is the mapped file, if any: before a
+/// result is stored, the caller must verify that this file has not changed.
 pub(crate) fn map(
     spec: &ArraySpec,
     file: EmbeddingsFile,
@@ -33,7 +33,7 @@ pub(crate) fn map(
     Ok((finite(spec, values, dim)?, mapped))
 }
 
-/// Rows with these values; rows with a NaN or an infinity are an error.
+/// The rows with these values. A NaN or an infinity is an error that lists the rows.
 fn finite(
     spec: &ArraySpec,
     values: SharedSlice<'static, f32>,
@@ -52,7 +52,7 @@ pub(crate) fn read_message(spec: &ArraySpec, rows: &Embeddings<'_>) -> String {
     format!("read {} of {} from {spec}", count(rows.len(), "row"), count(rows.dim(), "column"))
 }
 
-/// The names of the columns of training rows, which must be distinct.
+/// The names of the columns of training rows. Equal names are an error.
 pub(crate) fn distinct_names(spec: &ArraySpec, file: &EmbeddingsFile) -> Result<Option<Vec<String>>, Error> {
     let Some(names) = file.column_names() else { return Ok(None) };
     nuq::column_names::check_distinct(names).map_err(|error| Error::Data(format!("{spec}: {error}")))?;
@@ -69,14 +69,14 @@ pub(crate) fn warn_neighbors(n_neighbors: Option<usize>, rows: usize, common: &C
     }
 }
 
-/// The error of columns whose names differ from those of the training rows.
+/// Adds the file and the remedy to the error that column names differ from the names of the training rows.
 pub(crate) fn name_error(spec: &ArraySpec, error: &nuq::Error) -> Error {
     Error::Data(format!(
         "{spec}: {error}: reorder or rename the columns, or match them by position with --ignore-column-names"
     ))
 }
 
-/// Reads rows for an existing model. The number and the names of their columns must be those of the model.
+/// Reads rows for an existing model. Their columns must have the same number and names as the columns of the training rows.
 pub(crate) struct ModelRows<'o> {
     pub(crate) model: &'o Model<'o>,
     pub(crate) path: &'o Path,
@@ -85,7 +85,7 @@ pub(crate) struct ModelRows<'o> {
 }
 
 impl ModelRows<'_> {
-    /// Opens a file and checks its columns. A column of the same table that one of `others` selects is not a coordinate.
+    /// Opens a file and checks its columns. Columns that `others` select from the same table are not coordinates.
     pub(crate) fn open(&self, spec: &ArraySpec, others: &[&ArraySpec]) -> Result<EmbeddingsFile, Error> {
         self.open_keeping(spec, others, &[])
     }
@@ -111,7 +111,7 @@ impl ModelRows<'_> {
     }
 }
 
-/// Adds the model and the remedy to the error of a wrong number of columns.
+/// Adds the model and the remedy to the error that the number of columns is wrong.
 fn column_error(error: Error, model: &Path) -> Error {
     match error {
         Error::File(nuq_io::Error::ColumnCount { spec, got, expected }) => Error::Data(format!(
@@ -123,8 +123,8 @@ fn column_error(error: Error, model: &Path) -> Error {
     }
 }
 
-/// Rejects a file of labels, targets or weights that does not exist, if its path is the name of a column or an array in the file of
-/// the rows. Each array is given with its option.
+/// Rejects a missing file of labels, targets or weights whose path is the name of a column or an array in the file of the rows. The
+/// user then probably meant this column. Each array is given with its option.
 pub(crate) fn check_not_column<'a>(
     others: impl IntoIterator<Item = (&'a str, &'a ArraySpec)>,
     rows: &ArraySpec,
@@ -133,7 +133,7 @@ pub(crate) fn check_not_column<'a>(
     let is_missing = |spec: &ArraySpec| spec.name.is_none() && !spec.is_stdin() && !spec.path.exists();
     for (option, spec) in others.into_iter().filter(|(_, spec)| is_missing(spec)) {
         if rows.is_stdin() {
-            nuq_io::hold_stdin()?;
+            nuq_io::buffer_stdin()?;
         }
         let name = spec.path.to_string_lossy();
         if options.names(rows).iter().any(|other| *other == name) {
@@ -166,15 +166,15 @@ pub(crate) fn labels(
     labels.map_err(|error| row_error(error.into(), "labels", rows.0))
 }
 
-/// Prints a warning if a coordinate of the training rows has the name of the column of labels or targets, or equals them. `truth` is
-/// that column, with its values as far as they are numbers.
+/// Prints a warning if a column of the training rows has the name of the column of labels or targets, or the same values. The second
+/// argument is the kind ("labels" or "targets"), the array and its values; a value is `None` if it is not a number.
 pub(crate) fn warn_truth_column(
     (spec, names, rows): (&ArraySpec, Option<&[String]>, &Embeddings<'_>),
     (what, truth, values): (&str, &ArraySpec, &[Option<f64>]),
     common: &Common,
 ) {
     let has_name = |j: &usize| names.is_some_and(|names| Some(&names[*j]) == truth.name.as_ref());
-    // A constant column equals a constant label by chance.
+    // If all labels are equal, a constant column may equal them by chance. Values are then not compared.
     let varies = values.windows(2).any(|pair| pair[0] != pair[1]);
     let is_equal = |j: &usize| {
         varies
@@ -195,7 +195,7 @@ pub(crate) fn warn_truth_column(
     message(common, &text);
 }
 
-/// Labels as numbers, as far as they are integers.
+/// Labels as numbers; `None` for a label that is not an integer.
 pub(crate) fn label_numbers(labels: &[Label]) -> Vec<Option<f64>> {
     let number = |label: &Label| match label {
         Label::Int(value) => Some(*value as f64),
@@ -204,7 +204,7 @@ pub(crate) fn label_numbers(labels: &[Label]) -> Vec<Option<f64>> {
     labels.iter().map(number).collect()
 }
 
-/// Reads targets or weights, named `what` in errors, one for each row of another array.
+/// Reads targets or weights, one for each row of another array. `what` is their name in errors.
 pub(crate) fn numbers(
     spec: &ArraySpec,
     what: &str,
@@ -215,7 +215,7 @@ pub(crate) fn numbers(
     numbers.map_err(|error| row_error(error.into(), what, rows.0))
 }
 
-/// Adds the array `of` and a hint to the error of a wrong number of entries; there must be one for each row of `of`.
+/// Adds the array `of` and a hint to the error that the number of entries is wrong. One entry is required for each row of `of`.
 fn row_error(error: Error, what: &str, of: &ArraySpec) -> Error {
     let Error::File(nuq_io::Error::RowCount { spec, got, expected }) = error else { return error };
     let hint = match spec.path.extension() {
@@ -243,8 +243,8 @@ pub(crate) fn check_length(
     Err(row_error(error.into(), what, of))
 }
 
-/// Reads the logits of a network, with one column for each class of the model, in the model's order. `names` is the order of the
-/// columns in the file; empty for the model's order.
+/// Reads the logits of a network. The result has one column for each class of the model, in the model's order. `names` are the
+/// classes of the columns of the file; it is empty if the file has the model's order.
 pub(crate) fn logits(
     spec: &ArraySpec,
     model: &NuqClassifier<'_>,
@@ -270,8 +270,8 @@ pub(crate) fn open_logits(
     Ok(file)
 }
 
-/// Rejects a table of logits whose columns have the names of the classes in another order than `names`, or than the model's order if
-/// that is empty.
+/// Rejects a table of logits whose columns have the names of the classes in another order than `names`. An empty `names` stands for
+/// the model's order.
 fn check_logit_columns(
     spec: &ArraySpec,
     file: &EmbeddingsFile,
@@ -297,7 +297,7 @@ fn logits_error(error: Error, of: &ArraySpec) -> Error {
     class_error(row_error(error, "rows of logits", of))
 }
 
-/// Adds the number of classes to the error of a wrong number of columns.
+/// Adds the number of classes to the error that the number of columns is wrong.
 fn class_error(error: Error) -> Error {
     match error {
         Error::File(nuq_io::Error::ColumnCount { spec, got, expected }) => Error::Data(format!(
@@ -323,7 +323,7 @@ pub(crate) fn members(
     Ok(Members::new(ordered.collect::<Result<_, _>>()?)?)
 }
 
-/// Reorders the columns of logits from the order `names` to that of the model's classes.
+/// Reorders the columns of logits from the order `names` to the order of the model's classes.
 fn reorder(
     logits: Embeddings<'static>,
     model: &NuqClassifier<'_>,
@@ -335,7 +335,7 @@ fn reorder(
     }
 }
 
-/// The columns of each row in the given order.
+/// The values of all rows, with the columns in the given order.
 pub(crate) fn reordered<'r>(rows: impl Iterator<Item = &'r [f32]>, order: &[usize]) -> Vec<f32> {
     rows.flat_map(|row| order.iter().map(|&j| row[j])).collect()
 }
@@ -364,7 +364,7 @@ pub(crate) fn class_order(model: &NuqClassifier<'_>, names: &[String]) -> Result
     }
 }
 
-/// Checks labels against the classes of the model: an error if none is known, a message if some are not.
+/// Checks that labels are classes of the model. It is an error if no label is. If only some are not, a message is printed.
 pub(crate) fn check_labels(
     spec: &ArraySpec,
     labels: &[Label],
@@ -390,7 +390,7 @@ pub(crate) fn check_labels(
     Ok(())
 }
 
-/// A label for messages. Text is in quotation marks, so that the text "1" differs from the integer 1.
+/// A label for messages. Text is in quotation marks to distinguish the text "1" from the integer 1.
 fn quoted(label: &Label) -> String {
     match label {
         Label::Bool(value) => value.to_string(),
@@ -399,8 +399,8 @@ fn quoted(label: &Label) -> String {
     }
 }
 
-/// Prints a message if some of the rows that should be new equal training rows. Returns their number if they are relevant for
-/// guarantees, otherwise 0.
+/// Prints a message if some of the rows equal training rows, although held-out and test rows should not. Returns the number of such
+/// rows if there are enough to affect guarantees, otherwise 0.
 pub(crate) fn warn_training_rows(
     spec: &ArraySpec,
     model: &impl FittedModel,
@@ -410,7 +410,7 @@ pub(crate) fn warn_training_rows(
     warn_equal_rows(spec, model.equal_training_rows(rows, neighbors), rows.len(), common)
 }
 
-/// The same for a number of rows that equal training rows.
+/// The same as [`warn_training_rows`] if the number `equal` of rows that equal training rows is known.
 pub(crate) fn warn_equal_rows(spec: &ArraySpec, equal: usize, rows: usize, common: &Common) -> usize {
     if equal > 0 {
         let text = format!(
@@ -443,8 +443,8 @@ pub(crate) fn names<T>(map: &BTreeMap<String, T>) -> String {
     map.keys().map(|name| escape::name(name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks that a rule, named `rule` in the error, applies to the predictor whose predictions are scored: the network with
-/// `--logits`, otherwise NUQ.
+/// Checks that a rule applies to the predictor whose predictions are scored: the network with `--logits`, otherwise NUQ. `rule` is
+/// the beginning of the error message.
 pub(crate) fn check_predictor(
     rule: &str,
     applies_to: impl Fn(Predictor) -> bool,

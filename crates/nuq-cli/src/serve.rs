@@ -67,7 +67,7 @@ fn key(variable: &str, file: Option<&Path>) -> Result<Option<Key>, Error> {
             file.display()
         ))),
         (Some(value), None) => {
-            // A key that is not Unicode becomes one that is not valid.
+            // The replacement character of a key that is not Unicode makes the key invalid: `Key::new` rejects it.
             Ok(Some(Key::new(&value.to_string_lossy(), variable)?))
         }
         (None, Some(file)) => Ok(Some(Key::from_file(file)?)),

@@ -49,7 +49,7 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
     output::print_report(common, to.path(), &json, &text)
 }
 
-/// The usable rows, with their numbers in the file.
+/// The rows without NaN and infinity, after their numbers in the file.
 fn read_rows(
     options: &SuggestArgs,
     model: &Model<'_>,

@@ -1,4 +1,4 @@
-//! The training rows of `nuq fit`: one matrix, or the shards of a folder.
+//! The training rows of `nuq fit`: one matrix, or several shards in a folder.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(crate) enum TrainingRows {
     Matrix {
         rows: Embeddings<'static>,
         mapped: Option<MappedInput>,
-        /// The first rows as they are in the file.
+        /// The first rows as they are in the file, not normalized.
         first: Embeddings<'static>,
     },
     Shards {
@@ -25,7 +25,7 @@ pub(crate) enum TrainingRows {
     },
 }
 
-/// Number of rows that are kept as they are in the file, if the others are normalized in place.
+/// Number of first rows of which an unchanged copy is kept if all rows are normalized in place.
 const FIRST: usize = 4096;
 
 impl TrainingRows {
@@ -47,7 +47,7 @@ impl TrainingRows {
     pub(crate) fn read(spec: &ArraySpec, mut file: EmbeddingsFile, options: &FitArgs) -> Result<Self, Error> {
         let Some(shards) = options.shards else {
             if options.normalize {
-                // Normalized rows take the place of the rows, which are needed no more.
+                // The rows are normalized in place, because only the first of them are needed unchanged.
                 let rows = rows::read(spec, file)?;
                 let first = rows.gather(&(0..FIRST.min(rows.len()) as u32).collect::<Vec<u32>>());
                 return Ok(Self::Matrix { rows: rows.into_l2_normalized(), mapped: None, first });
@@ -89,8 +89,8 @@ impl TrainingRows {
         }
     }
 
-    /// Some rows as they are in the file, from the first on: all of them, or those of the first shard. Rows of shards are
-    /// normalized if the model is.
+    /// The first rows, to compare them with labels or targets. A matrix returns unchanged rows of the file: all of them, or the first
+    /// [`FIRST`] if the model is normalized. Shards return the rows of the first shard, which are normalized if the model is.
     pub(crate) fn first_rows(&self) -> Result<Embeddings<'static>, Error> {
         match self {
             Self::Matrix { first, .. } => Ok(first.clone()),

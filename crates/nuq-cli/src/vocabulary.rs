@@ -37,7 +37,7 @@ fn code(cell: &str) -> Option<&str> {
     cell.split('`').nth(1)
 }
 
-/// Every option of the command line as `COMMAND --OPTION`, with its visible aliases and its short form.
+/// Every option of the command line. The key is `COMMAND --OPTION` with the visible aliases and the short form.
 fn options() -> BTreeMap<String, clap::Arg> {
     let nuq = Args::command();
     let mut options = BTreeMap::new();
@@ -139,7 +139,7 @@ fn model_section(path: &Path) -> Value {
     serde_json::from_slice(&bytes[offset..offset + length]).unwrap()
 }
 
-/// A folder with forty rows of two classes, and the paths of the rows, labels and model.
+/// A temporary folder with forty rows of two classes (`x.csv`, `y.csv`), to which models are written.
 struct Example {
     folder: tempfile::TempDir,
 }
@@ -165,7 +165,7 @@ impl Example {
         model_section(Path::new(&m))
     }
 
-    /// The section `model` after `nuq calibrate` with these options, for a threshold `NAME`.
+    /// The section `model` after `nuq calibrate` with these options. The threshold or sets are called `NAME`.
     fn calibrate(&self, options: &[&str]) -> Value {
         let (x, y, m) = (self.path("x.csv"), self.path("y.csv"), self.path("m.nuq"));
         let files = ["calibrate", "--model", &m, "--embeddings", &x, "--labels", &y, "--name", "NAME"];
@@ -192,7 +192,7 @@ impl Example {
     }
 }
 
-/// The value at a path of keys, as `smoother.density.kind`.
+/// The value at a path of keys, such as `smoother.density.kind`.
 fn at<'v>(model: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(model, |value, key| value.get(key))
 }

@@ -1,13 +1,13 @@
-//! Long lines on a terminal are broken between words and continued below the beginning of their text.
+//! Long lines on a terminal are broken between words. The continuation is aligned with the beginning of the text of the line.
 
 use std::io;
 
 use terminal_size::{Width, terminal_size_of};
 
-/// Smallest width of the text after the indentation; a narrower terminal breaks lines itself.
+/// Smallest width of the text after the indentation. On a narrower terminal the lines are not changed; the terminal breaks them.
 const MIN_TEXT: usize = 30;
 
-/// The text for standard output: wrapped to its width if it is a terminal, otherwise unchanged.
+/// The text for standard output. If standard output is a terminal, the text is wrapped to its width; otherwise it is unchanged.
 pub(crate) fn for_terminal(text: String) -> String {
     match terminal_size_of(io::stdout()) {
         Some((Width(width), _)) => wrapped(&text, usize::from(width)),

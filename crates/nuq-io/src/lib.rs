@@ -40,7 +40,7 @@ mod word;
 
 pub use arrays::{
     AllValues, ArraySpec, EmbeddingsFile, Format, Header, Images, KeptColumn, MappedInput, NpyHeader,
-    ReadOptions, hold_stdin, join_names, npz_names, read_images, read_labels, read_members, read_targets,
+    ReadOptions, buffer_stdin, join_names, npz_names, read_images, read_labels, read_members, read_targets,
     split_names, unnamed_file,
 };
 pub use atomic::{check_writable, is_device, stop_writing, write_atomically};

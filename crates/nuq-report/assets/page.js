@@ -42,7 +42,7 @@
     table.querySelectorAll("th[aria-sort]").forEach(heading =>
       heading.querySelector("button").addEventListener("click", () => sort(table, heading))));
 
-  // --- Tooltip. Only text content is set, since names come from data.
+  // --- Tooltip. Names come from data, so they are set as text and never as HTML.
 
   const element = (name, text, className) => {
     const node = document.createElement(name);
@@ -93,7 +93,7 @@
   const yPosition = (plot, y) => plot.area[1] + (1 - Math.min(1, Math.max(0, fraction(plot.y, y)))) * plot.area[3];
   const fractionAt = (plot, x) => Math.min(1, Math.max(0, (x - plot.area[0]) / plot.area[2]));
 
-  // Value of a line at x, by linear interpolation.
+  // Value of a line at x, by linear interpolation; undefined if x is outside the range of the line.
   const interpolate = (points, x, axis) => {
     let low = 0, high = points.length - 1;
     if (high < 0 || x < points[0][0] || x > points[high][0]) return undefined;
@@ -137,7 +137,7 @@
 
     bars: (data, at, isShown) => {
       const x = valueAt(data.x, fractionAt(data, at.x));
-      // The nearest bin: between outer bins and the others there are gaps.
+      // The bin nearest to the pointer, which may be in the gap between an outer bin and the other bins.
       const distances = data.bins.map(([first, last]) => Math.max(first - x, x - last, 0));
       const bin = distances.indexOf(Math.min(...distances));
       const [left, right] = data.bins[bin].map(end => xPosition(data, end));

@@ -1,4 +1,4 @@
-// Sets the light or dark theme before the page is drawn: the stored choice, else the system setting.
+// Sets the light or dark theme before the page is drawn: the stored choice, or the system setting if none is stored.
 (() => {
   const system = matchMedia("(prefers-color-scheme: dark)");
   // Browsers may deny storage to pages opened from a file.

@@ -1,7 +1,7 @@
 //! Figures and evaluation reports of NUQ.
 //!
-//! A figure is drawn once as an SVG document with an embedded font ([`Figure::svg`]) and rendered from it to PNG
-//! ([`Figure::png`]), so that it looks the same on every machine. Standalone figures are [`Chart`], [`DotPlot`],
+//! A figure is drawn once as an SVG document with an embedded font ([`Figure::svg`]). The PNG is rendered from this document
+//! ([`Figure::png`]). A figure therefore looks the same on every machine. Standalone figures are [`Chart`], [`DotPlot`],
 //! [`LogLogChart`] and [`UncertaintyMaps`].
 //!
 //! A [`Report`] holds the results of an evaluation as plain data ([`Report::from_evaluation`]). It is written as an HTML page

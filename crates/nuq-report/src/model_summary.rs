@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::drawing::number_format;
 use crate::report::Fact;
 
-/// Options and fitted values of a model. Keys and words are those of the command line and the model file.
+/// Options and fitted values of a model. Keys and words are the same as on the command line and in the model file.
 ///
 /// ```
 /// use nuq::{Embeddings, NuqClassifier};
@@ -37,9 +37,9 @@ pub struct ModelSummary {
     index_reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     recall: Option<f64>,
-    /// At most the number of rows.
+    /// The number of neighbors that are used; at most the number of rows.
     n_neighbors: usize,
-    /// The value of the option, if it exceeds the number of rows.
+    /// The requested number of neighbors, if it exceeds the number of rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     n_neighbors_requested: Option<usize>,
     kernel: &'static str,
@@ -71,7 +71,7 @@ struct ScaleSummary {
     sample_size: Option<f64>,
 }
 
-/// The density and the options that it has.
+/// The kind of density and its options. Options of other kinds are `None`.
 #[derive(Debug, Clone, Default, Serialize)]
 struct DensitySummary {
     density: &'static str,
@@ -327,7 +327,7 @@ impl DensitySummary {
     }
 }
 
-/// The smallest and the largest value.
+/// The smallest and the largest of several positive values.
 fn extremes(values: &[f64]) -> [f64; 2] {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(0.0, f64::max);

@@ -25,9 +25,9 @@ pub(crate) struct CalibrateArgs {
     /// Targets of the held-out rows of a regressor, for --target intervals
     #[arg(long, value_name = "FILE")]
     pub(crate) targets: Option<ArraySpec>,
-    /// Logits of the held-out rows: the threshold is on the uncertainty of the network's predictions, and their errors are
-    /// counted; `nuq score` then needs the logits of its rows too. A baseline may require them; with --labels, the network's errors
-    /// are counted
+    /// Logits of the held-out rows: the threshold is chosen for the uncertainty of the network's predictions, and the errors of the
+    /// network are counted; `nuq score` then needs the logits of its rows too. A baseline may require logits; with --labels, the
+    /// errors of the network are counted
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<ArraySpec>,
     /// Logits of several members for the held-out rows, members × rows × classes, for a baseline that uses them
@@ -51,15 +51,15 @@ pub(crate) struct CalibrateArgs {
     /// Uncertainty of a model that is compared with the threshold [default: epistemic for false_alarm, total otherwise]
     #[arg(long, value_parser = choice::<Measure>())]
     pub(crate) measure: Option<Measure>,
-    /// Score of a class for --target sets: lac is 1 - probability, aps the probability of the more probable classes plus a random share
-    /// of its own [default: lac]
+    /// Score of a class for --target sets: lac is 1 - the probability of the class; aps is the sum of the probabilities of all more
+    /// probable classes plus a random share of the probability of the class [default: lac]
     #[arg(long, value_parser = choice::<SetScore>(), value_name = "SCORE")]
     pub(crate) set_score: Option<SetScore>,
-    /// Coverage of the sets for each class instead of over all rows
+    /// Guarantee the coverage of the sets for each class separately instead of over all rows
     #[arg(long)]
     pub(crate) by_class: bool,
-    /// Fit a temperature that divides all logits from now on, on --logits and --labels; thresholds and sets that were chosen with
-    /// logits are removed
+    /// Fit a temperature to --logits and --labels: all logits are divided by it from now on; thresholds and sets that were chosen
+    /// with logits are removed
     #[arg(
         long, requires = "logits", requires = "labels",
         conflicts_with_all = ["embeddings", "targets", "members", "target", "delta", "measure", "name", "set_score", "by_class"]

@@ -1,4 +1,4 @@
-//! Option values that are words of the shared vocabulary. The accepted words come from the types themselves, so that `--help`,
+//! Option values that are words, such as `--kernel gaussian`. The list of words comes from the type of the value, so `--help`,
 //! error messages and completions list exactly what the library accepts.
 
 use std::ffi::OsStr;
@@ -64,12 +64,12 @@ words!(
     nuq_server::LogLevel => Self::ALL.iter().map(|level| level.name()).collect(),
 );
 
-/// The value of `--bandwidth`: the word of a rule of either task, or a number.
+/// The value of `--bandwidth`: a number, or the name of a rule for classification or for regression.
 #[derive(Debug, Clone)]
 pub(crate) struct BandwidthWord(String);
 
 impl BandwidthWord {
-    /// The rule for one task.
+    /// The rule for the task with the selection criterion `C`: classification or regression.
     ///
     /// # Errors
     /// [`UnknownChoice`] if the word belongs to the other task.

@@ -24,7 +24,7 @@ pub(crate) struct FitArgs {
     /// Targets of the training rows, finite numbers: fits a regressor
     #[arg(long, value_name = "FILE", conflicts_with = "labels")]
     pub(crate) targets: Option<ArraySpec>,
-    /// Column of the table with an id of each row, which is not a coordinate
+    /// Column of the table with an id of each row: it is not a coordinate
     #[arg(long, value_name = "NAME", conflicts_with = "method")]
     pub(crate) id_column: Option<String>,
     /// Weights of the training rows, 0 or positive: a row of weight 2 counts as two equal rows, a row of weight 0 is left out
@@ -103,10 +103,10 @@ pub(crate) struct FitArgs {
     )]
     pub(crate) shrinkage: Option<Shrinkage>,
     /// Density of the Gaussians relative to the measure dx/|x|^d, for --density gmm: in many dimensions a Gaussian is densest near its
-    /// center, where there are no rows
+    /// center, but there are no rows near the center
     #[arg(long, help_heading = "Model options")]
     pub(crate) scale_free: bool,
-    /// Weight of the prior, in training rows at the position of the query, at least 0 [default: 0.001]
+    /// Weight of the prior, as a number of training rows at the position of the query, at least 0 [default: 0.001]
     #[arg(long, allow_negative_numbers = true, value_name = "W", help_heading = "Model options")]
     pub(crate) prior_weight: Option<f64>,
     /// Variance term of a classifier's epistemic uncertainty: sum or maximum over the classes [default: sum]
@@ -138,8 +138,8 @@ pub(crate) struct FitArgs {
     pub(crate) expected_queries: Option<u64>,
     /// Store the training rows in N files of a folder, for rows that exceed the memory
     ///
-    /// At most one of these shards is held in memory. They are searched exactly, one after the other, and the model equals that of
-    /// --index exact without this option. Other commands open the folder as they open a file. Rows of weight 0 are not possible.
+    /// At most one of these shards is held in memory. They are searched exactly, one after the other. The model equals the one that
+    /// --index exact gives without this option. Other commands open the folder as they open a file. Rows of weight 0 are not possible.
     #[arg(
         long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99_999), help_heading = "Search options"
     )]

@@ -30,7 +30,7 @@ impl InputArgs {
 pub(crate) struct RowArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Accept columns whose names or order differ from those of the training rows; columns are then matched by position
+    /// Accept columns with other names, or in another order, than the columns of the training rows; columns are then matched by position
     #[arg(long)]
     pub(crate) ignore_column_names: bool,
 }
@@ -41,26 +41,33 @@ impl RowArgs {
     }
 }
 
-/// Prepares standard input for several arrays, each given with its option. Two options that select the same array are rejected.
-pub(crate) fn hold_stdin<'a>(
+/// Reads standard input into memory if several arrays come from it. Each array is given with its option. Two options that select
+/// the same array are an error.
+pub(crate) fn buffer_stdin<'a>(
     arrays: impl IntoIterator<Item = (&'a str, &'a ArraySpec)>,
 ) -> Result<(), Error> {
     let arrays: Vec<(&str, &ArraySpec)> = arrays.into_iter().filter(|(_, spec)| spec.is_stdin()).collect();
     for (i, (option, spec)) in arrays.iter().enumerate() {
         if let Some((other, _)) = arrays[..i].iter().find(|(_, other)| other == spec) {
-            return Err(Error::Usage(format!(
-                "{other} and {option} both read all of standard input: select a column or an array of it as -:NAME, or save one \
-                 of them to a file"
-            )));
+            return Err(Error::Usage(match spec.name {
+                Some(_) => format!(
+                    "{other} and {option} both select {spec}: select a different array for one of them"
+                ),
+                None => format!(
+                    "{other} and {option} both read all of standard input: select a column or an array of it as -:NAME, or save \
+                     one of them to a file"
+                ),
+            }));
         }
     }
     if arrays.len() > 1 {
-        nuq_io::hold_stdin()?;
+        nuq_io::buffer_stdin()?;
     }
     Ok(())
 }
 
-/// Joins a value such as `-:NAME`, an array of standard input, with the option before it, because it begins like an option.
+/// Joins an option with a value such as `-:NAME`, an array of standard input: `-l -:NAME` becomes `-l=-:NAME`. Without this, the
+/// value would be parsed as an option, because it begins with a hyphen.
 pub(crate) fn join_stdin_values(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     for word in words {

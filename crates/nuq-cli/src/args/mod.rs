@@ -22,7 +22,7 @@ pub(crate) use calibrate::CalibrateArgs;
 use choice::choice;
 pub(crate) use evaluate::EvaluateArgs;
 pub(crate) use fit::{FitArgs, Preset};
-pub(crate) use input::{InputArgs, RowArgs, hold_stdin, join_stdin_values};
+pub(crate) use input::{InputArgs, RowArgs, buffer_stdin, join_stdin_values};
 pub(crate) use score::ScoreArgs;
 #[cfg(feature = "serve")]
 pub(crate) use serve::ServeArgs;
@@ -55,8 +55,8 @@ const FILES: &str = "\
 Files:
   Arrays are read from npy, npz, safetensors, csv, tsv and, in a build with that feature, parquet
   files. The contents decide the format; the name decides between csv and tsv. FILE:NAME selects one
-  array of an npz or safetensors file, or one column of a table. FILE may be -, standard input; a
-  command can read several arrays of it, such as -e - -l -:NAME. Files and standard input may be
+  array of an npz or safetensors file, or one column of a table. FILE - is standard input; a command
+  can read several arrays from it, such as -e - -l -:NAME. Files and standard input may be
   compressed with gzip or, in a build with that feature, zstd.
   `nuq score` reads files in blocks. Two kinds of input are held in memory: csv and tsv tables from
   standard input (four bytes per number), and arrays in Fortran order that are compressed or come
@@ -66,8 +66,8 @@ Files:
   FILE:-NAME,NAME excludes; a name that contains a comma is written in quotation marks. The first
   line of a table is a header if it contains the names of the selected columns, if it contains no
   number and a line below does, or if it contains 0, 1, 2, … as pandas writes it. --header yes or
-  --header no sets it instead, and is required if the first line may be both. With --header no, NAME
-  is the number of a column, counted from 0.
+  --header no overrides this rule. One of them is required if the first line may be a header or a
+  row. With --header no, NAME is the number of a column, counted from 0.
   The names of the columns are stored in the model. Other tables must have the same names in the
   same order; columns without names, or named 0, 1, 2, …, are not compared.";
 
@@ -99,8 +99,8 @@ pub(crate) struct Common {
     pub(crate) json: bool,
     /// Device of the neighbor search: the CPU, an NVIDIA GPU, or the one with the lower estimated time; the results are the same
     ///
-    /// cuda is the first GPU, cuda:1 the second one. A GPU searches exactly: it implies --index exact of fit, and a model with a graph
-    /// is an error. It needs the NVIDIA driver, cuBLAS and NVRTC, which the CUDA toolkit and PyTorch contain.
+    /// cuda is the first GPU, cuda:1 the second one. A GPU searches exactly: `nuq fit` then uses --index exact, and a model with a
+    /// graph is an error. A GPU needs the NVIDIA driver, cuBLAS and NVRTC. The CUDA toolkit and PyTorch contain cuBLAS and NVRTC.
     #[arg(
         long, global = true, env = "NUQ_DEVICE", hide_env_values = true, value_parser = choice::<Device>(), value_name = "DEVICE",
         default_value = "auto"
@@ -152,16 +152,17 @@ pub(crate) enum Command {
     /// training rows. Files are processed in blocks, so they may be larger than memory. A baseline
     /// (`nuq fit --method`) has the columns row and score, and accept with --threshold; a higher score means a higher uncertainty.
     ///
-    /// Far from all training rows the probabilities are those of the prior, and the label is the most frequent class, even if all
-    /// neighbors have another one. A high log_epistemic and a low log_density show such rows; --output-neighbors shows the labels of
-    /// their neighbors.
+    /// Far from all training rows the probabilities equal the prior, and the label is the most frequent class, even if all
+    /// neighbors have another label. A high log_epistemic and a low log_density show such rows; --output-neighbors shows the labels
+    /// of their neighbors.
     #[command(after_long_help = FILES)]
     Score(ScoreArgs),
     /// Choose a threshold, prediction sets or intervals on held-out rows and store them in the model
     ///
     /// The held-out rows must come from the same distribution as the rows to be scored and must not be training rows.
     /// `nuq score --threshold NAME` then accepts or rejects each row by this threshold. A baseline (`nuq fit --method`) can store
-    /// thresholds on its score. Only files of methods that search neighbors hold the training rows, with which held-out rows are compared.
+    /// thresholds on its score. A warning is printed if held-out rows equal training rows; for a baseline this is possible only if
+    /// its method searches neighbors, because the files of other methods do not contain the training rows.
     #[command(after_long_help = FILES)]
     Calibrate(CalibrateArgs),
     /// Compare NUQ with baseline methods on test rows and out-of-distribution rows
@@ -229,7 +230,7 @@ pub(crate) struct DemoArgs {
     pub(crate) out: PathBuf,
 }
 
-/// The model file as an argument without an option, or as `--model`, as other commands have it.
+/// The model file: an argument without the name of an option, or `--model` as in other commands.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArg {
     /// File of a model, or folder of a sharded model

@@ -14,8 +14,8 @@ pub(crate) struct ScoreArgs {
     /// Rows to score, one embedding each; required unless a baseline uses logits or members only
     #[arg(short, long, value_name = "FILE")]
     pub(crate) embeddings: Option<ArraySpec>,
-    /// Logits of the rows, rows × classes: with a model, label, probability and uncertainties are those of the network's
-    /// prediction; a baseline may require them
+    /// Logits of the rows, rows × classes: with a model, label, probability and uncertainties refer to the prediction of the
+    /// network; a baseline may require logits
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<ArraySpec>,
     /// Classes of the columns of the logits, as A,B,"C,D" [default: the labels in sorted order]

@@ -11,7 +11,7 @@ use super::choice::choice;
 pub(super) const SERVE: &str = "\
 Keys:
   NUQ_READ_KEY and NUQ_WRITE_KEY, or the files of --read-key-file and --write-key-file. Keys are never
-  arguments, which other users of the machine could see. A request sends `Authorization: Bearer KEY`.
+  arguments: other users of the machine can see arguments. A request sends `Authorization: Bearer KEY`.
   The read key allows predictions, the write key also changes of models.
 
 Signals:
@@ -27,7 +27,7 @@ Routes:
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
-    /// Model to serve under a name [default name: that of the file]; can be repeated, or separated by commas
+    /// Model to serve under a name [default name: the name of the file]; can be repeated, or separated by commas
     #[arg(
         short, long = "model", value_name = "[NAME=]FILE", env = "NUQ_MODEL", value_delimiter = ',', required_unless_present = "demo",
         value_parser = ModelSource::parse, hide_env_values = true
@@ -112,7 +112,7 @@ pub(crate) struct ServeArgs {
         help_heading = "Access"
     )]
     pub(crate) insecure: bool,
-    /// Certificate for https, in PEM format, with those of its issuers; it is read again when it changes
+    /// Certificate for https, in PEM format, with the certificates of its issuers; it is read again when it changes
     #[arg(
         long,
         value_name = "FILE",

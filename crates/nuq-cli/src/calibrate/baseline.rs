@@ -57,7 +57,7 @@ pub(super) fn run(
     outcome.print(is_replaced, out, common)
 }
 
-/// Rejects options that a baseline does not have, and missing ones.
+/// Rejects options that do not apply to a baseline, and missing options that others require.
 fn check_options(options: &CalibrateArgs, target: TargetSpec, file: &BaselineFile) -> Result<(), Error> {
     let usage = |text: String| Err(Error::Usage(text));
     if options.measure.is_some() {
@@ -85,7 +85,7 @@ fn check_options(options: &CalibrateArgs, target: TargetSpec, file: &BaselineFil
     Ok(())
 }
 
-/// Whether the class with the largest logit differs from the label of each row.
+/// For each row, whether the class with the largest logit differs from the label.
 fn errors(
     options: &CalibrateArgs,
     file: &BaselineFile,
@@ -100,7 +100,8 @@ fn errors(
     Ok(logits.rows().zip(labels).map(|(row, label)| *predicted(row) != label.to_string()).collect())
 }
 
-/// The classes of the columns of the logits: those of `--classes`, of the fit, or the distinct labels of the held-out rows.
+/// The class of each column of the logits: from `--classes` if it is given, otherwise from the fit of the baseline. If the fit used
+/// no labels, the classes are the distinct labels of the held-out rows.
 fn classes(
     options: &CalibrateArgs,
     file: &BaselineFile,

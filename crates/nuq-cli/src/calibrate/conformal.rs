@@ -19,20 +19,24 @@ struct Outcome {
     coverage: f64,
     rows: usize,
     statement: String,
+    /// Mean number of classes in a set; `None` for intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_size: Option<f64>,
+    /// Share of empty sets; `None` for intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
     empty: Option<f64>,
+    /// Half-width of an interval in standard deviations; `None` for sets and for infinite intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
     factor: Option<f64>,
     /// Whether a rule of the same name was replaced.
     replaced: bool,
     out: String,
+    /// What the rows are on which the size of the sets was measured, for example "held-out rows".
     #[serde(skip)]
     kind_of_rows: &'static str,
 }
 
-/// Rejects options of other targets.
+/// Rejects options that the given target does not use.
 pub(super) fn check_options(options: &CalibrateArgs, target: TargetSpec) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
     let is_sets = matches!(target, TargetSpec::Sets(_));
@@ -55,7 +59,7 @@ pub(super) fn check_options(options: &CalibrateArgs, target: TargetSpec) -> Resu
     Ok(())
 }
 
-/// Rejects a model of the other kind, and missing arrays.
+/// Rejects sets for a regressor, intervals for a classifier, and missing labels or targets.
 fn check_model(options: &CalibrateArgs, target: TargetSpec, model: &Model<'_>) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
     match (target, model) {
@@ -66,10 +70,10 @@ fn check_model(options: &CalibrateArgs, target: TargetSpec, model: &Model<'_>) -
             usage("--target intervals requires a regressor; use sets")
         }
         (TargetSpec::Sets(_), _) if options.labels.is_none() => {
-            usage("--target sets requires --labels, those of the held-out rows")
+            usage("--target sets requires --labels: the labels of the held-out rows")
         }
         (TargetSpec::Intervals(_), _) if options.targets.is_none() => {
-            usage("--target intervals requires --targets, those of the held-out rows")
+            usage("--target intervals requires --targets: the targets of the held-out rows")
         }
         _ => super::check_labels_and_classes(options, model),
     }

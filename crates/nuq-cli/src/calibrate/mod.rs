@@ -13,7 +13,7 @@ use nuq_io::{ArraySpec, BaselineFile, Contents, ModelLock};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{CalibrateArgs, Common, TargetSpec, hold_stdin};
+use crate::args::{CalibrateArgs, Common, TargetSpec, buffer_stdin};
 use crate::error::Error;
 use crate::inspect::ThresholdSummary;
 use crate::progress::message;
@@ -28,7 +28,7 @@ const DELTA: f64 = 0.05;
 struct Outcome {
     #[serde(flatten)]
     threshold: ThresholdSummary,
-    /// Accepted held-out rows.
+    /// Number of accepted held-out rows.
     accepted: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy: Option<f64>,
@@ -40,7 +40,7 @@ struct Outcome {
     /// Whether a threshold of the same name was replaced.
     replaced: bool,
     out: String,
-    /// The rows of the accuracies, in words.
+    /// What the rows are on which the accuracies were measured, for example "held-out rows".
     #[serde(skip)]
     kind_of_rows: &'static str,
 }
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         ("--logits", &options.logits),
         ("--members", &options.members),
     ];
-    hold_stdin(arrays.into_iter().filter_map(given))?;
+    buffer_stdin(arrays.into_iter().filter_map(given))?;
     if let Some(embeddings) = &options.embeddings {
         let others = arrays[1..3].iter().copied().filter_map(given);
         rows::check_not_column(others, embeddings, options.input.options())?;
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     }
 }
 
-/// An option and its array, if it is given.
+/// The name of an option and its array; `None` if the option is not given.
 fn given<'o>((name, spec): (&'o str, &'o Option<ArraySpec>)) -> Option<(&'o str, &'o ArraySpec)> {
     spec.as_ref().map(|spec| (name, spec))
 }
@@ -148,7 +148,7 @@ fn name(options: &CalibrateArgs, target: TargetSpec) -> String {
     options.name.clone().unwrap_or_else(|| target.to_string())
 }
 
-/// Prints a warning if a threshold accepts every row although a smaller share is sufficient.
+/// Prints a warning if a threshold accepts every row although its target allows some rows to be rejected.
 fn warn_infinite(common: &Common, threshold: &ScoreThreshold, target: TargetSpec) {
     if threshold.value == f64::INFINITY && !matches!(target, TargetSpec::Risk(_)) {
         let text = format!("warning: the threshold for {target} accepts every row; see its statement");
@@ -156,7 +156,7 @@ fn warn_infinite(common: &Common, threshold: &ScoreThreshold, target: TargetSpec
     }
 }
 
-/// The embeddings; arrays that a model does not use are rejected.
+/// The embeddings of the held-out rows. Missing embeddings and `--members`, which only baselines use, are errors.
 fn model_inputs(options: &CalibrateArgs) -> Result<&ArraySpec, Error> {
     if options.members.is_some() {
         return Err(Error::Usage(format!(
@@ -212,8 +212,8 @@ fn remove(options: &CalibrateArgs, name: &str, common: &Common) -> Result<(), Er
     output::print_report(common, out, &json, &text)
 }
 
-/// The file that a changed model or baseline is saved to. If it is the file that was opened, a lock prevents the loss
-/// of changes by other processes.
+/// The file that a changed model or baseline is saved to. If it is the file that was opened, a lock ensures that changes
+/// of other processes are not overwritten.
 struct Replacement<'o> {
     lock: Option<ModelLock>,
     out: &'o Path,
@@ -232,7 +232,7 @@ impl<'o> Replacement<'o> {
             None => {
                 // A file that is not a model is reported as such, not as locked or read-only.
                 nuq_io::open_any(&options.model)?;
-                // The lock opens the manifest of a sharded model for writing.
+                // A folder is not checked here: the lock opens the manifest of a sharded model for writing, and fails if it cannot.
                 if !options.model.is_dir() {
                     nuq_io::check_writable(&options.model)?;
                 }
@@ -246,7 +246,7 @@ impl<'o> Replacement<'o> {
         Ok((nuq_io::open_any(&options.model)?, Self { lock, out }))
     }
 
-    /// Opens a model for `option`, which a baseline does not have.
+    /// Opens a model for `option`, which does not apply to a baseline. A baseline is an error.
     fn open_model(
         options: &'o CalibrateArgs,
         common: &Common,

@@ -5,7 +5,7 @@ use nuq_eval::baselines;
 use serde_json::json;
 
 use super::Replacement;
-use crate::args::{CalibrateArgs, Common, hold_stdin};
+use crate::args::{CalibrateArgs, Common, buffer_stdin};
 use crate::error::Error;
 use crate::progress::message;
 use crate::{destination, output, rows};
@@ -14,7 +14,7 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let (Some(spec), Some(labels_spec)) = (&options.logits, &options.labels) else {
         return Err(Error::Usage("--temperature requires --logits and --labels".to_owned()));
     };
-    hold_stdin([("--logits", spec), ("--labels", labels_spec)])?;
+    buffer_stdin([("--logits", spec), ("--labels", labels_spec)])?;
     let (mut opened, replacement) = Replacement::open_model(options, common, "--temperature")?;
     let Model::Classifier(model) = &mut opened else {
         return Err(Error::Usage("--temperature requires a classifier".to_owned()));

@@ -35,7 +35,7 @@ pub(super) fn sample(n: usize, seed: u64) -> (Embeddings<'static>, Vec<i64>) {
     (Embeddings::new(values, 2).expect("normal draws are finite"), labels)
 }
 
-/// The point at `angle` of an arc: the upper unit half circle, or the lower one moved by (1, ½).
+/// The point at `angle` of the arc of a moon: the upper half of the unit circle, or its lower half moved by (1, ½).
 fn on_arc(moon: usize, angle: f64) -> (f64, f64) {
     if moon == 0 { (angle.cos(), angle.sin()) } else { (1.0 - angle.cos(), 0.5 - angle.sin()) }
 }
@@ -48,7 +48,7 @@ fn distance_to_arc(moon: usize, x: f64, y: f64) -> f64 {
     (0..=100).map(to).fold(f64::INFINITY, f64::min)
 }
 
-/// The region of a point; `None` if it lies clearly in none.
+/// The region of a point; `None` if the point is not clearly in one of them.
 pub(super) fn region(x: f64, y: f64) -> Option<Region> {
     let (a, b) = (distance_to_arc(0, x, y), distance_to_arc(1, x, y));
     let (near, other) = (a.min(b), a.max(b));

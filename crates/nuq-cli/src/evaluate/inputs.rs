@@ -7,12 +7,12 @@ use nuq_eval::baselines::Members;
 use nuq_eval::evaluate::Rows;
 use nuq_io::ArraySpec;
 
-use crate::args::{EvaluateArgs, NamedArray, hold_stdin};
+use crate::args::{EvaluateArgs, NamedArray, buffer_stdin};
 use crate::error::Error;
 use crate::output;
 use crate::rows::{self, ModelRows};
 
-/// Smallest number of bootstrap resamples that gives a 95 % interval.
+/// Smallest accepted number of bootstrap resamples: fewer do not give a usable 95 % interval.
 const MIN_RESAMPLES: usize = 100;
 
 /// The arrays of an evaluation.
@@ -40,7 +40,7 @@ impl Set {
 /// Rejects contradictory options before any file is read.
 pub(super) fn check(options: &EvaluateArgs) -> Result<(), Error> {
     check_names(options)?;
-    hold_stdin(inputs(options).iter().map(|(option, spec)| (option.as_str(), *spec)))?;
+    buffer_stdin(inputs(options).iter().map(|(option, spec)| (option.as_str(), *spec)))?;
     rows::check_not_column([("--labels", &options.labels)], &options.test, options.input.options())?;
     if options.resamples < MIN_RESAMPLES {
         let text =
@@ -172,8 +172,8 @@ fn dimension_hint(error: Error) -> Error {
     Error::Data(format!("{error}{hint}"))
 }
 
-/// Rejects sets with different numbers of members: their disagreement grows with the number of members, so that scores of
-/// different sets would not be comparable.
+/// Rejects sets with different numbers of members. The disagreement of members grows with their number, so scores of such sets
+/// would not be comparable.
 fn check_member_counts(options: &EvaluateArgs, test: &Set, ood: &[Set]) -> Result<(), Error> {
     let (Some(spec), Some(members)) = (&options.members, &test.members) else { return Ok(()) };
     for set in ood {

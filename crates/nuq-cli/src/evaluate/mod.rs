@@ -99,7 +99,7 @@ fn print_notes(common: &Common, arrays: &Arrays, evaluation: &Evaluation<'_>) {
     } else if let Some(set) = arrays.ood.iter().find(|set| set.logits.is_none()) {
         message(common, &format!("{without_logits} --ood-logits {}=FILE", set.name));
     }
-    // Few users have several members: the note is printed only if some sets have them.
+    // Most users have no members. The note is therefore printed only if some sets have members and others do not.
     let without_members = "methods that need several members are skipped: give";
     match (&arrays.test.members, arrays.ood.iter().find(|set| set.members.is_none())) {
         (Some(_), Some(set)) => {
@@ -112,7 +112,7 @@ fn print_notes(common: &Common, arrays: &Arrays, evaluation: &Evaluation<'_>) {
     }
 }
 
-/// States that the columns of the logits seem to have another order than `given`, or than the sorted classes if it is empty.
+/// A message that the columns of the logits seem to have another order than `given`. An empty `given` stands for the sorted classes.
 fn column_order_note(
     spec: &ArraySpec,
     model: &NuqClassifier<'_>,
@@ -121,7 +121,7 @@ fn column_order_note(
 ) -> String {
     let sorted: Vec<String> = model.classes().labels().iter().map(Label::to_string).collect();
     let given = if given.is_empty() { &sorted[..] } else { given };
-    // The columns were reordered to the model's classes; the option has the order of the file.
+    // `order` refers to the columns in the order of the model's classes. `--classes` needs the order of the columns in the file.
     let column = |name: &String| sorted.iter().position(|other| other == name);
     let suspected: Vec<String> =
         given.iter().filter_map(|name| Some(order.classes[column(name)?].to_string())).collect();

@@ -123,7 +123,7 @@ fn labels<'l>(labels: impl Iterator<Item = &'l Option<Label>>, kind: TruthKind) 
     }
 }
 
-/// One value for each neighbor of each row, or `missing()` if the row has fewer neighbors.
+/// `per_row` values for each row: one per neighbor, and `missing()` for each neighbor that the row does not have.
 fn each<T>(block: &Columns, of: impl Fn(&Neighbor) -> T, missing: impl Fn() -> T) -> Vec<T> {
     let rows = block.neighbors.iter().flatten();
     rows.flat_map(|row| (0..block.per_row).map(|i| row.get(i).map_or_else(&missing, &of))).collect()

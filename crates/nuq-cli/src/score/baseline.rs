@@ -31,7 +31,7 @@ pub(super) fn run(
     let layout = Layout { has_scored_flags: options.on_bad_rows == OnBadRows::Skip, ..Layout::default() };
     let mut inputs = BaselineRows::open(arrays, baseline, &[])?;
     let (len, start) = (inputs.len(), Instant::now());
-    // The logits of several members are in memory already.
+    // The logits of several members are in memory already: all rows are one block.
     let block = if options.members.is_some() { len.max(1) } else { BLOCK };
     let remedy = match options.on_bad_rows {
         OnBadRows::Error => Some("use --on-bad-rows skip to score the others"),
@@ -57,7 +57,7 @@ pub(super) fn run(
     outcome.print(start, &options.out, common)
 }
 
-/// Rejects options that a baseline does not have.
+/// Rejects options that do not apply to a baseline.
 fn check_options(options: &ScoreArgs, baseline: &BaselineFile) -> Result<(), Error> {
     let usage = |text: String| Err(Error::Usage(text));
     let of_models = [

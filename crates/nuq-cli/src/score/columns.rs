@@ -97,8 +97,8 @@ impl Columns {
             accepted = Some(accept);
         }
         if let Some(sets) = sets {
-            // A row that is rejected by its epistemic uncertainty or density is unlike the training rows: its set is empty. A row that
-            // is rejected by another rule may lie between two known classes.
+            // A row that is rejected for its epistemic uncertainty or density is unlike the training rows: its set is empty. A row that
+            // another rule rejects keeps its set: it may lie between two known classes.
             let detects_unknown = match &layout.rule {
                 Some(Rule::Threshold(threshold)) => {
                     matches!(threshold.measure, Measure::Epistemic | Measure::Density)
@@ -192,7 +192,7 @@ impl Columns {
         Self { rows, columns, neighbors, per_row, truth_kind, scored, skipped }
     }
 
-    /// Inserts kept columns after the row numbers. The error is a name that the results have already.
+    /// Inserts kept columns after the row numbers. The error is the first kept name that a column of the results already has.
     pub(super) fn insert_kept(&mut self, names: &[String], kept: Vec<KeptColumn>) -> Result<(), String> {
         let is_taken = |name: &&String| {
             self.columns.iter().any(|(other, _)| other == *name)
@@ -236,7 +236,7 @@ pub(super) fn boolean(label: &Label) -> Option<bool> {
     }
 }
 
-/// The rows of a block and which of them were scored.
+/// The rows of a block, and the positions of those that were scored.
 pub(super) struct BlockRows<'b> {
     /// Number of the block's first row in the file.
     pub(super) first: usize,

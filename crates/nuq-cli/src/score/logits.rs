@@ -13,12 +13,12 @@ use crate::rows;
 pub(super) struct LogitsFile<'o> {
     pub(super) spec: &'o ArraySpec,
     file: EmbeddingsFile,
-    /// The position in the file of each class of the model; `None` for the model's order.
+    /// For each class of the model, its column in the file. `None` if the columns have the model's order.
     order: Option<Vec<usize>>,
 }
 
 impl<'o> LogitsFile<'o> {
-    /// Opens the file of `--logits`, if it is given. `of` is the array of the rows, with their number.
+    /// Opens the file of `--logits`, if it is given. `of` is the array of embeddings and its number of rows.
     pub(super) fn open(
         options: &'o ScoreArgs,
         model: &NuqClassifier<'_>,

@@ -1,5 +1,5 @@
-//! `nuq score`: predicts each row of a file. Rows are processed in blocks, so memory does not depend on the size of a file. Tables from
-//! standard input are held in memory.
+//! `nuq score`: predicts each row of a file. Rows are processed in blocks, so the memory use does not depend on the size of the file.
+//! Tables from standard input are an exception: they are kept in memory as a whole.
 
 mod arrays;
 mod baseline;
@@ -21,7 +21,7 @@ use nuq::{Embeddings, FittedModel, Model, RejectRule};
 use nuq_io::{ArraySpec, Contents, EmbeddingsFile};
 use serde::Serialize;
 
-use crate::args::{Common, OnBadRows, ScoreArgs, hold_stdin};
+use crate::args::{Common, OnBadRows, ScoreArgs, buffer_stdin};
 use crate::bad_rows;
 use crate::destination::{self, Destination};
 use crate::error::Error;
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
         ("--members", &options.members),
     ];
     let given = || arrays.iter().filter_map(|(name, spec)| spec.as_ref().map(|spec| (*name, spec)));
-    hold_stdin(given())?;
+    buffer_stdin(given())?;
     let inputs: Vec<&Path> =
         given().map(|(_, spec)| &*spec.path).chain(std::iter::once(&*options.model)).collect();
     output::check_out(&options.out, &inputs)?;
@@ -98,7 +98,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     outcome.rejected = layout.rule.is_some().then_some(0);
     let mut progress = Progress::rows("scoring", len as u64, common);
     Sink::with(kind, &to, |sink| {
-        // An empty file has one empty block, so that the output has its columns.
+        // An empty file is scored as one empty block, because the first block writes the names of the columns.
         for first in (0..len.max(1)).step_by(BLOCK) {
             let rows = first..len.min(first + BLOCK);
             let mut columns = inputs.score(options, model, &layout, rows.clone())?;
@@ -141,7 +141,7 @@ impl Outcome {
     }
 }
 
-/// The embeddings; arrays that a model does not use are rejected.
+/// The embeddings of the rows. Missing embeddings and `--members`, which only baselines use, are errors.
 fn model_inputs(options: &ScoreArgs) -> Result<&ArraySpec, Error> {
     if options.members.is_some() {
         let text = format!(
@@ -162,7 +162,7 @@ fn kept_names(options: &ScoreArgs) -> Result<Vec<String>, Error> {
     }
 }
 
-/// The error of a kept column with the name of a result.
+/// The error that a kept column has the name of a column of the results.
 fn taken(name: String) -> Error {
     Error::Usage(format!(
         "the column `{name}` cannot be kept: the results have a column of this name; rename it in the table"

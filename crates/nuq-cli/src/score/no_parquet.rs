@@ -7,7 +7,7 @@ use super::columns::Columns;
 /// Whether this build can write parquet files.
 pub(super) const IS_AVAILABLE: bool = false;
 
-/// Never used: an output file that ends in `.parquet` is rejected before.
+/// Nothing is ever written: `kind_of` rejects an output file that ends in `.parquet`.
 #[derive(Default)]
 pub(super) struct Groups {}
 

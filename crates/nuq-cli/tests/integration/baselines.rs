@@ -22,7 +22,7 @@ fn scores(text: &str) -> Vec<f64> {
 }
 
 #[test]
-fn scores_of_a_saved_baseline_equal_those_of_the_library() {
+fn scores_of_a_saved_baseline_equal_the_scores_of_the_library() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let (x, queries) = (read("test.npz:embeddings"), read("svhn.npz:embeddings"));
@@ -90,7 +90,7 @@ fn inspect_shows_a_baseline() {
 }
 
 #[test]
-fn options_and_arrays_that_do_not_apply_are_named() {
+fn errors_name_options_and_arrays_that_do_not_apply_or_are_missing() {
     let (folder, _) = fitted(&["--quiet"]);
     let at = folder.path();
     assert!(nuq(&["fit", "--method", "energy", "--out", "e.nuq"], at).status.success());
@@ -284,7 +284,7 @@ fn a_threshold_of_a_baseline_is_stored_shown_applied_and_removed() {
     let share = decisions.iter().filter(|accept| **accept).count() as f64 / decisions.len() as f64;
     assert!((0.9..1.0).contains(&share), "{share}");
 
-    // A second threshold of the same name replaces the first; the counts of the JSON output say so.
+    // A second threshold of the same name replaces the first. It accepts ⌈1001 · 0.8⌉ held-out rows.
     let json: Value =
         serde_json::from_str(&run(&[&calibrate[..], &["--target", "coverage=0.8", "--json"]].concat()))
             .unwrap();
@@ -333,7 +333,7 @@ fn the_risk_of_a_baseline_counts_the_errors_of_the_network() {
         serde_json::from_str(&run(&[&["calibrate", "-m", "e.nuq"], &risk[..]].concat())).unwrap();
     let of_ddu: Value =
         serde_json::from_str(&run(&[&["calibrate", "-m", "d.nuq", "-e", &x], &risk[..]].concat())).unwrap();
-    // Both methods rank the errors of the same network.
+    // Both baselines count the errors of the same network, so they report the same accuracy.
     assert_eq!((&of_energy["errors_of"], &of_energy["accuracy"]), (&"network".into(), &of_ddu["accuracy"]));
     assert!(of_energy["accuracy_of_accepted"].as_f64() >= Some(0.95), "{of_energy}");
     assert!(of_energy["statement"].as_str().unwrap().contains("predictions of the network"), "{of_energy}");

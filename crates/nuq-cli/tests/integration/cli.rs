@@ -61,9 +61,9 @@ fn help_lists_the_commands() {
               Device of the neighbor search: the CPU, an NVIDIA GPU, or the one with the lower estimated
               time; the results are the same
 
-              cuda is the first GPU, cuda:1 the second one. A GPU searches exactly: it implies --index
-              exact of fit, and a model with a graph is an error. It needs the NVIDIA driver, cuBLAS and
-              NVRTC, which the CUDA toolkit and PyTorch contain.
+              cuda is the first GPU, cuda:1 the second one. A GPU searches exactly: `nuq fit` then uses
+              --index exact, and a model with a graph is an error. A GPU needs the NVIDIA driver, cuBLAS
+              and NVRTC. The CUDA toolkit and PyTorch contain cuBLAS and NVRTC.
 
               [env: NUQ_DEVICE]
               [default: auto]

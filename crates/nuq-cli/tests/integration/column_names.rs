@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::common::{err, nuq, out};
 
-/// Writes forty rows of two classes with these columns, of `a`, `b`, `c` and `class`.
+/// Writes a table of forty rows of two classes with these columns. A column that is not `a`, `b` or `c` has the class as its value.
 fn write(path: &Path, columns: &str) {
     let value = |i: u32, column: &str| match column {
         "a" => format!("{}", 10 * (i % 2) + i % 7),

@@ -13,7 +13,7 @@ fn spec(text: &str) -> ArraySpec {
 }
 
 #[test]
-fn scores_equal_those_of_the_library_in_every_format() {
+fn scores_equal_the_predictions_of_the_library_in_every_format() {
     let (folder, output) = fitted(&["--json", "--quiet"]);
     assert_eq!(err(&output), "");
     let summary: Value = serde_json::from_str(&out(&output)).unwrap();
@@ -375,7 +375,7 @@ fn integer_labels_are_written_as_integers() {
 
 #[cfg(not(feature = "parquet"))]
 #[test]
-fn errors_of_a_build_without_parquet_contain_the_feature() {
+fn errors_of_a_build_without_parquet_name_the_feature() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
     let score = ["score", "--model", "m.nuq", "--embeddings"];
     fs::write(folder.path().join("q.parquet"), "PAR1").unwrap();
@@ -487,7 +487,7 @@ fn quiet_commands_that_write_a_file_print_nothing() {
         assert!(output.status.success(), "{}", err(&output));
         assert_eq!((out(&output), err(&output)), (String::new(), String::new()), "{command:?}");
     }
-    // `inspect` prints its result in spite of --quiet. The number of neighbors is at most the number of rows.
+    // `inspect` prints its result also with --quiet. It shows that the number of neighbors was limited to the number of rows.
     let shown = out(&nuq(&["inspect", "model.nuq", "--quiet"], folder.path()));
     assert!(
         shown.contains("\nn_neighbors  2000 (all rows; 100000 requested)\nkernel       gaussian\n"),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::common::{err, example, fitted, nuq, out};
 
-/// Arguments separated by spaces; `@` precedes an example file.
+/// Runs nuq with the words of `command`. `@FILE` stands for the path of an example file.
 fn run(command: &str, at: &Path) -> Output {
     let arguments: Vec<String> = command
         .split_whitespace()

@@ -103,7 +103,7 @@ fn evaluate_writes_a_table_a_report_and_figures() {
         );
     }
 
-    // The numbers are those of the library, and do not depend on the number of threads.
+    // The numbers do not depend on the number of threads.
     let json = |more: &str| -> Value {
         serde_json::from_str(&out(&run(&format!("{EVALUATE} --json --resamples 200 {more}"), at))).unwrap()
     };
@@ -246,13 +246,13 @@ fn suspicious_input_is_reported() {
             && network.contains("at most 6 % of the accepted predictions of the network are wrong"),
         "{nuq}{network}"
     );
-    // The model file stores whose errors were counted.
+    // The model file stores that the errors of the network were counted.
     let inspected = out(&run("inspect model.nuq", at));
     assert!(inspected.contains("accepted predictions of the network"), "{inspected}");
 }
 
 #[test]
-fn the_error_of_an_unattainable_risk_names_an_attainable_one() {
+fn the_error_of_an_unattainable_risk_names_an_attainable_risk() {
     let (folder, _) = fitted(&["--quiet"]);
     let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --out new.nuq";
     let message = err(&run(&format!("{calibrate} --target risk=0.0001"), folder.path()));
@@ -266,7 +266,8 @@ fn rows(array: &str) -> Embeddings<'static> {
     EmbeddingsFile::open(&example(array).parse().unwrap()).unwrap().read().unwrap()
 }
 
-/// Three members: the logits of the network, the logits multiplied by 0.5, and the logits with shifted classes.
+/// Three members: the logits of the network, the logits multiplied by 0.5, and the logits with columns that are shifted by one in
+/// rows whose first logit is positive.
 fn members(set: &str) -> Vec<Embeddings<'static>> {
     let logits = rows(&format!("{set}.npz:logits"));
     let member = |change: fn(&[f32], usize) -> f32| {
@@ -292,7 +293,7 @@ fn npy(members: &[Embeddings<'_>], columns: usize) -> Vec<u8> {
 }
 
 #[test]
-fn ensemble_scores_equal_those_of_the_library() {
+fn metrics_of_ensembles_equal_the_metrics_of_the_library() {
     let (folder, _) = fitted(&["--quiet"]);
     let at = folder.path();
     for set in ["test", "svhn"] {

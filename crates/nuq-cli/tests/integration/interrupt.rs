@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nuq_neighbors::SeededRng;
 
-/// A folder with training rows `x.npy` and labels `y.csv` in it.
+/// A folder with training rows `x.npy` and labels `y.csv`.
 fn folder_with_data(rows: usize, dim: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut rng = SeededRng::new(1);
@@ -23,10 +23,10 @@ fn start(arguments: &[&str], folder: &Path) -> Child {
     start_with(&["--default-signal=INT,TERM,HUP"], arguments, folder)
 }
 
-/// Starts nuq with options of `env` that set how signals are handled at the start.
+/// Starts nuq with the program `env`. `signals` are options of `env` that set which signals nuq ignores at its start.
 fn start_with(signals: &[&str], arguments: &[&str], folder: &Path) -> Child {
     let mut command = if cfg!(target_os = "linux") {
-        // If the parent process ignores a signal, nuq inherits this and ignores it too.
+        // Without `env`, nuq would ignore a signal that the process of the tests ignores.
         let mut env = Command::new("env");
         env.args(signals).arg(env!("CARGO_BIN_EXE_nuq"));
         env
@@ -56,7 +56,7 @@ fn an_interrupted_score_leaves_no_file() {
     sparse_file::write(&folder.path().join("many.npy"), 50_000_000, 8, &[]);
     for (name, out, code) in [("-INT", "s.csv", 130), ("-TERM", "s.jsonl", 143), ("-HUP", "s.csv", 129)] {
         let score = ["score", "--model", "m.nuq", "--embeddings", "many.npy", "--out", out];
-        // Another ignored signal, as SIGHUP under `nohup`, changes nothing.
+        // Signals that are ignored at the start, as SIGHUP under `nohup`, do not end the process.
         let ignored = if name == "-TERM" { "--ignore-signal=HUP,INT" } else { "--default-signal=TERM" };
         let mut child = start_with(&["--default-signal=INT,TERM,HUP", ignored], &score, folder.path());
         let start_time = Instant::now();

@@ -1,4 +1,5 @@
-//! Integration tests that run the binary. They are one test binary, because each links the whole dependency tree.
+//! Integration tests that run the binary. They are one test binary, because linking the whole dependency tree for each file takes
+//! long.
 
 #![allow(clippy::unwrap_used)]
 

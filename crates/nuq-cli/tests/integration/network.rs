@@ -1,10 +1,10 @@
-//! Predictions of the network, from its logits, with uncertainties by the model.
+//! `--logits`: the labels are predicted by the network, and the model computes their uncertainties.
 
 use std::fs;
 
 use super::common::{err, example, fitted, nuq, out, table};
 
-/// Arguments separated by spaces; `@` precedes an example file.
+/// Runs nuq with the words of `command`. `@FILE` stands for the path of an example file.
 fn run(command: &str, at: &std::path::Path) -> std::process::Output {
     let arguments: Vec<String> = command
         .split_whitespace()
@@ -13,8 +13,8 @@ fn run(command: &str, at: &std::path::Path) -> std::process::Output {
     nuq(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), at)
 }
 
-/// Three queries: near class `a`, between the classes and far away. The network predicts `a` and `b` with a high probability for the
-/// first and the last query, and nearly equal probabilities for the second.
+/// Three queries: near class `a`, between the classes, and far away. The network predicts `a` for the first query and `b` for the
+/// last one, both with a high probability. For the second query it predicts similar probabilities of both classes.
 const QUERIES: &str = "x,y\n0,0\n3,3\n60,60\n";
 const LOGITS: &str = "9,0\n0,0.5\n0,9\n";
 
@@ -23,7 +23,7 @@ fn cells(text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn labels_and_uncertainties_are_those_of_the_network() {
+fn labels_and_uncertainties_refer_to_the_predictions_of_the_network() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &[]);
     let at = folder.path();
     fs::write(at.join("q.csv"), QUERIES).unwrap();
@@ -39,15 +39,16 @@ fn labels_and_uncertainties_are_those_of_the_network() {
         assert!(
             (number(&network[i][2]) - p).abs() < 1e-12 && (number(&network[i][3]) - (1.0 - p)).abs() < 1e-12
         );
-        // The density is that of the embeddings.
+        // The density does not depend on the logits.
         assert_eq!(network[i][8], plain[i][8]);
-        // n(x) is the same for both predictors, so that the ratio of their U_e is √(v(π)/v(η)), with v(p) = 2 p (1 − p) for two classes.
+        // n(x) is the same for both predictors. The ratio of their epistemic uncertainties is therefore √(v(π)/v(η)), with
+        // v(p) = 2 p (1 − p) for two classes, and the probabilities π of the network and η of NUQ.
         let q = number(&plain[i][2]);
         let log_ratio = 0.5 * (p * (1.0 - p)).ln() - 0.5 * (q * (1.0 - q)).ln();
         let difference = number(&network[i][6]) - number(&plain[i][6]);
         assert!((difference - log_ratio).abs() < 1e-6 * (1.0 + log_ratio.abs()) || q == 1.0, "row {i}");
     }
-    // Columns in another order.
+    // Logits with the columns in another order.
     fs::write(at.join("reversed.csv"), "0,9\n0.5,0\n9,0\n").unwrap();
     let reversed = out(&run(&format!("{score} --logits reversed.csv --classes b,a"), at));
     assert_eq!(cells(&reversed), network);
@@ -142,7 +143,7 @@ fn a_threshold_chosen_with_logits_is_applied_with_logits() {
         let output = run(&format!("{score} {}", options.replace("--logits", logits)), at);
         assert!(output.status.success(), "{options}: {}", err(&output));
     }
-    // The last run: at most 3 % errors among the accepted rows, up to the sampling error of 1000 test rows.
+    // The last command of the loop has written the decisions of the threshold `network`.
     let rows = cells(&fs::read_to_string(at.join("s.csv")).unwrap());
     let accepted = rows.iter().filter(|row| row[9] == "true").count();
     assert!((500..1000).contains(&accepted), "{accepted}");
@@ -159,7 +160,7 @@ fn a_threshold_chosen_with_logits_is_applied_with_logits() {
 }
 
 #[test]
-fn evaluate_has_the_uncertainties_of_the_network() {
+fn evaluate_lists_uncertainties_with_logits() {
     let (folder, _) = fitted(&["--quiet"]);
     let evaluate =
         "evaluate --model model.nuq --test @test.npz:embeddings --labels @test.npz:labels --resamples 100";
@@ -181,7 +182,7 @@ fn a_temperature_at_its_limit_is_reported() {
 }
 
 #[test]
-fn classes_with_few_rows_are_stated_once() {
+fn classes_with_too_few_rows_are_reported_once() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
     let rows: String = (0..12).map(|i| format!("0.{i:02},0.5,a\n")).collect();
     fs::write(folder.path().join("h.csv"), format!("x,y,class\n{rows}5,5.5,b\n")).unwrap();

@@ -16,7 +16,7 @@ fn spawn(arguments: &[&str], folder: &Path, stderr: Stdio) -> Child {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn messages_that_cannot_be_printed_do_not_stop_the_work() {
+fn messages_that_cannot_be_printed_do_not_stop_the_command() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
     let full = || Stdio::from(OpenOptions::new().write(true).open("/dev/full").unwrap());
     let fit = ["fit", "--embeddings", "t.csv", "--labels", "t.csv:class", "--out", "n.nuq", "--k", "100"];
@@ -66,8 +66,9 @@ fn a_pipe_that_is_closed_early_ends_the_command_quietly() {
     child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert_eq!((child.wait().unwrap().code(), stderr.as_str()), (Some(141), ""));
     for arguments in [&["inspect", "model.nuq"][..], &["--help"], &["completions", "bash"]] {
-        // The reader ends before the command starts, because a short output would fit into a pipe. A process that another test
-        // starts at this moment may hold the reader of a pipe, but cannot undo the shutdown of a socket.
+        // The reader is closed before the command starts: a short output would fit into an open pipe and be written without an
+        // error. A socket replaces the pipe: a process that another test starts at this moment may inherit the reader and keep
+        // it open, but it cannot undo the shutdown of a socket.
         let (reader, writer) = UnixStream::pair().unwrap();
         reader.shutdown(Shutdown::Both).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
@@ -143,7 +144,7 @@ fn control_characters_of_data_are_escaped() {
         assert!(!text.is_empty() && !text.contains(['\u{1b}', '\u{7}']), "{arguments:?}: {text:?}");
         assert!(text.contains("u{1b}") || text.contains("u001b"), "{arguments:?}: {text}");
     }
-    // Files hold the labels unchanged.
+    // Output files contain the labels unchanged.
     let score = ["score", "--model", name, "--embeddings", "t.csv:-class", "--out", "s.csv"];
     assert!(nuq(&score, folder.path()).status.success());
     assert!(fs::read_to_string(folder.path().join("s.csv")).unwrap().contains(red));

@@ -1,4 +1,4 @@
-//! Runs every command of the README and compares its output with the one shown.
+//! Runs every `nuq` command of the README and compares the output with the output in the README.
 
 use std::path::Path;
 use std::process::Command;
@@ -34,7 +34,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn every_command_prints_the_output_shown() {
+fn every_command_prints_the_output_in_the_readme() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();

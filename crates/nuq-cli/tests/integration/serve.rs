@@ -1,4 +1,4 @@
-//! `nuq serve`: options, keys, a request, and the end by a signal.
+//! `nuq serve`: options, keys, a request, and a signal that ends the server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -94,7 +94,7 @@ fn options_can_be_environment_variables() {
     for text in ["in memory: changes are lost", "7 rows", "3 requests"] {
         assert!(configuration.contains(text), "{configuration}");
     }
-    // An option wins, and a value that is not valid is named.
+    // An option takes precedence over a variable. The error of an invalid variable contains its value.
     let output = serve(&["--max-rows", "8"], &variables, at);
     assert!(out(&output).contains("8 rows"), "{}", out(&output));
     for (variable, value) in [("NUQ_INSECURE", "perhaps"), ("NUQ_THREADS", "many"), ("NUQ_DEVICE", "abacus")]
@@ -107,7 +107,7 @@ fn options_can_be_environment_variables() {
 }
 
 #[test]
-fn a_signal_ends_the_server_orderly() {
+fn a_signal_ends_the_server_without_an_error() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
     let mut server = Command::new(env!("CARGO_BIN_EXE_nuq"));
     server.args(["serve", "--model", "m.nuq", "--address", "127.0.0.1:0", "--log-format", "json"]);
@@ -132,7 +132,7 @@ fn a_signal_ends_the_server_orderly() {
     let request = log.find(|entry| entry["message"] == "request").unwrap();
     assert_eq!((&request["path"], &request["status"]), (&"/v1/models/m/score".into(), &200.into()));
     assert_eq!(request["outcome"], "complete");
-    // SAFETY: the process exists until it is waited for.
+    // SAFETY: `kill` accesses no memory. The id belongs to the server until `wait` is called.
     assert_eq!(unsafe { libc::kill(server.id() as i32, libc::SIGTERM) }, 0);
     assert!(log.any(|entry| entry["message"] == "ended"));
     assert!(server.wait().unwrap().success());

@@ -22,7 +22,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn every_command_gives_the_results_of_the_model_of_one_file() {
+fn every_command_gives_the_same_results_as_with_a_model_in_one_file() {
     let (folder, _) = fitted(&["--index", "exact"]);
     let folder = folder.path();
     let [train, train_labels, test, test_labels] =
@@ -38,7 +38,7 @@ fn every_command_gives_the_results_of_the_model_of_one_file() {
         let fitted_values = |text: &str| text.split("\nfile ").next().unwrap().to_owned();
         assert_eq!(fitted_values(&inspected), fitted_values(&one));
         assert!(fitted.lines().all(|line| one.contains(line)), "{fitted}\n{one}");
-        // The messages contain the name of the model.
+        // The output of a command may contain the name of the model, which is replaced before the comparison.
         let both = |line: &str| {
             let [sharded, one] =
                 ["sharded", "one.nuq"].map(|model| run(folder, &line.replace("MODEL", model)));
@@ -102,7 +102,7 @@ fn a_failed_fit_leaves_no_shards() {
     let output = nuq(&"fit -e nan.csv -l y.csv --shards 1 -o s".split(' ').collect::<Vec<_>>(), folder);
     assert!(!output.status.success());
     assert_eq!(names(&folder.join("s")), model);
-    // More shards than rows.
+    // With more shards than rows, each of the four rows has its own shard; the fifth file is the manifest.
     run(folder, "fit -e x.csv -l y.csv --shards 9 -k 2 -o s");
     assert_eq!(names(&folder.join("s")).len(), 5);
 }

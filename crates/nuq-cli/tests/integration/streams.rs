@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 
 use crate::common::{err, nuq, out};
 
-/// Six rows of two classes, a model `m.nuq` fitted to them, and queries `q.csv`.
+/// A folder with six rows of two classes, a model `m.nuq` fitted to them, and queries `q.csv`.
 fn example() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("x.csv"), "x,y\n0,0.5\n0,1\n1,0\n8,8.5\n8,9\n9,8\n").unwrap();
@@ -30,7 +30,7 @@ fn pipe(arguments: &[&str], folder: &Path, input: &[u8]) -> Output {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
-    // An error of the command closes the pipe before all input is written.
+    // A command that fails closes the pipe before all input is written. The error of the write is therefore ignored.
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
@@ -81,7 +81,7 @@ fn score_reads_standard_input_in_every_format() {
 }
 
 #[test]
-fn errors_of_standard_input_name_it() {
+fn errors_in_the_data_name_standard_input() {
     let folder = example();
     let score = ["score", "--model", "m.nuq", "--out", "-", "--embeddings", "-"];
     for (input, more, expected) in [
@@ -217,7 +217,7 @@ fn many_integer_labels_are_reported() {
 }
 
 #[test]
-fn one_array_of_standard_input_for_two_options_is_a_usage_error() {
+fn two_options_with_the_same_array_of_standard_input_are_a_usage_error() {
     let folder = example();
     for (arguments, expected) in [
         (
@@ -231,6 +231,10 @@ fn one_array_of_standard_input_for_two_options_is_a_usage_error() {
         (
             "evaluate --model m.nuq --test - --labels y.csv --ood far=-",
             "--test and --ood far=… both read all of standard input",
+        ),
+        (
+            "fit --embeddings -:x --labels -:x --out n.nuq",
+            "--embeddings and --labels both select standard input:x: select a different array",
         ),
     ] {
         let words: Vec<&str> = arguments.split(' ').collect();
@@ -358,7 +362,7 @@ fn suggestions_and_label_issues_are_written_as_tables() {
 #[test]
 fn sizes_are_checked_before_values_are_read() {
     let folder = example();
-    // Arrays of zeros that take no disk space; reading their values as labels would take 64 GB.
+    // Arrays of zeros that take no disk space. If their values were read as labels, this would take 64 GB of memory.
     let large = |name: &str, rows: usize, dim: usize| {
         crate::sparse_file::write(&folder.path().join(name), rows, dim, &[]);
     };

@@ -78,7 +78,8 @@ fn sums_of_weights_are_rounded() {
     let folder = folder();
     fs::write(folder.path().join("w.csv"), "0.025\n".repeat(40)).unwrap();
     let output = run("fit -e t.csv -l t.csv:class --weights w.csv --bandwidth 1 -o m.nuq", &folder);
-    let text = "have the sum 1: a weight is a number of equal rows, so that the model has only 1 rows; multiply the weights by 40";
+    let text = "have the sum 1: a row with weight w counts as w identical rows, so the model has the equivalent of only 1 rows; \
+                multiply the weights by 40";
     assert!(err(&output).contains(text), "{}", err(&output));
 }
 
@@ -98,13 +99,13 @@ fn all_rules_are_listed_if_there_is_none_to_remove() {
     let output = run("calibrate -m m.nuq --remove other", &folder);
     let text = "m.nuq has no threshold, sets or intervals `other`: its thresholds are coverage=0.9; its sets are sets=0.8";
     assert!(err(&output).contains(text), "{}", err(&output));
-    // All rows are training rows.
+    // The rows of the calibration are training rows, so the text does not call them held-out rows.
     let output = run("calibrate -m m.nuq -e t.csv -l t.csv:class --target sets=0.8", &folder);
     assert!(out(&output).contains("mean size of the sets of the training rows: "), "{}", out(&output));
 }
 
 #[test]
-fn rounded_training_rows_are_reported_whatever_their_share() {
+fn rounded_training_rows_are_reported_also_if_they_are_few() {
     let folder = tempfile::tempdir().unwrap();
     let value = |i: u32| f64::from(i * i % 9973) / 7.0;
     let rows = |range: std::ops::Range<u32>, digits: usize| -> String {
@@ -125,10 +126,23 @@ fn the_kind_of_the_model_is_checked_before_its_arrays() {
     assert!(run("fit -e t.csv --targets t.csv:class --bandwidth 1 -o r.nuq", &folder).status.success());
     let output = run("calibrate -m r.nuq -e t.csv:-class --target sets=0.9", &folder);
     assert!(err(&output).contains("--target sets requires a classifier; use intervals"), "{}", err(&output));
-    let output = run("inspect -", &folder);
+}
+
+#[test]
+fn a_model_cannot_be_read_from_standard_input() {
+    let output = run("inspect -", &folder());
     assert!(err(&output).contains("cannot be read from standard input"), "{}", err(&output));
-    let output = run("fit -e t.csv:x-y -l t.csv:class -o m.nuq", &folder);
+}
+
+#[test]
+fn the_error_of_an_unknown_column_explains_how_columns_are_excluded() {
+    let output = run("fit -e t.csv:x-y -l t.csv:class -o m.nuq", &folder());
     assert!(err(&output).contains("or exclude the other columns as t.csv:-NAME,NAME"), "{}", err(&output));
-    let help = out(&run("label-issues --help", &folder));
+}
+
+#[test]
+fn the_help_of_a_command_does_not_mention_other_commands() {
+    // `inspect` and `label-issues` share the argument of the model.
+    let help = out(&run("label-issues --help", &folder()));
     assert!(!help.contains("inspect"), "{help}");
 }

@@ -49,7 +49,7 @@ fn weights_that_are_shares_are_reported() {
     fs::write(folder.path().join("shares.csv"), "0.1\n0.1\n0.05\n0.05\n").unwrap();
     let line = "fit -e t.csv:-weight,label -l t.csv:label --weights shares.csv --bandwidth 1 -o m.nuq";
     let output = nuq(&line.split_whitespace().collect::<Vec<_>>(), folder.path());
-    let text = "the weights of 4 rows have the sum 0.3: a weight is a number of equal rows";
+    let text = "the weights of 4 rows have the sum 0.3: a row with weight w counts as w identical rows";
     assert!(output.status.success() && err(&output).contains(text), "{}", err(&output));
 }
 

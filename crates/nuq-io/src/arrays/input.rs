@@ -15,20 +15,20 @@ use crate::Error;
 /// Number of bytes from which the format is recognized.
 const START: u64 = 8192;
 
-/// The bytes of standard input after [`hold_stdin`].
+/// The bytes of standard input, once [`buffer_stdin`] has read them.
 static HELD: OnceLock<Vec<u8>> = OnceLock::new();
 
 /// Reads standard input into memory. Several arrays with the path `-` can be read afterwards, for example a table and its column of
-/// labels. Without it, standard input is read from front to back by the first array, and is empty for the next one.
+/// labels. Without this call, the first array reads standard input to its end, and the next array finds it empty.
 ///
 /// # Errors
 /// If standard input cannot be read.
-pub fn hold_stdin() -> Result<(), Error> {
+pub fn buffer_stdin() -> Result<(), Error> {
     if HELD.get().is_none() {
         let mut bytes = Vec::new();
         let failed = |source| Error::Read { path: "standard input".into(), source };
         io::stdin().read_to_end(&mut bytes).map_err(failed)?;
-        // Another thread may have read it in the meantime.
+        // An error means that another thread has read standard input in the meantime; its bytes are kept.
         let _ = HELD.set(bytes);
     }
     Ok(())

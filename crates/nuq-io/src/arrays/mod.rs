@@ -10,7 +10,7 @@
 //!
 //! Numbers may be `f16`, `bf16`, `f32`, `f64` or integers of any width, in C or Fortran order.
 //!
-//! The format is recognized by the contents ([`Format`]). The path `-` is standard input; [`hold_stdin`] allows several arrays from it.
+//! The format is recognized by the contents ([`Format`]). The path `-` is standard input; [`buffer_stdin`] allows several arrays from it.
 //! All formats may be compressed with gzip or, with the feature `zstd`, with zstd. npz, safetensors and parquet data that are
 //! compressed or come from standard input are copied to a temporary file, which can be read at any position.
 //!
@@ -54,7 +54,7 @@ mod table_rows;
 pub use format::Format;
 pub use header::Header;
 pub use images::{Images, read_images};
-pub use input::{hold_stdin, unnamed_file};
+pub use input::{buffer_stdin, unnamed_file};
 pub use kept::KeptColumn;
 pub use mapped::{AllValues, MappedInput};
 pub use members::read_members;

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_with_one_name_share_a_style_and_a_legend_entry() {
+    fn lines_with_the_same_name_share_a_style_and_a_legend_entry() {
         let line = |name: &str, emphasis| ChartLine {
             name: name.to_owned(),
             emphasis,

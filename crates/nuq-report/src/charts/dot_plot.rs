@@ -69,7 +69,7 @@ impl DotPlot {
         self.draw_axis(&mut canvas, &axis, left, &x_of);
         for (i, row) in self.rows.iter().enumerate() {
             let y = TOP + ROW * (i as f64 + 0.5);
-            // One unit of slack for rounding.
+            // One unit is left free, because text widths are approximate.
             let name = text_metrics::truncate(&row.name, TEXT, left - 11.0);
             canvas.text(left - 10.0, y + 4.5, &name, text(400, Color::TEXT, Anchor::End));
             // The first series is drawn last, on top.
@@ -99,7 +99,7 @@ impl DotPlot {
         canvas.text(middle, bottom + 42.0, &axis.title, text(500, Color::TEXT, Anchor::Middle));
     }
 
-    /// A single series needs no legend, since the axis title names it.
+    /// The legend. A single series needs none, because the axis title names it.
     fn legend(&self) -> Vec<LegendEntry> {
         let entry = |(i, name): (usize, &String)| LegendEntry {
             name: name.clone(),
@@ -134,7 +134,7 @@ mod tests {
             ],
         };
         let figure = plot.draw();
-        // Three markers and two legend symbols.
+        // Three markers and two legend symbols have this attribute.
         assert_eq!(figure.svg().matches("stroke-opacity").count(), 5);
         assert!(figure.svg().contains('…'));
         figure.png(1.0).unwrap();

@@ -71,7 +71,7 @@ fn radius(points: usize) -> f64 {
     }
 }
 
-/// Positions of the points. Both axes have the same scale, so that distances can be compared.
+/// Positions of the points. Both axes have the same scale, so distances in all directions can be compared.
 fn positions(map: &Map) -> Vec<(f64, f64)> {
     let ends = |coordinate: &dyn Fn(&MapPoint) -> f64| {
         let values = map.points.iter().map(coordinate).filter(|v| v.is_finite());
@@ -154,9 +154,14 @@ mod tests {
         let points = vec![point(0.0, 0.0, 0.0), point(1.0, 0.0, 0.5), point(0.0, 1.0, 1.0)];
         let map = Map { explained: (0.5, 0.2), sets: vec!["test".to_owned()], points };
         let positions = positions(&map);
+        // y is measured downward.
         let (right, up) = (positions[1].0 - positions[0].0, positions[0].1 - positions[2].1);
         assert!((right - up).abs() < 1e-9 && right > 0.0);
-        assert!(positions.iter().all(|p| p.1 > PLANE.y && p.1 < PLANE.y + PLANE.height));
+        let is_inside = |&(x, y): &(f64, f64)| {
+            x > PLANE.x && x < PLANE.x + PLANE.width && y > PLANE.y && y < PLANE.y + PLANE.height
+        };
+        assert!(positions.iter().all(is_inside));
+        // The epistemic uncertainty -∞ is null in the data for the page's script.
         assert!(draw(&map).1["points"][0][7].is_null());
     }
 

@@ -13,8 +13,9 @@ use crate::report::{Histogram, HistogramSet, Mark};
 /// Line style by index of the set.
 pub(crate) type Styles<'a> = &'a dyn Fn(usize) -> LineStyle;
 
-/// Gap before an outer bin, and its width, relative to the range of the other bins.
+/// Gap between an outer bin, which has an infinite edge, and the other bins. It is relative to the range of the other bins.
 const OUTER_GAP: f64 = 0.025;
+/// Drawn width of an outer bin, relative to the range of the other bins.
 const OUTER_WIDTH: f64 = 0.035;
 
 /// Draws the histogram. Returns the drawing and the data for the page's script.
@@ -49,7 +50,7 @@ pub(crate) fn legend(histogram: &Histogram, styles: Styles<'_>) -> Vec<LegendEnt
     histogram.sets.iter().map(|set| &set.name).enumerate().map(entry).collect()
 }
 
-/// Sentence for the caption that gives the position of the threshold; empty without a threshold.
+/// Sentence for the caption with the position of the threshold; empty without a threshold.
 pub(crate) fn threshold_note(histogram: &Histogram) -> String {
     let Some(Mark { name, value }) = &histogram.threshold else {
         return String::new();
@@ -64,7 +65,7 @@ pub(crate) fn threshold_note(histogram: &Histogram) -> String {
     }
 }
 
-/// Sentence for the caption that gives the contents of the outer bins; empty without outer bins.
+/// Sentence for the caption with the number of rows in the outer bins; empty without outer bins.
 pub(crate) fn outer_bins_note(histogram: &Histogram) -> String {
     let Histogram { edges, sets, .. } = histogram;
     let last = edges.len().saturating_sub(1);
@@ -99,7 +100,7 @@ pub(crate) fn outer_bins_note(histogram: &Histogram) -> String {
 
 /// Positions of the bins along the horizontal axis.
 struct Layout {
-    /// Range of the finite bins, extended to the threshold unless it is far from them.
+    /// Range of the finite bins, extended to the threshold unless the threshold is far from them.
     range: (f64, f64),
     /// Ends of each bin as drawn: a bin with an infinite edge is placed beyond the range, after a gap.
     bins: Vec<(f64, f64)>,
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_without_a_range_are_drawn() {
+    fn bins_without_a_width_get_a_range() {
         assert_eq!(Layout::new(&histogram(&[])).range, (0.0, 1.0));
         let equal = Layout::new(&histogram(&[3.0, 3.0]));
         assert_eq!((equal.range, &equal.bins[..]), ((2.5, 3.5), &[(2.5, 3.5)][..]));

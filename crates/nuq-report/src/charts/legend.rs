@@ -33,7 +33,7 @@ const LINE_HEIGHT: f64 = 20.0;
 const FONT_SIZE: f64 = 13.0;
 
 impl Symbol {
-    /// Draws the symbol, 26 by 12 units, with its left end at x and its vertical center at y.
+    /// Draws the symbol, 26 units wide and 12 units high, with its left end at x and its vertical center at y.
     fn draw(self, canvas: &mut Canvas, x: f64, y: f64) {
         let (left, right) = (x + 1.0, x + SYMBOL_WIDTH - 1.0);
         match self {
@@ -60,7 +60,7 @@ impl LegendEntry {
     }
 }
 
-/// Height of the legend when drawn at a width.
+/// Height of the legend if it is drawn with the given width.
 pub(crate) fn height(entries: &[LegendEntry], width: f64) -> f64 {
     let last = layout(entries, width).last().map(|&(_, y, _)| y);
     last.map_or(0.0, |y| y + LINE_HEIGHT)

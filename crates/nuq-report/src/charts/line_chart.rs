@@ -74,7 +74,7 @@ impl LineChart {
         series.map(|s| LegendEntry { name: s.name.clone(), symbol: Symbol::Line(s.style) }).collect()
     }
 
-    /// Plot area of each panel. All have the same left edge; only the last has a title of the horizontal axis.
+    /// Plot area of each panel. All have the same left edge; only the last one has the title of the horizontal axis.
     fn plots(&self) -> Vec<PlotArea> {
         let mut plots: Vec<PlotArea> = Vec::new();
         for (i, panel) in self.panels.iter().enumerate() {
@@ -123,7 +123,7 @@ fn panel_json(panel: &Panel, plot: &PlotArea, simplified: &[Vec<(f64, f64)>]) ->
     value
 }
 
-/// Simplifies a line by the Douglas-Peucker algorithm: a curve of 10,000 points keeps a few hundred.
+/// Simplifies a line by the Douglas-Peucker algorithm. A smooth curve of 10,000 points keeps fewer than 200 of them.
 fn simplify(points: &[(f64, f64)], plot: &PlotArea) -> Vec<(f64, f64)> {
     let positions: Vec<(f64, f64)> = points.iter().map(|&point| plot.position(point)).collect();
     let mut is_kept = vec![false; points.len()];

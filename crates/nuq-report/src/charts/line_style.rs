@@ -3,7 +3,7 @@
 use crate::drawing::canvas::LineStyle;
 use crate::drawing::color::Color;
 
-/// Dash patterns, so that lines can be distinguished without color. The first line of a chart is solid.
+/// Dash patterns. They distinguish lines for readers who do not see the colors. The first line of a chart is solid.
 const DASHES: [&str; 8] = ["", "9 3", "2 2.5", "7 3 2 3", "5 2.5", "12 3 2 3 2 3", "1.5 4", "14 4"];
 
 /// Style of reference lines, such as the optimum or the result of random scores.

@@ -77,7 +77,7 @@ impl LogLogChart {
             points.iter().for_each(|&(x, y)| canvas.circle(x, y, 4.0, color, 1.0));
             labels.extend(points.last().map(|&(_, y)| (y, i)));
         }
-        // Names are written at the ends of the lines and moved down where they would overlap.
+        // Names are written at the ends of the lines. A name that would overlap another one is moved down.
         labels.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut lowest = f64::NEG_INFINITY;
         for (y, i) in labels {
@@ -97,7 +97,7 @@ impl LogLogChart {
     }
 }
 
-/// Tick label of a power of ten: 0.01, 10, 1,000, 1 million, 1e7.
+/// Tick label of a power of ten, such as 0.01, 10, 1,000, 1 million or 1e7.
 fn decade(power: i32) -> String {
     match power {
         -3..=2 => format!("{}", 10f64.powi(power)),

@@ -7,11 +7,11 @@ use crate::drawing::canvas::{Anchor, Area, Canvas, TextStyle};
 use crate::drawing::color::Color;
 use crate::drawing::text_metrics;
 
-/// Width of every chart. It fits half of a wide page at full size, and its text stays legible on a phone.
+/// Width of every chart. Two charts of this width fit side by side on a wide page, and their text stays legible on a phone.
 pub(crate) const WIDTH: f64 = 440.0;
 /// Font size of all text in a chart.
 pub(crate) const TEXT: f64 = 13.0;
-/// Font size that pages use for chart text on narrow screens. Layout reserves space for it.
+/// Font size that pages use for chart text on narrow screens. The layout reserves space for text of this size.
 pub(crate) const LARGEST_TEXT: f64 = 16.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 50.0;
@@ -31,7 +31,7 @@ pub(crate) fn text(weight: u16, color: Color, anchor: Anchor) -> TextStyle {
 }
 
 impl PlotArea {
-    /// A plot area of a given height. `top` is the upper end of its axis title.
+    /// A plot area of a given height. `top` is the upper end of the title of the vertical axis.
     pub(crate) fn new(top: f64, height: f64, x: Axis, y: Axis) -> Self {
         let width = |label: &str| text_metrics::width(label, LARGEST_TEXT);
         let left = y.ticks(5.0).iter().map(|(_, label)| width(label)).fold(28.0, f64::max) + 12.0;
@@ -40,7 +40,7 @@ impl PlotArea {
         Self { area: Area { x: left, y: top + TOP, width: WIDTH - left - right, height }, x, y }
     }
 
-    /// The same plot area with another left edge, so that stacked panels align.
+    /// The same plot area with another left edge. It aligns panels that are stacked.
     pub(crate) fn with_left(mut self, left: f64) -> Self {
         self.area = Area { x: left, width: self.area.x + self.area.width - left, ..self.area };
         self

@@ -1,7 +1,7 @@
 //! SVG canvas with an embedded font.
 //!
-//! Each color is written twice: as an attribute, used by standalone drawings, and as a class that names its role
-//! (`fill-text`, `line-s0`), through which a page applies the colors of its theme.
+//! Each color is written twice. Standalone drawings use the attribute with the color. A page uses the class that names the role of
+//! the color (`fill-text`, `line-s0`) and assigns to it a color of its theme.
 
 use std::fmt::{Display, Write};
 
@@ -147,7 +147,7 @@ impl Canvas {
         self.element("</g>");
     }
 
-    /// Clips a drawing to an area. A nested `<svg>` needs no id, which would have to be unique within a page.
+    /// Clips a drawing to an area. A nested `<svg>` is used because a clip path needs an id, which must be unique within a page.
     pub(crate) fn clipped(&mut self, area: Area, draw: impl FnOnce(&mut Self)) {
         let Area { x, y, width, height } = area;
         self.element(format_args!(

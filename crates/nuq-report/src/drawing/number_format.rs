@@ -17,7 +17,7 @@ pub(crate) fn significant(value: f64, digits: i32) -> String {
     fixed(value, (digits - 1 - magnitude as i32).max(0) as usize)
 }
 
-/// Milliseconds: one decimal from 10 on, two significant digits below.
+/// A number of milliseconds: one decimal if it is at least 10, otherwise two significant digits.
 pub(crate) fn milliseconds(value: f64) -> String {
     if value >= 10.0 { fixed(value, 1) } else { significant(value, 2) }
 }

@@ -1,4 +1,4 @@
-//! Text width in the embedded font, used to truncate and wrap text before it overlaps.
+//! Text width in the embedded font. It is used to truncate and wrap text that would overlap other text.
 
 /// Advance widths of the characters U+0020 to U+007E in Roboto Medium, in thousandths of the font size. Roboto Regular is
 /// slightly narrower.
@@ -26,7 +26,7 @@ fn advance(c: char) -> f64 {
     }
 }
 
-/// Truncates text to a width, with an ellipsis where characters are removed.
+/// Truncates text to a width. An ellipsis replaces the removed characters.
 pub(crate) fn truncate(text: &str, size: f64, max_width: f64) -> String {
     if width(text, size) <= max_width {
         return text.to_owned();
@@ -40,7 +40,7 @@ pub(crate) fn truncate(text: &str, size: f64, max_width: f64) -> String {
     format!("{}…", start.trim_end())
 }
 
-/// Breaks text into lines of at most a width. A word that is longer than a line is truncated.
+/// Breaks text into lines that are at most `max_width` wide. A word that is longer than a line is truncated.
 pub(crate) fn wrap(text: &str, size: f64, max_width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     // Lines are not broken at no-break spaces.

@@ -22,7 +22,7 @@ pub struct Report {
     /// ROC curves of selected methods for each set of `ood`: (false positive rate, true positive rate).
     pub roc: Vec<Vec<Curve>>,
     /// Count curves of selected methods for each set of `ood`: (number of accepted rows, number of `ood` rows among them).
-    /// The rows of both sets are ranked together, and the most certain ones are accepted.
+    /// The rows of the test set and of the `ood` set are ranked together, and the most certain rows are accepted.
     pub counts: Vec<Vec<Curve>>,
     /// Histograms of NUQ's uncertainties, one per measure.
     pub histograms: Vec<Histogram>,
@@ -63,7 +63,7 @@ pub struct TestSet {
     pub name: String,
     /// Number of rows.
     pub rows: usize,
-    /// Number of rows that equal training rows. Metrics of such rows are too good.
+    /// Number of rows that equal training rows. Metrics on such rows are too optimistic.
     pub training_rows: usize,
     /// Share of correct predictions, in [0, 1].
     pub accuracy: Interval,
@@ -142,7 +142,7 @@ pub struct Cell {
 pub struct Curve {
     /// Name of a method, or of a reference such as "best possible".
     pub name: String,
-    /// Kind, which determines the line style.
+    /// Kind of the curve; it determines the line style.
     pub kind: CurveKind,
     /// Points in order of x.
     pub points: Vec<(f64, f64)>,

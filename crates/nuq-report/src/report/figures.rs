@@ -23,7 +23,7 @@ pub(crate) struct ReportFigures {
 }
 
 impl Report {
-    /// Every figure with its file name without extension: `risk-coverage`, `roc-svhn`, `map`.
+    /// Every figure after its file name without extension, such as `risk-coverage`, `roc-svhn` or `map`.
     #[must_use]
     pub fn figures(&self) -> Vec<(String, Figure)> {
         let ReportFigures { errors, histograms, roc, counts, bandwidth, map } = ReportFigures::new(self);
@@ -65,8 +65,8 @@ impl ReportFigures {
     }
 }
 
-/// Thick lines for NUQ, thinner lines for baselines, thin gray lines for references. Colors follow the order in the chart, so
-/// that its first line, which is NUQ's, has the same color in all charts.
+/// Thick lines for NUQ, thinner lines for baselines, thin gray lines for references. The color depends on the position in the chart:
+/// the first line belongs to NUQ and has the same color in all charts.
 fn curve_style(kind: CurveKind, index: usize) -> LineStyle {
     match kind {
         CurveKind::Nuq => line_style::nth(index, line_style::STRONG),
@@ -75,7 +75,7 @@ fn curve_style(kind: CurveKind, index: usize) -> LineStyle {
     }
 }
 
-/// Lines with transformed points, those of methods first.
+/// Lines with transformed points. Lines of methods come before lines of references.
 fn series(curves: &[Curve], transform: impl Fn((f64, f64)) -> (f64, f64)) -> Vec<Series> {
     let (references, methods): (Vec<&Curve>, Vec<&Curve>) =
         curves.iter().partition(|curve| curve.kind == CurveKind::Reference);
@@ -106,7 +106,7 @@ fn errors(report: &Report) -> Vec<CaptionedDrawing> {
         panels: vec![Panel { y, height: 250.0, series }],
         mark: None,
     };
-    // The risk among the first few rows can be as high as 100 %; it does not extend the axis.
+    // The risk among the few most certain rows can be as high as 100 %. The axis need not cover it.
     let is_method = |curve: &&Curve| curve.kind != CurveKind::Reference;
     let risks = || {
         let points = report.risk_coverage.iter().filter(is_method).flat_map(|curve| &curve.points);

@@ -5,8 +5,8 @@ use crate::report::{Cell, Interval, Method, Report};
 
 /// Maximum width in characters.
 const MAX_WIDTH: usize = 110;
-/// Sets of columns that are omitted from a table that is too wide. The first set that makes the table narrow enough is used, or
-/// the last one.
+/// Sets of columns that can be omitted from a table that is too wide. The first set that makes the table narrow enough is omitted. If
+/// none does, the last set is omitted.
 const OMITTED: [&[&str]; 4] = [&[], &["memory"], &["AUPR"], &["AUPR", "memory"]];
 /// Maximum length of a name. The longest built-in name is "ensemble mutual information".
 const MAX_NAME: usize = 27;
@@ -75,7 +75,7 @@ impl Report {
     }
 }
 
-/// A value ± half the width of its interval, followed by a star or a space, so that digits align.
+/// A value ± half the width of its interval. A star or a space follows, which aligns the digits of a column.
 fn value(cell: Cell, decimals: usize) -> String {
     let Cell { interval: Interval { value, low, high }, is_best } = cell;
     let star = if is_best { '*' } else { ' ' };

@@ -57,7 +57,8 @@
       return line && line.querySelector("b").textContent;
     };
     figure.scrollIntoView();
-    // Target: a point of the map, the middle of a line chart, or slightly off the middle of a histogram, where a bin may end.
+    // Target: a point of the map, the middle of a line chart, or a position close to the middle of a histogram. The middle itself may
+    // be the end of a bin.
     const fraction = data.kind === "bars" ? 0.51 : 0.5;
     const { area } = data.panels ? data.panels[0] : data;
     const target = data.kind === "map" ? data.points[3] : [area[0] + fraction * area[2], area[1] + area[3] / 2];
@@ -121,7 +122,7 @@
       heading.querySelector("button").click();
       const first = heading.dataset.first;
       check(heading.getAttribute("aria-sort") === first, `${heading.textContent}: aria-sort`);
-      check(headings.filter(other => other.getAttribute("aria-sort") !== "none").length === 1, "exactly one heading is marked as sorted");
+      check(headings.filter(other => other.getAttribute("aria-sort") !== "none").length === 1, "not exactly one heading is marked as sorted");
       const sign = first === "ascending" ? 1 : -1;
       if (column > 0) check(isSorted(values(), sign), `${heading.textContent} is not sorted ${first}`);
       heading.querySelector("button").click();
@@ -156,7 +157,7 @@
       try { stored = localStorage.getItem("nuq-theme"); } catch { /* browsers may deny storage to pages opened from a file */ }
       check(["denied", document.documentElement.dataset.theme].includes(stored), `theme: stored ${stored}`);
       check((turn === 0) === (read() !== before), `theme: ${before} and ${read()}`);
-      check((turn === 0) === (line() !== stroke), "lines follow the theme");
+      check((turn === 0) === (line() !== stroke), "lines do not follow the theme");
     }
   }
 

@@ -10,7 +10,7 @@ use crate::common::Random;
 
 const DIM: usize = 3;
 
-/// Rows around the centers in turn, with the index of their center.
+/// Rows around the centers in turn. The label of a row is the index of its center.
 fn rows(random: &mut Random, centers: &[f64], n: usize) -> (Embeddings<'static>, Vec<i64>) {
     let labels: Vec<i64> = (0..n).map(|i| (i % centers.len()) as i64).collect();
     let values = labels
@@ -45,7 +45,7 @@ fn data() -> Data {
     let (train, train_labels) = rows(&mut random, &[-1.0, 1.0], 200);
     let (test, labels) = rows(&mut random, &[-1.0, 1.0], 80);
     let (far, _) = rows(&mut random, &[9.0], 40);
-    // The model borrows its training rows for the rest of the test.
+    // The rows are leaked, because the model of the returned data borrows them.
     let train: &'static Embeddings<'static> = Box::leak(Box::new(train));
     let model = NuqClassifier::params().fit(train, &train_labels).expect("two classes");
     Data { model, test, labels, far }
@@ -73,7 +73,7 @@ fn evaluate<'d>(data: &'d Data, inputs: Inputs, options: &ReportOptions) -> (Eva
     (evaluation, report)
 }
 
-/// The third of the test rows that are training rows is counted, and the page warns about them.
+/// A third of the test rows are training rows. The report counts them, and the page has a warning.
 #[test]
 fn test_rows_that_are_training_rows_are_reported() {
     let Data { model, test, labels, .. } = data();
@@ -140,7 +140,7 @@ fn curves_start_with_nuq_then_max_prob_and_end_with_the_optimum() {
     assert_eq!((report.roc[0].len(), report.counts[0].len(), report.risk_coverage.len()), (5, 6, 6));
     let last = report.risk_coverage.last().unwrap();
     assert_eq!((last.kind, report.risk_coverage[0].kind), (CurveKind::Reference, CurveKind::Nuq));
-    // All rows are kept at the right end, where the risk is the error rate.
+    // At the right end all rows are accepted, and the risk equals the error rate.
     let end = report.risk_coverage[0].points.last().unwrap();
     assert!((end.0 - 1.0).abs() < 1e-12 && (end.1 - (1.0 - report.test.accuracy.value)).abs() < 1e-12);
     assert_eq!(report.counts[0][5].points.last(), Some(&(120.0, 40.0)));
@@ -196,7 +196,7 @@ fn logits_with_swapped_columns_are_reported() {
 }
 
 #[test]
-fn equal_values_of_several_methods_are_stated() {
+fn equal_values_of_several_methods_are_reported() {
     let Data { model, test, far, .. } = data();
     let predictions = model.predict(&test).unwrap();
     let labels: Vec<i64> = (0..test.len()).map(|i| i64::from(*predictions.label(i) == 1)).collect();
@@ -205,7 +205,7 @@ fn equal_values_of_several_methods_are_stated() {
     let evaluation = comparison.run(&model).unwrap();
     let report =
         Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default()).unwrap();
-    let text = "There are no errors among the test rows: the RCC-AUC of every method is 0, so that it does not compare the methods.";
+    let text = "There are no errors among the test rows: the RCC-AUC of every method is 0, so it does not compare the methods.";
     assert!(report.summary.contains(text), "{}", report.summary);
     assert!(report.methods.iter().filter(|method| method.ood[0].roc_auc.interval.value == 1.0).count() > 3);
     assert!(report.page().contains("methods have this value") && !report.page().contains("Best method: "));

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::common::sample;
 use nuq_report::{Figure, Report};
 
-/// A report with methods only.
+/// A report without figures, uncertain rows and properties of the model.
 fn minimal() -> Report {
     let mut report = sample(&[]);
     report.risk_coverage.clear();

@@ -23,7 +23,7 @@ pub(crate) fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A folder with a model fitted to the example.
+/// A folder with a model fitted to the example, and the output of the fit.
 pub(crate) fn fitted(options: &[&str]) -> (tempfile::TempDir, Output) {
     let folder = tempfile::tempdir().unwrap();
     let (x, y) = (example("train.npz:embeddings"), example("train.npz:labels"));
@@ -33,7 +33,7 @@ pub(crate) fn fitted(options: &[&str]) -> (tempfile::TempDir, Output) {
     (folder, output)
 }
 
-/// A folder with a table of six points, whose last column is the class, and a model fitted to it.
+/// A folder with a table of six points (`t.csv`) and a model fitted to it (`m.nuq`). The last column of the table is the class.
 pub(crate) fn table(classes: [&str; 6], options: &[&str]) -> (tempfile::TempDir, Output) {
     let folder = tempfile::tempdir().unwrap();
     let rows = ["0,0", "0,1", "1,0", "5,5", "5,6", "6,5"];

@@ -1,4 +1,4 @@
-//! Curves of the charts, reduced to few points, and the methods for which they are drawn.
+//! Curves of the charts. Each curve is reduced to few points, and only some methods are selected for a chart.
 
 use nuq_eval::Error;
 use nuq_eval::evaluate::{Evaluation, MethodId, MethodResult};
@@ -6,12 +6,13 @@ use nuq_eval::metrics::{Detection, Selective};
 
 use crate::report::{Curve, CurveKind};
 
-/// Maximum number of points of a curve, not counting its last point if that is added.
+/// Maximum number of evenly spaced points of a curve. The last point of the curve may be added to them.
 const MAX_POINTS: usize = 200;
-/// Number of baselines drawn next to NUQ.
+/// Number of baselines that are drawn together with NUQ.
 const BASELINES: usize = 3;
 
-/// The methods to draw: the given ones of NUQ, MaxProb if available, and the best of the other methods.
+/// The methods to draw: `of_nuq`, then [`BASELINES`] baselines. The first baseline is MaxProb if it was evaluated, and the others have
+/// the highest quality.
 fn selected<'e>(
     evaluation: &'e Evaluation<'_>,
     of_nuq: &[MethodId],
@@ -71,7 +72,7 @@ pub(super) fn risk_coverage(evaluation: &Evaluation<'_>) -> Result<Vec<Curve>, E
     Ok(curves)
 }
 
-/// ROC curves for one out-of-distribution set, and curves of the number of its rows among the accepted rows.
+/// ROC curves for one out-of-distribution set, and count curves: the number of rows of the set among the accepted rows.
 pub(super) fn detection(evaluation: &Evaluation<'_>, set: usize) -> Result<(Vec<Curve>, Vec<Curve>), Error> {
     let of_nuq = [MethodId::NuqEpistemic, MethodId::NuqDensity];
     let methods = selected(evaluation, &of_nuq, |method| method.ood[set].roc_auc.interval.value);

@@ -7,7 +7,7 @@ use crate::report::{Histogram, HistogramSet, Mark};
 
 /// Number of bins of equal width.
 const BINS: usize = 40;
-/// Length of a short tail relative to the range of the central scores.
+/// Largest length of a short tail, relative to the range of the central scores.
 const SHORT_TAIL: f64 = 0.25;
 
 /// Histograms of epistemic and total uncertainty, and of the measure of the threshold.
@@ -43,8 +43,8 @@ fn title(measure: Measure) -> &'static str {
 
 /// Histogram of the scores of several sets; `None` without finite scores.
 ///
-/// The bins cover the central 99 % of the finite scores, and each tail that is short. The scores of a long tail and infinite
-/// scores are counted in an outer bin with an infinite edge.
+/// The bins cover the central 99 % of the finite scores, and a tail beyond them if it is short. The scores of a long tail and
+/// infinite scores are counted in an outer bin with an infinite edge.
 fn histogram(score: &str, sets: &[(&str, Vec<f64>)], threshold: Option<Mark>) -> Option<Histogram> {
     let threshold = threshold.filter(|mark| mark.value.is_finite());
     let scores = || sets.iter().flat_map(|(_, scores)| scores.iter().copied());

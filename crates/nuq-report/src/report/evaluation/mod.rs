@@ -21,10 +21,11 @@ use crate::report::{
 
 /// Name of the test set in a report.
 const TEST_NAME: &str = "test";
-/// Most uncertain rows shown of the test set, and of each out-of-distribution set.
+/// Number of most uncertain rows of the test set that are shown.
 const UNCERTAIN_TEST_ROWS: usize = 6;
+/// Number of most uncertain rows of each out-of-distribution set that are shown.
 const UNCERTAIN_OOD_ROWS: usize = 3;
-/// Neighbors shown of each uncertain row.
+/// Number of neighbors that are shown for each uncertain row.
 const SHOWN_NEIGHBORS: usize = 5;
 
 /// Optional contents of a report that are not part of the evaluation.
@@ -45,7 +46,7 @@ pub struct ReportOptions {
 }
 
 impl Report {
-    /// Makes a report of an evaluation. `model` and `comparison` must be those that `evaluation` was made from.
+    /// Makes a report of an evaluation. `evaluation` must be the result of `comparison` with `model`.
     ///
     /// ```
     /// use nuq::{Embeddings, NuqClassifier};
@@ -96,7 +97,7 @@ struct Set<'s> {
 }
 
 impl Set<'_> {
-    /// The predictions of one predictor; `None` if there are no logits.
+    /// The predictions of one predictor; `None` for the network if there are no logits.
     fn by(&self, predictor: Predictor) -> Option<&Predictions<'_>> {
         match predictor {
             Predictor::Nuq => Some(self.predictions),
@@ -180,7 +181,7 @@ impl Source<'_> {
         facts
     }
 
-    /// Whether the threshold accepts each row; `None` without a threshold, or without the logits that it needs.
+    /// For each row, whether the threshold accepts it; `None` without a threshold, or without the logits that it needs.
     fn accepted(&self, set: &Set<'_>) -> Option<Vec<bool>> {
         let (_, threshold) = self.options.threshold.as_ref()?;
         let predictions = set.by(threshold.predictor)?;
@@ -214,7 +215,7 @@ impl Source<'_> {
     }
 
     fn uncertain_row(&self, set: &Set<'_>, row: usize) -> UncertainRow {
-        let (prediction, table) = (&set.predictions[row], set.predictions.neighbors());
+        let (prediction, nearest) = (&set.predictions[row], set.predictions.neighbors());
         let neighbor = |(&id, sq_distance): (&u32, &f64)| Neighbor {
             row: id,
             distance: sq_distance.sqrt(),
@@ -224,7 +225,7 @@ impl Source<'_> {
                 .label(self.model.training_classes()[id as usize] as usize)
                 .to_string(),
         };
-        let neighbors = table.ids(row).iter().zip(table.sq_distances(row)).take(SHOWN_NEIGHBORS);
+        let neighbors = nearest.ids(row).iter().zip(nearest.sq_distances(row)).take(SHOWN_NEIGHBORS);
         UncertainRow {
             set: set.name.to_owned(),
             row,

@@ -56,7 +56,7 @@ impl Source<'_> {
     /// than NUQ.
     fn ranking_line(&self) -> Option<String> {
         if !self.evaluation.is_error.contains(&true) {
-            let text = "There are no errors among the test rows: the RCC-AUC of every method is 0, so that it does not compare the methods.";
+            let text = "There are no errors among the test rows: the RCC-AUC of every method is 0, so it does not compare the methods.";
             return Some(text.to_owned());
         }
         let (total, name) = self.total()?;
@@ -76,7 +76,7 @@ impl Source<'_> {
         (!best.iter().any(|method| method.id.is_nuq()) && lowest_area < area(total)).then_some(text)
     }
 
-    /// How well epistemic uncertainty separates each set.
+    /// For each out-of-distribution set, how well epistemic uncertainty separates it from the test rows.
     fn detections(&self) -> Vec<SetDetection<'_>> {
         let Some(epistemic) = self.evaluation.method(MethodId::NuqEpistemic) else { return vec![] };
         let names = self.comparison.ood_sets().iter().map(|(name, _)| name.as_str());
@@ -150,15 +150,15 @@ impl Source<'_> {
 struct SetDetection<'a> {
     set: &'a str,
     roc_auc: Interval,
-    /// The methods with the highest ROC-AUC; `None` if epistemic uncertainty has it.
+    /// The methods with the highest ROC-AUC; `None` if epistemic uncertainty is one of them.
     best: Option<BestMethods<'a>>,
 }
 
-/// Methods with equal values.
+/// The methods with the highest ROC-AUC for a set. Their values are equal.
 struct BestMethods<'a> {
     names: Vec<&'a str>,
     roc_auc: f64,
-    /// Whether they differ significantly from epistemic uncertainty.
+    /// Whether their ROC-AUC is significantly higher than the ROC-AUC of epistemic uncertainty.
     is_significant: bool,
 }
 
@@ -175,7 +175,7 @@ impl Separation {
     const ALL: [Self; 4] =
         [Self::Separates, Self::HardlyBetterThanChance, Self::NoBetterThanChance, Self::WorseThanChance];
 
-    /// Compares a ROC-AUC and its interval with that of random scores.
+    /// Compares a ROC-AUC and its interval with the ROC-AUC of random scores.
     fn of(roc_auc: Interval) -> Self {
         match roc_auc {
             Interval { high, .. } if high < CHANCE => Self::WorseThanChance,
@@ -205,7 +205,7 @@ impl Separation {
     }
 }
 
-/// Separation of every set by epistemic uncertainty, and the methods that are better; `None` without sets.
+/// The sentences on all sets: how well epistemic uncertainty separates them, and which methods are better; `None` without sets.
 fn detection_line(sets: &[SetDetection<'_>]) -> Option<String> {
     let mut sentences = vec![];
     for separation in Separation::ALL {
@@ -223,7 +223,8 @@ fn detection_line(sets: &[SetDetection<'_>]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
-/// One sentence for each method that is better for some sets, those with significant differences first.
+/// One sentence for each group of best methods that is better than epistemic uncertainty for some sets. Significant differences come
+/// first.
 fn better_methods(sets: &[SetDetection<'_>]) -> Vec<String> {
     let better = || sets.iter().filter_map(|set| set.best.as_ref().map(|best| (set.set, best)));
     let mut sentences = vec![];

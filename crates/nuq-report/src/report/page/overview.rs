@@ -29,7 +29,7 @@ fn training_rows(report: &Report) -> String {
         _ => "equal training rows",
     };
     format!(
-        "<p class=\"warning\" role=\"note\">{} of {} test rows {equal}. Such rows and their labels are part of the model, so that the results on \
+        "<p class=\"warning\" role=\"note\">{} of {} test rows {equal}. Such rows and their labels are part of the model, so the results on \
          this page are too good: metrics and guarantees are valid only for rows that are not training rows.</p>\n",
         number_format::count(training_rows as u64),
         number_format::count(rows as u64),
@@ -65,7 +65,8 @@ fn accuracy(report: &Report) -> String {
     card("Accuracy", &number_format::percent(accuracy.value), &[interval, rows])
 }
 
-/// Highest area under the ROC curve for a set, with its methods, and the best method of the other kind (NUQ or baseline).
+/// The card of a set: the highest area under the ROC curve, the methods that have it, and the best method of the other kind (NUQ or
+/// baseline).
 fn detection(report: &Report, i: usize, set: &OodSet) -> String {
     let area = |method: &Method| method.ood.get(i).map(|cells| cells.roc_auc.interval.value);
     let highest = |is_included: &dyn Fn(&Method) -> bool| {

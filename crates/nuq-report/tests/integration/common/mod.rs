@@ -1,4 +1,5 @@
-//! A synthetic report: scores are drawn from normal distributions, and curves and metrics are computed from them.
+//! A synthetic report. Scores are drawn from normal distributions. Risk-coverage, ROC and count curves, their areas, FPR95 and the
+//! histograms are computed from these scores. All other values, such as AUPR and the intervals, are made up.
 
 use nuq_report::{
     BandwidthCurve, Cell, Curve, CurveKind, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint,
@@ -92,7 +93,7 @@ pub(crate) fn sample(ood: &[&str]) -> Report {
         most_uncertain: (0..12).map(|i| uncertain_row(&mut random, i, ood)).collect(),
         methods,
         skipped: vec![Fact {
-            name: "ViM".to_owned(),
+            name: "fDBD".to_owned(),
             value: "500 rows do not determine the last layer of the network: at least 513 are needed".to_owned(),
         }],
         provenance: Provenance {
@@ -205,20 +206,20 @@ fn best_risk(is_wrong: &[bool]) -> Curve {
     risk_coverage("best possible", &scores, is_wrong)
 }
 
-/// Scores of the test set followed by those of a set, and the number of test rows.
+/// Scores of the test set followed by the scores of an OOD set, and the number of test rows.
 fn mixed(scores: &Scores, set: usize) -> (Vec<f64>, usize) {
     (scores.test.iter().chain(&scores.ood[set]).copied().collect(), scores.test.len())
 }
 
 fn roc(name: &str, scores: &Scores, set: usize) -> Curve {
-    let (all, tests) = mixed(scores, set);
+    let (all, test_rows) = mixed(scores, set);
     let (mut false_positives, mut true_positives) = (0.0, 0.0);
     let mut points = vec![(0.0, 0.0)];
     for row in order(&all).into_iter().rev() {
-        if row < tests {
-            false_positives += 1.0 / tests as f64
+        if row < test_rows {
+            false_positives += 1.0 / test_rows as f64
         } else {
-            true_positives += 1.0 / (all.len() - tests) as f64
+            true_positives += 1.0 / (all.len() - test_rows) as f64
         }
         points.push((false_positives, true_positives));
     }
@@ -226,11 +227,11 @@ fn roc(name: &str, scores: &Scores, set: usize) -> Curve {
 }
 
 fn counts(name: &str, scores: &Scores, set: usize) -> Curve {
-    let (all, tests) = mixed(scores, set);
+    let (all, test_rows) = mixed(scores, set);
     let mut of_set = 0.0;
     let mut points = vec![(0.0, 0.0)];
     for (i, row) in order(&all).into_iter().enumerate() {
-        of_set += f64::from(u8::from(row >= tests));
+        of_set += f64::from(u8::from(row >= test_rows));
         points.push(((i + 1) as f64, of_set));
     }
     Curve { name: name.to_owned(), kind: kind(name), points }
@@ -278,7 +279,7 @@ fn map(random: &mut Random, ood: &[&str]) -> Map {
     Map { explained: (0.312, 0.187), sets: names.map(str::to_owned).collect(), points }
 }
 
-/// Test rows are drawn around ten centers on a circle, OOD rows around the center of the circle.
+/// Test rows are drawn around ten centers on an ellipse, OOD rows around ten centers on a smaller ellipse inside it.
 fn map_point(random: &mut Random, set: usize, row: usize) -> MapPoint {
     let class = (random.uniform() * 10.0) as usize;
     let angle = class as f64 * std::f64::consts::TAU / 10.0;
