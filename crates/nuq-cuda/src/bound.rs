@@ -19,7 +19,7 @@
 //! `1.25 d` terms, accumulators included, therefore adds an error of at most `2⁻²³ Σ_j |â_j b̂_j| ≤ 2⁻²³ ‖â‖ ‖b̂‖`, in any
 //! order and also if the sum is split. γ is their sum `1.25 d 2⁻²³`, plus `2⁻²⁰` for the
 //! rounding of h − w_a w_b p. The line on distances is the bound of the exact index on the CPU. Coordinates of
-//! c_a and c_b are at most 1 in absolute value, so that p is within the range of `f16` for up to [`MAX_DIM`] columns.
+//! c_a and c_b are at most 1 in absolute value. Therefore p is within the range of `f16` for up to [`MAX_DIM`] columns.
 
 /// The largest number of columns: with more, the product of two rows could exceed the range of `f16`.
 pub(crate) const MAX_DIM: usize = 1 << 15;
