@@ -271,7 +271,7 @@ impl CudaDevice {
     /// Waits for pending work.
     ///
     /// # Safety
-    /// The handle is that of a stream of this device.
+    /// The handle belongs to a stream of this device.
     unsafe fn wait_for(&self, pending: Pending) -> Result<(), Error> {
         self.bind()?;
         let waited = match pending {

@@ -36,7 +36,7 @@ impl fmt::Display for OnCpu {
 
 /// The expected time of a search on a device in seconds, including the copy of `copied` rows and queries to the device.
 pub(crate) fn gpu_seconds(rows: usize, dim: usize, queries: usize, copied: usize, is_open: bool) -> f64 {
-    // The constants are those of a device with a tenth of the speed of a data-center GPU.
+    // The constants assume a device with a tenth of the speed of a data-center GPU.
     const OPEN: f64 = 0.5;
     const BYTES_PER_SECOND: f64 = 5e9;
     const TERMS_PER_SECOND: f64 = 2e13;

@@ -24,8 +24,8 @@ use crate::sizes::Sizes;
 
 /// Exact search on a GPU. The result is bit for bit equal to the result of an [`ExactIndex`].
 ///
-/// [`CudaIndex::new`] searches on a given device. [`CudaIndex::auto`] searches on the device or on the CPU, where the search is
-/// expected to take less time.
+/// [`CudaIndex::new`] searches on a given device. [`CudaIndex::auto`] searches on the first device or on the CPU, whichever is
+/// expected to be faster.
 ///
 /// Rows are copied to the device at the first search, and updates change them there. After the first insertion there is memory
 /// for a sixteenth more rows; if further rows are inserted, all rows are copied again. Rows and queries that are already in the

@@ -33,7 +33,7 @@ impl Key {
         let text = text.trim();
         if text.len() < MIN_KEY || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Error::Usage(format!(
-                "the key of {origin} is not valid: use at least {MIN_KEY} ASCII characters without spaces, for example those of \
+                "the key of {origin} is not valid: use at least {MIN_KEY} ASCII characters without spaces, for example the output of \
                  `openssl rand -hex 32`"
             )));
         }

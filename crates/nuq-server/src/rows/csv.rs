@@ -12,7 +12,7 @@ pub(super) struct CsvBlocks {
     columns: Columns,
     /// The first line if it is a row and not a header.
     first: Option<ByteRecord>,
-    /// Whether the first column holds row numbers, as pandas writes them under an empty name.
+    /// Whether the first column contains row numbers. pandas writes them in a column with an empty name.
     has_index: bool,
     rows: usize,
     is_started: bool,

@@ -81,7 +81,7 @@ impl Columns {
         match expected.iter().zip(names).position(|(expected, name)| expected != name) {
             None => Ok(()),
             Some(i) => Err(ApiError::invalid(format!(
-                "column {i} is {:?}, that of the training rows is {:?}: reorder or rename the columns",
+                "column {i} is {:?}, but in the training rows it is {:?}: reorder or rename the columns",
                 names[i], expected[i]
             ))),
         }
