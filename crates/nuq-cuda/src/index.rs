@@ -289,8 +289,8 @@ impl<'a> CudaIndex<'a> {
         };
         let device = match self.device_for(n, are_on_device, k) {
             Ok(device) => device,
-            // If a requested device cannot be used, the creation of the index is an error. Here the reason can be a forked process,
-            // which uses the CPU.
+            // No error is returned here. If a requested device cannot be used, the creation of the index returns the error already.
+            // Later the device can only become unusable in a forked child process, which then searches on the CPU.
             Err(reason) => {
                 self.set_last(Some(reason));
                 return self.search_on_cpu(source, k, excluded);

@@ -19,7 +19,7 @@ pub struct Config {
     pub models: Vec<ModelSource>,
     /// Pictures of training rows.
     pub pictures: Vec<PictureSource>,
-    /// Whether a model of CIFAR-10 images is served and scores rows, as a demonstration.
+    /// Whether a demonstration is served: a model of CIFAR-10 images that scores example rows continuously.
     pub demo: bool,
     /// The address to listen on. Port 0 selects a free port.
     pub address: ListenAddress,
@@ -125,7 +125,7 @@ pub struct TlsFiles {
 /// Who may read `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MetricsAccess {
-    /// Requests with a key, if there is a read key.
+    /// Requests with a key. Without a read key, every request.
     #[default]
     Key,
     /// Every request.
@@ -152,7 +152,7 @@ pub struct Limits {
     /// Longest time for the arrival of a body, and longest time for the computation of its results. In a stream, both limits apply to
     /// each block.
     pub request_timeout: Duration,
-    /// Longest time in which a client sends the head of a request or takes a part of a response.
+    /// Longest time until a client has sent the head of a request, or has accepted a part of a response.
     pub client_timeout: Duration,
 }
 

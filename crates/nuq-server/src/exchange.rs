@@ -126,7 +126,7 @@ impl hyper::body::Body for ObservedBody {
         match &frame {
             Poll::Ready(Some(Err(error))) => self.exchange.end(outcome_of(error)),
             Poll::Ready(None) => self.exchange.end(Outcome::Complete),
-            // The connection does not ask for a further part after the last one, so `None` may never be returned.
+            // The connection does not ask for a further part after the last one, so the case above may never occur.
             Poll::Ready(Some(Ok(_))) if self.body.is_end_stream() => self.exchange.end(Outcome::Complete),
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! Serves nuq models over HTTP: the Open Inference Protocol, routes for programs and people, and a page.
 //!
-//! [`Config`] has the options, [`check`] validates them, and [`Server`] answers requests. The crate `nuq` computes all results; this
-//! crate only parses requests and sends responses.
+//! [`Config`] has the options, [`check`] validates them, and [`Server`] answers requests. The crate `nuq` computes all results. This
+//! crate parses requests, sends responses, and stores changes of models and the activity.
 
 mod auth;
 mod batch;

@@ -48,7 +48,7 @@ impl Registry {
     }
 }
 
-/// A name under which a model is served.
+/// A served model: its name and file, the current model in memory, its queue, and its state.
 pub(crate) struct ServedModel {
     pub(crate) name: String,
     /// The file of the model.

@@ -74,7 +74,7 @@ fn rows_with_few_principal_axes() {
             &gpu.leave_one_out(&ids, 20).unwrap(),
             &cpu.leave_one_out(&ids, 20).unwrap(),
         );
-        // Queries far from all rows, and queries between them.
+        // Queries far from all rows, and queries between the rows.
         let far: Vec<f32> =
             q.as_slice().iter().enumerate().map(|(i, v)| v * 10f32.powi((i / 400 % 7) as i32 - 3)).collect();
         check("few axes, distant queries", &gpu, &cpu, &Embeddings::new(far, 400).unwrap(), 20);

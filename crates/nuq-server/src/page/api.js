@@ -58,7 +58,7 @@ const pictures = new Map();
 
 /** Sets the picture of an `img` element. The element is removed if the picture cannot be loaded. */
 export const showPicture = async (image, path) => {
-  // The picture may be on another server, which gets no key. The content security policy of this page allows this server.
+  // The picture may be on another server, which gets no key. The content security policy of this page allows pictures from it.
   if (/^https?:/.test(path)) {
     image.addEventListener("error", () => image.remove());
     image.src = path;

@@ -31,7 +31,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .merge(score::routes())
 }
 
-/// The parameters of an address.
+/// The query parameters of an address.
 fn parameters<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, ApiError> {
     query.map(|Query(parameters)| parameters).map_err(|error| ApiError::invalid(error.body_text()))
 }

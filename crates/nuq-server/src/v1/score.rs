@@ -41,7 +41,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/models/{model}/score", post(score))
 }
 
-/// The parameters of the address.
+/// The query parameters of the address.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScoreQuery {

@@ -1,4 +1,4 @@
-// Work for people: rows worth a label, doubtful labels, and the list of changes with undo.
+// Tasks for people: rows that should be labeled, doubtful labels, and the list of changes, each of which can be undone.
 
 import * as api from "../api.js";
 import { button, html, table } from "../dom.js";

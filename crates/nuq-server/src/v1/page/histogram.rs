@@ -1,4 +1,4 @@
-//! Histograms of live rows and of the rows that they are compared with, with common bins.
+//! Histograms of live rows and of the rows with which they are compared. Both histograms have the same bins.
 
 use serde_json::{Value, json};
 
