@@ -1,9 +1,9 @@
-//! An allocator that ends the process when one request is larger than the input of the target justifies.
+//! An allocator that ends the process if a single request for memory is larger than the input of the target justifies.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that one request may always have: buffers of fixed size, tables of a small model, stacks of threads.
+/// Bytes that a single request may have for any input. Buffers of fixed size, arrays of a small model and stacks of threads need them.
 const BASE: usize = 64 << 20;
 /// Additional bytes per byte of input. A deflated byte can become 1032 bytes.
 const PER_BYTE: usize = 4096;
@@ -48,7 +48,7 @@ static ALLOCATOR: Limited = Limited;
 
 fn check(size: usize) {
     if size > LIMIT.load(Ordering::Relaxed) {
-        // The message itself needs memory.
+        // The limit is removed, because writing the message may need memory.
         LIMIT.store(usize::MAX, Ordering::Relaxed);
         eprintln!("a request of {size} bytes is larger than the input justifies");
         std::process::abort();

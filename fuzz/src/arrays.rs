@@ -1,12 +1,12 @@
-//! Properties of files of arrays and tables.
+//! Checks of the readers of arrays and tables.
 
 use nuq::Embeddings;
 use nuq_io::{ArraySpec, EmbeddingsFile, NpzArray, read_labels, read_targets, write_npz};
 
 use crate::{allocation, file};
 
-/// Largest number of values that is compared. A header may declare more rows than a test can read in its time, for example of no
-/// columns.
+/// Largest number of values that are compared. A header may declare more rows than a test can read within its time limit, for example
+/// rows without columns.
 const MAX_VALUES: usize = 1 << 20;
 
 /// Reads the bytes as embeddings, as labels and as targets, from a file with this extension.
@@ -25,7 +25,7 @@ pub fn check(bytes: &[u8], extension: &str) {
     same(read_targets(&spec).map(bits), read_targets(&spec).map(bits));
 }
 
-/// Rows read in blocks equal those read at once, and rows that were written and read again are the same.
+/// Checks that rows read in blocks are equal to rows read at once, and that rows are the same after they were written and read again.
 fn check_embeddings(spec: &ArraySpec, mut file: EmbeddingsFile) {
     let (rows, dim) = (file.len(), file.dim());
     let Ok(values) = file.values(0..rows) else { return };

@@ -1,11 +1,12 @@
-//! Correct checksums for changed model files, according to docs/model-format.md.
+//! Corrects the checksums of changed model files, according to docs/model-format.md.
 //!
-//! Nearly every change of a model file is found by its checksums. With corrected checksums, a target also reaches the code after them.
+//! The checksums detect nearly every change of a model file. With corrected checksums, a target also reaches the code that runs after
+//! the checksums are verified.
 
 const HEADER: usize = 32;
 const ENTRY: usize = 64;
 
-/// The file with its length, and with the checksums of its sections and of its table corrected; `None` if it has no table.
+/// The file with the correct length and the correct checksums of its sections and of its table; `None` if it has no table.
 pub fn with_checksums(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut file = bytes.to_vec();
     let sections = u32::from_le_bytes(file.get(12..16)?.try_into().ok()?) as usize;

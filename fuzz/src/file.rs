@@ -1,4 +1,4 @@
-//! A file whose bytes stay in memory.
+//! Temporary files, in memory if the system has a file system in memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ pub fn path(name: &str) -> PathBuf {
     folder().join(name)
 }
 
-/// Writes `bytes` to the file `name` of this process. A former file is removed first: it may be mapped, and a mapped file must not
-/// become shorter.
+/// Writes `bytes` to the file `name` of this process. A former file with this name is removed first, because it may be mapped into
+/// memory, and a mapped file must not become shorter.
 pub fn write(name: &str, bytes: &[u8]) -> PathBuf {
     let path = path(name);
     let _ = fs::remove_file(&path);

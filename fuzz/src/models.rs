@@ -1,4 +1,4 @@
-//! Properties of opened models and baselines.
+//! Checks of opened models and baselines.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::file;
 /// Largest number of columns of the queries.
 const MAX_COLUMNS: usize = 4096;
 
-/// Opens a model or a baseline. If its checksums are correct, it is used, saved and opened again: the bytes and the predictions of
-/// both must be equal.
+/// Opens a model or a baseline. If its checksums are correct, it is used, saved and opened again. The bytes and the predictions must be
+/// the same before and after.
 pub fn check(path: &Path) {
     match open_any(path) {
         Ok(Contents::Model(file)) if file.verify().is_ok() => check_model(&file),
@@ -41,7 +41,7 @@ fn model_bytes(model: &Model<'_>) -> Result<Vec<u8>, nuq_io::Error> {
     write_model(model, &mut bytes).map(|()| bytes)
 }
 
-/// The predictions as text, which contains every digit; an error as its message.
+/// The predictions as text with all digits; if the prediction fails, the message of the error.
 fn predictions(model: &Model<'_>, queries: &Embeddings<'_>) -> String {
     match model {
         Model::Classifier(model) => match model.predict(queries) {

@@ -1,5 +1,5 @@
-//! Bodies of requests to the server, over a loopback connection. The first byte selects the route; for the Open Inference Protocol, the
-//! second one gives the length of the JSON part in steps of four bytes.
+//! Bodies of requests to the server, over a loopback connection. The first byte of the input selects the route. For the Open Inference
+//! Protocol, the second byte gives the length of the JSON part in steps of four bytes.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use nuq_fuzz::{allocation, file, models};
 use nuq_server::{Config, ModelSource, Server};
 
-/// Statuses of invalid requests, of requests that are too large, and of success.
+/// Statuses of success, of invalid requests, and of requests that are too large.
 const EXPECTED: [u16; 5] = [200, 400, 413, 415, 422];
 
 fn address() -> SocketAddr {
@@ -26,7 +26,7 @@ fn address() -> SocketAddr {
     SERVER.get_or_init(start).address()
 }
 
-/// Sends a request on a connection that is kept, and returns status and body.
+/// Sends a request and returns the status and the body of the response. The connection is kept for the next request.
 fn request(head: &str, body: &[u8]) -> (u16, Vec<u8>) {
     static CONNECTION: Mutex<Option<TcpStream>> = Mutex::new(None);
     let mut connection = CONNECTION.lock().expect("no target panics while it holds the connection");

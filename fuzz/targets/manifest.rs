@@ -1,4 +1,4 @@
-//! The manifest of a sharded model, with corrected checksums, beside valid shards.
+//! The manifest of a sharded model, with corrected checksums. The shards in the same folder are valid.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use nuq_fuzz::{allocation, container, file, models};
 
-/// The folder of a sharded model, whose manifest is replaced by the input.
+/// The folder of a sharded model. The input replaces the manifest of this model.
 fn folder() -> &'static PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {

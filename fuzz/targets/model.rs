@@ -1,4 +1,4 @@
-//! Files of models and baselines, as they are and with corrected checksums.
+//! Files of models and baselines. Each input is opened unchanged, and then with corrected checksums.
 
 #![no_main]
 

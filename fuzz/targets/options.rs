@@ -1,4 +1,4 @@
-//! Texts of options: names of choices, references to arrays, lists of names, models of the server.
+//! Parsing of option values: names of enum variants, references to arrays, lists of names, and the server's model arguments.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use nuq_fuzz::allocation;
 
-/// A parsed value is written as a text that gives the same value.
+/// Checks that the text of a parsed value is parsed to the same value.
 fn round_trip<T: FromStr + Display + Debug + PartialEq>(text: &str)
 where
     T::Err: Display,

@@ -1,4 +1,4 @@
-//! Thresholds, rules of sets and intervals, and the temperature, as Python pickles them.
+//! Thresholds, rules of sets and intervals, and the temperature, in the format that Python pickles contain.
 
 #![no_main]
 

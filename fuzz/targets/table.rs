@@ -1,4 +1,4 @@
-//! The reader of csv and tsv files, also compressed ones: the first byte selects the extension.
+//! The reader of csv and tsv files, plain or compressed. The first byte of the input selects the extension.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Times of searches on the GPU. The results of some queries are compared with those of the exact index on the CPU.
+//! Measures the time of searches on the GPU. The results of some queries are compared with the results of the exact index on the CPU.
 //!
 //! `cargo run --release -p nuq-cuda --example speed -- [noise | clusters | left-out | small | fit]... [--rows N] [--store FOLDER]`
 //!
@@ -18,9 +18,9 @@ const ROWS: usize = 1_281_167;
 const DIM: usize = 2048;
 const QUERIES: usize = 50_000;
 const K: usize = 20;
-/// Queries whose neighbors are compared with those of the CPU.
+/// Number of queries whose neighbors are compared with the neighbors of the CPU.
 const COMPARED: u32 = 48;
-/// Latent dimensions and number of the clusters, and the standard deviation of the noise in each column.
+/// The number of latent dimensions, the number of clusters, and the standard deviation of the noise in each column.
 const LATENT: usize = 64;
 const CLUSTERS: usize = 1000;
 const NOISE: f32 = 0.1;
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 if name == "clusters" {
                     time(name, &device, &x, &clusters(QUERIES, DIM, 4), folder.as_deref())?;
                 } else {
-                    left_out(&device, &x)?;
+                    time_leave_one_out(&device, &x)?;
                 }
             }
             "small" => small(&device)?,
@@ -85,22 +85,22 @@ fn time(
     index.load()?;
     println!("{name}: {} × {DIM}, upload {:.3} s", x.len(), start.elapsed().as_secs_f64());
     println!("title: {} × {DIM}, {name}, {} queries", x.len(), q.len());
-    let mut table = None;
+    let mut neighbors = None;
     for _ in 0..3 {
         let start = Instant::now();
-        table = Some(index.search(&q, K)?);
+        neighbors = Some(index.search(&q, K)?);
         println!("seconds: {:.4}", start.elapsed().as_secs_f64());
     }
     // The largest memory during the copy and the searches, relative to the rows in f32.
     println!("memory: {:.2}", device.take_peak_memory()? as f64 / size_of_val(x.as_slice()) as f64);
     println!("  queries on the CPU: {}", index.queries_on_cpu());
-    let table = table.expect("three searches");
+    let neighbors = neighbors.expect("three searches");
     if let Some(folder) = folder {
         let ids: Vec<u8> =
-            (0..table.len()).flat_map(|i| table.ids(i)).flat_map(|id| id.to_le_bytes()).collect();
+            (0..neighbors.len()).flat_map(|i| neighbors.ids(i)).flat_map(|id| id.to_le_bytes()).collect();
         std::fs::write(folder.join(format!("{name}-ids.u32")), ids)?;
     }
-    compare(name, &x, &q, &table)
+    compare(name, &x, &q, &neighbors)
 }
 
 /// Compares some queries with the exact index on the CPU.
@@ -108,37 +108,37 @@ fn compare(
     name: &str,
     x: &Embeddings<'_>,
     q: &Embeddings<'_>,
-    table: &Neighbors,
+    neighbors: &Neighbors,
 ) -> Result<(), Box<dyn Error>> {
     let step = (q.len() as u32 / COMPARED).max(1);
     let some: Vec<u32> = (0..q.len() as u32).step_by(step as usize).collect();
-    let expected = ExactIndex::new(x)?.search(&q.gather(&some), table.k())?;
+    let expected = ExactIndex::new(x)?.search(&q.gather(&some), neighbors.k())?;
     let is_equal = |(i, &query): (usize, &u32)| {
         let query = query as usize;
         let bits = |row: &[f64]| row.iter().map(|d| d.to_bits()).collect::<Vec<_>>();
-        table.ids(query) == expected.ids(i)
-            && bits(table.sq_distances(query)) == bits(expected.sq_distances(i))
+        neighbors.ids(query) == expected.ids(i)
+            && bits(neighbors.sq_distances(query)) == bits(expected.sq_distances(i))
     };
     let equal = some.iter().enumerate().filter(|&pair| is_equal(pair)).count();
     println!("  {name}: {equal} of {} compared queries are equal bit for bit", some.len());
-    if equal == some.len() { Ok(()) } else { Err("the tables differ".into()) }
+    if equal == some.len() { Ok(()) } else { Err("the neighbors differ".into()) }
 }
 
-fn left_out(device: &CudaDevice, x: &[f32]) -> Result<(), Box<dyn Error>> {
+fn time_leave_one_out(device: &CudaDevice, x: &[f32]) -> Result<(), Box<dyn Error>> {
     let x = Embeddings::borrowed(x, DIM)?;
     let index = CudaIndex::new(ExactIndex::new(&x)?, device.clone());
     index.load()?;
     let ids: Vec<u32> = (0..x.len() as u32).collect();
     let start = Instant::now();
-    let table = index.leave_one_out(&ids, K)?;
+    let neighbors = index.leave_one_out(&ids, K)?;
     println!("title: {} × {DIM}, clusters, leave-one-out of all rows", x.len());
     println!("seconds: {:.4}", start.elapsed().as_secs_f64());
     println!("  queries on the CPU: {}", index.queries_on_cpu());
     let some: Vec<u32> = (0..COMPARED).map(|i| i * (x.len() as u32 / COMPARED)).collect();
     let expected = ExactIndex::new(&x)?.leave_one_out(&some, K)?;
-    let equal = (0..some.len()).filter(|&i| table.ids(some[i] as usize) == expected.ids(i)).count();
+    let equal = (0..some.len()).filter(|&i| neighbors.ids(some[i] as usize) == expected.ids(i)).count();
     println!("  left-out: {equal} of {} compared rows are equal", some.len());
-    if equal == some.len() { Ok(()) } else { Err("the tables differ".into()) }
+    if equal == some.len() { Ok(()) } else { Err("the neighbors differ".into()) }
 }
 
 /// Rows of the size of CIFAR-10. The time includes the copy of the rows.
@@ -149,9 +149,9 @@ fn small(device: &CudaDevice) -> Result<(), Box<dyn Error>> {
     for _ in 0..3 {
         let start = Instant::now();
         let index = CudaIndex::new(ExactIndex::new(&x)?, device.clone());
-        let table = index.search(&q, K)?;
+        let neighbors = index.search(&q, K)?;
         println!("seconds: {:.4}", start.elapsed().as_secs_f64());
-        compare("small", &x, &q, &table)?;
+        compare("small", &x, &q, &neighbors)?;
     }
     Ok(())
 }
@@ -170,7 +170,7 @@ fn fit(x: &[f32]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Rows per independent sequence of random numbers.
+/// Number of rows that one independent sequence of random numbers fills.
 const BLOCK: usize = 1024;
 
 /// Normally distributed values.

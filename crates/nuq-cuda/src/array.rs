@@ -1,4 +1,4 @@
-//! Arrays in the memory of a device: those of other libraries, and the rows that nuq copies from them.
+//! Arrays in the memory of a device: arrays of other libraries, and the rows that nuq copies from them.
 
 use std::any::Any;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::Error;
 use crate::device::{Buffer, CudaDevice, launch};
 use crate::platform::{Platform, ThisMachine, driver_failed};
 
-/// The type of the values of a [`DeviceArray`]. The numbers are those of the kernel `import_rows`.
+/// The type of the values of a [`DeviceArray`]. The kernel `import_rows` uses the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArrayElement {
     /// IEEE half precision.
@@ -56,11 +56,11 @@ pub struct DeviceArray {
 /// The unfinished work that may still write to a [`DeviceArray`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pending {
-    /// None, or only work for which [`CudaDevice::stream_handle`] waits.
+    /// No work, or only work for which the stream of [`CudaDevice::stream_handle`] waits.
     Nothing,
-    /// That of the stream with this handle.
+    /// The work of the stream with this handle.
     Stream(u64),
-    /// Not known: the work of all streams.
+    /// It is not known which work is unfinished. The work of all streams is awaited.
     Unknown,
 }
 
@@ -92,7 +92,7 @@ impl Floats {
     }
 }
 
-/// Rows that were copied from an array of a device and stay there. The host gets a copy when it reads them.
+/// Rows that were copied from an array on a device and stay on this device. When the host reads them, they are copied to the host.
 struct DeviceRows {
     device: CudaDevice,
     /// `None` after [`release`](DeviceSlice::release).
@@ -124,7 +124,7 @@ impl DeviceSlice<f32> for DeviceRows {
         if let Some(floats) = self.floats() {
             self.device.check_process()?;
             let mut values = vec![0f32; self.len];
-            self.device.read_beside(&floats.memory, floats.first, &mut values)?;
+            self.device.read_concurrently(&floats.memory, floats.first, &mut values)?;
             let _ = self.host.set(values);
         }
         Ok(self.host.get().expect("the values are released only when the host has them"))
@@ -145,13 +145,13 @@ fn device_rows<'s>(values: &'s SharedSlice<'_, f32>) -> Option<&'s DeviceRows> {
     values.device_slice()?.as_any().downcast_ref()
 }
 
-/// The values in the memory of a device, if they are in that of this one.
+/// The values in the memory of `device`; `None` if they are elsewhere.
 pub(crate) fn floats_on(device: &CudaDevice, values: &SharedSlice<'_, f32>) -> Option<Floats> {
     let rows = device_rows(values).filter(|rows| rows.device.ordinal() == device.ordinal())?;
     rows.floats()
 }
 
-/// Whether the values are in the memory of a device.
+/// Whether the values are in the memory of any device.
 pub(crate) fn is_on_any(values: &SharedSlice<'_, f32>) -> bool {
     device_rows(values).is_some_and(|rows| rows.floats().is_some())
 }
@@ -186,23 +186,23 @@ pub fn device_of(address: u64) -> Result<usize, Error> {
     unsafe { sys::cuPointerGetAttribute((&raw mut ordinal).cast(), which, address) }
         .result()
         .map_err(driver_failed)?;
-    // Memory of the host has a negative number.
+    // For memory of the host, the driver returns a negative number.
     let problem = || Error::DriverFailed { problem: format!("{address:#x} is no address of a GPU") };
     usize::try_from(ordinal).map_err(|_| problem())
 }
 
 impl CudaDevice {
-    /// The handle of the stream on which [`import`](Self::import) reads. A library that shares an array lets this stream wait for
-    /// the work that writes the array.
+    /// The handle of the stream on which [`import`](Self::import) reads. A library that shares an array must make this stream wait
+    /// for the work that writes the array.
     #[must_use]
     pub fn stream_handle(&self) -> u64 {
         self.stream().cu_stream() as u64
     }
 
-    /// Copies a matrix on this device to rows that stay there, rounded to `f32`. The matrix is not used afterwards.
+    /// Copies a matrix on this device to rows that stay on the device, rounded to `f32`. The matrix is not used afterward.
     ///
     /// # Errors
-    /// [`SearchError::NotFinite`] and [`SearchError::OutOfRange`] for the first invalid value, those of
+    /// [`SearchError::NotFinite`] and [`SearchError::OutOfRange`] for the first invalid value, the errors of
     /// [`Embeddings::on_device`], and [`SearchError::Device`].
     ///
     /// # Safety
@@ -221,7 +221,7 @@ impl CudaDevice {
         };
         if let Some(at) = first_invalid {
             let (row, column) = (at / array.columns, at % array.columns);
-            // SAFETY: the value is one of the matrix.
+            // SAFETY: the row and the column are inside the matrix.
             let value = unsafe { self.value_of(array, row, column) }?;
             return Err(match value.is_finite() {
                 true => SearchError::OutOfRange { row, column, value },
@@ -271,7 +271,7 @@ impl CudaDevice {
     /// Waits for pending work.
     ///
     /// # Safety
-    /// The handle is that of a stream of this device.
+    /// The handle belongs to a stream of this device.
     unsafe fn wait_for(&self, pending: Pending) -> Result<(), Error> {
         self.bind()?;
         let waited = match pending {
@@ -306,7 +306,7 @@ impl CudaDevice {
         })
     }
 
-    /// Copies some rows of an array on this device to the host. The caller holds the lock.
+    /// Copies some rows of an array on this device to the host. The caller holds the lock of the device.
     pub(crate) fn gathered(&self, floats: &Floats, ids: &[u32], dim: usize) -> Result<Vec<f32>, Error> {
         let (buffer, gathered) = (self.upload(ids)?, self.allocate::<f32>(ids.len() * dim)?);
         self.gather(floats, &buffer, ids.len(), dim, &gathered)?;

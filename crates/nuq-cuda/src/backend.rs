@@ -14,7 +14,7 @@ impl Backend for Cuda {
             Device::Cpu => Ok(Box::new(index)),
             Device::Auto => Ok(Box::new(match ThisMachine.load_driver() {
                 Err(problem) => CudaIndex::without_device(index, problem),
-                // The other requirements are checked when a search is long enough.
+                // The other requirements are checked at the first search that is expected to be faster on the GPU.
                 Ok(()) => CudaIndex::auto(index),
             })),
             Device::Cuda(number) => {
@@ -25,7 +25,7 @@ impl Backend for Cuda {
     }
 }
 
-/// Registers GPUs as a backend of all exact indexes of this program, including those of models, baselines and evaluations. Each index
+/// Registers GPUs as a backend of all exact indexes of this program, including the indexes of models, baselines and evaluations. Each index
 /// is then searched on its [`Device`](nuq_neighbors::Device).
 pub fn register() {
     register_backend(&Cuda);

@@ -13,16 +13,16 @@ use crate::shard::{prepare, width};
 use crate::sizes::{Sizes, strides};
 use crate::workspace::{QueryPoints, Workspace};
 
-/// Queries per thread block of the kernel `select_rows`, its threads, and the products per thread.
+/// Sizes of the kernel `select_rows`: queries per thread block, threads per thread block, and products per thread.
 const SELECT_QUERIES: u32 = 64;
 const SELECT_THREADS: u32 = 256;
 const SELECT_PRODUCTS: u32 = 4;
-/// Products between two check points.
+/// Number of products between two check points.
 const PRODUCTS_PER_CHECK: usize = 8;
-/// Products of the last pass between two refinements.
+/// Number of products between two refinements, in passes after the first one.
 const PRODUCTS_PER_REFINEMENT: usize = 2;
 
-/// Rows and queries in `f16`, and the descriptions of their rounding.
+/// Rows and queries in `f16`, and for each of them the four numbers that describe its rounding.
 struct Factors<'f> {
     rows: &'f Buffer<u16>,
     described: &'f Buffer<f32>,
@@ -40,7 +40,7 @@ pub(crate) struct Block<'b> {
     pub(crate) has_excluded: bool,
 }
 
-/// The arguments that the kernels by distances share: `Search` in `kernels/rank.cu`.
+/// The arguments that the kernels for distances share: `Search` in `kernels/rank.cu`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct SearchArguments {
@@ -55,11 +55,11 @@ struct SearchArguments {
     capacity: u32,
 }
 
-// SAFETY: the layout is that of the kernels' structure: six addresses and three integers of 32 bits.
+// SAFETY: the layout is equal to the layout of the kernels' structure: six addresses and three integers of 32 bits.
 unsafe impl DeviceRepr for SearchArguments {}
 
 impl Block<'_> {
-    /// Starts a search.
+    /// Starts the search of all queries of the block.
     pub(crate) fn search(&self, space: &Workspace, method: Method<'_>) -> Result<(), Error> {
         let Searcher { device, map, shard, projection, sizes } = *self.searcher;
         let Sizes { dim, k, capacity, .. } = *sizes;
@@ -94,7 +94,8 @@ impl Block<'_> {
         for (pass, &stride) in strides.iter().enumerate() {
             let is_first = pass == 0 && !matches!(method, Method::Repeated(_));
             self.pass(space, &factors, stride, is_first)?;
-            // The limits by points are not those by distances.
+            // Limits of points are not limits of distances. So after the last pass over points, the kernel `tighten` reduces the
+            // candidates by distances.
             if points.is_none() || pass + 1 < strides.len() {
                 self.refine(space, 0)?;
             }
@@ -166,7 +167,7 @@ impl Block<'_> {
         })
     }
 
-    /// Multiplies every `stride`-th row. In the first pass all of them are candidates.
+    /// Multiplies every `stride`-th row with the queries, and selects candidates. In the first pass all of these rows are candidates.
     fn pass(
         &self,
         space: &Workspace,

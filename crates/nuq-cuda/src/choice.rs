@@ -9,8 +9,11 @@ use crate::search::MAX_NEIGHBORS;
 /// Why a search was on the CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OnCpu {
+    /// The expected times in seconds.
     NotFaster { cpu: f64, gpu: f64 },
+    /// There are too many neighbors or columns.
     TooLarge,
+    /// There is no device, or it cannot be used.
     Unusable(Error),
 }
 
@@ -31,9 +34,9 @@ impl fmt::Display for OnCpu {
     }
 }
 
-/// The expected time of a search on a device with a copy of `copied` rows or queries, in seconds.
+/// The expected time of a search on a device in seconds, including the copy of `copied` rows and queries to the device.
 pub(crate) fn gpu_seconds(rows: usize, dim: usize, queries: usize, copied: usize, is_open: bool) -> f64 {
-    // A device that reaches a tenth of the speed of a data-center GPU is assumed.
+    // The constants assume a device with a tenth of the speed of a data-center GPU.
     const OPEN: f64 = 0.5;
     const BYTES_PER_SECOND: f64 = 5e9;
     const TERMS_PER_SECOND: f64 = 2e13;

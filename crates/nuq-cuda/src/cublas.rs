@@ -115,7 +115,7 @@ impl Cublas {
     /// [`Error::Failed`] with the status of cuBLAS.
     ///
     /// # Safety
-    /// The addresses are those of device memory of the given sizes, which exists until the product is finished. The
+    /// The addresses point to device memory of the given sizes, which exists until the product is finished. The
     /// context is bound to this thread, and no other thread uses the handle.
     pub(crate) unsafe fn multiply(&self, product: &Product) -> Result<(), Error> {
         let Product { element, is_transposed, m, n, k, a, b, c } = *product;

@@ -1,4 +1,4 @@
-//! An open device: its context, one stream, the compiled kernels and cuBLAS.
+//! An open device: its context, two streams (one for work, one for concurrent copies), the compiled kernels and cuBLAS.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,8 +25,9 @@ struct Open {
     process: u32,
     cublas: Cublas,
     kernels: Kernels,
+    /// The stream of all work except the copies below.
     stream: Arc<CudaStream>,
-    /// The stream of the copies during a search.
+    /// The stream of copies that run while a search continues.
     copies: Arc<CudaStream>,
     context: Arc<CudaContext>,
 }
@@ -50,11 +51,11 @@ pub(crate) struct Kernels {
 static DEVICES: Mutex<Vec<CudaDevice>> = Mutex::new(Vec::new());
 
 impl CudaDevice {
-    /// Opens the device with this number, or returns it if it is open.
+    /// Opens the device with this number, or returns it if it is already open.
     ///
     /// # Errors
-    /// Those of [`check`](crate::platform::check), [`Error::NotCompiled`], [`Error::Forked`] in a child of the process
-    /// that opened it, and [`Error::Failed`].
+    /// The errors of [`check`](crate::platform::check), [`Error::NotCompiled`], [`Error::Forked`] in a child of the process
+    /// that opened the device, and [`Error::Failed`].
     pub fn open(ordinal: usize) -> Result<Self, Error> {
         let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = devices.iter().find(|device| device.0.ordinal == ordinal) {
@@ -90,7 +91,7 @@ impl CudaDevice {
             .map_err(|e| self.failed("reading its free memory", e))
     }
 
-    /// The largest memory in bytes that this process has allocated at once since the last call, without that of libraries.
+    /// The largest memory in bytes that this process has allocated at once since the last call, without the memory of libraries.
     ///
     /// # Errors
     /// [`Error::Failed`].
@@ -111,12 +112,12 @@ impl CudaDevice {
         Ok(peak as usize)
     }
 
-    /// CUDA cannot be used in a child of the process that opened the device.
+    /// Returns an error in a child of the process that opened the device, because CUDA cannot be used there.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         if self.0.process == std::process::id() { Ok(()) } else { Err(Error::Forked) }
     }
 
-    /// Makes the context that of this thread.
+    /// Makes the context current in this thread.
     pub(crate) fn bind(&self) -> Result<(), Error> {
         self.0.context.bind_to_thread().map_err(|e| self.failed("binding its context", e))
     }
@@ -129,7 +130,7 @@ impl CudaDevice {
         &self.0.stream
     }
 
-    /// Waits for all started work.
+    /// Waits for all work that was started on the stream.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         self.0.stream.synchronize().map_err(|e| self.failed("a search", e))
     }
@@ -179,8 +180,9 @@ impl CudaDevice {
             .map_err(|e| self.failed("a copy to the device", e))
     }
 
-    /// Copies elements of a buffer to the host, beside the searches of other threads. No unfinished work writes to the buffer.
-    pub(crate) fn read_beside<T: DeviceRepr>(
+    /// Copies elements of a buffer to the host while searches of other threads continue. The caller ensures that no unfinished
+    /// work writes to the buffer.
+    pub(crate) fn read_concurrently<T: DeviceRepr>(
         &self,
         buffer: &Buffer<T>,
         at: usize,
@@ -192,7 +194,7 @@ impl CudaDevice {
         copied.map_err(|e| self.failed("a copy from the device", e))
     }
 
-    /// Copies the first elements of a buffer to the host and waits for them.
+    /// Copies the first elements of a buffer to the host and waits until they are copied.
     pub(crate) fn read<T: DeviceRepr>(&self, buffer: &Buffer<T>, values: &mut [T]) -> Result<(), Error> {
         if values.is_empty() {
             return Ok(());
@@ -205,7 +207,7 @@ impl CudaDevice {
     /// Starts a product.
     ///
     /// # Safety
-    /// As for [`Cublas::multiply`]; the caller holds the lock of its search.
+    /// As for [`Cublas::multiply`]; the caller holds the lock of the device.
     pub(crate) unsafe fn multiply(&self, product: &Product) -> Result<(), Error> {
         self.bind()?;
         // SAFETY: the caller guarantees the addresses; the context is bound above.
@@ -224,7 +226,7 @@ impl CudaDevice {
 
     /// A lock for searches: one search at a time uses the stream and cuBLAS of a device.
     pub(crate) fn lock(&self) -> std::sync::MutexGuard<'static, ()> {
-        // A device number beyond the table shares a lock with another one.
+        // Devices whose numbers differ by a multiple of 16 share a lock.
         static LOCKS: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
         LOCKS[self.0.ordinal % LOCKS.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -238,7 +240,8 @@ impl Open {
         };
         let nvrtc = Nvrtc::new(ThisMachine.open(NVRTC)?)?;
         let context = CudaContext::new(ordinal).map_err(opening)?;
-        // SAFETY: all work of a device is on one stream, which orders it; `write_ahead` orders copies explicitly.
+        // SAFETY: the stream orders all work except two kinds of copies. `write_ahead` makes later work of the stream wait for its
+        // copy. `read_concurrently` waits for its copy, and no unfinished work writes to the buffer that it reads.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(opening)?;
         let copies = context.new_stream().map_err(opening)?;
@@ -282,7 +285,7 @@ pub(crate) struct Buffer<T> {
 impl<T> Buffer<T> {
     /// The device address of an element.
     pub(crate) fn at(&self, element: usize) -> u64 {
-        debug_assert!(element <= self.slice.len(), "the address is inside the buffer");
+        debug_assert!(element <= self.slice.len(), "element {element} is beyond the end of the buffer");
         self.address + (element * size_of::<T>()) as u64
     }
 }
@@ -316,8 +319,8 @@ macro_rules! launch_arguments {
         $crate::device::launch_arguments!(@bind $launch, $config, [$($rest),*], [$($bound)* argument])
     }};
     (@bind $launch:ident, $config:ident, [], [$($bound:ident)*]) => {
-        // SAFETY: the arguments have the types of the kernel's parameters; the buffers are larger than what the kernel
-        // accesses, and later work of the same stream frees them.
+        // SAFETY: the arguments have the types of the kernel's parameters. The buffers are at least as large as the memory that
+        // the kernel accesses, and they are freed in stream order, after the kernel.
         unsafe { $launch.launch($config) }.map(drop)
     };
 }

@@ -18,21 +18,25 @@ use crate::device::CudaDevice;
 use crate::projection::{POINT_BYTES, Projection};
 use crate::queries::Queries;
 use crate::resident::Resident;
-use crate::search::{MAX_NEIGHBORS, Table, search};
+use crate::search::{MAX_NEIGHBORS, ShardNeighbors, search};
 use crate::shard::{DeviceRescaling, Shard, is_on, n_rows, row_bytes};
 use crate::sizes::Sizes;
 
-/// Exact search on a GPU. The result is bit for bit that of an [`ExactIndex`].
+/// Exact search on a GPU. The result is bit for bit equal to the result of an [`ExactIndex`].
 ///
-/// [`CudaIndex::new`] searches on a given device, [`CudaIndex::auto`] on the device or the CPU, by the expected time.
+/// [`CudaIndex::new`] searches on a given device. [`CudaIndex::auto`] searches on the first device or on the CPU, whichever is
+/// expected to be faster.
 ///
-/// Rows are copied to the device at the first search. Updates change them there; after the first insertion there is memory for
-/// a sixteenth more rows, and beyond that all rows are copied again. Rows and queries that are in the memory of the device
-/// already ([`CudaDevice::import`]) are not copied. Rows that do not fit into the memory are copied in shards at each search. Queries that the device cannot answer, and all searches with more than 1024 neighbors
-/// or 32,768 columns or without enough free memory on the device, are answered on the CPU. A failure of the device is an error.
+/// Rows are copied to the device at the first search, and updates change them there. After the first insertion there is memory
+/// for a sixteenth more rows; if further rows are inserted, all rows are copied again. Rows and queries that are already in the
+/// memory of the device ([`CudaDevice::import`]) are not copied. Rows that do not fit into the memory are copied in shards at
+/// each search.
+///
+/// Some searches are answered on the CPU: queries that the device cannot answer, and all searches with more than 1024 neighbors,
+/// with more than 32,768 columns, or without enough free memory on the device. A failure of the device is an error.
 pub struct CudaIndex<'a> {
     cpu: ExactIndex<'a>,
-    /// `None` until a search with the automatic choice needs it.
+    /// The device. With the automatic choice, it is opened at the first search that uses it.
     device: OnceLock<Result<CudaDevice, Error>>,
     is_auto: bool,
     /// The total expected time, in microseconds, of the searches so far for which the automatic choice was the CPU.
@@ -41,15 +45,17 @@ pub struct CudaIndex<'a> {
     last: Mutex<Option<OnCpu>>,
     /// All rows, if they are on the device.
     resident: Mutex<Option<Resident>>,
-    /// Whether rows were inserted, so that memory is reserved for more of them.
+    /// Whether rows were inserted. Then memory is reserved for further rows.
     is_growing: bool,
+    /// The largest number of bytes that the index uses on the device.
     max_bytes: usize,
+    /// The number of queries that were answered on the CPU.
     on_cpu: AtomicUsize,
 }
 
 /// The share of the free memory that an index uses.
 const MEMORY_SHARE: f64 = 0.9;
-/// The share of the rows for which memory is reserved when rows are inserted: one in this number.
+/// After an insertion, memory is reserved for one further row per this number of rows.
 const SPARE: usize = 16;
 
 /// The queries of a search: rows of a user, or rows of the index by their ids.
@@ -83,8 +89,8 @@ impl<'a> CudaIndex<'a> {
         Self { device: OnceLock::from(Ok(device)), is_auto: false, ..Self::auto(rows) }
     }
 
-    /// Creates an index that uses the first device when its expected time, with the copy of the rows, is less than that of the
-    /// CPU. The device is opened then.
+    /// Creates an index that uses the first device for searches that are expected to take less time there, including the copy of
+    /// the rows, than on the CPU. The device is opened at the first such search.
     #[must_use]
     pub fn auto(rows: ExactIndex<'a>) -> Self {
         Self {
@@ -100,7 +106,7 @@ impl<'a> CudaIndex<'a> {
         }
     }
 
-    /// Creates an index that searches on the CPU, with the reason.
+    /// Creates an index that searches on the CPU. `problem` is the reason.
     pub(crate) fn without_device(rows: ExactIndex<'a>, problem: Error) -> Self {
         Self { device: OnceLock::from(Err(problem)), ..Self::auto(rows) }
     }
@@ -121,7 +127,7 @@ impl<'a> CudaIndex<'a> {
     /// Copies the rows to the device, unless they are there or do not fit.
     ///
     /// # Errors
-    /// [`SearchError::Device`] when the device fails, and those of [`NeighborIndex::verify_once`].
+    /// [`SearchError::Device`] when the device fails, and the errors of [`NeighborIndex::verify_once`].
     pub fn load(&self) -> Result<(), SearchError> {
         self.verify_once()?;
         let device = match self.device_for(usize::MAX, true, 1) {
@@ -167,7 +173,7 @@ impl<'a> CudaIndex<'a> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
     }
 
-    /// Changes the rows on the device. Where this is not possible, they are copied again at the next search.
+    /// Changes the rows on the device. If this is not possible, they are copied again at the next search.
     fn update(
         &mut self,
         change: impl FnOnce(&mut Resident, &CudaDevice, &RowParts<'_>) -> Result<bool, Error>,
@@ -182,21 +188,23 @@ impl<'a> CudaIndex<'a> {
         }
     }
 
-    /// Searches on the device, with smaller blocks when memory is short. The result has one table per shard.
+    /// Searches on the device, with smaller blocks if there is not enough memory. The result has the id of the first row and the
+    /// neighbors of each shard.
     fn on_device(
         &self,
         device: &CudaDevice,
         source: Source<'_>,
         k: usize,
         excluded: Option<&[u32]>,
-    ) -> Result<Vec<(u32, Table)>, Error> {
+    ) -> Result<Vec<(u32, ShardNeighbors)>, Error> {
         let floats = source.floats_on(device);
         let queries = match (source, &floats) {
             (Source::Rows(rows), Some(floats)) => Queries::Device { floats, len: rows.len() },
             (Source::Rows(rows), None) => Queries::Values(rows.as_slice()),
             (Source::Ids(ids), _) => Queries::Gathered { floats: None, ids },
         };
-        // No work of a thread pool is started under the locks.
+        // While the locks are held, no work of a thread pool is started: a thread that waits for such work may begin another search,
+        // which would wait for the same locks.
         let _lock = device.lock();
         let mut resident = self.resident.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = self.cpu.rows().parts();
@@ -221,7 +229,7 @@ impl<'a> CudaIndex<'a> {
         sizes: &Sizes,
         queries: Queries<'_>,
         excluded: Option<&[u32]>,
-    ) -> Result<Vec<(u32, Table)>, Error> {
+    ) -> Result<Vec<(u32, ShardNeighbors)>, Error> {
         let len = n_rows(rows);
         let point = if Projection::is_useful(len, rows.dim) { POINT_BYTES } else { 0 };
         if resident.is_none() {
@@ -246,8 +254,8 @@ impl<'a> CudaIndex<'a> {
                     .into_iter()
                     .map(|ids| {
                         let shard = Shard::upload(device, rows, ids, 0, &map)?;
-                        let table = search(device, &map, &shard, None, sizes, queries, excluded)?;
-                        Ok((shard.first as u32, table))
+                        let found = search(device, &map, &shard, None, sizes, queries, excluded)?;
+                        Ok((shard.first as u32, found))
                     })
                     .collect();
             }
@@ -260,7 +268,7 @@ impl<'a> CudaIndex<'a> {
         Ok(vec![(0, search(device, map, shard, projection.as_ref(), sizes, queries, excluded)?)])
     }
 
-    /// The values of rows, without check points or a thread pool.
+    /// The values of rows, read without check points and without a thread pool, because the caller may hold locks.
     fn gathered(&self, ids: &[u32]) -> Vec<f32> {
         let mut values = Vec::with_capacity(ids.len() * self.dim());
         ids.iter().for_each(|&id| values.extend_from_slice(&self.cpu.rows().row(id)));
@@ -281,7 +289,8 @@ impl<'a> CudaIndex<'a> {
         };
         let device = match self.device_for(n, are_on_device, k) {
             Ok(device) => device,
-            // A requested device that cannot be used is an error where the index is created; a forked child uses the CPU.
+            // No error is returned here. If a requested device cannot be used, the creation of the index returns the error already.
+            // Later the device can only become unusable in a forked child process, which then searches on the CPU.
             Err(reason) => {
                 self.set_last(Some(reason));
                 return self.search_on_cpu(source, k, excluded);
@@ -290,8 +299,8 @@ impl<'a> CudaIndex<'a> {
         if let (Source::Rows(rows), None) = (source, source.floats_on(device)) {
             rows.load()?;
         }
-        let tables = match self.on_device(device, source, k, excluded) {
-            Ok(tables) => tables,
+        let results = match self.on_device(device, source, k, excluded) {
+            Ok(results) => results,
             Err(error @ (Error::OutOfMemory { .. } | Error::Forked)) => {
                 self.set_last(Some(OnCpu::Unusable(error)));
                 return self.search_on_cpu(source, k, excluded);
@@ -299,27 +308,27 @@ impl<'a> CudaIndex<'a> {
             Err(error) => return Err(error.into()),
         };
         self.set_last(None);
-        let mut failed: Vec<u32> = tables.iter().flat_map(|(_, table)| &table.failed).copied().collect();
+        let mut failed: Vec<u32> = results.iter().flat_map(|(_, found)| &found.failed).copied().collect();
         failed.sort_unstable();
         failed.dedup();
         if failed.len() == n {
             return self.search_on_cpu(source, k, excluded);
         }
-        let mut tables: Vec<(u32, Neighbors)> = tables
+        let mut results: Vec<(u32, Neighbors)> = results
             .into_iter()
-            .map(|(first, mut table)| {
-                // Valid entries, which are replaced below.
+            .map(|(first, mut found)| {
+                // Failed queries get valid entries here, which are replaced below.
                 for &query in &failed {
                     let cells = query as usize * k..(query as usize + 1) * k;
-                    table.ids[cells.clone()].iter_mut().zip(0..).for_each(|(id, i)| *id = i);
-                    table.sq_distances[cells].fill(0.0);
+                    found.ids[cells.clone()].iter_mut().zip(0..).for_each(|(id, i)| *id = i);
+                    found.sq_distances[cells].fill(0.0);
                 }
-                (first, Neighbors::sorted(k, table.ids, table.sq_distances))
+                (first, Neighbors::sorted(k, found.ids, found.sq_distances))
             })
             .collect();
-        let mut neighbors = match tables.len() {
-            1 => tables.remove(0).1,
-            _ => Neighbors::merge(&tables, k)?,
+        let mut neighbors = match results.len() {
+            1 => results.remove(0).1,
+            _ => Neighbors::merge(&results, k)?,
         };
         if !failed.is_empty() {
             let some = match (source, source.floats_on(device)) {
@@ -362,7 +371,7 @@ impl<'a> CudaIndex<'a> {
     }
 }
 
-/// Ranges of at most `per_shard` ids, each with more than `k` rows; `None` if that is not possible.
+/// Ranges of at most `per_shard` ids, each with more than `k` rows that are not removed; `None` if this is not possible.
 fn shards(len: usize, per_shard: usize, removed: &[u32], k: usize) -> Option<Vec<Range<usize>>> {
     let count = len.div_ceil(per_shard.max(1));
     let shards: Vec<Range<usize>> = (0..count).map(|i| i * len / count..(i + 1) * len / count).collect();

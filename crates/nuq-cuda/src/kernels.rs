@@ -17,7 +17,7 @@ pub(crate) const SOURCE: &str = concat!(
 /// The variable that names the cache folder.
 pub(crate) const CACHE_VARIABLE: &str = "NUQ_CACHE";
 
-/// The machine code of the kernels for an architecture such as `sm_90`, from the cache folder if it is there.
+/// The machine code of the kernels for an architecture such as `sm_90`. It is read from the cache folder if it is stored there.
 ///
 /// # Errors
 /// [`Error::NotCompiled`]. A cache folder that cannot be read or written is not an error.
@@ -46,7 +46,7 @@ fn cache_folder() -> Option<PathBuf> {
     path(CACHE_VARIABLE).or_else(of_user)
 }
 
-/// The name depends on everything that the code depends on.
+/// The name of the cached file. It contains a hash of everything on which the code depends.
 fn file_name(source: &str, architecture: &str, (major, minor): (i32, i32)) -> String {
     let key = hash(format!("{source}\n{architecture}\n{major}.{minor}").as_bytes());
     format!("kernels-{architecture}-{key:016x}.cubin")
@@ -59,7 +59,7 @@ fn hash(bytes: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Reads a stored file: a hash of the code, and the code. A damaged file is ignored.
+/// Reads the code from a stored file, which contains a hash of the code and the code. A damaged file is ignored.
 fn read(path: &Path) -> Option<Vec<u8>> {
     let bytes = std::fs::read(path).ok()?;
     let (stored, code) = bytes.split_first_chunk::<8>()?;

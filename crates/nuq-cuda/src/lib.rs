@@ -1,13 +1,13 @@
 //! Exact nearest-neighbor search on NVIDIA GPUs.
 //!
-//! [`CudaIndex`] returns the same table as [`ExactIndex`](nuq_neighbors::ExactIndex), bit for bit. Tensor cores multiply
-//! queries and rows in half precision; a bound on the rounding excludes rows that are provably not among the nearest; the
-//! remaining rows are measured in `f64`, in the order of operations of the CPU.
+//! [`CudaIndex`] returns the same neighbors and distances as [`ExactIndex`](nuq_neighbors::ExactIndex), bit for bit. Tensor
+//! cores multiply queries and rows in half precision. A bound on the rounding error excludes rows that are provably not among
+//! the nearest. For the remaining rows, distances are computed in `f64`, with the same order of operations as on the CPU.
 //!
 //! No part of CUDA is needed to compile this crate or to start a program that contains it: the driver, cuBLAS and the
 //! compiler NVRTC are loaded at run time. [`CudaDevice::open`] returns an [`Error`] that names the missing part. Libraries
 //! are searched in the folders of the system, of the CUDA toolkit (`CUDA_HOME`), of the Python packages `nvidia-*` that
-//! PyTorch installs, and in those of the variable `NUQ_CUDA_LIBRARIES`. Compiled kernels are stored in the folder
+//! PyTorch installs, and in the folders of the variable `NUQ_CUDA_LIBRARIES`. Compiled kernels are stored in the folder
 //! `NUQ_CACHE`, by default `nuq` in the user's cache folder.
 //!
 //! A program calls [`register`] once. Then all models, baselines and evaluations use GPUs according to their

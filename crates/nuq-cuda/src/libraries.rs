@@ -20,7 +20,7 @@ pub(crate) struct Name {
     pub(crate) package: &'static str,
     /// The folder of the Python package under `nvidia`, before CUDA 13.
     folder: &'static str,
-    /// The end of the file name on Windows, after the major version.
+    /// The part of the file name on Windows between the major version and `.dll`.
     dll_suffix: &'static str,
 }
 
@@ -125,7 +125,8 @@ impl Name {
     }
 }
 
-/// The active Python environments, that of this program (if it is a Python interpreter), and that of `python3` in the path.
+/// The folders of Python environments: the active environments, the environment of this program if it is a Python interpreter, and the
+/// environment of the first `python3` in `PATH`.
 fn python_environments() -> Vec<PathBuf> {
     let mut environments: Vec<PathBuf> =
         ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(std::env::var_os).map(PathBuf::from).collect();

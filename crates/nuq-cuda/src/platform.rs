@@ -52,7 +52,7 @@ pub trait Platform {
     fn find_cublas(&self) -> Result<(), Error>;
 }
 
-/// Checks everything that a search on a device needs, in the order in which a user can correct it.
+/// Checks everything that a search on a device needs, in the order in which a user can correct the problems.
 ///
 /// # Errors
 /// The first requirement that is not met.

@@ -1,8 +1,8 @@
 //! Projections of the rows of a shard onto their principal axes.
 //!
-//! If few axes hold most of the variance, as in the embeddings of most networks, distances of projections exclude nearly all
-//! rows, with a fraction of the multiplications (see `kernels/project.cu`). Any axes give correct results; they affect only the speed.
-//! Queries for which the projections exclude too few rows are searched in all columns.
+//! If a few axes account for most of the variance, as in the embeddings of most networks, the distances of projections exclude
+//! nearly all rows with a fraction of the multiplications (see `kernels/project.cu`). The choice of the axes affects only the
+//! speed: the results are correct for any axes. Queries for which the projections exclude too few rows are searched in all columns.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::cublas::{Element, Product};
 use crate::device::{Buffer, CudaDevice, launch};
 use crate::shard::{DeviceRescaling, Shard};
 
-/// The number of axes; with the length of the rest, a point has [`WIDTH`] coordinates.
+/// The number of axes. A point has [`WIDTH`] coordinates: the length of the part of the row outside the axes, and one coordinate per axis.
 const AXES: usize = WIDTH - 1;
 /// The number of halves per point.
 pub(crate) const WIDTH: usize = 128;
@@ -24,7 +24,7 @@ const MIN_ROWS: usize = 16_384;
 /// The number of rows from which the axes are computed, and the number of subspace iterations.
 const SAMPLE: usize = 4096;
 const ITERATIONS: usize = 3;
-/// Rows that are projected together: their rescaled values take 8 bytes each.
+/// The number of rows that are projected together. It is limited, because each rescaled value takes 8 bytes.
 pub(crate) const ROWS: usize = 2048;
 /// The unit roundoff of `f64`.
 const U: f64 = f64::EPSILON / 2.0;
@@ -56,7 +56,7 @@ impl Images {
     }
 }
 
-/// The memory of the points of one row in bytes.
+/// The memory of the point of one row in bytes.
 pub(crate) const POINT_BYTES: usize = 2 * WIDTH + 16;
 
 impl Projection {
@@ -149,7 +149,7 @@ impl Projection {
             b: (space.rescaled.address, self.dim),
             c: (space.images.address, AXES),
         };
-        // SAFETY: the buffers hold `ROWS` rows and all axes.
+        // SAFETY: the buffers have space for `ROWS` rows and all axes.
         unsafe { device.multiply(&product) }?;
         let (d, p) = (self.dim as f64, AXES as f64);
         let square_error = (4.0 * d + 32.0) * U * (1.0 + p.sqrt()) + 2.0 * self.deviation;
@@ -229,7 +229,7 @@ fn axes(
     Ok((basis, deviation))
 }
 
-/// The method of Gram and Schmidt for the columns of a matrix. A column that depends on the others becomes zero.
+/// Gram-Schmidt orthonormalization of the columns of a matrix. A column that depends linearly on earlier ones becomes zero.
 fn orthonormalize(columns: &mut [f64], dim: usize) {
     for i in 0..columns.len() / dim {
         let (before, rest) = columns.split_at_mut(i * dim);

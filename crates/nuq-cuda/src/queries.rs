@@ -13,7 +13,7 @@ pub(crate) enum Queries<'q> {
     Gathered { floats: Option<&'q Floats>, ids: &'q [u32] },
 }
 
-/// Memory for some of the queries of a search.
+/// Memory for the queries that [`Queries::choose`] returns.
 #[derive(Default)]
 pub(crate) struct Chosen {
     values: Vec<f32>,

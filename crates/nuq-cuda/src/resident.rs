@@ -12,13 +12,13 @@ use crate::shard::{DeviceRescaling, Shard, mark_removed, n_rows};
 pub(crate) struct Resident {
     pub(crate) map: DeviceRescaling,
     pub(crate) shard: Shard,
-    /// Projections of the rows; `None` if there are too few rows or columns, if there is no memory for projections, or if
-    /// more than an eighth of the queries that are tried cannot be answered with them.
+    /// Projections of the rows; `None` if there are too few rows or columns, if there is no memory for projections, or if more than
+    /// an eighth of the test queries cannot be answered with projections.
     pub(crate) projection: Option<Projection>,
 }
 
 impl Resident {
-    /// Copies all rows to a device, with memory for `spare` more.
+    /// Copies all rows to a device, with memory for `spare` more rows.
     pub(crate) fn upload(
         device: &CudaDevice,
         map: DeviceRescaling,

@@ -1,8 +1,9 @@
 //! One search over the rows of a shard.
 //!
 //! Queries are searched in blocks. For each block, the rows are multiplied in passes: first a few rows, evenly spaced, then
-//! more of them, then all. A pass lowers the limit of each query, so that few rows of the next pass are candidates. The
-//! candidates of the last pass are ranked by their distances in `f64`.
+//! more of them, then all. The limit of a query is a score that at least k rows do not exceed: rows with larger scores are not
+//! among the nearest. Each pass lowers the limits, so only few rows of the next pass are candidates. The candidates of the last
+//! pass are ranked by their distances in `f64`.
 //!
 //! With a projection, the passes multiply points with few columns instead of rows; queries for which this excludes too few rows
 //! are searched again in all columns.
@@ -23,21 +24,21 @@ use crate::workspace::Workspace;
 pub(crate) const MAX_NEIGHBORS: usize = 1024;
 /// How often a search is repeated for queries with too many candidates. Each repetition starts with the limits of the previous search.
 const REPETITIONS: usize = 2;
-/// The number of rows that test a projection.
+/// The number of rows with which a projection is tested.
 const TRIED: usize = 256;
 
 /// Neighbors of all queries: k ids and squared distances each, and the queries without a result.
-pub(crate) struct Table {
+pub(crate) struct ShardNeighbors {
     pub(crate) ids: Vec<u32>,
     pub(crate) sq_distances: Vec<f64>,
     /// Queries whose candidates do not fit into their list, for example because too many rows are equally near, and
-    /// queries that are too far from the rows. Their entries of the table are not valid.
+    /// queries that are too far from the rows. Their ids and distances are not valid.
     pub(crate) failed: Vec<u32>,
 }
 
-/// Searches the rows of a shard. Ids of the table are counted from the first row of the shard.
+/// Searches the rows of a shard. The ids of the neighbors are counted from the first row of the shard.
 ///
-/// `excluded` holds one id of the whole index per query. The caller holds the lock of the device.
+/// `excluded` has one id of the whole index per query. The caller holds the lock of the device.
 pub(crate) fn search(
     device: &CudaDevice,
     map: &DeviceRescaling,
@@ -46,33 +47,33 @@ pub(crate) fn search(
     sizes: &Sizes,
     queries: Queries<'_>,
     excluded: Option<&[u32]>,
-) -> Result<Table, Error> {
+) -> Result<ShardNeighbors, Error> {
     let searcher = Searcher { device, map, shard, projection, sizes };
     let mut space = Workspace::new(device, sizes, projection.is_some())?;
     let first = if projection.is_some() { Method::Points } else { Method::Columns };
-    let (mut table, mut limits) = searcher.search(&mut space, queries, excluded, first)?;
+    let (mut found, mut limits) = searcher.search(&mut space, queries, excluded, first)?;
     let mut is_columns = projection.is_none();
     for _ in 0..REPETITIONS + usize::from(!is_columns) {
-        if table.failed.is_empty() {
+        if found.failed.is_empty() {
             break;
         }
         let method = if is_columns { Method::Repeated(&limits) } else { Method::Columns };
         is_columns = true;
         let some_excluded: Option<Vec<u32>> =
-            excluded.map(|ids| table.failed.iter().map(|&i| ids[i as usize]).collect());
+            excluded.map(|ids| found.failed.iter().map(|&i| ids[i as usize]).collect());
         let mut chosen = Chosen::default();
-        let some = queries.choose(&table.failed, sizes.dim, &mut chosen);
+        let some = queries.choose(&found.failed, sizes.dim, &mut chosen);
         let (repeated, lower) = searcher.search(&mut space, some, some_excluded.as_deref(), method)?;
         let k = sizes.k;
-        for (i, &query) in table.failed.iter().enumerate() {
+        for (i, &query) in found.failed.iter().enumerate() {
             let cells = query as usize * k..(query as usize + 1) * k;
-            table.ids[cells.clone()].copy_from_slice(&repeated.ids[i * k..(i + 1) * k]);
-            table.sq_distances[cells].copy_from_slice(&repeated.sq_distances[i * k..(i + 1) * k]);
+            found.ids[cells.clone()].copy_from_slice(&repeated.ids[i * k..(i + 1) * k]);
+            found.sq_distances[cells].copy_from_slice(&repeated.sq_distances[i * k..(i + 1) * k]);
         }
-        table.failed = repeated.failed.iter().map(|&i| table.failed[i as usize]).collect();
+        found.failed = repeated.failed.iter().map(|&i| found.failed[i as usize]).collect();
         limits = lower;
     }
-    Ok(table)
+    Ok(found)
 }
 
 /// Whether the projection answers most queries, measured on some rows.
@@ -88,8 +89,8 @@ pub(crate) fn is_selective(
     let searcher = Searcher { device, map, shard, projection: Some(projection), sizes: &sizes };
     let mut space = Workspace::new(device, &sizes, true)?;
     let rows = Queries::Gathered { floats: None, ids: &ids };
-    let (table, _) = searcher.search(&mut space, rows, Some(&ids), Method::Points)?;
-    Ok(table.failed.len() <= TRIED / 8)
+    let (found, _) = searcher.search(&mut space, rows, Some(&ids), Method::Points)?;
+    Ok(found.failed.len() <= TRIED / 8)
 }
 
 /// The values that the passes multiply.
@@ -114,14 +115,14 @@ pub(crate) struct Searcher<'s> {
 }
 
 impl Searcher<'_> {
-    /// Searches all queries and returns the limits of those that failed.
+    /// Searches all queries. Also returns the limits of the queries that failed.
     fn search(
         &self,
         space: &mut Workspace,
         queries: Queries<'_>,
         excluded: Option<&[u32]>,
         method: Method<'_>,
-    ) -> Result<(Table, Vec<f32>), Error> {
+    ) -> Result<(ShardNeighbors, Vec<f32>), Error> {
         let Self { device, sizes, .. } = *self;
         let n = queries.len(sizes.dim);
         let (mut ids, mut sq_distances) = (vec![0u32; n * sizes.k], vec![0f64; n * sizes.k]);
@@ -176,15 +177,15 @@ impl Searcher<'_> {
                 last_limits.extend(of_block.iter().map(|&i| block_limits[i]));
                 failed.extend(of_block.iter().map(|&i| (start + i) as u32));
             }
-            // Queries that are searched again are counted then.
+            // Failed queries are not counted yet, because they are searched again.
             steps.add(count - of_block.len());
         }
-        Ok((Table { ids, sq_distances, failed }, last_limits))
+        Ok((ShardNeighbors { ids, sq_distances, failed }, last_limits))
     }
 }
 
 impl Shard {
-    /// The number of a row in the shard, or one that no row has.
+    /// The number of a row in the shard; `u32::MAX` if the row is not in the shard.
     fn local_id(&self, id: u32) -> u32 {
         (id as usize).checked_sub(self.first).filter(|&id| id < self.len).map_or(u32::MAX, |id| id as u32)
     }

@@ -11,8 +11,8 @@ use crate::device::{Buffer, CudaDevice, launch};
 
 /// The map of rows to the space of scores: `b_j = (x_j − center_j) · factors_j`.
 ///
-/// Any center and any positive power of two give correct results; they affect only the number of candidates. Both come
-/// from a sample, by ranks, so that single distant rows have no effect.
+/// Any center and any positive power of two give correct results; they affect only the number of candidates. Both are computed
+/// from a sample, with a trimmed mean and a median, so that single distant rows have little effect.
 pub(crate) struct Rescaling {
     pub(crate) center: Vec<f32>,
     pub(crate) factors: Vec<f64>,
@@ -20,9 +20,9 @@ pub(crate) struct Rescaling {
     pub(crate) power: f64,
 }
 
-/// Rows of the sample.
+/// The number of rows of the sample.
 const SAMPLE: usize = 257;
-/// The share of a column's values at each end that the mean leaves out.
+/// The share of the smallest and of the largest values of a column that the trimmed mean leaves out.
 const TRIMMED: f64 = 0.05;
 
 impl Rescaling {
@@ -32,7 +32,7 @@ impl Rescaling {
         (0..count).map(|i| (i * len / count) as u32).collect()
     }
 
-    /// The rescaling for rows like those of a sample.
+    /// The rescaling for the rows from which `sample` was taken.
     fn of(sample: &[f32], dim: usize, scale: Option<&[f64]>) -> Self {
         let sample: Vec<&[f32]> = sample.chunks_exact(dim).collect();
         let count = sample.len();
@@ -64,7 +64,7 @@ impl Rescaling {
     }
 }
 
-/// The number of ids.
+/// The number of ids, including the ids of removed rows.
 pub(crate) fn n_rows(rows: &RowParts<'_>) -> usize {
     match &rows.values {
         RowValues::F32(values) => values.len() / rows.dim,
@@ -185,8 +185,8 @@ impl Shard {
         )
     }
 
-    /// Copies rows with new values, and returns them as ranges; `None` if there is no memory for them. The shard has all rows of
-    /// the index.
+    /// Copies rows with new values, and returns their ids as ranges. `None` if there is no memory for them, or if the memory has
+    /// other owners. The shard has all rows of the index.
     pub(crate) fn insert(
         &mut self,
         device: &CudaDevice,
@@ -215,7 +215,7 @@ impl Shard {
         mark_removed(device, ids, &self.described)
     }
 
-    /// Marks the removed rows in descriptions of all rows.
+    /// Marks the removed rows in `described`, which has the four numbers of all rows.
     pub(crate) fn mark_removed(&self, device: &CudaDevice, described: &Buffer<f32>) -> Result<(), Error> {
         mark_removed(device, &self.removed, described)
     }
@@ -234,7 +234,7 @@ pub(crate) fn is_on(device: &CudaDevice, rows: &RowParts<'_>) -> bool {
     floats_of(device, rows).is_some()
 }
 
-/// Ascending ids as ranges of consecutive ones.
+/// Ascending ids as ranges of consecutive ids.
 fn ranges(ids: &[u32]) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for id in ids.iter().map(|&id| id as usize) {
@@ -246,7 +246,7 @@ fn ranges(ids: &[u32]) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Marks rows as removed in descriptions of all rows.
+/// Marks rows as removed in `described`, which has the four numbers of all rows.
 pub(crate) fn mark_removed(device: &CudaDevice, ids: &[u32], described: &Buffer<f32>) -> Result<(), Error> {
     if ids.is_empty() {
         return Ok(());
@@ -284,7 +284,7 @@ impl DeviceRescaling {
         Ok(Self { center: device.upload(&center)?, factors: device.upload(&factors)?, scale, power })
     }
 
-    /// The rescaled squared distance per unit of squared distance.
+    /// The ratio of rescaled squared distances to squared distances.
     pub(crate) fn sq_unit(&self) -> f64 {
         self.power * self.power
     }
@@ -318,7 +318,7 @@ impl DeviceRescaling {
     }
 }
 
-/// Starts the kernel that rounds rows to halves. `failed` is an address or zero.
+/// Starts the kernel that rounds rows to halves. `failed` is a device address for queries, and zero for rows.
 #[expect(clippy::too_many_arguments, reason = "device addresses of one kernel")]
 pub(crate) fn prepare(
     device: &CudaDevice,

@@ -8,7 +8,7 @@ const QUERIES: usize = 8192;
 const ROWS: usize = 8192;
 /// Blocks of more queries than this are halved if there is too little memory.
 const MIN_QUERIES: usize = 128;
-/// The last pass reads this many times the rows of the pass before it, at most.
+/// The last pass reads at most this many times as many rows as the pass before it.
 const LAST_RATIO: usize = 24;
 
 /// Sizes of one search.
@@ -38,19 +38,19 @@ impl Sizes {
         (self.queries > MIN_QUERIES).then_some(Self { queries: self.queries / 2, rows, ..self })
     }
 
-    /// The memory besides the rows, in bytes.
+    /// The memory that a search needs in addition to the rows, in bytes.
     pub(crate) fn bytes(self) -> usize {
         let query =
             4 * self.dim + 2 * width(self.dim) + 16 + 16 + 12 * self.capacity + 2 * self.rows + 12 * self.k;
-        // cuBLAS has some memory of its own.
         let points = Images::bytes(self.dim) + self.queries * (projection::POINT_BYTES + 8);
+        // The last term is for memory that cuBLAS allocates.
         self.queries * query + points + (64 << 20)
     }
 }
 
-/// The distances between the rows of each pass. Every row of the first pass has a place in the candidate list.
+/// The stride of each pass: a pass reads every `stride`-th row. All rows of the first pass fit into the candidate list.
 ///
-/// The distances are prime, because classes may alternate in the order of the rows.
+/// Strides are prime, because classes may alternate in the order of the rows. Other strides could read rows of some classes only.
 pub(crate) fn strides(rows: usize, k: usize, capacity: usize) -> Vec<usize> {
     let first = prime(rows.div_ceil(capacity));
     // With this ratio, the expected number of candidates is 0.4 of the capacity.
@@ -68,7 +68,7 @@ pub(crate) fn strides(rows: usize, k: usize, capacity: usize) -> Vec<usize> {
     strides
 }
 
-/// The smallest prime that is at least `n`, or 1.
+/// The smallest prime that is at least `n`; 1 if `n` is at most 1.
 fn prime(n: usize) -> usize {
     let is_prime = |n: usize| (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
     (n.max(1)..).find(|&n| is_prime(n)).unwrap_or(n)
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passes_end_with_all_rows_and_expect_lists_that_fit() {
+    fn passes_end_with_all_rows_and_candidates_fit_into_their_lists() {
         for (rows, k) in [
             (1, 1),
             (2048, 20),

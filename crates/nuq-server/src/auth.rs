@@ -1,7 +1,7 @@
 //! Keys of requests, origins of web pages, and host names.
 //!
-//! A request sends its key as `Authorization: Bearer KEY`. [`Access`] of a route follows from its method and pattern: a route that is not
-//! listed here needs the read key for GET and the write key for everything else.
+//! A request sends its key as `Authorization: Bearer KEY`. The method and the route determine the required [`Access`]: a route that
+//! [`Access::of`] does not list needs the read key for GET and the write key for every other method.
 
 use std::fmt;
 use std::path::Path;
@@ -25,15 +25,15 @@ const MIN_KEY: usize = 16;
 pub struct Key(Vec<u8>);
 
 impl Key {
-    /// A key of at least 16 printable ASCII characters without spaces. Space around it is ignored.
+    /// A key of at least 16 printable ASCII characters without spaces. White space before and after it is ignored.
     ///
     /// # Errors
-    /// [`Error::Usage`] for another text. The message contains `origin`, such as the name of a variable, and not the key.
+    /// [`Error::Usage`] for any other text. The message contains `origin`, such as the name of an environment variable, and not the key.
     pub fn new(text: &str, origin: &str) -> Result<Self, Error> {
         let text = text.trim();
         if text.len() < MIN_KEY || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Error::Usage(format!(
-                "the key of {origin} is not valid: use at least {MIN_KEY} ASCII characters without spaces, for example those of \
+                "the key of {origin} is not valid: use at least {MIN_KEY} ASCII characters without spaces, for example the output of \
                  `openssl rand -hex 32`"
             )));
         }
@@ -43,7 +43,7 @@ impl Key {
     /// Reads a key from a file.
     ///
     /// # Errors
-    /// [`Error::Read`] if the file cannot be read, and those of [`new`](Self::new).
+    /// [`Error::Read`] if the file cannot be read, and the errors of [`new`](Self::new).
     pub fn from_file(path: &Path) -> Result<Self, Error> {
         let text =
             std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
@@ -66,10 +66,10 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What a route needs.
+/// The kind of access that a route needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
-    /// Probes, the page and the description of the routes: they contain no data.
+    /// No key is needed: probes, the files of the page and the description of the routes contain no data of a model.
     Public,
     Metrics,
     Read,
@@ -96,7 +96,7 @@ impl Access {
     }
 }
 
-/// Refuses requests without the key of their route, of other origins, and of unknown host names.
+/// Refuses requests that lack the key of their route, that come from a web page of another origin, or that name an unknown host.
 pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let access = Access::of(request.method(), route);
@@ -125,7 +125,7 @@ fn check_key(app: &App, headers: &HeaderMap, access: Access) -> Result<(), ApiEr
     let (read, write) = (&app.config.read_key, &app.config.write_key);
     let is_one_of = |keys: [&Option<Key>; 2]| {
         let given = bearer(headers);
-        // Both keys are compared in any case, so that the time shows nothing.
+        // Both keys are always compared, so that the time does not reveal which of them is equal.
         keys.into_iter()
             .flatten()
             .fold(false, |found, key| found | given.is_some_and(|given| key.matches(given)))
@@ -168,7 +168,8 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| key.trim_ascii())
 }
 
-/// The origin of a script of another page that may use the server; `None` for other clients and for the own page.
+/// The origin of a request that comes from another web page, if `--cors-origin` allows this page. `None` if the request comes from the
+/// server's own page or has no header `Origin`.
 fn allowed_origin(app: &App, headers: &HeaderMap) -> Result<Option<HeaderValue>, ApiError> {
     let Some(origin) = headers.get(ORIGIN) else { return Ok(None) };
     if app.config.cors_origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()) {
@@ -185,8 +186,8 @@ fn allowed_origin(app: &App, headers: &HeaderMap) -> Result<Option<HeaderValue>,
     Err(ApiError::new(StatusCode::FORBIDDEN, "foreign_origin", message))
 }
 
-/// Without keys, only `localhost`, the host of `--address` and IP addresses are allowed in the header `Host`. Otherwise a web page could reach the server of its visitor
-/// by a host name that resolves to a loopback address.
+/// Without keys, only `localhost`, the host of `--address` and IP addresses are allowed in the header `Host`. Otherwise a web page
+/// could reach a server on its visitor's machine by a host name that resolves to a loopback address (DNS rebinding).
 fn check_host(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
     let config = &app.config;
     if config.read_key.is_some() || config.insecure {

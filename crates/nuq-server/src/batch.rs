@@ -1,8 +1,8 @@
 //! Adaptive batching: requests that wait are computed together.
 //!
-//! Each model has one worker thread. It takes everything that waits, up to [`MAX_ROWS`] rows, computes it, and answers. A batch is
-//! therefore what arrived while the previous batch was computed: a single request on an idle server is computed at once, and there is
-//! no timer. The results of a row do not depend on the other rows of its batch.
+//! Each model has one worker thread. It takes the waiting requests until they have [`MAX_ROWS`] rows, computes them together, and
+//! answers. A batch therefore consists of the requests that arrived while the previous batch was computed. No timer is needed: a single
+//! request on an idle server is computed at once. The results of a row do not depend on the other rows of its batch.
 //!
 //! A request that is dropped, because its client is gone or its time is over, is not computed. When all requests of a running batch are
 //! dropped, the batch ends at its next check point (`nuq_neighbors::cancel`).
@@ -25,7 +25,7 @@ use crate::models::LoadedModel;
 use crate::results::{Plan, Results, Selection};
 use crate::state::{ModelState, Observation, observe};
 
-/// Largest number of rows of a batch, unless a single request has more.
+/// No further request is added to a batch that has this number of rows.
 const MAX_ROWS: usize = 4096;
 
 /// Rows to score.
@@ -66,13 +66,13 @@ impl Batcher {
         let (reply, result) = oneshot::channel();
         let ticket = Arc::new(Ticket::default());
         let pending = Pending { result, _leave: LeaveOnDrop(ticket.clone()) };
-        // An error, the end of the worker, drops the reply, which the request then sees.
+        // If the worker has ended, `send` drops the job with its `reply`, and `Pending::results` returns an internal error.
         let _ = self.queue.send(Job { model, rows, selection, reply, ticket });
         pending
     }
 }
 
-/// Rows in the queue or in a batch. Dropping it cancels the computation.
+/// A submitted request, whose rows are in the queue or in a batch. Dropping it withdraws the request.
 pub(crate) struct Pending {
     result: oneshot::Receiver<Result<Results, ApiError>>,
     _leave: LeaveOnDrop,
@@ -145,7 +145,7 @@ fn work(jobs: &Receiver<Job>, metrics: &ModelMetrics, state: &ModelState) {
             rows += job.rows.embeddings.len();
             waiting.push(job);
         }
-        // Requests of another model file or with logits are computed separately.
+        // All requests of a group use the same model file, and either all or none of them have logits.
         while let Some(first) = waiting.first() {
             let (model, has_logits) = (first.model.clone(), first.rows.logits.is_some());
             let is_same =
@@ -160,7 +160,7 @@ fn work(jobs: &Receiver<Job>, metrics: &ModelMetrics, state: &ModelState) {
 /// Computes and answers requests of one model.
 fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &ModelState) {
     let batch = Arc::new(Batch::default());
-    // Keeps the batch from being cancelled before all its requests have entered.
+    // Counting one more request keeps the batch from being cancelled before all its requests have entered.
     batch.requests.fetch_add(1, Ordering::Relaxed);
     jobs.retain(|job| job.ticket.enter(&batch));
     batch.requests.fetch_sub(1, Ordering::Relaxed);
@@ -171,7 +171,7 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &
     let compute = || batch.token.run(|| compute(&model.read(), &jobs));
     let (results, observations) = match catch_unwind(AssertUnwindSafe(compute)) {
         Ok(Ok(results)) => results,
-        // Nobody waits for the results.
+        // All requests of the batch were dropped.
         Ok(Err(nuq::Cancelled)) => return metrics.cancelled(),
         Err(_) => {
             tracing::error!("the computation of a batch panicked");
@@ -193,7 +193,7 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &
 /// Selects the results of the given rows of a batch.
 type ResultsOfRows<'a> = dyn Fn(&Plan, Range<usize>) -> Result<Results, ApiError> + 'a;
 
-/// The results of each request, and the observations of all predicted rows. All of the requests have logits, or none has.
+/// The results of each request, and the observations of all predicted rows. Either all requests have logits, or none of them.
 fn compute(model: &Model<'_>, jobs: &[Job]) -> (Vec<Result<Results, ApiError>>, Vec<Observation>) {
     let mut plans: Vec<Result<Plan, ApiError>> = jobs.iter().map(|job| plan(model, job)).collect();
     let valid: Vec<&Job> =
@@ -245,7 +245,7 @@ fn compute(model: &Model<'_>, jobs: &[Job]) -> (Vec<Result<Results, ApiError>>, 
         })
     })();
     let results = results.unwrap_or_else(|error| {
-        // The rows were checked before. What remains are errors of the model, such as a damaged file.
+        // The rows were checked before, so this is an error of the model, such as a damaged file.
         tracing::error!(%error, "a batch failed");
         let failed = ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "model_error", error.to_string());
         jobs.iter().map(|_| Err(failed.clone())).collect()
@@ -278,7 +278,7 @@ fn plan(model: &Model<'_>, job: &Job) -> Result<Plan, ApiError> {
     Plan::new(&job.selection, model, job.rows.logits.is_some())
 }
 
-/// The rows of all parts, which have equal numbers of columns.
+/// Concatenates the rows of all parts. The parts have the same number of columns.
 fn joined<'e>(
     mut parts: impl ExactSizeIterator<Item = &'e Embeddings<'static>>,
 ) -> Result<Embeddings<'static>, nuq::Error> {

@@ -19,7 +19,7 @@ pub struct Config {
     pub models: Vec<ModelSource>,
     /// Pictures of training rows.
     pub pictures: Vec<PictureSource>,
-    /// Whether a model of CIFAR-10 images is served and scores rows, as a demonstration.
+    /// Whether a demonstration is served: a model of CIFAR-10 images that scores example rows continuously.
     pub demo: bool,
     /// The address to listen on. Port 0 selects a free port.
     pub address: ListenAddress,
@@ -37,11 +37,11 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// Limits of requests.
     pub limits: Limits,
-    /// Longest time in which running requests are completed after the server was told to end.
+    /// Longest time that the server waits for running requests after it was told to end.
     pub drain_timeout: Duration,
     /// The device of the neighbor search.
     pub device: Device,
-    /// The folder of changes and activity. Without it, changes of models are refused unless they are ephemeral.
+    /// The folder in which changes of models and the activity are stored. Without it, changes are refused unless `ephemeral` is set.
     pub state: Option<PathBuf>,
     /// Whether changes of models are accepted without a folder. They are lost when the process ends.
     pub ephemeral: bool,
@@ -82,7 +82,7 @@ pub struct ModelSource {
 }
 
 impl ModelSource {
-    /// Parses `NAME=FILE`, or `FILE`, whose name is then that of the file without its extension.
+    /// Parses `NAME=FILE` or `FILE`. Without `NAME`, the model has the name of the file without its extension.
     ///
     /// ```
     /// use nuq_server::ModelSource;
@@ -92,7 +92,7 @@ impl ModelSource {
     /// ```
     ///
     /// # Errors
-    /// A text that says which characters a name may have.
+    /// A message that says which characters a name may have.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, path) = match text.split_once('=') {
             // The path of an existing file may contain an equals sign.
@@ -116,7 +116,7 @@ impl ModelSource {
 /// The files of a certificate, in PEM format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, followed by those of its issuers.
+    /// The certificate, followed by the certificates of its issuers.
     pub certificate: PathBuf,
     /// The private key.
     pub key: PathBuf,
@@ -125,7 +125,7 @@ pub struct TlsFiles {
 /// Who may read `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MetricsAccess {
-    /// Requests with a key, if there is a read key.
+    /// Requests with a key. Without a read key, every request.
     #[default]
     Key,
     /// Every request.
@@ -143,15 +143,16 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Largest sum of the bodies that are held in memory at a time, in bytes.
     pub memory_bytes: usize,
-    /// Largest number of rows of a request that is held in memory, and of an npz response.
+    /// Largest number of rows of a request that is held in memory, and largest number of rows of an npz response.
     pub rows: usize,
     /// Largest number of requests that are processed at a time.
     pub requests: usize,
     /// Largest number of connections.
     pub connections: usize,
-    /// Longest time for the computation of a request, for the arrival of its body, or of a block of a stream.
+    /// Longest time for the arrival of a body, and longest time for the computation of its results. In a stream, both limits apply to
+    /// each block.
     pub request_timeout: Duration,
-    /// Longest time in which a client sends the head of a request or takes a part of a response.
+    /// Longest time until a client has sent the head of a request, or has accepted a part of a response.
     pub client_timeout: Duration,
 }
 
@@ -170,7 +171,7 @@ impl Default for Limits {
 }
 
 impl Config {
-    /// Checks values that contradict each other. Files are not read.
+    /// Checks that each value is valid and that the values do not contradict each other. Files are not read.
     ///
     /// # Errors
     /// [`Error::Usage`] with the option and the remedy.
@@ -261,7 +262,7 @@ impl Limits {
     }
 }
 
-/// The configuration in words, for `--check` and the log. Keys are only counted.
+/// The configuration in words, for `--check` and the log. The keys are not printed, only whether they are set.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls.is_some() { "https" } else { "http" };

@@ -1,6 +1,6 @@
-//! The demonstration: a model of CIFAR-10 images, and a replay of rows that it scores. Half a minute of test images is followed by
-//! half a minute of house numbers, which belong to none of its classes, so that the share of rejected rows rises and the drift test
-//! raises an alarm.
+//! The demonstration: a model of CIFAR-10 images, and a replay of rows that it scores. The rows are test images for half a minute, then
+//! images of house numbers for half a minute. House numbers belong to none of the classes: the share of rejected rows rises, and the
+//! drift test raises an alarm.
 
 use std::fs;
 use std::io::Cursor;
@@ -36,10 +36,10 @@ pub(crate) const NAME: &str = "cifar10";
 const PAUSE: Duration = Duration::from_millis(100);
 /// Rows of each request.
 const ROWS: usize = 3;
-/// Requests with test images, and then with house numbers: half a minute each.
+/// Number of requests with test images, and of requests with house numbers after them: half a minute each.
 const REQUESTS: usize = 300;
 
-/// The model file and the rows of the demonstration, in a temporary folder that is removed with this value.
+/// The model file and the rows of the demonstration. The file is in a temporary folder, which is removed when this value is dropped.
 pub(crate) struct Demo {
     folder: TempDir,
     test: Embeddings<'static>,
@@ -98,7 +98,7 @@ impl Demo {
     }
 }
 
-/// A classifier with a threshold that rejects 5 % of rows like the held-out rows.
+/// A classifier with a threshold that rejects 5 % of the rows that have the distribution of the held-out rows.
 fn fit(
     rows: &Embeddings<'static>,
     labels: &[nuq::Label],

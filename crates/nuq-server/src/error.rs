@@ -14,7 +14,7 @@ use crate::state::StateError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Options that contradict each other.
+    /// Options that are invalid or contradict each other.
     #[error("{0}")]
     Usage(String),
     /// A file cannot be read.
@@ -37,7 +37,7 @@ pub enum Error {
     Baseline {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// The kind of the model in the file.
         found: String,
     },
     /// The state folder cannot be used.
@@ -87,7 +87,7 @@ pub(crate) struct ApiError {
     pub(crate) code: &'static str,
     /// What is wrong, where, and what to do.
     pub(crate) message: String,
-    /// Seconds after which the request may succeed.
+    /// Seconds after which the client may repeat the request, for the header `Retry-After`.
     pub(crate) retry_after: Option<u32>,
 }
 
@@ -109,7 +109,7 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, code, message)
     }
 
-    /// The server has too much to do.
+    /// The server is overloaded. The client may repeat the request after a second.
     pub(crate) fn busy(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { retry_after: Some(1), ..Self::new(status, code, message) }
     }
@@ -124,7 +124,8 @@ impl ApiError {
     }
 }
 
-/// The message of an error, as an extension of its response. Routes of the Open Inference Protocol have another body.
+/// The message of an error. It is stored as an extension of the response, because routes of the Open Inference Protocol send it in
+/// another form of body.
 #[derive(Debug, Clone)]
 pub(crate) struct ErrorMessage(pub(crate) String);
 
@@ -143,7 +144,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// A model that rejects rows or options.
+/// The model has rejected rows or options of the request.
 impl From<nuq::Error> for ApiError {
     fn from(error: nuq::Error) -> Self {
         Self::invalid(error.to_string())

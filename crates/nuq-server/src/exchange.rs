@@ -1,7 +1,7 @@
-//! A request and its response, from the first to the last byte: the log line and the metrics say how it ended.
+//! An exchange is a request with its response. The log and the metrics contain its outcome.
 //!
-//! A response is complete when its last part is handed to the connection. A client that ends the connection before that, or is too slow,
-//! aborts it: the connection then drops the response, or the computation that leads to it.
+//! A response is complete when its last part is handed to the connection. If the client ends the connection before that or is too slow,
+//! the exchange is aborted: the connection drops the response or, if there is none yet, the future that computes it.
 
 use std::error::Error as _;
 use std::io;
@@ -28,7 +28,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// The value of the label `outcome` of the metrics, and of the log.
+    /// The value of `outcome`, a label of the metrics and a field of the log.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -38,15 +38,15 @@ impl Outcome {
     }
 }
 
-/// An exchange that has not ended. Dropping it means that the client is gone.
+/// An exchange. If it is dropped before its end, the client is gone, and its outcome is [`Outcome::Aborted`].
 pub(crate) struct Exchange {
     app: Arc<App>,
     start: Instant,
     pub(crate) method: Method,
     pub(crate) path: String,
-    /// The pattern of the path.
+    /// The route that the path matches, such as `/v1/models/{model}`.
     pub(crate) route: String,
-    /// The status of the response, when it begins.
+    /// The status of the response; `None` before the response begins.
     status: Option<StatusCode>,
     is_ended: bool,
 }
@@ -56,12 +56,12 @@ impl Exchange {
         Self { app, start: Instant::now(), method, path, route, status: None, is_ended: false }
     }
 
-    /// Seconds since the beginning.
+    /// Seconds since the beginning of the exchange.
     pub(crate) fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// The response begins. The exchange ends with its body.
+    /// Begins the response. The exchange ends when the returned body ends.
     pub(crate) fn respond(mut self, status: StatusCode, body: Body) -> Body {
         self.status = Some(status);
         // The body of a response to HEAD is not sent.
@@ -82,7 +82,8 @@ impl Exchange {
         let time = self.start.elapsed();
         self.app.metrics.exchange(method, route, (status, outcome), time);
         let (seconds, outcome) = (time.as_secs_f64(), outcome.name());
-        // Probes, scrapes and the page, which reads its data every few seconds, would fill the log. A closed page aborts requests.
+        // Health probes, scrapes of the metrics, and the page, which reads its data every few seconds, would fill the log. The status
+        // is `None` if the page was closed during a request: this is no failure either.
         let is_frequent = route.starts_with("/v2/health") || route == "/metrics" || page::is_frequent(route);
         if is_frequent && status.is_none_or(|status| status < 400) {
             tracing::debug!(%method, path, status, seconds, outcome, "request");
@@ -98,7 +99,7 @@ impl Drop for Exchange {
     }
 }
 
-/// The outcome of a response that ends with an error: that of the client, or of the server.
+/// The outcome of a response that ends with an error of the client (`Aborted`) or of the server (`Incomplete`).
 fn outcome_of(error: &axum::Error) -> Outcome {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     match cause.map(io::Error::kind) {
@@ -107,7 +108,7 @@ fn outcome_of(error: &axum::Error) -> Outcome {
     }
 }
 
-/// The body of a response.
+/// The body of a response. Its end is the end of the exchange.
 struct ObservedBody {
     body: Body,
     exchange: Exchange,
@@ -125,7 +126,7 @@ impl hyper::body::Body for ObservedBody {
         match &frame {
             Poll::Ready(Some(Err(error))) => self.exchange.end(outcome_of(error)),
             Poll::Ready(None) => self.exchange.end(Outcome::Complete),
-            // The connection asks for nothing after the last part.
+            // The connection does not ask for a further part after the last one, so the case above may never occur.
             Poll::Ready(Some(Ok(_))) if self.body.is_end_stream() => self.exchange.end(Outcome::Complete),
             _ => {}
         }
@@ -148,7 +149,8 @@ mod tests {
     use super::*;
     use crate::Config;
 
-    /// A body with one part, and then an error.
+    /// A body with one part. After the part it ends, with an error of the given kind if there is one. The flag says whether the part was
+    /// sent.
     struct Failing(Option<io::ErrorKind>, bool);
 
     impl hyper::body::Body for Failing {
@@ -180,7 +182,7 @@ mod tests {
         read("empty", Body::empty());
         read("gone", Body::new(Failing(Some(io::ErrorKind::ConnectionAborted), false)));
         read("failed", Body::new(Failing(Some(io::ErrorKind::Other), false)));
-        // The connection drops a response that it cannot send, or the computation of one.
+        // The connection drops a response that it cannot send, or the computation of a response.
         drop(begin("dropped").respond(StatusCode::OK, Body::new(Failing(None, false))));
         drop(begin("early"));
         let text = app.metrics.text();

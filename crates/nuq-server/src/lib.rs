@@ -1,7 +1,7 @@
 //! Serves nuq models over HTTP: the Open Inference Protocol, routes for programs and people, and a page.
 //!
-//! [`Config`] holds the options, [`check`] validates them, and [`Server`] answers requests. The mathematics is that of the crate `nuq`;
-//! this crate transports it.
+//! [`Config`] has the options, [`check`] validates them, and [`Server`] answers requests. The crate `nuq` computes all results. This
+//! crate parses requests, sends responses, and stores changes of models and the activity.
 
 mod auth;
 mod batch;
@@ -49,7 +49,7 @@ pub(crate) struct App {
     pub(crate) capacity: limits::Capacity,
     pub(crate) pictures: pictures::AllPictures,
     pub(crate) references: v1::References,
-    /// Set when the server ends: probes of readiness fail from then on.
+    /// Set when the server begins to end. From then on, readiness probes fail.
     pub(crate) stopping: AtomicBool,
 }
 
@@ -76,7 +76,7 @@ impl App {
 
 fn open_pictures(config: &Config) -> Result<pictures::AllPictures, Error> {
     let mut names: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
-    // A configuration that is only checked does not contain the model of the demonstration.
+    // `Server::start` adds the model of the demonstration to the configuration, but `check` does not.
     if config.demo && !names.contains(&demo::NAME) {
         names.push(demo::NAME);
     }

@@ -17,18 +17,19 @@ use crate::App;
 use crate::config::Limits;
 use crate::error::ApiError;
 
-/// The code of an error of a client that has ended the connection before its body was complete.
+/// The error code of a request whose client has ended the connection before the body was complete.
 pub(crate) const INCOMPLETE_BODY: &str = "incomplete_body";
 
-/// The unit of the memory that bodies take.
+/// The unit in which the memory of bodies is counted, in bytes.
 const UNIT: usize = 1024;
 
 /// The free capacity of the server.
 pub(crate) struct Capacity {
     pub(crate) limits: Limits,
     requests: Arc<Semaphore>,
-    /// Units of memory for bodies.
+    /// The free units of memory for bodies.
     memory: Arc<Semaphore>,
+    /// All units of memory for bodies, free or not.
     units: usize,
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn admit(app: &Arc<App>) -> Result<Admission, ApiError> {
     Ok(Admission { app: app.clone(), _permit: permit })
 }
 
-/// Waits for a result, at most for the time of a request. The computation is cancelled by dropping its future.
+/// Waits for a result, at most for the `request_timeout`. After this time the future is dropped, which cancels the computation.
 pub(crate) async fn in_time<T>(
     app: &App,
     result: impl Future<Output = Result<T, ApiError>>,
@@ -92,7 +93,7 @@ fn too_slow(limit: Duration) -> ApiError {
     ApiError::busy(StatusCode::SERVICE_UNAVAILABLE, "timeout", message)
 }
 
-/// Refuses compressed bodies, whose size in memory their length does not show.
+/// Refuses compressed bodies, because their length does not bound their size after decompression.
 pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers.get(CONTENT_ENCODING) {
         Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
@@ -103,7 +104,7 @@ pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// The memory that a body takes of the server's total.
+/// The memory that one body takes. It counts toward `memory_bytes`, the limit of all bodies together.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     permit: Option<OwnedSemaphorePermit>,
@@ -111,7 +112,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Takes memory for a body of `bytes`, or refuses the request with status 503. It is given back when this value is dropped.
+    /// Takes memory for a body of `bytes`, or refuses the request with status 503. The memory is given back when this value is dropped.
     pub(crate) fn grow(&mut self, app: &App, bytes: usize) -> Result<(), ApiError> {
         let units = bytes.div_ceil(UNIT);
         if units <= self.units {
@@ -138,7 +139,7 @@ pub(crate) struct HeldBody {
     _memory: Memory,
 }
 
-/// Reads a whole body within the limits. Memory is allocated for bytes that have arrived.
+/// Reads a whole body within the limits. Memory is allocated only for bytes that have arrived, not for the declared length.
 pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Result<HeldBody, ApiError> {
     check_encoding(headers)?;
     let limits = &app.capacity.limits;
@@ -178,7 +179,7 @@ fn body_too_large(limits: &Limits) -> ApiError {
     ApiError::too_large("body_too_large", message)
 }
 
-/// The chunks of a body. A part of it must arrive within a time limit; `restart` begins the next part.
+/// The chunks of a body. They must arrive within a time limit, which `restart` begins again.
 pub(crate) struct Frames {
     body: Body,
     limit: Duration,
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
     use crate::{Config, ModelSource, routes};
 
-    /// A computation takes as long as the test holds the model.
+    /// The test holds the write lock of the model, so every computation waits for the lock until its time is over.
     #[test]
     fn a_computation_beyond_the_time_limit_is_unavailable() {
         let folder = tempfile::tempdir().unwrap();
@@ -268,7 +269,7 @@ mod tests {
             assert!(body.contains("0.1 seconds (--request-timeout)"), "{path}: {body}");
         }
         drop(held);
-        // The next requests are answered, on a loaded machine after some attempts.
+        // After the lock is released, requests succeed. On a loaded machine several attempts may be needed.
         while send("POST", "/v2/models/m/infer", tensor).0 != 200 {}
         while send("POST", "/v1/models/m/score", "[[0.5]]").0 != 200 {}
     }

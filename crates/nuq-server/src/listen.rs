@@ -21,12 +21,12 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenAddress {
     text: String,
-    /// At least one.
+    /// At least one address.
     resolved: Vec<SocketAddr>,
 }
 
 impl ListenAddress {
-    /// Whether only this machine can reach it. This holds if it does for every address of a name.
+    /// Whether only this machine can reach the server, because all resolved addresses are loopback addresses.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.resolved.iter().all(|address| address.ip().is_loopback())
@@ -42,12 +42,13 @@ impl ListenAddress {
         self.resolved.iter().copied().find(|address| !address.ip().is_loopback())
     }
 
-    /// Listens on all addresses. Those that this machine does not have, such as `[::1]` without IPv6, are left out if there are others.
+    /// Listens on all resolved addresses. Addresses that this machine does not have, such as `[::1]` without IPv6, are skipped; it is an
+    /// error if no other address is left.
     pub(crate) async fn bind(&self) -> io::Result<Listeners> {
         let (mut listeners, mut failure): (Vec<TcpListener>, _) = (vec![], None);
         for address in &self.resolved {
             let mut address = *address;
-            // A free port that was selected for the first address.
+            // Port 0: all addresses use the free port that was selected for the first one.
             if let Some(first) = listeners.first().filter(|_| address.port() == 0) {
                 address.set_port(first.local_addr()?.port());
             }
@@ -67,7 +68,7 @@ impl ListenAddress {
 /// Whether an address cannot be used because the machine does not have it.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
-        // EAFNOSUPPORT of Linux, which has no kind.
+        // EAFNOSUPPORT on Linux, for which `io::ErrorKind` has no variant.
         || error.raw_os_error() == Some(97)
 }
 
@@ -112,11 +113,11 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// The sockets that connections arrive at.
+/// The sockets that accept connections.
 pub(crate) struct Listeners {
-    /// At least one.
+    /// At least one socket.
     listeners: Vec<TcpListener>,
-    /// The one that is asked first, so that each has its turn.
+    /// The index of the socket that is polled first, modulo the number of sockets. It advances, so that every socket is served.
     next: usize,
 }
 
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_address_of_a_name_counts() {
+    fn an_address_is_loopback_if_all_its_resolved_addresses_are() {
         let localhost: ListenAddress = "localhost:8080".parse().unwrap();
         assert!(localhost.is_loopback() && localhost.public().is_none());
         assert_eq!((localhost.host(), localhost.to_string().as_str()), ("localhost", "localhost:8080"));
@@ -176,14 +177,14 @@ mod tests {
         }
     }
 
-    /// Other systems have a single loopback address of version 4.
+    /// This test needs Linux: other systems have only one IPv4 loopback address.
     #[cfg(target_os = "linux")]
     #[test]
-    fn connections_of_all_addresses_are_accepted() {
+    fn connections_to_all_addresses_are_accepted() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-            // The second address has the port of the first one; the third is not one of this machine.
+            // The second address gets the port of the first one. This machine does not have the third address.
             let resolved = vec![any, "127.0.0.2:0".parse().unwrap(), "192.0.2.1:0".parse().unwrap()];
             let mut listeners = ListenAddress { text: "host:0".to_owned(), resolved }.bind().await.unwrap();
             let addresses = listeners.addresses().unwrap();

@@ -15,12 +15,12 @@ pub enum LogFormat {
 
 nuq::nuq_neighbors::choices!(LogFormat, "log_format", { Text => "text", Json => "json" });
 
-/// The least important messages that are written.
+/// Which messages are written. Each level includes the levels before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogLevel {
     /// Only failures of the server.
     Error,
-    /// Also what an operator should look at.
+    /// Also problems that an operator should look at.
     Warn,
     /// Also one line for each request.
     #[default]

@@ -1,4 +1,5 @@
-//! Counters and histograms in the text format of Prometheus. Their number is bounded: labels are routes, models and thresholds.
+//! Counters and histograms in the text format of Prometheus. Their number is bounded, because labels are values of small sets, such as
+//! the routes, the models and the thresholds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,14 +17,14 @@ use crate::App;
 use crate::exchange::Outcome;
 use crate::state::Observation;
 
-/// Upper ends of the classes of durations, in seconds.
+/// Upper ends of the histogram buckets for durations, in seconds.
 const SECONDS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
-/// Upper ends of the classes of rows in a batch.
+/// Upper ends of the histogram buckets for the number of rows in a batch.
 const ROWS: [f64; 13] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 
-/// Counts of values by class.
+/// Counts of values by bucket.
 #[derive(Debug)]
 struct Histogram<const N: usize> {
     ends: [f64; N],
@@ -44,8 +45,8 @@ impl<const N: usize> Histogram<N> {
     }
 
     fn add(&self, value: f64) {
-        if let Some(class) = self.ends.iter().position(|end| value <= *end) {
-            self.counts[class].fetch_add(1, Relaxed);
+        if let Some(bucket) = self.ends.iter().position(|end| value <= *end) {
+            self.counts[bucket].fetch_add(1, Relaxed);
         }
         self.total.fetch_add(1, Relaxed);
         self.sum.fetch_add((value * 1e6) as u64, Relaxed);
@@ -74,10 +75,10 @@ pub(crate) struct Metrics {
     pub(crate) connections: AtomicUsize,
 }
 
-/// Method, route, status and outcome of requests. Without a status, the client was gone before the response began.
+/// Method, route, status and outcome of requests. The status is `None` if the client was gone before the response began.
 type RequestLabels = (MethodName, String, Option<u16>, Outcome);
 
-/// The name of a method; unknown methods share one.
+/// The name of a method. Unknown methods share the name `other`, so that the number of metrics is bounded.
 type MethodName = &'static str;
 
 fn method_name(method: &Method) -> MethodName {
@@ -99,7 +100,7 @@ pub(crate) struct ModelMetrics {
     cancelled: AtomicU64,
     batch_rows: Histogram<13>,
     batch_seconds: Histogram<14>,
-    /// Decided and rejected rows by threshold.
+    /// For each threshold, the number of rows that it accepted or rejected, and the number of rows that it rejected.
     decisions: Mutex<BTreeMap<String, (u64, u64)>>,
 }
 
@@ -124,7 +125,7 @@ impl ModelMetrics {
         self.cancelled.fetch_add(1, Relaxed);
     }
 
-    /// Counts the decisions of all thresholds.
+    /// Counts the decisions of all thresholds for the observed rows.
     pub(crate) fn decided(&self, observations: &[Observation]) {
         let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
         for (threshold, accept) in observations.iter().flat_map(|row| &row.accept) {
@@ -162,7 +163,7 @@ impl Metrics {
         histogram.add(time.as_secs_f64());
     }
 
-    /// The metrics as text, except those of the models themselves.
+    /// The counted metrics as text. [`get`] adds the metrics that are read from the models, such as the number of training rows.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let help =
@@ -240,7 +241,7 @@ fn line(text: &mut String, series: &str, value: f64) {
     let _ = writeln!(text, "{series} {value}");
 }
 
-/// The value of a label.
+/// Escapes the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
@@ -252,7 +253,7 @@ fn resident_bytes() -> Option<u64> {
     value.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Metrics of the recorded rows.
+/// Writes the metrics of the recorded activity and of the drift monitor.
 fn write_state(text: &mut String, app: &App) {
     let label = |name: &str| format!("model=\"{}\"", escaped(name));
     head(text, "nuq_unrecorded_rows_total", "counter", "Scored rows that activity and drift do not contain.");
@@ -266,7 +267,7 @@ fn write_state(text: &mut String, app: &App) {
         .filter_map(|served| {
             let telemetry = served.state.telemetry();
             let drift = telemetry.drift.as_ref()?;
-            // The sum is 0 and not -0 for a wealth of 1.
+            // Adding 0.0 turns the -0 of a wealth of 1 into 0.
             let log10_wealth = drift.monitor.log_wealth() / std::f64::consts::LN_10 + 0.0;
             Some((
                 label(&served.name),

@@ -48,7 +48,7 @@ impl Registry {
     }
 }
 
-/// A name under which a model is served.
+/// A served model: its name and file, the current model in memory, its queue, and its state.
 pub(crate) struct ServedModel {
     pub(crate) name: String,
     /// The file of the model.
@@ -57,9 +57,9 @@ pub(crate) struct ServedModel {
     current: RwLock<Arc<LoadedModel>>,
     pub(crate) batcher: Batcher,
     pub(crate) state: Arc<ModelState>,
-    /// The label issues of a version.
+    /// The version of the model for which label issues were computed last, and these issues.
     label_issues: Mutex<Option<(u64, Arc<Vec<LabelIssue>>)>>,
-    /// The computation of label issues, which a change of the model does not wait for.
+    /// Cancels the running computation of label issues, so that a change of the model does not wait for it.
     long_read: Mutex<CancelToken>,
 }
 
@@ -86,7 +86,7 @@ impl ServedModel {
         })
     }
 
-    /// Changes the model, see [`ModelState::change`]. When this returns, the change is on the disk. It blocks.
+    /// Changes the model; see [`ModelState::change`]. Blocks until the change is on the disk.
     pub(crate) fn change(
         &self,
         prepare: impl FnOnce(&Model<'_>) -> Result<Change, ApiError>,
@@ -96,7 +96,7 @@ impl ServedModel {
         self.acknowledge(applied)
     }
 
-    /// Reverses a change. It blocks.
+    /// Reverses a change. Blocks until the reversal is on the disk.
     pub(crate) fn undo(&self, change: u64) -> Result<Applied, ApiError> {
         self.cancel_long_read();
         let applied = self.state.undo(|| self.current(), change)?;
@@ -105,7 +105,8 @@ impl ServedModel {
 
     fn acknowledge(&self, applied: Applied) -> Result<Applied, ApiError> {
         let synced = self.state.sync(&applied);
-        // A version is shown after it is on the disk, so that it is never used twice. Of two changes the later one may be here first.
+        // A version is shown only after its change is on the disk. Otherwise a crash could lose the change, and another change would get
+        // the same version. Of two concurrent changes, the later one may arrive here first.
         self.current().raise_version(applied.version);
         synced?;
         Ok(applied)
@@ -115,7 +116,8 @@ impl ServedModel {
         self.long_read.lock().unwrap_or_else(PoisonError::into_inner).cancel();
     }
 
-    /// The label issues of a classifier. They are computed once for each version; the first request takes long. It blocks.
+    /// The label issues of a classifier. They are computed once for each version, so only the first request takes long. Blocks until
+    /// they are computed.
     pub(crate) fn label_issues(&self) -> Result<Arc<Vec<LabelIssue>>, ApiError> {
         let mut cached = self.label_issues.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -133,7 +135,7 @@ impl ServedModel {
                     Err(ApiError::invalid("label issues require a classifier: a regressor has no labels"))
                 }
             });
-            // A change cancels the computation, which begins again with the changed model.
+            // A change of the model cancels the computation. It then begins again with the changed model.
             if let Ok(issues) = issues {
                 let issues = Arc::new(issues?);
                 *cached = Some((version, issues.clone()));
@@ -142,7 +144,7 @@ impl ServedModel {
         }
     }
 
-    /// The model that answers new requests. A request uses one of these until its end.
+    /// The model that answers new requests. A request uses the same model until its end, also if another one replaces it meanwhile.
     pub(crate) fn current(&self) -> Arc<LoadedModel> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -160,7 +162,7 @@ impl ServedModel {
         tokio::task::spawn_blocking(move || read(&current.read())).await.map_err(|_| ApiError::internal())
     }
 
-    /// The results of rows in memory. Long requests are computed in blocks, so that others are computed in between.
+    /// The results of rows in memory. Long requests are computed in blocks, so that other requests are computed in between.
     pub(crate) async fn score(
         &self,
         model: &Arc<LoadedModel>,
@@ -180,8 +182,8 @@ impl ServedModel {
         Ok(all.expect("a request has at least one block"))
     }
 
-    /// Opens the file again. If it has changed, it replaces the model, and changes of the former one are discarded. After an error the
-    /// former model is still served. Returns the version of the model and the number of discarded changes.
+    /// Opens the file again. If the file has changed, its model replaces the served one, and the changes of the former model are
+    /// discarded. After an error the former model is still served. Returns the version of the model and the number of discarded changes.
     pub(crate) fn reload(&self) -> Result<(u64, usize), Error> {
         let source = ModelSource { name: self.name.clone(), path: self.path.clone() };
         let file = open_model(&source, self.device)?;
@@ -222,7 +224,7 @@ impl FromRequestParts<Arc<App>> for Named {
     }
 }
 
-/// Opens a model and reads its rows, so that the first request finds them in memory and damage is found now.
+/// Opens a model and reads its rows, so that the first request finds them in memory and damage is noticed at once.
 pub(crate) fn open_model(source: &ModelSource, device: Device) -> Result<ModelFile, Error> {
     let file = open_verified(&source.path, device)?;
     log_opened(source, &file.model);
@@ -239,10 +241,11 @@ fn log_opened(source: &ModelSource, model: &Model<'_>) {
     );
 }
 
-/// A model in memory. Changes of its rows happen in place; another file replaces it.
+/// A model in memory. Its rows are changed in place. A changed file is loaded as another `LoadedModel`, which replaces this one.
 pub(crate) struct LoadedModel {
     model: RwLock<Model<'static>>,
-    /// One more after each change or replacement, also after a restart if the state is stored; see [`ModelState`].
+    /// Increases by one with each change or replacement. If the state is stored, it continues to increase after a restart; see
+    /// [`ModelState`].
     version: AtomicU64,
 }
 
@@ -255,7 +258,7 @@ impl LoadedModel {
         self.version.load(Ordering::Acquire)
     }
 
-    /// A change has led to this version. A model that has replaced the changed one has a later version already.
+    /// Sets the version after a change, unless the model has a later version already.
     fn raise_version(&self, version: u64) {
         self.version.fetch_max(version, Ordering::AcqRel);
     }

@@ -76,7 +76,7 @@ fn page(description: &Value) -> String {
     html
 }
 
-/// The beginning of the page. Its addresses are relative, so that the server can be below a path of another one.
+/// The beginning of the page. Its addresses are relative, so that a reverse proxy can serve the page below a path.
 const HEAD: &str = r##"<!doctype html>
 <html lang="en">
 <head>
@@ -96,7 +96,7 @@ const HEAD: &str = r##"<!doctype html>
 <main>
 "##;
 
-/// The name of a group in an address.
+/// The anchor of a group of routes.
 fn anchor(name: &str) -> String {
     name.to_lowercase().replace(' ', "-")
 }
@@ -139,14 +139,14 @@ fn write_operation(html: &mut String, path: &str, method: &str, operation: &Valu
     html.push_str("</article>\n");
 }
 
-/// Paragraphs of a text that are separated by empty lines.
+/// The paragraphs of a text as HTML. In the text, empty lines separate them.
 fn paragraphs(text: &Value) -> String {
     let paragraphs =
         text.as_str().unwrap_or_default().split("\n\n").filter(|paragraph| !paragraph.is_empty());
     paragraphs.map(|paragraph| format!("<p>{}</p>\n", marked(paragraph))).collect()
 }
 
-/// A text in which the parts between two backticks are code.
+/// A text as HTML. The parts between two backticks become code.
 fn marked(text: &str) -> String {
     let parts = text.split('`').map(escaped).enumerate();
     parts.map(|(i, part)| if i % 2 == 1 { format!("<code>{part}</code>") } else { part }).collect()
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(marked("send `a<b`, or `c`"), "send <code>a&lt;b</code>, or <code>c</code>");
         assert!(
             !PAGE.contains('`'),
-            "every backtick of the descriptions has a counterpart in a text that is marked"
+            "a description has a backtick without its counterpart, or it was written without `marked`"
         );
     }
 

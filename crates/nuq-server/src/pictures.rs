@@ -1,7 +1,7 @@
 //! Pictures of training rows: files of a folder, addresses of another server, or an array of images.
 //!
-//! A request names a row by its number only. The file of a row is `NUMBER.EXTENSION` in the folder, where the extension is one of
-//! a fixed list, and its path without symbolic links must be inside of the folder.
+//! A request contains only the number of a row, never a path. The file of a row is `NUMBER.EXTENSION` in the folder, with one of a fixed
+//! list of extensions. After symbolic links are resolved, its path must be inside the folder.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,7 +33,7 @@ const ROW: &str = "{row}";
 /// The option `--pictures [NAME=]SOURCE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PictureSource {
-    /// The model; all models if there is none.
+    /// The name of the model; `None` for all models.
     pub model: Option<String>,
     /// A folder, an address that contains `{row}`, or an array of images as `FILE` or `FILE:NAME`.
     pub location: String,
@@ -62,7 +62,7 @@ impl PictureSource {
     /// The same as [`parse`](Self::parse), for parsers of options.
     ///
     /// # Errors
-    /// An empty text.
+    /// A message if the text is empty.
     pub fn parse_option(text: &str) -> Result<Self, String> {
         if text.is_empty() { Err("a source is required".to_owned()) } else { Ok(Self::parse(text)) }
     }
@@ -127,9 +127,9 @@ impl AllPictures {
 /// The pictures of a model.
 #[derive(Debug)]
 pub(crate) enum Pictures {
-    /// A folder, without symbolic links in its path.
+    /// The path of a folder, with symbolic links resolved.
     Folder(PathBuf),
-    /// An address with the number of the row between two texts, and its scheme and host.
+    /// The address of a picture is `before`, the number of the row, and `after`. Its scheme and host are `origin`.
     Template {
         before: String,
         after: String,
@@ -163,7 +163,7 @@ impl Pictures {
             address.split_once(ROW).ok_or_else(|| format!("the address must contain {ROW}, {example}"))?;
         let start = address.find("://").expect("the address has a scheme") + 3;
         let end = address[start..].find('/').map_or(address.len(), |at| start + at);
-        // The origin becomes a part of the content security policy.
+        // The origin becomes a part of the content security policy, so it may only have the characters of a host and a port.
         let is_host = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
         let host = &address[start..end];
         if host.is_empty() || !host.chars().all(is_host) || after.contains(ROW) {
@@ -268,7 +268,7 @@ mod tests {
             );
             assert_eq!(pictures.address("m", row), None, "row {row}");
         }
-        // A link inside of the folder is a file of the folder.
+        // A link to a file inside the folder is followed.
         #[cfg(unix)]
         assert_eq!(pictures.of("m").unwrap().read(11).unwrap().1, b"seven");
     }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_contain_the_row_and_their_origin_is_known() {
+    fn addresses_contain_the_row_and_invalid_sources_are_errors() {
         let pictures = all("https://example.org:81/a/{row}.png?x=1").unwrap();
         assert_eq!(pictures.address("m", 3).as_deref(), Some("https://example.org:81/a/3.png?x=1"));
         assert_eq!(pictures.origins().collect::<Vec<_>>(), ["https://example.org:81"]);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_belongs_to_a_model_that_is_served() {
+    fn a_source_of_an_unknown_model_is_an_error() {
         let source = PictureSource::parse("other=https://example.org/{row}");
         let error = AllPictures::open(&[source], &["m"]).unwrap_err().to_string();
         assert!(error.contains("no model other"), "{error}");

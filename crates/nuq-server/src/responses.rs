@@ -38,7 +38,7 @@ pub(crate) async fn finish(State(app): State<Arc<App>>, request: Request, next: 
     if exchange.route.ends_with("/score") || exchange.route.ends_with("/infer") {
         let name = exchange.path.split('/').nth(3).unwrap_or_default();
         if let Ok(served) = app.models.get(name) {
-            // The page shows the time until the answer begins, which does not depend on how fast a client reads.
+            // The page shows the time until the response begins, because the time until its end depends on how fast the client reads.
             served.state.record_request(exchange.seconds());
         }
     }
@@ -46,7 +46,7 @@ pub(crate) async fn finish(State(app): State<Arc<App>>, request: Request, next: 
     response.map(|body| exchange.respond(status, body))
 }
 
-/// Replaces the body of an error by that of the Open Inference Protocol, where `error` is a string.
+/// Replaces the body of an error by the body that the Open Inference Protocol requires, in which `error` is a string.
 fn protocol_error(mut response: Response) -> Response {
     let Some(ErrorMessage(message)) = response.extensions_mut().remove() else { return response };
     let (mut head, _) = response.into_parts();

@@ -1,4 +1,4 @@
-//! The results of a request: which columns it wants, and their values.
+//! The results of a request: the selected columns and their values.
 
 use std::fmt;
 
@@ -82,11 +82,13 @@ impl Output {
 /// The choices of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// The columns in this order; by default all except the neighbors, which `neighbors` adds.
+    /// The columns, in the order of the response. By default all columns except those of the neighbors, which are included if
+    /// `neighbors` is given.
     pub(crate) outputs: Option<Vec<Output>>,
     /// The number of nearest training rows; by default the number that the model uses.
     pub(crate) neighbors: Option<usize>,
-    /// The threshold of `accept` and `p_value`; by default the only one that the model has for this kind of request.
+    /// The name of the threshold for `accept` and `p_value`. By default it is the only threshold of the model that was calibrated like
+    /// this request, with or without logits. If there are several, the default is none.
     pub(crate) threshold: Option<String>,
 }
 
@@ -193,7 +195,7 @@ impl Plan {
         self.outputs.iter().any(|output| !output.is_of_neighbors())
     }
 
-    /// The results of a part of the rows of a classifier.
+    /// The results of a classifier for the given rows of a batch.
     pub(crate) fn of_classifier(
         &self,
         model: &NuqClassifier<'_>,
@@ -230,7 +232,7 @@ impl Plan {
         })
     }
 
-    /// The results of a part of the rows of a regressor.
+    /// The results of a regressor for the given rows of a batch.
     pub(crate) fn of_regressor(
         &self,
         model: &NuqRegressor<'_>,
@@ -264,7 +266,7 @@ impl Plan {
         })
     }
 
-    /// The results of a part of the rows if only neighbors are wanted.
+    /// The results for the given rows of a batch if only columns of neighbors are selected.
     pub(crate) fn of_search(
         &self,
         model: &Model<'_>,
@@ -301,7 +303,7 @@ impl Plan {
         Ok(Results { rows, columns })
     }
 
-    /// Decisions or p-values from the values of the compared measure.
+    /// Decisions or p-values. `scores` are the values of the measure that the threshold compares.
     fn decisions(
         &self,
         output: Output,
@@ -341,7 +343,7 @@ impl Plan {
     }
 }
 
-/// The scores of the rows that a threshold was chosen on.
+/// The scores of the held-out rows on which a threshold was calibrated.
 fn held_out_scores<'m>(model: &'m impl FittedModel, threshold: &str) -> Option<&'m [f64]> {
     model.rules().held_out_scores(threshold)
 }

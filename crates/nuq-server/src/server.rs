@@ -1,4 +1,4 @@
-//! The running server: connections, signals and the end.
+//! The running server: connections, signals and shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -58,7 +58,8 @@ impl Server {
         let wanted = config.address.clone();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(failed("cannot start threads"))?;
-        // The address is taken before the models are read, which can take long.
+        // The models are read after the server has bound its address, because reading can take long and an address in use is then
+        // reported at once.
         let listeners = runtime
             .block_on(wanted.bind())
             .map_err(failed(&format!("cannot listen on {wanted}, choose another one with --address")))?;
@@ -70,7 +71,7 @@ impl Server {
                 config.pictures.push(demo.pictures());
             }
         }
-        // Changes of the demonstration can be tried.
+        // The demonstration accepts changes of its model, which do not need a state folder.
         config.ephemeral |= config.demo && config.state.is_none();
         let app = Arc::new(App::new(config)?);
         let (stop, stopped) = watch::channel(false);
@@ -90,7 +91,7 @@ impl Server {
         Ok(Self { address: addresses[0], runtime, app, certificates, stop, connections })
     }
 
-    /// The address, with the port that was selected; the first one if the host name has several.
+    /// The address with the selected port; the first address if the host name has several.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -114,13 +115,13 @@ impl Server {
             tracing::warn!("requests were still running and are dropped");
         }
         self.app.models.iter().for_each(|served| served.state.flush());
-        // Blocking tasks of dropped requests end on their own.
+        // Blocking tasks of dropped requests may still run. They are awaited only for this time.
         self.runtime.shutdown_timeout(Duration::from_millis(500));
         tracing::info!("ended");
     }
 }
 
-/// Waits for the signal that ends the server. A second one ends the process at once.
+/// Waits for a signal that ends the server. A second such signal ends the process at once.
 #[cfg(unix)]
 async fn signals(app: &Arc<App>, certificates: Option<&Certificates>) {
     use tokio::signal::unix::{SignalKind, signal};
@@ -157,7 +158,7 @@ async fn signals(_: &Arc<App>, _: Option<&Certificates>) {
     let _ = tokio::signal::ctrl_c().await;
 }
 
-/// Accepts connections until the server ends, and then waits for them.
+/// Accepts connections until the server is stopped, and then waits for the open connections.
 async fn accept(
     mut listeners: Listeners,
     app: Arc<App>,
@@ -168,7 +169,7 @@ async fn accept(
     let graceful = GracefulShutdown::new();
     let free = Arc::new(Semaphore::new(app.config.limits.connections.min(Semaphore::MAX_PERMITS)));
     loop {
-        // Further connections wait in the queue of the operating system.
+        // If no permit is free, further connections wait in the queue of the operating system.
         let next = async {
             let permit = free.clone().acquire_owned().await.expect("the semaphore is never closed");
             (listeners.accept().await, permit)
@@ -208,7 +209,7 @@ struct Connection {
 
 impl Connection {
     async fn serve(self, stream: TcpStream, acceptor: Option<tokio_rustls::TlsAcceptor>) {
-        // Small responses must not wait for further data.
+        // Without this option, the operating system delays small responses to combine them with further data.
         let _ = stream.set_nodelay(true);
         self.app.metrics.connections.fetch_add(1, Relaxed);
         let _open = OpenConnection(self.app.clone());
@@ -216,7 +217,7 @@ impl Connection {
             None => self.exchange(stream).await,
             Some(acceptor) => {
                 let limit = self.app.config.limits.client_timeout;
-                // Failed handshakes, as of port scanners, are not worth a message.
+                // Failed handshakes are not logged, because port scanners cause many of them.
                 if let Ok(Ok(stream)) = timeout(limit, acceptor.accept(stream)).await {
                     self.exchange(stream).await;
                 }
@@ -231,7 +232,7 @@ impl Connection {
             .timer(TokioTimer::new())
             .header_read_timeout(limit)
             .serve_connection(stream, TowerToHyperService::new(self.routes));
-        // An error is a client that is gone, too slow or does not speak HTTP.
+        // An error means that the client is gone, is too slow, or does not speak HTTP.
         if let Err(error) = self.watcher.watch(connection).await {
             tracing::debug!(%error, "a connection ended early");
         }
@@ -246,7 +247,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// A stream whose writes fail when the other side takes nothing for some time.
+/// A stream whose writes fail if the other side accepts no bytes for the time `limit`.
 struct TimedWrites<S> {
     stream: S,
     limit: Duration,

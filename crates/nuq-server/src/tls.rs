@@ -14,7 +14,7 @@ use tokio_rustls::rustls::crypto::ring;
 use crate::config::TlsFiles;
 use crate::error::Error;
 
-/// Time between two looks at the files.
+/// Time between two checks whether the files have changed.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The times of the last changes of certificate and key; `None` for a file that does not exist.
@@ -30,7 +30,7 @@ pub(crate) struct Certificates {
 
 impl Certificates {
     pub(crate) fn open(files: &TlsFiles) -> Result<Self, Error> {
-        // Before the files are read: a change in between is seen later.
+        // The times are taken before the files are read, so that `watch` notices a change in between.
         let first = times(files);
         Ok(Self { files: files.clone(), first, current: RwLock::new(Arc::new(read(files)?)) })
     }

@@ -1,7 +1,8 @@
 //! The Open Inference Protocol, version 2, over REST, with the extension for binary tensors.
 //!
-//! The input `embeddings` is a tensor of rows × columns, the optional input `logits` one of rows × classes. The outputs are those of
-//! [`Output`]. The request parameters `threshold` (a name) and `neighbors` (a number) select decisions and neighbors.
+//! The input `embeddings` is a tensor of rows × columns, and the optional input `logits` is a tensor of rows × classes. [`Output`] lists
+//! the outputs. The request parameter `threshold` (a name) selects the threshold of decisions, and `neighbors` (a number) selects how
+//! many neighbors are returned.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,7 +30,8 @@ use crate::rows::{Numbers, parse_json};
 /// The header with the length of the JSON part of a body.
 const HEADER_LENGTH: &str = "inference-header-content-length";
 
-/// Bodies up to this size are parsed without a change of the thread.
+/// Bodies up to this size in bytes are parsed at once. Larger bodies are parsed on a thread for blocking tasks, so that they do not delay
+/// other requests.
 const SHORT_BODY: usize = 64 << 10;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -129,7 +131,7 @@ struct InferRequest {
 
 #[derive(Debug, Default, Deserialize)]
 struct RequestParameters {
-    /// Whether outputs are binary unless they say otherwise.
+    /// Whether outputs without the parameter `binary_data` are binary.
     #[serde(default)]
     binary_data_output: bool,
     threshold: Option<String>,
@@ -168,8 +170,9 @@ struct Inference {
     id: Option<String>,
     rows: Rows,
     selection: Selection,
-    /// Whether each requested output is binary, and otherwise whether all are.
+    /// Whether each requested output is binary; empty if the request lists no outputs.
     is_binary: Vec<bool>,
+    /// Whether all outputs are binary if the request lists none.
     all_binary: bool,
 }
 
@@ -191,7 +194,7 @@ async fn infer(
         tokio::task::spawn_blocking(parse).await.map_err(|_| ApiError::internal())??
     };
     let Inference { id, rows, selection, is_binary, all_binary } = request;
-    // The response is that of one model, although its file may be replaced in the meantime.
+    // One model computes the whole response, even if its file is replaced in the meantime.
     let model = served.current();
     let version = model.version();
     check_version(&served, version, &params)?;
@@ -257,7 +260,7 @@ fn parse(body: &[u8], json_length: usize, max_rows: usize) -> Result<Inference, 
     Ok(Inference { id: request.id, rows: Rows { embeddings, logits }, selection, is_binary, all_binary })
 }
 
-/// The values of an input. Memory is allocated for values that are in the body, never for those that a shape promises.
+/// The values of an input. Memory is allocated only for values that are in the body, never for the size that a shape declares.
 fn tensor(input: Input, binary: &mut &[u8], max_rows: usize) -> Result<Embeddings<'static>, ApiError> {
     let Input { name, shape, datatype, parameters, data } = input;
     let invalid = |problem: String| ApiError::invalid(format!("the input `{name}`: {problem}"));
@@ -317,7 +320,8 @@ fn tensor(input: Input, binary: &mut &[u8], max_rows: usize) -> Result<Embedding
     Embeddings::new(values, columns).map_err(|error| invalid(error.to_string()))
 }
 
-/// Little-endian numbers of `size` bytes. The error is the position and the value of a number that 32 bits cannot represent.
+/// Converts little-endian numbers of `size` bytes to 32-bit numbers. The error is the position and the value of a number that exceeds the
+/// range of 32-bit numbers.
 fn singles(bytes: &[u8], size: usize) -> Result<Vec<f32>, (usize, f64)> {
     fn each<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
         bytes.as_chunks::<N>().0.iter().map(|&entry| read(entry)).collect()
@@ -391,7 +395,7 @@ fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
     serde_json::to_writer(to, value).expect("values are written to memory");
 }
 
-/// The elements of a JSON list. Labels are strings, as the type BYTES requires.
+/// Writes values as the elements of a JSON list. Labels are strings, as the type BYTES requires.
 fn write_data(values: &Values, to: &mut Vec<u8>) {
     let len = match values {
         Values::Numbers(values) => values.len(),

@@ -1,6 +1,6 @@
-"""Checks `nuq serve` with clients that others wrote: tritonclient and open-inference-openapi.
+"""Checks `nuq serve` with two independent clients: tritonclient and open-inference-openapi.
 
-Usage: python clients.py NUQ, where NUQ is the binary. All numbers must be those of `nuq score`, bit for bit.
+Usage: python clients.py NUQ, where NUQ is the binary. All numbers must be equal to the numbers of `nuq score`, bit for bit.
 """
 
 import io
@@ -55,7 +55,7 @@ def check_triton(address, x, expected):
             result = client.infer("m", inputs, outputs=outputs, parameters={"threshold": "main", "neighbors": NEIGHBORS})
             for name in names:
                 equal(name, result.as_numpy(name), expected)
-    # Without requested outputs all of them are binary.
+    # If no outputs are requested, the client requests all outputs as binary tensors.
     result = client.infer("m", [infer_input(x.astype(np.float64))], request_id="42")
     assert result.get_response()["id"] == "42"
     for name in NAMES:
@@ -110,7 +110,7 @@ def check_score(address, x, expected):
 
 
 def main(nuq):
-    # The whole test takes seconds.
+    # Ends the test if it hangs. Normally it takes seconds.
     signal.alarm(300)
     folder = Path(tempfile.mkdtemp(prefix="nuq-clients-"))
     os.chdir(folder)
@@ -152,7 +152,7 @@ def main(nuq):
         check_triton(address, queries, expected)
         check_open_inference(address, queries, expected)
         check_score(address, queries, expected)
-        # A second threshold, in the same file.
+        # The model file gets a second threshold, and the server reloads it.
         run("calibrate", "-m", "m.nuq", "-e", "held_out.npy", "--target", "coverage=0.5", "--name", "half")
         server.send_signal(signal.SIGHUP)
         for line in server.stderr:

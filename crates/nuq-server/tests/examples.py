@@ -30,7 +30,7 @@ def instructions(path):
 
 
 def check_container(nuq):
-    """Paths and packages of the container file exist. Returns its environment variables."""
+    """Checks that the paths and packages of the container file exist. Returns its environment variables."""
     entries = instructions(SERVING / "Containerfile")
     names = {name for name, _ in entries}
     assert names <= {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT"}, names
@@ -62,7 +62,7 @@ def check_container(nuq):
 
 
 def check_runtime():
-    """The fields of the KServe runtime that the server depends on. Returns its container."""
+    """Checks the fields of the KServe runtime that the server depends on. Returns its container and the name of the service."""
     runtime, service = yaml.safe_load_all((SERVING / "kserve.yaml").read_text())
     assert runtime["kind"] == "ServingRuntime" and runtime["apiVersion"] == "serving.kserve.io/v1alpha1"
     assert service["kind"] == "InferenceService" and service["apiVersion"] == "serving.kserve.io/v1beta1"
@@ -82,13 +82,13 @@ def check_runtime():
 
 
 def check_server(nuq, folder, container, name, variables):
-    """Starts a server with the options of the runtime, on a loopback port, and asks its probes."""
+    """Starts a server with the options of the runtime, on a loopback port, and requests its probes."""
     model = f"{folder}/model.nuq"
     words = [word.replace("{{.Name}}", name).replace("/mnt/models/model.nuq", model) for word in container["args"]]
     assert any(word == f"--model={name}={model}" for word in words), words
     environment = {key: value for key, value in os.environ.items() if not key.startswith("NUQ_")}
     environment |= variables | KEYS
-    # The address of all machines needs both keys.
+    # An address that other machines can reach requires both keys.
     check = [nuq, "serve", *words, "--check"]
     checked = subprocess.run(check, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert checked.returncode == 0 and "0.0.0.0:8080" in checked.stdout, (checked.stdout, checked.stderr)
@@ -103,7 +103,7 @@ def check_server(nuq, folder, container, name, variables):
     try:
         address = next(entry["address"] for entry in map(json.loads, server.stderr) if entry.get("message") == "listening")
         paths = [container[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")]
-        # `--metrics=open`: Prometheus has no key.
+        # `/metrics` needs no key, because the runtime has the option `--metrics=open` for Prometheus.
         for path in [*paths, f"/v2/models/{name}/ready", "/metrics"]:
             assert urllib.request.urlopen(address + path, timeout=60).status == 200, path
         server.send_signal(signal.SIGTERM)
@@ -114,7 +114,7 @@ def check_server(nuq, folder, container, name, variables):
 
 
 def main(nuq):
-    # The whole test takes seconds.
+    # Ends the test if it hangs. Normally it takes seconds.
     signal.alarm(300)
     folder = tempfile.mkdtemp(prefix="nuq-examples-")
     random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-// Copies of arrays of other libraries.
+// Copies arrays of other libraries.
 
 // A value of type float16 (0), bfloat16 (1), float32 (2) or float64 (3), rounded to float32.
 __device__ float element(const void* values, unsigned type, long long at) {
@@ -19,7 +19,7 @@ extern "C" __global__ void import_rows(
         long long row = i / columns, column = i % columns;
         float value = element(values, type, row * row_stride + column * column_stride);
         rows[i] = value;
-        // The largest finite value; a comparison with NaN is false.
+        // The value is not finite: it exceeds the largest finite value, or it is NaN, with which a comparison is false.
         if (!(fabsf(value) <= 3.402823466e+38f)) atomicMin(first_invalid, i);
     }
 }

@@ -1,7 +1,7 @@
 // Rows and queries in half precision, with measured rounding errors.
 //
 // A row x is rescaled to b_j = (x_j - center_j) * factor_j in double precision and stored as w * c, where w is a power of
-// two and c has coordinates of at most 1 in half precision. Four numbers per row describe the rest:
+// two and c has coordinates of at most 1 in half precision. Four further numbers are stored per row:
 //
 //   h = |b|^2 / 2,   w,   r >= |b - w c|,   n >= |b|.
 //
@@ -12,7 +12,7 @@ typedef unsigned short half_bits;
 
 #define MAX_ROW 1e15
 #define MAX_QUERY 1e10
-// Covers the rounding of sums of at most 2^28 terms in double precision.
+// A factor that covers the rounding of sums of at most 2^28 terms in double precision.
 #define UP (1.0 + 1e-6)
 
 __device__ half_bits to_half(float value) {

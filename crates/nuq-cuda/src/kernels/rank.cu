@@ -1,7 +1,7 @@
 // Squared distances of the candidates in double precision, and the k nearest of them.
 //
-// Each sum has eight lanes, added in a fixed order, without fused multiply-add: the bits are those of
-// nuq_neighbors::sq_distance.
+// Each sum has eight lanes, which are added in a fixed order and without fused multiply-add. So the results are bit for bit equal
+// to the results of nuq_neighbors::sq_distance.
 
 #define THREADS 256
 #define LANES 8
@@ -16,7 +16,7 @@ __device__ double lane_sum(const float* a, const float* b, const double* scale, 
         return sum;
     }
     unsigned j = lane;
-    // Independent loads before the dependent additions.
+    // The loads are independent of each other. They come before the additions, each of which depends on the previous one.
     for (; j + 7 * LANES < dim; j += 8 * LANES) {
         float x[8], y[8];
 #pragma unroll
@@ -48,7 +48,7 @@ struct Search {
     unsigned dim, k, capacity;
 };
 
-// Whether the list of a query holds at least k rows, and all that were appended. Otherwise the query has failed.
+// Whether the list of a query has at least k rows, and had space for all rows that were appended. Otherwise marks the query as failed.
 __device__ bool has_candidates(Search search, unsigned query) {
     if (search.failed[query]) return false;
     unsigned count = search.counts[query];
@@ -57,7 +57,7 @@ __device__ bool has_candidates(Search search, unsigned query) {
     return is_valid;
 }
 
-// The squared distance of a query to a row, computed by LANES neighboring threads. All threads of a warp take part.
+// The squared distance of a query to a row, computed by LANES neighboring threads. All threads of a warp must call this function.
 __device__ double sq_distance(Search search, unsigned query, unsigned row) {
     const float* a = search.queries + (size_t)query * search.dim;
     const float* b = search.rows + (size_t)row * search.dim;

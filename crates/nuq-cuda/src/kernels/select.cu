@@ -1,14 +1,14 @@
 // Selection of candidates from products of queries and rows.
 //
-// The score of a row b for a query a is s = |b|^2 / 2 - a.b: it orders rows like their distances. From the product p of
-// the rows in half precision it is known up to an error e:
+// The score of a row b for a query a is s = |b|^2 / 2 - a.b: it orders rows like their distances. With the product p of the row
+// and the query in half precision, the score is known up to an error e:
 //
 //   |s - (h - w_a w_b p)| <= e = (n_a + r_a) r_b + r_a n_b + gamma n_a n_b + square n_b^2 + distance (n_a^2 + n_b^2) + tiny,
 //
-// where p is the product before it is stored in half precision, which adds w_a w_b (2^-11 |p| + 2^-25). gamma bounds the
-// rounding of the product and of the score, square that of h, and distance that of the distances in
-// double precision, by which neighbors are ranked in the end (see bound.rs). A query has a limit: at least k rows have a
-// score of at most the limit. A row whose score less e exceeds the limit is not among the k nearest rows.
+// where p is the product before it is stored in half precision; the storage adds the error w_a w_b (2^-11 |p| + 2^-25). gamma
+// bounds the rounding of the product and of the score, square bounds the rounding of h, and distance bounds the rounding of the
+// distances in double precision, by which neighbors are ranked in the end (see bound.rs). A query has a limit: at least k rows
+// have a score of at most the limit. A row whose score minus e exceeds the limit is not among the k nearest rows.
 
 // A limit above this is treated as infinite; rows with h = infinity have larger scores.
 #define MAX_LIMIT 1e29f
@@ -48,8 +48,8 @@ __device__ float2 score_bounds(float4 row, Coefficients c, float square, float p
 
 // Appends to the list of each query the rows that the limit does not exclude.
 //
-// `square` is the sum of the factors of n_b^2. `tile` holds one line of `line` products per query. Product i belongs to row first + i * stride. With `dense`, every
-// row has its own place in the list, from `offset` on, and limits are not used.
+// `square` is the sum of the factors of n_b^2. `tile` has one line of `line` products per query. Product i belongs to row
+// first + i * stride. With `dense`, every row has its own place in the list, from `offset` on, and limits are not used.
 extern "C" __global__ void __launch_bounds__(THREADS) select_rows(
     const half_bits* tile, unsigned line, const float4* rows, unsigned first, unsigned stride, unsigned count,
     const float4* queries, const float* limits, const unsigned* excluded, unsigned n_queries, float gamma,
@@ -109,13 +109,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_rows(
     }
 }
 
-// Starts a pass over rows: lists of `length` entries.
+// Starts a pass over rows: the list of each query has `length` entries.
 extern "C" __global__ void start_pass(unsigned n_queries, unsigned length, unsigned* counts) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n_queries) counts[i] = length;
 }
 
-// Unsigned integers in the order of floats.
+// Converts floats to unsigned integers that have the same order.
 __device__ unsigned ordered(float value) {
     unsigned bits = __float_as_uint(value);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -139,7 +139,7 @@ __device__ float kth_smallest(const float2* bounds, unsigned count, unsigned k) 
         }
         __syncthreads();
         if (threadIdx.x < 32) {
-            // Each lane sums eight buckets; the lane that contains the rank looks for its bucket.
+            // Each lane sums eight buckets. The lane whose buckets contain the rank finds the bucket.
             unsigned sum = 0;
             for (int i = 0; i < 8; i++) sum += histogram[threadIdx.x * 8 + i];
             unsigned through = sum;
@@ -161,8 +161,8 @@ __device__ float kth_smallest(const float2* bounds, unsigned count, unsigned k) 
     return from_ordered(prefix);
 }
 
-// Drops the entries of a list whose lower bounds exceed the limit, for a block of 256 threads, and returns the number of the others.
-// Their order is kept: each round reads its entries before it writes.
+// Drops the entries of a list whose lower bounds exceed the limit, for a block of 256 threads. Returns the number of remaining
+// entries, whose order is kept. Each round reads its entries before it writes, so no entry is overwritten before it is read.
 __device__ unsigned compact(unsigned* ids, float2* bounds, unsigned count, float limit) {
     __shared__ unsigned warp_counts[THREADS / 32];
     unsigned kept = 0, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -194,7 +194,8 @@ __device__ unsigned compact(unsigned* ids, float2* bounds, unsigned count, float
 }
 
 // Lowers the limit of each query to the k-th smallest upper bound in its list, and drops the entries above it. One block
-// of 256 threads per query. Lists of at most `threshold` entries are left as they are. A list that was too short for its rows sets `failed`; its entries still give a valid limit.
+// of 256 threads per query. Lists of at most `threshold` entries are left as they are. If a list was too short for its rows,
+// `failed` is set; its entries still give a valid limit.
 extern "C" __global__ void __launch_bounds__(THREADS) refine(
     unsigned k, unsigned threshold, unsigned capacity, unsigned* counts, unsigned* ids, float2* bounds,
     float* limits, unsigned* failed

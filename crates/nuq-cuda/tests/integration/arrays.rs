@@ -1,4 +1,4 @@
-//! Rows and queries that are in the memory of a GPU, as arrays of another library share them.
+//! Rows and queries in the memory of a GPU, as another library shares them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use nuq_testkit::data;
 
 use crate::common::{assert_equal, check, device, low_rank};
 
-/// Another library: it allocates and copies on its own stream.
+/// Represents another library, which allocates and copies on its own stream.
 struct Library {
     stream: Arc<CudaStream>,
 }
@@ -135,7 +135,7 @@ fn an_address_belongs_to_its_device() {
 }
 
 #[test]
-fn rows_and_queries_on_the_device_give_the_table_of_the_cpu() {
+fn rows_and_queries_on_the_device_give_the_neighbors_of_the_cpu() {
     let Some(device) = device() else { return };
     let library = Library::new();
     for (rows, dim, queries, k) in [(30_000, 64, 9000, 20), (1500, 7, 300, 5), (20_000, 257, 700, 100)] {
@@ -156,7 +156,7 @@ fn rows_and_queries_on_the_device_give_the_table_of_the_cpu() {
 }
 
 #[test]
-fn principal_axes_of_rows_on_the_device() {
+fn rows_on_the_device_with_few_principal_axes_are_searched_and_updated() {
     let Some(device) = device() else { return };
     let library = Library::new();
     let (x, q) = (low_rank(40_000, 10.0, 41), low_rank(1500, 10.0, 43));
@@ -182,7 +182,7 @@ fn principal_axes_of_rows_on_the_device() {
 fn queries_on_the_device_that_fail_are_answered_on_the_cpu() {
     let Some(device) = device() else { return };
     let library = Library::new();
-    // Half of the rows are equal: more rows at the same distance than a candidate list holds.
+    // Half of the rows are equal. These are more rows at the same distance than fit into a candidate list.
     let mut values = vec![0.5f32; 20_000 * 4];
     values[..40_000].copy_from_slice(data::normal(10_000, 4, 3).as_slice());
     let x = Embeddings::new(values, 4).unwrap();

@@ -1,4 +1,4 @@
-//! The GPU of the tests, their data, and the comparison of tables.
+//! The GPU of the tests, their data, and the comparison of search results.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub(crate) fn device() -> Option<CudaDevice> {
     }
 }
 
-/// Asserts that both tables are equal, and returns the share of queries that the GPU answered.
+/// Asserts that GPU and CPU find the same neighbors and distances, and returns the share of queries that the GPU answered.
 pub(crate) fn check(
     name: &str,
     gpu: &CudaIndex<'_>,
@@ -39,12 +39,12 @@ pub(crate) fn assert_equal(name: &str, found: &Neighbors, expected: &Neighbors) 
     assert_eq!((found.k(), found.len()), (expected.k(), expected.len()), "{name}");
     for i in 0..found.len() {
         assert_eq!(found.ids(i), expected.ids(i), "{name}: ids of query {i}");
-        let bits = |table: &Neighbors| table.sq_distances(i).iter().map(|d| d.to_bits()).collect::<Vec<_>>();
+        let bits = |all: &Neighbors| all.sq_distances(i).iter().map(|d| d.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(found), bits(expected), "{name}: distances of query {i}");
     }
 }
 
-/// Rows with 20 latent dimensions in 400 columns, and noise: most of their distances are those of few principal axes.
+/// Rows with 20 latent dimensions in 400 columns, and noise: a few principal axes account for most of the distance between two rows.
 pub(crate) fn low_rank(rows: usize, offset: f32, seed: u64) -> Embeddings<'static> {
     let (latent, _) = data::clusters(rows, 20, 30, 3.0, seed);
     let (basis, noise) = (data::normal(20, 400, 99), data::normal(rows, 400, seed + 1));

@@ -1,4 +1,4 @@
-//! The table of the GPU compared with that of the CPU, bit for bit.
+//! The neighbors and distances of the GPU are compared with those of the CPU, bit for bit.
 
 use nuq_cuda::{CudaDevice, CudaIndex};
 use nuq_neighbors::{CancelToken, Cancelled, Embeddings, ExactIndex, NeighborIndex, Precision, StoredRows};
@@ -11,7 +11,7 @@ fn pair<'x>(x: &Embeddings<'x>, device: &CudaDevice) -> (CudaIndex<'x>, ExactInd
 }
 
 #[test]
-fn conformance_tests_of_all_indexes() {
+fn the_conformance_tests_of_all_indexes_pass() {
     let Some(device) = device() else { return };
     conformance::run(&|x| Box::new(CudaIndex::new(ExactIndex::new(x).unwrap(), device.clone())), 1.0);
     conformance::run(
@@ -74,7 +74,7 @@ fn rows_with_few_principal_axes() {
             &gpu.leave_one_out(&ids, 20).unwrap(),
             &cpu.leave_one_out(&ids, 20).unwrap(),
         );
-        // Queries far from all rows, and queries between them.
+        // Queries far from all rows, and queries between the rows.
         let far: Vec<f32> =
             q.as_slice().iter().enumerate().map(|(i, v)| v * 10f32.powi((i / 400 % 7) as i32 - 3)).collect();
         check("few axes, distant queries", &gpu, &cpu, &Embeddings::new(far, 400).unwrap(), 20);
@@ -143,13 +143,13 @@ fn offsets_scales_and_distant_rows() {
 fn duplicates_and_excluded_rows() {
     let Some(device) = device() else { return };
     let x = data::normal(3000, 20, 7);
-    let doubled = Embeddings::new([x.as_slice(); 3].concat(), 20).unwrap();
-    let (gpu, cpu) = pair(&doubled, &device);
+    let tripled = Embeddings::new([x.as_slice(); 3].concat(), 20).unwrap();
+    let (gpu, cpu) = pair(&tripled, &device);
     let ids: Vec<u32> = (0..9000).rev().collect();
     let found = gpu.leave_one_out(&ids, 10).unwrap();
     assert_equal("triples", &found, &cpu.leave_one_out(&ids, 10).unwrap());
     assert_eq!(gpu.queries_on_cpu(), 0);
-    // More rows at the same distance than a candidate list holds.
+    // There are more rows at the same distance than fit into a candidate list.
     let same = Embeddings::new(vec![0.5; 20_000 * 4], 4).unwrap();
     let (gpu, cpu) = pair(&same, &device);
     let share = check("equal rows", &gpu, &cpu, &data::normal(20, 4, 8), 7);
@@ -241,7 +241,7 @@ fn a_cancelled_search_ends_and_the_next_one_is_correct() {
     let (gpu, cpu) = pair(&x, &device);
     for limit in [2, 3, 4] {
         let token = CancelToken::at_check(limit);
-        assert_eq!(token.run(|| gpu.search(&q, 5).map(|table| table.len())), Err(Cancelled));
+        assert_eq!(token.run(|| gpu.search(&q, 5).map(|neighbors| neighbors.len())), Err(Cancelled));
     }
     check("after cancellation", &gpu, &cpu, &q.gather(&(0..200).collect::<Vec<_>>()), 5);
 }

@@ -1,4 +1,4 @@
-//! The errors of each part that may be missing on a machine, tested with a stand-in for driver and libraries.
+//! The errors for each part that may be missing on a machine. The tests replace the driver and the libraries by a `Machine`.
 
 use nuq_cuda::platform::{MIN_CAPABILITY, MIN_DRIVER, Platform, check};
 use nuq_cuda::{CudaDevice, Error};
@@ -112,7 +112,7 @@ fn a_machine_without_the_device_returns_an_error_instead_of_a_panic() {
 }
 
 #[test]
-fn exact_search_is_chosen_for_the_same_reason_on_every_device() {
+fn a_requested_gpu_makes_exact_search_the_choice_for_many_rows() {
     let choice =
         |device, rows, queries| IndexRequest { device, queries, ..IndexRequest::default() }.choose(rows, 64);
     assert_eq!(choice(Device::Cuda(None), 1000, 100), choice(Device::Cpu, 1000, 100));

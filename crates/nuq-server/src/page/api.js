@@ -2,18 +2,18 @@
 
 const STORAGE = "nuq-key";
 
-// Browsers may deny storage; the key then lasts until the page is closed.
-let held = (() => { try { return sessionStorage.getItem(STORAGE); } catch { return null; } })();
+// If the browser denies storage, the key is lost when the page is closed or reloaded.
+let currentKey = (() => { try { return sessionStorage.getItem(STORAGE); } catch { return null; } })();
 
 export const key = {
-  get: () => held,
+  get: () => currentKey,
   set: value => {
-    held = value || null;
-    try { held ? sessionStorage.setItem(STORAGE, held) : sessionStorage.removeItem(STORAGE); } catch { /* see above */ }
+    currentKey = value || null;
+    try { currentKey ? sessionStorage.setItem(STORAGE, currentKey) : sessionStorage.removeItem(STORAGE); } catch { /* see above */ }
   },
 };
 
-/** An error of a request. `status` is 0 if there was no answer; `code` is a word of the server. */
+/** An error of a request. `status` is 0 if there was no answer; `code` is the error code of the server, such as `new_class`. */
 export class RequestError extends Error {
   constructor(status, message, code, retryAfter) {
     super(message);
@@ -25,7 +25,7 @@ export class RequestError extends Error {
 
 const request = async (path, options = {}) => {
   const headers = new Headers(options.headers);
-  if (held) headers.set("authorization", `Bearer ${held}`);
+  if (currentKey) headers.set("authorization", `Bearer ${currentKey}`);
   let response;
   try {
     response = await fetch(path, { ...options, headers, cache: "no-store", credentials: "omit" });
@@ -52,13 +52,13 @@ export const send = async (path, file, type) =>
 
 export const model = name => `v1/models/${encodeURIComponent(name)}`;
 
-// Pictures are requested like all other data, since an `img` element cannot send the key. At most this many are kept.
+// Pictures are requested with `fetch`, because an `img` element cannot send the key. This many pictures are kept in memory.
 const KEPT = 400;
 const pictures = new Map();
 
-/** Sets the picture of an `img` element. The element is removed if there is none. */
+/** Sets the picture of an `img` element. The element is removed if the picture cannot be loaded. */
 export const showPicture = async (image, path) => {
-  // A template may refer to another server; this page's policy allows that server only.
+  // The picture may be on another server, which gets no key. The content security policy of this page allows pictures from it.
   if (/^https?:/.test(path)) {
     image.addEventListener("error", () => image.remove());
     image.src = path;

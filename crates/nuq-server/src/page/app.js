@@ -1,4 +1,4 @@
-// The page of the server: chooses model and view, reads data again and again, and shows errors.
+// The page of the server: shows the chosen view of the chosen model, reads its data repeatedly, and shows errors.
 
 import * as api from "./api.js";
 import { button, html, notice } from "./dom.js";
@@ -127,7 +127,7 @@ const refresh = async () => {
     showFailure(error);
     setStatus(clock(Date.now()), "error");
     wait = 1000 * Math.max(5, error.retryAfter ?? 0);
-    // Another server, or changed models: read them again with the next data.
+    // The server may have been restarted with other models, so the list of models is read again.
     if (error.status === 404) models = [];
   } finally {
     if (mine === generation && !document.hidden) { clearTimeout(timer); timer = setTimeout(refresh, wait); }
@@ -152,7 +152,7 @@ const show = () => {
   refresh();
 };
 addEventListener("hashchange", show);
-// The address holds the view, so that the link must not change it.
+// The part of the address after # names the view, so this link must not change it.
 document.querySelector(".skip").addEventListener("click", event => { event.preventDefault(); main.focus(); });
 
 // --- Key

@@ -1,4 +1,4 @@
-// Creation of elements. Text is always set as text content, since labels come from data.
+// Creates elements. Text is always set as text content and never as markup, because labels come from data.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -39,7 +39,7 @@ export const notice = (title, sentences, command, ...rest) => html("div", { clas
   command && html("pre", { tabindex: "0" }, html("code", {}, command)),
   rest);
 
-/** A table from column titles and rows of cells. Numbers are aligned to the right. */
+/** A table from column titles and rows of cells. */
 export const table = (caption, titles, rows) => html("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
   html("table", {},
     html("caption", { class: "visually-hidden" }, caption),

@@ -1,10 +1,10 @@
-// A figure: caption, drawing, tooltip, keys, and the same values as a table.
+// A figure: a caption, a drawing with a tooltip that follows the pointer or the arrow keys, and a table of the same values.
 
 import { html, svg, table } from "./dom.js";
 
 const tip = document.getElementById("tip");
 
-/** Hides the tooltip and the marks of the pointer. */
+/** Hides the tooltip and the marks that show the selected value in a drawing. */
 export const hideTip = () => {
   tip.hidden = true;
   document.querySelectorAll(".cursor").forEach(cursor => cursor.remove());
@@ -27,9 +27,9 @@ addEventListener("scroll", hideTip, { passive: true });
 document.addEventListener("pointerdown", event => { if (!event.target.closest("svg.drawing")) hideTip(); });
 
 /**
- * Creates a figure. `draw(width)` returns the drawing:
- * `{ height, shapes, label, legend, points, table }`, where `points` are `{ x, y?, title, lines, picture?, open? }` in pixels; without y
- * the nearest in x is read. `table` has `titles` and `rows`.
+ * Creates a figure. `setDrawing(draw)` sets its drawing: `draw(width)` returns `{ height, shapes, label, legend, points, table }`. Each of
+ * `points` is `{ x, y?, title, lines, picture?, open? }`, with x and y in pixels. Without y, the pointer selects the point with the nearest
+ * x. `table` has `titles` and `rows`.
  */
 export const createFigure = ({ title, text, controls = [], className = "" }) => {
   const drawing = svg("svg", { class: "drawing", role: "img", tabindex: "0" });
@@ -98,7 +98,7 @@ export const createFigure = ({ title, text, controls = [], className = "" }) => 
     legend.replaceChildren(...(current.legend || []).map(([name, role, kind = "line"]) =>
       html("li", {}, html("i", { class: `key key-${kind} swatch-${role}` }), name)));
     details.hidden = !current.table;
-    // An open table is replaced only if it changed, so that a selection of its text lasts.
+    // The table is replaced only if it has changed, so that text that the user has selected in it stays selected.
     const text = JSON.stringify(current.table);
     if (current.table && text !== tableText) {
       tableText = text;

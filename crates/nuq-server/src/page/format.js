@@ -2,7 +2,7 @@
 
 const minus = text => text.replace("-", "−");
 
-/** Four significant digits; `null` is what JSON writes for values that are not finite. */
+/** A number with four significant digits. `null` is a value that is not finite, because JSON cannot represent it. */
 export const number = (value, digits = 4) => {
   if (value === null || value === undefined) return "not finite";
   const size = Math.abs(value);
@@ -16,7 +16,7 @@ export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? 
 
 export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
 
-/** A share, rounded so that only exact values show as 0 % and 100 %. */
+/** A share, rounded so that only a share of exactly 0 or 1 is shown as 0 % or "all". */
 export const rank = share => {
   if (share >= 1) return "all";
   if (share > 0.999) return "more than 99.9 %";
@@ -24,7 +24,7 @@ export const rank = share => {
   return percent(share);
 };
 
-/** A duration in the unit that suits it. */
+/** A duration in microseconds, milliseconds or seconds. */
 export const duration = seconds => {
   if (seconds === null || seconds === undefined) return "–";
   if (seconds < 1e-3) return `${number(1e6 * seconds, 3)} µs`;

@@ -40,7 +40,7 @@ const FILES: &[(&str, &str, &[u8])] = &[
     ("views/todo.js", SCRIPT, include_bytes!("views/todo.js")),
 ];
 
-/// Whether the page requests a route again and again while it is open.
+/// Whether the page requests a route repeatedly while it is open.
 pub(crate) fn is_frequent(route: &str) -> bool {
     const DATA: [&str; 6] = ["/activity", "/distribution", "/drift", "/recent", "/map", "/pictures/{row}"];
     route.starts_with("/page/") || DATA.iter().any(|end| route.ends_with(end))
@@ -69,7 +69,7 @@ fn respond(name: &str) -> Result<Response, ApiError> {
     Ok(([(CONTENT_TYPE, *content_type)], *contents).into_response())
 }
 
-/// The content security policy of the page: everything from this server, and pictures from the origins of picture addresses.
+/// The content security policy of the page. It allows everything from this server, and pictures also from the given origins.
 fn policy<'o>(origins: impl Iterator<Item = &'o str>) -> String {
     let pictures: String = origins.map(|origin| format!(" {origin}")).collect();
     format!(
@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// All files in a folder of the source code, relative to it.
+    /// The paths of all files in a folder, relative to the folder. Rust files are left out.
     fn files_in(folder: &Path, prefix: &str) -> Vec<String> {
         let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let names = entries.flat_map(|path| {
@@ -111,7 +111,7 @@ mod tests {
                 .map(|(at, _)| &text[at..])
                 .filter(|rest| rest.starts_with("http:") || rest.starts_with("https:"))
                 .collect();
-            // Names of XML formats are not requested.
+            // The name of the SVG namespace looks like an address, but it is never requested.
             assert!(
                 addresses.iter().all(|rest| rest.starts_with("http://www.w3.org/2000/svg")),
                 "{name}: {addresses:?}"

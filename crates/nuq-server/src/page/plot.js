@@ -3,9 +3,10 @@
 import { svg } from "./dom.js";
 import { clock, day } from "./format.js";
 
+/** Approximate width of a character. */
 const CHARACTER = 6.6;
 
-/** Steps of 1, 2 or 5 times a power of ten that cover [low, high] with at most `most` intervals. */
+/** Ticks in [low, high]. The step is 1, 2 or 5 times a power of ten, and there are at most `most` intervals. */
 export const linearTicks = (low, high, most) => {
   const rough = (high - low) / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -15,6 +16,7 @@ export const linearTicks = (low, high, most) => {
   return ticks;
 };
 
+/** Possible times between ticks, in seconds. */
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
 /** Ticks at round local times, with their texts. */
@@ -57,7 +59,7 @@ export const frame = (width, height, x, y) => {
   return { area, toX, toY, shapes };
 };
 
-/** The path of a line; undefined values interrupt it. */
+/** The path of a line. Undefined values interrupt the line. */
 export const path = points => {
   let pen = "M";
   return points.map(([x, y]) => {
@@ -68,7 +70,7 @@ export const path = points => {
   }).join("");
 };
 
-/** The outline of bars of equal base: `[left, right, top]`. */
+/** The outlines of bars, each given as `[left, right, top]`. All bars begin at `bottom`. */
 export const bars = (rectangles, bottom) => rectangles
   .filter(([, , top]) => bottom - top > 0.2)
   .map(([left, right, top]) => `M${left.toFixed(1)} ${bottom}V${top.toFixed(1)}H${right.toFixed(1)}V${bottom}Z`).join("");

@@ -16,9 +16,9 @@ use crate::error::ApiError;
 pub(super) struct ArrowBlocks {
     reader: StreamReader<BodyReader>,
     columns: Columns,
-    /// Values that have been read and not returned.
+    /// Values that were read but not yet returned.
     values: Vec<f32>,
-    /// Number of the first of their rows.
+    /// Number of the row that `values` begin with.
     first: usize,
     is_started: bool,
     failure: Failure,

@@ -10,9 +10,9 @@ use crate::error::ApiError;
 pub(super) struct CsvBlocks {
     reader: Reader<BodyReader>,
     columns: Columns,
-    /// The first line, if it is a row.
+    /// The first line if it is a row and not a header.
     first: Option<ByteRecord>,
-    /// Whether the first column holds row numbers, as pandas writes them under an empty name.
+    /// Whether the first column contains row numbers. pandas writes them in a column with an empty name.
     has_index: bool,
     rows: usize,
     is_started: bool,
@@ -25,7 +25,7 @@ impl CsvBlocks {
         let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
         let mut record = ByteRecord::new();
         reader.read_byte_record(&mut record).map_err(|error| failure.or(damaged(&error)))?;
-        // A line with missing values and without other words is a row, which is refused as such.
+        // Cells with missing values do not make a line a header. Such a line is a row, and an error names its missing value later.
         let starts_with_index = record.len() == columns.count + 1 && record[0].trim_ascii().is_empty();
         let is_header =
             starts_with_index || record.iter().any(|cell| number(cell).is_none() && !is_missing(cell));

@@ -1,11 +1,11 @@
-//! Numbers in JSON, read into `f32` without an intermediate tree. Errors name the row and the column.
+//! Reads numbers in JSON as `f32`, without an intermediate tree of JSON values. Errors name the row and the column.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
-/// A flat list of numbers, which may be nested in lists of rows.
+/// The numbers of a flat list, or of a list of rows, one row after the other.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Numbers(pub(crate) Vec<f32>);
 
@@ -100,10 +100,12 @@ impl<'de> Visitor<'de> for List<'_> {
     }
 }
 
-/// The beginning of the message of an error at a place of a list. Enclosing lists replace it.
+/// The beginning of an error message about an entry of a list. If the list is itself an entry of a list, the row and the column replace
+/// this beginning.
 const VALUE: &str = "value ";
 
-/// An error at a place of a list: `value 3: …`, or `row 1, column 3: …` if the entry at this place is a list itself.
+/// An error at a place of a list: `value 3: …`, or `row 1, column 3: …` if the entry at place 1 is a list and the error is at place 3 of
+/// this inner list.
 fn at_place<E: Error>(place: usize, error: E) -> E {
     match error.to_string() {
         message if message.starts_with(VALUE) => in_row(place, error),
@@ -111,10 +113,10 @@ fn at_place<E: Error>(place: usize, error: E) -> E {
     }
 }
 
-/// An error in a row of a matrix.
+/// Adds the number of the row to an error in a row of a matrix.
 fn in_row<E: Error>(row: usize, error: E) -> E {
     match error.to_string().strip_prefix(VALUE) {
-        // The parser takes line and column from the end of the message.
+        // The end of the message must stay, because `serde_json` reads the line and the column of the error from it.
         Some(rest) => E::custom(format!("row {row}, column {rest}")),
         None => error,
     }
@@ -143,16 +145,16 @@ pub(crate) fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Str
     })
 }
 
-/// The position of an error in the text.
+/// The byte offset of an error in the text.
 fn offset(bytes: &[u8], error: &serde_json::Error) -> usize {
     let line = bytes.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     line.map(<[u8]>::len).sum::<usize>() + error.column()
 }
 
-/// The word NaN or Infinity at the end of what the parser has read.
+/// The word NaN or Infinity near `end`, the position at which the parser stopped.
 fn not_finite(bytes: &[u8], end: usize) -> Option<&str> {
     let is_part = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'+');
-    // The position is that of the first or of the second character that the parser did not expect.
+    // The parser stops at the first or at the second character that it does not expect.
     [end.saturating_sub(1), end.saturating_sub(2), end].into_iter().find_map(|at| {
         let (before, after) = bytes.split_at_checked(at)?;
         let start = at - before.iter().rev().take_while(|byte| is_part(byte)).count();
@@ -237,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flat_and_nested_numbers_are_equal() {
+    fn numbers_are_read_from_flat_and_nested_lists() {
         let numbers = |text: &str| serde_json::from_str::<Numbers>(text).map_err(|error| error.to_string());
         assert_eq!(numbers("[1, -2.5, 3]"), Ok(Numbers(vec![1.0, -2.5, 3.0])));
         assert_eq!(numbers("[[1, -2.5], [3, 4]]"), Ok(Numbers(vec![1.0, -2.5, 3.0, 4.0])));
@@ -270,7 +272,7 @@ mod tests {
         let message = matrix("[[1, 2], [3, 1e39]]");
         assert!(message.starts_with("row 1, column 1: the value 1e39 exceeds"), "{message}");
         assert!(message.ends_with("at line 1 column 17"), "{message}");
-        // Words elsewhere are not taken for values.
+        // Longer words and strings are not reported as NaN.
         assert!(!matrix("[[1, 2], [3, NaNo]]").contains("cannot represent"));
         assert!(!matrix("[[\"NaN\"]]").contains("cannot represent"));
 
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_equal_lengths() {
+    fn rows_of_unequal_lengths_are_errors() {
         let matrix = |text: &str| serde_json::from_str::<Matrix>(text).map_err(|error| error.to_string());
         assert_eq!(matrix("[[1, 2], [3, 4]]"), Ok(Matrix { values: vec![1.0, 2.0, 3.0, 4.0], columns: 2 }));
         assert_eq!(matrix("[]"), Ok(Matrix::default()));

@@ -1,4 +1,5 @@
-//! Rows of a request: JSON in memory; npy, csv and Arrow data in blocks. The first bytes decide the format.
+//! Reads the rows of a request. JSON is read into memory as a whole; npy, csv and Arrow data are read in blocks. The first bytes of a
+//! body determine its format.
 
 mod arrow;
 mod csv;
@@ -73,14 +74,14 @@ impl Columns {
         )))
     }
 
-    /// Compares names of columns with those of the training rows. The numbers 0, 1, 2, … stand for no names.
+    /// Checks that columns have the names that the training rows have. The names 0, 1, 2, … mean that the columns have no names.
     fn check_names(&self, names: &[String]) -> Result<(), ApiError> {
         let are_numbers = names.iter().enumerate().all(|(i, name)| *name == i.to_string());
         let (Some(expected), false) = (&self.names, are_numbers) else { return Ok(()) };
         match expected.iter().zip(names).position(|(expected, name)| expected != name) {
             None => Ok(()),
             Some(i) => Err(ApiError::invalid(format!(
-                "column {i} is {:?}, that of the training rows is {:?}: reorder or rename the columns",
+                "column {i} is {:?}, but in the training rows it is {:?}: reorder or rename the columns",
                 names[i], expected[i]
             ))),
         }
@@ -107,7 +108,7 @@ pub(crate) fn stream(
     })
 }
 
-/// Rows in memory, in blocks.
+/// Divides rows in memory into blocks.
 pub(crate) struct HeldBlocks {
     rows: Rows,
     next: usize,
@@ -156,25 +157,26 @@ fn embeddings(values: Vec<f32>, columns: usize, first: usize) -> Result<Embeddin
     })
 }
 
-/// A streamed body as a reader of a thread that may block.
+/// Reads a streamed body. It blocks, so it is used on a thread for blocking tasks.
 pub(crate) struct BodyReader {
     frames: Frames,
     runtime: Handle,
     current: Bytes,
-    /// Bytes of the current block.
+    /// Number of bytes of the current block that were read.
     used: usize,
+    /// Largest number of bytes of a block.
     limit: usize,
     memory: Memory,
     app: Arc<App>,
     failure: Failure,
 }
 
-/// The reason why a body could not be read, which readers of formats do not pass on.
+/// The reason why a body could not be read. It is stored here, because the readers of the formats do not include it in their errors.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Failure(Arc<Mutex<Option<ApiError>>>);
 
 impl Failure {
-    /// The reason, or otherwise the error of the format.
+    /// The stored reason if there is one, otherwise `error`.
     fn or(&self, error: ApiError) -> ApiError {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(error)
     }
@@ -196,18 +198,18 @@ impl BodyReader {
         }
     }
 
-    /// Begins a block: its bytes are counted and timed anew.
+    /// Begins a block, for which the limits of bytes and time apply anew.
     fn restart(&mut self) {
         self.used = 0;
         self.frames.restart();
     }
 
-    /// Number of rows of a known length that fit into a block, at least 1.
+    /// Number of rows of `row_bytes` bytes that fit into a block, at least 1.
     fn rows_per_block(&self, row_bytes: usize) -> usize {
         (self.limit / row_bytes.max(1)).clamp(1, BLOCK)
     }
 
-    /// Whether the rows so far should be a block, because further rows could exceed its largest size.
+    /// Whether the current block should end, because further rows could exceed the largest size of a block.
     fn is_half_full(&self) -> bool {
         self.used > self.limit / 2
     }
@@ -254,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_bytes_decide_the_format() {
+    fn the_first_bytes_determine_the_format() {
         let format = |start: &[u8]| Format::of(start).ok();
         assert_eq!(format(b" \n[[1,2]]"), Some(Format::Json));
         assert_eq!(format(b"{\"rows\":[]}"), Some(Format::Json));
@@ -263,6 +265,7 @@ mod tests {
         assert_eq!(format(b"a,b\n1,2\n"), Some(Format::Csv));
         assert_eq!(format(b"\xef\xbb\xbfa,b\n"), Some(Format::Csv));
         assert_eq!(format(b"-1.5,2\n"), Some(Format::Csv));
+        // The beginning of a Parquet file is text, so the csv reader refuses it later.
         for start in [&b""[..], b"\x1f\x8b\x08", b"PK\x03\x04", b"\0\0", b"PAR1\0"] {
             let format = Format::of(start);
             assert!(format.is_err() || start == b"PAR1\0", "{start:?}");

@@ -1,20 +1,21 @@
-//! Sums per minute, and per five seconds of the last minutes: requests, rows, rejected rows and latencies.
+//! Sums of requests, rows, rejected rows and latencies: for each minute of the last week, and for each five seconds of the last fifteen
+//! minutes.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-/// Intervals of one minute that are stored: one week.
+/// Number of intervals of one minute that are stored: one week.
 pub(super) const MINUTES: usize = 7 * 24 * 60;
 
-/// Intervals of five seconds that are kept in memory: fifteen minutes.
+/// Number of intervals of five seconds that are kept in memory: fifteen minutes.
 const SHORT_INTERVALS: usize = 15 * 12;
 
 const MINUTE_MS: u64 = 60_000;
 const SHORT_MS: u64 = 5_000;
 
-/// Latencies are counted in classes: class `i` ends at `10 µs · 2^(i/4)`. The last class has no end.
-const CLASSES: usize = 96;
+/// Latencies are counted in buckets: bucket `i` ends at `10 µs · 2^(i/4)`. The last bucket has no end.
+const BUCKETS: usize = 96;
 const SHORTEST: f64 = 1e-5;
 
 /// The sums of one interval.
@@ -26,7 +27,7 @@ pub(crate) struct Interval {
     pub(crate) rows: u64,
     /// Rows that each threshold compared, and how many of them it rejected.
     pub(crate) thresholds: BTreeMap<String, Decisions>,
-    /// Numbers of requests by class of latency, without trailing zeros.
+    /// Numbers of requests by bucket of latency, without trailing zeros.
     latencies: Vec<u32>,
 }
 
@@ -39,11 +40,11 @@ pub(crate) struct Decisions {
 
 impl Interval {
     fn add_latency(&mut self, seconds: f64) {
-        let class = (4.0 * (seconds / SHORTEST).log2()).ceil().clamp(0.0, (CLASSES - 1) as f64) as usize;
-        if self.latencies.len() <= class {
-            self.latencies.resize(class + 1, 0);
+        let bucket = (4.0 * (seconds / SHORTEST).log2()).ceil().clamp(0.0, (BUCKETS - 1) as f64) as usize;
+        if self.latencies.len() <= bucket {
+            self.latencies.resize(bucket + 1, 0);
         }
-        self.latencies[class] = self.latencies[class].saturating_add(1);
+        self.latencies[bucket] = self.latencies[bucket].saturating_add(1);
     }
 
     /// A quantile of the latencies in seconds, accurate to a factor of `2^(1/8)`; `None` without requests.
@@ -51,16 +52,16 @@ impl Interval {
         let total: u64 = self.latencies.iter().map(|&count| u64::from(count)).sum();
         let rank = (share * total as f64).ceil().max(1.0) as u64;
         let mut sum = 0;
-        let class = self.latencies.iter().position(|&count| {
+        let bucket = self.latencies.iter().position(|&count| {
             sum += u64::from(count);
             sum >= rank
         })?;
-        // The geometric middle of the class.
-        Some(SHORTEST * ((class as f64 - 0.5) / 4.0).exp2())
+        // The geometric middle of the bucket.
+        Some(SHORTEST * ((bucket as f64 - 0.5) / 4.0).exp2())
     }
 }
 
-/// Intervals of equal length, by ascending time. Those without requests are absent.
+/// Intervals of equal length, by ascending time. Intervals without requests are absent.
 #[derive(Debug)]
 struct Series {
     length_ms: u64,
@@ -73,7 +74,7 @@ impl Series {
         Self { length_ms, limit, intervals: VecDeque::new() }
     }
 
-    /// The interval of a time; the last one if the clock was set back.
+    /// The interval that contains a time; the last interval if the clock was set back.
     fn at(&mut self, time_ms: u64) -> &mut Interval {
         let start_ms = time_ms - time_ms % self.length_ms;
         if self.intervals.back().is_none_or(|last| last.start_ms < start_ms) {
@@ -106,13 +107,13 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// Minutes as they were stored, by ascending time.
+    /// The activity with these stored minutes, which are in ascending order.
     pub(super) fn restored(intervals: Vec<Interval>) -> Self {
         let minutes = Series { intervals: intervals.into(), ..Series::new(MINUTE_MS, MINUTES) };
         Self { minutes, short: Series::new(SHORT_MS, SHORT_INTERVALS), changed_from: None }
     }
 
-    /// Applies a change to the intervals of a time.
+    /// Applies a change to the two intervals that contain a time.
     fn update(&mut self, time_ms: u64, change: impl Fn(&mut Interval)) {
         change(self.short.at(time_ms));
         let minute = self.minutes.at(time_ms);
@@ -132,7 +133,7 @@ impl Activity {
         self.update(time_ms, |interval| {
             interval.rows += 1;
             for (name, accept) in accept {
-                // Names are cloned once in an interval only.
+                // A name is cloned only once in each interval.
                 let decisions = match interval.thresholds.get_mut(name) {
                     Some(decisions) => decisions,
                     None => interval.thresholds.entry(name.clone()).or_default(),
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_of_latencies_are_within_a_class() {
+    fn quantiles_of_latencies_are_accurate_to_a_bucket() {
         let mut interval = Interval::default();
         assert_eq!(interval.latency(0.5), None);
         (1..=100).for_each(|i| interval.add_latency(f64::from(i) * 1e-3));

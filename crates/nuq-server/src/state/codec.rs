@@ -1,4 +1,4 @@
-//! Values as little-endian bytes, for the data base. Unlike JSON, they keep infinite numbers.
+//! Encodes values as little-endian bytes for the data base. Unlike JSON, this format can represent infinite numbers.
 
 /// Appends values to bytes.
 #[derive(Default)]
@@ -16,7 +16,7 @@ impl Encoder {
         self.u64(value.to_bits())
     }
 
-    /// `None` is written as NaN, which no value is.
+    /// `None` is written as NaN. The values themselves are never NaN.
     pub(super) fn optional(&mut self, value: Option<f64>) -> &mut Self {
         self.f64(value.unwrap_or(f64::NAN))
     }
@@ -70,7 +70,7 @@ impl<'b> Decoder<'b> {
         self.u64().map(f64::from_bits)
     }
 
-    /// The value of [`Encoder::optional`].
+    /// Reads a value that [`Encoder::optional`] wrote.
     pub(super) fn optional(&mut self) -> Option<Option<f64>> {
         self.f64().map(|value| Some(value).filter(|value| !value.is_nan()))
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_beyond_the_bytes_give_nothing() {
+    fn lengths_beyond_the_bytes_are_decoded_as_none() {
         for length in [3, u64::MAX, 1 << 61] {
             let mut encoder = Encoder::default();
             encoder.u64(length);

@@ -56,8 +56,8 @@ CREATE TABLE samples (
 CREATE TABLE drift (model TEXT PRIMARY KEY, data BLOB NOT NULL) STRICT;
 ";
 
-/// Changes of the tables of version 1. Its models had no stored version: every later one is larger than all that were shown. Its drift
-/// tests had no history, and start again.
+/// Statements that convert tables of version 1. There, models had no stored version. The version that they get makes every later version
+/// larger than all versions that were shown. Drift tests had no history in version 1, so they start again.
 const FROM_VERSION_1: &str = "
 DELETE FROM drift;
 ALTER TABLE models ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
@@ -67,13 +67,13 @@ UPDATE models SET version = 1 + coalesce((SELECT seq FROM sqlite_sequence WHERE 
 /// Whether changes of models are accepted.
 #[derive(Debug)]
 pub(super) enum Writes {
-    /// They are on the disk before they are acknowledged.
+    /// Changes are accepted, and are on the disk before they are acknowledged.
     Durable,
-    /// They are in memory.
+    /// Changes are accepted, and are only in memory.
     Ephemeral,
-    /// There is no state folder.
+    /// Changes are refused, because there is no state folder.
     NoState,
-    /// The state folder is read-only, with the message of the system.
+    /// Changes are refused, because the state folder cannot be written. The text is the message of the operating system or of SQLite.
     ReadOnly(String),
 }
 
@@ -84,20 +84,20 @@ pub(super) struct Commit(u64);
 /// The data base and its folder.
 pub(super) struct Database {
     connection: Mutex<Connection>,
-    /// The write-ahead log. Without one, as in memory, SQLite writes to the disk itself, or there is none.
+    /// The write-ahead log. `None` if SQLite itself writes every commit to the disk, or if the tables are in memory.
     log: Option<File>,
     /// The number of commits.
     commits: AtomicU64,
-    /// The last commit that is on the disk. It is locked while the log is written to the disk.
+    /// The number of the last commit that is on the disk. It is locked while the log is written to the disk.
     synced: Mutex<u64>,
-    /// The error of a write to the disk. What the disk contains is unknown from then on.
+    /// The error of the first failed write to the disk. Afterward the contents of the disk are unknown, so changes are refused.
     sync_failure: OnceLock<String>,
     /// The state folder; `None` in memory.
     folder: Option<PathBuf>,
     pub(super) writes: Writes,
-    /// Held by this process while it uses the folder.
+    /// The lock file of the folder. It is locked while this process uses the folder.
     _lock: Option<File>,
-    /// A copy of the data base of a read-only folder.
+    /// A temporary folder with a copy of the data base, if the state folder is read-only.
     copy: Option<PathBuf>,
 }
 
@@ -125,7 +125,7 @@ impl Database {
         }
     }
 
-    /// Opens or creates the data base in a folder. A folder that cannot be written is read; changes are then refused.
+    /// Opens or creates the data base in a folder. If the folder cannot be written, the data base is only read, and changes are refused.
     pub(super) fn open(folder: &Path) -> Result<Self, StateError> {
         match lock(folder) {
             Ok(lock) => match connect(&folder.join(FILE), folder) {
@@ -140,7 +140,8 @@ impl Database {
                     (database.log, database._lock) = (log, Some(lock));
                     Ok(database)
                 }
-                // A full disk, for example. If a copy is not usable either, the first error is the cause.
+                // For example, the disk is full: a copy can be read then. If the copy cannot be used either, the first error is
+                // returned, because it is the cause.
                 Err(error) => match Self::read_only(folder, error.to_string()) {
                     Ok(mut copy) => {
                         copy._lock = Some(lock);
@@ -154,7 +155,7 @@ impl Database {
         }
     }
 
-    /// SQLite cannot read a write-ahead log in a read-only folder, so that a copy is opened.
+    /// Opens a copy of the data base, because SQLite cannot read a write-ahead log in a read-only folder.
     fn read_only(folder: &Path, problem: String) -> Result<Self, StateError> {
         let unusable = |error: std::io::Error| StateError::unusable(folder, error);
         let copy =
@@ -176,14 +177,14 @@ impl Database {
                 Ok(database)
             }
             Err(error) => {
-                // The error of the data base is more informative than that of the removal.
+                // The error of the data base is more informative than the error of a failed removal.
                 let _ = fs::remove_dir_all(&copy);
                 Err(error)
             }
         }
     }
 
-    /// The state folder; a placeholder for messages in memory.
+    /// The state folder. If the tables are in memory, it is a placeholder for messages.
     pub(super) fn folder(&self) -> &Path {
         self.folder.as_deref().unwrap_or(Path::new("memory"))
     }
@@ -227,8 +228,8 @@ impl Database {
         Ok(result)
     }
 
-    /// Runs one transaction. When this returns, its changes survive the end of the process; after [`sync`](Self::sync) they also
-    /// survive the end of the machine. On failure nothing is changed.
+    /// Runs one transaction. When this returns, its changes survive the end of the process. After [`sync`](Self::sync) they also
+    /// survive a power failure. On failure nothing is changed.
     pub(super) fn commit<T>(
         &self,
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
@@ -254,7 +255,7 @@ impl Database {
         if *synced >= commit.0 {
             return Ok(());
         }
-        // Also the commits of all threads that wait for the lock.
+        // The sync includes the commits of all threads that wait for the lock.
         let last = self.commits.load(Ordering::Acquire);
         let problem = match self.sync_failure.get() {
             Some(problem) => problem.clone(),
@@ -296,9 +297,9 @@ fn connect(path: &Path, folder: &Path) -> Result<Connection, StateError> {
     let connection = Connection::open(path).map_err(unusable)?;
     let prepare = |connection: &Connection| {
         connection.busy_timeout(Duration::from_secs(5))?;
-        // Some file systems cannot have a write-ahead log.
+        // Some file systems do not support a write-ahead log. SQLite then uses another journal mode.
         connection.pragma_update(None, "journal_mode", "WAL")?;
-        // `Database::sync` writes the log to the disk.
+        // With a log, `Database::sync` writes it to the disk. Otherwise SQLite must write every commit to the disk.
         connection.pragma_update(None, "synchronous", if has_log(connection) { "NORMAL" } else { "FULL" })?;
         // On macOS a plain sync does not reach the disk.
         connection.pragma_update(None, "fullfsync", true)?;
@@ -347,12 +348,12 @@ fn lock(folder: &Path) -> Result<File, LockError> {
     let file = File::options().create(true).append(true).open(folder.join("lock")).map_err(not_writable)?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(LockError::InUse),
-        // Some file systems have no locks.
+        // Some file systems do not support locks. The folder is then used without a lock.
         Err(TryLockError::Error(_)) | Ok(()) => probe(folder).map(|()| file).map_err(not_writable),
     }
 }
 
-/// Checks that files can be created: the file of the lock may be writable in a folder that is not.
+/// Checks that files can be created. The lock file alone is no proof: it may be writable in a folder that is not.
 fn probe(folder: &Path) -> std::io::Result<()> {
     let path = folder.join(format!("probe-{}", std::process::id()));
     File::create(&path)?;

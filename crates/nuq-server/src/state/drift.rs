@@ -8,25 +8,27 @@ use super::Observation;
 use super::codec::{Decoder, Encoder};
 use super::ended_test::{EndedTests, Ending};
 
-/// Points of the wealth over time. When there are more, every second one is removed, and the time between points doubles.
+/// Largest number of points of the wealth over time. When there are more, every second one is removed, and the time between points
+/// doubles.
 const POINTS: usize = 2000;
 
-/// Milliseconds between points at first.
+/// The initial time between points, in milliseconds.
 const INTERVAL_MS: u64 = 200;
 
-/// The threshold whose held-out scores new rows are compared with.
+/// A threshold, with whose held-out scores the drift test compares the scores of new rows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DriftSource {
     pub(crate) threshold: String,
     pub(crate) measure: Measure,
     predictor: Predictor,
-    /// Ascending.
+    /// The held-out scores, ascending.
     scores: Vec<f64>,
 }
 
 impl DriftSource {
-    /// The first threshold with scores of held-out rows that are not training rows: on the epistemic uncertainty, or else on the density,
-    /// the total or the aleatoric uncertainty. Thresholds on one measure are ordered by their names.
+    /// The threshold that is used for the drift test. Candidates are the thresholds that have held-out scores and were not calibrated on
+    /// training rows. Thresholds on the epistemic uncertainty are preferred, then those on the density, the total uncertainty and the
+    /// aleatoric uncertainty. Among thresholds on the same measure, the first name in alphabetical order is used.
     pub(crate) fn of(rules: &Rules) -> Option<Self> {
         let order = [Measure::Epistemic, Measure::Density, Measure::Total, Measure::Aleatoric];
         order.into_iter().find_map(|measure| {
@@ -52,7 +54,7 @@ impl DriftSource {
         Some((1 + n - below) as f64 / (n + 1) as f64)
     }
 
-    /// The score of a row; `None` if it was not compared with this threshold.
+    /// The score of a row; `None` if the row was not compared with this threshold.
     fn score(&self, row: &Observation) -> Option<f64> {
         let is_compared = row.accept.iter().any(|(name, _)| *name == self.threshold);
         let has_predictor = self.measure == Measure::Density || row.predictor == self.predictor;
@@ -93,16 +95,16 @@ pub(crate) struct Drift {
     /// Name of the threshold.
     pub(crate) threshold: String,
     pub(crate) measure: Measure,
-    /// Checksum of its held-out scores.
+    /// Checksum of the held-out scores of the threshold.
     checksum: u64,
     pub(crate) monitor: DriftMonitor,
-    /// By ascending time. The last one is the current wealth.
+    /// The wealth over time, by ascending time. The last point is the current wealth.
     pub(crate) points: Vec<WealthPoint>,
     /// Milliseconds between points.
     interval_ms: u64,
     /// The time of the first alarm, in milliseconds since 1970.
     pub(crate) alarm_ms: Option<u64>,
-    /// The time of its start, in milliseconds since 1970.
+    /// The time at which the monitor started, in milliseconds since 1970.
     pub(crate) started_ms: u64,
     /// Earlier tests of the model.
     pub(crate) ended: EndedTests,
@@ -124,8 +126,8 @@ impl Drift {
         })
     }
 
-    /// A new monitor that follows this one, which ends. It begins with the held-out scores alone: the rows that this one has read may
-    /// differ from them.
+    /// The next monitor after this one, which ends. The next monitor compares new rows only with the held-out scores and not with the
+    /// rows that this monitor has read, because these rows may differ from the held-out rows.
     pub(super) fn restart(
         &self,
         source: &DriftSource,
@@ -140,7 +142,7 @@ impl Drift {
         Some(next)
     }
 
-    /// Whether the monitor compares with these scores.
+    /// Whether the monitor compares rows with the scores of this source.
     pub(super) fn is_of(&self, source: &DriftSource) -> bool {
         self.threshold == source.threshold
             && self.measure == source.measure
@@ -156,7 +158,7 @@ impl Drift {
             self.alarm_ms = Some(row.time_ms);
         }
         let point = WealthPoint { time_ms: row.time_ms, log_wealth: self.monitor.log_wealth() };
-        // The last point moves until it is one interval after the point before it.
+        // The last point is replaced until it is at least one interval later than the point before it.
         match self.points.as_mut_slice() {
             [.., before, last] if last.time_ms.saturating_sub(before.time_ms) < self.interval_ms => {
                 *last = point
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn p_values_are_those_of_the_library() {
+    fn p_values_are_equal_to_conformal_p_values() {
         let source = source();
         for score in [-1.0, 0.0, 49.5, 99.0, f64::INFINITY] {
             let expected = nuq::calibrate::conformal_p_values(&source.scores, &[score]).unwrap()[0];
@@ -280,7 +282,7 @@ mod tests {
         (10..60).for_each(|i| drift.add(&source, &observation(i, f64::INFINITY, false)));
         let mut next = drift.restart(&source, 0.01, 2, Ending::Acknowledged).unwrap();
         assert_eq!((next.monitor.log_wealth(), next.monitor.rows(), next.alarm_ms), (0.0, 0, None));
-        // The rows before are not among those that new rows are compared with.
+        // New rows are not compared with the rows of the ended test.
         assert_eq!(next.monitor.parts().pool, source.scores);
         let ended: Vec<_> = next.ended.iter().collect();
         assert_eq!((ended.len(), ended[0].rows, ended[0].started_ms), (1, 50, 5));

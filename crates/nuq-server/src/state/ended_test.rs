@@ -1,14 +1,14 @@
-//! Drift tests that have ended: an alarm was acknowledged, or other held-out scores replaced those of the test.
+//! Drift tests that have ended, because an alarm was acknowledged or because the held-out scores were replaced.
 
 use nuq::calibrate::Measure;
 
 use super::codec::{Decoder, Encoder};
 use super::drift::{Drift, WealthPoint};
 
-/// Ended tests of a model. The oldest ones are removed.
+/// Number of ended tests that are stored for a model. Older tests are removed.
 const TESTS: usize = 20;
 
-/// Points of the wealth of each.
+/// Approximate largest number of points that are stored for each ended test.
 const POINTS: usize = 200;
 
 /// Why a test ended.
@@ -36,14 +36,14 @@ pub(crate) struct EndedTest {
     pub(crate) threshold: String,
     pub(crate) measure: Measure,
     pub(crate) alpha: f64,
-    /// The number of rows that it read.
+    /// The number of rows that the test read.
     pub(crate) rows: u64,
-    /// Times are milliseconds since 1970.
+    /// The time of the start. This and the following times are milliseconds since 1970.
     pub(crate) started_ms: u64,
     pub(crate) ended_ms: u64,
     pub(crate) alarm_ms: Option<u64>,
     pub(crate) ending: Ending,
-    /// By ascending time.
+    /// The wealth over time, by ascending time.
     pub(crate) points: Vec<WealthPoint>,
 }
 
@@ -51,12 +51,12 @@ pub(crate) struct EndedTest {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct EndedTests {
     tests: Vec<EndedTest>,
-    /// The number of tests that ended by an acknowledgement, those that are no longer stored included.
+    /// The number of tests that ended by an acknowledgement, including tests that are no longer stored.
     pub(crate) acknowledged: u64,
 }
 
 impl EndedTests {
-    /// Adds a test that ends now. A test that has read no row is not worth an entry.
+    /// Adds a test that ends now. A test that has read no row is not added.
     pub(super) fn add(&mut self, drift: &Drift, ended_ms: u64, ending: Ending) {
         if drift.monitor.rows() == 0 {
             return;

@@ -1,7 +1,8 @@
 //! The journal: changes of a model's rows and rules, in the order in which they were applied.
 //!
 //! An entry contains everything that is needed to apply the change again, and to undo it. It is committed before the change is applied,
-//! and it is on the disk before the change is acknowledged. Applying an entry is deterministic: the ids of inserted rows are known before.
+//! and it is on the disk before the change is acknowledged. Applying an entry is deterministic: the entry contains the ids of inserted
+//! rows.
 
 use nuq::calibrate::Rules;
 use nuq::{Bandwidth, Embeddings, FittedModel, Label, Model, NeighborIndex};
@@ -93,17 +94,17 @@ pub(crate) struct Change {
     pub(crate) ids: Vec<u32>,
     /// The inserted or removed rows, one after the other.
     pub(crate) rows: Vec<f32>,
-    /// Their labels or targets: the new ones of relabeled rows.
+    /// The labels or targets of inserted or removed rows; the new labels of relabeled rows.
     pub(crate) labels: Labels,
     /// The former labels of relabeled rows.
     pub(crate) former_labels: Labels,
-    /// Their sample weights; `None` if all are 1.
+    /// The sample weights of inserted or removed rows; `None` if all are 1.
     pub(crate) weights: Option<Vec<f64>>,
     /// The rules before the change.
     pub(crate) rules_before: Rules,
-    /// The rules after the change, if they are not those that the change of the rows leaves.
+    /// The rules after the change. `None` if the change of the rows alone determines them.
     pub(crate) rules_after: Option<Rules>,
-    /// The change that this one reverses.
+    /// The id of the change that this one reverses.
     pub(crate) undoes: Option<u64>,
 }
 
@@ -114,11 +115,11 @@ pub(crate) struct Entry {
     /// Milliseconds since 1970.
     pub(crate) time_ms: u64,
     pub(crate) change: Change,
-    /// The change that reversed this one.
+    /// The id of the change that reversed this one.
     pub(crate) undone_by: Option<u64>,
 }
 
-/// Rejects a sharded model, whose rows are fixed.
+/// Returns an error for a sharded model, because its rows cannot be changed.
 fn check_changeable(model: &Model<'_>) -> Result<(), nuq::Error> {
     match model.index().rows().sharded() {
         Some(_) => Err(nuq_neighbors::Error::FixedShards.into()),
@@ -127,12 +128,12 @@ fn check_changeable(model: &Model<'_>) -> Result<(), nuq::Error> {
 }
 
 impl Change {
-    /// The change that stores `rules`, because of the threshold `name`.
+    /// The change that replaces the rules of the model by `rules`, in which the threshold `name` was stored or removed.
     pub(crate) fn rules(model: &Model<'_>, name: &str, rules: Rules) -> Self {
         Self { name: name.to_owned(), rules_after: Some(rules), ..Self::of_rules(model) }
     }
 
-    /// The change that inserts rows. Nothing is changed; the ids are those that the rows will get.
+    /// The change that inserts rows, with the ids that the rows will get. The model is not changed yet.
     ///
     /// # Errors
     /// Rows or labels that the model does not accept.
@@ -161,10 +162,10 @@ impl Change {
         Ok(Self { kind: Kind::Insert, ids, rows, labels, weights, ..Self::of_rules(model) })
     }
 
-    /// The change that removes rows. Nothing is changed.
+    /// The change that removes rows. The model is not changed yet.
     ///
     /// # Errors
-    /// An id that names no row or is listed twice, or a model of which no row would be left.
+    /// An id that names no row or is listed twice, no ids, or the removal of all rows.
     pub(crate) fn remove(model: &Model<'_>, ids: &[u32]) -> Result<Self, nuq::Error> {
         check_changeable(model)?;
         let rows = model.index().rows();
@@ -172,7 +173,7 @@ impl Change {
             let (id, problem) = (ids[position], "which names no row");
             return Err(nuq_neighbors::Error::CannotRemove { position, id, problem }.into());
         }
-        // An undo inserts rows in this order, and gets the same ids if no others are free.
+        // An undo inserts the rows in ascending order of their former ids. If no other ids are free, each row gets its former id.
         let mut ids = ids.to_vec();
         ids.sort_unstable();
         if let Some(position) = ids.windows(2).position(|pair| pair[0] == pair[1]) {
@@ -192,10 +193,10 @@ impl Change {
         Ok(Self { kind: Kind::Remove, ids, rows, labels, weights, ..Self::of_rules(model) })
     }
 
-    /// The change that replaces the labels of rows. Nothing is changed.
+    /// The change that replaces the labels of rows. The model is not changed yet.
     ///
     /// # Errors
-    /// A regressor, an id that names no row, or not one label for each id.
+    /// The model is a regressor, an id names no row, there are no ids, or the numbers of labels and ids differ.
     pub(crate) fn relabel(model: &Model<'_>, ids: &[u32], labels: Labels) -> Result<Self, nuq::Error> {
         if matches!(model, Model::Regressor(_)) {
             return Err(nuq::Error::NoRows { what: "class labels" });
@@ -216,7 +217,7 @@ impl Change {
         Ok(Self { kind: Kind::Relabel, ids: ids.to_vec(), labels, former_labels, ..Self::of_rules(model) })
     }
 
-    /// A change of nothing but the rules.
+    /// A change that contains no rows and the current rules. The other constructors set the fields that differ.
     fn of_rules(model: &Model<'_>) -> Self {
         Self {
             kind: Kind::Threshold,
@@ -232,10 +233,10 @@ impl Change {
         }
     }
 
-    /// The change that reverses this one.
+    /// The change that reverses this one. `id` is the id of this change, and `is_last` says whether there is no later change.
     ///
     /// # Errors
-    /// A change that does not fit the model.
+    /// The reversal does not fit the model.
     pub(super) fn inverse(&self, id: u64, model: &Model<'_>, is_last: bool) -> Result<Self, nuq::Error> {
         let mut inverse = match self.kind {
             Kind::Insert => Self::remove(model, &self.ids)?,
@@ -250,7 +251,7 @@ impl Change {
                 Self::rules(model, &self.name, rules)
             }
         };
-        // The rows are those before the change again, and so are their scores.
+        // The rows are the same as before the change, so the former rules are valid again.
         if is_last && self.kind != Kind::Threshold {
             inverse.rules_after = Some(self.rules_before.clone());
         }
@@ -261,7 +262,7 @@ impl Change {
     /// Applies the change to a model.
     ///
     /// # Errors
-    /// A change that does not fit the model. The model is then unchanged.
+    /// The change does not fit the model. The model is then unchanged.
     pub(super) fn apply(&self, model: &mut Model<'_>) -> Result<(), nuq::Error> {
         match self.kind {
             Kind::Insert => {
@@ -316,7 +317,7 @@ fn next_ids(index: &dyn NeighborIndex, count: usize) -> Vec<u32> {
     free.filter(is_free).chain(bound as u32..).take(count).collect()
 }
 
-/// A label or target in the journal. Integers are digits, because JSON readers may round large numbers.
+/// A label or target in the journal. Integers are written as strings, because JSON readers may round large numbers.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum LabelJson {
@@ -497,17 +498,17 @@ pub(super) fn get(from: &Connection, model: &str, id: u64) -> rusqlite::Result<O
     from.prepare_cached(&query)?.query_row(params![model, id as i64], entry).optional()
 }
 
-/// What later changes did to a change.
+/// The changes that follow a change.
 pub(super) struct Later {
     /// Whether there is no later change.
     pub(super) is_last: bool,
-    /// A later change of the same rows.
+    /// The id of the first later change of the same rows.
     pub(super) same_rows: Option<u64>,
-    /// A later change of any rows.
+    /// The id of the first later change of any rows.
     pub(super) rows: Option<u64>,
 }
 
-/// The changes after `first`. A change and the one that reversed it count as none if they are of the same ids.
+/// The changes after `first`. A change and its reversal are both ignored if they have the same ids of rows.
 pub(super) fn later(from: &Connection, model: &str, first: &Entry) -> rusqlite::Result<Later> {
     let mut remaining: Vec<(u64, Kind, Vec<u32>)> = vec![];
     for_each_after(from, model, first.id, |entry| {
@@ -528,7 +529,7 @@ pub(super) fn later(from: &Connection, model: &str, first: &Entry) -> rusqlite::
     })
 }
 
-/// Removes changes that a snapshot contains, except the newest ones: up to `count` changes with up to `bytes` bytes of rows.
+/// Removes changes that a snapshot contains, except the newest ones: up to `count` changes whose rows and rules have up to `bytes` bytes.
 pub(super) fn prune(
     from: &Transaction<'_>,
     model: &str,

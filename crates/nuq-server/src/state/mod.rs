@@ -7,7 +7,8 @@
 //! **Recovery.** The model is opened from its last snapshot, or from its own file, and the later changes of the journal are applied
 //! again. The file must be the one that the changes were made to: its fingerprint is stored.
 //!
-//! **Without a folder** the same tables are in memory. Changes are then refused, unless they may be lost when the process ends.
+//! **Without a folder** the same tables are in memory. Changes are then refused, unless the option `--ephemeral` is set. With this option
+//! they are lost when the process ends.
 
 mod activity;
 mod codec;
@@ -51,16 +52,16 @@ use drift::DriftSource;
 use recorder::{NotAcknowledged, Recorder};
 use snapshot::Base;
 
-/// Changes that stay in the data base after a snapshot contains them, for the list of changes and for undo.
+/// Largest number of changes that stay in the data base after a snapshot contains them, for the list of changes and for undo.
 const HISTORY: usize = 1000;
 
-/// Bytes of rows and rules of these changes.
+/// Largest number of bytes of the rows and rules of these changes.
 const HISTORY_BYTES: u64 = 64 << 20;
 
-/// Changes after which a snapshot is written.
+/// Number of changes after which a snapshot is written.
 const CHANGES_PER_SNAPSHOT: usize = 10_000;
 
-/// Bytes of changes after which a snapshot is written, if a quarter of the size of the last snapshot is not more.
+/// Number of bytes of changes after which a snapshot is written, or a quarter of the size of the last snapshot if this is more.
 const BYTES_PER_SNAPSHOT: u64 = 16 << 20;
 
 /// Milliseconds since 1970.
@@ -93,7 +94,7 @@ pub(crate) fn check(config: &Config) -> Result<(), StateError> {
         return Err(StateError::unusable(folder, "it is not a folder"));
     }
     let state = match State::open(&StateOptions::of(config)) {
-        // The configuration of a running server can be checked.
+        // A running server uses the folder. Its configuration can be checked nevertheless.
         Err(StateError::InUse { .. }) => return Ok(()),
         opened => opened?,
     };
@@ -145,7 +146,7 @@ impl State {
                 return Err(StateError::unusable(folder, problem));
             }
             former => {
-                // The version of another file is a new one.
+                // Another file gets a new version.
                 new.version += former.map_or(0, |former| former.version);
                 self.database.write(|transaction| snapshot::write(transaction, name, &new))?;
                 new
@@ -186,7 +187,7 @@ impl State {
         let mut failed = vec![];
         self.database.read(|connection| {
             journal::for_each_after(connection, name, base.change, |entry| {
-                // The change was not acknowledged either: it failed in the same way when it was made.
+                // A change that cannot be applied now failed in the same way when it was made, so it was not acknowledged.
                 if let Err(error) = entry.change.apply(model) {
                     tracing::warn!(model = name, change = entry.id, %error, "a change cannot be applied");
                     failed.push(entry.id);
@@ -208,7 +209,7 @@ impl State {
     }
 }
 
-/// Opens a model file and reads all of it, so that damage is found before it is served.
+/// Opens a model file and reads all of it, so that damage is found before the model is served.
 pub(crate) fn open_verified(path: &Path, device: Device) -> Result<ModelFile, nuq_io::Error> {
     let file = device.scope(|| nuq_io::open(path))?;
     file.require_rows()?;
@@ -216,15 +217,16 @@ pub(crate) fn open_verified(path: &Path, device: Device) -> Result<ModelFile, nu
     Ok(file)
 }
 
-/// The journal since the last snapshot.
+/// The size of the journal since the last snapshot.
 struct Log {
     base: Base,
-    /// The last change.
+    /// The id of the last change.
     last: u64,
     /// The number of changes since the snapshot.
     changes: usize,
+    /// The number of bytes of these changes.
     bytes: u64,
-    /// Bytes at which the next snapshot is written.
+    /// The number of bytes at which the next snapshot is written.
     next_bytes: u64,
 }
 
@@ -244,7 +246,7 @@ impl Log {
 pub(crate) struct ModelState {
     name: String,
     database: Arc<Database>,
-    /// Held during a change, so that changes of a model happen one after the other.
+    /// Locked during a change, so that changes of a model happen one after the other.
     log: Mutex<Log>,
     recorder: Recorder,
     /// The version of the model when it was opened.
@@ -285,9 +287,9 @@ impl ModelState {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the served model, which `current` returns. `prepare` describes the change, given the model. When this returns, the change
-    /// is in the journal and in the model; on failure it is in neither. It is acknowledged after [`sync`](Self::sync). Both block: call
-    /// them on a thread for blocking work.
+    /// Changes the served model, which `current` returns. `prepare` reads this model and returns the change. After success the change is
+    /// in the journal and in the model; after a failure it is in neither. The change may be acknowledged to the client only after
+    /// [`sync`](Self::sync). Both functions block: call them on a thread for blocking work.
     pub(crate) fn change(
         &self,
         current: impl Fn() -> Arc<LoadedModel>,
@@ -315,7 +317,7 @@ impl ModelState {
             Ok(id)
         };
         let (id, commit) = self.database.commit(append)?;
-        // Also if the change cannot be applied: no version is used twice.
+        // The version is taken even if the change cannot be applied, so that no version is used twice.
         log.base.version = version;
         let classes_before = classes_of(&loaded.read());
         let (result, rules, classes, rows) = {
@@ -362,12 +364,15 @@ impl ModelState {
             match entry.change.kind {
                 Kind::Insert | Kind::Relabel if later.same_rows.is_some() => {
                     let later = later.same_rows.unwrap_or_default();
-                    let text = format!("change {later} is of the same rows as change {id}: undo it first");
+                    let text = format!(
+                        "change {later} is of the same rows as change {id}: undo change {later} first"
+                    );
                     return Err(conflict(text));
                 }
                 Kind::Threshold if later.rows.is_some() => {
                     let later = later.rows.unwrap_or_default();
-                    let text = format!("change {later} of rows removed the thresholds: undo it first");
+                    let text =
+                        format!("change {later} of rows removed the thresholds: undo that change first");
                     return Err(conflict(text));
                 }
                 _ => {}
@@ -377,9 +382,9 @@ impl ModelState {
         })
     }
 
-    /// Replaces the file of the model: all changes are discarded. `replace` makes the new model the served one, with its version; it is
-    /// called after the state is written. Returns the number of discarded changes; `None` if the file is that of the served model: then
-    /// nothing is done, and changes stay.
+    /// Replaces the file of the model and discards all changes. After the state is written, `replace` is called with the new version; it
+    /// replaces the served model by the new one. Returns the number of discarded changes. If the file has not changed, nothing is done
+    /// and `None` is returned.
     pub(crate) fn replace(
         &self,
         fingerprint: u64,
@@ -439,7 +444,7 @@ impl ModelState {
         self.database.read(|connection| journal::newest(connection, &self.name, limit))
     }
 
-    /// Records scored rows. It does not wait: rows that arrive faster than they can be recorded are dropped and counted.
+    /// Records scored rows. It does not block: rows that arrive faster than they can be recorded are dropped and counted.
     pub(crate) fn record(&self, rows: Vec<Observation>) {
         self.recorder.rows(rows);
     }
@@ -454,15 +459,15 @@ impl ModelState {
         self.recorder.dropped()
     }
 
-    /// What was recorded: sums per minute, samples and drift. Keep the guard for a short time only.
+    /// The recorded sums per minute, samples and drift. Keep the guard only for a short time, because the recorder waits for it.
     pub(crate) fn telemetry(&self) -> MutexGuard<'_, Telemetry> {
         self.recorder.telemetry()
     }
 
-    /// Acknowledges the alarm of the drift monitor: the test starts again. Returns the time of the alarm in milliseconds since 1970. It
-    /// blocks.
+    /// Acknowledges the alarm of the drift monitor: the test starts again. Returns the time of the alarm in milliseconds since 1970.
+    /// Blocks until the acknowledgement is stored.
     pub(crate) fn acknowledge_drift(&self) -> Result<u64, ApiError> {
-        // Without a state folder the monitor is in memory, as is its acknowledgement.
+        // Without a state folder, the monitor and the acknowledgement are in memory, so nothing needs to be written.
         match self.database.check_writes() {
             Err(StateError::NoState) | Ok(()) => {}
             Err(error) => return Err(error.into()),
@@ -478,7 +483,7 @@ impl ModelState {
         })
     }
 
-    /// Waits until everything is recorded and written, before the process ends.
+    /// Waits until everything is recorded and written. It is called before the process ends.
     pub(crate) fn flush(&self) {
         self.recorder.flush();
     }

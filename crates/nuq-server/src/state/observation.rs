@@ -18,9 +18,10 @@ pub(crate) struct Observation {
     pub(crate) log_epistemic: f64,
     pub(crate) log_total: f64,
     pub(crate) log_density: f64,
-    /// The predictor of label and uncertainties: the network if the request has logits.
+    /// The source of the label and the uncertainties: the network if the request has logits, otherwise nuq.
     pub(crate) predictor: Predictor,
-    /// The conformal p-value among the held-out scores of the drift monitor; `None` if there are none. The recorder computes it.
+    /// The conformal p-value with respect to the held-out scores of the drift monitor; `None` if there are no such scores. The recorder
+    /// computes it.
     pub(crate) p_value: Option<f64>,
     /// The decision of each threshold that applies to this prediction.
     pub(crate) accept: Vec<(String, bool)>,

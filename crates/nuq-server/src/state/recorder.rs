@@ -1,7 +1,7 @@
-//! Records scored rows and requests on a thread of its own, so that requests never wait for it.
+//! Records scored rows and requests on a separate thread, so that requests never wait for the recording.
 //!
-//! Sums, samples and drift are in memory, for the page, and are written to the data base from time to time. Rows between the last
-//! write and the end of a killed process are lost for these; changes of models are not recorded here, but in the journal.
+//! Sums, samples and drift are in memory, for the page, and are written to the data base from time to time. If the process is killed,
+//! they lose the rows since the last write. Changes of models are not lost, because they are recorded in the journal and not here.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -18,10 +18,10 @@ use super::ended_test::Ending;
 use super::samples::{Sample, Samples, Which};
 use super::{Observation, StateError};
 
-/// Batches of rows and requests that wait for the thread. More are dropped and counted.
+/// Largest number of messages that wait for the thread. Further rows are dropped and counted; further requests are dropped.
 const QUEUE: usize = 1024;
 
-/// Bytes of the rows that wait.
+/// Largest number of bytes of the rows that wait.
 const QUEUE_BYTES: usize = 64 << 20;
 
 /// Time between writes of sums and drift.
@@ -31,7 +31,7 @@ const WRITE: Duration = Duration::from_secs(2);
 const WRITE_SAMPLES: Duration = Duration::from_secs(60);
 
 enum Message {
-    /// Rows and their bytes.
+    /// Rows and the number of bytes that they take.
     Rows(Vec<Observation>, usize),
     Request {
         time_ms: u64,
@@ -61,9 +61,9 @@ pub(crate) enum NotAcknowledged {
 pub(crate) struct Telemetry {
     pub(crate) activity: Activity,
     pub(crate) samples: Samples,
-    /// The monitor, also if its threshold was removed.
+    /// The monitor. It is kept if its threshold is removed.
     pub(crate) drift: Option<Drift>,
-    /// The threshold that new rows are compared with; `None` if the model has no held-out scores.
+    /// The threshold with whose held-out scores new rows are compared; `None` if the model has no held-out scores.
     pub(crate) source: Option<DriftSource>,
 }
 
@@ -77,7 +77,8 @@ impl Telemetry {
         self.samples.add(row);
     }
 
-    /// Continues the monitor of these scores, or starts a new one.
+    /// Continues the monitor if it compares rows with the scores of `source`, otherwise starts a new one. Without a source, the monitor is
+    /// paused.
     fn set_source(&mut self, source: Option<DriftSource>, alpha: f64, seed: u64) {
         if let Some(source) = &source {
             self.drift = match self.drift.take() {
@@ -89,7 +90,7 @@ impl Telemetry {
         self.source = source;
     }
 
-    /// The test that follows after its alarm is acknowledged, and the time of the alarm.
+    /// The test that follows the current one after its alarm is acknowledged, and the time of this alarm.
     fn acknowledged(&self, seed: u64) -> Result<(Drift, u64), NotAcknowledged> {
         let drift = self.drift.as_ref().ok_or(NotAcknowledged::NoAlarm)?;
         let alarm_ms = drift.alarm_ms.ok_or(NotAcknowledged::NoAlarm)?;
@@ -103,7 +104,7 @@ impl Telemetry {
             .prepare("SELECT sums FROM minutes WHERE model = ?1 ORDER BY start_ms")?
             .query_map([model], |row| row.get(0))?
             .collect::<rusqlite::Result<_>>()?;
-        // Entries of another program version are ignored: they are informative only.
+        // Entries that cannot be read, because another version of the program wrote them, are ignored: they are only displayed.
         let minutes = minutes.iter().filter_map(|sums| serde_json::from_str(sums).ok()).collect();
         let samples = |which: Which| -> rusqlite::Result<Vec<Sample>> {
             let mut statement =
@@ -177,18 +178,18 @@ fn write_drift(to: &Transaction<'_>, model: &str, drift: &[u8]) -> rusqlite::Res
     Ok(())
 }
 
-/// The sending end, and the values in memory.
+/// Sends messages to the thread, and gives access to the recorded values in memory.
 pub(super) struct Recorder {
     sender: SyncSender<Message>,
     telemetry: Arc<Mutex<Telemetry>>,
-    /// Bytes of the rows that wait.
+    /// The number of bytes of the rows that wait.
     queued: Arc<AtomicUsize>,
     dropped: AtomicU64,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Recorder {
-    /// Reads what was recorded before, and starts the thread.
+    /// Reads the values that were recorded before, and starts the thread.
     pub(super) fn start(
         database: Arc<Database>,
         model: &str,
@@ -216,7 +217,7 @@ impl Recorder {
     }
 
     pub(super) fn telemetry(&self) -> MutexGuard<'_, Telemetry> {
-        // Every change of the values is complete in itself, except those of one row.
+        // After a panic of another thread the values can still be used: at most one row is recorded in part.
         self.telemetry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -231,25 +232,26 @@ impl Recorder {
     }
 
     pub(super) fn request(&self, time_ms: u64, seconds: f64) {
-        // A dropped request is missing in the sums of the page only.
+        // A dropped request is only missing in the sums that the page shows.
         let _ = self.sender.try_send(Message::Request { time_ms, seconds });
     }
 
-    /// Rows that were not recorded, because they arrived faster than they could be.
+    /// The number of rows that were not recorded, because they arrived faster than they could be recorded.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits for the thread: a change of rules must not be dropped.
+    /// Sets the source of the drift monitor after a change of the rules. It waits for space in the queue, because this message must not be
+    /// dropped.
     pub(super) fn rules(&self, source: Option<DriftSource>) {
         let _ = self.sender.send(Message::Rules(source));
     }
 
-    /// Acknowledges the alarm of the drift monitor, which starts again, and returns the time of the alarm. It blocks until this is on the
-    /// disk, if there is a state folder.
+    /// Acknowledges the alarm of the drift monitor and returns the time of the alarm. The monitor starts again. If there is a state
+    /// folder, this blocks until the new monitor is on the disk.
     pub(super) fn acknowledge(&self) -> Result<u64, NotAcknowledged> {
         let (done, result) = sync_channel(1);
-        // Without the thread, which ends with this value, nothing is monitored.
+        // Sending fails only if the thread has ended. Then there is no monitor, and no alarm.
         self.sender.send(Message::Acknowledge(done)).map_err(|_| NotAcknowledged::NoAlarm)?;
         result.recv().map_err(|_| NotAcknowledged::NoAlarm)?
     }
@@ -334,12 +336,12 @@ impl Worker {
         self.telemetry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Monitors of the same model must not repeat the random choices of each other.
+    /// The seed of the next monitor. It differs from earlier seeds, so that monitors of a model make different random choices.
     fn next_seed(&self) -> u64 {
         self.options.1 ^ super::now_ms()
     }
 
-    /// The monitor is replaced after the new one is written.
+    /// Acknowledges the alarm. The new monitor replaces the current one after it is written.
     fn acknowledge(&self) -> Result<u64, NotAcknowledged> {
         let (next, alarm_ms) = self.telemetry().acknowledged(self.next_seed())?;
         if self.database.is_durable() {
@@ -361,7 +363,7 @@ impl Worker {
             let minutes = telemetry.activity.take_changed();
             let samples = (with_samples && telemetry.samples.take_changed())
                 .then(|| Which::ALL.map(|which| telemetry.samples.newest(which, usize::MAX)));
-            // Without new rows the monitor is unchanged.
+            // If no minute has changed, there were no new rows, and the monitor is unchanged.
             let drift = telemetry.drift.as_ref().filter(|_| !minutes.is_empty()).map(Drift::encode);
             Snapshot { minutes, drift, samples }
         };

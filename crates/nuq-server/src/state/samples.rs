@@ -1,14 +1,14 @@
-//! Bounded samples of scored rows: the most recent ones and the most recent rejected ones.
+//! Bounded samples of scored rows: the most recent rows, and the most recent rejected rows.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Observation;
 
-/// Rows of each sample.
+/// Largest number of rows of each sample.
 const ROWS: usize = 500;
 
-/// Bytes of the embeddings of each sample. Rows of many columns are fewer.
+/// Largest number of bytes of the embeddings of each sample. If rows have many columns, a sample has fewer rows.
 const BYTES: usize = 8 << 20;
 
 /// Names a sample.
@@ -46,7 +46,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Samples as they were stored, each by ascending id.
+    /// The samples with these stored rows, which are in ascending order of their ids.
     pub(super) fn restored(recent: Vec<Sample>, rejected: Vec<Sample>) -> Self {
         let last = recent.last().into_iter().chain(rejected.last()).map(|sample| sample.id).max();
         let shared = |samples: Vec<Sample>| samples.into_iter().map(Arc::new).collect();
@@ -78,7 +78,7 @@ impl Samples {
         self.of(which).iter().rev().take(limit).cloned().collect()
     }
 
-    /// The row of this id, if a sample still has it.
+    /// The row with this id, if a sample still contains it.
     pub(crate) fn get(&self, id: u64) -> Option<Arc<Sample>> {
         Which::ALL.into_iter().find_map(|which| {
             let rows = self.of(which);

@@ -1,4 +1,4 @@
-//! Snapshots: the model after a change, as a model file in the state folder. Recovery starts from the last one.
+//! Snapshots: a snapshot is the model after a change, as a model file in the state folder. Recovery starts from the last snapshot.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use super::StateError;
 pub(super) struct Base {
     /// Identifies the model file that the changes belong to.
     pub(super) fingerprint: u64,
-    /// The name of the snapshot in the state folder.
+    /// The name of the snapshot in the state folder; `None` if there is no snapshot.
     pub(super) snapshot: Option<String>,
-    /// The last change that the snapshot contains; 0 without one.
+    /// The id of the last change that the snapshot contains; 0 if there is no snapshot.
     pub(super) change: u64,
-    /// The version of the model: one more after each change and each replacement of its file. It never decreases.
+    /// The version of the model. It increases by one with each change and each replacement of the file, and never decreases.
     pub(super) version: u64,
 }
 
@@ -60,7 +60,7 @@ fn prefix(model: &str) -> String {
     model.bytes().map(escape).collect::<String>() + "-"
 }
 
-/// Writes the file of a snapshot and returns its name. It is on the disk when this returns.
+/// Writes the file of a snapshot and returns its name. When this returns, the file is on the disk.
 pub(super) fn save(model: &Model<'_>, folder: &Path, name: &str, change: u64) -> Result<String, StateError> {
     let file = format!("{}{change}.nuq", prefix(name));
     let result = nuq_io::save(model, &folder.join(&file)).and_then(|()| {
@@ -81,14 +81,14 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Other systems cannot open folders as files.
+/// Does nothing, because other systems cannot open folders as files.
 #[cfg(not(unix))]
 fn sync_folder(_folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Removes snapshots of a model other than `current`: those of killed processes, and former ones. Errors are ignored: these files are
-/// not read.
+/// Removes all snapshots of a model except `current`: former snapshots, and files that a killed process has left. Errors are ignored,
+/// because these files are never read.
 pub(super) fn remove_others(folder: &Path, model: &str, current: Option<&str>) {
     let (prefix, Ok(entries)) = (prefix(model), fs::read_dir(folder)) else { return };
     let is_other = |path: &PathBuf| {

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// An observation whose measures are all `value`, and which the threshold `epistemic` compared.
+/// An observation in which all measures are `value` and the threshold `epistemic` accepts or rejects the row.
 pub(super) fn observation(time_ms: u64, value: f64, accept: bool) -> Observation {
     Observation {
         time_ms,
@@ -110,7 +110,7 @@ impl Served {
     }
 }
 
-/// The changes of 16 threads are on the disk after the first of them has waited for it.
+/// After the first of 16 threads has waited for the disk, the changes of all threads are on the disk.
 #[test]
 fn changes_that_wait_are_synchronized_together() {
     let fixture = Fixture::new(&classifier());
@@ -156,7 +156,7 @@ fn acknowledged_changes_are_in_the_model_after_a_restart() {
         });
         assert_eq!(applied.unwrap().change.kind, Kind::Threshold);
         served.bytes()
-        // Dropped without any further write.
+        // `served` is dropped without any further write.
     };
     let served = fixture.load();
     assert_eq!(served.bytes(), expected);
@@ -184,7 +184,7 @@ fn regressors_keep_their_targets() {
     let served = fixture.load();
     let wrong = served.change(|model| Change::insert(model, &rows(30, 1), labels(0, 1), None)).unwrap_err();
     assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
-    // A change that could not be applied is not in the list, and not applied later.
+    // A change that could not be applied is not in the list, and it is not applied after a restart.
     assert_eq!(served.state.changes(10).unwrap().len(), 3);
     drop(served);
     assert_eq!(fixture.load().bytes(), expected);
@@ -202,7 +202,7 @@ fn undo_restores_rows_and_rules() {
     assert_eq!(served.rules(), before);
     let again = served.undo(inserted.id).unwrap_err();
     assert_eq!(again.status, StatusCode::CONFLICT);
-    // The undo is a change like others.
+    // An undo is itself a change, which can be undone.
     served.undo(undone.id).unwrap();
     assert!(served.rules().thresholds.is_empty());
     assert_eq!(served.model.read().index().len(), 63);
@@ -234,7 +234,7 @@ fn rows_that_changed_later_are_not_removed_by_an_undo() {
     let error = served.undo(first.id).unwrap_err();
     assert_eq!(error.status, StatusCode::CONFLICT);
     assert!(error.message.contains(&format!("change {}", removed.id)), "{}", error.message);
-    // After both later changes are undone, the first one can be.
+    // After both later changes are undone, the first one can be undone.
     served.undo(second.id).unwrap();
     served.undo(removed.id).unwrap();
     served.undo(first.id).unwrap();
@@ -242,7 +242,7 @@ fn rows_that_changed_later_are_not_removed_by_an_undo() {
 }
 
 #[test]
-fn a_threshold_is_undone_by_name_unless_rows_changed() {
+fn an_undo_restores_only_its_threshold_and_fails_after_a_change_of_rows() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
     let scores = [1.0, 2.0, 3.0];
@@ -282,7 +282,7 @@ fn a_snapshot_shortens_the_journal_and_keeps_the_history() {
     served.insert(500, 2);
     let expected = served.bytes();
     drop(served);
-    // A snapshot of a killed process that the data base does not refer to.
+    // A snapshot that a killed process left. The data base does not refer to it.
     std::fs::write(fixture.state().join("m-77.nuq"), "incomplete").unwrap();
     let served = fixture.load();
     assert_eq!((served.bytes(), snapshots()), (expected, 1));
@@ -291,7 +291,7 @@ fn a_snapshot_shortens_the_journal_and_keeps_the_history() {
 }
 
 #[test]
-fn old_changes_of_a_snapshot_are_removed() {
+fn old_changes_that_a_snapshot_contains_are_removed() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
     let last = (0..10).map(|i| served.insert(100 + i, 1).id).last().unwrap();
@@ -306,7 +306,7 @@ fn old_changes_of_a_snapshot_are_removed() {
 }
 
 #[test]
-fn changes_of_another_file_are_refused() {
+fn another_file_is_refused_if_the_state_contains_changes() {
     let fixture = Fixture::new(&classifier());
     drop(fixture.load());
     // Without changes, another file is accepted.
@@ -346,7 +346,7 @@ fn replacing_the_file_discards_changes() {
     assert_eq!(served.state.changes(10).unwrap().len(), 1);
 }
 
-/// The version after each change, failed change, replacement and start, also after a snapshot.
+/// Checks the version after each change, failed change, snapshot, start and replacement of the file.
 #[test]
 fn versions_never_decrease() {
     let fixture = Fixture::new(&classifier());
@@ -370,7 +370,7 @@ fn versions_never_decrease() {
     assert_eq!(version, 6);
     drop(served);
     assert_eq!(fixture.load().state.first_version, 6);
-    // Another file, which is accepted because there are no changes, is another version.
+    // Another file is accepted because there are no changes, and it gets another version.
     nuq_io::save(&classifier(), &fixture.file()).unwrap();
     assert_eq!(fixture.load().state.first_version, 7);
     assert_eq!(fixture.load().state.first_version, 7);
@@ -393,7 +393,7 @@ fn tables_of_version_1_are_extended() {
 }
 
 #[test]
-fn a_folder_has_one_process() {
+fn a_folder_is_used_by_one_process_at_a_time() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
     let error = State::open(&fixture.options()).err().unwrap();
@@ -428,7 +428,7 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
     assert_eq!((error.status, error.code), (StatusCode::INSUFFICIENT_STORAGE, "disk_full"));
     assert!(error.message.contains(fixture.state().to_str().unwrap()), "{}", error.message);
     assert_eq!(served.bytes(), before);
-    // Reads and records go on.
+    // Reading and recording continue.
     served.state.record(vec![observation(0, 1.0, true)]);
     served.state.flush();
     assert_eq!(served.state.telemetry().samples.newest(Which::Recent, 10).len(), 1);
@@ -439,7 +439,7 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
 
 #[cfg(unix)]
 #[test]
-fn a_read_only_folder_is_read() {
+fn a_read_only_folder_is_read_and_changes_are_refused() {
     use std::os::unix::fs::PermissionsExt;
     let fixture = Fixture::new(&classifier());
     let expected = {
@@ -462,7 +462,7 @@ fn a_read_only_folder_is_read() {
 }
 
 #[test]
-fn records_are_restored() {
+fn recorded_rows_are_restored() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
     let observations: Vec<Observation> =
@@ -514,7 +514,7 @@ fn the_drift_monitor_continues_after_an_undo() {
     };
     assert_eq!(record(0), (true, 1));
     let inserted = served.insert(100, 1).id;
-    // The scores of the changed model have no held-out scores to compare with.
+    // The change has removed the threshold, so there are no held-out scores to compare with.
     assert_eq!(record(1), (false, 1));
     served.undo(inserted).unwrap();
     assert_eq!(record(2), (true, 2));

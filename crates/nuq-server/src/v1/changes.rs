@@ -1,4 +1,4 @@
-//! Routes that change a model: rows, thresholds, and undo.
+//! Routes that change the rows or the thresholds of a model, list the changes, or undo a change.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub(super) fn embeddings(rows: Matrix, limit: usize) -> Result<Embeddings<'stati
     Embeddings::new(rows.values, rows.columns).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
-/// The change in a response. Rules are thresholds, sets and intervals.
+/// A change as JSON. `removed_rules` are thresholds, sets and intervals.
 fn response(applied: &Applied) -> Value {
     json!({
         "change": applied.id,
@@ -136,11 +136,11 @@ struct ThresholdBody {
     coverage: Option<f64>,
     risk: Option<f64>,
     false_alarm: Option<f64>,
-    /// The probability that the guarantee of a risk may fail.
+    /// The probability with which the guarantee for `risk` may fail.
     delta: Option<f64>,
     rows: Matrix,
     labels: Option<Vec<LabelValue>>,
-    /// Logits of the network: the threshold is then on the uncertainty of its predictions.
+    /// Logits of the network. If they are given, the threshold is for the uncertainty of the network's predictions.
     logits: Option<Matrix>,
 }
 
@@ -181,7 +181,7 @@ struct HeldOut {
     scores: Vec<f64>,
     /// Whether each prediction is wrong; `None` without labels.
     is_error: Option<Vec<bool>>,
-    /// The number of training rows among them, see [`relevant_training_rows`].
+    /// The number of training rows among the held-out rows; see [`relevant_training_rows`].
     training_rows: usize,
 }
 
@@ -263,7 +263,7 @@ async fn set_threshold(
                 "change": applied.id,
                 "name": name,
                 "measure": threshold.measure.name(),
-                // JSON cannot represent infinity: null accepts every row.
+                // JSON cannot represent infinity, with which every row is accepted, and minus infinity. Both are written as null.
                 "value": Some(threshold.score.value).filter(|value| value.is_finite()),
                 "rows": threshold.score.rows,
                 "accepted": accepted,

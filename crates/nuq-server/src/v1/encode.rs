@@ -1,4 +1,4 @@
-//! Results as JSON, JSON lines, csv or npz, block after block.
+//! Writes results as JSON, JSON lines, csv or npz, one block after the other.
 
 use std::fmt::Write as _;
 
@@ -49,12 +49,12 @@ impl ResponseFormat {
 /// Writes the blocks of a response.
 pub(super) struct Encoder {
     format: ResponseFormat,
-    /// Name and version of the model, as the beginning of a JSON object.
+    /// The beginning of a JSON response, with the name and the version of the model.
     head: String,
     /// Number of rows that have been written.
     rows: usize,
     is_started: bool,
-    /// All results, for a format that is written at the end.
+    /// All results so far, for npz, which is written at the end.
     all: Option<Results>,
 }
 
@@ -109,7 +109,7 @@ impl Encoder {
         }
     }
 
-    /// The last line of a response in JSON lines that failed after its beginning.
+    /// The last line of a response in JSON lines if an error occurred after the beginning of the response; `None` for other formats.
     pub(super) fn error(&self, error: &ApiError) -> Option<Vec<u8>> {
         let line = || format!("{}\n", json!({ "error": { "code": error.code, "message": error.message } }));
         (self.format == ResponseFormat::JsonLines).then(|| line().into_bytes())
@@ -155,7 +155,7 @@ fn neighbor_columns(results: &Results) -> (Vec<&Column>, usize) {
     (columns, width)
 }
 
-/// The field of a neighbor in a row.
+/// The name of a field of a neighbor.
 fn neighbor_field(output: Output) -> &'static str {
     match output {
         Output::NeighborIds => "id",
@@ -234,7 +234,7 @@ fn array(column: &Column) -> NpzArray<'static> {
     }
 }
 
-/// Labels as booleans or integers if all of them are, otherwise as strings.
+/// An array of labels: of booleans or of integers if all labels have this type, otherwise of strings.
 fn label_array(name: &'static str, labels: &[Label], width: Option<usize>) -> NpzArray<'static> {
     let boolean = |label: &Label| if let Label::Bool(value) = label { Some(*value) } else { None };
     let integer =

@@ -8,7 +8,7 @@ use crate::error::ApiError;
 use crate::results::label_json;
 use crate::state::Labels;
 
-/// Classes that a message lists.
+/// Largest number of classes that a message lists.
 const LISTED: usize = 20;
 
 /// A label or a target in a body.
@@ -43,7 +43,7 @@ impl LabelValue {
     }
 }
 
-/// The labels of a body, for the task of the model.
+/// Converts the labels of a body to classes or to targets, depending on the model.
 pub(super) fn labels(model: &Model<'_>, values: Vec<LabelValue>) -> Result<Labels, ApiError> {
     match model {
         Model::Classifier(model) => Ok(Labels::Classes(class_labels(model.classes(), values, "labels")?)),
@@ -56,7 +56,7 @@ pub(super) fn labels(model: &Model<'_>, values: Vec<LabelValue>) -> Result<Label
     }
 }
 
-/// The labels of a field, of the type of the classes.
+/// Converts labels to the type of the classes. `field` is the name that messages use.
 fn class_labels(
     classes: &Classes,
     values: Vec<LabelValue>,
@@ -65,7 +65,7 @@ fn class_labels(
     let are_integers = classes.labels().iter().all(|label| matches!(label, Label::Int(_)));
     let convert = |(row, value): (usize, LabelValue)| {
         let label = value.label().ok_or_else(|| invalid(field, row, "a text, an integer or a boolean"))?;
-        // Forms of a page have texts only.
+        // Forms of web pages send only text, so digits become an integer if the classes are integers.
         Ok(match &label {
             Label::Text(digits) if are_integers => digits.trim().parse().map_or(label, Label::Int),
             _ => classes.convert(label),
@@ -80,8 +80,8 @@ fn invalid(field: &str, row: usize, expected: &str) -> ApiError {
     ApiError::invalid(format!("{field}[{row}] is not {expected}"))
 }
 
-/// The labels of training rows. A label that is not a class of the model is probably a typing error: it is refused, unless `new_classes`
-/// lists it.
+/// Converts the labels of training rows. A label that is not a class of the model may be a typing error, so it is refused unless
+/// `new_classes` lists it.
 pub(super) fn training_labels(
     model: &Model<'_>,
     values: Vec<LabelValue>,

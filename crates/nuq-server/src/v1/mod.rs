@@ -31,18 +31,18 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .merge(score::routes())
 }
 
-/// The parameters of an address.
+/// The query parameters of an address.
 fn parameters<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, ApiError> {
     query.map(|Query(parameters)| parameters).map_err(|error| ApiError::invalid(error.body_text()))
 }
 
-/// The parameter of a list.
+/// The query parameter of routes that return a list.
 #[derive(Deserialize)]
 struct Limit {
     limit: Option<usize>,
 }
 
-/// Runs work that takes milliseconds or more on a thread for blocking work. It is completed even if the client ends the connection.
+/// Runs work that takes milliseconds or more on a thread for blocking work. The work is completed even if the client ends the connection.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
@@ -52,7 +52,7 @@ async fn blocking<T: Send + 'static>(
     })
 }
 
-/// The same for work that counts as a running request.
+/// The same as [`blocking`], for work that counts as a running request.
 async fn admitted<T: Send + 'static>(
     app: Arc<App>,
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
@@ -65,7 +65,7 @@ async fn admitted<T: Send + 'static>(
     .await
 }
 
-/// A request with a body in JSON, which is read within the limits.
+/// A request whose body is JSON. The body is read within the limits.
 struct JsonRequest {
     admission: Admission,
     held: HeldBody,

@@ -89,7 +89,7 @@ fn summary(name: &str, version: u64, changes: bool, model: &Model<'_>) -> serde_
     }
 }
 
-/// A threshold as JSON. Its value is null if every row is accepted.
+/// A threshold as JSON. Infinity, with which every row is accepted, and minus infinity are written as null.
 pub(super) fn threshold_json(name: &str, threshold: &Threshold) -> Value {
     json!({
         "name": name,
@@ -105,7 +105,7 @@ pub(super) fn threshold_json(name: &str, threshold: &Threshold) -> Value {
 async fn file(State(app): State<Arc<App>>, Named(served): Named) -> Result<Response, ApiError> {
     let admission = admit(&app)?;
     let name = format!("attachment; filename=\"{}.nuq\"", served.name);
-    // The model is written to a temporary file first: a slow client must not keep others from changing the model.
+    // The model is written to a temporary file first. Otherwise a slow client would keep the model locked and delay changes.
     let write = move |served: Arc<ServedModel>| -> io::Result<(std::fs::File, u64)> {
         let mut file = nuq_io::unnamed_file().map_err(io::Error::other)?;
         let current = served.current();
@@ -129,7 +129,7 @@ async fn file(State(app): State<Arc<App>>, Named(served): Named) -> Result<Respo
     Ok((headers, Body::new(FileBody { file, left: length, _admission: admission })).into_response())
 }
 
-/// A file as a body. Its pages are in memory, because it has just been written.
+/// A file as a body. Reading hardly blocks, because the file has just been written and its pages are in memory.
 struct FileBody<A> {
     file: std::fs::File,
     left: u64,

@@ -1,4 +1,4 @@
-//! Routes that list doubtful labels and rows worth a label.
+//! Routes that list doubtful labels, and rows that should be labeled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const ISSUES: usize = 100;
 const SUGGESTIONS: usize = 20;
 const MAX: usize = 10_000;
 
-/// Without a threshold, a row is uncertain if its epistemic uncertainty is higher than that of this share of the rows it is compared with.
+/// Without a threshold, a row counts as uncertain if at least this share of the compared rows has a lower epistemic uncertainty.
 const UNCERTAIN: f64 = 0.9;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -44,7 +44,7 @@ async fn label_issues(
 ) -> Result<Json<Vec<Value>>, ApiError> {
     let limit = parameters(query)?.limit.unwrap_or(ISSUES).min(MAX);
     let shared = app.clone();
-    // After the time limit the computation goes on, and a later request finds its result.
+    // After the time limit the computation continues, and a later request finds its result.
     let list = admitted(app.clone(), move || {
         let issues = served.label_issues()?;
         let loaded = served.current();
@@ -77,7 +77,7 @@ struct SuggestBody {
     count: Option<usize>,
 }
 
-/// Chooses among the rows of the body.
+/// Suggests rows of the body that should be labeled.
 async fn suggest(
     State(app): State<Arc<App>>,
     Named(served): Named,
@@ -94,7 +94,7 @@ async fn suggest(
     in_time(&app, rows).await
 }
 
-/// The epistemic uncertainties of rows, as logarithms, and their neighbors.
+/// The logarithms of the epistemic uncertainties of rows, and the neighbors of the rows.
 fn predict(model: &Model<'_>, rows: &Embeddings<'_>) -> Result<(Vec<f64>, Neighbors), ApiError> {
     Ok(match model {
         Model::Classifier(model) => {
@@ -108,7 +108,7 @@ fn predict(model: &Model<'_>, rows: &Embeddings<'_>) -> Result<(Vec<f64>, Neighb
     })
 }
 
-/// Chooses among the sampled recent rows that are not certain.
+/// Suggests uncertain rows of the sample of recent rows that should be labeled.
 async fn suggest_recent(
     State(app): State<Arc<App>>,
     Named(served): Named,
@@ -148,7 +148,7 @@ async fn suggest_recent(
 /// A recent row, scored by the current model.
 struct Candidate {
     sample: Arc<Sample>,
-    /// Its place in the table of neighbors.
+    /// The position of the row in the neighbors of all candidates.
     at: usize,
     log_epistemic: f64,
 }
@@ -160,11 +160,11 @@ struct Candidates {
 }
 
 impl Candidates {
-    /// The sampled recent rows; `None` if there are none. The model may have changed since they were scored.
+    /// The sample of recent rows; `None` if it is empty. The rows are scored again, because the model may have changed.
     fn read(served: &ServedModel, model: &Model<'_>) -> Result<Option<Self>, ApiError> {
         let columns = model.index().dim();
         let mut samples = served.state.telemetry().samples.newest(Which::Recent, usize::MAX);
-        // Rows of a former model of the same name may have other columns.
+        // Rows of a former model of the same name may have another number of columns.
         samples.retain(|sample| sample.observation.embedding.len() == columns);
         let Some(rows) = rows_of(&samples, columns)? else { return Ok(None) };
         let (uncertainty, neighbors) = predict(model, &rows)?;
@@ -173,8 +173,8 @@ impl Candidates {
         Ok(Some(Self { rows: rows.collect(), neighbors }))
     }
 
-    /// Removes rows that a label would add little to: those that all thresholds accepted, or, if there was no threshold, those whose
-    /// epistemic uncertainty is not among the highest tenth of the compared rows; and those that are training rows already.
+    /// Removes rows whose labels would add little. These are rows that equal a training row, and rows that all thresholds accepted. If
+    /// there was no threshold, they are rows with a lower epistemic uncertainty than the highest tenth of the compared rows.
     fn retain_uncertain(&mut self, sorted: &[f64]) {
         let Self { rows, neighbors } = self;
         rows.retain(|candidate| {

@@ -1,4 +1,4 @@
-//! `POST /v1/models/{model}/score`: rows in, results out, in blocks.
+//! `POST /v1/models/{model}/score`: reads rows, scores them and sends the results, in blocks.
 
 use std::io;
 use std::pin::Pin;
@@ -33,14 +33,15 @@ use crate::models::{LoadedModel, Named, ServedModel};
 use crate::results::{Output, Selection};
 use crate::rows::{self, Blocks, BodyReader, Columns, Format, HeldBlocks, Matrix};
 
-/// Number of chunks of a response that wait for the client. A client that sends its whole body before it reads can receive that many.
+/// Largest number of chunks of a response that wait for the client. A client that reads the response only after it has sent its whole
+/// body can receive about this many chunks.
 const WAITING_CHUNKS: usize = 64;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/models/{model}/score", post(score))
 }
 
-/// The parameters of the address.
+/// The query parameters of the address.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScoreQuery {
@@ -65,7 +66,7 @@ impl ScoreQuery {
     }
 }
 
-/// A body in JSON: rows, or an object with rows and logits.
+/// A body in JSON that is an object with rows and logits. A body can also be a list of rows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JsonRows {
@@ -111,7 +112,7 @@ pub(super) enum Input {
 }
 
 impl Input {
-    /// Recognizes the format of a body. A body in JSON is read, others are streamed.
+    /// Recognizes the format of a body. A body in JSON is read into memory; other bodies are streamed.
     pub(super) async fn read(app: &Arc<App>, headers: &HeaderMap, body: Body) -> Result<Self, ApiError> {
         check_encoding(headers)?;
         let mut frames = Frames::new(body, app.capacity.limits.request_timeout);
@@ -127,7 +128,7 @@ impl Input {
         })
     }
 
-    /// The rows for a model. It blocks, as do the blocks.
+    /// The rows in blocks, for a model. This function and [`Blocks::next`] block the thread.
     pub(super) fn blocks(self, app: &App, model: &LoadedModel) -> Result<Box<dyn Blocks>, ApiError> {
         let columns = Columns::of(&model.read());
         match self {
@@ -149,7 +150,7 @@ impl Input {
     }
 }
 
-/// A request on a thread that may block.
+/// The processing of a request, on a thread that may block.
 struct Scoring {
     app: Arc<App>,
     served: Arc<ServedModel>,
@@ -157,7 +158,7 @@ struct Scoring {
     selection: Arc<Selection>,
     encoder: Encoder,
     runtime: Handle,
-    /// Receives whether the response begins or fails; `None` after that.
+    /// Sends whether the response begins or the request has failed. `None` after this was sent.
     head: Option<oneshot::Sender<Result<(), ApiError>>>,
     parts: mpsc::Sender<Part>,
     _admission: Admission,
@@ -215,7 +216,7 @@ impl Scoring {
         let mut blocks = input.blocks(&self.app, &self.model)?;
         let mut pending: Option<Pending> = None;
         loop {
-            // A block is read while the previous one is computed.
+            // A block is read while the previous block is computed.
             let block = blocks.next()?;
             if let Some(pending) = pending.take() {
                 let results = self.runtime.block_on(in_time(&self.app, pending.results()))?;
@@ -268,7 +269,7 @@ fn parse_json(bytes: &[u8], columns: usize) -> Result<Rows, ApiError> {
         ))
     })?;
     let matrix = |matrix: Matrix, columns: usize, what: &str| {
-        // An empty list has no number of columns.
+        // An empty list does not determine the number of columns.
         let columns = if matrix.values.is_empty() { columns } else { matrix.columns };
         Embeddings::new(matrix.values, columns)
             .map_err(|error| ApiError::invalid(format!("the {what}: {error}")))

@@ -53,7 +53,7 @@ fn keys_decide_who_reads_and_writes() {
 }
 
 #[test]
-fn metrics_have_their_own_switch() {
+fn the_option_metrics_sets_who_may_read_metrics() {
     let open = with_keys(|config| config.metrics = MetricsAccess::Open);
     let text = open.get("/metrics");
     assert_eq!(text.status, 200);
@@ -94,22 +94,22 @@ fn other_origins_and_host_names_are_refused() {
     assert_eq!(status("GET", &[("origin", &own)]), (200, None));
     assert_eq!(status("GET", &[("origin", "https://allowed.example")]), (200, allowed.clone()));
     assert_eq!(status("OPTIONS", &[("origin", "https://allowed.example")]), (204, allowed));
-    // Without keys, only `localhost` and addresses are allowed as host names: another name could be that of a foreign page
-    // that resolves to a loopback address.
+    // Without keys, only `localhost` and addresses are allowed as host names. Otherwise a web page could use a name of its own that
+    // resolves to a loopback address.
     assert_eq!(status("GET", &[("host", "evil.example:8080")]), (403, None));
     assert_eq!(status("GET", &[("host", "localhost:8080")]), (200, None));
     assert_eq!(status("GET", &[("host", "[::1]:8080")]), (200, None));
 }
 
 #[test]
-fn pages_load_nothing_from_elsewhere() {
+fn the_page_of_routes_loads_nothing_from_other_servers() {
     let service = Service::start();
     let page = service.get("/docs");
     assert!(page.header("content-type").unwrap().starts_with("text/html"));
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
     assert!(!page.text().contains("http://") && !page.text().contains("https://"), "no other hosts");
-    // Its colors are those of the page, light or dark.
+    // It has the light and dark colors of the page at `/`.
     for file in ["docs/style.css", "page/theme.css", "page/theme.js"] {
         assert!(page.text().contains(&format!("\"{file}\"")), "{file}");
         assert_eq!(service.get(&format!("/{file}")).status, 200);

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Path of the browser: the variable `NUQ_CHROMIUM`, else a known name in `PATH`.
+/// Path of the browser: the value of the variable `NUQ_CHROMIUM`, otherwise a known name in a folder of `PATH`.
 fn chromium() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("NUQ_CHROMIUM") {
         return Some(path.into());
@@ -33,7 +33,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Starts a browser; `None`, with a notice, where there is none.
+    /// Starts a browser. If there is none, prints a notice and returns `None`.
     pub(crate) fn start() -> Option<Self> {
         let Some(browser) = chromium() else {
             eprintln!(
@@ -141,7 +141,7 @@ impl Page {
         result["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true, for minutes on a busy machine.
+    /// Waits until an expression is true. The limit is five minutes or more, for busy machines.
     pub(crate) fn wait_for(&mut self, expression: &str) {
         for _ in 0..6000 {
             if self.evaluate(&format!("Boolean({expression})")) == true {
@@ -153,7 +153,8 @@ impl Page {
         panic!("{expression} does not become true; errors: {:?}; page: {text}", self.errors);
     }
 
-    /// Repeats an action until an expression is true. Figures are drawn again when new data arrive, which ends their focus.
+    /// Repeats an action until an expression is true. A single action may have no effect, because a figure loses the focus when it is
+    /// drawn again with new data.
     pub(crate) fn repeat_until(&mut self, expression: &str, action: impl Fn(&mut Self)) {
         for _ in 0..1000 {
             action(self);

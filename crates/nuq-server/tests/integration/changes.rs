@@ -56,7 +56,7 @@ fn inserted_rows_are_used_at_once_and_undone() {
     let undone = ok(&undo(&inserted["change"]));
     assert_eq!(undone["rows"], 300);
     assert_ne!(score(), "whale");
-    // The rows are those of the file again, and so are the rules.
+    // The rows and the rules are again the same as in the file.
     assert_eq!(describe(&service)["thresholds"][0]["name"], "main");
     assert_eq!(undo(&inserted["change"]).status, 409);
 
@@ -93,7 +93,7 @@ fn a_new_class_is_created_only_on_request() {
     let refused = service.post("/v1/models/animals/rows/relabel", relabel);
     assert_eq!((refused.status, refused.error().0.as_str()), (422, "new_class"));
     assert_eq!(describe(&service)["version"], 1);
-    // A change without new classes needs no permission, and a permission that is not needed does nothing.
+    // If all labels are known, `new_classes` is not needed, and an entry that is already a class has no effect.
     let inserted = ok(&insert(json!(["cat", "bird"]), json!(["cat"])));
     assert_eq!((&inserted["new_classes"], &inserted["removed_rules"]), (&json!([]), &json!(["main"])));
     assert_eq!(insert(json!(["cat", "cat"]), json!(7)).status, 422);
@@ -119,7 +119,7 @@ fn targets_of_a_regressor_are_numbers() {
 }
 
 #[test]
-fn a_threshold_is_that_of_the_library() {
+fn a_threshold_is_equal_to_the_threshold_of_the_library() {
     let service = ephemeral();
     let held_out = rows(199, 7);
     let body = json!({ "name": "new", "false_alarm": 0.1, "measure": "density", "rows": list(&held_out) })
@@ -139,7 +139,7 @@ fn a_threshold_is_that_of_the_library() {
     // Other thresholds stay.
     assert!(model.thresholds().contains_key("main"));
 
-    // Errors are counted with labels.
+    // A risk needs labels, with which errors are counted.
     let labels: Vec<&str> = (0..199).map(|i| ["cat", "dog, \"big\"", "bird"][i % 3]).collect();
     let body = json!({ "risk": 0.2, "rows": list(&held_out), "labels": labels }).to_string();
     let threshold = ok(&service.post("/v1/models/animals/thresholds", body));
@@ -163,7 +163,7 @@ fn a_threshold_is_that_of_the_library() {
 fn a_threshold_on_rounded_training_rows_has_no_guarantee() {
     let service = ephemeral();
     let training = rows(300, 1);
-    // As a text file with six decimals has them.
+    // Rounded as in a text file with six decimals.
     let rounded: Vec<f32> = training.iter().map(|value| format!("{value:.6}").parse().unwrap()).collect();
     assert_ne!(rounded, training);
     let body = json!({ "coverage": 0.9, "rows": list(&rounded) }).to_string();
@@ -214,7 +214,7 @@ fn changes_without_a_state_are_refused() {
 }
 
 #[test]
-fn label_issues_and_suggestions_are_those_of_the_library() {
+fn label_issues_and_suggestions_are_equal_to_the_results_of_the_library() {
     let service = ephemeral();
     let relabel = json!({ "ids": [3, 4], "labels": ["bird", "bird"] }).to_string();
     ok(&service.post("/v1/models/animals/rows/relabel", relabel));
@@ -260,7 +260,7 @@ fn recent_rows_are_suggested_if_they_are_uncertain() {
     let ids: Vec<u64> = suggestions.iter().map(|row| row["id"].as_u64().unwrap()).collect();
     assert!((80..85).all(|id| ids.contains(&id)), "rows far from the training rows are suggested: {ids:?}");
     assert!(!ids.iter().any(|id| (60..80).contains(id)), "training rows are not suggested: {ids:?}");
-    // The rule, from the values of the library.
+    // Among the first 60 rows, exactly those that the threshold rejects are suggested.
     let model = service.classifier();
     let predictions = model.predict(&embeddings(&sent)).unwrap();
     for (id, prediction) in predictions.iter().enumerate().take(60) {
@@ -295,18 +295,18 @@ fn recent_rows_without_a_threshold_are_compared_with_training_rows() {
     let Model::Regressor(model) = nuq_io::open(&service.path("sums.nuq")).unwrap().model else {
         panic!("the model is a regressor")
     };
-    let left_out: Vec<f64> = model.leave_one_out().unwrap().iter().map(|row| row.log_epistemic).collect();
+    let training: Vec<f64> = model.leave_one_out().unwrap().iter().map(|row| row.log_epistemic).collect();
     let estimates = model.predict(&embeddings(&sent)).unwrap();
     for (id, estimate) in estimates.iter().enumerate() {
-        let below = left_out.iter().filter(|value| **value < estimate.log_epistemic).count();
-        assert_eq!(ids.contains(&(id as u64)), below >= 180, "row {id}: {below} of {}", left_out.len());
+        let below = training.iter().filter(|value| **value < estimate.log_epistemic).count();
+        assert_eq!(ids.contains(&(id as u64)), below >= 180, "row {id}: {below} of {}", training.len());
     }
     assert!(!ids.is_empty() && ids.len() < 80);
 }
 
 /// Predictions use the model before or after a change, never a mixture.
 #[test]
-fn predictions_during_changes_are_those_of_one_model() {
+fn each_request_during_changes_is_answered_by_one_version_of_the_model() {
     let service = ephemeral();
     let query = rows(30, 4);
     let labels = |reply: &Value| -> Vec<String> {

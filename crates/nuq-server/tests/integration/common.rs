@@ -53,7 +53,7 @@ fn regressor() -> Model<'static> {
     Model::Regressor(NuqRegressor::params().n_neighbors(5).fit(&embeddings(&values), &targets).unwrap())
 }
 
-/// Two models in a folder, and a server of them.
+/// Two models in a folder, and a server for these models.
 pub(crate) struct Service {
     pub(crate) folder: TempDir,
     server: Option<Server>,
@@ -87,7 +87,7 @@ impl Service {
         self.folder.path().join(name)
     }
 
-    /// The model of a file, opened by the library.
+    /// The model in the file `animals.nuq`, opened by the library.
     pub(crate) fn classifier(&self) -> NuqClassifier<'static> {
         match nuq_io::open(&self.path("animals.nuq")).unwrap().model {
             Model::Classifier(model) => model,
@@ -144,7 +144,7 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// Whether the body has its regular end.
+    /// Whether the body is complete. A chunked body is complete if its last chunk has arrived.
     pub(crate) is_complete: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Malformed and hostile requests: an error as JSON, and a server that still answers.
+//! Malformed and hostile requests get an error as JSON, and the server still answers afterward.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn still_answers(service: &Service) {
 }
 
 #[test]
-fn malformed_bodies_of_scores_are_errors_with_a_remedy() {
+fn malformed_bodies_of_score_requests_are_errors() {
     let service = Service::start();
     let deep = "[".repeat(200_000);
     let mut big_endian = npy(&[], "(1, 5)");
@@ -56,7 +56,7 @@ fn malformed_bodies_of_scores_are_errors_with_a_remedy() {
 }
 
 #[test]
-fn lying_npy_headers_allocate_nothing() {
+fn npy_headers_that_contradict_the_data_are_errors() {
     let service = Service::start();
     for (shape, text) in [
         ("(1000000000, 5)", "ends in row 0"),
@@ -84,7 +84,7 @@ fn binary(service: &Service, json: &str, length: &str, tensors: &[u8]) -> Reply 
 }
 
 #[test]
-fn lying_lengths_of_binary_tensors_are_errors() {
+fn wrong_lengths_of_binary_tensors_are_errors() {
     let service = Service::start();
     let request = |shape: &str, size: &str| {
         format!(
@@ -173,7 +173,7 @@ fn other_protocols_and_broken_requests_end_the_connection() {
         b"POST /v1/models/animals/score HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: -5\r\n\r\n",
         b"POST /v1/models/animals/score HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
     ] {
-        // Half of them have no end: the client closes.
+        // Some requests are incomplete, so the client ends its side of the connection.
         let mut stream = service.connect();
         std::io::Write::write_all(&mut stream, bytes).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -1,4 +1,4 @@
-//! A server that is killed while it is changed: everything that was acknowledged is there after the next start.
+//! A server is killed while clients change its model. After the next start, the model has all acknowledged changes.
 //!
 //! `NUQ_KILLS` sets the number of kills.
 
@@ -29,7 +29,7 @@ fn get(address: SocketAddr, path: &str) -> Value {
 struct Record {
     /// All rows that were sent, by their labels, which are unique.
     sent: BTreeMap<String, Vec<f32>>,
-    /// Acknowledged changes: number, kind, ids.
+    /// The kind and the ids of acknowledged changes, by the number of the change.
     acknowledged: BTreeMap<u64, (&'static str, Vec<u32>)>,
     /// The largest version of the model in a response.
     version: u64,
@@ -82,7 +82,7 @@ fn read(address: SocketAddr) {
     }
 }
 
-/// Compares the served model with the list of changes, and the list with what was acknowledged.
+/// Compares the served model with the list of changes, and this list with the acknowledged changes.
 fn compare(address: SocketAddr, folder: &Path, record: &Record) {
     let version = get(address, "/v1/models/m")["version"].as_u64().unwrap();
     assert!(version >= record.version, "version {version} after version {}", record.version);
@@ -112,7 +112,7 @@ fn compare(address: SocketAddr, folder: &Path, record: &Record) {
             }
         }
     }
-    // The list is limited to the last changes; the test makes fewer between two comparisons of all rows.
+    // The server lists only the last 1000 changes. The test removes the state before there are more.
     let missing: Vec<_> = record.acknowledged.keys().filter(|number| !numbers.contains(number)).collect();
     assert!(missing.is_empty(), "acknowledged changes are lost: {missing:?}");
 
@@ -175,7 +175,7 @@ fn acknowledged_changes_survive_kills() {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let mut record = record.lock().unwrap();
         total += record.acknowledged.len();
-        // The list holds the last 1000 changes: begin again before it is full.
+        // The server lists only the last 1000 changes, so the test begins with a new state before there are more.
         if record.acknowledged.len() > 500 {
             let process = Process::start(folder.path(), &[]);
             compare(process.address, folder.path(), &record);
@@ -190,7 +190,7 @@ fn acknowledged_changes_survive_kills() {
     assert!(total >= kills, "{total} changes were acknowledged in {kills} runs");
 }
 
-/// The limit of the size of files stands for a full disk, which a test cannot have without special rights.
+/// The test limits the size of files, because it cannot fill a disk without special rights.
 #[cfg(unix)]
 #[test]
 fn a_server_that_cannot_write_refuses_changes_and_answers_other_requests() {
@@ -219,7 +219,7 @@ fn a_server_that_cannot_write_refuses_changes_and_answers_other_requests() {
     let body = json!({ "rows": [vec![0.0; COLUMNS]] }).to_string();
     assert_eq!(request(address, "POST", "/v1/models/m/score", &body).unwrap().status, 200);
     process.kill();
-    // After the limit is gone, everything that was acknowledged is there, and changes are accepted again.
+    // After a restart without the limit, the model has all acknowledged changes, and changes are accepted again.
     let process = Process::start(folder.path(), &[]);
     compare(process.address, folder.path(), &record);
     let body = json!({ "ids": [0] }).to_string();

@@ -28,7 +28,7 @@ fn bodies_have_a_largest_size() {
 }
 
 #[test]
-fn streams_are_larger_than_the_limit_of_bodies() {
+fn streams_may_be_larger_than_the_limit_of_bodies() {
     let service = Service::with(|config| {
         config.limits.body_bytes = 64 << 10;
         config.limits.memory_bytes = 64 << 10;
@@ -74,12 +74,12 @@ fn further_requests_are_refused_while_the_server_is_busy() {
     assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")));
     assert_eq!(service.get("/v2/health/ready").status, 200, "probes are always answered");
     drop(first);
-    // The place is free when the server has seen that the client is gone.
+    // The place is free when the server has noticed that the client is gone.
     while service.post(SCORE, json_rows(&rows(1, 1))).status != 200 {}
 }
 
 #[test]
-fn bodies_share_the_memory() {
+fn all_bodies_together_have_a_memory_limit() {
     let service = Service::with(|config| {
         config.limits.body_bytes = 16 << 10;
         config.limits.memory_bytes = 16 << 10;

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use crate::common::{classifier, json_rows, npy, rows};
 use crate::process::{Process, request};
 
-/// Connections at a time.
+/// Number of simultaneous connections.
 const CLIENTS: usize = 8;
 
 /// Largest growth of the memory after the warm-up, in bytes. It does not depend on the number of requests.
@@ -77,7 +77,7 @@ fn read_response(stream: &mut BufReader<TcpStream>) -> u16 {
     status
 }
 
-/// The memory of the server in bytes; `None` where the operating system does not tell it.
+/// The memory of the server in bytes; `None` if the operating system does not report it.
 fn memory(address: SocketAddr) -> Option<u64> {
     let reply = request(address, "GET", "/metrics", "").unwrap();
     let line = reply.text().lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "))?;
@@ -98,7 +98,7 @@ fn memory_does_not_grow_with_the_number_of_requests() {
         });
         memory(process.address)
     };
-    // Threads, connections, samples of rows and the caches of the allocator have their full size afterwards.
+    // The first run is the warm-up. After it, threads, connections, samples of rows and the caches of the allocator have their full size.
     let before = run(count / 2);
     let after = run(count);
     if let (Some(before), Some(after)) = (before, after) {

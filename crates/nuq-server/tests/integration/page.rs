@@ -1,5 +1,5 @@
-//! The page in a real browser: every view shows its figures, without errors, without requests to other servers, with a mouse or with
-//! the keyboard. The tests are skipped where there is no Chromium.
+//! The page in a real browser. Every view shows its figures, without errors and without requests to other servers, and can be used with
+//! the keyboard. The tests are skipped if there is no Chromium.
 
 use nuq::calibrate::{Measure, Target, calibrate};
 use nuq::{FittedModel, Model, NuqClassifier};
@@ -31,7 +31,7 @@ fn model() -> Model<'static> {
     model.into()
 }
 
-/// A server with one model that has scored rows, of which the last ones are unlike its training rows.
+/// A server with one model that has scored rows. The last scored rows are unlike its training rows.
 fn service(change: impl FnOnce(&mut Config)) -> Service {
     let service = Service::with(|config| {
         nuq_io::save(&model(), &config.models[0].path).unwrap();
@@ -128,7 +128,7 @@ fn labels_are_shown_as_text() {
 }
 
 #[test]
-fn the_keyboard_is_enough() {
+fn the_page_can_be_used_with_the_keyboard_alone() {
     let Some(mut page) = Page::start() else { return };
     let service = service(|_| {});
     page.open(&address(&service, "now"));
@@ -177,7 +177,7 @@ fn the_key_is_requested_and_kept_in_the_tab() {
     page.wait_for("document.querySelector('figure svg.drawing circle')");
     assert_eq!(page.evaluate("sessionStorage.length"), 1);
     assert_eq!(page.evaluate("Object.values(localStorage).some(value => value.includes('key'))"), false);
-    // The first requests without a key are errors of the console.
+    // The browser logs the first requests, which had no key, as errors.
     page.errors.retain(|error| !error.contains("401"));
     check_console(&page, &service);
     drop(page);
@@ -216,17 +216,17 @@ fn a_row_is_labeled_and_the_change_is_undone() {
     page.evaluate("{ const form = document.querySelector('.task form'); form.querySelector('input').value = 'bird'; form.requestSubmit(); }");
     page.wait_for("document.querySelector('.message').innerText.includes('with the label “bird”')");
     assert_eq!(rows_of_model(), 301);
-    // The message names the threshold that the change removed, and undoes the change.
+    // The message names the threshold that the change removed, and has a button that undoes the change.
     page.wait_for("document.querySelector('.message').innerText.includes('removed “guard”')");
     page.evaluate("document.querySelector('.message button').click()");
     page.wait_for("document.querySelector('.message').innerText.includes('Undone')");
     assert_eq!(rows_of_model(), 300);
-    // So does the list of changes.
+    // A button in the list of changes undoes the undo.
     page.wait_for("[...document.querySelectorAll('td button')].length === 1");
     page.evaluate("document.querySelector('td button').click()");
     page.wait_for("document.querySelectorAll('tbody tr').length === 3");
     assert_eq!(rows_of_model(), 301);
-    // The button of a label adds a row with it; a skipped row is hidden, until that is undone.
+    // The button of a label adds a row with this label. A skipped row is hidden until the skip is undone.
     page.wait_for("document.querySelector('.task form button')");
     page.evaluate("document.querySelector('.task form button').click()");
     page.wait_for("document.querySelectorAll('tbody tr').length === 4");
@@ -256,7 +256,7 @@ fn a_new_class_is_created_after_a_question() {
     page.wait_for("document.querySelector('.task form')");
     page.evaluate(label);
     page.wait_for(question);
-    // The question has the focus, and the second button leaves everything as it is.
+    // The first button of the question has the focus. The second button cancels.
     assert_eq!(page.evaluate("document.activeElement.textContent"), "Create the class");
     page.press("Tab");
     page.press("Enter");
@@ -267,7 +267,7 @@ fn a_new_class_is_created_after_a_question() {
     page.press("Enter");
     page.wait_for("document.querySelector('.message').innerText.includes('with the label “brid”')");
     assert_eq!(classes(), 4);
-    // A refused label is an error of the console.
+    // The browser logs the request with the refused label as an error.
     page.errors.retain(|error| !error.contains("422"));
     check_console(&page, &service);
     drop(page);

@@ -56,7 +56,7 @@ fn details_agree_with_the_library() {
     let model = service.classifier();
     let predictions = model.predict(&embeddings(&values)).unwrap();
     let (name, threshold) = model.thresholds().iter().next().unwrap();
-    // Newest first.
+    // The newest row is the first one.
     for (row, i) in recent(&service, "animals").iter().zip((0..5).rev()) {
         let detail = service.get(&format!("/v1/models/animals/recent/{}", row["id"])).json();
         assert_eq!(detail["label"], predictions.label(i).to_string());
@@ -152,7 +152,7 @@ fn an_alarm_is_acknowledged_with_the_write_key() {
 }
 
 #[test]
-fn a_regressor_has_a_page_too() {
+fn the_page_has_data_of_a_regressor_too() {
     let service = Service::start();
     score(&service, "sums", &rows(10, 4));
     let map = service.get("/v1/models/sums/map").json();

@@ -10,10 +10,10 @@ use nuq_server::{Config, ModelSource, Server};
 
 use super::common::Reply;
 
-/// Folder of the model `m.nuq` and of the state; the test below serves them.
+/// The environment variable with the folder of the model `m.nuq` and of the state.
 const FOLDER: &str = "NUQ_TEST_SERVER_FOLDER";
 
-/// Limit of the size of files that the server writes, in bytes.
+/// The environment variable with the largest size of files that the server writes, in bytes.
 pub(crate) const FILE_LIMIT: &str = "NUQ_TEST_FILE_LIMIT";
 
 #[test]
@@ -29,13 +29,13 @@ fn serve_for_another_process() {
         ..Config::default()
     };
     let server = Server::start(config).unwrap();
-    // The harness of the test may have printed to this line before.
+    // The address is on a new line, because the test harness may have printed text to the current line.
     println!("\naddress {}", server.address());
     std::io::stdout().flush().unwrap();
     server.wait();
 }
 
-/// Limits the size of files. Writes beyond it then fail, as those to a full disk do.
+/// Limits the size of files. Writes beyond this size then fail, like writes to a full disk.
 #[cfg(unix)]
 fn limit_files() {
     let Some(limit) = std::env::var(FILE_LIMIT).ok().and_then(|limit| limit.parse().ok()) else { return };

@@ -74,7 +74,7 @@ fn outputs_agree_with_the_library_to_the_last_digit() {
     assert_eq!(output(5)["shape"], json!([40, 7]));
 }
 
-/// A binary request and the parts of its response.
+/// Sends a binary request, and returns the JSON part and the binary part of its response.
 fn infer_binary(service: &Service, json: &Value, tensors: &[u8]) -> (Value, Vec<u8>) {
     let head = json.to_string();
     let headers = [("inference-header-content-length", head.len().to_string())];
@@ -168,7 +168,7 @@ fn logits_give_the_network_predictions() {
 }
 
 #[test]
-fn only_neighbors_are_searched_without_predictions() {
+fn neighbors_can_be_requested_without_predictions() {
     let service = Service::start();
     let values = rows(3, 8);
     let expected = service.classifier().neighbors_of(&embeddings(&values), 7).unwrap();
@@ -182,7 +182,7 @@ fn only_neighbors_are_searched_without_predictions() {
 }
 
 #[test]
-fn requests_at_the_same_time_are_computed_together_with_equal_results() {
+fn concurrent_requests_get_the_results_of_the_library() {
     let service = Service::start();
     let model = service.classifier();
     std::thread::scope(|scope| {

@@ -117,7 +117,7 @@ fn responses_are_json_lines_csv_or_npz() {
 }
 
 #[test]
-fn logits_and_regressors() {
+fn logits_change_the_predictions_of_a_classifier_and_are_refused_by_a_regressor() {
     let service = Service::start();
     let values = rows(2, 22);
     let body = json!({ "rows": values.chunks(COLUMNS).collect::<Vec<_>>(), "logits": [[0.0, 9.0, 0.0], [9.0, 0.0, 0.0]] });

@@ -1,4 +1,4 @@
-//! TLS: requests over encrypted connections, and a certificate that is replaced while they are open.
+//! TLS: requests over encrypted connections, and a certificate that is replaced while connections are open.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Client {
         Some(Self { runtime, stream })
     }
 
-    /// The first bytes of the response to a request; the connection stays open.
+    /// Sends a request and reads the whole response. The connection stays open.
     fn get(&mut self, path: &str) -> Reply {
         let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let Self { runtime, stream } = self;
@@ -109,7 +109,7 @@ fn a_changed_certificate_is_used_by_new_connections() {
     std::fs::write(&files.certificate, &second.certificate).unwrap();
     assert!(Client::connect(&service, &first).is_some());
     write(&second);
-    // The server looks at the files from time to time. Requests are answered in the meantime, on connections of either certificate.
+    // The server checks from time to time whether the files have changed. In the meantime, requests on the open connection are answered.
     let mut new = loop {
         assert_eq!(open.get("/v2").status, 200);
         match Client::connect(&service, &second) {
@@ -118,7 +118,7 @@ fn a_changed_certificate_is_used_by_new_connections() {
         }
     };
     assert_eq!(new.get("/v2").status, 200);
-    assert_eq!(open.get("/v2").status, 200, "an open connection goes on");
+    assert_eq!(open.get("/v2").status, 200, "an open connection is still answered");
     assert!(Client::connect(&service, &first).is_none(), "the former certificate is no longer used");
     // Files that cannot be used replace nothing.
     std::fs::write(&files.key, "no key").unwrap();
@@ -126,7 +126,7 @@ fn a_changed_certificate_is_used_by_new_connections() {
 }
 
 #[test]
-fn unusable_certificates_are_named() {
+fn errors_name_the_file_that_cannot_be_used() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("cert.pem"), pair().certificate).unwrap();

@@ -1,4 +1,4 @@
-// The conformal test of drift: wealth over time and the p-values of recent rows.
+// The conformal drift test: its wealth over time, and the p-values of recent rows.
 
 import * as api from "../api.js";
 import { button, html, notice, svg, table } from "../dom.js";
@@ -63,7 +63,7 @@ export const create = context => {
     const tests = testsOf(drift);
     const points = tests.flatMap(test => test.points);
     const values = points.map(point => point.log10_wealth);
-    // Earlier tests, whose wealth may be very large, must not hide the current one.
+    // Earlier tests may have a very large wealth. The axis does not show all of it, so that the current test stays visible.
     const own = drift.points.map(point => point.log10_wealth);
     const [low, high] = [Math.floor(Math.min(-1, ...values)), Math.ceil(Math.max(level + 1, ...own, Math.min(3 * level, Math.max(...values))) + 0.2)];
     const y = { low, high, title: "wealth (logarithmic scale)" };

@@ -24,12 +24,12 @@ export const create = context => {
   const node = html("div", {}, html("h1", {}, "Map"), empty, html("div", { class: "figures" }, figure.node));
   [empty.hidden, figure.node.hidden] = [true, true];
 
-  /** The classes in descending order of their number of training rows; those after the palette share one color. */
+  /** The color of each class. The classes with the most training rows have their own colors; all other classes share one color. */
   const palette = () => {
     const frequencies = new Map();
     data.training.forEach(row => frequencies.set(row.label, (frequencies.get(row.label) ?? 0) + 1));
     const names = [...frequencies.keys()].sort((a, b) => frequencies.get(b) - frequencies.get(a) || String(a).localeCompare(String(b)));
-    // Ten classes are common; two more colors are mixed from text colors.
+    // Ten classes are common, so style.css defines two more colors than theme.css.
     return new Map(names.map((name, i) => [name, i < ROLES + 2 ? `s${i}` : "muted"]));
   };
 
@@ -87,7 +87,7 @@ export const create = context => {
     if (isEmpty) return;
     const share = data.explained ? ` They show ${percent(data.explained[0] + data.explained[1], 0)} of the variance of the training rows.` : "";
     const axes = data.axes === "discriminants" ? "The two axes are the directions that separate the classes best (linear discriminants)." : `The two axes are the directions in which the training rows vary most (principal components).${share}`;
-    figure.setText(`${axes} Neighbors here can be apart in the full space. Dots are ${counted(data.training.length, "training row")}, diamonds are ${counted(data.live.length, "live row")}. Point at a row to see it; select a live row to open it.`);
+    figure.setText(`${axes} Rows that are close here can be far apart in the full space. Dots are ${counted(data.training.length, "training row")}, diamonds are ${counted(data.live.length, "live row")}. Point at a row to see it; select a live row to open it.`);
     figure.setDrawing(draw);
   };
   const refresh = async () => {

@@ -1,4 +1,5 @@
-// Activity: rows, latency, rejections against the calibrated share, and uncertainty beside that of held-out rows.
+// Activity: scored rows, latency, the share of rejected rows compared with the calibrated share, and the uncertainty of live rows compared
+// with the uncertainty of held-out rows.
 
 import * as api from "../api.js";
 import { choice, html, notice, svg } from "../dom.js";
@@ -10,7 +11,7 @@ const RANGES = [["10", "10 minutes"], ["60", "1 hour"], ["1440", "1 day"]];
 const HEIGHT = 230;
 const MIN_ROWS = 20;
 
-/** Sums of consecutive intervals, so that at most `most` remain. Intervals without requests are added. */
+/** Adds up consecutive intervals, so that at most `most` columns remain. The result includes columns without requests. */
 export const columns = (activity, minutes, most) => {
   const width = 1000 * activity.seconds;
   const range = Math.max(width, Math.min(minutes * 60000, activity.now - activity.since));
@@ -27,7 +28,7 @@ export const columns = (activity, minutes, most) => {
     if (!column) continue;
     column.requests += part.requests;
     column.rows += part.rows;
-    // The median of a sum of intervals is approximated by the mean of their medians, weighted by requests.
+    // The median of a column is approximated by the mean of the medians of its intervals, weighted by their numbers of requests.
     column.p50 += part.requests * (part.seconds_p50 ?? 0);
     if (part.seconds_p99 !== null) column.p99 = Math.max(column.p99 ?? 0, part.seconds_p99);
     for (const [name, { rows, rejected }] of Object.entries(part.thresholds)) {
@@ -35,16 +36,16 @@ export const columns = (activity, minutes, most) => {
       column.thresholds[name] = { rows: sum.rows + rows, rejected: sum.rejected + rejected };
     }
   }
-  // A rate of a few seconds would vary at random.
+  // The last column is left out if less than half of its time has passed, because its rate would vary at random.
   const last = result[result.length - 1];
   if (result.length > 1 && activity.now - last.time < 0.5 * wide) result.pop();
   result.forEach(column => { column.p50 = column.requests ? column.p50 / column.requests : undefined; });
   return result;
 };
 
-/** Compares a share of rejected rows with the calibrated one. */
+/** Compares a share of rejected rows with the calibrated share. */
 export const verdict = (rejected, rows, expected) => {
-  // A few rows show nothing about a share.
+  // A few rows are not enough to judge a share.
   if (rows < MIN_ROWS) return "as expected";
   const [low, high] = shareInterval(rejected, rows);
   if (low > expected.high) return "more";
@@ -53,7 +54,7 @@ export const verdict = (rejected, rows, expected) => {
 };
 
 const rangeName = minutes => RANGES.find(([key]) => Number(key) === minutes)[1].replace(/^1 /, "");
-/** Rows per minute. The last interval has not ended yet. */
+/** Rows per minute of a column. The last column has not ended yet, so only its time until now counts. */
 const rateOf = now => column => column.rows * 60000 / Math.max(1000, Math.min(column.end, now) - column.time);
 const between = column => `${clock(column.time)} to ${clock(column.end)}`;
 
@@ -91,14 +92,14 @@ export const create = context => {
     const total = data.reduce((sum, column) => sum + column.rows, 0);
     const requests = data.reduce((sum, column) => sum + column.requests, 0);
     const compared = data.reduce((sum, column) => sum + (column.thresholds[threshold]?.rows ?? 0), 0);
-    const lost = data.reduce((sum, column) => sum + (column.thresholds[threshold]?.rejected ?? 0), 0);
+    const rejectedRows = data.reduce((sum, column) => sum + (column.thresholds[threshold]?.rejected ?? 0), 0);
     const expected = compared ? activity.expected[threshold] : undefined;
     const when = `In the last ${rangeName(minutes)}`;
-    const state = expected ? verdict(lost, compared, expected) : undefined;
+    const state = expected ? verdict(rejectedRows, compared, expected) : undefined;
     summary.textContent = total === 0
       ? `${when}, no rows were scored.`
       : expected
-        ? `${when}, ${percent(lost / compared)} of ${counted(compared, "row")} were rejected, ${{ more: "more than", fewer: "less than", "as expected": "about as" }[state]} ${state === "as expected" ? "expected" : `the expected ${percent(expected.rejected)}`}.`
+        ? `${when}, ${percent(rejectedRows / compared)} of ${counted(compared, "row")} were rejected, ${{ more: "more than", fewer: "less than", "as expected": "about as" }[state]} ${state === "as expected" ? "expected" : `the expected ${percent(expected.rejected)}`}.`
         : `${when}, ${counted(total, "row")} were scored.`;
     summary.className = `summary ${state === "more" ? "warn" : ""}`;
     finding.textContent = Object.keys(activity.expected).length === 0
@@ -114,7 +115,7 @@ export const create = context => {
     cards.replaceChildren(
       card("Rows per minute", busy ? count(rateOf(activity.now)(busy)) : "0", busy ? `from ${between(busy)}` : "no rows", `${count(total)} rows in ${counted(requests, "request")}`),
       card("Time to answer", busy ? duration(busy.p50) : "–", "median of the latest interval", busy && busy.p99 !== undefined ? `99 % within ${duration(busy.p99)}` : ""),
-      card("Rejected", expected ? percent(lost / compared) : "–", expected ? `expected ${percent(expected.rejected)}` : "no threshold", expected ? `${interval} allow for the limited number of held-out rows` : ""),
+      card("Rejected", expected ? percent(rejectedRows / compared) : "–", expected ? `expected ${percent(expected.rejected)}` : "no threshold", expected ? `95 % range of the expected share: ${interval}` : ""),
       card("Drift", drift?.available === false ? "–" : drift?.alarm ? "Alarm" : drift?.is_paused ? "Paused" : "None", drift?.available === false ? "needs held-out rows" : drift?.alarm ? `raised at ${clock(drift.alarm.time)}` : drift?.is_paused ? "until a threshold is calibrated" : drift?.ended?.length ? `no alarm since ${clock(drift.started)}` : "no alarm so far", html("a", { href: context.link("drift") }, "Show the drift test")));
     cards.children[3].classList.toggle("alarm", Boolean(drift?.alarm));
     cards.children[2].classList.toggle("alarm", state === "more");
@@ -146,7 +147,7 @@ export const create = context => {
     for (const [field, role] of [["p99", "s1"], ["p50", "s0"]]) {
       const points = data.map(column => [middle(column), column[field] === undefined ? undefined : toY(column[field] * unit[1])]);
       shapes.push(svg("path", { class: `line line-${role}`, d: path(points) }));
-      // A value between two gaps is a line without length.
+      // A value between two gaps has no visible line, so each value also has a circle.
       points.forEach(([x, at]) => { if (at !== undefined && data.length < 100) shapes.push(svg("circle", { class: `fill-${role}`, cx: x, cy: at, r: 2 })); });
     }
     const busy = data.filter(column => column.p50 !== undefined);
@@ -222,7 +223,7 @@ export const create = context => {
       measures.append(choice("Measure", allMeasures.map(name => [name, measureShort(name)]), measure, name => { measure = name; renderHistogram(); }));
     }
     const data = distribution.measures[measure];
-    const compared = data.held_out ? "If the live rows are like the held-out rows, both shapes agree." : "The model has no scores of held-out rows of this measure. Training rows are shown instead, each without itself among its neighbors; held-out rows are often a little less certain.";
+    const compared = data.held_out ? "If the live rows are like the held-out rows, both shapes agree." : "The model has no scores of held-out rows for this measure. Training rows are shown instead, each left out of its own neighbors; held-out rows are often a little less certain.";
     histogram.setText(`The ${measureName(measure)} shows ${measureMeaning(measure)}. Further right is less certain. ${compared} The line shows ${counted(distribution.live_rows, "recent row")}.`);
     histogram.setDrawing(drawHistogram(measure, data));
   };

@@ -1,4 +1,4 @@
-// One prediction: its uncertainties against held-out rows, why it was rejected, and the nearest training rows.
+// One prediction: its uncertainties compared with held-out rows, why it was rejected, and the nearest training rows.
 
 import * as api from "../api.js";
 import { choice, html, notice, svg } from "../dom.js";
@@ -11,7 +11,7 @@ const LIMIT = 60;
 const TYPES = { npy: "application/x-npy", csv: "text/csv", json: "application/json", arrow: "application/vnd.apache.arrow.stream", arrows: "application/vnd.apache.arrow.stream" };
 const ROW_HEIGHT = 80;
 
-/** One scale per uncertainty: the quantiles of held-out rows, and this row. */
+/** One scale per uncertainty, with the quantiles of the compared rows and the value of this row. */
 const drawScales = scales => width => {
   const shapes = [], points = [];
   const isNarrow = width < 520, height = ROW_HEIGHT + (isNarrow ? 18 : 0);
@@ -92,7 +92,7 @@ export const create = context => {
     html("span", { class: "item-label" }, predictionText(row)), html("span", { class: "item-share" }, probabilityText(row)),
     html("span", { class: "note" }, row.name ?? moment(row.time)), decision(row)));
   const renderList = (isForced = true) => {
-    // The rows do not move while one is being chosen.
+    // The list does not change while the pointer or the focus is on it, so that rows do not move while the user chooses one.
     if (!isForced && list.childElementCount && list.matches(":hover, :focus-within")) return;
     const focused = list.contains(document.activeElement) ? document.activeElement.dataset.id : undefined;
     list.replaceChildren(...rows.map(item));
@@ -120,7 +120,7 @@ export const create = context => {
 
   const neighborSentence = row => {
     const labels = row.neighbors.map(neighbor => neighbor.label);
-    if (labels.length === 0) return "The model now has other columns, so that the neighbors of this row are not known.";
+    if (labels.length === 0) return "The model now has another number of columns, so the neighbors of this row are not known.";
     if (row.probability === null) return `The ${row.neighbors.length} nearest training rows, nearest first.`;
     const same = labels.filter(label => label === row.label).length;
     return `${same} of the ${labels.length} nearest training rows have the predicted label “${row.label}”.`;

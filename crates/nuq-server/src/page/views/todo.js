@@ -1,4 +1,4 @@
-// Work for people: rows worth a label, doubtful labels, and the list of changes with undo.
+// Tasks for people: rows that should be labeled, doubtful labels, and the list of changes, each of which can be undone.
 
 import * as api from "../api.js";
 import { button, html, table } from "../dom.js";
@@ -6,9 +6,9 @@ import { comparedRows, moment, percent, rank } from "../format.js";
 import { decision, picture, predictionText, probabilityText, rejecting } from "../rows.js";
 
 const LIMIT = 12;
-/** Labels that have a button of their own. */
+/** Largest number of labels that have a button of their own. */
 const LABELS = 3;
-/** Errors of one list: it is not possible for this model, or takes longer than the time limit of the server. */
+/** Statuses of errors that are shown in place of one list: the list does not exist for this model, or takes longer than the time limit. */
 const SHOWN = [404, 409, 422, 429, 503];
 
 /** Names in a sentence: “a”, “b” and “c”. */
@@ -25,7 +25,7 @@ export const create = context => {
   const skipped = new Set();
   const section = (title, lead, content) => html("section", {}, html("h2", {}, title), html("p", { class: "lead" }, lead), content);
   const node = html("div", {}, html("h1", {}, "To do"), access, message, classNames,
-    section("Rows worth a label", "Recent rows that a threshold rejected and that differ from each other. If there was no threshold, rows whose epistemic uncertainty is higher than that of 90\u00a0% of the training rows. All other rows are certain. With a label, each becomes a training row.", suggestions),
+    section("Rows worth a label", "Recent rows that a threshold rejected and that differ from each other. If there was no threshold, rows whose epistemic uncertainty is higher than that of 90\u00a0% of the training rows. All other rows are certain. With a label, a row becomes a training row.", suggestions),
     section("Doubtful labels", "Training rows whose neighbors have another label. The label may be wrong, or the row may be unusual.", issues),
     section("Changes", "The latest changes of this model. Each can be undone.", changes));
   const base = () => api.model(context.model().name);
@@ -59,15 +59,16 @@ export const create = context => {
   };
   const undoChange = (target, id, sentence) => change(target, async () => [`Undone: ${sentence}`, await api.post(`${base()}/changes/${id}/undo`, {})]);
 
-  /** A label in the type of the classes of the model. */
+  /** The classes of the model; empty for a regression. */
   const classes = () => (Array.isArray(context.model().classes) ? context.model().classes : []);
+  /** A label in the type of the classes of the model. */
   const typed = text => {
     const known = classes().find(name => String(name) === text);
     if (known !== undefined) return known;
     return classes().length && classes().every(name => typeof name === "number") && text !== "" && Number.isInteger(Number(text)) ? Number(text) : text;
   };
 
-  /** Sends labels; `sentence` states the result. A label that is not a class of the model is sent only after a question. */
+  /** Sends labels; `sentence` states the result. If a label is not a class of the model, the user is asked before the class is created. */
   const sendLabels = (target, path, body, sentence) => {
     const ask = error => {
       if (error.code !== "new_class") return false;
@@ -141,7 +142,7 @@ export const create = context => {
   const changeTable = list => table("Changes", ["Time", "Change", ""], list.map(entry => [moment(entry.time), entry.text,
     entry.can_undo === false ? "" : button("Undo", event => undoChange(event.target, entry.id, `${entry.text}.`), { "aria-label": `Undo: ${entry.text}` })]));
 
-  /** A list that may be refused, such as label issues of a regression. */
+  /** Shows a list. The server may refuse the list, such as the label issues of a regression. */
   const list = async (name, path, target, create, none) => {
     // A half-typed label is not overwritten.
     if (target.contains(document.activeElement) && document.activeElement.tagName === "INPUT" && document.activeElement.value) return;

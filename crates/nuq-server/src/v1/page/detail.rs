@@ -1,4 +1,4 @@
-//! One row in detail: its uncertainties among held-out rows, its decisions, and the nearest training rows.
+//! One row in detail: its uncertainties compared with held-out rows, the decisions of the thresholds, and the nearest training rows.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::state::{Observation, Sample, observe};
 
 /// Largest number of nearest training rows.
 const NEIGHBORS: usize = 8;
-/// Rows of a file that are returned.
+/// Largest number of rows of a file that are returned.
 const FILE_ROWS: usize = 200;
 /// Quantiles of the rows with which a row is compared.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
@@ -105,7 +105,7 @@ fn explain(context: &Context<'_>, rows: &Rows) -> Result<Vec<Value>, ApiError> {
     Ok(details.collect())
 }
 
-/// What the details of a row need.
+/// The data from which the details of a row are computed.
 struct Context<'c> {
     app: &'c App,
     served: &'c ServedModel,
@@ -113,14 +113,14 @@ struct Context<'c> {
     reference: &'c Reference,
 }
 
-/// The nearest training rows; `None` if the model now has other columns.
+/// The nearest training rows; `None` if the model now has another number of columns.
 fn neighbors_of(model: &Model<'_>, observation: &Observation) -> Option<Neighbors> {
     let embedding =
         Embeddings::new(observation.embedding.clone(), observation.embedding.len().max(1)).ok()?;
     model.neighbors_of(&embedding, model.n_neighbors().min(NEIGHBORS)).ok()
 }
 
-/// A row with everything that the page shows. `neighbors` is a table and the place of the row in it.
+/// A row with everything that the page shows. `neighbors` are the neighbors of several rows, and the position of this row among them.
 fn detail(context: &Context<'_>, sample: &Sample, neighbors: Option<(&Neighbors, usize)>) -> Value {
     let Context { model, reference, .. } = *context;
     let observation = &sample.observation;
@@ -146,11 +146,11 @@ fn detail(context: &Context<'_>, sample: &Sample, neighbors: Option<(&Neighbors,
     value["uncertainty"] = uncertainty.collect::<Map<_, _>>().into();
     value["decisions"] = decisions.collect::<Vec<_>>().into();
     let Context { app, served, .. } = *context;
-    value["neighbors"] = neighbors.map_or(json!([]), |(table, i)| nearest((app, served, model), table, i));
+    value["neighbors"] = neighbors.map_or(json!([]), |(all, i)| nearest((app, served, model), all, i));
     value
 }
 
-/// A value among sorted values: its rank and their quantiles.
+/// The rank of a value among sorted values, and the quantiles of the sorted values.
 fn scale(sorted: &[f64], value: f64, is_held_out: bool) -> Value {
     let quantile = |share: f64| {
         let last = sorted.len().checked_sub(1)?;
@@ -167,7 +167,7 @@ fn scale(sorted: &[f64], value: f64, is_held_out: bool) -> Value {
     })
 }
 
-/// The nearest training rows of row `i` of a table.
+/// The nearest training rows of the row at position `i` of `neighbors`.
 pub(in super::super) fn nearest(
     (app, served, model): (&App, &ServedModel, &Model<'_>),
     neighbors: &Neighbors,

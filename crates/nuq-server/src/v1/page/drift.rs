@@ -39,7 +39,7 @@ pub(super) async fn get(Named(served): Named) -> Json<Value> {
     }))
 }
 
-/// What the test promises. After an earlier test, the promise is about the rows since the last start.
+/// The guarantee of the test in words. If there were earlier tests, the guarantee is for the rows since the last start.
 fn statement(alpha: f64, has_earlier: bool) -> String {
     // Rounded, since 100 × 0.07 is 7.000000000000001.
     let percent = (1e8 * alpha).round() / 1e6;
@@ -76,7 +76,7 @@ fn ended(test: &EndedTest) -> Value {
     })
 }
 
-/// The test starts again with a wealth of 1.
+/// Acknowledges the alarm. The test starts again with a wealth of 1.
 pub(super) async fn acknowledge(Named(served): Named) -> Result<Json<Value>, ApiError> {
     let value = blocking(move || {
         let time = served.state.acknowledge_drift()?;
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_promise_is_that_of_one_start() {
+    fn the_statement_depends_on_earlier_tests() {
         assert_eq!(statement(0.01, false), "If nothing changed, an alarm ever has a chance of at most 1 %.");
         assert!(statement(0.05, true).starts_with("For each start of the test: if the rows since then"));
         assert!(statement(0.07, true).contains("at most 7 %"));

@@ -1,10 +1,10 @@
-//! Histograms of live rows and of the rows that they are compared with, with common bins.
+//! Histograms of live rows and of the rows with which they are compared. Both histograms have the same bins.
 
 use serde_json::{Value, json};
 
 /// Number of bins.
 const BINS: usize = 30;
-/// The bins cover the range between this quantile and its complement. Values outside are counted in the first and the last bin.
+/// The bins cover the range from the quantile `TAIL` to the quantile `1 − TAIL`. Values outside are counted in the first or the last bin.
 const TAIL: f64 = 0.005;
 
 /// The histograms as JSON: `edges`, `live`, and `held_out` or `training`.
@@ -27,7 +27,7 @@ pub(super) fn of(sorted: &[f64], mut live: Vec<f64>, is_held_out: bool) -> Value
     let counts = |values: &[f64]| {
         let mut counts = [0u32; BINS];
         for value in values {
-            // Converts infinite values to the first and the last bin.
+            // The limits also put infinite values into the first or the last bin.
             counts[(((value - low) / width).max(0.0) as usize).min(BINS - 1)] += 1;
         }
         counts.to_vec()
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_or_absent_values_have_bins() {
+    fn edges_ascend_if_values_are_equal_or_absent() {
         for (sorted, live) in [(vec![], vec![]), (vec![2.0; 5], vec![]), (vec![], vec![f64::INFINITY])] {
             let value = of(&sorted, live, false);
             let edges: Vec<f64> =

@@ -38,7 +38,7 @@ const SHORT_MINUTES: u64 = 15;
 const MINUTE_MS: u64 = 60_000;
 /// Largest number of rows in a list.
 const MAX_LIMIT: usize = 500;
-/// Live rows on the map.
+/// Largest number of live rows on the map.
 const LIVE_ROWS: usize = 300;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -60,18 +60,18 @@ pub(crate) struct References {
     by_model: Mutex<BTreeMap<String, Slot>>,
 }
 
-/// The sample of one model. Its lock is held while the sample is computed.
+/// The sample of one model. It is locked while the sample is computed.
 type Slot = Arc<Mutex<Option<Arc<Reference>>>>;
 
 impl References {
-    /// The sample of the current version of a model. It blocks while it is computed.
+    /// The sample of the current version of a model. Blocks while the sample is computed.
     pub(super) fn get(&self, served: &ServedModel) -> Result<Arc<Reference>, ApiError> {
         let slot = {
             let mut all = self.by_model.lock().unwrap_or_else(PoisonError::into_inner);
             all.entry(served.name.clone()).or_default().clone()
         };
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read before the model: a change in between leads to one more computation.
+        // The version is read before the model. If the model changes in between, the next call computes the sample once more.
         let version = served.version();
         match &*slot {
             Some(reference) if reference.version == version => Ok(reference.clone()),
@@ -142,7 +142,7 @@ fn interval(interval: &Interval) -> Value {
     })
 }
 
-/// The share of rows that a threshold rejects if new rows are like the held-out rows, and its 95 % interval.
+/// The share of rows that a threshold rejects if new rows are like the held-out rows, and the 95 % interval of this share.
 fn expected(threshold: &Threshold) -> Value {
     let (rejected, low, high) = match threshold.score.guarantee {
         Guarantee::Coverage { share, low, high, .. } => (1.0 - share, 1.0 - high, 1.0 - low),
@@ -155,8 +155,8 @@ fn expected(threshold: &Threshold) -> Value {
     json!({ "rejected": rejected, "low": low, "high": high })
 }
 
-/// The values of a measure with which live rows are compared, ascending: of held-out rows if a threshold has them, otherwise of
-/// training rows. The second value is true for held-out rows.
+/// The values of a measure with which live rows are compared, ascending. They are values of held-out rows if a threshold on this measure
+/// has held-out scores, otherwise values of training rows. The second value is true for held-out rows.
 pub(super) fn comparison(model: &Model<'_>, reference: &Reference, measure: Measure) -> (Vec<f64>, bool) {
     let mut thresholds = model.thresholds().iter().filter(|(_, threshold)| threshold.measure == measure);
     match thresholds.find_map(|(name, _)| model.rules().held_out_scores(name)) {
@@ -230,7 +230,7 @@ fn row(sample: &Sample) -> Value {
 
 #[derive(Deserialize)]
 struct MapQuery {
-    /// The version of the training rows that the page has.
+    /// The version of the model of which the page has the training rows already.
     version: Option<u64>,
 }
 
@@ -269,7 +269,7 @@ async fn map(
     value.await.map(Json)
 }
 
-/// The positions of recent rows. Rows of another model of the same name are not among them.
+/// The positions of recent rows. Rows of a former model with another number of columns are skipped.
 fn live_rows(served: &ServedModel, reference: &Reference) -> Result<Vec<Value>, ApiError> {
     let samples = served.state.telemetry().samples.newest(Which::Recent, LIVE_ROWS);
     let mut rows = vec![];

@@ -1,5 +1,5 @@
-//! A seeded sample of training rows, with which the page compares live rows: their uncertainties, each row left out of its own
-//! neighbors, and their positions in two dimensions.
+//! A seeded sample of training rows, with which the page compares live rows. It contains the uncertainties of the training rows and their
+//! positions in two dimensions. For its uncertainty, each training row is left out of its own neighbors.
 
 use nuq::calibrate::Measure;
 use nuq::{Embeddings, FittedModel, Model, Neighbors};
@@ -17,7 +17,7 @@ pub(super) const MEASURES: [Measure; 4] =
 
 /// A sample of the training rows of a model.
 pub(in super::super) struct Reference {
-    /// The version of the model.
+    /// The version of the model from which the sample was drawn.
     pub(super) version: u64,
     pub(super) rows: Vec<TrainingRow>,
     /// The values of each measure, ascending, in the order of [`MEASURES`].
@@ -31,23 +31,23 @@ pub(super) struct TrainingRow {
     /// Label of a classifier or target of a regressor.
     pub(super) label: String,
     pub(super) position: (f64, f64),
-    /// The share of the sample with a smaller total uncertainty.
+    /// The share of the sample that has a smaller total uncertainty.
     pub(super) rank: f64,
 }
 
 impl Reference {
     pub(super) fn new(model: &Model<'_>, version: u64) -> Result<Self, ApiError> {
         let stored = model.index().rows();
-        let live = stored.live_ids();
-        let sample = SeededRng::new(0).sample(live.len(), ROWS);
-        let ids: Vec<u32> = sample.into_iter().map(|at| live[at as usize]).collect();
+        let all_ids = stored.live_ids();
+        let sample = SeededRng::new(0).sample(all_ids.len(), ROWS);
+        let ids: Vec<u32> = sample.into_iter().map(|at| all_ids[at as usize]).collect();
         let embeddings = stored.gather(&ids).map_err(nuq::Error::from)?;
-        let values = left_out(model, &embeddings, &ids)?;
+        let values = leave_one_out(model, &embeddings, &ids)?;
         let classes = ids.iter().map(|&id| match model {
             Model::Classifier(model) => model.training_classes()[id as usize],
             Model::Regressor(_) => 0,
         });
-        // Rows without spread have no map.
+        // If the rows do not vary, there is no plane and no map.
         let plane = discriminant_plane(&embeddings, &classes.collect::<Vec<_>>()).ok();
         let positions = match &plane {
             Some(plane) => plane.project(&embeddings),
@@ -77,18 +77,18 @@ impl Reference {
         &self.sorted[at]
     }
 
-    /// The share of the sample with a smaller value.
+    /// The share of the sample that has a smaller value of the measure.
     pub(super) fn rank(&self, measure: Measure, value: f64) -> f64 {
         rank(self.sorted(measure), value)
     }
 
-    /// The positions of other rows; `None` if there is no map, or for rows of another model.
+    /// The positions of other rows; `None` if there is no map, or if the rows have another number of columns.
     pub(super) fn project(&self, rows: &Embeddings<'_>) -> Option<Vec<(f64, f64)>> {
         let plane = self.plane.as_ref().filter(|plane| plane.dim() == rows.dim())?;
         Some(if self.is_normalized { plane.project(&rows.l2_normalized()) } else { plane.project(rows) })
     }
 
-    /// Shares of the variance along the two axes, if these are principal components.
+    /// The shares of the variance along the two axes; `None` if the axes are not principal components.
     pub(super) fn explained(&self) -> Option<(f64, f64)> {
         self.plane.as_ref()?.explained
     }
@@ -113,8 +113,8 @@ pub(super) fn training_label(model: &Model<'_>, id: u32) -> String {
     }
 }
 
-/// The measures of training rows, each left out of its own neighbors. Empty if the model has a single row.
-fn left_out(
+/// The measures of training rows. Each row is left out of its own neighbors. The result is empty if the model has a single row.
+fn leave_one_out(
     model: &Model<'_>,
     rows: &Embeddings<'_>,
     ids: &[u32],
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_the_library_without_the_row_itself() {
+    fn values_are_equal_to_leave_one_out_predictions() {
         let model = model();
         let reference = Reference::new(&model, 3).unwrap();
         let Model::Classifier(classifier) = &model else { unreachable!() };
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_apart_on_the_map() {
+    fn rows_of_a_class_are_closer_to_each_other_on_the_map() {
         let reference = Reference::new(&model(), 1).unwrap();
         let position = |i: usize| reference.rows[i].position;
         let distance = |i, j| (position(i).0 - position(j).0).hypot(position(i).1 - position(j).1);
