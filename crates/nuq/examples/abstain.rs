@@ -18,7 +18,7 @@ fn main() -> Result<(), nuq::Error> {
     let wrong = |i: usize| predictions.label(i) != &test_labels[i];
     report("reject rule", &decisions, wrong);
 
-    // A threshold on held-out rows: with 95 % confidence at most 5 % of the accepted predictions are wrong.
+    // A threshold chosen on held-out rows: with 95 % confidence, at most 5 % of the accepted predictions are wrong.
     let scored = model.predict(&held_out)?;
     let scores: Vec<f64> = scored.iter().map(|prediction| Measure::Total.of(prediction)).collect();
     let is_error: Vec<bool> = (0..scored.len()).map(|i| scored.label(i) != &held_out_labels[i]).collect();

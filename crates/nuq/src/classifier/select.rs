@@ -10,8 +10,8 @@ use crate::weights::Weights;
 pub struct ClassificationScore {
     /// The share of left-out labels that are predicted correctly.
     pub accuracy: f64,
-    /// The mean log probability of the left-out labels. Without a prior, a row without a neighbor of its class has
-    /// probability zero at every `h`; the mean excludes such rows, the same rows for every `h`.
+    /// The mean log probability of the left-out labels. Without a prior, the label of a row has probability zero for
+    /// every `h` if no neighbor has this label. The mean excludes such rows; they are the same for every `h`.
     pub log_likelihood: f64,
 }
 

@@ -77,7 +77,7 @@ impl ClassGaussians<'_> {
 }
 
 impl ClassGaussians<'static> {
-    /// Restores a mixture. Its densities and distances are those of the original, bit for bit.
+    /// Restores a mixture. Its densities and distances equal those of the original mixture bit for bit.
     ///
     /// # Errors
     /// [`nuq_neighbors::Error::Damaged`] with the name of an array that has a wrong length or an impossible value.

@@ -19,7 +19,7 @@ const MIN_RELATIVE_NORM: f64 = 1e-3;
 pub struct RadialCorrection {
     /// `d′`, the number of columns that are not constant.
     pub columns: usize,
-    /// Lower bound of the norm of a row.
+    /// Lower bound of the norm of a row. Smaller norms are replaced by it.
     pub least_length: f64,
 }
 
