@@ -126,7 +126,9 @@ mod tests {
         let text = message("a b c d e g");
         assert!(text.contains("column 5 is `g`, at fit it was `f`"), "{text}");
         assert!(
-            text.contains("at fit: a, b, c, d, e, … (6 columns in total); now: a, b, c, d, e, … (6 columns in total)"),
+            text.contains(
+                "at fit: a, b, c, d, e, … (6 columns in total); now: a, b, c, d, e, … (6 columns in total)"
+            ),
             "{text}"
         );
         assert!(message("a b").contains("column 2 is missing, at fit it was `c`"));

@@ -27,7 +27,7 @@ pub(crate) trait Selector {
     type Score: Clone;
 
     /// The leave-one-out score of each bandwidth.
-    fn scores(&self, table: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<Self::Score>;
+    fn scores(&self, left_out: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<Self::Score>;
 
     /// The position of the best bandwidth in `points`, which is not empty. If several have the best score, the largest
     /// bandwidth is chosen. `rows` is the number of left-out rows.
