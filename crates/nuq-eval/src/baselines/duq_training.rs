@@ -29,7 +29,7 @@ struct Moments {
 /// Decay rates of the moments, the published defaults.
 const FIRST_DECAY: f64 = 0.9;
 const SECOND_DECAY: f64 = 0.999;
-/// Keeps a step finite where all gradients were zero; the published default.
+/// Keeps a step finite if all gradients were zero; the published default.
 const EPSILON: f64 = 1e-8;
 /// Lower clamp of the exponent `u`: a row of another class at the centroid would have an infinite derivative.
 const MIN_EXPONENT: f64 = 1e-6;
@@ -89,7 +89,8 @@ fn train_step(
     }
 }
 
-/// The mean loss of the kernel of one class on rows `x`, given their projections, and its gradient in `W_c`.
+/// The mean loss of the kernel of one class on rows `x`, given their projections, and the gradient of this loss with
+/// respect to `W_c`.
 fn gradient(
     projected: &Mat<f64>,
     centroid: &[f64],
@@ -162,7 +163,7 @@ impl Shuffle {
         Self { ids: (0..rows as u32).collect(), at: rows, rng }
     }
 
-    /// The next `count` rows. A remainder of fewer rows is skipped.
+    /// The next `count` rows. If fewer rows are left in a pass, they are skipped and a new pass starts.
     fn next(&mut self, count: usize) -> Vec<u32> {
         if self.at + count > self.ids.len() {
             // Fisher-Yates shuffle.

@@ -33,7 +33,7 @@ impl Fdbd {
     /// Fits the score to training rows and the last layer.
     ///
     /// # Errors
-    /// No rows, or rows of another dimension than that of the head.
+    /// No rows, or rows with another number of columns than the last layer.
     pub fn fit(rows: &Embeddings<'_>, head: &Head) -> Result<Self, Error> {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());

@@ -28,8 +28,8 @@ pub(super) struct SoftmaxRegression<'f> {
     curvature: Llt<f64>,
 }
 
-/// Number of row ranges whose sums are computed in parallel and added in order. It does not depend on the number of threads, so that
-/// the result does not either.
+/// Number of row ranges whose sums are computed in parallel and added in order. This number does not depend on the
+/// number of threads, so the result does not depend on it either.
 const TASKS: usize = 16;
 /// Number of rows per matrix product.
 const CHUNK: usize = 256;
@@ -38,8 +38,8 @@ const PANEL: usize = 128;
 /// Norm of the gradient at which the minimization stops, divided by the ridge factor. It is an upper bound of the distance between the
 /// weights and the minimum.
 const TOLERANCE: f64 = 1e-3;
-/// Tolerance of the first minimization, after which the curvature is updated. It is also divided by the square root of the total weight
-/// of the rows.
+/// Norm of the gradient at which the first minimization stops, divided by the ridge factor and by the square root of
+/// the total weight of the rows. After this minimization the curvature is updated.
 const ROUGH_TOLERANCE: f64 = 0.15;
 
 impl<'f> SoftmaxRegression<'f> {
