@@ -129,7 +129,7 @@ impl DriftMonitor {
     /// pool, the less reliably slow changes are found.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new), and [`Error::OutOfRange`] for a capacity of 0.
+    /// The errors of [`new`](Self::new), and [`Error::OutOfRange`] for a capacity of 0.
     pub fn with_capacity(held_out: &[f64], alpha: f64, seed: u64, capacity: usize) -> Result<Self, Error> {
         check_share("alpha", alpha)?;
         check_capacity(capacity)?;

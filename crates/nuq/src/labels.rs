@@ -10,7 +10,7 @@ use crate::Error;
 pub enum Label {
     /// A boolean.
     Bool(bool),
-    /// An integer. The type holds every signed and unsigned integer of 64 bits.
+    /// An integer. The type can represent every signed and unsigned integer of 64 bits.
     Int(i128),
     /// A string.
     Text(String),
@@ -129,7 +129,8 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Sorts the distinct labels (booleans: false first; integers by value; strings by code point) and returns the class number of each row.
+    /// Sorts the distinct labels (booleans: false first; integers by value; strings by code point) and returns the
+    /// class number of each row.
     #[must_use]
     pub fn encode<'l, L>(labels: &'l [L]) -> (Self, Vec<u32>)
     where
@@ -159,8 +160,8 @@ impl Classes {
         (Self { labels: distinct, counts }, rows)
     }
 
-    /// Whether the labels look like targets of a regression: all labels are integers, and there are more than 20 distinct ones and
-    /// more than one distinct label per three rows.
+    /// Whether the labels look like targets of a regression: all labels are integers, and there are more than 20
+    /// distinct ones and more than one distinct label per three rows.
     #[must_use]
     pub fn look_like_targets(&self) -> bool {
         let rows: u64 = self.counts.iter().sum();
@@ -208,8 +209,8 @@ impl Classes {
     /// Removes one row for each entry of `classes`, which is the class of the row. Then removes the classes without
     /// rows.
     ///
-    /// Returns the new number of each former class (`None` if the numbers did not change). A removed class has number
-    /// 0.
+    /// Returns the new number of each former class (`None` if the numbers did not change). The number of a removed
+    /// class is 0.
     pub(crate) fn remove(&mut self, classes: impl Iterator<Item = u32>) -> Option<Vec<u32>> {
         classes.for_each(|class| self.counts[class as usize] -= 1);
         if self.counts.iter().all(|&count| count > 0) {

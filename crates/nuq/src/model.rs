@@ -173,8 +173,8 @@ pub trait FittedModel: sealed::Sealed {
         Ok(())
     }
 
-    /// Checks the column names of other rows. If the training rows have no names, every list is valid, except the numbers 0, 1, 2, …
-    /// in another order.
+    /// Checks the column names of other rows. If the training rows have no names, every list is valid, except the
+    /// numbers 0, 1, 2, … in another order.
     ///
     /// # Errors
     /// [`Error::ColumnNames`] for other names or another order.

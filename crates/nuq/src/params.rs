@@ -157,8 +157,9 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The index that searches neighbors (default: [`Auto`](IndexKind::Auto), which selects exact search or a graph, whichever
-    /// has the lower expected cost). [`FittedModel::index_choice`](crate::FittedModel::index_choice) gives the choice and its reason.
+    /// The index that searches neighbors (default: [`Auto`](IndexKind::Auto), which selects exact search or a graph,
+    /// whichever has the lower expected cost). [`FittedModel::index_choice`](crate::FittedModel::index_choice) gives
+    /// the choice and its reason.
     #[must_use]
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.index.kind = kind;
@@ -202,8 +203,8 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The seed of the selection sample and of a graph that [`Auto`](IndexKind::Auto) chooses (default 0). A requested graph has the
-    /// seed of its parameters.
+    /// The seed of the selection sample and of a graph that [`Auto`](IndexKind::Auto) chooses (default 0). A requested
+    /// graph has the seed of its parameters.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;

@@ -24,7 +24,8 @@ pub struct Prediction {
     pub probability: f64,
     /// `U_a`, the estimated probability of error, which more data would not reduce.
     pub aleatoric: f64,
-    /// `ln U_e`; `-inf` if the estimate has no variance. This requires a prior weight of 0, or a network probability of exactly 1.
+    /// `ln U_e`; `-inf` if the estimate has no variance. This requires a prior weight of 0, or a network probability of
+    /// exactly 1.
     pub log_epistemic: f64,
     /// `ln U_t`, the log of the total uncertainty.
     pub log_total: f64,

@@ -1,12 +1,12 @@
-//! The last layer of DUQ (van Amersfoort et al. 2020) on frozen embeddings: one kernel around a centroid per class, each in its own
-//! projection.
+//! The last layer of DUQ (van Amersfoort et al. 2020) on frozen embeddings: one kernel around a centroid per class,
+//! each in its own projection.
 //!
 //! ```text
 //! K_c(x) = exp(−‖W_c x − e_c‖² / (2 n σ²))
 //! ```
 //!
-//! `W_c` has `n` rows, and `e_c` is the centroid. The score is `−ln max_c K_c`. It ranks rows as `1 − max_c K_c` does, and does not
-//! saturate at one far from the data.
+//! `W_c` has `n` rows, and `e_c` is the centroid. The score is `−ln max_c K_c`. It ranks rows as `1 − max_c K_c` does,
+//! and does not saturate at one far from the data.
 //!
 //! The gradient penalty of the paper regularizes the network with respect to its input. Embeddings are fixed here, so there is no
 //! penalty.

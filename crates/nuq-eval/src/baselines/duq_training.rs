@@ -1,8 +1,9 @@
 //! Training of the last layer of DUQ: the kernel of each class should be one for rows of the class and zero for all others.
 //!
-//! With `u = ‖W_c x − e_c‖² / (2 n σ²)`, the binary cross-entropy of `K_c = exp(−u)` is `u` for a row of class `c`, with derivative 1 in
-//! `u`. For any other row it is `−ln(1 − exp(−u))`, with derivative `−1 / (exp(u) − 1)`. `W_c` is trained by Adam (Kingma and Ba 2015).
-//! The centroid is not a parameter: it is a running mean of the projected rows of the class. Classes are trained independently.
+//! With `u = ‖W_c x − e_c‖² / (2 n σ²)`, the binary cross-entropy of `K_c = exp(−u)` is `u` for a row of class `c`,
+//! with derivative 1 in `u`. For any other row it is `−ln(1 − exp(−u))`, with derivative `−1 / (exp(u) − 1)`. `W_c` is
+//! trained by Adam (Kingma and Ba 2015). The centroid is not a parameter: it is a running mean of the projected rows of
+//! the class. Classes are trained independently.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};

@@ -7,8 +7,8 @@ use crate::Error;
 use crate::error::out_of_range;
 use crate::evaluate::MethodId;
 
-/// Generalized entropy, `Σ_c p_c^γ (1 − p_c)^γ` over the `M` most probable classes. The defaults `γ = 0.1` and `M = 100` are those
-/// of the authors.
+/// Generalized entropy, `Σ_c p_c^γ (1 − p_c)^γ` over the `M` most probable classes. The defaults `γ = 0.1` and
+/// `M = 100` are those of the authors.
 #[derive(Debug, Clone, Copy)]
 pub struct Gen {
     gamma: f64,

@@ -44,8 +44,8 @@ pub struct Huq {
 }
 
 impl Huq {
-    /// Takes the uncertainties of reference rows (held-out or training), the weight `alpha` of the aleatoric rank, and the quantiles
-    /// `epistemic_quantile` and `aleatoric_quantile`, all three in [0, 1].
+    /// Takes the uncertainties of reference rows (held-out or training), the weight `alpha` of the aleatoric rank, and
+    /// the quantiles `epistemic_quantile` and `aleatoric_quantile`, all three in [0, 1].
     ///
     /// # Errors
     /// Empty arrays, NaN, arrays of unequal lengths, or parameters outside [0, 1].

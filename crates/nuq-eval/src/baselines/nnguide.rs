@@ -154,7 +154,8 @@ impl Candidates {
             self.rows.push((product, id));
             if self.rows.len() > self.limit.max(2 * k) {
                 self.prune(k, margin);
-                // Many near-equal products remain after pruning: raise the limit, so that they are not scanned again at each insertion.
+                // Many near-equal products remain after pruning: raise the limit, so that they are not scanned again at
+                // each insertion.
                 self.limit = self.limit.max(2 * self.rows.len());
             }
         }

@@ -1,5 +1,5 @@
-//! ReAct (Sun, Guo and Li 2021): the energy of clipped activations, `−ln Σ_c exp(z_c)` with `z = W min(x, t) + b`. The limit `t` is
-//! a quantile of the training activations.
+//! ReAct (Sun, Guo and Li 2021): the energy of clipped activations, `−ln Σ_c exp(z_c)` with `z = W min(x, t) + b`. The
+//! limit `t` is a quantile of the training activations.
 
 use nuq_neighbors::Embeddings;
 

@@ -1,5 +1,5 @@
-//! The last layer of SNGP (Liu et al. 2020) on frozen embeddings: a Gaussian process with random features and a Laplace approximation
-//! of its posterior.
+//! The last layer of SNGP (Liu et al. 2020) on frozen embeddings: a Gaussian process with random features and a Laplace
+//! approximation of its posterior.
 //!
 //! `β` are the weights of a softmax regression on random features `φ`. The posterior precision is shared by all classes:
 //!

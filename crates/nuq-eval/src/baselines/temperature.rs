@@ -8,9 +8,10 @@ use super::softmax::softmax;
 use crate::Error;
 use crate::error::length_mismatch;
 
-/// The temperature `T` in [0.01, 100] that minimizes `−(1/n) Σ_i ln softmax(z_i / T)_{y_i}` on held-out logits and their classes.
-/// Logits are divided by `T`. The result is 0.01 if the true class of every row has the largest logit, and 100 if it has the smallest
-/// logit in every row. The result is 1 if the logits of each row are equal, because no temperature then changes the probabilities.
+/// The temperature `T` in [0.01, 100] that minimizes `−(1/n) Σ_i ln softmax(z_i / T)_{y_i}` on held-out logits and
+/// their classes. Logits are divided by `T`. The result is 0.01 if the true class of every row has the largest logit,
+/// and 100 if it has the smallest logit in every row. The result is 1 if the logits of each row are equal, because no
+/// temperature then changes the probabilities.
 ///
 /// ```
 /// use nuq::Embeddings;

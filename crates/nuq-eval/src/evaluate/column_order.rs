@@ -1,7 +1,7 @@
 //! Detects logits whose columns are in another order than the classes.
 //!
-//! Labels that are numbers written as text are sorted as text (`0`, `1`, `10`, `2`), while a network usually numbers its classes. The
-//! logits then have the right shape and wrong columns.
+//! Labels that are numbers written as text are sorted as text (`0`, `1`, `10`, `2`), while a network usually numbers
+//! its classes. The logits then have the right shape and wrong columns.
 //!
 //! The class of each column is estimated from half of the rows. The resulting order is verified on the other half. It
 //! is reported if two conditions are true there: its accuracy is higher than the accuracy of the given order, with

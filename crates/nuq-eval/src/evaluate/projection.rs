@@ -52,8 +52,9 @@ pub fn principal_plane(model: &NuqClassifier<'_>) -> Result<Plane, Error> {
 /// the first principal components. The variance within classes is 1 along each axis. With fewer than three classes
 /// there are fewer than two discriminants. Then it is the plane of the first two principal components.
 ///
-/// The discriminants of Fisher and Rao are dominated by the classes that are far from all others. Here each pair of classes has a weight that
-/// decreases with the distance Δ of their means (Loog, Duin and Haeb-Umbach 2001), as 1/Δ⁴, so that near classes are separated too.
+/// The discriminants of Fisher and Rao are dominated by the classes that are far from all others. Here each pair of
+/// classes has a weight that decreases with the distance Δ of their means (Loog, Duin and Haeb-Umbach 2001), as 1/Δ⁴,
+/// so that near classes are separated too.
 ///
 /// ```
 /// use nuq_eval::evaluate::discriminant_plane;

@@ -4,7 +4,8 @@
 //!
 //! - ROC-AUC: `P(b > a) + ½ P(b = a)`, the area under the curve of the true positive rate against the false positive
 //!   rate.
-//! - Average precision: `Σ_t (R_t − R_t') P_t` over descending thresholds, with precision `P`, recall `R` and the previous threshold `t'`.
+//! - Average precision: `Σ_t (R_t − R_t') P_t` over descending thresholds, with precision `P`, recall `R` and the
+//!   previous threshold `t'`.
 //! - FPR at TPR `r`: the smallest false positive rate among the thresholds with a true positive rate of at least `r`.
 //! - Detection error: the smallest mean of false negative rate and false positive rate over all thresholds.
 

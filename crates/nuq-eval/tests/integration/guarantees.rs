@@ -1,5 +1,5 @@
-//! Verifies the guarantees of calibrated decisions on 2000 simulated held-out sets, and compares metrics with their definitions. Margins
-//! are three standard errors of the simulation.
+//! Verifies the guarantees of calibrated decisions on 2000 simulated held-out sets, and compares metrics with their
+//! definitions. Margins are three standard errors of the simulation.
 
 use nuq::calibrate::{Measure, Target, benjamini_hochberg, calibrate, conformal_p_values, selective_risk};
 use nuq::nuq_neighbors::SeededRng;

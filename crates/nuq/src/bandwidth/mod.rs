@@ -217,9 +217,9 @@ pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Res
     let mut distances = vec![0.0; index.rows().id_bound()];
     progress::start("searching neighbors of training rows", rows);
     for block in ids.chunks(ROWS) {
-        let table = index.leave_one_out(block, k)?;
+        let neighbors = index.leave_one_out(block, k)?;
         for (i, &id) in block.iter().enumerate() {
-            distances[id as usize] = table.sq_distances(i)[table.k() - 1].sqrt();
+            distances[id as usize] = neighbors.sq_distances(i)[neighbors.k() - 1].sqrt();
         }
     }
     let smallest = distances.iter().copied().filter(|&h| h > 0.0).fold(f64::INFINITY, f64::min);

@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn a_million_trials_match_scipy() {
-        // scipy.stats.binom.cdf(500000, 1000000, 0.5); at this size, cancellation of the logarithms in `log_front` leaves an error of
-        // about 1e-9.
+        // scipy.stats.binom.cdf(500000, 1000000, 0.5); at this size, cancellation of the logarithms in `log_front`
+        // leaves an error of about 1e-9.
         let half = binomial_at_most(500_000, 1_000_000, 0.5);
         assert!((half - 0.500_398_942_180_665_4).abs() < 1e-8, "{half}");
     }

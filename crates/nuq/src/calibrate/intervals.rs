@@ -48,8 +48,8 @@ impl IntervalRule {
     /// Chooses the factor on the estimates and targets of held-out rows.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::NoRows`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::NanScore`] for a
-    /// target that is NaN, [`Error::FewHeldOutRows`] if no finite factor has the coverage.
+    /// [`Error::LengthMismatch`], [`Error::NoRows`], [`Error::OutOfRange`] for a coverage outside (0, 1),
+    /// [`Error::NanScore`] for a target that is NaN, [`Error::FewHeldOutRows`] if no finite factor has the coverage.
     pub fn calibrate(coverage: f64, estimates: &[Estimate], targets: &[f64]) -> Result<Self, Error> {
         check_share("intervals", coverage)?;
         check_lengths(("targets", targets.len()), ("held-out rows", estimates.len()))?;

@@ -19,8 +19,8 @@ pub(super) fn sufficient_rows(share: f64) -> Option<usize> {
     (near..near + 4).find(|&rows| coverage_rank(rows, share) <= rows)
 }
 
-/// The central 95 % interval of the coverage for one set of held-out rows. This coverage has the distribution `Beta(k,
-/// n + 1 − k)` with the rank `k`.
+/// The central 95 % interval of the coverage for one set of held-out rows. This coverage has the distribution
+/// `Beta(k, n + 1 − k)` with the rank `k`.
 pub(super) fn coverage_interval(rows: usize, share: f64) -> (f64, f64) {
     let rank = coverage_rank(rows, share);
     let (a, b) = (rank as f64, (rows + 1 - rank.min(rows)) as f64);

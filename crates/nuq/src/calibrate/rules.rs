@@ -45,8 +45,8 @@ impl Rules {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] unless there is one score for each row of the threshold, [`Error::NoRows`] or [`Error::NanScore`] for
-    /// unusable scores.
+    /// [`Error::LengthMismatch`] unless there is one score for each row of the threshold, [`Error::NoRows`] or
+    /// [`Error::NanScore`] for unusable scores.
     pub fn set_threshold(
         &mut self,
         name: &str,

@@ -101,8 +101,8 @@ impl ScoreThreshold {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoRows`], [`Error::NanScore`] or [`Error::EqualScores`] for unusable scores, [`Error::OutOfRange`] for a target outside
-    /// its range, [`Error::CannotCertify`] for a risk that the held-out rows cannot certify.
+    /// [`Error::NoRows`], [`Error::NanScore`] or [`Error::EqualScores`] for unusable scores, [`Error::OutOfRange`] for
+    /// a target outside its range, [`Error::CannotCertify`] for a risk that the held-out rows cannot certify.
     pub fn calibrate(
         scores: &[f64],
         is_error: Option<&[bool]>,

@@ -1,7 +1,7 @@
 //! Prediction sets with a coverage guarantee: split conformal prediction.
 //!
-//! A set contains each class whose score is at most a limit. With class probabilities `p` of the model or of the network, the score
-//! of class `y` is
+//! A set contains each class whose score is at most a limit. With class probabilities `p` of the model or of the
+//! network, the score of class `y` is
 //!
 //! ```text
 //! lac   s(x, y) = 1 − p_y                          (Sadinle, Lei and Wasserman 2019)
@@ -100,8 +100,8 @@ pub struct SetRule {
 }
 
 impl SetRule {
-    /// Chooses the limits on held-out rows: their embeddings, class probabilities and true labels. A label that is not a class of the
-    /// model is in no set; limits by class ignore such rows.
+    /// Chooses the limits on held-out rows: their embeddings, class probabilities and true labels. A label that is not
+    /// a class of the model is in no set; limits by class ignore such rows.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::LabelKind`] for labels
@@ -163,8 +163,8 @@ impl SetRule {
         Ok(Self { coverage, score, limits, rows: labels.len(), predictor, training_rows: 0 })
     }
 
-    /// Records that the rule was chosen on the probabilities of `predictor`. The limits do not change. Without this call, the rule
-    /// records the NUQ model.
+    /// Records that the rule was chosen on the probabilities of `predictor`. The limits do not change. Without this
+    /// call, the rule records the NUQ model.
     #[must_use]
     pub fn of_predictor(self, predictor: Predictor) -> Self {
         Self { predictor, ..self }

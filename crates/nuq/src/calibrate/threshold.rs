@@ -27,8 +27,8 @@ impl Threshold {
         Self { score: self.score.on_training_rows(training_rows), ..self }
     }
 
-    /// Records that the threshold was chosen on the errors and uncertainties of `predictor`. The value does not change. Without this
-    /// call, the threshold records the NUQ model.
+    /// Records that the threshold was chosen on the errors and uncertainties of `predictor`. The value does not change.
+    /// Without this call, the threshold records the NUQ model.
     #[must_use]
     pub fn of_predictor(mut self, predictor: Predictor) -> Self {
         if let Guarantee::Risk { predictor: of_errors, .. } = &mut self.score.guarantee {

@@ -89,8 +89,8 @@ impl Params<Classification> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is neither 0 nor between 1e-100 and 1e100, and
-    /// [`Error::OutOfRange`] if all weights are 0.
+    /// The errors of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is neither 0 nor between 1e-100
+    /// and 1e100, and [`Error::OutOfRange`] if all weights are 0.
     pub fn fit_weighted<'a, 'l, L>(
         &self,
         embeddings: &Embeddings<'a>,
@@ -108,8 +108,8 @@ impl Params<Classification> {
     /// searched exactly.
     ///
     /// # Errors
-    /// Those of [`fit_weighted`](Self::fit_weighted), [`Error::ShardNormalization`], and errors of the neighbor search:
-    /// damaged shards, a request for a graph index, or a weight of 0, because rows of shards cannot be removed.
+    /// The errors of [`fit_weighted`](Self::fit_weighted), [`Error::ShardNormalization`], and errors of the neighbor
+    /// search: damaged shards, a request for a graph index, or a weight of 0, because rows of shards cannot be removed.
     pub fn fit_shards<'l, L>(
         &self,
         shards: &ShardedRows,

@@ -41,8 +41,8 @@ impl NuqClassifier<'_> {
         self.predict_prepared(&self.smoother.prepare(queries), neighbors.clone())
     }
 
-    /// The class probabilities of the network from its logits, one column per class. The logits are divided by the fitted temperature
-    /// if there is one ([`Rules::set_temperature`](crate::calibrate::Rules::set_temperature)).
+    /// The class probabilities of the network from its logits, one column per class. The logits are divided by the
+    /// fitted temperature if there is one ([`Rules::set_temperature`](crate::calibrate::Rules::set_temperature)).
     ///
     /// # Errors
     /// Logits with another number of columns than classes.
@@ -139,7 +139,7 @@ impl NuqClassifier<'_> {
     /// The probabilities of all classes for each query.
     ///
     /// # Errors
-    /// Those of [`predict`](Self::predict).
+    /// The errors of [`predict`](Self::predict).
     pub fn predict_proba(&self, queries: &Embeddings<'_>) -> Result<Probabilities, Error> {
         let queries = self.smoother.prepare(queries);
         let neighbors = self.smoother.search(&queries)?;
@@ -149,7 +149,7 @@ impl NuqClassifier<'_> {
     /// The probabilities of all classes from given neighbors; see [`predict_from`](Self::predict_from).
     ///
     /// # Errors
-    /// Those of [`predict_from`](Self::predict_from).
+    /// The errors of [`predict_from`](Self::predict_from).
     pub fn predict_proba_from(
         &self,
         queries: &Embeddings<'_>,

@@ -40,7 +40,8 @@ impl NuqClassifier<'_> {
     /// row.
     ///
     /// # Errors
-    /// Those of [`insert`](Self::insert), and those of the weights in [`Params::fit_weighted`](crate::Params::fit_weighted).
+    /// The errors of [`insert`](Self::insert), and the errors for invalid weights of
+    /// [`Params::fit_weighted`](crate::Params::fit_weighted).
     pub fn insert_weighted<'l, L>(
         &mut self,
         rows: &Embeddings<'_>,

@@ -30,7 +30,7 @@ pub enum Shrinkage {
 }
 
 impl Shrinkage {
-    /// The words that are accepted besides a number.
+    /// The words that are accepted in addition to a number.
     pub const NAMES: &'static [&'static str] = &["ledoit_wolf"];
 }
 

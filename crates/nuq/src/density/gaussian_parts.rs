@@ -1,7 +1,7 @@
 //! A mixture of class Gaussians as plain arrays, as a file stores it.
 //!
-//! A covariance that was estimated from fewer rows than columns is stored with these rows, because they are needed to apply it. The
-//! rows of other covariances are not needed after the fit.
+//! A covariance that was estimated from fewer rows than columns is stored with these rows, because they are needed to
+//! apply it. The rows of other covariances are not needed after the fit.
 
 use nuq_neighbors::Embeddings;
 

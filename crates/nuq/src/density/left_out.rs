@@ -1,4 +1,4 @@
-//! Densities of training rows. The density of each row is that of Gaussians fitted without this row.
+//! Densities of training rows. The density of a row is computed from Gaussians that are fitted without this row.
 //!
 //! Without row `x` of class `c` the mean of its class moves away from it, `x − μ_c′ = f (x − μ_c)` with `f = n_c/(n_c − 1)`, and
 //! the covariance decreases by `b (x − μ_c)(x − μ_c)ᵀ`. With one covariance for all classes, `b = (1−ρ) f / N`, and by the
@@ -10,8 +10,8 @@
 //! ln det Σ′ = ln det Σ + ln(1 − bq)
 //! ```
 //!
-//! A row of sample weight `s` is left out with all its weight: `n_c` and `N` are sums of sample weights, `f = n_c/(n_c − s)`, and `b` is
-//! multiplied by `s`.
+//! A row of sample weight `s` is left out with all its weight: `n_c` and `N` are sums of sample weights,
+//! `f = n_c/(n_c − s)`, and `b` is multiplied by `s`.
 //!
 //! With one covariance per class, `b = (1−ρ) f / n_c`, and `D_k` of the other classes does not change. With diagonal
 //! covariances the formulas for `D_c′` and the determinant hold for each column. Shrinkage, divisors and class

@@ -118,7 +118,7 @@ pub enum DensityBandwidth {
 }
 
 impl DensityBandwidth {
-    /// The words that are accepted besides a number.
+    /// The words that are accepted in addition to a number.
     pub const NAMES: &'static [&'static str] = &["half_median", "same"];
 }
 

@@ -60,8 +60,8 @@ impl Params<Regression> {
     /// Fits a regressor to rows with sample weights, as `Params::<Classification>::fit_weighted` does for a classifier.
     ///
     /// # Errors
-    /// Those of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is neither 0 nor between 1e-100 and 1e100, and
-    /// [`Error::OutOfRange`] if all weights are 0.
+    /// The errors of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is neither 0 nor between 1e-100
+    /// and 1e100, and [`Error::OutOfRange`] if all weights are 0.
     pub fn fit_weighted<'a>(
         &self,
         embeddings: &Embeddings<'a>,
@@ -74,8 +74,8 @@ impl Params<Regression> {
     /// Fits a regressor to the rows of shards, as `Params::<Classification>::fit_shards` does for a classifier.
     ///
     /// # Errors
-    /// Those of [`fit_weighted`](Self::fit_weighted), [`Error::ShardNormalization`], and errors of the neighbor search:
-    /// damaged shards, a request for a graph index, or a weight of 0, because rows of shards cannot be removed.
+    /// The errors of [`fit_weighted`](Self::fit_weighted), [`Error::ShardNormalization`], and errors of the neighbor
+    /// search: damaged shards, a request for a graph index, or a weight of 0, because rows of shards cannot be removed.
     pub fn fit_shards(
         &self,
         shards: &ShardedRows,

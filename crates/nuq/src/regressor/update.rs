@@ -22,7 +22,8 @@ impl NuqRegressor<'_> {
     /// [`NuqClassifier::insert_weighted`](crate::NuqClassifier::insert_weighted) does for a classifier.
     ///
     /// # Errors
-    /// Those of [`insert`](Self::insert), and those of the weights in [`Params::fit_weighted`](crate::Params::fit_weighted).
+    /// The errors of [`insert`](Self::insert), and the errors for invalid weights of
+    /// [`Params::fit_weighted`](crate::Params::fit_weighted).
     pub fn insert_weighted(
         &mut self,
         rows: &Embeddings<'_>,

@@ -28,8 +28,8 @@ type Fitted<'a, S> = (KernelSmoother<'a>, Option<SelectionCurve<S>>);
 /// A value and its sample weight.
 type Weighted = (f64, f64);
 
-/// Fits a smoother. `selector` gives the scores of bandwidths if the rule is leave-one-out. `removed` are the rows of sample weight
-/// 0, which are not counted by `groups`.
+/// Fits a smoother. `selector` gives the scores of bandwidths if the rule is leave-one-out. `removed` are the rows of
+/// sample weight 0, which are not counted by `groups`.
 pub(crate) fn fit<'a, T: Task, S: Selector>(
     params: &Params<T>,
     rows: &RowSource<'a>,

@@ -96,7 +96,8 @@ fn few_rows_single_classes_and_constant_columns_give_finite_densities() {
     assert!(matches!(result, Err(Error::NoSpread { .. })));
 }
 
-/// With few columns, a class around the origin is densest there. The scale-free score of Gaussians would give the origin a low density.
+/// With few columns, a class around the origin is densest there. The scale-free score of Gaussians would give the
+/// origin a low density.
 #[test]
 fn the_origin_is_a_typical_row_of_few_columns() {
     let mut rng = SeededRng::new(7);

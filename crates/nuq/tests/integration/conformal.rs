@@ -46,8 +46,8 @@ fn calibrate(target: SetTarget, rows: &Rows) -> Result<SetRule, Error> {
     SetRule::calibrate(target, &rows.embeddings, &rows.probabilities, &classes(), &rows.labels)
 }
 
-/// Checks that the numbers of covered rows have the mean and variance of the distribution `BetaBinomial(new, k, n + 1 −
-/// k)`.
+/// Checks that the numbers of covered rows have the mean and variance of the distribution
+/// `BetaBinomial(new, k, n + 1 − k)`.
 fn check_distribution(covered: &[usize], new: usize, n: usize, coverage: f64) {
     let k = ((n + 1) as f64 * coverage - 1e-9).ceil();
     let (a, b, m) = (k, n as f64 + 1.0 - k, new as f64);

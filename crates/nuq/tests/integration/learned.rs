@@ -86,8 +86,8 @@ fn normalize_divides_rows_and_queries_by_their_norm() {
 
 #[test]
 fn accuracy_selects_the_best_likelihood_within_one_standard_error_of_the_best_accuracy() {
-    // Classes alternate every five rows. Because of wrong labels, small bandwidths have a low likelihood. Large bandwidths average over
-    // both classes.
+    // Classes alternate every five rows. Because of wrong labels, small bandwidths have a low likelihood. Large
+    // bandwidths average over both classes.
     let x = Embeddings::new((0..300).map(|i| i as f32).collect(), 1).unwrap();
     let y: Vec<i64> = (0..300).map(|i| (i / 5 % 2) ^ i64::from(i % 15 == 7)).collect();
     let model = NuqClassifier::params().bandwidth(Criterion::Accuracy).fit(&x, &y).unwrap();

@@ -148,7 +148,7 @@ fn invalid_updates_are_errors_and_change_nothing() {
     assert!(matches!(regressor.insert(&x, &[1.0, f64::NAN, 0.0]), Err(Error::BadTarget { row: 1, .. })));
     assert_eq!(regressor.index().len(), 3);
     regressor.remove(&[2]).unwrap();
-    // Far away the mean is that of the remaining rows.
+    // Far away the mean is the mean target of the remaining rows.
     let far = regressor.predict(&Embeddings::from_rows(&[[1e6]]).unwrap()).unwrap();
     assert!((far[0].mean - 1.5).abs() < 0.51);
 }
