@@ -8,8 +8,8 @@
 //!
 //! `E_i` is E of training row `i`. The sum is over the k training rows `i` with the largest `E_i cos_i(x)`.
 //!
-//! Products are computed in `f32`, in blocks. Rows that may be among the k largest, given a bound on the rounding error, are
-//! multiplied again in `f64`. Scores therefore do not depend on which rows are scored together.
+//! Products are computed in `f32`, in blocks. A bound on the rounding error shows which products may be among the k
+//! largest. These are computed again in `f64`. Scores therefore do not depend on which rows are scored together.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};

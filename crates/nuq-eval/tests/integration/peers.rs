@@ -91,7 +91,7 @@ fn scores_equal_those_of_pytorch_ood() {
     compare("ReAct", &React::fit(&x, &head, 0.9).unwrap(), 1.0, 0.0);
 }
 
-/// The covariances of pytorch-ood are sums over rows instead of means, which divides squared distances by the number of
+/// The covariances of pytorch-ood are sums over rows instead of means. This divides squared distances by the number of
 /// rows. The plain distance is also halved. The ridge of 1e-6 that pytorch-ood adds to the diagonal of the sum is
 /// negligible.
 #[test]

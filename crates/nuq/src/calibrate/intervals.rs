@@ -76,7 +76,8 @@ impl IntervalRule {
     pub fn interval(&self, estimate: &Estimate) -> (f64, f64) {
         let half = match self.factor {
             0.0 => 0.0,
-            // The interval is infinite even if the variance is 0; the product of both would be NaN.
+            // The interval is infinite even if the variance is 0. The product of factor and standard deviation would be
+            // NaN.
             f64::INFINITY => f64::INFINITY,
             factor => (factor.ln() + 0.5 * estimate.log_total).exp(),
         };

@@ -122,8 +122,8 @@ fn equal_rows(
     if is_unlikely(possible, expected) { certain + possible } else { certain }
 }
 
-/// Whether it has a probability of at most [`CHANCE`] that `count` or more independent events occur, if `expected` of
-/// them occur on average (Chernoff's bound).
+/// Whether the probability that `count` or more independent events occur is at most [`CHANCE`], if `expected` of them
+/// occur on average (Chernoff's bound).
 fn is_unlikely(count: usize, expected: f64) -> bool {
     let count = count as f64;
     count > expected && count - expected - count * (count / expected).ln() <= CHANCE.ln()

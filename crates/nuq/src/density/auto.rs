@@ -152,7 +152,8 @@ impl AutoDensity {
         }
     }
 
-    /// `ln p̂` from the log kernel sum and the tail score of the Gaussians. The latter is ignored if Gaussians are not used.
+    /// `ln p̂` from the log kernel sum and the tail score of the Gaussians. The tail score is ignored if Gaussians are
+    /// not used.
     pub(crate) fn log_density(&self, log_sum: f64, gaussian_tail_score: f64) -> f64 {
         let kernel = self.kernel.tail_score(-log_sum);
         let tail_score =
